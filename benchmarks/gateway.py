@@ -44,7 +44,7 @@ def history(number: int, length: int) -> list[dict[str, str]]:
 @contextmanager
 def ours(url: str) -> Iterator[Callable[[int, int], str]]:
     """Ask as a run does."""
-    from rlm_ci.models import Request
+    from rlm_ci.models import ModelRequest
     from rlm_ci.models.budget import Ledger
     from rlm_ci.models.openai.client import OpenAIModel
     from rlm_ci.models.record.record import Record
@@ -58,7 +58,7 @@ def ours(url: str) -> Iterator[Callable[[int, int], str]]:
         with model, Record.open(path, redact=redact) as record:
 
             def ask(number: int, length: int) -> str:
-                request = Request("m-1", tuple(history(number, length)), 1000)
+                request = ModelRequest("m-1", tuple(history(number, length)), 1000)
                 return record.complete(model, ledger, request, f"{number}/{length}").text
 
             yield ask

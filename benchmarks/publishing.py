@@ -58,7 +58,7 @@ def ours(url: str, git: str, number: int, findings: int, run: str) -> float:
     from rlm_ci.change import change_set
     from rlm_ci.git import patches
     from rlm_ci.git.repository import Repository, discover
-    from rlm_ci.github.api.client import Client
+    from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.github.posting import publisher
     from rlm_ci.github.posting.outcome import Destination
     from rlm_ci.report.findings import Finding, Location, Part, Report, Severity, Subject
@@ -78,7 +78,7 @@ def ours(url: str, git: str, number: int, findings: int, run: str) -> float:
     destination = Destination(NAME, number, change.head or "")
     began = _cpu()
     result = publisher.Publisher(
-        Client(TOKEN, url), destination, report, run=run,
+        GitHubClient(TOKEN, url), destination, report, run=run,
         diff=lambda: patches.from_change(change.files(), *change.hunks()),
     ).publish()  # fmt: skip
     took = _cpu() - began

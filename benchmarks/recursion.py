@@ -81,9 +81,9 @@ def path_of(number: int) -> str:
 
 def corpus(leaves: int) -> Any:
     """So many small files in folders of folders; nobody reads them from a disk."""
-    from rlm_ci.recursion.corpus.corpus import Corpus, File
+    from rlm_ci.recursion.corpus.corpus import Corpus, CorpusFile
 
-    files = tuple(File.of((path_of(at), "0" * 40, 1)) for at in range(leaves))
+    files = tuple(CorpusFile.of((path_of(at), "0" * 40, 1)) for at in range(leaves))
     found = Corpus(None, files, (), lambda some: [b"\n"] * len(some))
     assert found.digest
     return found
@@ -94,13 +94,13 @@ def solve(folder: str, leaves: int, ask: Any = None) -> tuple[float, int]:
     from rlm_ci.recursion.journal.journal import Journals
     from rlm_ci.recursion.limits import Budget, Constraints
     from rlm_ci.recursion.solver import RLM
-    from rlm_ci.recursion.split.tree import Shape
+    from rlm_ci.recursion.split.tree import TreeShape
 
     files = corpus(leaves)
     began = time.perf_counter()
     with Journals.open(folder) as store:
         rlm = RLM(files, store, ask=ask)
-        shape = Shape(leaf_files=1, most_parts=FAN)
+        shape = TreeShape(leaf_files=1, most_parts=FAN)
         constraints = Constraints(shape=shape, concurrency=CONCURRENCY)
         result = rlm.solve(rlm.root, AtOnce(), Budget(), constraints)
     took = time.perf_counter() - began
@@ -129,7 +129,7 @@ def going_on(folder: str, leaves: str) -> list[float]:
 
 def asking(folder: str, url: str) -> list[float]:
     """Seconds of a run with a model, journalled and budgeted as any."""
-    from rlm_ci.models import Request
+    from rlm_ci.models import ModelRequest
     from rlm_ci.models.budget import Ledger
     from rlm_ci.models.openai.client import OpenAIModel
     from rlm_ci.models.record.record import Record
@@ -140,12 +140,12 @@ def asking(folder: str, url: str) -> list[float]:
 
         def ask_of(node: Any) -> Any:
             def ask(place: str, messages: Any, **_: Any) -> Any:
-                request = Request("m-1", tuple(messages), 1000)
+                request = ModelRequest("m-1", tuple(messages), 1000)
                 return record.complete(model, ledger, request, f"{node.id}/{place}")
 
             return ask
 
-        first = Request("m-1", ({"role": "user", "content": "imports, the connection"},), 1000)
+        first = ModelRequest("m-1", ({"role": "user", "content": "imports, the connection"},), 1000)
         record.complete(model, ledger, first, "first")
         took, _ = solve(os.path.join(folder, "rlm"), LEAVES, ask_of)
     return [took]

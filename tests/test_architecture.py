@@ -299,6 +299,17 @@ def test_a_file_has_one_job_and_a_function_fits_on_a_screen() -> None:
         assert not FORBIDDEN_NAMES & set(name_of(path).split(".")), path
 
 
+def test_no_public_class_name_stands_twice() -> None:
+    """Protocols and nested classes, too: who reads a name knows which class it is."""
+    homes: dict[str, set[str]] = {}
+    for path in MODULES:
+        for node in statements(tree(path), types=True):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, set()).add(name_of(path))
+    assert len(homes) > 300
+    assert not {name: found for name, found in homes.items() if len(found) > 1}
+
+
 def test_importing_does_no_work() -> None:
     """The top of a module defines and names things; it opens, runs and prints nothing."""
     for path in MODULES:

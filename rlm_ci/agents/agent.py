@@ -1,7 +1,7 @@
 """What an agent is: it gets an assignment, changes files, and says what came of it.
 
-The loop knows no agent but by this. ``openai`` lives beside the loop, ``codex``, ``claude``,
-``gemini``, ``aider`` and any command in ``loop/external.py``, ``autofix`` in ``loop/autofix.py``.
+``openai`` is ``builtin/agent``; ``codex``, ``claude``, ``gemini``, ``aider`` and any command are
+``external``; ``autofix`` is ``autofix``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Protocol
 
-    from rlm_ci.system.process import Ended
+    from rlm_ci.system.process import StreamResult
 else:
     Protocol = object
 
@@ -53,14 +53,14 @@ class Launch(Value):
     read_only: bool = False
 
 
-class Workspace(Protocol):
+class AgentWorkspace(Protocol):
     """The private copy that an agent works in."""
 
     @property
     def root(self) -> str:
         """Its folder, as this process sees it."""
 
-    def run(self, launch: Launch) -> Ended:
+    def run(self, launch: Launch) -> StreamResult:
         """Run a command in the sandbox. Raises UnavailableError when it cannot be started."""
 
     def tree(self) -> str:
@@ -82,28 +82,24 @@ class Assignment(Value):
     role: str
     iteration: int
     prompt: str
-    workspace: Workspace
+    workspace: AgentWorkspace
     conversation: list[Any]
     deadline: float | None = None
     read_only: bool = False
     on_progress: Callable[[str], None] = lambda _line: None
 
 
-class Outcome(Protocol):
+class AgentOutcome(Value):
     """What came of an assignment.
 
     ``exit_code`` is 0 when the agent did what it could; else ``reason`` says why it did not.
     ``summary`` is for people, ``output`` all that it said: both bounded, neither trusted.
     """
 
-    @property
-    def exit_code(self) -> int: ...
-    @property
-    def summary(self) -> str: ...
-    @property
-    def output(self) -> str: ...
-    @property
-    def reason(self) -> str: ...
+    exit_code: int
+    summary: str
+    output: str
+    reason: str = ""
 
 
 class Agent(Protocol):
@@ -113,17 +109,8 @@ class Agent(Protocol):
     def name(self) -> str: ...
     @property
     def metered(self) -> bool: ...
-    def act(self, task: Assignment, /) -> Outcome:
+    def act(self, task: Assignment, /) -> AgentOutcome:
         """Do it. Raises LimitError when a budget ends, UnavailableError, StorageError."""
-
-
-class Said(Value):
-    """An outcome, as the agents of this package give it."""
-
-    exit_code: int
-    summary: str
-    output: str
-    reason: str = ""
 
 
 def known() -> tuple[str, ...]:

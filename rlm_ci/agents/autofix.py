@@ -11,7 +11,7 @@ import json
 import os
 from time import monotonic
 
-from rlm_ci.agents.agent import OUTPUT_LIMIT, SUMMARY_LIMIT, Launch, Said
+from rlm_ci.agents.agent import OUTPUT_LIMIT, SUMMARY_LIMIT, AgentOutcome, Launch
 from rlm_ci.errors import ConfigError
 from rlm_ci.system import files
 from rlm_ci.system.transcript import transcribe
@@ -55,7 +55,7 @@ class Fixer(Value):
     fine: tuple[int, ...] = (0,)
 
 
-class Project:
+class FixerProject:
     """What a repository says of its fixers: the files at its root."""
 
     def __init__(self, root: str, validator: str = "") -> None:
@@ -115,7 +115,7 @@ def _has_section(text: str, name: str) -> bool:
     return any(head.startswith((f"{name}]", f"{name}.", f"{name} ]")) for head in heads)
 
 
-def fixers(project: Project) -> list[Fixer]:
+def fixers(project: FixerProject) -> list[Fixer]:
     """The fixers that a repository has set up: linters first, then formatters, then its hooks."""
     return [
         *_python(project),
@@ -125,7 +125,7 @@ def fixers(project: Project) -> list[Fixer]:
     ]
 
 
-def _python(project: Project) -> Iterable[Fixer]:
+def _python(project: FixerProject) -> Iterable[Fixer]:
     in_files = project.has(("ruff.toml", ".ruff.toml"))
     if in_files or project.has_table("tool.ruff") or project.says("ruff check"):
         argv = ("ruff", "check", "--fix", "--no-unsafe-fixes", "--exit-zero", "--no-cache", ".")
@@ -141,7 +141,7 @@ def _python(project: Project) -> Iterable[Fixer]:
         yield Fixer("black", ("black", "--quiet", "."))
 
 
-def _javascript(project: Project) -> Iterable[Fixer]:
+def _javascript(project: FixerProject) -> Iterable[Fixer]:
     if project.has_package("eslint") or project.has(_ESLINT):
         # 1: problems are left that it cannot fix.
         yield Fixer("eslint --fix", ("eslint", "--fix", "."), (0, 1))
@@ -149,21 +149,21 @@ def _javascript(project: Project) -> Iterable[Fixer]:
         yield Fixer("prettier --write", ("prettier", "--write", "--ignore-unknown", "."))
 
 
-def _compiled(project: Project) -> Iterable[Fixer]:
+def _compiled(project: FixerProject) -> Iterable[Fixer]:
     if project.has(("go.mod",)) and (places := project.go_places()):
         yield Fixer("gofmt", ("gofmt", "-l", "-w", *places))
     if project.has(("Cargo.toml",)):
         yield Fixer("cargo fmt", ("cargo", "fmt", "--all"))
 
 
-def _hooks(project: Project) -> Iterable[Fixer]:
+def _hooks(project: FixerProject) -> Iterable[Fixer]:
     if project.has((_PRE_COMMIT,)):
         # 1: a hook failed, and that is also how one tells that it fixed something.
         argv = ("pre-commit", "run", "--all-files", "--color", "never")
         yield Fixer("pre-commit", argv, (0, 1))
 
 
-class Autofix:
+class AutofixAgent:
     """The fixers of a repository as an agent: every turn runs all of them once.
 
     ``validator`` is its command: a formatter that it checks with is one to run. ``find`` tells
@@ -188,7 +188,7 @@ class Autofix:
         self._roles_from = roles_from
         self._clock = clock
 
-    def act(self, task: Assignment) -> Said:
+    def act(self, task: Assignment) -> AgentOutcome:
         """Run them, and say which ran and what they changed. Raises ConfigError for a role."""
         if task.read_only:
             raise ConfigError(
@@ -196,10 +196,10 @@ class Autofix:
                 where=self._roles_from,
                 hint="use the roles single (--roles single), or another agent",
             )
-        chosen = fixers(Project(task.workspace.root, self._validator))
+        chosen = fixers(FixerProject(task.workspace.root, self._validator))
         if not chosen:
             reason = "no linter or formatter that fixes files is set up in this repository"
-            return Said(1, "", "", reason)
+            return AgentOutcome(1, "", "", reason)
         told: list[str] = []
         output: list[str] = []
         failed: list[str] = []
@@ -221,7 +221,9 @@ class Autofix:
         if not output:
             reason = f"{count(len(chosen), 'fixer')} set up here, but none of them is installed"
         summary = clip("\n".join(told), SUMMARY_LIMIT)
-        return Said(1 if reason else 0, summary, clip("\n".join(output), OUTPUT_LIMIT), reason)
+        return AgentOutcome(
+            1 if reason else 0, summary, clip("\n".join(output), OUTPUT_LIMIT), reason
+        )
 
     def _program(self, name: str) -> str | None:
         """How to call a program: the project's own, or the one on PATH; None without any."""

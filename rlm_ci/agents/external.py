@@ -11,7 +11,7 @@ import os
 import shutil
 from time import monotonic
 
-from rlm_ci.agents.agent import OUTPUT_LIMIT, SUMMARY_LIMIT, Launch, Said
+from rlm_ci.agents.agent import OUTPUT_LIMIT, SUMMARY_LIMIT, AgentOutcome, Launch
 from rlm_ci.errors import UnavailableError
 from rlm_ci.system import files
 from rlm_ci.system.transcript import transcribe
@@ -32,7 +32,7 @@ VALUE = "{value}"
 DEFAULT_TIMEOUT = 3600.0
 
 
-class Program(Value):
+class AgentProgram(Value):
     """How to call a program without anybody at the keyboard.
 
     ``look`` is for roles that change nothing. The prompt is on stdin, unless a word holds
@@ -74,8 +74,8 @@ _AUTHOR = {
 
 #: As they were run: docs/agents.md names versions. No mode that takes away their own approval of
 #: commands is among them.
-PROGRAMS: Mapping[str, Program] = {
-    "codex": Program(
+PROGRAMS: Mapping[str, AgentProgram] = {
+    "codex": AgentProgram(
         (*_CODEX, "--sandbox", "workspace-write", "-"),
         (*_CODEX, "--sandbox", "read-only", "-"),
         "npm install -g @openai/codex",
@@ -83,20 +83,20 @@ PROGRAMS: Mapping[str, Program] = {
         confined=dict.fromkeys(("workspace-write", "read-only"), "danger-full-access"),
         told={"OPENAI_BASE_URL": ("-c", f"openai_base_url={VALUE}")},
     ),
-    "claude": Program(
+    "claude": AgentProgram(
         ("claude", "--bare", "--print", "--permission-mode", "acceptEdits"),
         ("claude", "--bare", "--print", "--permission-mode", "plan"),
         "npm install -g @anthropic-ai/claude-code",
         hidden=(".claude", ".mcp.json"),
     ),
-    "gemini": Program(
+    "gemini": AgentProgram(
         # It works in no folder that it does not trust; what it then would heed is hidden.
         ("gemini", "--skip-trust", "--approval-mode", "auto_edit", "--output-format", "text"),
         ("gemini", "--skip-trust", "--approval-mode", "plan", "--output-format", "text"),
         "npm install -g @google/gemini-cli",
         hidden=(".gemini", ".env"),
     ),
-    "aider": Program(
+    "aider": AgentProgram(
         _AIDER,
         (*_AIDER, "--chat-mode", "ask"),
         "pipx install aider-chat",
@@ -108,7 +108,7 @@ PROGRAMS: Mapping[str, Program] = {
 }  # fmt: skip
 
 
-class External:
+class ExternalAgent:
     """One of PROGRAMS, or any command, as an agent.
 
     ``env`` is what the user lets it have; ``find`` tells where the sandbox finds a program, or
@@ -134,7 +134,7 @@ class External:
             self._program = PROGRAMS[name]
             self._wanted = self._program.edit[:1]
         else:
-            self._program = Program(command.argv, command.argv)
+            self._program = AgentProgram(command.argv, command.argv)
             self._wanted = command.programs
         self.name = name
         self._env = env
@@ -143,7 +143,7 @@ class External:
         self._confined = confined
         self._clock = clock
 
-    def act(self, task: Assignment) -> Said:
+    def act(self, task: Assignment) -> AgentOutcome:
         """Start it, wait, and tell how it ended. Raises UnavailableError when it is not there."""
         words = self._words(read_only=task.read_only)
         self._require_installed()
@@ -151,7 +151,7 @@ class External:
         if task.deadline is not None:
             timeout = min(timeout, task.deadline - self._clock())
             if timeout <= 0:
-                return Said(1, "", "", f"no time was left to start {self.name}")
+                return AgentOutcome(1, "", "", f"no time was left to start {self.name}")
         prompt = task.prompt.encode("utf-8", "surrogateescape")
         task.on_progress(f"{self.name} at work")
         if any(PROMPT_FILE in word for word in words):
@@ -174,7 +174,7 @@ class External:
         instead = self._program.confined if self._confined else {}
         return (first, *told, *(instead.get(word, word) for word in rest))
 
-    def _run(self, task: Assignment, launch: Launch) -> Said:
+    def _run(self, task: Assignment, launch: Launch) -> AgentOutcome:
         there = set(os.listdir(task.workspace.root))
         ended = task.workspace.run(
             launch.replace(
@@ -193,7 +193,7 @@ class External:
             last = said.strip().rpartition("\n")[2].strip()[:300] or "it said nothing"
             reason = f"{self.name} ended with {ended.returncode}: {last}"
         code = ended.returncode or (1 if reason else 0)
-        return Said(code, summary(said), clip(said, OUTPUT_LIMIT), reason)
+        return AgentOutcome(code, summary(said), clip(said, OUTPUT_LIMIT), reason)
 
     def _sweep(self, root: str, there: set[str]) -> None:
         """Remove the program's own new files, which are no part of a fix."""

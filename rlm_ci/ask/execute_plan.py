@@ -1,27 +1,27 @@
 """Carries out a plan of the symbolic mode: searches, then reads, then sub-calls.
 
-Everything in a :class:`Step` follows from the context, the plan and the answers of models in the
-journal: who runs it again with these gets the same one.
+An :class:`Iteration` follows from the context, the plan and the recorded answers of models alone: a
+run that repeats it with these gets the same one.
 """
 
 from __future__ import annotations
 
-from rlm_ci.ask.iteration import ReadResult, SearchResult, Step
+from rlm_ci.ask.iteration import Iteration, ReadResult, SearchResult
 from rlm_ci.ask.subcalls import Subcalls
-from rlm_ci.ask.visible_context import Window
+from rlm_ci.ask.visible_context import VisibleContext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rlm_ci.agents.builtin.turn_loop import Complete
-    from rlm_ci.ask.planner.plan import Limits, Plan, Search
+    from rlm_ci.ask.planner.plan import Plan, PlanLimits, Search
     from rlm_ci.ask.subcalls import Write
-    from rlm_ci.context.context import Context, Found
+    from rlm_ci.context.context import Context, QueryResult
     from rlm_ci.runs import Fact
 
 
-class Symbolic:
+class PlanExecutor:
     """What a planner's plans act on: a context, and the models that sub-calls ask.
 
     ``redact`` takes secrets out of a text; the longest that it knows has ``longest`` bytes.
@@ -35,7 +35,7 @@ class Symbolic:
         complete: Complete,
         fact: Fact,
         *,
-        limits: Limits,
+        limits: PlanLimits,
         model: str,
         question: str,
         max_tokens: int,
@@ -46,7 +46,7 @@ class Symbolic:
     ) -> None:
         self._context = context
         self._limits = limits
-        self._window = Window(context, redact, longest)
+        self._window = VisibleContext(context, redact, longest)
         self._subcalls = Subcalls(
             complete,
             fact,
@@ -63,7 +63,7 @@ class Symbolic:
         """Why ``pointer`` cannot be read now, in words for a planner; None if it can."""
         return self._window.flaw(pointer)
 
-    def act(self, plan: Plan, iteration: int) -> Step:
+    def act(self, plan: Plan, iteration: int) -> Iteration:
         """Carry out ``plan``, whose pointers have no flaw.
 
         Raises LimitError, ConfigError, DamagedError, StorageError, UnavailableError.
@@ -76,7 +76,7 @@ class Symbolic:
             for one in plan.reads
         )
         subcalls = self._subcalls.run(plan.subcalls, iteration) if plan.subcalls else ()
-        return Step(iteration, searches, reads, subcalls)
+        return Iteration(iteration, searches, reads, subcalls)
 
     def _search(self, searches: Sequence[Search]) -> tuple[SearchResult, ...]:
         """All searches of a plan in one pass over the source."""
@@ -96,7 +96,7 @@ class Symbolic:
             for one in searches
         )
 
-    def _shown(self, found: Found, top_k: int) -> Found:
+    def _shown(self, found: QueryResult, top_k: int) -> QueryResult:
         """The best ``top_k`` hits, their previews without secrets."""
         shown = self._window.shown
         hits = (

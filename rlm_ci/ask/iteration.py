@@ -1,6 +1,6 @@
 """What one iteration of the symbolic loop came to, as its planner's next prompt is made of it.
 
-Texts in here are bounded by the limits and free of secrets; :meth:`Step.to_dict` is the
+Texts in here are bounded by the limits and free of secrets; :meth:`Iteration.to_dict` is the
 step's entry in ``rlm/state.json`` and holds pointers, byte counts and paths, no text of the
 source or of a model.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from rlm_ci.context.context import Excerpt, Found
+    from rlm_ci.context.context import Excerpt, QueryResult
 
 #: How a pointer to the output of an earlier sub-call begins: ``subcall:<iteration>:<id>``.
 SUBCALL = "subcall:"
@@ -36,7 +36,7 @@ class SearchResult(Value):
 
     query: str
     top_k: int
-    found: Found
+    found: QueryResult
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class SubcallResult(Value):
         }
 
 
-class Step(Value):
+class Iteration(Value):
     """The searches, reads and sub-calls of one iteration, each in its plan's order."""
 
     iteration: int

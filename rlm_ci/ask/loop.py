@@ -14,7 +14,7 @@ from rlm_ci.ask.pauses import is_lifted
 from rlm_ci.ask.planner.planner import BadPlanError
 from rlm_ci.errors import LimitError
 from rlm_ci.models.record.clock import over
-from rlm_ci.runs.state import FAILED, NO_PROGRESS, PASSED, PAUSED, Final
+from rlm_ci.runs.state import FAILED, NO_PROGRESS, PASSED, PAUSED, FinalState
 from rlm_ci.text import printable
 from rlm_ci.values import Value
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Protocol
 
-    from rlm_ci.ask.execute_plan import Symbolic
-    from rlm_ci.ask.iteration import Step
+    from rlm_ci.ask.execute_plan import PlanExecutor
+    from rlm_ci.ask.iteration import Iteration
     from rlm_ci.ask.planner.plan import Plan, Read, Search
-    from rlm_ci.ask.planner.planner import Asked, Planned
-    from rlm_ci.models.record.clock import Clock
+    from rlm_ci.ask.planner.planner import AcceptedPlan, PlannerReply
+    from rlm_ci.models.record.clock import RunClock
     from rlm_ci.runs import Fact
-    from rlm_ci.runs.state import State
+    from rlm_ci.runs.state import RunState
 
     class Planning(Protocol):
-        def __call__(self, iteration: int, steps: Sequence[Step]) -> Planned:
+        def __call__(self, iteration: int, steps: Sequence[Iteration]) -> AcceptedPlan:
             """The plan that follows ``steps``. Raises BadPlanError, LimitError."""
 
 
@@ -43,17 +43,17 @@ _OFTEN = 3
 _REASON = 500
 
 
-class Terms(Value):
+class AskLimits(Value):
     """What ends the search for an answer; None is no limit."""
 
     max_iterations: float | None
     max_minutes: float | None
 
 
-class Ended(Value):
+class AskEnd(Value):
     """How it ended; ``seen`` are the ranges of the source's bytes that models were shown."""
 
-    final: Final
+    final: FinalState
     answer: str = ""
     seen: tuple[tuple[int, int], ...] = ()
 
@@ -68,12 +68,12 @@ class Question:
     def __init__(
         self,
         plan: Planning,
-        environment: Symbolic,
-        terms: Terms,
+        environment: PlanExecutor,
+        terms: AskLimits,
         *,
         fact: Fact,
-        clock: Clock,
-        state: State,
+        clock: RunClock,
+        state: RunState,
         shown: Callable[[str], str],
         on_step: Callable[[str], None],
     ) -> None:
@@ -88,12 +88,12 @@ class Question:
         self._seen: list[tuple[int, int]] = []
         self._plans: list[Plan] = []  # those that were carried out, by iteration
 
-    def run(self) -> Ended:
+    def run(self) -> AskEnd:
         """Go on until there is an answer, a budget ends, or nothing moves any more.
 
         Raises BadPlanError, which is a ConfigError, and whatever else ends a run.
         """
-        steps: list[Step] = []
+        steps: list[Iteration] = []
         idle = 0
         for iteration in count():
             seconds, at = self._clock.tick(iteration)
@@ -114,7 +114,7 @@ class Question:
                 return self._ended(NO_PROGRESS, f"{idle} plans in a row asked for nothing new")
         raise AssertionError("the count of iterations has no end")
 
-    def _is_idle(self, planned: Planned) -> bool:
+    def _is_idle(self, planned: AcceptedPlan) -> bool:
         """Whether a plan asks for nothing that its planner has not before it.
 
         The context does not change, nor does what a sub-call is given: they say the same again.
@@ -130,7 +130,9 @@ class Question:
         called = {one for before in self._plans for one in before.subcalls}
         return known.issuperset(_looked(plan)) and called.issuperset(plan.subcalls)
 
-    def _turn(self, iteration: int, at: str, steps: Sequence[Step]) -> tuple[Planned, Step | None]:
+    def _turn(
+        self, iteration: int, at: str, steps: Sequence[Iteration]
+    ) -> tuple[AcceptedPlan, Iteration | None]:
         """A plan, and what it came to; None for one that ends the run."""
         self._on_step(f"iteration {iteration}: asking for a plan")
         try:
@@ -156,27 +158,27 @@ class Question:
         self._note(iteration, at, planned, plan, step)
         return planned, step
 
-    def _concluded(self, plan: Plan, iteration: int) -> Ended:
+    def _concluded(self, plan: Plan, iteration: int) -> AskEnd:
         # Some planners give their reason in the answer's place.
         reason = printable.printable(plan.reason.strip() or plan.final_answer)[:_REASON]
         turns = printable.count(iteration + 1, "iteration")
         if plan.intent == "final":
-            final = Final.of(PASSED, f"answered after {turns}")
-            return Ended(final, plan.final_answer, tuple(self._seen))
+            final = FinalState.of(PASSED, f"answered after {turns}")
+            return AskEnd(final, plan.final_answer, tuple(self._seen))
         if plan.intent == "fail":
             return self._ended(FAILED, reason or "the planner gave up, and gave no reason")
         return self._ended(PAUSED, f"paused: {reason}" if reason else "paused by the planner")
 
-    def _ended(self, status: str, reason: str) -> Ended:
-        return Ended(Final.of(status, reason), seen=tuple(self._seen))
+    def _ended(self, status: str, reason: str) -> AskEnd:
+        return AskEnd(FinalState.of(status, reason), seen=tuple(self._seen))
 
     def _note(
         self,
         iteration: int,
         at: str,
-        asked: Asked,
+        asked: PlannerReply,
         plan: Plan | None = None,
-        step: Step | None = None,
+        step: Iteration | None = None,
     ) -> None:
         """The turn's entry in the state."""
         entry: dict[str, Any] = {

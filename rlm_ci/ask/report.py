@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.ask.citations.citations import Cited
-    from rlm_ci.ask.loop import Ended
+    from rlm_ci.ask.citations.citations import CitedAnswer
+    from rlm_ci.ask.loop import AskEnd
     from rlm_ci.context.context import Context
     from rlm_ci.report.findings import Location, Subject, Usage
     from rlm_ci.report.rules import Rule
@@ -44,7 +44,7 @@ RULES: Mapping[str, Rule] = {
 }
 
 
-class Account(Value):
+class AnswerDetails(Value):
     """What there is to tell of a question besides its end.
 
     ``not_allowed`` sub-calls were to ask a model that nobody has allowed.
@@ -60,7 +60,7 @@ class Account(Value):
     not_allowed: int = 0
 
     @classmethod
-    def of(cls, model: str, context: Context, turns: Sequence[Mapping[str, Any]]) -> Account:
+    def of(cls, model: str, context: Context, turns: Sequence[Mapping[str, Any]]) -> AnswerDetails:
         """The account of a run over ``context``; ``turns`` are those of its state."""
         subcalls = [one for turn in turns for one in turn["subcalls"]]
         return cls(
@@ -76,10 +76,10 @@ class Account(Value):
 
 
 def build(
-    ended: Ended,
-    cited: Cited | None,
+    ended: AskEnd,
+    cited: CitedAnswer | None,
     *,
-    account: Account,
+    account: AnswerDetails,
     subject: Subject,
     usage: Usage,
 ) -> Report:
@@ -142,11 +142,11 @@ def _is_ours(place: Location) -> bool:
     return not os.path.isabs(place.path) and ".." not in place.path.split("/")
 
 
-def _source(account: Account) -> str:
+def _source(account: AnswerDetails) -> str:
     return f"model:{account.model}"
 
 
-def _summary(ended: Ended, cited: Cited | None, account: Account) -> str:
+def _summary(ended: AskEnd, cited: CitedAnswer | None, account: AnswerDetails) -> str:
     told = [ended.final.reason]
     if ended.final.status == PASSED and cited is not None:
         held = text_printable.count(cited.verified, "citation")

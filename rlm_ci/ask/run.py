@@ -8,12 +8,12 @@ import sys
 
 from rlm_ci.ask import report
 from rlm_ci.ask.citations.citations import cite
-from rlm_ci.ask.citations.compare_files import Standing, refuted_by
-from rlm_ci.ask.execute_plan import Symbolic
-from rlm_ci.ask.loop import Question, Terms
-from rlm_ci.ask.planner.plan import Limits
+from rlm_ci.ask.citations.compare_files import FileComparison, refuted_by
+from rlm_ci.ask.execute_plan import PlanExecutor
+from rlm_ci.ask.loop import AskLimits, Question
+from rlm_ci.ask.planner.plan import PlanLimits
 from rlm_ci.ask.planner.planner import Planner
-from rlm_ci.ask.planner.prompt import Metadata
+from rlm_ci.ask.planner.prompt import ContextMetadata
 from rlm_ci.ask.verify.recorded_answers import STANDING
 from rlm_ci.context.builder.build import POINTERS, EmptyError, take_in
 from rlm_ci.context.context import Context
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, BinaryIO
 
-    from rlm_ci.ask.citations.citations import Cited
-    from rlm_ci.ask.iteration import Step
-    from rlm_ci.ask.loop import Ended
-    from rlm_ci.ask.planner.planner import Planned
+    from rlm_ci.ask.citations.citations import CitedAnswer
+    from rlm_ci.ask.iteration import Iteration
+    from rlm_ci.ask.loop import AskEnd
+    from rlm_ci.ask.planner.planner import AcceptedPlan
     from rlm_ci.config.settings import Settings
     from rlm_ci.git.repository import Repository
     from rlm_ci.models.record.record import Record
-    from rlm_ci.pipelines.job import Job, Mode
+    from rlm_ci.pipelines.job import Mode, PipelineJob
     from rlm_ci.report.findings import Report
     from rlm_ci.runs.run import Run
-    from rlm_ci.runs.state import Final
+    from rlm_ci.runs.state import FinalState
 
 STDIN = "-"
 _POINTERS_LIMIT = 64 << 20
@@ -57,7 +57,7 @@ _LIMITS = {
 }  # fmt: skip
 
 
-class Agreed(Value):
+class AskOptions(Value):
     """What holds for a run from its first moment on, however often it is resumed."""
 
     goal: str
@@ -74,20 +74,20 @@ class Agreed(Value):
         return {name: getattr(self, name) for name in self._fields}
 
 
-class Inquiry(Attempt):
+class AskRun(Attempt):
     """The symbolic mode. Where it is not ``required``, NoContextError ends it without a context."""
 
     turns = "symbolic_iterations"
 
     def __init__(
-        self, work: Job, run: Run, goal: str, record: Record, mode: Mode, *, required: bool
+        self, work: PipelineJob, run: Run, goal: str, record: Record, mode: Mode, *, required: bool
     ) -> None:
         super().__init__(work, run, goal, record, mode, head={"context": None})
         self._required = required
         #: Whether the context came as an object, whose table of files others have made.
         self._is_adopted = False
 
-    def _work(self) -> tuple[Final, Report]:
+    def _work(self) -> tuple[FinalState, Report]:
         with self._context() as context:
             agreed = self._agree()
             self._state.describe(
@@ -192,13 +192,13 @@ class Inquiry(Attempt):
 
     # ── the terms ──
 
-    def _agree(self) -> Agreed:
+    def _agree(self) -> AskOptions:
         def produce() -> Mapping[str, Any]:
             settings = self._all.settings
             _require_our_agent(settings)
             require_endpoint(models_of(settings), "set one of them")
             symbolic = settings.symbolic
-            return Agreed(
+            return AskOptions(
                 goal=self._goal,
                 model=settings.model or "",
                 provider=provider_of(models_of(settings)),
@@ -210,11 +210,11 @@ class Inquiry(Attempt):
                 subcall_models=list(symbolic.subcall_models),
             ).to_dict()
 
-        return self._record.shaped("terms", "start", {}, produce, lambda told: Agreed(**told))
+        return self._record.shaped("terms", "start", {}, produce, lambda told: AskOptions(**told))
 
     # ── the question, and its end ──
 
-    def _ask(self, agreed: Agreed, context: Context) -> Ended:
+    def _ask(self, agreed: AskOptions, context: Context) -> AskEnd:
         record, redact = self._record, self._run.redactor.text
         gateway = Gateway(
             models_of(self._all.settings),
@@ -226,8 +226,8 @@ class Inquiry(Attempt):
             replay=bool(self._all.replay),
         )
         most = agreed.max_iterations
-        limits = Limits(**agreed.limits, max_iterations=None if most is None else int(most))
-        environment = Symbolic(
+        limits = PlanLimits(**agreed.limits, max_iterations=None if most is None else int(most))
+        environment = PlanExecutor(
             context,
             gateway.complete,
             record.fact,
@@ -252,16 +252,16 @@ class Inquiry(Attempt):
             left=lambda: gateway.calls_left(agreed.max_completion_tokens),
             models=[name for name in agreed.subcall_models if name != gateway.model],
         )
-        metadata = Metadata.of(context)
+        metadata = ContextMetadata.of(context)
 
-        def plan(iteration: int, steps: Sequence[Step]) -> Planned:
+        def plan(iteration: int, steps: Sequence[Iteration]) -> AcceptedPlan:
             return planner.plan(iteration, agreed.goal, metadata, steps)
 
         self._all.progress.left = lambda: self._left(agreed.max_minutes, metered=True)
         return Question(
             plan,
             environment,
-            Terms(agreed.max_iterations, agreed.max_minutes),
+            AskLimits(agreed.max_iterations, agreed.max_minutes),
             fact=record.fact,
             clock=self._clock,
             state=self._state,
@@ -272,11 +272,11 @@ class Inquiry(Attempt):
     def _write(self, path: str, data: bytes) -> None:
         files.write(self._run.path_of(*path.split("/")), data, 0o600)
 
-    def _cited(self, agreed: Agreed, context: Context, ended: Ended) -> Cited:
+    def _cited(self, agreed: AskOptions, context: Context, ended: AskEnd) -> CitedAnswer:
         """The answer with its citations followed, also into the files of the repository."""
 
         def compare() -> Mapping[str, Any]:
-            standing = Standing(context, self._all.repository, agreed.head)
+            standing = FileComparison(context, self._all.repository, agreed.head)
             cite(ended.answer, context, ended.seen, refute=standing)
             return {"refuted": standing.refuted}
 
@@ -291,14 +291,14 @@ class Inquiry(Attempt):
             redact=self._run.redactor.text,
         )
 
-    def _report(self, agreed: Agreed, context: Context, ended: Ended) -> Report:
+    def _report(self, agreed: AskOptions, context: Context, ended: AskEnd) -> Report:
         cited = self._cited(agreed, context, ended) if ended.answer else None
         if cited is not None:
             self._write(f"rlm/{report.ANSWER}", report.as_file(cited.text))
         return report.build(
             ended,
             cited,
-            account=report.Account.of(agreed.model, context, self._state.entries),
+            account=report.AnswerDetails.of(agreed.model, context, self._state.entries),
             subject=Subject(head=agreed.head, worktree=True),
             usage=self._usage(),
         )

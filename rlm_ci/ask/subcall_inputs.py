@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.ask.planner.plan import Subcall
-    from rlm_ci.ask.visible_context import Window
+    from rlm_ci.ask.visible_context import VisibleContext
     from rlm_ci.context.context import Excerpt
 
 #: Each excerpt has a label, and labels have no limit of bytes: so they have one of number.
@@ -22,7 +22,7 @@ MOST_PIECES = 64
 _MARK = 16
 
 
-class Shown(Value):
+class ShownExcerpt(Value):
     """One excerpt in a sub-call's prompt; ``size`` is the UTF-8 bytes of ``text`` there."""
 
     pointer: str
@@ -52,10 +52,10 @@ class Shown(Value):
         }
 
 
-class Input(Value):
+class SubcallInput(Value):
     """``clamped`` says, as {"what", "asked", "given"} in bytes, what was cut or left out."""
 
-    pieces: tuple[Shown, ...]
+    pieces: tuple[ShownExcerpt, ...]
     clamped: tuple[dict[str, Any], ...]
 
     @property
@@ -72,12 +72,12 @@ def mark_of(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:_MARK]
 
 
-def gather(subcall: Subcall, limit: int, window: Window) -> Input:
+def gather(subcall: Subcall, limit: int, window: VisibleContext) -> SubcallInput:
     """The texts that ``subcall`` names, of at most ``limit`` bytes together.
 
     Raises PointerError, DamagedError, StorageError.
     """
-    pieces: list[Shown] = []
+    pieces: list[ShownExcerpt] = []
     clamped: list[dict[str, Any]] = []
     total = len(subcall.pointers) + len(subcall.snippets)
     if total > MOST_PIECES:
@@ -91,12 +91,14 @@ def gather(subcall: Subcall, limit: int, window: Window) -> Input:
         if given:
             size = len(excerpt.text.encode())
             label = window.label(pointer, excerpt)
-            pieces.append(Shown(pointer, label, excerpt.start, excerpt.end, excerpt.text, size))
+            pieces.append(
+                ShownExcerpt(pointer, label, excerpt.start, excerpt.end, excerpt.text, size)
+            )
             left -= size
-    return Input(tuple(pieces), tuple(clamped))
+    return SubcallInput(tuple(pieces), tuple(clamped))
 
 
-def _asked(subcall: Subcall, window: Window) -> Iterator[tuple[str, str, int, int]]:
+def _asked(subcall: Subcall, window: VisibleContext) -> Iterator[tuple[str, str, int, int]]:
     """What is named: a name for it, its pointer, and the offset and number of its bytes."""
     for index, pointer in enumerate(subcall.pointers):
         start, end = window.span(pointer)
@@ -108,7 +110,7 @@ def _asked(subcall: Subcall, window: Window) -> Iterator[tuple[str, str, int, in
 
 
 def _fitting(
-    window: Window, pointer: str, offset: int, asked: int, left: int
+    window: VisibleContext, pointer: str, offset: int, asked: int, left: int
 ) -> tuple[Excerpt, bool]:
     """As much of what is asked as takes ``left`` bytes as a text, and whether that is less.
 

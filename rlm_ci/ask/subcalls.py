@@ -15,7 +15,7 @@ from rlm_ci.ask.planner.progress_notes import quote
 from rlm_ci.ask.subcall_inputs import gather, mark_of
 from rlm_ci.ask.verify.recorded_answers import FILES, digest, vouch
 from rlm_ci.errors import ConfigError, RemoteError
-from rlm_ci.models import Request, prices
+from rlm_ci.models import ModelRequest, prices
 from rlm_ci.models.record import errors
 from rlm_ci.models.strict_json import unfenced
 from rlm_ci.resources import loader
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.agents.builtin.turn_loop import Complete
-    from rlm_ci.ask.planner.plan import Limits, Subcall
-    from rlm_ci.ask.subcall_inputs import Input
-    from rlm_ci.ask.visible_context import Window
+    from rlm_ci.ask.planner.plan import PlanLimits, Subcall
+    from rlm_ci.ask.subcall_inputs import SubcallInput
+    from rlm_ci.ask.visible_context import VisibleContext
     from rlm_ci.models import Completion
     from rlm_ci.runs import Fact
 
@@ -48,7 +48,7 @@ _ERROR = 500
 _NAME = 80
 
 
-class Asked(Value):
+class SubcallReply(Value):
     """A prompt and what came of it; ``error`` says why there is no ``completion``."""
 
     prompt: str
@@ -71,11 +71,11 @@ class Asked(Value):
         }
 
 
-class Call:
+class RunningSubcall:
     """One sub-call on its way: what it asks for, what it is given, and where its files lie."""
 
     def __init__(
-        self, subcall: Subcall, given: Input, iteration: int, number: int, model: str
+        self, subcall: Subcall, given: SubcallInput, iteration: int, number: int, model: str
     ) -> None:
         self.subcall = subcall
         self.given = given
@@ -106,8 +106,8 @@ class Subcalls:
         complete: Complete,
         fact: Fact,
         *,
-        window: Window,
-        limits: Limits,
+        window: VisibleContext,
+        limits: PlanLimits,
         model: str,
         models: Sequence[str],
         question: str,
@@ -134,7 +134,7 @@ class Subcalls:
         """
         limit = self._limits.subcall_input_bytes
         calls = [
-            Call(
+            RunningSubcall(
                 one,
                 gather(one, min(one.max_input_bytes, limit), self._window),
                 iteration,
@@ -159,7 +159,7 @@ class Subcalls:
             self._window.keep(result.pointer, result.output)
         return tuple(results)
 
-    def _input(self, call: Call) -> bytes:
+    def _input(self, call: RunningSubcall) -> bytes:
         asked = call.subcall
         told = {
             "version": VERSION,
@@ -178,7 +178,7 @@ class Subcalls:
         }
         return _json(told)
 
-    def _prompt(self, call: Call, again: Mapping[str, str] | None = None) -> str:
+    def _prompt(self, call: RunningSubcall, again: Mapping[str, str] | None = None) -> str:
         expected = self._window.redact(encodable(call.subcall.expected_output))
         return self._render(
             {
@@ -191,12 +191,16 @@ class Subcalls:
             }
         )
 
-    def _ask(self, call: Call) -> list[Asked]:
+    def _ask(self, call: RunningSubcall) -> list[SubcallReply]:
         """What was asked, once or twice, and answered; a model that is not allowed never is."""
         if call.model not in self._allowed:
             allowed = ", ".join(self._allowed)
             told = f"{ask_iteration.NOT_ALLOWED}: {call.model[:_NAME]!r}; allowed: {allowed}"
-            return [Asked(self._prompt(call), error=self._window.redact(printable(told))[:_ERROR])]
+            return [
+                SubcallReply(
+                    self._prompt(call), error=self._window.redact(printable(told))[:_ERROR]
+                )
+            ]
         first = self._answered(call, self._prompt(call), call.place)
         if first.completion is None or not call.is_json:
             return [first]
@@ -208,10 +212,10 @@ class Subcalls:
         second = self._answered(call, self._prompt(call, again), f"{call.place}/again")
         return [first, second]
 
-    def _answered(self, call: Call, prompt: str, place: str) -> Asked:
+    def _answered(self, call: RunningSubcall, prompt: str, place: str) -> SubcallReply:
         """One answer, or why there is none, as the journal has it."""
         messages = ({"role": "user", "content": prompt},)
-        request = Request(call.model, messages, self._max_tokens)
+        request = ModelRequest(call.model, messages, self._max_tokens)
         fresh: list[Completion] = []
 
         def ask() -> Mapping[str, Any]:
@@ -225,14 +229,14 @@ class Subcalls:
 
         kept = self._fact("subcall", place, {"request": request.to_dict()}, ask)
         if kept["error"] is not None:
-            return Asked(prompt, error=errors.from_dict(kept["error"]).what[:_ERROR])
-        return Asked(prompt, fresh[0] if fresh else self._complete(request, place))
+            return SubcallReply(prompt, error=errors.from_dict(kept["error"]).what[:_ERROR])
+        return SubcallReply(prompt, fresh[0] if fresh else self._complete(request, place))
 
     def _is_unpriced(self, error: ConfigError, model: str) -> bool:
         """Whether a budget of money refused a model that only the plan names."""
         return model != self._model and str(error) == str(prices.unknown(model))
 
-    def _result(self, call: Call, asked: Sequence[Asked]) -> SubcallResult:
+    def _result(self, call: RunningSubcall, asked: Sequence[SubcallReply]) -> SubcallResult:
         """The result, its artifacts written."""
         last = asked[-1]
         error = last.error or self._flaw(call, last)
@@ -270,7 +274,7 @@ class Subcalls:
             cut=is_cut,
         )
 
-    def _flaw(self, call: Call, asked: Asked) -> str | None:
+    def _flaw(self, call: RunningSubcall, asked: SubcallReply) -> str | None:
         """Why an answer is not what was asked for."""
         if not asked.output.strip():
             return "the model answered nothing"

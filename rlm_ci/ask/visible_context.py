@@ -22,7 +22,7 @@ _FILES = 4
 _CONTINUES = 0xC0, 0x80
 
 
-class Window:
+class VisibleContext:
     """The one way from a pointer to a text that may enter a prompt.
 
     It reads pointers into ``context`` and, as ``subcall:<iteration>:<id>``, the outputs that

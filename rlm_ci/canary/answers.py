@@ -11,8 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rlm_ci.canary.forms import Test
-    from rlm_ci.validators.outcomes import Outcomes
+    from rlm_ci.canary.forms import FoundTest
+    from rlm_ci.validators.outcomes import TestOutcomes
 
 RULE = "tamper/disarmed"
 #: What a changed test did instead of what it must do.
@@ -33,14 +33,14 @@ _MANNERS = {
 }
 
 
-class Told(Value):
+class ValidatorAnswer(Value):
     """What one run of the validator came to.
 
     ``stopped`` says why it did not end by itself, ``clipped`` that not all of ``printed`` was kept.
     ``judged`` is how many tests the runners counted, None where none counts.
     """
 
-    outcomes: Outcomes
+    outcomes: TestOutcomes
     printed: str
     exit_code: int
     stopped: str = ""
@@ -49,11 +49,11 @@ class Told(Value):
     rewritten: frozenset[str] = frozenset()
 
 
-class Subject(Value):
+class TargetTest(Value):
     """A test to be changed. ``was_red``: it failed at the start; ``cases`` that did."""
 
     path: str
-    test: Test
+    test: FoundTest
     was_red: bool
     cases: frozenset[str] = frozenset()
 
@@ -62,20 +62,20 @@ class Subject(Value):
         return self.path, self.test.name
 
 
-class Doubt(Value):
+class FailedProbe(Value):
     """A test that did not do what it must in its form: ``what`` it did, in which copy.
 
     ``shown`` tells of how many of its cases that holds.
     """
 
-    subject: Subject
+    subject: TargetTest
     copy: int
     form: str
     what: str
     shown: str = ""
 
 
-class Probed(Value):
+class CanaryResult(Value):
     """What came of it: findings, one line for people, and changed texts worth a look, by path."""
 
     findings: tuple[Finding, ...]
@@ -84,7 +84,7 @@ class Probed(Value):
 
 
 def findings(
-    doubts: Iterable[Doubt], whole: Iterable[str], texts: Mapping[str, str]
+    doubts: Iterable[FailedProbe], whole: Iterable[str], texts: Mapping[str, str]
 ) -> tuple[Finding, ...]:
     """What is held against a result: doubts about its tests, and about ``whole`` runs of them.
 
@@ -102,7 +102,7 @@ def findings(
     return tuple(found)
 
 
-def _finding(doubt: Doubt, severity: Severity, text: str) -> Finding:
+def _finding(doubt: FailedProbe, severity: Severity, text: str) -> Finding:
     path, test = doubt.subject.path, doubt.subject.test
     lines = text.split("\n")
     quote = lines[test.line - 1].rstrip("\r") if test.line <= len(lines) else None

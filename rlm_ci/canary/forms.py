@@ -5,7 +5,7 @@ Such a module has ``ENDINGS``, the ends of the names of files that it reads, and
 - ``tests(path, text)``: the tests of a file in the order of the text; raises UnreadableError for
   a text that it cannot parse.
 - ``change(path, text, wanted, chance, plain=False)``: the text with each test named in ``wanted``
-  in the form given there, and a ``Made`` for each that could be. ``chance`` is a
+  in the form given there, and a ``ChangedTest`` for each that could be. ``chance`` is a
   ``random.Random``: every choice and every constant comes from it. ``plain`` asks for the
   simplest change of each form, where a more thorough one was not understood.
 
@@ -35,11 +35,11 @@ REACHED = "reached"
 IDLE = "idle"
 
 
-class UnreadableError(ValueError):
+class UnparsableError(ValueError):
     """A text that is no source code of its language."""
 
 
-class Test(Value):
+class FoundTest(Value):
     """A test in a text: its name as in ``Outcome``, its lines (1-based, inclusive), its claims.
 
     A part of the name that is computed, or filled in by parameters, is ``*``. ``claims`` is how
@@ -54,7 +54,7 @@ class Test(Value):
     claims: int
 
 
-class Made(Value):
+class ChangedTest(Value):
     """What became of one test: the form that it really has, and what its failure must print.
 
     One of ``tokens`` stands in the message of the failure; none where that cannot be asked for.
@@ -64,11 +64,11 @@ class Made(Value):
     tokens: tuple[str, ...] = ()
 
 
-class Changed(Value):
+class ChangedText(Value):
     """A changed text, and what was made of each test by its name."""
 
     text: str
-    made: dict[str, Made]
+    made: dict[str, ChangedTest]
 
 
 def token(chance: Random) -> str:

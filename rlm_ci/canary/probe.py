@@ -13,10 +13,18 @@ from __future__ import annotations
 from random import Random
 
 from rlm_ci.canary import answers, forms, readers
-from rlm_ci.canary.answers import FAILS, MISSING, PASSES, SILENT, Doubt, Probed, Subject
+from rlm_ci.canary.answers import (
+    FAILS,
+    MISSING,
+    PASSES,
+    SILENT,
+    CanaryResult,
+    FailedProbe,
+    TargetTest,
+)
 from rlm_ci.canary.forms import ALTERED, IDLE, INVERTED, REACHED, REWORDED, STOPPED
 from rlm_ci.text.printable import count, printable
-from rlm_ci.validators.outcomes import FAILED, PASSED, Index
+from rlm_ci.validators.outcomes import FAILED, PASSED, OutcomeIndex
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -24,11 +32,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from typing import Protocol
 
-    from rlm_ci.canary.answers import Told
-    from rlm_ci.canary.forms import Made, Test
-    from rlm_ci.validators.outcomes import Outcome, Outcomes
+    from rlm_ci.canary.answers import ValidatorAnswer
+    from rlm_ci.canary.forms import ChangedTest, FoundTest
+    from rlm_ci.validators.outcomes import TestOutcome, TestOutcomes
 
-    class Run(Protocol):
+    class RunValidator(Protocol):
         """Runs the validator with other texts of files, on the result or on the start tree.
 
         ``label`` tells one run from others; ``with_new`` leaves the new tests in the result. None
@@ -42,7 +50,7 @@ if TYPE_CHECKING:
             *,
             at_start: bool = False,
             with_new: bool = False,
-        ) -> Told | None: ...
+        ) -> ValidatorAnswer | None: ...
 
 
 #: What each test becomes, in some order, in the three copies.
@@ -55,7 +63,7 @@ class _Round(Value):
     """The texts of one copy, and what was made of each test in it."""
 
     texts: Mapping[str, str]
-    made: Mapping[tuple[str, str], Made]
+    made: Mapping[tuple[str, str], ChangedTest]
 
 
 class Canary:
@@ -68,17 +76,17 @@ class Canary:
     def __init__(
         self,
         contents: Mapping[str, bytes],
-        first: Outcomes,
-        verdict: Told,
-        run: Run,
+        first: TestOutcomes,
+        verdict: ValidatorAnswer,
+        run: RunValidator,
         *,
         secret: str,
         share: float = 1.0,
         has_new: bool = False,
     ) -> None:
         self._has_new = has_new
-        self._first, self._first_index = first, Index(first.tests)
-        self._verdict, self._verdict_index = verdict, Index(verdict.outcomes.tests)
+        self._first, self._first_index = first, OutcomeIndex(first.tests)
+        self._verdict, self._verdict_index = verdict, OutcomeIndex(verdict.outcomes.tests)
         self._run = run
         self._secret = secret
         self._share = share
@@ -100,10 +108,10 @@ class Canary:
         self._rounds: dict[int, _Round] = {}
         self._subjects = self._found(contents)
 
-    def probe(self) -> Probed:
+    def probe(self) -> CanaryResult:
         """Run the copies, and what the answers call for."""
         if not self._subjects:
-            return Probed((), self._line(), {})
+            return CanaryResult((), self._line(), {})
         first = [one for copy in range(len(COPIES)) for one in self._first_round(copy)]
         left = self._settled(self._unexcused(self._again(first)))
         if self._has_new and not left:
@@ -111,12 +119,12 @@ class Canary:
         changed = {one.subject.path: self._rounds[one.copy].texts[one.subject.path] for one in left}
         self._disputed = {one.subject.key for one in left}
         whole = (*list(self._whole.values())[:1], *self._written)
-        return Probed(answers.findings(left, whole, self._texts), self._line(), changed)
+        return CanaryResult(answers.findings(left, whole, self._texts), self._line(), changed)
 
     # ── which tests ──
 
-    def _found(self, contents: Mapping[str, bytes]) -> list[Subject]:
-        found: list[Subject] = []
+    def _found(self, contents: Mapping[str, bytes]) -> list[TargetTest]:
+        found: list[TargetTest] = []
         named: dict[str, set[str]] = {}
         for told in self._verdict.outcomes.tests:
             named.setdefault(told.place, set()).add(told.name)
@@ -129,7 +137,7 @@ class Canary:
                 continue
             try:
                 tests = readers.tests(path, text, named.get(path))
-            except forms.UnreadableError:
+            except forms.UnparsableError:
                 self._unread += 1
                 continue
             self._texts[path] = text
@@ -147,8 +155,12 @@ class Canary:
         return found
 
     def _subject(
-        self, path: str, test: Test, before: Collection[Outcome], now: Collection[Outcome]
-    ) -> Subject | None:
+        self,
+        path: str,
+        test: FoundTest,
+        before: Collection[TestOutcome],
+        now: Collection[TestOutcome],
+    ) -> TargetTest | None:
         """The test, if it passed in the verdict."""
         states = {one.state for one in now}
         if FAILED in states or (PASSED not in states and (now or self._verdict.outcomes.complete)):
@@ -156,9 +168,9 @@ class Canary:
         red = frozenset(one.case for one in before if one.state == FAILED)
         broken = any(one.state == FAILED for one in self._first_index.of(path, ""))
         unknown = not before and (self._first.complete or not self._first.tests)
-        return Subject(path, test, bool(red) or broken or unknown, red)
+        return TargetTest(path, test, bool(red) or broken or unknown, red)
 
-    def _sampled(self, subjects: list[Subject], chance: Random) -> list[Subject]:
+    def _sampled(self, subjects: list[TargetTest], chance: Random) -> list[TargetTest]:
         """All, or as many of each file as there is time for, those that were red among them."""
         if self._share >= 1:
             return subjects
@@ -169,7 +181,7 @@ class Canary:
 
     # ── the copies ──
 
-    def _first_round(self, copy: int) -> list[Doubt]:
+    def _first_round(self, copy: int) -> list[FailedProbe]:
         turn = int(self._secret[:8], 16)
         wanted = {
             subject.key: COPIES[(number + copy + turn) % len(COPIES)]
@@ -187,7 +199,7 @@ class Canary:
         self, wanted: Mapping[tuple[str, str], str], label: str, *, plain: bool = False
     ) -> _Round:
         texts: dict[str, str] = {}
-        made: dict[tuple[str, str], Made] = {}
+        made: dict[tuple[str, str], ChangedTest] = {}
         by_path: dict[str, dict[str, str]] = {}
         for (path, name), form in wanted.items():
             by_path.setdefault(path, dict.fromkeys(self._idle[path], IDLE))[name] = form
@@ -198,7 +210,7 @@ class Canary:
             chance = Random(f"{self._secret}:{label}:{path}")  # noqa: S311 - see above
             try:
                 changed = reader.change(path, self._texts[path], names, chance, plain=plain)
-            except forms.UnreadableError:  # nested too deep to be changed: not probed
+            except forms.UnparsableError:  # nested too deep to be changed: not probed
                 continue
             if changed.text != self._texts[path]:
                 texts[path] = changed.text
@@ -207,9 +219,9 @@ class Canary:
                 )
         return _Round(texts, made)
 
-    def _doubts(self, copy: int, made: _Round, told: Told) -> list[Doubt]:
+    def _doubts(self, copy: int, made: _Round, told: ValidatorAnswer) -> list[FailedProbe]:
         """What the tests of a copy did that they must not have done."""
-        index = Index(told.outcomes.tests)
+        index = OutcomeIndex(told.outcomes.tests)
         each = {path: index.of_each(path, self._names[path]) for path in made.texts}
         tokens = {one: one in told.printed for test in made.made.values() for one in test.tokens}
         found = []
@@ -221,17 +233,17 @@ class Canary:
                 subject, one, told, each[subject.path][subject.test.name], tokens
             )
             if what:
-                found.append(Doubt(subject, copy, one.form, what, shown))
+                found.append(FailedProbe(subject, copy, one.form, what, shown))
             else:
                 self._answered.setdefault(subject.key, set()).add(one.form)
         return found
 
     def _answer(
         self,
-        subject: Subject,
-        made: Made,
-        told: Told,
-        now: Collection[Outcome],
+        subject: TargetTest,
+        made: ChangedTest,
+        told: ValidatorAnswer,
+        now: Collection[TestOutcome],
         tokens: Mapping[str, bool],
     ) -> tuple[str, str]:
         """What a test did that it must not have done, and in how many cases; "" if nothing."""
@@ -251,14 +263,14 @@ class Canary:
         self._shows = self._shows or seen
         return (SILENT, "") if made.tokens and not seen and not told.clipped else ("", "")
 
-    def _is_judged(self, told: Told) -> bool:
+    def _is_judged(self, told: ValidatorAnswer) -> bool:
         """Whether a test that is not named has passed: all ran, and those that pass go unnamed."""
         if told.outcomes.complete or told.clipped:
             return False
         known = self._verdict.judged
         return known is not None and told.judged is not None and told.judged >= known
 
-    def _judge_whole(self, copy: int, made: _Round, told: Told) -> None:
+    def _judge_whole(self, copy: int, made: _Round, told: ValidatorAnswer) -> None:
         """What a copy tells as a whole: its exit code, and files that were written meanwhile."""
         must_fail = sum(one.form != REWORDED for one in made.made.values())
         failed = any(one.state == FAILED for one in told.outcomes.tests)
@@ -270,9 +282,9 @@ class Canary:
 
     # ── doubts ──
 
-    def _again(self, doubts: Iterable[Doubt]) -> list[Doubt]:
+    def _again(self, doubts: Iterable[FailedProbe]) -> list[FailedProbe]:
         """Those that stand when only their tests are changed, anew and more simply."""
-        stable: list[Doubt] = []
+        stable: list[FailedProbe] = []
         for number, batch in enumerate(_batches(doubts), len(COPIES)):
             wanted = {key: doubt.form for key, doubt in batch.items()}
             made = self._rounds[number] = self._changed(wanted, _label(number), plain=True)
@@ -283,7 +295,7 @@ class Canary:
                 stable += self._doubts(number, made, told)
         return stable
 
-    def _unexcused(self, doubts: list[Doubt]) -> list[Doubt]:
+    def _unexcused(self, doubts: list[FailedProbe]) -> list[FailedProbe]:
         """Those that the start tree does not show as well, of tests that passed there.
 
         A test that was not reported has shown nothing that could be excused.
@@ -307,7 +319,7 @@ class Canary:
                     left.append(doubt)
         return left
 
-    def _settled(self, doubts: list[Doubt]) -> list[Doubt]:
+    def _settled(self, doubts: list[FailedProbe]) -> list[FailedProbe]:
         """What is left to be held against the result.
 
         A test that is not reported at all was not reached by its runner, and one whose message is
@@ -343,7 +355,7 @@ class Canary:
         doubted = {one.subject.key for one in self._doubts(0, made, told)}
         return set(made.made) - doubted
 
-    def _beside_new(self) -> list[Doubt]:
+    def _beside_new(self) -> list[FailedProbe]:
         """Tests that pass with a failing statement at their start, once new tests are beside them.
 
         One that does not run there says nothing: a new file may only stand in its way.
@@ -395,13 +407,13 @@ def _label(number: int) -> str:
     return f"again-{more + 1}" if more >= 0 else str(number + 1)
 
 
-def _batches(doubts: Iterable[Doubt]) -> list[dict[tuple[str, str], Doubt]]:
+def _batches(doubts: Iterable[FailedProbe]) -> list[dict[tuple[str, str], FailedProbe]]:
     """Doubts by their tests, each of which can have one form at a time.
 
     What a test did in two forms is asked in one of them, unless it did not run at all: inverted,
     where a wrong result shows whichever statement it is that cannot fail.
     """
-    batches: list[dict[tuple[str, str], Doubt]] = []
+    batches: list[dict[tuple[str, str], FailedProbe]] = []
     known = set()
     for doubt in sorted(doubts, key=lambda one: one.form != INVERTED):
         key = doubt.subject.key

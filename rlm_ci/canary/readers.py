@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from random import Random
     from typing import Protocol
 
-    from rlm_ci.canary.forms import Changed, Test
+    from rlm_ci.canary.forms import ChangedText, FoundTest
 
     class Reader(Protocol):
         """See ``forms``."""
 
         ENDINGS: tuple[str, ...]
 
-        def tests(self, path: str, text: str) -> list[Test]: ...
+        def tests(self, path: str, text: str) -> list[FoundTest]: ...
 
         def change(
             self,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
             chance: Random,
             *,
             plain: bool = False,
-        ) -> Changed: ...
+        ) -> ChangedText: ...
 
 
 _LANGUAGES = ("python", "go", "javascript", "rust")
@@ -52,7 +52,7 @@ def of(path: str) -> Reader | None:
     return next((one for end, one in _readers().items() if path.endswith(end)), None)
 
 
-def tests(path: str, text: str, names: Collection[str] | None) -> list[Test]:
+def tests(path: str, text: str, names: Collection[str] | None) -> list[FoundTest]:
     """The tests of a file; ``names`` are those that the runner told, if it told any.
 
     Raises UnreadableError.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.canary.forms import UnreadableError, token
+from rlm_ci.canary.forms import UnparsableError, token
 from rlm_ci.source.grammars import parse
 from rlm_ci.values import Row
 
@@ -36,7 +36,7 @@ def rooted(language: str, path: str, text: str) -> tuple[bytes, Node]:
     content = encoded(text)
     root = parse(language, content)
     if root is None or root.has_error:
-        raise UnreadableError(f"{path}: this is not {language} that can be read")
+        raise UnparsableError(f"{path}: this is not {language} that can be read")
     return content, root
 
 

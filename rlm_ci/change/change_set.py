@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from itertools import chain
 
-from rlm_ci.change.numstat import Count, Counting, beyond, parse
+from rlm_ci.change.numstat import LineCount, LineCounting, beyond, parse
 from rlm_ci.errors import ConfigError
 from rlm_ci.git import tracked
 from rlm_ci.git.objects import parse_closed
@@ -33,7 +33,7 @@ _BINARY_PROBE = 8000
 _BIG_FILE = 512 << 20
 
 
-class FileChange(Count):
+class FileChange(LineCount):
     """One file of a change, with both of its sides.
 
     ``status`` is git's letter (A, C, D, M, R, T); modes and object ids are those of the
@@ -87,7 +87,7 @@ class ChangeSet(Value):
         """The commit whose configuration judges this change; None for the working tree's."""
         return self.base if self.trigger in OUTSIDE else None
 
-    def count(self, *, renames: bool = True, attributes: str | None = None) -> Counting:
+    def count(self, *, renames: bool = True, attributes: str | None = None) -> LineCounting:
         """Begin to count the lines of committed trees, as ``git diff --numstat -z -M`` does.
 
         ``attributes`` is a folder with the ``.gitattributes`` files that decide what is
@@ -95,7 +95,7 @@ class ChangeSet(Value):
         """
         options = ("--numstat", "-M" if renames else "--no-renames")
         start, trees = self.repository.start_diff, self._trees()
-        return Counting(
+        return LineCounting(
             lambda within: start(*trees, *options, attributes=attributes, within=within),
             lambda: (self._diff(one, options, attributes) for one in self.also),
             renames=renames,

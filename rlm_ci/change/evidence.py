@@ -60,7 +60,7 @@ def _lines(content: bytes) -> tuple[str, ...]:
     return tuple(line.rstrip("\r") for line in lines)
 
 
-class Anchored(Value):
+class AnchoredClaim(Value):
     """Where a claim really points: ``location`` has blob and quote, and is None if rejected.
 
     ``outcome`` is VERIFIED, REANCHORED or REJECTED; ``why`` tells what was wrong with it.
@@ -73,7 +73,7 @@ class Anchored(Value):
 
 def anchor(
     claim: Location, content: bytes | None, blob: str | None, first_line: int = 1
-) -> Anchored:
+) -> AnchoredClaim:
     """Open what ``claim`` points to in ``content``, whose first line has the number ``first_line``.
 
     A claim without a quote gets the lines that it names as one. Where the quote does not stand
@@ -81,11 +81,11 @@ def anchor(
     is moved there: to the nearest place, if there are several. ``blob`` is recorded as it is.
     """
     if content is None:
-        return Anchored(None, REJECTED, "the path is not there")
+        return AnchoredClaim(None, REJECTED, "the path is not there")
     lines = _lines(content)
     start, end = claim.line_start, claim.line_end
     if start is None and claim.quote is None:
-        return Anchored(claim.replace(line_end=None, blob=blob), VERIFIED)
+        return AnchoredClaim(claim.replace(line_end=None, blob=blob), VERIFIED)
     last = first_line + len(lines) - 1
     end = start if end is None else end
     claimed = None
@@ -96,18 +96,20 @@ def anchor(
         claimed = start, end
         said = "\n".join(lines[start - first_line : end - first_line + 1])
         if quote is None or quote == encodable(said):
-            return Anchored(claim.replace(line_end=end, blob=blob, quote=said), VERIFIED)
+            return AnchoredClaim(claim.replace(line_end=end, blob=blob, quote=said), VERIFIED)
     if quote is None:
         asked = f"line {start} is" if start == end else f"lines {start}-{end} are"
-        return Anchored(None, REJECTED, f"{asked} not in the file, which ends with line {last}")
+        return AnchoredClaim(
+            None, REJECTED, f"{asked} not in the file, which ends with line {last}"
+        )
     found = _find(lines, quote, claimed, start, first_line)
     if isinstance(found, str):
-        return Anchored(None, REJECTED, found)
+        return AnchoredClaim(None, REJECTED, found)
     begin, stop = found
     said = "\n".join(lines[begin - first_line : stop - first_line + 1])
     moved = claim.replace(line_start=begin, line_end=stop, blob=blob, quote=said)
     why = "there are no such lines" if claimed is None else "the quote is elsewhere"
-    return Anchored(moved, REANCHORED, why)
+    return AnchoredClaim(moved, REANCHORED, why)
 
 
 class _Folded(Value):
@@ -176,7 +178,7 @@ def _is_whole(text: str, start: int, end: int) -> bool:
     return not before and not (end < len(text) and joins(text[end - 1], text[end]))
 
 
-class Checked(Value):
+class CheckedReport(Value):
     """What became of a report's pointers: ``problems`` and ``notes`` are a line for each.
 
     A note tells of one that holds in what a run kept, and in the work tree no more.
@@ -187,7 +189,7 @@ class Checked(Value):
     notes: tuple[str, ...]
 
 
-def verify(report: Report, repository: Repository, kept: Container[Location] = ()) -> Checked:
+def verify(report: Report, repository: Repository, kept: Container[Location] = ()) -> CheckedReport:
     """Check every pointer of a report; ``kept`` are places known to hold in the run's own copy.
 
     Needs no network. Raises ConfigError when a commit of the report is not in the clone.
@@ -220,7 +222,7 @@ def verify(report: Report, repository: Repository, kept: Container[Location] = (
         if one.domain is not None and one.source != "check" and not one.evidence
     ]
     counts = Evidence(len(places), len(places) - rejected, 0, rejected)
-    return Checked(counts, tuple(problems), tuple(notes))
+    return CheckedReport(counts, tuple(problems), tuple(notes))
 
 
 def _contents(

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Self, TypeVar
 
-    from rlm_ci.git.repository import Pending
+    from rlm_ci.git.repository import RunningGit
 
-    _Counted = TypeVar("_Counted", bound="Count")
+    _Counted = TypeVar("_Counted", bound="LineCount")
 
 #: From so many files on a second git is worth its start.
 LARGE = 512
@@ -21,7 +21,7 @@ LARGE = 512
 _NAMED = 64
 
 
-class Count(Row):
+class LineCount(Row):
     """What one file adds to a change: ``added`` and ``deleted`` lines, None for a binary file.
 
     ``path`` is the new one. ``unmeasured`` says why the lines could not be counted.
@@ -38,7 +38,7 @@ class Count(Row):
         return (self.added or 0) + (self.deleted or 0)
 
 
-class Counting:
+class LineCounting:
     """A count of lines that git is working on, as a context manager.
 
     ``start`` begins to count what lies within some pathspecs, everything where there are none;
@@ -47,13 +47,13 @@ class Counting:
 
     def __init__(
         self,
-        start: Callable[[Sequence[str]], Pending],
+        start: Callable[[Sequence[str]], RunningGit],
         others: Callable[[], Iterable[bytes]],
         *,
         renames: bool,
     ) -> None:
         self._start, self._others, self._renames = start, others, renames
-        self._running: list[Pending] = []
+        self._running: list[RunningGit] = []
 
     def __enter__(self) -> Self:
         self._begin(())
@@ -75,7 +75,7 @@ class Counting:
                 self._begin([f":(top,literal){folder}" for folder in within])
                 self._begin([":(top)", *(f":(top,exclude,literal){folder}" for folder in within)])
 
-    def finish(self) -> list[Count]:
+    def finish(self) -> list[LineCount]:
         """What each file adds, in git's order within each part."""
         moved: set[str] = set()
         found = [one for running in self._running for one in counts(running.finish(), moved)]
@@ -129,13 +129,13 @@ def _folders(
     return sizes, bound
 
 
-def counts(data: bytes, moved: set[str] | None = None) -> list[Count]:
+def counts(data: bytes, moved: set[str] | None = None) -> list[LineCount]:
     """The records of ``git diff --numstat -z``; ``moved`` is given the new names of renames."""
     fields = iter(data.decode("utf-8", "surrogateescape").split("\0"))
     return list(parse(fields, moved))
 
 
-def parse(fields: Iterator[str], moved: set[str] | None = None) -> Iterator[Count]:
+def parse(fields: Iterator[str], moved: set[str] | None = None) -> Iterator[LineCount]:
     """The same from their fields; a rename's names stand behind its counts."""
     for field in fields:
         if field:
@@ -146,9 +146,9 @@ def parse(fields: Iterator[str], moved: set[str] | None = None) -> Iterator[Coun
                 if moved is not None:
                     moved.add(path)
             if added == "-":
-                yield Count(path, None, None)
+                yield LineCount(path, None, None)
             else:
-                yield Count.of((path, int(added), int(deleted), None))
+                yield LineCount.of((path, int(added), int(deleted), None))
 
 
 def beyond(found: list[_Counted], other: list[_Counted], moved: set[str]) -> list[_Counted]:

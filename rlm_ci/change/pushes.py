@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _NAMED = 3
 
 
-class Pushed(Value):
+class PushedRef(Value):
     """A ref that is pushed, as git tells it to a hook: the names and objects of both sides."""
 
     local_ref: str
@@ -39,7 +39,7 @@ class Pushed(Value):
 
 
 def from_refs(
-    repository: Repository, refs: Sequence[Pushed], note: Callable[[str], None]
+    repository: Repository, refs: Sequence[PushedRef], note: Callable[[str], None]
 ) -> list[ChangeSet]:
     """The changes of a push hook, each once, whatever number of refs brings it.
 
@@ -68,7 +68,7 @@ def from_refs(
     return [change.replace(label=_listed(names[sides])) for sides, change in judged.items()]
 
 
-def _of_ref(repository: Repository, ref: Pushed, *, first: bool) -> ChangeSet:
+def _of_ref(repository: Repository, ref: PushedRef, *, first: bool) -> ChangeSet:
     source = f"the push of {printable(ref.local_ref)}"
     fields = {"trigger": "push", "target": ref.name}
     if first:
@@ -76,7 +76,7 @@ def _of_ref(repository: Repository, ref: Pushed, *, first: bool) -> ChangeSet:
     return from_update(repository, ref.remote, ref.local, source, **fields)
 
 
-def _kinds(repository: Repository, refs: Sequence[Pushed]) -> dict[str, str]:
+def _kinds(repository: Repository, refs: Sequence[PushedRef]) -> dict[str, str]:
     """What the objects on both sides of refs that are no branches come to: commit, tree, blob."""
     others = [ref for ref in refs if not ref.remote_ref.startswith("refs/heads/")]
     oids = [oid for ref in others for oid in (ref.local, ref.remote) if oid.strip("0")]

@@ -155,7 +155,7 @@ def _pushed(repository: Repository, stdin: bytes, note: Callable[[str], None]) -
                 hint="give standard input as git gives it to a pre-push hook",
             )
         if words[1].strip("0"):  # else the ref is deleted: nothing comes in
-            found.append(pushes.Pushed(*words))
+            found.append(pushes.PushedRef(*words))
     return pushes.from_refs(repository, found, note)
 
 

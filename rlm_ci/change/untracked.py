@@ -16,14 +16,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.change.numstat import Count
+    from rlm_ci.change.numstat import LineCount
     from rlm_ci.git.repository import Repository
 
 #: What changes the lines that git counts; ends of lines do not.
 _ATTRIBUTES = ("filter", "working-tree-encoding", "diff")
 
 
-def converted(repository: Repository, paths: Sequence[str]) -> dict[str, Count]:
+def converted(repository: Repository, paths: Sequence[str]) -> dict[str, LineCount]:
     """Those of the untracked ``paths`` that git would convert, counted as once added.
 
     Without what can be counted by nobody: a link, another repository, a file that is closed to us.
@@ -41,7 +41,7 @@ def _is_open(path: str) -> bool:
     return os.access(path, os.R_OK) and not os.path.islink(path)
 
 
-def _count(repository: Repository, paths: Sequence[str]) -> dict[str, Count]:
+def _count(repository: Repository, paths: Sequence[str]) -> dict[str, LineCount]:
     """What git counts of files that an index of their own holds, against nothing."""
     if not paths:
         return {}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.settings import Setting, Settings
-    from rlm_ci.runs.store import Store
+    from rlm_ci.runs.store import RunStore
 
 
 def names() -> tuple[str, ...]:
@@ -58,7 +58,7 @@ def run(
     names: Sequence[str],
     changes: ChangeSet,
     options: Settings,
-    runs: Store,
+    runs: RunStore,
     *,
     named: bool,
 ) -> list[Part]:

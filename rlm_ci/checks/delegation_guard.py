@@ -11,7 +11,7 @@ from rlm_ci.config.settings import Setting
 from rlm_ci.git import tracked
 from rlm_ci.report.findings import Evidence, Finding, Location, Part, Severity
 from rlm_ci.runs import SUCCEEDED, is_task_id, require_task_id
-from rlm_ci.runs.store import Candidate, parse
+from rlm_ci.runs.store import ManifestCandidate, parse
 from rlm_ci.system import files
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rlm_ci.config.settings import Settings
     from rlm_ci.git.repository import Repository
     from rlm_ci.report.rules import Rule
-    from rlm_ci.runs.store import Store
+    from rlm_ci.runs.store import RunStore
 
 ID = "delegation-guard"
 SUMMARY = "the subagent runs that the task requires have happened"
@@ -101,7 +101,7 @@ def applies(changes: ChangeSet, options: Settings) -> str | None:
     return f"{none} and no receipts are in use (.delegation/)"
 
 
-def run(changes: ChangeSet, options: Settings, runs: Store) -> Part:
+def run(changes: ChangeSet, options: Settings, runs: RunStore) -> Part:
     """One part; raises ConfigError for a task id that cannot be one."""
     task_id, source = _task_id(changes, options)
     if task_id:
@@ -178,7 +178,7 @@ def _owner(name: str, keys: frozenset[str]) -> str | None:
     return name
 
 
-def _judge(verdict: _Verdict, options: Settings, runs: Store) -> _Verdict:
+def _judge(verdict: _Verdict, options: Settings, runs: RunStore) -> _Verdict:
     task_id = verdict.task_id or ""
     keys = frozenset(verdict.keys)
     owner = _owner(task_id, keys)
@@ -204,7 +204,7 @@ def _judge(verdict: _Verdict, options: Settings, runs: Store) -> _Verdict:
             return f"status is {_shown(manifest.get('status'))}, not {SUCCEEDED!r}"
         return None
 
-    rejected: list[Candidate] = []
+    rejected: list[ManifestCandidate] = []
     try:
         for number, candidate in enumerate(runs.subagent_runs(task_id, accept), 1):
             if candidate.reason is None:
@@ -240,7 +240,7 @@ class _Verdict(Value):
     role: str | None = None
     evidence: str = ""
     examined: int = 0
-    rejected: tuple[Candidate, ...] = ()
+    rejected: tuple[ManifestCandidate, ...] = ()
     findings: tuple[Finding, ...] = ()
     missing: tuple[str, ...] = ()
 

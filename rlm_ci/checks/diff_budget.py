@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.change.change_set import ChangeSet
-    from rlm_ci.change.numstat import Count
+    from rlm_ci.change.numstat import LineCount
     from rlm_ci.config.settings import Settings
     from rlm_ci.report.rules import Rule
-    from rlm_ci.runs.store import Store
+    from rlm_ci.runs.store import RunStore
 
 ID = "diff-budget"
 SUMMARY = "the change is within its budget of files and lines"
@@ -119,7 +119,7 @@ _LARGEST = 5
 def run(
     changes: ChangeSet,
     options: Settings,
-    _runs: Store,
+    _runs: RunStore,
     today: Callable[[], str] = dates.today,
 ) -> Part:
     """One part; raises ConfigError for a pattern or an override that cannot be read."""
@@ -181,7 +181,7 @@ def run(
 # ── measuring ──
 
 
-def _measure(changes: ChangeSet, budget: Any) -> tuple[list[Count], list[Count]]:
+def _measure(changes: ChangeSet, budget: Any) -> tuple[list[LineCount], list[LineCount]]:
     """The files that count, and those that are ignored."""
     try:
         configured = matcher(budget.ignore)
@@ -190,7 +190,7 @@ def _measure(changes: ChangeSet, budget: Any) -> tuple[list[Count], list[Count]]
             f"diff_budget.ignore has a pattern that cannot be read: {error}",
             hint="fix the pattern",
         ) from None
-    found: Sequence[Count]
+    found: Sequence[LineCount]
     if changes.worktree:
         found = changes.files(renames=budget.renames)
         paths = [one.path for one in found]
@@ -203,7 +203,7 @@ def _measure(changes: ChangeSet, budget: Any) -> tuple[list[Count], list[Count]]
 
 def _count(
     changes: ChangeSet, configured: Callable[[str], bool], *, renames: bool
-) -> tuple[Sequence[Count], set[str]]:
+) -> tuple[Sequence[LineCount], set[str]]:
     """Every file of committed trees, and the paths that are ignored."""
     # git counts while we look for what is ignored; few attributes say what is binary.
     with changes.count(renames=renames) as counting:
@@ -302,7 +302,7 @@ def _written(attributes: dict[str, bytes]) -> Iterator[str]:
         yield root
 
 
-def _weigh(counted: Sequence[Count], lines: int, paths: Sequence[dict[str, Any]]) -> int:
+def _weigh(counted: Sequence[LineCount], lines: int, paths: Sequence[dict[str, Any]]) -> int:
     """What all the ``lines`` count for: the first budget that matches a path tells."""
     rows = [(_glob(row), row["weight"]) for row in paths if row["weight"] is not None]
     if not rows:
@@ -327,7 +327,7 @@ def _glob(row: dict[str, Any]) -> Callable[[str], bool]:
 # ── judging ──
 
 
-def _split_hint(counted: Sequence[Count]) -> str:
+def _split_hint(counted: Sequence[LineCount]) -> str:
     """What to do about ``counted``: its largest files are the ones to look at first."""
     from heapq import nlargest, nsmallest
 
@@ -339,7 +339,7 @@ def _split_hint(counted: Sequence[Count]) -> str:
     return f"split the change; largest: {named}" if named else "split the change"
 
 
-def _over(metrics: dict[str, int], counted: Sequence[Count]) -> list[Finding]:
+def _over(metrics: dict[str, int], counted: Sequence[LineCount]) -> list[Finding]:
     units = [unit for unit in ("files", "lines") if metrics[unit] > metrics[f"max_{unit}"]]
     hint = _split_hint(counted) if units else None
     return [
@@ -354,7 +354,7 @@ def _excess(metrics: dict[str, int], unit: str) -> str:
     return f"{changed}, {number - most:,} more than the budget of {most:,}"
 
 
-def _paths_over(counted: Sequence[Count], paths: Sequence[dict[str, Any]]) -> list[Finding]:
+def _paths_over(counted: Sequence[LineCount], paths: Sequence[dict[str, Any]]) -> list[Finding]:
     findings = []
     for row in paths:
         match = _glob(row)

@@ -16,7 +16,7 @@ from rlm_ci.checks._doc_archive.archive import (
     ENDINGS,
     IS_STUB,
     POLICY,
-    Payloads,
+    ArchivePayloads,
     ask_archive,
     fetch_archive,
     find_archive,
@@ -25,7 +25,15 @@ from rlm_ci.checks._doc_archive.archive import (
     tips,
 )
 from rlm_ci.checks._doc_archive.documents import in_git, in_worktree
-from rlm_ci.checks._doc_archive.stub import RULES, Flaw, Form, Stub, Target, open_items, parse
+from rlm_ci.checks._doc_archive.stub import (
+    RULES,
+    LinkTarget,
+    Stub,
+    StubFlaw,
+    StubFormat,
+    open_items,
+    parse,
+)
 from rlm_ci.config.settings import Setting
 from rlm_ci.errors import ConfigError
 from rlm_ci.git.objects import parse_closed
@@ -39,9 +47,9 @@ if TYPE_CHECKING:
 
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.settings import Settings
-    from rlm_ci.git.objects import Entry
-    from rlm_ci.git.repository import Pending, Repository
-    from rlm_ci.runs.store import Store
+    from rlm_ci.git.objects import TreeEntry
+    from rlm_ci.git.repository import Repository, RunningGit
+    from rlm_ci.runs.store import RunStore
 
 ID = "doc-archive"
 SUMMARY = "archive stubs lead to their full text"
@@ -63,15 +71,15 @@ _AHEAD = 3
 _PAYLOAD_CONDITIONS = ("dangling", "payload-is-stub")
 
 
-class Document(Row):
+class StubFile(Row):
     """A file that is, or was meant to be, a stub; what is wrong with it by itself."""
 
     path: str
     data: bytes
-    flaw: Flaw | None = None
+    flaw: StubFlaw | None = None
 
 
-def run(changes: ChangeSet, options: Settings, _runs: Store) -> Part:
+def run(changes: ChangeSet, options: Settings, _runs: RunStore) -> Part:
     """One part; ``not_run`` when stubs are to be judged and the archive is not in the clone."""
     repository = changes.repository
     with ExitStack() as running:
@@ -91,14 +99,14 @@ def run(changes: ChangeSet, options: Settings, _runs: Store) -> Part:
         if archive:
             archived = running.enter_context(repository.start_tree(archive, sizes=True))
         places = _places(changes, options.paths, listing)
-        reading = _documents(repository, places, Form(branch, target))
+        reading = _documents(repository, places, StubFormat(branch, target))
         # Git lists the archive while we read the first files, its full texts during the others.
         ahead = len(places) // _AHEAD if changes.trigger == "worktree" else 0
         documents = list(islice(reading, ahead))
         asked = places if len(documents) == ahead else {one.path for one in documents}
         payloads = None
         if archive and archived and asked:
-            payloads = Payloads(repository, archive, archived.finish(), asked)
+            payloads = ArchivePayloads(repository, archive, archived.finish(), asked)
             running.enter_context(payloads)
         documents += reading
         documents.sort(key=lambda one: one.path)
@@ -135,7 +143,7 @@ def _is_of_archive(changes: ChangeSet, branch: str, ends: frozenset[str]) -> boo
 # ── which documents there are, and which are judged ──
 
 
-def _start_listing(changes: ChangeSet, only: Sequence[str]) -> Pending | None:
+def _start_listing(changes: ChangeSet, only: Sequence[str]) -> RunningGit | None:
     """Begin to list the files of the work tree; None where they are not needed."""
     repository = changes.repository
     if changes.trigger != "worktree":
@@ -146,7 +154,7 @@ def _start_listing(changes: ChangeSet, only: Sequence[str]) -> Pending | None:
 
 
 def _places(
-    changes: ChangeSet, only: Sequence[str], listing: Pending | None
+    changes: ChangeSet, only: Sequence[str], listing: RunningGit | None
 ) -> dict[str, str | None]:
     """Where a stub may stand: the object id of each document, None for one on the disk."""
     repository = changes.repository
@@ -172,21 +180,21 @@ def _places(
 
 
 def _documents(
-    repository: Repository, places: Mapping[str, str | None], form: Form
-) -> Iterator[Document]:
+    repository: Repository, places: Mapping[str, str | None], form: StubFormat
+) -> Iterator[StubFile]:
     """The files at ``places`` that are, or were meant to be, stubs."""
     oids = {path: oid for path, oid in places.items() if oid is not None}
     texts = in_git(repository, oids) if oids else in_worktree(repository, places)
     for path, data in texts:
         is_stub, flaw = form.judge(path, data)
         if is_stub:
-            yield Document.of((path, data, flaw))
+            yield StubFile.of((path, data, flaw))
 
 
-def _payloads(repository: Repository, archive: str, asked: Container[str]) -> Payloads:
+def _payloads(repository: Repository, archive: str, asked: Container[str]) -> ArchivePayloads:
     """The full texts in ``archive``, listed while we wait."""
     with repository.start_tree(archive, sizes=True) as listing:
-        return Payloads(repository, archive, listing.finish(), asked)
+        return ArchivePayloads(repository, archive, listing.finish(), asked)
 
 
 def _is_wanted(path: str, wanted: frozenset[str]) -> bool:
@@ -207,7 +215,7 @@ def _require_open(closed: Sequence[str], wanted: frozenset[str]) -> None:
             )
 
 
-def _require_resolved(entries: Mapping[str, Entry], wanted: frozenset[str]) -> None:
+def _require_resolved(entries: Mapping[str, TreeEntry], wanted: frozenset[str]) -> None:
     """Raise ConfigError for a document that a merge has left in conflict."""
     for path, entry in entries.items():
         if entry.kind == "conflict" and path.lower().endswith(ENDINGS):
@@ -234,8 +242,8 @@ def _require_known(only: Sequence[str], tracked: frozenset[str], root: str) -> N
 
 
 def _judged(
-    changes: ChangeSet, options: Settings, documents: Sequence[Document]
-) -> dict[str, Document]:
+    changes: ChangeSet, options: Settings, documents: Sequence[StubFile]
+) -> dict[str, StubFile]:
     """Without a change all, else those that it adds or edits."""
     if changes.trigger == "worktree" or options.doc_archive.all:
         return {document.path: document for document in documents}
@@ -247,8 +255,8 @@ def _judged(
 
 
 def _examine(
-    documents: Sequence[Document], branch: str, payloads: Payloads | None
-) -> dict[str, Flaw]:
+    documents: Sequence[StubFile], branch: str, payloads: ArchivePayloads | None
+) -> dict[str, StubFlaw]:
     """What is wrong with each document, by path; without an archive, what shows without it."""
     broken = {document.path: document.flaw for document in documents if document.flaw}
     sound = {document.path: document.data for document in documents if not document.flaw}
@@ -263,9 +271,9 @@ def _examine(
 
 def _findings(
     changes: ChangeSet,
-    documents: Sequence[Document],
-    broken: Mapping[str, Flaw],
-    judged: Mapping[str, Document],
+    documents: Sequence[StubFile],
+    broken: Mapping[str, StubFlaw],
+    judged: Mapping[str, StubFile],
 ) -> list[Finding]:
     findings = []
     for document in documents:
@@ -284,7 +292,7 @@ def _findings(
     return findings
 
 
-def _place(changes: ChangeSet, document: Document, number: int) -> Location:
+def _place(changes: ChangeSet, document: StubFile, number: int) -> Location:
     lines = document.data.decode("utf-8", "surrogateescape").split("\n")
     return Location(
         document.path,
@@ -295,7 +303,7 @@ def _place(changes: ChangeSet, document: Document, number: int) -> Location:
     )
 
 
-def _open_items(changes: ChangeSet, judged: Mapping[str, Document]) -> list[Finding]:
+def _open_items(changes: ChangeSet, judged: Mapping[str, StubFile]) -> list[Finding]:
     """Documents that the change turns into stubs while they still have open items."""
     if changes.worktree and changes.trigger != "index":
         return []
@@ -371,7 +379,7 @@ def _last_full_texts(changes: ChangeSet, paths: Collection[str]) -> dict[str, by
     return found
 
 
-def _judge_archive(changes: ChangeSet, branch: str, target: Target) -> Part:
+def _judge_archive(changes: ChangeSet, branch: str, target: LinkTarget) -> Part:
     """A change of the archive branch itself: which stubs does it leave without their text?"""
     repository = changes.repository
     default = repository.default_branch()
@@ -387,7 +395,7 @@ def _judge_archive(changes: ChangeSet, branch: str, target: Target) -> Part:
         for path, entry in repository.tree(default[1]).items()
         if path in touched and path.lower().endswith(ENDINGS) and entry.is_file
     }
-    documents = list(_documents(repository, oids, Form(branch, target)))
+    documents = list(_documents(repository, oids, StubFormat(branch, target)))
     with _payloads(repository, changes.head or "", oids) as payloads:
         flaws = _examine(documents, branch, payloads)
     # What else is wrong with a stub is not this change's doing.
@@ -412,7 +420,7 @@ def _judge_archive(changes: ChangeSet, branch: str, target: Target) -> Part:
 
 
 def _metrics(
-    documents: Sequence[Document], broken: Mapping[str, Flaw], *, archived: bool
+    documents: Sequence[StubFile], broken: Mapping[str, StubFlaw], *, archived: bool
 ) -> dict[str, int]:
     conditions = [flaw.condition for flaw in broken.values()]
     return {
@@ -424,9 +432,9 @@ def _metrics(
 
 
 def _summary(
-    documents: Sequence[Document],
-    broken: Mapping[str, Flaw],
-    judged: Mapping[str, Document],
+    documents: Sequence[StubFile],
+    broken: Mapping[str, StubFlaw],
+    judged: Mapping[str, StubFile],
     *,
     archived: bool,
 ) -> str:

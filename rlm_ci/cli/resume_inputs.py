@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.config.settings import Settings
-    from rlm_ci.pipelines.stored_runs import Runs
-    from rlm_ci.runs.request import Request
+    from rlm_ci.pipelines.stored_runs import StoredRuns
+    from rlm_ci.runs.request import RunRequest
     from rlm_ci.runs.run import Run
 
 KEY = "context.source"
@@ -30,7 +30,7 @@ ROWS = tuple(row for row in SYMBOLIC if row.key == KEY)
 
 
 def require(
-    held: Run, asked: Request, settings: Settings, flags: Mapping[str, Any], runs: Runs
+    held: Run, asked: RunRequest, settings: Settings, flags: Mapping[str, Any], runs: StoredRuns
 ) -> None:
     """Raise ConfigError unless the text is one of the repository, or is named again.
 

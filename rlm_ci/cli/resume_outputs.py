@@ -17,7 +17,7 @@ from rlm_ci.text.printable import printable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.config.settings import Settings
-    from rlm_ci.runs.request import Request
+    from rlm_ci.runs.request import RunRequest
 
 _FLAGS = {
     "wiki.out": "--out", "wiki.site": "--site", "wiki.push": "--push",
@@ -26,7 +26,7 @@ _FLAGS = {
 ROWS = tuple(row for row in (*RECURSION, *WIKI) if row.key in _FLAGS)
 
 
-def require(run: str, asked: Request, settings: Settings, root: str) -> None:
+def require(run: str, asked: RunRequest, settings: Settings, root: str) -> None:
     """Raise ConfigError unless what leads out of the repository is said by our own word."""
     unsaid = []
     for key, flag in _FLAGS.items():

@@ -27,7 +27,7 @@ _STANDS = (
 )  # fmt: skip
 
 
-class Screen:
+class LiveScreen:
     """Lines that stand below all others; ``write`` brings a text to the terminal at once."""
 
     def __init__(self, write: Callable[[str], None], *, colour: bool = True) -> None:

@@ -9,7 +9,7 @@ import sys
 from rlm_ci.console.messages import complain, write
 from rlm_ci.errors import UsageError
 from rlm_ci.report import render
-from rlm_ci.report.render import Options
+from rlm_ci.report.render import RenderOptions
 from rlm_ci.system import files
 from rlm_ci.values import Value
 
@@ -43,7 +43,7 @@ class Output(Value):
     server_url: str
     rule_pages: bool
 
-    def options(self, templates: Mapping[str, str] | None = None) -> Options:
+    def options(self, templates: Mapping[str, str] | None = None) -> RenderOptions:
         """How to render for whoever reads standard output."""
         width = 80
         terminal = False
@@ -53,7 +53,7 @@ class Output(Value):
                 terminal = True
             except (OSError, ValueError, AttributeError):  # no terminal; closed
                 pass
-        return Options(
+        return RenderOptions(
             colour=terminal and self.colour,
             width=max(40, min(width, 120)),
             server_url=self.server_url,

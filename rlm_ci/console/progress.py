@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Protocol, Self, TextIO
 
-    from rlm_ci.console.live_screen import Screen
+    from rlm_ci.console.live_screen import LiveScreen
 
     class Look(Protocol):
         """Looks at a run again and again."""
@@ -86,16 +86,16 @@ class Progress:
         self._drawing = threading.Lock()
         self._over = threading.Event()
         self._ticker: threading.Thread | None = None
-        self._screen: Screen | None = None
+        self._screen: LiveScreen | None = None
         self._look: Look | None = None
         self._facts: list[tuple[str, str]] = []
         self._next = 0.0
 
     def __enter__(self) -> Self:
         if self._live and not self._quiet:
-            from rlm_ci.console.live_screen import Screen
+            from rlm_ci.console.live_screen import LiveScreen
 
-            self._screen = Screen(self._write, colour=self._colour)
+            self._screen = LiveScreen(self._write, colour=self._colour)
             self._ticker = threading.Thread(target=self._tick, daemon=True)
             self._ticker.start()
         return self

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rlm_ci.context.pointers import Layout
+    from rlm_ci.context.pointers import ChunkLayout
 
 #: What stands before it, and behind. In JSON a line break is in no text: who finds the first of
 #: them has found the table, or no index of ours.
@@ -25,7 +25,7 @@ _CLOSE = '"}'
 _BETWEEN = ",\n"
 
 
-def written(layout: Layout, digests: bytes) -> Iterator[str]:
+def written(layout: ChunkLayout, digests: bytes) -> Iterator[str]:
     """The table, and what ends the file, in parts; ``digests`` has 32 bytes a chunk."""
     ids, starts, ends = _columns(layout)
     rows = zip(ids, starts, chain(ends, (layout.size,)), _hashes(digests), strict=False)
@@ -40,7 +40,9 @@ def _hashes(digests: bytes) -> Iterator[str]:
     return (digests[at : at + 32].hex() for at in range(0, len(digests), 32))
 
 
-def looks_written(read: Callable[[int, int], bytes], at: int, end: int, layout: Layout) -> bool:
+def looks_written(
+    read: Callable[[int, int], bytes], at: int, end: int, layout: ChunkLayout
+) -> bool:
     """Has what stands from ``at`` to ``end`` the length, the first and the last row of it?
 
     ``read`` gives so many bytes from a place on.
@@ -65,7 +67,7 @@ def looks_written(read: Callable[[int, int], bytes], at: int, end: int, layout: 
     )
 
 
-def _columns(layout: Layout) -> tuple[range, range, range]:
+def _columns(layout: ChunkLayout) -> tuple[range, range, range]:
     """The numbers and starts of the chunks, and where all but the last end."""
     starts = range(0, layout.count * layout.step, layout.step)
     return range(1, layout.count + 1), starts, range(layout.target, layout.size, layout.step)

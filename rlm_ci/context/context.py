@@ -10,9 +10,17 @@ from __future__ import annotations
 import os
 
 from rlm_ci.context import index, index_reader
-from rlm_ci.context.builder.file_table import Piece
-from rlm_ci.context.excerpts import REST, Excerpt, Found, Hit, cut_character, fitting, text_length
-from rlm_ci.context.line_numbers import Lines, Place
+from rlm_ci.context.builder.file_table import SourceFile
+from rlm_ci.context.excerpts import (
+    REST,
+    Excerpt,
+    Hit,
+    QueryResult,
+    cut_character,
+    fitting,
+    text_length,
+)
+from rlm_ci.context.line_numbers import FileLines, LineCounter
 from rlm_ci.context.pointers import Chunk, PointerError, Pointers, chunk_id
 from rlm_ci.context.search.search import search
 from rlm_ci.errors import ConfigError, DamagedError, StorageError
@@ -25,10 +33,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
-    from rlm_ci.context.builder.digests import Digests
-    from rlm_ci.context.search.search import Matches
+    from rlm_ci.context.builder.digests import ContextDigests
+    from rlm_ci.context.search.search import NeedleMatches
 
-__all__ = ("Chunk", "Context", "Excerpt", "Found", "Hit", "Piece", "Place", "PointerError")
+__all__ = (
+    "Chunk",
+    "Context",
+    "Excerpt",
+    "FileLines",
+    "Hit",
+    "PointerError",
+    "QueryResult",
+    "SourceFile",
+)
 
 #: Bytes that one read returns at most, whatever is asked for.
 READ_LIMIT = 16 << 20
@@ -43,9 +60,9 @@ class Context(Closing):
     Nothing is read again to see whether the source still is what it was: :meth:`verify` does.
     """
 
-    def __init__(self, folder: str, known: index.Head, descriptor: int) -> None:
+    def __init__(self, folder: str, known: index.IndexHeader, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._whole: index.Index | None = None
+        self._whole: index.ContextIndex | None = None
         self.folder = folder
         self.index_path = os.path.join(folder, index.NAME)
         self.source_path = os.path.join(folder, index.SOURCE)
@@ -63,7 +80,7 @@ class Context(Closing):
         self.resolve = self._pointers.resolve
         self.pointer = self._pointers.to_chunk
         self.chunk_at = known.layout.at
-        self._lines = Lines(known.files, self.raw)
+        self._lines = LineCounter(known.files, self.raw)
 
     @classmethod
     def open(cls, folder: str) -> Self:
@@ -103,7 +120,7 @@ class Context(Closing):
 
     # ── what it is ──
 
-    def full_index(self) -> index.Index:
+    def full_index(self) -> index.ContextIndex:
         """All of its index, with the hashes of the chunks. Raises ConfigError, DamagedError."""
         if self._whole is None:
             whole = index_reader.read(self.folder)
@@ -149,7 +166,7 @@ class Context(Closing):
             raise self._damage("it is being changed")
         return before
 
-    def _compare(self, found: Digests) -> None:
+    def _compare(self, found: ContextDigests) -> None:
         whole, right = f"sha256:{found.whole}", self.full_index()
         bad = [
             number
@@ -246,7 +263,7 @@ class Context(Closing):
 
     def search(
         self, queries: Sequence[str], *, top_k: int = 20, preview_bytes: int = 512
-    ) -> tuple[Found, ...]:
+    ) -> tuple[QueryResult, ...]:
         """Where each of ``queries`` stands, whatever its case; all are looked for in one pass.
 
         Blanks around a query are no part of it, and of an empty one there are no hits. Best
@@ -270,14 +287,16 @@ class Context(Closing):
             for query, needle in zip(queries, needles, strict=True)
         )
 
-    def _found(self, query: str, needle: bytes, matches: Matches | None, size: int) -> Found:
+    def _found(
+        self, query: str, needle: bytes, matches: NeedleMatches | None, size: int
+    ) -> QueryResult:
         if matches is None:
-            return Found(query, 0, 0, ())
+            return QueryResult(query, 0, 0, ())
         hits = tuple(
             self._hit(number, start, start + len(needle), score, size)
             for number, start, score in matches.hits
         )
-        return Found(query, matches.total, matches.chunks, hits)
+        return QueryResult(query, matches.total, matches.chunks, hits)
 
     def _hit(self, number: int, start: int, end: int, score: int, size: int) -> Hit:
         """With the beginning of the hit's line, where that is near and in the chunk."""
@@ -292,7 +311,7 @@ class Context(Closing):
 
     # ── files ──
 
-    def lines(self, start: int, end: int) -> tuple[Place, ...]:
+    def lines(self, start: int, end: int) -> tuple[FileLines, ...]:
         """Where bytes ``start`` to ``end`` stand in the files that the source was made of."""
         return self._lines.places(start, end)
 

@@ -46,7 +46,7 @@ class Hit(Value):
         return {name: getattr(self, name) for name in names}
 
 
-class Found(Value):
+class QueryResult(Value):
     """What one query found: in all, and in the best of the chunks."""
 
     query: str

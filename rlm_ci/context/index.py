@@ -12,8 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from rlm_ci.context.builder.file_table import Piece, Pieces
-    from rlm_ci.context.pointers import Layout
+    from rlm_ci.context.builder.file_table import Pieces, SourceFile
+    from rlm_ci.context.pointers import ChunkLayout
 
 VERSION = 1
 NAME = "index.json"
@@ -27,20 +27,20 @@ FILES_BEGIN = '    "files": [\n'
 FILES_END = "    ]"
 
 
-class Head(Value):
+class IndexHeader(Value):
     """What ``index.json`` says but for the hashes of the chunks."""
 
     object_id: str
     created_at: str
-    layout: Layout
+    layout: ChunkLayout
     files: Pieces
     omitted: Mapping[str, int] = {}
 
 
-class Index(Value):
+class ContextIndex(Value):
     """All that ``index.json`` says. ``digests`` holds 32 bytes of SHA-256 for each chunk."""
 
-    head: Head
+    head: IndexHeader
     digests: bytes
 
     def digest(self, chunk: int) -> str:
@@ -79,7 +79,7 @@ def _lines(records: Iterator[str], indent: int) -> Iterator[str]:
         yield "\n"
 
 
-def _piece_record(piece: Piece) -> str:
+def _piece_record(piece: SourceFile) -> str:
     from json import dumps
 
     path = encodable(piece.path)

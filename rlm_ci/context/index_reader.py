@@ -20,10 +20,10 @@ from rlm_ci.context.index import (
     SOURCE,
     STRATEGY,
     VERSION,
-    Head,
-    Index,
+    ContextIndex,
+    IndexHeader,
 )
-from rlm_ci.context.pointers import Layout, chunk_id
+from rlm_ci.context.pointers import ChunkLayout, chunk_id
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
 from rlm_ci.system import files
 from rlm_ci.text.printable import printable
@@ -46,7 +46,7 @@ _PATH = 4096
 _HINT = "build it again: rlm-ci context build SOURCE"
 
 
-def read(folder: str) -> Index:
+def read(folder: str) -> ContextIndex:
     """The index of the object in ``folder``.
 
     Raises ConfigError when there is none, DamagedError for one that contradicts itself or is
@@ -60,7 +60,7 @@ def read(folder: str) -> Index:
     return _Reader(where).index(_record(data, where))
 
 
-def read_head(folder: str) -> Head:
+def read_head(folder: str) -> IndexHeader:
     """As ``read``; but of a table of chunks that is as long as ours would be, only the ends."""
     with _Ours(folder) as ours:
         found = ours.head()
@@ -134,14 +134,14 @@ class _Ours:
         if self._descriptor >= 0:
             os.close(self._descriptor)
 
-    def head(self) -> Head | None:
+    def head(self) -> IndexHeader | None:
         found = self._head()
         if found is None:
             return None
         head, at = found
         return head if chunk_table.looks_written(self._read, at, self._size, head.layout) else None
 
-    def index(self) -> Index | None:
+    def index(self) -> ContextIndex | None:
         found = self._head()
         if found is None:
             return None
@@ -150,14 +150,14 @@ class _Ours:
             rest = _record(b'{"chunks": [' + self._read(at, self._size - at), self._where)
             if list(rest) != ["chunks"]:
                 return None
-            return Index(head, _Reader(self._where).digests(rest["chunks"], head.layout))
+            return ContextIndex(head, _Reader(self._where).digests(rest["chunks"], head.layout))
         except (RlmCiError, OSError):
             return None
 
     def _read(self, at: int, size: int) -> bytes:
         return os.pread(self._descriptor, size, at)
 
-    def _head(self) -> tuple[Head, int] | None:
+    def _head(self) -> tuple[IndexHeader, int] | None:
         """The head, and where the rows of the table begin."""
         if self._descriptor < 0:
             return None
@@ -169,7 +169,7 @@ class _Ours:
         except (RlmCiError, OSError, ValueError, LookupError, TypeError, RecursionError):
             return None
 
-    def _parsed(self, stream: BufferedReader) -> tuple[Head, int]:
+    def _parsed(self, stream: BufferedReader) -> tuple[IndexHeader, int]:
         """Raises ValueError for what is laid out in another way, and what is wrong with it."""
         reader = _Reader(self._where)
         told, pieces = b"", Pieces()
@@ -226,11 +226,11 @@ class _Reader:
     def __init__(self, where: str) -> None:
         self._where = where
 
-    def index(self, record: Any) -> Index:
+    def index(self, record: Any) -> ContextIndex:
         head = self.head(record)
-        return Index(head, self.digests(record["chunks"], head.layout))
+        return ContextIndex(head, self.digests(record["chunks"], head.layout))
 
-    def head(self, record: Any) -> Head:
+    def head(self, record: Any) -> IndexHeader:
         version = record.get("version") if type(record) is dict else None
         if type(version) is int and version > VERSION:
             raise DamagedError(
@@ -252,15 +252,15 @@ class _Reader:
         names = {"target_bytes": int, "overlap_bytes": int, "strategy": str}
         target, overlap, strategy = self._fields(chunking, "chunking.", names)
         self._require(strategy == STRATEGY, f"chunking.strategy is not {STRATEGY!r}")
-        layout = Layout(size, target, overlap)
+        layout = ChunkLayout(size, target, overlap)
         flaw = layout.flaw()
         if flaw is not None:
             raise self._damage(flaw)
         pieces = self.pieces(source.get("files", []), size, Pieces())
         omitted = self._omitted(source.get("omitted", {}))
-        return Head(object_id, created_at, layout, pieces, omitted)
+        return IndexHeader(object_id, created_at, layout, pieces, omitted)
 
-    def digests(self, chunks: list[Any], layout: Layout) -> bytes:
+    def digests(self, chunks: list[Any], layout: ChunkLayout) -> bytes:
         """The hashes of the chunks, which lie where the layout has them."""
         if len(chunks) != layout.count:
             raise self._damage(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 18
 
 
-class Place(Value):
+class FileLines(Value):
     """Lines of a file (from 1, both included), and the file's id as a blob of git, if known."""
 
     path: str
@@ -26,7 +26,7 @@ class Place(Value):
     blob: str | None
 
 
-class Lines:
+class LineCounter:
     """Counts line breaks in ``pieces`` of a source, as far as it is asked, and remembers them."""
 
     def __init__(self, pieces: Pieces, read: Callable[[int, int], bytes]) -> None:
@@ -37,7 +37,7 @@ class Lines:
         self._counted: dict[int, list[int]] = {}
         self._lock = allocate_lock()
 
-    def places(self, start: int, end: int) -> tuple[Place, ...]:
+    def places(self, start: int, end: int) -> tuple[FileLines, ...]:
         """Where bytes ``start`` to ``end`` stand in the files; nowhere, where there are none."""
         places = []
         for number in range(bisect_right(self._pieces.ends, start), len(self._pieces)):
@@ -49,7 +49,7 @@ class Lines:
                 line = self._breaks_before(number, first) + 1
                 # The break at the end of a line is a part of that line.
                 last_line = self._breaks_before(number, last - 1) + 1
-                places.append(Place(piece.path, line, last_line, piece.blob))
+                places.append(FileLines(piece.path, line, last_line, piece.blob))
         return tuple(places)
 
     def _breaks_before(self, number: int, byte: int) -> int:

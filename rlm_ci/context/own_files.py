@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-class Own:
+class OwnFiles:
     """Folders below a source that hold what git or rlm-ci writes: ``folders``, and any object."""
 
     def __init__(self, folders: Iterable[str] = ()) -> None:

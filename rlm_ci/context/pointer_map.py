@@ -8,15 +8,15 @@ from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rlm_ci.context.builder.file_table import Piece
-    from rlm_ci.context.index import Head
-    from rlm_ci.context.pointers import Layout
+    from rlm_ci.context.builder.file_table import SourceFile
+    from rlm_ci.context.index import IndexHeader
+    from rlm_ci.context.pointers import ChunkLayout
 
 #: Files that are listed.
 _LISTED = 2000
 
 
-def pointer_map(known: Head) -> str:
+def pointer_map(known: IndexHeader) -> str:
     """The page, as Markdown."""
     layout = known.layout
     pointers = Pointers(known.object_id, layout)
@@ -44,7 +44,7 @@ def pointer_map(known: Head) -> str:
     return "\n".join(lines)
 
 
-def _row(piece: Piece, layout: Layout) -> str:
+def _row(piece: SourceFile, layout: ChunkLayout) -> str:
     name = printable(piece.path).replace("`", "'").replace("|", "\\|")
     span = f"{piece.start}-{piece.end}"
     if piece.start == piece.end:

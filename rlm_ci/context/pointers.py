@@ -50,7 +50,7 @@ def chunk_id(index: int) -> str:
     return f"c{index + 1:06d}"
 
 
-class Layout(Value):
+class ChunkLayout(Value):
     """How ``size`` bytes are cut: chunks of ``target``, each ``overlap`` into the one before.
 
     ``flaw`` says why such a cut is none; the others may then not be asked.
@@ -105,7 +105,7 @@ class Layout(Value):
 class Pointers:
     """The pointers of one object, written and read."""
 
-    def __init__(self, object_id: str, layout: Layout) -> None:
+    def __init__(self, object_id: str, layout: ChunkLayout) -> None:
         self._object_id = object_id
         self._prefix = f"ctx:{object_id}#"
         self._layout = layout

@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from rlm_ci.fix.participants import Agreed
-    from rlm_ci.fix.sandboxed_commands import Cell
+    from rlm_ci.fix.participants import FixOptions
+    from rlm_ci.fix.sandboxed_commands import SandboxedCommands
     from rlm_ci.models.record.record import Record
-    from rlm_ci.pipelines.job import Job
+    from rlm_ci.pipelines.job import PipelineJob
 
 
-def select(work: Job) -> detect.Selection:
+def select(work: PipelineJob) -> detect.Selection:
     """The validator; a person who is there picks another where its program is not."""
     root, ask = work.repository.root, work.ask
-    found = detect.detect(detect.Folder(root))
+    found = detect.detect(detect.RootFolder(root))
     selection = detect.select(work.settings.loop.validator, found, ask)
     find = finder(search_path(work.settings.environ, root), root, root)
     while ask is not None and selection.command is not None and not selection.others:
@@ -37,8 +37,12 @@ def select(work: Job) -> detect.Selection:
 
 
 def tried(
-    work: Job, record: Record, agreed: Agreed, cell: Cell, redact: Callable[[str], str]
-) -> Agreed:
+    work: PipelineJob,
+    record: Record,
+    agreed: FixOptions,
+    cell: SandboxedCommands,
+    redact: Callable[[str], str],
+) -> FixOptions:
     """The terms with the first validator that can run, of those that were found.
 
     Raises UnavailableError where none can, and no user is there to name another.
@@ -63,9 +67,9 @@ def tried(
     return agreed
 
 
-def _picked(work: Job, agreed: Agreed, why: str) -> Mapping[str, Any]:
+def _picked(work: PipelineJob, agreed: FixOptions, why: str) -> Mapping[str, Any]:
     """What a person picks where nothing that was found can run."""
-    found = detect.detect(detect.Folder(work.repository.root))
+    found = detect.detect(detect.RootFolder(work.repository.root))
     picked = detect.choose(found, work.ask, why) if work.ask else None
     if picked is None:
         raise UnavailableError(
@@ -77,7 +81,7 @@ def _picked(work: Job, agreed: Agreed, why: str) -> Mapping[str, Any]:
     return {"validator": text, "reason": picked.reason}
 
 
-def require_an_end(agreed: Agreed, where: str) -> None:
+def require_an_end(agreed: FixOptions, where: str) -> None:
     """Raise ConfigError where neither a validator nor a budget would ever end the run."""
     unlimited = agreed.max_iterations is None and agreed.max_minutes is None
     if agreed.validator is None and unlimited:

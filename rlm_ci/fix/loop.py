@@ -10,7 +10,7 @@ from __future__ import annotations
 from rlm_ci.errors import LimitError
 from rlm_ci.models.record.clock import over
 from rlm_ci.report.findings import Severity
-from rlm_ci.runs.state import BUDGET_COMPLETE, NO_CHANGE, NO_PROGRESS, PASSED, TAMPERED, Final
+from rlm_ci.runs.state import BUDGET_COMPLETE, NO_CHANGE, NO_PROGRESS, PASSED, TAMPERED, FinalState
 from rlm_ci.text import printable
 from rlm_ci.values import Value
 
@@ -26,16 +26,18 @@ if TYPE_CHECKING:
         def elapsed(self, iteration: int) -> float:
             """Minutes since the run began, all its sessions together."""
 
-        def judge(self, label: str) -> Judged:
+        def judge(self, label: str) -> ValidationResult:
             """Run the validator on the tree as it stands."""
 
-        def act(self, iteration: int, last: Judged, tampering: tuple[Finding, ...]) -> Acted:
+        def act(
+            self, iteration: int, last: ValidationResult, tampering: tuple[Finding, ...]
+        ) -> TurnResult:
             """Let the agent take a turn. Raises LimitError when a budget ends it."""
 
         def tampering(self) -> tuple[Finding, ...]:
             """What speaks against the tree, and against the last run of the validator on it."""
 
-        def confirm(self) -> Judged:
+        def confirm(self) -> ValidationResult:
             """Run the validator once more, in a fresh tree with the protected files restored."""
 
         def probe(self) -> tuple[Finding, ...]:
@@ -45,12 +47,16 @@ if TYPE_CHECKING:
             """Whether the tree is what it was before the first turn."""
 
         def note(
-            self, iteration: int, acted: Acted, judged: Judged, tampering: tuple[Finding, ...]
+            self,
+            iteration: int,
+            acted: TurnResult,
+            judged: ValidationResult,
+            tampering: tuple[Finding, ...],
         ) -> None:
             """Save what this turn came to."""
 
 
-class Terms(Value):
+class FixLimits(Value):
     """What ends the loop. None is no limit; ``validated`` is False without a validator.
 
     ``allow_no_change``: the goal may hold already, and green without a change is reached.
@@ -62,7 +68,7 @@ class Terms(Value):
     allow_no_change: bool = False
 
 
-class Acted(Value):
+class TurnResult(Value):
     """What a turn of the agent came to; ``changed`` tells whether the tree is another one."""
 
     summary: str
@@ -70,7 +76,7 @@ class Acted(Value):
     exit_code: int = 0
 
 
-class Judged(Value):
+class ValidationResult(Value):
     """What the validator said; ``feedback`` is for the agent's next turn.
 
     ``reason`` says in a line why it does not pass, ``manner`` how, where it is the end.
@@ -90,14 +96,14 @@ ENOUGH = 2
 _SAID = 300
 
 
-class Ended(Value):
+class FixEnd(Value):
     """The end of a loop, with what the validator or the guard holds against it.
 
     ``idled`` says why the agent's last turn failed, where all of them did and changed nothing.
     """
 
-    final: Final
-    judged: Judged
+    final: FinalState
+    judged: ValidationResult
     tampering: tuple[Finding, ...] = ()
     idled: str = ""
 
@@ -107,9 +113,9 @@ def blocking(tampering: tuple[Finding, ...]) -> tuple[Finding, ...]:
     return tuple(one for one in tampering if one.fails(Severity.HIGH))
 
 
-def run(site: Site, terms: Terms) -> Ended:
+def run(site: Site, terms: FixLimits) -> FixEnd:
     """Turn the crank until it is green, a budget ends, or nothing moves any more."""
-    judged = site.judge("0") if terms.validated else Judged(passed=False)
+    judged = site.judge("0") if terms.validated else ValidationResult(passed=False)
     tampering = site.tampering()
     was_green = judged.passed
     iteration = idle = forbidden = 0
@@ -124,7 +130,7 @@ def run(site: Site, terms: Terms) -> Ended:
         try:
             acted = site.act(iteration, judged, tampering)
         except LimitError as error:  # what was edited until then may be enough
-            stop, acted = (error.budget, error.what), Acted(error.what, changed=True)
+            stop, acted = (error.budget, error.what), TurnResult(error.what, changed=True)
         cut = f" (its turn was cut short: {acted.summary[:_SAID]})" if stop else ""
         failed = f" (the agent failed: {acted.summary[:_SAID]})" if acted.exit_code else ""
         has_idled = iteration == 1 or bool(idled)
@@ -143,15 +149,15 @@ def run(site: Site, terms: Terms) -> Ended:
                 final = _unchanged(terms, stop, failed, was_green=was_green)
             else:
                 reason = f"the validator passes after {printable.count(iteration, 'iteration')}"
-                final = Final.of(PASSED, f"{reason}{failed or cut}")
-            return Ended(final, judged, tampering)
+                final = FinalState.of(PASSED, f"{reason}{failed or cut}")
+            return FixEnd(final, judged, tampering)
         idle = 0 if acted.changed else idle + 1
         forbidden = forbidden + 1 if judged.passed else 0
         if terms.validated and stop is None:
             stop = _stuck(idle, forbidden)
     status, reason = stop
     final = _final(status, f"{reason}{failed}", terms, judged, tampering)
-    return Ended(final, judged, tampering, idled)
+    return FixEnd(final, judged, tampering, idled)
 
 
 def _stuck(idle: int, forbidden: int) -> tuple[str, str] | None:
@@ -163,26 +169,30 @@ def _stuck(idle: int, forbidden: int) -> tuple[str, str] | None:
 
 
 def _unchanged(
-    terms: Terms, stop: tuple[str, str] | None, failed: str, *, was_green: bool
-) -> Final:
+    terms: FixLimits, stop: tuple[str, str] | None, failed: str, *, was_green: bool
+) -> FinalState:
     """The end of a loop that is green and has nothing to show for it."""
     how = "as it did before" if was_green else "now, and failed before"
     if stop:
-        return Final.of(stop[0], f"{stop[1]}; the validator passes {how}{failed}")
+        return FinalState.of(stop[0], f"{stop[1]}; the validator passes {how}{failed}")
     reason = f"the validator passes {how}, and the agent changed nothing{failed}"
     if terms.allow_no_change and not failed:
-        return Final.of(PASSED, reason)
+        return FinalState.of(PASSED, reason)
     hint = "" if failed else "; --allow-no-change accepts that"
-    return Final.of(NO_CHANGE, f"{reason}{hint}")
+    return FinalState.of(NO_CHANGE, f"{reason}{hint}")
 
 
 def _final(
-    status: str, reason: str, terms: Terms, judged: Judged, tampering: tuple[Finding, ...]
-) -> Final:
+    status: str,
+    reason: str,
+    terms: FixLimits,
+    judged: ValidationResult,
+    tampering: tuple[Finding, ...],
+) -> FinalState:
     if not terms.validated:
-        return Final.of(BUDGET_COMPLETE, f"{reason}; nothing validates the result")
+        return FinalState.of(BUDGET_COMPLETE, f"{reason}; nothing validates the result")
     if held := blocking(tampering):
         found = printable.count(len(held), "finding")
-        return Final.of(TAMPERED, f"{reason}; the guard refuses the result: {found}")
+        return FinalState.of(TAMPERED, f"{reason}; the guard refuses the result: {found}")
     manner = "passes" if judged.passed else judged.manner
-    return Final.of(status, f"{reason}; the validator {manner}")
+    return FinalState.of(status, f"{reason}; the validator {manner}")

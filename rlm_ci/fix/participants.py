@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from rlm_ci.agents import agent as agents
-from rlm_ci.agents.autofix import Autofix
-from rlm_ci.agents.external import External
+from rlm_ci.agents.autofix import AutofixAgent
+from rlm_ci.agents.external import ExternalAgent
 from rlm_ci.errors import ConfigError, UnavailableError
-from rlm_ci.fix.step_records import Journalled, Unwatched
+from rlm_ci.fix.step_records import RecordedAgent, UnrecordedAgent
 from rlm_ci.judge.options import models_of
 from rlm_ci.models.gateway import Gateway
 from rlm_ci.system.command_line import Command
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from rlm_ci import sandbox
     from rlm_ci.agents.agent import Agent
     from rlm_ci.config.settings import Settings
-    from rlm_ci.fix.sandboxed_commands import Cell
-    from rlm_ci.models.record.clock import Clock
+    from rlm_ci.fix.sandboxed_commands import SandboxedCommands
+    from rlm_ci.models.record.clock import RunClock
     from rlm_ci.models.record.record import Record
 
     #: Runs the validator for tests named by paths or ids; what it says.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _BUDGETS = ("max_calls", "max_tokens", "budget_usd")
 
 
-class Agreed(Value):
+class FixOptions(Value):
     """What holds for a run from its first moment on, however often it is resumed.
 
     ``validator`` is the text of a command, None without one; ``mark`` a word that nobody could
@@ -73,14 +73,14 @@ class Agreed(Value):
         return {name: getattr(self, name) for name in self._fields}
 
 
-class Crew:
+class Participants:
     """Makes those who take part in one run. In a ``replay`` none of them does anything new."""
 
     def __init__(
         self,
         settings: Settings,
-        agreed: Agreed,
-        cell: Cell,
+        agreed: FixOptions,
+        cell: SandboxedCommands,
         record: Record,
         redact: Callable[[str], str],
         *,
@@ -115,15 +115,15 @@ class Crew:
         """Where a program is; a replay asks for none that was not there."""
         return program if self._replay else self._cell.find(program)
 
-    def agent(self, clock: Clock, tests: Tests | None) -> Agent:
+    def agent(self, clock: RunClock, tests: Tests | None) -> Agent:
         """The agent that was agreed on. Raises ConfigError for budgets that cannot hold."""
         name = self._agreed.agent
         if name == "openai":
-            return Unwatched(self._coder(clock, tests), self._cell.workspace)
+            return UnrecordedAgent(self._coder(clock, tests), self._cell.workspace)
         agent: Agent
         if name == "autofix":
             validator = self._agreed.validator or ""
-            agent = Autofix(
+            agent = AutofixAgent(
                 find=self._find,
                 redact=self._redact,
                 validator=validator,
@@ -132,7 +132,7 @@ class Crew:
         else:
             command = agents.command_of(name)
             env = {} if self._replay else self._granted()
-            agent = External(
+            agent = ExternalAgent(
                 name,
                 env=env,
                 find=self._find,
@@ -143,7 +143,7 @@ class Crew:
         settings = self._settings
         given = [name for name in _BUDGETS if settings.sources[name] != "default"]
         agents.require_metered(agent, {name: getattr(settings, name) for name in given})
-        return Journalled(agent, self._record.fact, self._cell.workspace)
+        return RecordedAgent(agent, self._record.fact, self._cell.workspace)
 
     @property
     def roles_from(self) -> str:
@@ -164,9 +164,9 @@ class Crew:
             )
         return {name: environ[name] for name in self._settings.loop.agent_env}
 
-    def _coder(self, clock: Clock, tests: Tests | None) -> Agent:
-        from rlm_ci.agents.builtin.agent import Coder
-        from rlm_ci.agents.builtin.turn_loop import Bounds
+    def _coder(self, clock: RunClock, tests: Tests | None) -> Agent:
+        from rlm_ci.agents.builtin.agent import BuiltinAgent
+        from rlm_ci.agents.builtin.turn_loop import TurnLimits
 
         agreed = self._agreed
         gateway = Gateway(
@@ -178,22 +178,22 @@ class Crew:
             provider=agreed.provider,
             replay=self._replay,
         )
-        return Coder(
+        return BuiltinAgent(
             gateway.complete,
             self._record.fact,
             model=gateway.model,
             tests=tests,
-            bounds=Bounds(max_tokens=agreed.max_completion_tokens),
+            bounds=TurnLimits(max_tokens=agreed.max_completion_tokens),
         )
 
 
-class Sealed:
+class ReplaySandbox:
     """The sandbox of a replay: nothing is run in it."""
 
     name = "replay"
     isolated = True
 
-    def run(self, job: sandbox.Job, **_options: object) -> sandbox.Ended:
+    def run(self, job: sandbox.SandboxJob, **_options: object) -> sandbox.StreamResult:
         raise UnavailableError(
             f"a replay runs no command, but {job.argv[0]} is needed",
             hint="replay with the version and the settings that the run had",

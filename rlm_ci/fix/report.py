@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rlm_ci.errors import RlmCiError
-    from rlm_ci.fix.loop import Ended, Judged
-    from rlm_ci.git.objects import Entry
+    from rlm_ci.fix.loop import FixEnd, ValidationResult
+    from rlm_ci.git.objects import TreeEntry
     from rlm_ci.report.findings import Location, Subject, Usage
     from rlm_ci.report.rules import Rule
 
@@ -38,7 +38,7 @@ _BARE_CODE = re.compile(r"exit code \d+")
 _SAID = 300
 
 
-class Home(Value):
+class ApplyResult(Value):
     """What became of the result: applied, where it is ``wanted`` and there is no ``reason``.
 
     ``by_hand`` is the command that applies its patch, ``converted`` names the files for which
@@ -55,7 +55,7 @@ class Home(Value):
         return self.wanted and not self.reason
 
 
-class Account(Value):
+class FixDetails(Value):
     """What there is to tell of a loop besides its end.
 
     ``files`` is how many the result changes. ``isolated`` is False where no sandbox held the
@@ -69,7 +69,7 @@ class Account(Value):
     validator: str
     iterations: int
     files: int
-    home: Home = Home()
+    home: ApplyResult = ApplyResult()
     patch: str | None = None
     #: What the canary came to, and what became of edits to tests.
     canary: str = ""
@@ -80,8 +80,8 @@ class Account(Value):
 
 
 def build(
-    ended: Ended,
-    account: Account,
+    ended: FixEnd,
+    account: FixDetails,
     subject: Subject,
     usage: Usage,
     *,
@@ -128,7 +128,9 @@ def build(
     )
 
 
-def anchored(findings: tuple[Finding, ...], entries: Mapping[str, Entry]) -> tuple[Finding, ...]:
+def anchored(
+    findings: tuple[Finding, ...], entries: Mapping[str, TreeEntry]
+) -> tuple[Finding, ...]:
     """Findings of a tree, each place by the content that was judged; ``entries`` are its files.
 
     Of a file that is in no tree nothing is left to look at: the message names it.
@@ -146,7 +148,7 @@ def anchored(findings: tuple[Finding, ...], entries: Mapping[str, Entry]) -> tup
     )
 
 
-def _summary(ended: Ended, account: Account) -> str:
+def _summary(ended: FixEnd, account: FixDetails) -> str:
     told = [ended.final.reason]
     if account.files:
         told.append(f"{count(account.files, 'file')} changed")
@@ -171,7 +173,7 @@ def _summary(ended: Ended, account: Account) -> str:
     return "; ".join(told)
 
 
-def _idle(why: str, account: Account) -> Finding:
+def _idle(why: str, account: FixDetails) -> Finding:
     """Nothing was wanted but that the budget is used up: it is no failure, and no work either."""
     turns = "its turn" if account.iterations == 1 else f"each of its {account.iterations} turns"
     return Finding(
@@ -183,7 +185,7 @@ def _idle(why: str, account: Account) -> Finding:
     )
 
 
-def _validator(judged: Judged) -> Part:
+def _validator(judged: ValidationResult) -> Part:
     """What still fails: the reason why the work is not done, not a verdict on it."""
     left = tuple(
         one.replace(severity=min(one.severity, Severity.MEDIUM)) for one in judged.findings

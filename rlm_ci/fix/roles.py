@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from rlm_ci.agents.agent import Agent, Outcome, Workspace
+    from rlm_ci.agents.agent import Agent, AgentOutcome, AgentWorkspace
 
 #: Characters of a goal, of feedback, of a difference and of a note in a prompt.
 GOAL_LIMIT = 20_000
@@ -35,7 +35,7 @@ MODES: Mapping[str, str] = {
 }
 
 
-class Brief(Value):
+class RoleBrief(Value):
     """What every role is told. Texts from files and commands are quoted here, not before.
 
     ``feedback`` is what the validator said, ``changes`` which files differ from the start,
@@ -65,7 +65,7 @@ class Brief(Value):
         }
 
 
-class Note(Value):
+class RoleNote(Value):
     """What a role said, for those who come after it."""
 
     role: str
@@ -75,12 +75,12 @@ class Note(Value):
         return {"role": self.role, "text": quoted("Its answer", clip(self.text, NOTE_LIMIT))}
 
 
-class Turn(Value):
+class RoleTurn(Value):
     """One assignment that was carried out: what was asked, and what came of it."""
 
     role: str
     prompt: str
-    outcome: Outcome
+    outcome: AgentOutcome
 
 
 def known() -> tuple[str, ...]:
@@ -98,13 +98,13 @@ def require_known(mode: str, where: str = "loop.roles") -> None:
         )
 
 
-class Cast:
+class Roles:
     """An agent in its roles: ``perform`` is one iteration's work."""
 
     def __init__(
         self,
         agent: Agent,
-        workspace: Workspace,
+        workspace: AgentWorkspace,
         *,
         mode: str = "single",
         where: str = "loop.roles",
@@ -126,11 +126,11 @@ class Cast:
         self._deadline = deadline
         self._on_progress = on_progress
         #: What the critic said at the end of an iteration, for the next one.
-        self._left: tuple[Note, ...] = ()
+        self._left: tuple[RoleNote, ...] = ()
 
-    def perform(self, brief: Brief) -> tuple[Turn, ...]:
+    def perform(self, brief: RoleBrief) -> tuple[RoleTurn, ...]:
         """The turns of one iteration, in order. Raises whatever the agent raises."""
-        scene = _Scene(self, brief, self._left)
+        scene = _RoleIteration(self, brief, self._left)
         if self._mode == "single":
             scene.turn("single")
             return tuple(scene.turns)
@@ -143,8 +143,8 @@ class Cast:
         return tuple(scene.turns)
 
     def assign(
-        self, role: str, brief: Brief, prompt: str, conversation: list[Any], *, read_only: bool
-    ) -> Outcome:
+        self, role: str, brief: RoleBrief, prompt: str, conversation: list[Any], *, read_only: bool
+    ) -> AgentOutcome:
         """Let the agent act in a role."""
         return self._agent.act(
             Assignment(
@@ -165,17 +165,17 @@ class Cast:
         return quoted("The change so far", clip(self._diff(), DIFF_LIMIT)) or "Nothing differs yet."
 
 
-class _Scene:
+class _RoleIteration:
     """One iteration: its turns, and what its roles have to tell each other."""
 
-    def __init__(self, cast: Cast, brief: Brief, notes: tuple[Note, ...]) -> None:
+    def __init__(self, cast: Roles, brief: RoleBrief, notes: tuple[RoleNote, ...]) -> None:
         self._cast = cast
         self._brief = brief
         self._conversation: list[Any] = []
         self.notes = list(notes)
-        self.turns: list[Turn] = []
+        self.turns: list[RoleTurn] = []
 
-    def turn(self, role: str, *, read_only: bool = False, **more: object) -> Outcome:
+    def turn(self, role: str, *, read_only: bool = False, **more: object) -> AgentOutcome:
         """Let one role act, and keep what it said for those who come."""
         heard = bool(self._conversation)  # the agent keeps it: what was said is in it
         notes = [] if heard else [note.to_dict() for note in self.notes]
@@ -184,8 +184,8 @@ class _Scene:
         outcome = self._cast.assign(
             role, self._brief, prompt, self._conversation, read_only=read_only
         )
-        self.turns.append(Turn(role, prompt, outcome))
-        self.notes.append(Note(role, outcome.summary or outcome.reason or "nothing"))
+        self.turns.append(RoleTurn(role, prompt, outcome))
+        self.notes.append(RoleNote(role, outcome.summary or outcome.reason or "nothing"))
         return outcome
 
     def is_accepted(self) -> bool:

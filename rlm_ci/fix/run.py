@@ -10,12 +10,12 @@ from rlm_ci.agents import agent as agents
 from rlm_ci.console.messages import warn
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, StorageError, UnavailableError
 from rlm_ci.fix import choose_validator, loop, report
-from rlm_ci.fix.loop import Judged, Terms
-from rlm_ci.fix.participants import Agreed, Crew, Sealed
-from rlm_ci.fix.roles import Cast
-from rlm_ci.fix.sandboxed_commands import Cell
-from rlm_ci.fix.steps import Site
-from rlm_ci.fix.verdict.validator_run import Plan
+from rlm_ci.fix.loop import FixLimits, ValidationResult
+from rlm_ci.fix.participants import FixOptions, Participants, ReplaySandbox
+from rlm_ci.fix.roles import Roles
+from rlm_ci.fix.sandboxed_commands import SandboxedCommands
+from rlm_ci.fix.steps import FixSteps
+from rlm_ci.fix.verdict.validator_run import ValidatorPlan
 from rlm_ci.guard import rules, secret_in_diff
 from rlm_ci.judge.options import models_of
 from rlm_ci.models.gateway import provider_of, require_endpoint
@@ -24,7 +24,7 @@ from rlm_ci.pipelines.attempt import Attempt
 from rlm_ci.pipelines.stored_runs import resume_with
 from rlm_ci.report.findings import Report, Subject
 from rlm_ci.runs.manifest import BUDGETS
-from rlm_ci.runs.state import NO_CHANGE, Final
+from rlm_ci.runs.state import NO_CHANGE, FinalState
 from rlm_ci.system import files
 from rlm_ci.system.command_line import Command
 from rlm_ci.text.printable import count, printable
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.config.settings import Settings
-    from rlm_ci.fix.loop import Ended
+    from rlm_ci.fix.loop import FixEnd
     from rlm_ci.models.record.record import Record
-    from rlm_ci.pipelines.job import Job, Mode
+    from rlm_ci.pipelines.job import Mode, PipelineJob
     from rlm_ci.runs.run import Run
     from rlm_ci.sandbox.job import Sandbox
 
@@ -57,29 +57,30 @@ _NAMED, _NAME = 3, 200
 _ALL = 1 << 30
 
 
-class _UnlandedError(StorageError):
+class _NotAppliedError(StorageError):
     """A result that is whole, and cannot be put into the work tree."""
 
 
-class Fix(Attempt):
+class FixRun(Attempt):
     """Fix until green; see ``loop``."""
 
     told_ends = (*BUDGETS, NO_CHANGE)
 
-    def __init__(self, work: Job, run: Run, goal: str, record: Record, mode: Mode) -> None:
+    def __init__(self, work: PipelineJob, run: Run, goal: str, record: Record, mode: Mode) -> None:
         super().__init__(work, run, goal, record, mode, head=_wanted(work.settings))
         #: Where in the run its result is landed: once for each time that it has ended.
         self._end = "end"
 
-    def _work(self) -> tuple[Final, Report]:
+    def _work(self) -> tuple[FinalState, Report]:
         settings, run = self._all.settings, self._run
-        place: Sandbox = (
-            Sealed() if self._all.replay else sandbox.choose(settings.sandbox, settings.environ)
-        )
+        root = self._all.repository.root
+        place: Sandbox = ReplaySandbox()
+        if not self._all.replay:
+            place = sandbox.choose(settings.sandbox, settings.environ)
         agreed = self._raised(self._agree(place))
         run.set_sandbox(agreed.sandbox, tuple(agreed.allow))
         if not self._all.replay:
-            _undo_killed(self._all.repository.root)
+            _undo_killed(root)
         workspace = Workspace.create(
             run.path_of("rlm"),
             self._all.repository,
@@ -89,9 +90,8 @@ class Fix(Attempt):
         )
         _tell_omitted(workspace.snapshot.omitted)
         if not (place.isolated or self._all.replay):
-            _tell_editable(self._all.repository.root, workspace.snapshot.dependencies)
-        heard = self._all.progress.heard
-        cell = Cell(place, workspace, self._all.repository.root, settings.environ, heard)
+            _tell_editable(root, workspace.snapshot.dependencies)
+        cell = SandboxedCommands(place, workspace, root, settings.environ, self._all.progress.heard)
         try:
             agreed = choose_validator.tried(
                 self._all, self._record, agreed, cell, run.redactor.text
@@ -110,14 +110,14 @@ class Fix(Attempt):
 
     # ── the terms ──
 
-    def _agree(self, place: Sandbox) -> Agreed:
+    def _agree(self, place: Sandbox) -> FixOptions:
         """The terms of the run: those of its record, else what the settings say now."""
 
         def produce() -> Mapping[str, Any]:
             loop = self._all.settings.loop
             allow = rules.known(loop.allow, self._all.settings.sources["loop.allow"])
             selection = choose_validator.select(self._all)
-            terms = Agreed(
+            terms = FixOptions(
                 goal=self._goal,
                 validator=selection.command.text if selection.command else None,
                 reason=selection.reason,
@@ -144,9 +144,9 @@ class Fix(Attempt):
             choose_validator.require_an_end(terms, self._all.settings.sources["loop.validator"])
             return terms.to_dict()
 
-        return self._record.shaped("terms", "start", {}, produce, lambda told: Agreed(**told))
+        return self._record.shaped("terms", "start", {}, produce, lambda told: FixOptions(**told))
 
-    def _raised(self, agreed: Agreed) -> Agreed:
+    def _raised(self, agreed: FixOptions) -> FixOptions:
         """The terms, with more of the budgets that the run was given more of since."""
         number, more = budget_increase.carried(self._record, self._all.more)
         self._end = f"end-{number + 1}" if number else "end"
@@ -163,7 +163,7 @@ class Fix(Attempt):
         require_endpoint(models_of(settings), way_out)
         return "openai"
 
-    def _describe(self, agreed: Agreed) -> None:
+    def _describe(self, agreed: FixOptions) -> None:
         self._state.describe(
             validator=agreed.validator or detect.NONE,
             validatorReason=agreed.reason,
@@ -177,8 +177,8 @@ class Fix(Attempt):
 
     # ── the loop, and its end ──
 
-    def _site(self, agreed: Agreed, cell: Cell) -> tuple[Site, Terms]:
-        terms = Terms(
+    def _site(self, agreed: FixOptions, cell: SandboxedCommands) -> tuple[FixSteps, FixLimits]:
+        terms = FixLimits(
             agreed.max_iterations,
             agreed.max_minutes,
             validated=agreed.validator is not None,
@@ -187,7 +187,7 @@ class Fix(Attempt):
         setup = Command.parse(agreed.setup, where="loop.setup") if agreed.setup else None
         seconds = agreed.validator_minutes * 60 or float("inf")
         minutes = agreed.canary_minutes
-        plan = Plan(
+        plan = ValidatorPlan(
             agreed.goal,
             terms,
             seconds,
@@ -197,7 +197,7 @@ class Fix(Attempt):
             tuple(agreed.allow),
         )
         redact, progress = self._run.redactor.text, self._all.progress
-        crew = Crew(
+        crew = Participants(
             self._all.settings, agreed, cell, self._record, redact, replay=bool(self._all.replay)
         )
         validator = crew.validator()
@@ -208,7 +208,7 @@ class Fix(Attempt):
         def difference() -> str:
             return site.difference()
 
-        cast = Cast(
+        cast = Roles(
             crew.agent(self._clock, run_tests if validator else None),
             cell,
             mode=agreed.roles,
@@ -218,7 +218,7 @@ class Fix(Attempt):
             deadline=self._clock.deadline(terms.max_minutes),
             on_progress=lambda line: progress.heard(f"{line}\n".encode()),
         )
-        site = Site(
+        site = FixSteps(
             plan,
             cell,
             cast,
@@ -234,13 +234,13 @@ class Fix(Attempt):
         return site, terms
 
     def _stopped(
-        self, agreed: Agreed, workspace: Workspace, site: Site, error: RlmCiError
-    ) -> tuple[Final, Report]:
+        self, agreed: FixOptions, workspace: Workspace, site: FixSteps, error: RlmCiError
+    ) -> tuple[FinalState, Report]:
         """The end by an error of a run that has changed something: what there is, is kept.
 
         Raises ``error`` where nothing was done, or cannot be told.
         """
-        ended = loop.Ended(Final.from_error(error), Judged(passed=False))
+        ended = loop.FixEnd(FinalState.from_error(error), ValidationResult(passed=False))
         try:
             if workspace.tree() == workspace.snapshot.tree and not self._state.entries:
                 raise error
@@ -251,12 +251,12 @@ class Fix(Attempt):
 
     def _conclude(
         self,
-        agreed: Agreed,
+        agreed: FixOptions,
         workspace: Workspace,
-        site: Site,
-        ended: Ended,
+        site: FixSteps,
+        ended: FixEnd,
         error: RlmCiError | None = None,
-    ) -> tuple[Final, Report]:
+    ) -> tuple[FinalState, Report]:
         """The end and its report, the patch written before anything is applied."""
         left = workspace.tree()
         tree = site.result(left)
@@ -275,15 +275,15 @@ class Fix(Attempt):
             tampering=report.anchored(ended.tampering, entries),
         )
         status = workspace.status(workspace.snapshot.tree, tree, limit=_ALL) if changed else ""
-        home = report.Home()
+        home = report.ApplyResult()
         if changed and error is None:
             try:
                 home = self._land(workspace, ended, tree)
-            except _UnlandedError as failed:
+            except _NotAppliedError as failed:
                 reason = f"{ended.final.reason}; not applied: {failed}"
-                ended = ended.replace(final=Final.from_error(failed).replace(reason=reason))
+                ended = ended.replace(final=FinalState.from_error(failed).replace(reason=reason))
                 error = failed
-        account = report.Account(
+        account = report.FixDetails(
             agent=agreed.agent,
             roles=agreed.roles,
             sandbox=agreed.sandbox,
@@ -295,7 +295,7 @@ class Fix(Attempt):
             patch=f"rlm/{PATCH}" if patch else None,
             canary=site.canary,
             allowed=tuple(agreed.allow),
-            tests=_told_edits(workspace, site, tree, left, allowed=agreed.allow_test_edits),
+            tests=_edits(workspace, site, tree, left, allowed=agreed.allow_test_edits),
             omitted=workspace.snapshot.omitted,
         )
         head = workspace.snapshot.head  # what stood there before the loop is looked up in it
@@ -304,7 +304,7 @@ class Fix(Attempt):
         self.error = error
         return ended.final, told
 
-    def _land(self, workspace: Workspace, ended: Ended, tree: str) -> report.Home:
+    def _land(self, workspace: Workspace, ended: FixEnd, tree: str) -> report.ApplyResult:
         """Bring what is green into the user's own tree, if that is wanted; once.
 
         Raises _UnlandedError where the disk does not let us, and StorageError for the record.
@@ -328,7 +328,7 @@ class Fix(Attempt):
             except StorageError as error:
                 by_hand = self._by_hand(self._converted(workspace, tree))
                 hint = f"fix that, then {resume_with(self._run.id)}; or by hand: {by_hand}"
-                raise _UnlandedError(error.what, where=error.where, hint=hint) from None
+                raise _NotAppliedError(error.what, where=error.where, hint=hint) from None
             _tell_undone(landed.undone)
             return {"wanted": True, "reason": ""} if landed.done else left(landed.reason)
 
@@ -338,8 +338,8 @@ class Fix(Attempt):
             if not self._all.replay:
                 raise
             # A replay writes no record: it is what the run itself has ended in.
-            raise _UnlandedError(error.what, where=error.where, hint=error.hint) from None
-        return report.Home(
+            raise _NotAppliedError(error.what, where=error.where, hint=error.hint) from None
+        return report.ApplyResult(
             wanted=bool(told["wanted"]),
             reason=str(told["reason"]),
             converted=str(told.get("converted", "")),
@@ -357,7 +357,7 @@ class Fix(Attempt):
         return self._run.redactor.text(git_filters.told(self._all.repository, before, after))
 
 
-def _told_edits(workspace: Workspace, site: Site, result: str, left: str, *, allowed: bool) -> str:
+def _edits(workspace: Workspace, site: FixSteps, result: str, left: str, *, allowed: bool) -> str:
     """What became of edits to tests, in a few words; "" where there are none."""
     base = workspace.entries(workspace.snapshot.tree)
     if not allowed:
@@ -381,7 +381,7 @@ def _undo_killed(root: str) -> None:
     root = os.path.realpath(root)
     try:
         _tell_undone(staging.recover(root))
-    except staging.RefusedError as error:
+    except staging.ApplyRefusedError as error:
         raise ConfigError(
             str(error),
             where=root,

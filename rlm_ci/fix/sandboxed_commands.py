@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 
-from rlm_ci.sandbox import Job, Limits, Mount, toolchain_mounts, toolchain_variables
+from rlm_ci.sandbox import JobLimits, Mount, SandboxJob, toolchain_mounts, toolchain_variables
 from rlm_ci.system.command_line import finder
 from rlm_ci.workspace.mounts import curtains
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.agents.agent import Launch
     from rlm_ci.sandbox.job import Sandbox
-    from rlm_ci.system.process import Ended
+    from rlm_ci.system.process import StreamResult
     from rlm_ci.workspace.checkout import Checkout
     from rlm_ci.workspace.workspace import Workspace
 
@@ -48,7 +48,7 @@ def search_path(environ: Mapping[str, str], repository: str) -> str:
     return os.pathsep.join(dict.fromkeys([*own[:1], *ours, *system]))
 
 
-class Cell:
+class SandboxedCommands:
     """Runs commands on the copies of one workspace; what an agent knows of it, too.
 
     ``root`` of the repository is the folder that they work in, wherever the copy lies.
@@ -90,7 +90,7 @@ class Cell:
         shared = self.workspace.snapshot.dependencies
         return finder(self.env["PATH"], self.place, where, shared)(program)
 
-    def run(self, launch: Launch) -> Ended:
+    def run(self, launch: Launch) -> StreamResult:
         """Run a command of an agent. Raises UnavailableError when it cannot be started."""
         extra = tuple(Mount(path, path) for path in launch.files)
         with tempfile.TemporaryDirectory(prefix="rlm-ci-") as nothing:
@@ -116,7 +116,7 @@ class Cell:
         env: Mapping[str, str] | None = None,
         extra: tuple[Mount, ...] = (),
         keep: int = KEEP,
-    ) -> Ended:
+    ) -> StreamResult:
         """Run a command of ours on the copy, or on another one. Raises UnavailableError."""
         mounts = (*self._copy_mounts(copy), *extra)
         ended = self._run(argv, timeout, mounts, env=env, network=network, keep=keep)
@@ -139,16 +139,16 @@ class Cell:
         env: Mapping[str, str] | None = None,
         network: bool = False,
         keep: int = KEEP,
-    ) -> Ended:
+    ) -> StreamResult:
         self.workspace.settled = None
-        job = Job(
+        job = SandboxJob(
             argv,
             cwd=self.place,
             env={**self.env, **(env or {})},
             stdin=stdin,
             network=network,
             mounts=(*self._tools, *mounts),
-            limits=Limits(wall=timeout),
+            limits=JobLimits(wall=timeout),
             keep=keep,
         )
         return self.sandbox.run(job, on_output=self._on_output)

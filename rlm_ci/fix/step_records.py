@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rlm_ci.agents.agent import Said
+from rlm_ci.agents.agent import AgentOutcome
 from rlm_ci.errors import DamagedError
-from rlm_ci.system.process import Clipped, Ended
+from rlm_ci.system.process import Clipped, StreamResult
 from rlm_ci.text.object_id import is_object_id
 
 TYPE_CHECKING = False
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any, Protocol
 
-    from rlm_ci.agents.agent import Agent, Assignment, Outcome
+    from rlm_ci.agents.agent import Agent, Assignment
     from rlm_ci.runs import Fact
-    from rlm_ci.workspace.checkout import Removed
+    from rlm_ci.workspace.checkout import RemovedFile
 
     class Copy(Protocol):
         """The copy that an agent edits; see ``Workspace``."""
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
         def tree(self) -> str: ...
         def restore(self, tree: str) -> None: ...
-        def removed_at(self, tree: str) -> tuple[Removed, ...]: ...
+        def removed_at(self, tree: str) -> tuple[RemovedFile, ...]: ...
         def recall(self, tree: str, removed: Iterable[Sequence[str]]) -> None: ...
 
 
-def record_of(ended: Ended) -> dict[str, Any]:
+def record_of(ended: StreamResult) -> dict[str, Any]:
     """``ended`` as JSON has it. What is no UTF-8 in the output is replaced.
 
     Secrets are looked for in each part of the output: none stands across the gap.
@@ -45,14 +45,14 @@ def record_of(ended: Ended) -> dict[str, Any]:
     }
 
 
-def ended_of(record: Mapping[str, Any]) -> Ended:
+def ended_of(record: Mapping[str, Any]) -> StreamResult:
     """What ``record_of`` made its record of."""
     head, tail = (record[name].encode("utf-8", "replace") for name in ("head", "tail"))
     output = Clipped(head, tail, record["omitted"])
-    return Ended(record["returncode"], record["reason"], output, record["seconds"])
+    return StreamResult(record["returncode"], record["reason"], output, record["seconds"])
 
 
-class Unwatched:
+class UnrecordedAgent:
     """The built-in agent: what it does follows from its completions, which are facts themselves.
 
     It edits the copy by itself: from then on nobody knows what that holds who has not looked.
@@ -64,13 +64,13 @@ class Unwatched:
         self._agent = agent
         self._copy = copy
 
-    def act(self, task: Assignment) -> Outcome:
+    def act(self, task: Assignment) -> AgentOutcome:
         """As the agent does. Raises what it raises."""
         self._copy.settled = None
         return self._agent.act(task)
 
 
-class Journalled:
+class RecordedAgent:
     """An agent whose every assignment is one fact, with the tree that it left behind.
 
     It is for agents that we cannot look into.
@@ -84,7 +84,7 @@ class Journalled:
         self._copy = copy
         self._acts: dict[str, int] = {}
 
-    def act(self, task: Assignment) -> Said:
+    def act(self, task: Assignment) -> AgentOutcome:
         """As the agent does, or did. Raises what it raises."""
         place = f"iteration-{task.iteration}/{task.role}"
         self._acts[place] = number = self._acts.get(place, 0) + 1
@@ -121,7 +121,7 @@ class Journalled:
                 hint="start a new run",
             )
         self._copy.recall(told["tree"], removed)
-        return Said(told["exit_code"], told["summary"], told["output"], told["reason"])
+        return AgentOutcome(told["exit_code"], told["summary"], told["output"], told["reason"])
 
     def _tree(self) -> str:
         if self._copy.settled is None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 
-from rlm_ci.fix.loop import Acted, Judged, blocking
-from rlm_ci.fix.roles import Brief
-from rlm_ci.fix.verdict.verdict import Judge
+from rlm_ci.fix.loop import TurnResult, ValidationResult, blocking
+from rlm_ci.fix.roles import RoleBrief
+from rlm_ci.fix.verdict.verdict import ResultJudge
 from rlm_ci.guard import guard, rules, secret_in_diff
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.system import files
@@ -21,13 +21,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rlm_ci.fix.roles import Cast, Turn
-    from rlm_ci.fix.sandboxed_commands import Cell
-    from rlm_ci.fix.verdict.validator_run import Plan
-    from rlm_ci.models.record.clock import Clock
+    from rlm_ci.fix.roles import Roles, RoleTurn
+    from rlm_ci.fix.sandboxed_commands import SandboxedCommands
+    from rlm_ci.fix.verdict.validator_run import ValidatorPlan
+    from rlm_ci.models.record.clock import RunClock
     from rlm_ci.report.findings import Finding
     from rlm_ci.runs import Fact
-    from rlm_ci.runs.state import State
+    from rlm_ci.runs.state import RunState
     from rlm_ci.validators.validator import Validator
 
 #: What an agent is told to leave alone; the guard knows more.
@@ -43,19 +43,19 @@ _NAMED = 20
 _WRITERS = 4
 
 
-class Site:
+class FixSteps:
     """See ``engine.Site``. ``path_of`` gives the place of a file in the run's folder."""
 
     def __init__(
         self,
-        plan: Plan,
-        cell: Cell,
-        cast: Cast,
+        plan: ValidatorPlan,
+        cell: SandboxedCommands,
+        cast: Roles,
         validator: Validator | None,
         *,
         fact: Fact,
-        clock: Clock,
-        state: State,
+        clock: RunClock,
+        state: RunState,
         path_of: Callable[..., str],
         on_step: Callable[[str], None] = lambda _text: None,
         redactor: Redactor | None = None,
@@ -73,7 +73,7 @@ class Site:
         #: A tree, and what has changed from the base to it.
         self._noted = (self._base, "")
         self._began = ""
-        self._judge = Judge(
+        self._judge = ResultJudge(
             plan,
             cell,
             validator,
@@ -95,11 +95,13 @@ class Site:
 
     # ── the agent ──
 
-    def act(self, iteration: int, last: Judged, tampering: tuple[Finding, ...]) -> Acted:
+    def act(
+        self, iteration: int, last: ValidationResult, tampering: tuple[Finding, ...]
+    ) -> TurnResult:
         self._judge.begin(iteration)
         self._on_step(f"iteration {iteration}: agent")
         before = self._judge.tree()
-        brief = Brief(
+        brief = RoleBrief(
             self._plan.goal,
             iteration,
             validator=self._validator.command.text if self._validator else "",
@@ -116,7 +118,7 @@ class Site:
         if outcome.exit_code:  # why it failed comes before what it said
             summary = outcome.reason or summary
             self._on_step(f"iteration {iteration}: agent failed: {summary}")
-        return Acted(summary, self._judge.tree() != before, outcome.exit_code)
+        return TurnResult(summary, self._judge.tree() != before, outcome.exit_code)
 
     def difference(self) -> str:
         """What differs from the start while the agents are at work, for one of them to read."""
@@ -125,7 +127,7 @@ class Site:
         )
         return self._redactor.without_known(patch.decode("utf-8", "replace"))
 
-    def _write_turns(self, iteration: int, turns: tuple[Turn, ...]) -> None:
+    def _write_turns(self, iteration: int, turns: tuple[RoleTurn, ...]) -> None:
         texts = {}
         for number, turn in enumerate(turns, 1):
             said = turn.outcome.output or turn.outcome.summary
@@ -176,7 +178,11 @@ class Site:
     # ── what is kept of it ──
 
     def note(
-        self, iteration: int, acted: Acted, judged: Judged, tampering: tuple[Finding, ...]
+        self,
+        iteration: int,
+        acted: TurnResult,
+        judged: ValidationResult,
+        tampering: tuple[Finding, ...],
     ) -> None:
         tree = self._judge.tree()
         space = self._cell.workspace
@@ -211,7 +217,7 @@ class Site:
             list(pool.map(files.write, paths, found, repeat(0o600)))
 
 
-def _edited(turns: tuple[Turn, ...]) -> Turn:
+def _edited(turns: tuple[RoleTurn, ...]) -> RoleTurn:
     """The last turn of a role that edits: what it says is what was done."""
     return next((one for one in reversed(turns) if one.role != "critic"), turns[-1])
 

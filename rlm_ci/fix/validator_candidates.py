@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rlm_ci.fix.sandboxed_commands import Cell
+    from rlm_ci.fix.sandboxed_commands import SandboxedCommands
 
 #: What to do where none can run.
 HINT = (
@@ -29,27 +29,29 @@ _SECONDS = 60.0
 _SAID = 200
 
 
-class Chosen(Value):
+class ChosenValidator(Value):
     """The first command that can run, None where none can; ``refused`` says why others cannot."""
 
     command: Command | None
     refused: tuple[str, ...] = ()
 
 
-def choose(cell: Cell, texts: Sequence[str], redact: Callable[[str], str]) -> Chosen:
+def choose(
+    cell: SandboxedCommands, texts: Sequence[str], redact: Callable[[str], str]
+) -> ChosenValidator:
     """Try the commands in order, in the copy of ``cell``, which stays as it is."""
     refused: list[str] = []
     for text in texts:
         command = Command.parse(text)
         why = _why_not(cell, command, redact)
         if not why:
-            return Chosen(command, tuple(refused))
+            return ChosenValidator(command, tuple(refused))
         if why not in refused:
             refused.append(why)
-    return Chosen(None, tuple(refused))
+    return ChosenValidator(None, tuple(refused))
 
 
-def shown(cell: Cell, command: Command) -> str:
+def shown(cell: SandboxedCommands, command: Command) -> str:
     """A command as one would type it, with the path of a program of the repository's own."""
     place = cell.find(command.argv[0])
     inside = os.path.relpath(place, cell.place) if place else os.pardir
@@ -60,7 +62,7 @@ def shown(cell: Cell, command: Command) -> str:
     )
 
 
-def _why_not(cell: Cell, command: Command, redact: Callable[[str], str]) -> str:
+def _why_not(cell: SandboxedCommands, command: Command, redact: Callable[[str], str]) -> str:
     """Why a command cannot run, as a sentence without an end; "" where it can."""
     program = command.argv[0]
     if cell.find(program) is None:

@@ -46,7 +46,7 @@ _TIMEOUT = 600
 _TRIES = 3
 
 
-class Delivered(Value):
+class Delivery(Value):
     """What became of a delivery: ``commit`` is None where there was nothing to push.
 
     ``kept`` are files that people have edited since we wrote them: theirs stand. ``differs``
@@ -112,7 +112,7 @@ class Clone:
 
     def deliver(
         self, name: str, files: Mapping[str, bytes], message: str, *, base: str | None = None
-    ) -> Delivered:
+    ) -> Delivery:
         """Put ``files`` into the branch ``name``, and nothing where they are there already.
 
         What we delivered before and is not among them is removed. With ``base``, a branch, it
@@ -137,7 +137,7 @@ class Clone:
 
     def _commit(
         self, name: str, files: Mapping[str, bytes], message: str, base: str | None
-    ) -> Delivered:
+    ) -> Delivery:
         tip = self.branch(name)
         ground = self.branch(base) if base else tip
         if base and tip and ground:
@@ -148,7 +148,7 @@ class Clone:
         # The tree of our branch says what it would say to add nothing.
         if (ground and tree == self._tree_of(ground)) or (tip and tree == self._tree_of(tip)):
             differs = bool(tip and ground and tip != ground and tree != self._tree_of(ground))
-            return Delivered(name, None, kept, differs=differs)
+            return Delivery(name, None, kept, differs=differs)
         known = self.branch(name)
         parents = [one for one in dict.fromkeys((known, ground)) if one]
         if len(parents) == 2 and self._is_ancestor(parents[1], parents[0]):
@@ -165,7 +165,7 @@ class Clone:
             author=author,
             committer=author,
         )
-        return Delivered(name, str(made.hexsha), kept)
+        return Delivery(name, str(made.hexsha), kept)
 
     def _require_ours(self, name: str, tip: str, ground: str) -> None:
         """Raise ConfigError if anybody but us has committed to the branch since its base."""
@@ -410,7 +410,7 @@ def _remote(url: str) -> Iterator[None]:
         ) from None
 
 
-def told(delivered: Delivered) -> str:
+def told(delivered: Delivery) -> str:
     """What became of a delivery, in words."""
     what = (
         f"pushed {delivered.commit[:12]} to {delivered.branch}"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from rlm_ci.errors import RlmCiError
-    from rlm_ci.system.process import Result
+    from rlm_ci.system.process import ProcessResult
 
 #: How the system says that a disk is at fault, in the words of C, and how git says it alone.
 _OF_THE_DISK = (
@@ -79,7 +79,7 @@ def ambiguous(warned: bytes, refs: Callable[..., Mapping[str, object]]) -> list[
     return found
 
 
-def understand(result: Result, subcommand: str, root: str, *, network: bool) -> RlmCiError:
+def understand(result: ProcessResult, subcommand: str, root: str, *, network: bool) -> RlmCiError:
     """The error that a failed ``git subcommand`` in ``root`` means.
 
     ConfigError when the repository cannot be used as it stands, UnavailableError when git

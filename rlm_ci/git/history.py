@@ -34,7 +34,7 @@ _OPTIONS = (
 )  # fmt: skip
 
 
-class Hot(Row):
+class HotFile(Row):
     """A file that is changed: in how many commits, the day of the last, lines in all of them."""
 
     path: str
@@ -50,7 +50,7 @@ class _Change(Row):
     lines: int
 
 
-class Chronicle:
+class GitHistory:
     """The last commits before one, without merges. ``of`` reads them."""
 
     def __init__(self, changes: Sequence[_Change], commits: int, note: str) -> None:
@@ -63,7 +63,7 @@ class Chronicle:
         self._changes = sorted(changes, key=_path)
 
     @property
-    def hot(self) -> tuple[Hot, ...]:
+    def hot(self) -> tuple[HotFile, ...]:
         """The files that are still there, by commits times lines, the hottest first."""
         days: dict[int, str] = {}
         found = []
@@ -72,11 +72,13 @@ class Chronicle:
             last = max(0, *(one.time for one in inner))
             if last not in days:
                 days[last] = _day(last)
-            found.append(Hot.of((path, len(inner), days[last], sum(one.lines for one in inner))))
+            found.append(
+                HotFile.of((path, len(inner), days[last], sum(one.lines for one in inner)))
+            )
         return tuple(sorted(found, key=lambda one: (-one.commits * (one.lines + 1), one.path)))
 
     @classmethod
-    def of(cls, repository: Repository, commit: str, limit: int) -> Chronicle:
+    def of(cls, repository: Repository, commit: str, limit: int) -> GitHistory:
         """The last ``limit`` commits before ``commit`` and that one itself.
 
         Nothing of a repository's configuration or attributes decides what is counted, but for

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
 
-class Entry(Row):
+class TreeEntry(Row):
     """One entry of a tree: ``mode`` as git writes it (``100644``), ``oid`` of the object.
 
     ``size`` is in bytes, -1 where it is not known; ``kind`` is that of the object, or
@@ -27,7 +27,7 @@ class Entry(Row):
         return self.mode in ("100644", "100755", "100664")
 
 
-def parse_tree(rows: bytes, only: Container[str] | None = None) -> dict[str, Entry]:
+def parse_tree(rows: bytes, only: Container[str] | None = None) -> dict[str, TreeEntry]:
     """The files of a tree that ``ls-tree -z -l`` lists by path, of these ``only`` if given."""
     entries = {}
     for row in rows.decode("utf-8", "surrogateescape").split("\0"):
@@ -36,7 +36,7 @@ def parse_tree(rows: bytes, only: Container[str] | None = None) -> dict[str, Ent
             mode, kind, oid, *rest = head.split()
             # Of a submodule there is no size, and none of an object that the clone lacks.
             size = int(rest[0]) if rest and rest[0].isdigit() else -1
-            entries[path] = Entry.of((mode, kind, oid, size))
+            entries[path] = TreeEntry.of((mode, kind, oid, size))
     return entries
 
 
@@ -58,7 +58,7 @@ def parse_contents(whole: bytes, count: int) -> list[bytes | None]:
     return contents
 
 
-def parse_index(rows: bytes) -> dict[str, Entry]:
+def parse_index(rows: bytes) -> dict[str, TreeEntry]:
     """The files that ``ls-files --stage -z`` lists, by path."""
     entries = {}
     for row in rows.decode("utf-8", "surrogateescape").split("\0"):
@@ -66,7 +66,7 @@ def parse_index(rows: bytes) -> dict[str, Entry]:
             mode, oid, stage_and_path = row.split(" ", 2)
             stage, _, path = stage_and_path.partition("\t")
             kind = "blob" if stage == "0" else "conflict"
-            entries[path] = Entry.of((mode, kind, oid, -1))
+            entries[path] = TreeEntry.of((mode, kind, oid, -1))
     return entries
 
 

@@ -1,6 +1,6 @@
 """A patch, as hunks with the numbers of their lines on both sides, parsed by ``unidiff``.
 
-A :class:`Diff` is all the patches of a change, from git or from GitHub's list of the files
+A :class:`PatchDiff` is all the patches of a change, from git or from GitHub's list of the files
 of a pull request.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         def added(self) -> int | None: ...
 
 
-class Line(Value):
+class HunkLine(Value):
     """A line of a hunk: ``kind`` is ``+``, ``-`` or blank; numbers are 1-based per side."""
 
     kind: str
@@ -50,7 +50,7 @@ class Hunk(Value):
     old_count: int
     new_start: int
     new_count: int
-    lines: tuple[Line, ...]
+    lines: tuple[HunkLine, ...]
 
     def span(self, side: str) -> tuple[int, int]:
         """The numbers of its first and last line on ``side``, ``old`` or ``new``.
@@ -99,7 +99,7 @@ class FileDiff(Value):
         return hunk
 
 
-class Diff(Value):
+class PatchDiff(Value):
     """The files of a change; not ``complete`` where whoever told us may have left some out."""
 
     files: tuple[FileDiff, ...]
@@ -120,7 +120,7 @@ class Diff(Value):
 
 def from_change(
     files: Iterable[Changed], hunks: Mapping[str, tuple[Hunk, ...]], failed: Iterable[str] = ()
-) -> Diff:
+) -> PatchDiff:
     """The diff that ``ChangeSet.files()`` and ``ChangeSet.hunks()`` tell together."""
     unreadable = set(failed)
     found = []
@@ -132,7 +132,7 @@ def from_change(
             absent = "the file is binary"
         known = None if absent else hunks.get(one.path, ())
         found.append(FileDiff(one.path, one.old_path or one.path, one.status, known, absent))
-    return Diff(tuple(found))
+    return PatchDiff(tuple(found))
 
 
 #: What GitHub calls a change of a file, where git's letter is not M.
@@ -141,7 +141,7 @@ _STATUS = {"added": "A", "removed": "D", "renamed": "R", "copied": "C"}
 _WITHHELD = "GitHub gives no patch of the file (binary, too large, or no line changed)"
 
 
-def from_records(records: Iterable[Mapping[str, Any]], total: int | None = None) -> Diff:
+def from_records(records: Iterable[Mapping[str, Any]], total: int | None = None) -> PatchDiff:
     """The diff that GitHub's *list pull request files* tells, all pages together.
 
     ``total`` is the number of files that the pull request has: the list ends at 3,000. A
@@ -159,7 +159,7 @@ def from_records(records: Iterable[Mapping[str, Any]], total: int | None = None)
         moved = status in ("R", "C") and isinstance(before, str) and before
         hunks, absent = _hunks_of(record.get("patch"))
         found.append(FileDiff(path, str(before) if moved else path, status, hunks, absent))
-    return Diff(tuple(found), len(found) == listed and (total is None or listed >= total))
+    return PatchDiff(tuple(found), len(found) == listed and (total is None or listed >= total))
 
 
 def _hunks_of(patch: object) -> tuple[tuple[Hunk, ...] | None, str]:
@@ -235,7 +235,7 @@ def _parse_hunks(text: str) -> tuple[Hunk, ...]:
             hunk.target_start,
             hunk.target_length,
             tuple(
-                Line(
+                HunkLine(
                     line.line_type,
                     line.source_line_no,
                     line.target_line_no,

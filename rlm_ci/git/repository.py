@@ -12,7 +12,7 @@ import os
 
 from rlm_ci.errors import DamagedError
 from rlm_ci.git.hardening import DIFF_OPTIONS, FIXED, HOOK_VARIABLES, INHERITED, NETWORK, OVERRIDES
-from rlm_ci.git.objects import Entry, parse_contents, parse_index, parse_refs, parse_tree
+from rlm_ci.git.objects import TreeEntry, parse_contents, parse_index, parse_refs, parse_tree
 from rlm_ci.system import process
 from rlm_ci.text.object_id import is_object_id
 
@@ -49,10 +49,12 @@ def follow(git_dir: str) -> str:
     return os.path.normpath(os.path.join(os.path.dirname(git_dir), target))
 
 
-class Pending:
+class RunningGit:
     """A git that is running, as a context manager; left before its end, it is killed."""
 
-    def __init__(self, child: process.Child, read: Callable[[process.Result], bytes]) -> None:
+    def __init__(
+        self, child: process.Child, read: Callable[[process.ProcessResult], bytes]
+    ) -> None:
         self._child, self._read = child, read
         self.warned = b""  # known once it has finished
 
@@ -122,7 +124,7 @@ class Repository:
         env: Mapping[str, str] | None = None,
         ok: Sequence[int] = (0,),
         network: bool = False,
-    ) -> Pending:
+    ) -> RunningGit:
         """As ``run``, without waiting: git works beside us until ``finish`` is called."""
         if self.git_dir is None:
             from rlm_ci.git.errors import no_repository
@@ -135,7 +137,7 @@ class Repository:
         reach = self._network if network else {}
         child = process.Child([*argv, *args], {**self._env, **reach, **(env or {})}, stdin)
 
-        def read(result: process.Result) -> bytes:
+        def read(result: process.ProcessResult) -> bytes:
             if result.returncode not in ok:
                 from rlm_ci.git.errors import understand
 
@@ -144,7 +146,7 @@ class Repository:
             self._trusted = self._trusted or not env
             return result.stdout
 
-        return Pending(child, read)
+        return RunningGit(child, read)
 
     # ── refs and commits ──
 
@@ -255,7 +257,7 @@ class Repository:
         with self.start_refs(*prefixes) as listing:
             return parse_refs(listing.finish())
 
-    def start_refs(self, *prefixes: str) -> Pending:
+    def start_refs(self, *prefixes: str) -> RunningGit:
         """List refs beside us, for :func:`parse_refs`."""
         form = "--format=%(refname)%00%(objectname)%00%(symref)"
         return self.start("for-each-ref", form, *prefixes)
@@ -294,11 +296,11 @@ class Repository:
         with self.start_read(specs) as pending:
             return parse_contents(pending.finish(), len(specs))
 
-    def start_read(self, specs: Sequence[str]) -> Pending:
+    def start_read(self, specs: Sequence[str]) -> RunningGit:
         """Read blobs beside us, for :func:`parse_contents`."""
         return self.start("cat-file", "--batch", "--buffer", stdin=self._batch(specs))
 
-    def start_search(self, text: bytes, commit: str, patterns: Sequence[str]) -> Pending:
+    def start_search(self, text: bytes, commit: str, patterns: Sequence[str]) -> RunningGit:
         """Name beside us the files like ``patterns`` with ``text``: ``<commit>:<path>``, NUL."""
         # Processes of git that search side by side would only take each other's core.
         how = ("-l", "-z", "-F", "--text", "--no-color", "--threads=1", "--no-recurse-submodules")
@@ -327,17 +329,17 @@ class Repository:
             lines.append(line + b"\n")
         return b"".join(lines)
 
-    def tree(self, commit: str, *, sizes: bool = False) -> dict[str, Entry]:
+    def tree(self, commit: str, *, sizes: bool = False) -> dict[str, TreeEntry]:
         """All files of a tree, by path."""
         with self.start_tree(commit, sizes=sizes) as listing:
             return parse_tree(listing.finish())
 
-    def start_tree(self, commit: str, *, sizes: bool = False) -> Pending:
+    def start_tree(self, commit: str, *, sizes: bool = False) -> RunningGit:
         """List the files of a tree beside us, for :func:`parse_tree`."""
         long = ("-l",) if sizes else ()
         return self.start("ls-tree", "-r", "-z", *long, "--full-tree", commit)
 
-    def staged(self) -> dict[str, Entry]:
+    def staged(self) -> dict[str, TreeEntry]:
         """All files of the index, by path."""
         return parse_index(self.run("ls-files", "-z", "--full-name", "--stage"))
 
@@ -355,12 +357,12 @@ class Repository:
             self._hash = known or "sha1"
         return self._hash
 
-    def start_listing(self) -> Pending:
+    def start_listing(self) -> RunningGit:
         """List beside us what is in the index, or untracked and not ignored, parted by NUL."""
         every = ("--cached", "--others", "--exclude-standard")
         return self.start("ls-files", "-z", "--full-name", *every)
 
-    def start_untracked(self) -> Pending:
+    def start_untracked(self) -> RunningGit:
         """List what is neither in the index nor ignored, NUL after each; folders end with ``/``."""
         return self.start("ls-files", "-z", "--full-name", "-o", "--exclude-standard")
 
@@ -373,7 +375,7 @@ class Repository:
 
     def start_diff(
         self, *asked: str, attributes: str | None = None, within: Sequence[str] = ()
-    ) -> Pending:
+    ) -> RunningGit:
         """``git diff`` of two trees, ``within`` pathspecs, by the attribute files of a folder."""
         where = self._detached(attributes)
         where["env"]["GIT_LITERAL_PATHSPECS"] = "0"

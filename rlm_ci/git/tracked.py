@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from rlm_ci.git.objects import Entry
+    from rlm_ci.git.objects import TreeEntry
     from rlm_ci.git.repository import Repository
 
 #: Of more paths than this, git lists the whole index.
@@ -57,7 +57,7 @@ def read(repository: Repository, path: str, limit: int) -> bytes:
     return content
 
 
-def left_out(repository: Repository, paths: Collection[str]) -> dict[str, Entry]:
+def left_out(repository: Repository, paths: Collection[str]) -> dict[str, TreeEntry]:
     """What git tracks at and below ``paths``, and leaves out of the work tree.
 
     ``paths`` are missing there. Git is asked only if its index may hold one of them.

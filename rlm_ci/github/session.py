@@ -8,7 +8,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rlm_ci.github.api.client import Client
+    from rlm_ci.github.api.client import GitHubClient
 
 
 class Access(Value):
@@ -19,17 +19,17 @@ class Access(Value):
     server_url: str = "https://github.com"
 
 
-def client(access: Access) -> Client:
+def client(access: Access) -> GitHubClient:
     """The way to GitHub.
 
     Raises UnavailableError without PyGithub, ConfigError for an address that is none.
     """
-    from rlm_ci.github.api.client import Client
+    from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.report.links import check_server_url
 
     url = check_server_url(access.api_url)
     try:
-        return Client(access.token, url)
+        return GitHubClient(access.token, url)
     except ModuleNotFoundError as error:
         raise UnavailableError(
             f"posting needs the library {error.name}, which is not installed",
@@ -37,16 +37,16 @@ def client(access: Access) -> Client:
         ) from None
 
 
-class Way:
+class GitHubSession:
     """The one client of a run, made when it is first needed: its limits hold for all of it."""
 
-    def __init__(self, access: Access, made: Client | None = None) -> None:
+    def __init__(self, access: Access, made: GitHubClient | None = None) -> None:
         self._access = access
         self._made = made
         #: The login that the token writes under, once somebody has read it.
         self.author = ""
 
-    def client(self) -> Client:
+    def client(self) -> GitHubClient:
         """Raises as :func:`client`."""
         self._made = self._made or client(self._access)
         return self._made

@@ -21,9 +21,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from rlm_ci.git.objects import Entry
-    from rlm_ci.validators.test_counts import Collected
-    from rlm_ci.workspace.tree_diff import Changed, Store
+    from rlm_ci.git.objects import TreeEntry
+    from rlm_ci.validators.test_counts import CollectedTests
+    from rlm_ci.workspace.tree_diff import ChangedFile, Store
     from rlm_ci.workspace.workspace import Workspace
 
 _BINARY_PROBE = 8000
@@ -46,8 +46,8 @@ _RULES = {
 def findings(
     workspace: Workspace,
     tree: str,
-    before: Mapping[str, Collected] | None = None,
-    after: Mapping[str, Collected] | None = None,
+    before: Mapping[str, CollectedTests] | None = None,
+    after: Mapping[str, CollectedTests] | None = None,
     *,
     protection: Protection | None = None,
     redactor: Redactor | None = None,
@@ -89,8 +89,8 @@ def findings(
 
 
 def compared(
-    base: Mapping[str, Entry],
-    now: Mapping[str, Entry],
+    base: Mapping[str, TreeEntry],
+    now: Mapping[str, TreeEntry],
     store: Store,
     protection: Protection,
     redactor: Redactor,
@@ -123,8 +123,8 @@ def compared(
 
 
 def rewritten(
-    base: Mapping[str, Entry],
-    now: Mapping[str, Entry],
+    base: Mapping[str, TreeEntry],
+    now: Mapping[str, TreeEntry],
     store: Store,
     protection: Protection,
     *,
@@ -167,7 +167,7 @@ def not_run(lost: Collection[str]) -> tuple[Finding, ...]:
     return tuple(told)
 
 
-def _secret(change: Changed, redactor: Redactor) -> Iterator[Finding]:
+def _secret(change: ChangedFile, redactor: Redactor) -> Iterator[Finding]:
     """What an agent knew and nobody may read, in what it wrote."""
     if change.new is not None and change.after:
         known = redactor.known_in(_text(change.after))
@@ -175,7 +175,7 @@ def _secret(change: Changed, redactor: Redactor) -> Iterator[Finding]:
             yield _finding("secret", change.path, "has a new secret", change)
 
 
-def _judge(change: Changed, protection: Protection) -> Iterator[Finding]:
+def _judge(change: ChangedFile, protection: Protection) -> Iterator[Finding]:
     path = change.path
     kind = protection.kind_of(path)
     yield from _shape(change)
@@ -191,7 +191,7 @@ def _judge(change: Changed, protection: Protection) -> Iterator[Finding]:
             yield _finding("config-weakened", path, f"changes {what}", change, subject=subject)
 
 
-def _is_run(change: Changed, base: Mapping[str, Entry], protection: Protection) -> bool:
+def _is_run(change: ChangedFile, base: Mapping[str, TreeEntry], protection: Protection) -> bool:
     """Whether a new file is run by its name: no data of tests, and none that was only moved."""
     if protection.kind_of(change.path) or not by_name.is_run_by_name(change.path, protection.homes):
         return False
@@ -199,14 +199,14 @@ def _is_run(change: Changed, base: Mapping[str, Entry], protection: Protection) 
     return all(one != change.new or path.rpartition("/")[2] != name for path, one in base.items())
 
 
-def _sections(change: Changed) -> list[str]:
+def _sections(change: ChangedFile) -> list[str]:
     """The settings of a file that decide something and differ; "" for all of one too large."""
     if any(change.large) and config_sections.is_sectioned(change.path):
         return [""]
     return config_sections.changed(change.path, change.before, change.after)
 
 
-def _shape(change: Changed) -> Iterator[Finding]:
+def _shape(change: ChangedFile) -> Iterator[Finding]:
     """Links, submodules, mode bits and binary files: what nobody can review in a patch."""
     path, old, new = change.path, change.old, change.new
     modes = {one.mode for one in (old, new) if one is not None}
@@ -223,7 +223,7 @@ def _shape(change: Changed) -> Iterator[Finding]:
         yield _finding("binary", path, f"{_done(change)} a binary file", change)
 
 
-def _silenced(change: Changed, protection: Protection) -> Iterator[Finding]:
+def _silenced(change: ChangedFile, protection: Protection) -> Iterator[Finding]:
     """What keeps a tool of the validator from looking at a source."""
     kind = protection.kind_of(change.path)
     is_read = change.new is not None and change.new.mode != LINK and not any(change.large)
@@ -236,7 +236,7 @@ def _silenced(change: Changed, protection: Protection) -> Iterator[Finding]:
             )
 
 
-def _hacked(change: Changed, protection: Protection) -> Iterator[Finding]:
+def _hacked(change: ChangedFile, protection: Protection) -> Iterator[Finding]:
     """What only looks like a way around the tests; whether they can fail is tried elsewhere."""
     is_read = change.new is not None and change.new.mode != LINK and not any(change.large)
     if is_read and not protection.kind_of(change.path):
@@ -245,7 +245,9 @@ def _hacked(change: Changed, protection: Protection) -> Iterator[Finding]:
             yield _finding(rule, change.path, what, change, line=line, text=after, subject=what)
 
 
-def _shrunk(before: Mapping[str, Collected], after: Mapping[str, Collected]) -> Iterator[Finding]:
+def _shrunk(
+    before: Mapping[str, CollectedTests], after: Mapping[str, CollectedTests]
+) -> Iterator[Finding]:
     """What each runner judged, against what the same one judged at first."""
     for runner, now in after.items():
         if now.early:
@@ -267,7 +269,7 @@ def _of_tests(message: str) -> Finding:
     return Finding(rule, Severity.HIGH, message, hint=rules.hint(rule), domain="tamper")
 
 
-def _done(change: Changed) -> str:
+def _done(change: ChangedFile) -> str:
     if change.old is None:
         return "adds"
     return "changes" if change.new is not None else "deletes"
@@ -281,7 +283,7 @@ def _finding(
     rule: str,
     path: str,
     message: str,
-    change: Changed | None = None,
+    change: ChangedFile | None = None,
     *,
     line: int | None = None,
     side: str = "new",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from rlm_ci.canary.forms import UnreadableError
+from rlm_ci.canary.forms import UnparsableError
 from rlm_ci.canary.rust import inline_tests, reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rlm_ci.git.objects import Entry
+    from rlm_ci.git.objects import TreeEntry
     from rlm_ci.workspace.workspace import Workspace
 
 ENDING = ".rs"
@@ -39,7 +39,7 @@ def old(space: Workspace, base: str, tree: str, *, edited: bool = False) -> dict
     return found
 
 
-def _changed(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> Iterable[str]:
+def _changed(before: Mapping[str, TreeEntry], after: Mapping[str, TreeEntry]) -> Iterable[str]:
     both = before.keys() & after.keys()
     return sorted(path for path in both if path.endswith(ENDING) and before[path] != after[path])
 
@@ -50,7 +50,7 @@ def _tests(path: str, content: bytes) -> dict[str, tuple[str, ...]]:
     lines = text.split("\n")
     try:
         return {one.name: tuple(lines[one.line - 1 : one.end]) for one in reader.tests(path, text)}
-    except UnreadableError:
+    except UnparsableError:
         return {}
 
 

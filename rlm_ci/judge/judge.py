@@ -19,7 +19,7 @@ from rlm_ci.judge.options import change_told_by
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report import suppressions
 from rlm_ci.report.findings import Evidence, Part, Report, Severity, Subject
-from rlm_ci.runs.store import Store
+from rlm_ci.runs.store import RunStore
 from rlm_ci.system import files
 from rlm_ci.values import Value
 
@@ -44,7 +44,7 @@ class Judgement(Value):
     changes: tuple[ChangeSet, ...]
 
 
-class Task(Value):
+class CheckTask(Value):
     """A change, the checks that look at it (None: all), and what keeps them from it."""
 
     change: ChangeSet
@@ -163,7 +163,7 @@ def judge(
         flags = {**flags, "paths": _paths(options, repository)}
     level = Severity.from_label(options.fail_level)
     try:
-        known = [Task(change)] if change else None
+        known = [CheckTask(change)] if change else None
         found = known or _select(options, repository, default, selected, read_stdin)
     except RlmCiError as error:
         parts = [Part.from_error(name, error) for name in _enabled(options, wanted)]
@@ -199,7 +199,7 @@ def _redacted(report: Report, options: Settings) -> Report:
 
 
 def _configure(
-    task: Task,
+    task: CheckTask,
     fresh: Callable[[], Settings],
     wanted: Sequence[str],
     also: Sequence[str],
@@ -232,7 +232,7 @@ def _run(
     change: ChangeSet, names: Sequence[str], options: Settings, named: Sequence[str]
 ) -> list[Part]:
     """What the checks ``names`` have to say of ``change``; those of ``named`` run in any case."""
-    runs = Store.at(change.repository.root, options.runs_dir)
+    runs = RunStore.at(change.repository.root, options.runs_dir)
     ran: list[Part] = []
     for name in names:
         ran += checks.run((name,), change, options, runs, named=name in named)
@@ -247,7 +247,7 @@ def _select(
     default: Callable[[Repository], ChangeSet],
     selected: Sequence[str],
     read_stdin: Callable[[], bytes],
-) -> list[Task]:
+) -> list[CheckTask]:
     """The changes, each with the checks that it is for. Raises RlmCiError for none at all."""
     defaulted = []
 
@@ -266,15 +266,15 @@ def _select(
     if defaulted and base and "diff-budget" in selected:
         # DIFF_BUDGET_BASE speaks to this one check, and is the last to be asked.
         others = [name for name in selected if name != "diff-budget"]
-        rest = [Task(change, others) for change in found] if others else []
+        rest = [CheckTask(change, others) for change in found] if others else []
         try:
             budgeted = changes.from_range(repository, base, "HEAD", "DIFF_BUDGET_BASE")
         except RlmCiError as error:
             if not rest:
                 raise
-            return [*rest, Task(rest[0].change, ["diff-budget"], error)]
-        return [*rest, Task(budgeted, ["diff-budget"])]
-    return [Task(change) for change in found]
+            return [*rest, CheckTask(rest[0].change, ["diff-budget"], error)]
+        return [*rest, CheckTask(budgeted, ["diff-budget"])]
+    return [CheckTask(change) for change in found]
 
 
 # ── the report's head ──

@@ -22,7 +22,7 @@ else:
     Protocol = object
 
 
-class Request(Value):
+class ModelRequest(Value):
     """One question. ``max_tokens`` caps what is written, hidden reasoning included.
 
     ``messages`` and ``tools`` must not be changed once they are here. ``seconds`` is how long
@@ -55,7 +55,7 @@ class Request(Value):
         return len(json.dumps(read, ensure_ascii=False).encode("utf-8", "backslashreplace"))
 
 
-class Usage(Value):
+class TokenUsage(Value):
     """Tokens of one answer; reasoning counts as completion, cached ones are among the prompt's.
 
     ``estimated`` when the endpoint said nothing: then they are what was reserved.
@@ -87,7 +87,7 @@ class Completion(Value):
     tool_calls: tuple[dict[str, str], ...]
     finish_reason: str
     model: str
-    usage: Usage | None = None
+    usage: TokenUsage | None = None
     cost: Decimal | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -111,7 +111,7 @@ class Completion(Value):
             tuple(value["tool_calls"]),
             value["finish_reason"],
             value["model"],
-            None if usage is None else Usage(**usage),
+            None if usage is None else TokenUsage(**usage),
             None if cost is None else Decimal(cost),
         )
 
@@ -121,7 +121,7 @@ class Model(Protocol):
 
     name: str
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: ModelRequest) -> Completion:
         """The answer; from many threads at once.
 
         Raises RemoteError when there is none and nothing was paid, SpentError when there is
@@ -142,7 +142,7 @@ class SpentError(RemoteError):
         *,
         where: str = "",
         hint: str = "",
-        usage: Usage | None = None,
+        usage: TokenUsage | None = None,
         again: bool = False,
     ) -> None:
         super().__init__(what, where=where, hint=hint)

@@ -18,7 +18,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from rlm_ci.errors import LimitError
-from rlm_ci.models import Usage, prices
+from rlm_ci.models import TokenUsage, prices
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Final
 
-    from rlm_ci.models import Request
+    from rlm_ci.models import ModelRequest
     from rlm_ci.models.prices import Price
 
 _ZERO: Final = Decimal(0)
@@ -47,7 +47,7 @@ _FLAGS: Final = {
 }
 
 
-class Spent(Value):
+class BudgetUse(Value):
     """What calls used: their number, tokens, and USD where the price is known."""
 
     calls: int = 0
@@ -59,16 +59,16 @@ class Spent(Value):
     def tokens(self) -> int:
         return self.prompt_tokens + self.completion_tokens
 
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(
+    def __add__(self, other: BudgetUse) -> BudgetUse:
+        return BudgetUse(
             self.calls + other.calls,
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
             self.usd + other.usd,
         )
 
-    def __sub__(self, other: Spent) -> Spent:
-        return Spent(
+    def __sub__(self, other: BudgetUse) -> BudgetUse:
+        return BudgetUse(
             self.calls - other.calls,
             self.prompt_tokens - other.prompt_tokens,
             self.completion_tokens - other.completion_tokens,
@@ -83,7 +83,7 @@ class Reservation:
     """
 
     def __init__(
-        self, model: str, prompt_bytes: int, most: Spent, worst: Spent, price: Price | None
+        self, model: str, prompt_bytes: int, most: BudgetUse, worst: BudgetUse, price: Price | None
     ) -> None:
         self.model = model
         self.prompt_bytes = prompt_bytes
@@ -96,7 +96,7 @@ class Reservation:
 class Charge(Value):
     """What a call was charged; ``cost`` in USD, None where the price is not known."""
 
-    usage: Usage
+    usage: TokenUsage
     cost: Decimal | None
 
     def to_dict(self) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class Charge(Value):
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Charge:
         cost = value["cost"]
-        return cls(Usage(**value["usage"]), None if cost is None else Decimal(cost))
+        return cls(TokenUsage(**value["usage"]), None if cost is None else Decimal(cost))
 
 
 class _Counted:
@@ -151,7 +151,7 @@ class Ledger:
         budget_usd: Decimal | None = None,
         max_minutes: float | None = None,
         price: Callable[[str], Price | None] = lambda _model: None,
-        spent: Spent = Spent(),  # noqa: B008 - immutable
+        spent: BudgetUse = BudgetUse(),  # noqa: B008 - immutable
         clock: Callable[[], float] = time.monotonic,
         used: float = 0.0,
     ) -> None:
@@ -164,14 +164,14 @@ class Ledger:
         self._deadline = None if max_minutes is None else clock() + max_minutes * 60 - used
         self._changed = threading.Condition()
         self._spent = spent
-        self._reserved = Spent()  # the worst of all calls under way
+        self._reserved = BudgetUse()  # the worst of all calls under way
         self._counted: dict[str, _Counted] = {}  # by model; of those that have answered once
         self._first: set[str] = set()  # the others of which a call is under way
         self._surprise = ""  # the call that last came to more than was to be expected
         self._liar: LimitError | None = None
 
     @property
-    def spent(self) -> Spent:
+    def spent(self) -> BudgetUse:
         with self._changed:
             return self._spent
 
@@ -194,7 +194,7 @@ class Ledger:
         if self.budget_usd is not None and self._price(model) is None:
             raise prices.unknown(model)
 
-    def reserve(self, request: Request) -> Reservation:
+    def reserve(self, request: ModelRequest) -> Reservation:
         """Room for ``request``; waits while calls under way may give some back.
 
         Raises LimitError when there is none and will be none, ConfigError when the price that
@@ -218,11 +218,11 @@ class Ledger:
                     raise self._refusal(never, most, price)
                 self._changed.wait(self.seconds_left())
 
-    def commit(self, reservation: Reservation, usage: Usage | None) -> Charge:
+    def commit(self, reservation: Reservation, usage: TokenUsage | None) -> Charge:
         """Charge what a call used: all that was reserved, where the endpoint did not say."""
         most, price = reservation.most, reservation.price
         if usage is None or usage.estimated:
-            usage = Usage(most.prompt_tokens, most.completion_tokens, estimated=True)
+            usage = TokenUsage(most.prompt_tokens, most.completion_tokens, estimated=True)
             cost = most.usd
         elif price is not None:
             cost = price.cost(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens)
@@ -230,7 +230,7 @@ class Ledger:
             cost = _ZERO
         with self._changed:
             self._give_back(reservation)
-            self._spent += Spent(1, usage.prompt_tokens, usage.completion_tokens, cost)
+            self._spent += BudgetUse(1, usage.prompt_tokens, usage.completion_tokens, cost)
             counted = self._counted.setdefault(reservation.model, _Counted())
             if not usage.estimated:
                 counted.learn(reservation.prompt_bytes, usage.prompt_tokens)
@@ -251,19 +251,21 @@ class Ledger:
         self._reserved -= reservation.worst
         self._first.discard(reservation.model)
 
-    def _needs(self, request: Request, size: int, price: Price | None) -> tuple[Spent, Spent]:
+    def _needs(
+        self, request: ModelRequest, size: int, price: Price | None
+    ) -> tuple[BudgetUse, BudgetUse]:
         """What a call should use at most, and what it can at the worst."""
         counted = self._counted.get(request.model) or _Counted()
 
-        def spent(prompt: int) -> Spent:
+        def spent(prompt: int) -> BudgetUse:
             usd = _ZERO if price is None else price.most(prompt, request.max_tokens)
-            return Spent(1, prompt, request.max_tokens, usd)
+            return BudgetUse(1, prompt, request.max_tokens, usd)
 
         most, worst = counted.most(size), counted.worst(size)
         needed = spent(most)
         return needed, needed if most == worst else spent(worst)
 
-    def _has_room(self, model: str, most: Spent, worst: Spent) -> bool:
+    def _has_room(self, model: str, most: BudgetUse, worst: BudgetUse) -> bool:
         """Whether a call may begin now, beside those that are under way."""
         if not self._reserved.calls:
             return self._exceeded(self._spent + most) is None
@@ -275,7 +277,7 @@ class Ledger:
     def _limits_tokens(self) -> bool:
         return (self.budget_usd, self.max_tokens) != (None, None)
 
-    def _judge(self, reservation: Reservation, usage: Usage) -> None:
+    def _judge(self, reservation: Reservation, usage: TokenUsage) -> None:
         """Whether the endpoint keeps to what it is told, and a prompt to what was expected."""
         model, most = printable(reservation.model), reservation.most
         if usage.prompt_tokens > most.prompt_tokens:
@@ -295,7 +297,7 @@ class Ledger:
                 hint="use an endpoint that keeps to max_tokens, or limit calls and minutes only",
             )
 
-    def _exceeded(self, total: Spent) -> str | None:
+    def _exceeded(self, total: BudgetUse) -> str | None:
         """The budget that ``total`` would overspend."""
         if self.max_calls is not None and total.calls > self.max_calls:
             return "max_calls"
@@ -306,7 +308,7 @@ class Ledger:
         return None
 
     def _refusal(
-        self, budget: str, most: Spent | None = None, price: Price | None = None
+        self, budget: str, most: BudgetUse | None = None, price: Price | None = None
     ) -> LimitError:
         spent, limit = self._spent, getattr(self, budget)
         used, needed = {
@@ -333,13 +335,13 @@ class Ledger:
         hint = f"raise {_FLAGS[budget]}, and start again"
         return LimitError(what, budget=budget, where=budget, hint=hint)
 
-    def _shorter(self, most: Spent, price: Price | None) -> int:
+    def _shorter(self, most: BudgetUse, price: Price | None) -> int:
         """The longest answer for which there is room beside this prompt; 0 for none of use."""
         fits, longest, prompt = 0, most.completion_tokens, most.prompt_tokens
         while fits < longest:
             tried = (fits + longest + 1) // 2
             usd = _ZERO if price is None else price.most(prompt, tried)
-            if self._exceeded(self._spent + Spent(1, prompt, tried, usd)) is None:
+            if self._exceeded(self._spent + BudgetUse(1, prompt, tried, usd)) is None:
                 fits = tried
             else:
                 longest = tried - 1

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Turns:
+class ConcurrencyLimit:
     """``count`` turns, for whichever threads take them."""
 
     def __init__(self, count: int) -> None:
@@ -62,7 +62,7 @@ class Turns:
 class _Own(threading.local):
     """What this thread has; one that never came by a turn waits for nobody."""
 
-    turns: Turns | None = None
+    turns: ConcurrencyLimit | None = None
     has: bool = False
 
 

@@ -8,15 +8,15 @@ from decimal import Decimal
 from rlm_ci.errors import ConfigError
 from rlm_ci.models.budget import Ledger
 from rlm_ci.models.prices import Prices
-from rlm_ci.models.record.record import Absent
+from rlm_ci.models.record.record import AbsentModel
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rlm_ci.models import Completion, Model, Request
-    from rlm_ci.models.record.clock import Clock
+    from rlm_ci.models import Completion, Model, ModelRequest
+    from rlm_ci.models.record.clock import RunClock
     from rlm_ci.models.record.record import Record
 
 #: How many of the runs before are looked into, and bytes of all that they were answered.
@@ -56,7 +56,7 @@ class Gateway:
         self,
         options: ModelOptions,
         record: Record,
-        clock: Clock,
+        clock: RunClock,
         *,
         model: str | None,
         max_minutes: float | None,
@@ -85,7 +85,7 @@ class Gateway:
         self._seconds = max(_LEAST, options.timeout)
         self._model = _answering(options, provider or provider_of(options), replay=replay)
 
-    def complete(self, request: Request, place: str) -> Completion:
+    def complete(self, request: ModelRequest, place: str) -> Completion:
         """The answer to what is asked at ``place``: found, or paid for. See ``Record.complete``."""
         return self._record.complete(
             self._model, self.ledger, request, place, seconds=self._seconds
@@ -125,10 +125,10 @@ def provider_of(options: ModelOptions) -> str:
 
 
 def _answering(options: ModelOptions, provider: str, *, replay: bool) -> Model:
-    from rlm_ci.models.openai.client import OpenAIModel, Patience
+    from rlm_ci.models.openai.client import OpenAIModel, RetryLimits
 
     if replay:
-        return Absent(provider)
+        return AbsentModel(provider)
     now = provider_of(options)
     if now != provider:
         told = "is set" if now == "azure" else "is not set"
@@ -142,7 +142,7 @@ def _answering(options: ModelOptions, provider: str, *, replay: bool) -> Model:
         base_url=options.base_url,
         api_key=options.api_key,
         azure_api_version=options.api_version,
-        patience=Patience(answer=timeout, total=max(_LEAST, timeout)),
+        patience=RetryLimits(answer=timeout, total=max(_LEAST, timeout)),
     )
 
 

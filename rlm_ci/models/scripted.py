@@ -6,7 +6,7 @@ import json
 import threading
 
 from rlm_ci.errors import ConfigError
-from rlm_ci.models import Completion, Usage
+from rlm_ci.models import Completion, TokenUsage
 from rlm_ci.system import files
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-    from rlm_ci.models import Request
+    from rlm_ci.models import ModelRequest
 
     Answer = str | Mapping[str, Any] | Completion | Exception
 
@@ -22,7 +22,7 @@ _LIMIT = 64 << 20
 _KEYS = frozenset(("text", "tool_calls", "finish_reason", "usage"))
 
 
-class Scripted:
+class ScriptedModel:
     """Answers in the order given, to whoever asks first; thread-safe.
 
     An answer is a text, a mapping (``text``, ``tool_calls`` as ``[{"name", "arguments"}]``,
@@ -33,23 +33,23 @@ class Scripted:
 
     def __init__(
         self,
-        answers: Iterable[Answer] | Callable[[Request], Answer],
+        answers: Iterable[Answer] | Callable[[ModelRequest], Answer],
         *,
         name: str = "scripted",
         source: str = "the script",
     ) -> None:
         self.name = name
-        self.requests: list[Request] = []
+        self.requests: list[ModelRequest] = []
         self._source = source
         self._lock = threading.Lock()
         if callable(answers):
-            self._asked: Callable[[Request], Answer] | None = answers
+            self._asked: Callable[[ModelRequest], Answer] | None = answers
             self._answers: tuple[Answer, ...] = ()
         else:
             self._asked, self._answers = None, tuple(answers)
 
     @classmethod
-    def from_file(cls, path: str) -> Scripted:
+    def from_file(cls, path: str) -> ScriptedModel:
         """Answers from a JSON list in ``path``. Raises ConfigError."""
         try:
             answers = json.loads(files.read(path, _LIMIT))
@@ -71,7 +71,7 @@ class Scripted:
                 _check(answer, f"{path}, answer {number}")
         return cls(answers, source=path)
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: ModelRequest) -> Completion:
         """The next answer. Raises ConfigError when there is none left."""
         with self._lock:
             number = len(self.requests)
@@ -87,7 +87,7 @@ class Scripted:
         answer = self._answers[number] if self._asked is None else self._asked(request)
         return self._completion(answer, request, number)
 
-    def _completion(self, answer: Answer, request: Request, number: int) -> Completion:
+    def _completion(self, answer: Answer, request: ModelRequest, number: int) -> Completion:
         if isinstance(answer, Exception):
             raise answer
         if isinstance(answer, Completion):
@@ -112,7 +112,7 @@ class Scripted:
             min(written // 4 + 1, request.max_tokens),
         )
         reason = told.get("finish_reason") or ("tool_calls" if calls else "stop")
-        return Completion(text, calls, reason, request.model, Usage(prompt, completion))
+        return Completion(text, calls, reason, request.model, TokenUsage(prompt, completion))
 
 
 def _check(answer: Mapping[str, Any], place: str) -> None:

@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 
 from rlm_ci.console.failures import failure
 from rlm_ci.console.progress import duration
-from rlm_ci.models.record.clock import Clock
+from rlm_ci.models.record.clock import RunClock
 from rlm_ci.report.findings import Part, Report, Severity, Subject, Usage
 from rlm_ci.runs.manifest import PAUSED
-from rlm_ci.runs.state import Final, State
+from rlm_ci.runs.state import FinalState, RunState
 from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.errors import RlmCiError
     from rlm_ci.models.record.record import Record
-    from rlm_ci.pipelines.job import Job, Mode
+    from rlm_ci.pipelines.job import Mode, PipelineJob
     from rlm_ci.runs.run import Run
 
 PART = "rlm"
@@ -42,7 +42,7 @@ class Attempt(ABC):
 
     def __init__(
         self,
-        work: Job,
+        work: PipelineJob,
         run: Run,
         goal: str,
         record: Record,
@@ -54,8 +54,8 @@ class Attempt(ABC):
         self._run = run
         self._goal = goal
         self._record = record
-        self._clock = Clock(record.fact)
-        self._state = State(
+        self._clock = RunClock(record.fact)
+        self._state = RunState(
             run.path_of("rlm", "state.json"),
             {"goal": goal, "modeReason": mode.reason, **head},
             run.redactor.text,
@@ -64,7 +64,7 @@ class Attempt(ABC):
         )
         self.error: RlmCiError | None = None
 
-    def carry_out(self) -> tuple[Final, Report]:
+    def carry_out(self) -> tuple[FinalState, Report]:
         """How it ended, and the report of it; an error, a bug too, is kept in ``error``."""
         try:
             final, told = self._work()
@@ -72,14 +72,14 @@ class Attempt(ABC):
             raise
         except Exception as error:  # noqa: BLE001 - whatever ends it, its state says so
             self.error = failure(error, self._run.path, self._run.redactor.text)
-            final = Final.from_error(self.error)
+            final = FinalState.from_error(self.error)
             part = Part.from_error(PART, self.error)
             told = Report(Subject(), Severity.HIGH, (part,), usage=self._usage())
         self._state.end(final)
         return final, self._run.redactor.report(told.replace(run_id=self._run.id))
 
     @abstractmethod
-    def _work(self) -> tuple[Final, Report]:
+    def _work(self) -> tuple[FinalState, Report]:
         """Do it; see ``carry_out``. Raises whatever ends it early."""
 
     def _usage(self) -> Usage:

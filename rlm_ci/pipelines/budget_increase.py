@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.config.settings import Settings
     from rlm_ci.runs.manifest import Manifest
-    from rlm_ci.runs.request import Request
+    from rlm_ci.runs.request import RunRequest
 
     #: By the name that a run's end has, too; None is no limit.
     Budgets = Mapping[str, float | None]
@@ -77,7 +77,7 @@ def apply(settings: Settings, more: Budgets) -> None:
         settings.values[key], settings.sources[key] = value, "rlm-ci resume"
 
 
-def require(manifest: Manifest, more: Budgets, asked: Request, journal: str) -> None:
+def require(manifest: Manifest, more: Budgets, asked: RunRequest, journal: str) -> None:
     """Raise UsageError where ``more`` is none of what the run needs to go on.
 
     ``journal`` is its record, which there need not be.
@@ -106,7 +106,7 @@ def require(manifest: Manifest, more: Budgets, asked: Request, journal: str) -> 
             )
 
 
-def _limits(asked: Request, journal: str, manifest: Manifest) -> dict[str, float | None]:
+def _limits(asked: RunRequest, journal: str, manifest: Manifest) -> dict[str, float | None]:
     """The budgets of a run by now, as far as its folder tells them."""
     known: dict[str, float | None] = {}
     for name in ("max_calls", "max_tokens", "budget_usd"):

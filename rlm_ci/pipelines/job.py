@@ -25,7 +25,7 @@ class Mode(Value):
     reason: str
 
 
-class Job(ABC):
+class PipelineJob(ABC):
     """Carries out a pipeline in a run that is held; ``report`` is there once it has ended.
 
     ``skipped`` are folders in which rlm-ci itself writes: no part of the work tree. ``ask`` puts

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from rlm_ci.git.repository import Repository
     from rlm_ci.pipelines.definition import Pipeline
     from rlm_ci.pipelines.runner import Action
-    from rlm_ci.pipelines.stored_runs import Runs
-    from rlm_ci.runs.request import Request
+    from rlm_ci.pipelines.stored_runs import StoredRuns
+    from rlm_ci.runs.request import RunRequest
     from rlm_ci.runs.run import Run
 
 #: A stage of this pipeline that calls us must not begin itself again.
@@ -93,7 +93,7 @@ def require_leave(pipelines: Mapping[str, Pipeline], name: str, settings: Settin
         )
 
 
-def require_same(pipelines: Mapping[str, Pipeline], asked: Request) -> None:
+def require_same(pipelines: Mapping[str, Pipeline], asked: RunRequest) -> None:
     """Raise ConfigError when the pipeline is not what it was when the run was started."""
     known = asked.pipeline_id in pipelines
     if not known or definition.digest(pipelines, asked.pipeline_id) != asked.definition:
@@ -107,8 +107,8 @@ def require_same(pipelines: Mapping[str, Pipeline], asked: Request) -> None:
 
 def conduct(
     run: Run,
-    asked: Request,
-    runs: Runs,
+    asked: RunRequest,
+    runs: StoredRuns,
     pipelines: Mapping[str, Pipeline],
     actions: Mapping[str, Action],
 ) -> int:
@@ -118,7 +118,7 @@ def conduct(
     by pipeline. Raises what ends the run early, after it has been written down.
     """
     milliseconds = runs.settings.stage_timeout_ms
-    place = runner.Setting(
+    place = runner.RunnerContext(
         runs.store,
         os.path.abspath(runs.root),
         runs.settings.environ,

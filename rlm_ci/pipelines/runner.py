@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.pipelines.definition import Pipeline, Stage
     from rlm_ci.runs.run import Step
-    from rlm_ci.runs.store import Store
+    from rlm_ci.runs.store import RunStore
 
     #: Carries out what rlm-ci itself does, in a run that is in progress, for a goal:
     #: the exit code and one line about it.
@@ -44,14 +44,14 @@ _LAST_LINE = 200
 _CODES = frozenset(code for code, _, _ in EXIT_CODES)
 
 
-class Setting(Value):
+class RunnerContext(Value):
     """Where pipelines are carried out: ``repository`` is the top level, ``environ`` what the
     stages inherit, ``timeout`` the seconds of a stage that says nothing itself (None: a week),
     ``actions`` what rlm-ci does itself, by pipeline; ``warn`` is told what ends nothing;
     ``given`` are variables that are stronger than what a stage's definition says.
     """
 
-    store: Store
+    store: RunStore
     repository: str
     environ: Mapping[str, str]
     pipelines: Mapping[str, Pipeline]
@@ -66,7 +66,7 @@ class Setting(Value):
             self.warn(about)
 
 
-def conduct(run: Run, name: str, place: Setting, goal: str | None = None) -> int:
+def conduct(run: Run, name: str, place: RunnerContext, goal: str | None = None) -> int:
     """Begin ``run``, carry out the pipeline ``name`` in it, end it; the exit code.
 
     An error of ours ends the run, and is raised again; so does what a signal raises, after
@@ -94,7 +94,7 @@ def conduct(run: Run, name: str, place: Setting, goal: str | None = None) -> int
         process.undefer(before)
 
 
-def _carry_out(run: Run, name: str, place: Setting, goal: str | None) -> tuple[int, str]:
+def _carry_out(run: Run, name: str, place: RunnerContext, goal: str | None) -> tuple[int, str]:
     stages = place.pipelines[name].stages
     done = {step.id for step in run.manifest.commands if step.status == SUCCEEDED}
     failure = ""
@@ -116,7 +116,7 @@ def _carry_out(run: Run, name: str, place: Setting, goal: str | None) -> tuple[i
     return OK, f"{count(len(stages) - len(missed), 'stage')} done{allowed}"
 
 
-def _step(run: Run, stage: Stage, place: Setting, goal: str | None) -> tuple[int, str]:
+def _step(run: Run, stage: Stage, place: RunnerContext, goal: str | None) -> tuple[int, str]:
     """Carry out one stage; its exit code in our table, and a line about it."""
     kind = "command" if stage.kind in (COMMAND, OWN) else "subpipeline"
     with run.step(stage.title, stage.shown, name=stage.id, kind=kind) as step:
@@ -131,7 +131,7 @@ def _step(run: Run, stage: Stage, place: Setting, goal: str | None) -> tuple[int
         return code, step.summary or ""
 
 
-def _command(run: Run, stage: Stage, step: Step, place: Setting, goal: str | None) -> int:
+def _command(run: Run, stage: Stage, step: Step, place: RunnerContext, goal: str | None) -> int:
     argv = ["sh", "-c", stage.command] if isinstance(stage.command, str) else list(stage.command)
     limit = stage.timeout or place.timeout or _NO_LIMIT
     begun = manifests.timestamp(run.now())
@@ -168,7 +168,7 @@ def _command(run: Run, stage: Stage, step: Step, place: Setting, goal: str | Non
     return ended.returncode if as_ours else FINDINGS
 
 
-def _environment(run: Run, stage: Stage, place: Setting, goal: str | None) -> dict[str, str]:
+def _environment(run: Run, stage: Stage, place: RunnerContext, goal: str | None) -> dict[str, str]:
     """What a stage is told of its run; what its definition says is stronger, and flags most."""
     prefix = "CODEX_ORCHESTRATOR_"
     told = {
@@ -189,7 +189,7 @@ def _environment(run: Run, stage: Stage, place: Setting, goal: str | None) -> di
     return {**inputs, **place.environ, **told, **dict(stage.env), **place.given}
 
 
-def _subpipeline(run: Run, stage: Stage, step: Step, place: Setting, goal: str | None) -> int:
+def _subpipeline(run: Run, stage: Stage, step: Step, place: RunnerContext, goal: str | None) -> int:
     """Carry out a sub-pipeline as a run of its own; one that was interrupted goes on."""
     if stage.pipeline not in place.pipelines:
         step.summary = f"there is no pipeline {stage.pipeline!r}"
@@ -209,7 +209,7 @@ def _subpipeline(run: Run, stage: Stage, step: Step, place: Setting, goal: str |
         return code
 
 
-def _child(run: Run, stage: Stage, step: Step, place: Setting) -> Run:
+def _child(run: Run, stage: Stage, step: Step, place: RunnerContext) -> Run:
     """The run of a sub-pipeline, held: the one that was begun before, or a new one."""
     if step.sub_run_id is not None:
         before = run_folder.sibling(run.path, step.sub_run_id)

@@ -11,12 +11,12 @@ from rlm_ci.console.messages import warn
 from rlm_ci.console.progress import duration
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.judge.judge import open_repository
-from rlm_ci.pipelines.repository.tree_progress import Look
+from rlm_ci.pipelines.repository.tree_progress import TreeWatcher
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.runs import IN_PROGRESS, QUEUED, request, require_task_id
 from rlm_ci.runs import find as runs_find
 from rlm_ci.runs import manifest as manifests
-from rlm_ci.runs.store import Store
+from rlm_ci.runs.store import RunStore
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import count, printable
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.config.arguments import Arguments
     from rlm_ci.config.settings import Setting
-    from rlm_ci.runs.find import Entry
+    from rlm_ci.runs.find import FoundRun
     from rlm_ci.runs.manifest import Manifest
     from rlm_ci.runs.run import Run
 
@@ -46,13 +46,13 @@ def settings_of(flags: Mapping[str, Any]) -> Settings:
     return Settings(table.values(), flags)
 
 
-class Runs:
+class StoredRuns:
     """The runs of the repository that the settings name, or of the folder where there is none."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.root = open_repository(settings).root
-        self.store = Store.at(self.root, settings.runs_dir, settings.environ)
+        self.store = RunStore.at(self.root, settings.runs_dir, settings.environ)
         self.out = os.path.join(self.root, settings.out_dir)
         self.redactor = Redactor(settings.environ)
 
@@ -63,23 +63,23 @@ class Runs:
             return None
         return require_task_id(self.settings.task, "--task")
 
-    def find(self, word: str) -> Entry:
+    def find(self, word: str) -> FoundRun:
         """The run that ``word`` means. Raises UsageError, DamagedError."""
         self._tell_of_brought()
         return runs_find.find(self.store, word, self.task)
 
-    def own(self, word: str) -> Entry:
+    def own(self, word: str) -> FoundRun:
         """As ``find``, of this repository alone: what a run was asked for is done in no other."""
         entry = self.find(word)
         runs_find.require_in(self.store, entry)
         return entry
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[FoundRun]:
         """All runs, or those of the task. Raises StorageError."""
         self._tell_of_brought()
         return runs_find.entries(self.store, self.task)
 
-    def prune(self, seconds: float, now: float) -> list[Entry]:
+    def prune(self, seconds: float, now: float) -> list[FoundRun]:
         """See ``listing.prune``."""
         self._tell_of_brought()
         return runs_find.prune(self.store, seconds, now, self.task)
@@ -115,7 +115,7 @@ def resume_with(run_id: str) -> str:
     return f"rlm-ci resume {run_id}"
 
 
-def way_on(entry: Entry) -> str:
+def way_on(entry: FoundRun) -> str:
     """What can be done for a run that does not go on by itself."""
     if entry.is_resumable:
         return f"resume it with {resume_with(entry.run_id)}"
@@ -144,22 +144,22 @@ def tell_way_on(held: Run, say: Callable[[str], None]) -> None:
         say(f"continue it: {way}")
 
 
-def record(entry: Entry) -> dict[str, Any]:
+def record(entry: FoundRun) -> dict[str, Any]:
     """The manifest of a run as JSON, where it lies, whether its process is gone, and its tree."""
     gone = entry.is_gone(time.time())
-    tree = Look(entry.path, entry.run.pipeline_id).record()
+    tree = TreeWatcher(entry.path, entry.run.pipeline_id).record()
     told = {**entry.run.to_record(), "manifest": entry.place, "gone": gone}
     return told if tree is None else {**told, "recursion": tree}
 
 
-def tell(entry: Entry, now: float) -> str:
+def tell(entry: FoundRun, now: float) -> str:
     """A run for a person, a fact a line."""
-    look = Look(entry.path, entry.run.pipeline_id)
+    look = TreeWatcher(entry.path, entry.run.pipeline_id)
     lines = (f"{name:<{11 if name else 0}}{text}" for name, text in facts(entry, now, look))
     return "".join(f"{neutralise.log(line)}\n" for line in lines)
 
 
-def facts(entry: Entry, now: float, look: Look) -> list[tuple[str, str]]:
+def facts(entry: FoundRun, now: float, look: TreeWatcher) -> list[tuple[str, str]]:
     """What there is to tell of a run, each with what it is called; steps have no name."""
     run = entry.run
     told = [
@@ -189,14 +189,14 @@ def facts(entry: Entry, now: float, look: Look) -> list[tuple[str, str]]:
     return found
 
 
-def _answer(entry: Entry) -> str | None:
+def _answer(entry: FoundRun) -> str | None:
     """Where the answer of a run lies that was asked a question, once there is one."""
     parts = ("rlm", "answer.md")
     is_there = os.path.isfile(os.path.join(entry.path, *parts))
     return "/".join((entry.run.artifact_root, *parts)) if is_there else None
 
 
-def standing(entry: Entry, now: float) -> str:
+def standing(entry: FoundRun, now: float) -> str:
     """How a run stands, and what can be done where it does not go on by itself."""
     run = entry.run
     word = run.status.replace("_", " ")

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.settings import Settings
-    from rlm_ci.github.api.client import Client
-    from rlm_ci.pull_request.slash_grammar import Command
+    from rlm_ci.github.api.client import GitHubClient
+    from rlm_ci.pull_request.slash_grammar import SlashCommand
 
 EVENT = "issue_comment"
 #: ``maintain`` is told as write where GitHub tells the older names.
@@ -35,16 +35,16 @@ _MAY_NOT = ("none", "read", "triage")
 _NO_WAY = "neither OPENAI_API_KEY nor OPENAI_BASE_URL is set"
 
 
-class Asked(Value):
+class CommentCommand(Value):
     """A command, the ``person`` (a login) who may give it, and the change that it is about.
 
     ``comment`` is the id of the comment.
     """
 
-    command: Command
+    command: SlashCommand
     person: str
     change: ChangeSet
-    way: Client
+    way: GitHubClient
     comment: int
 
 
@@ -66,7 +66,7 @@ def payload_of(settings: Settings) -> dict[str, Any] | None:
     return payload if privileged_events.event_of(name, payload) == EVENT else None
 
 
-def asked(settings: Settings, payload: Mapping[str, Any]) -> Asked | None:
+def asked(settings: Settings, payload: Mapping[str, Any]) -> CommentCommand | None:
     """What a person asks for in the comment of ``payload``; None for nothing, which is said.
 
     Raises ConfigError for what is not allowed, RemoteError where GitHub does not say.
@@ -108,12 +108,12 @@ def asked(settings: Settings, payload: Mapping[str, Any]) -> Asked | None:
     fetch.fetch(repository, number, pull, access_of(settings))
     change = trigger.from_pull_request(repository, pull, f"{name}#{number}", name)
     privileged_events.refuse_checkout(change, EVENT)
-    return Asked(command, person, change, way, said)
+    return CommentCommand(command, person, change, way, said)
 
 
 def again(
-    way: Client, name: str, pull: Mapping[str, Any], comment: int
-) -> tuple[Command | None, str]:
+    way: GitHubClient, name: str, pull: Mapping[str, Any], comment: int
+) -> tuple[SlashCommand | None, str]:
     """What the comment with this id says, and the login of its author, as GitHub tells them now.
 
     It is one on ``pull`` (as the API tells that) by a person who may write, it is as it was
@@ -175,7 +175,7 @@ def _require_own(pull: Mapping[str, Any]) -> None:
         )
 
 
-def _heard(payload: Mapping[str, Any], comment: Mapping[str, Any]) -> Command | None:
+def _heard(payload: Mapping[str, Any], comment: Mapping[str, Any]) -> SlashCommand | None:
     """The command of a new comment by a person; None for anything else, which is said."""
     nothing = f"the comment does not begin with {PREFIX}"
     command = None
@@ -190,7 +190,7 @@ def _heard(payload: Mapping[str, Any], comment: Mapping[str, Any]) -> Command | 
     return command
 
 
-def _open_pull(way: Client, name: str, number: int) -> dict[str, Any]:
+def _open_pull(way: GitHubClient, name: str, number: int) -> dict[str, Any]:
     """The pull request as the API tells it. Raises ConfigError for one that is not open."""
     pull = way.get(f"/repos/{name}/pulls/{number}")
     if pull.get("state") != "open":
@@ -224,7 +224,7 @@ def _is_plain(text: str, others: str = "-_.") -> bool:
     return letters.isascii() and letters.isalnum() and text.strip(".") != "" and len(text) <= 100
 
 
-def _require_writer(way: Client, name: str, user: Mapping[str, Any]) -> str:
+def _require_writer(way: GitHubClient, name: str, user: Mapping[str, Any]) -> str:
     """The login of ``user``, who may write to the repository ``name``, as GitHub says now."""
     login = user.get("login")
     if not isinstance(login, str) or not _is_plain(login, "-_"):

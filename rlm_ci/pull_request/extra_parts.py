@@ -22,7 +22,7 @@ from rlm_ci.report.findings import (
     Usage,
 )
 from rlm_ci.runs.run import Run
-from rlm_ci.runs.store import Store
+from rlm_ci.runs.store import RunStore
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.settings import Settings
     from rlm_ci.github.posting.outcome import Destination
-    from rlm_ci.github.session import Way
+    from rlm_ci.github.session import GitHubSession
     from rlm_ci.judge.judge import Judgement
     from rlm_ci.report.findings import Report
 
@@ -42,27 +42,29 @@ _STATE_LIMIT = 64 << 20
 _PLACES = 10
 
 
-class Wish(Value):
+class PostingTarget(Value):
     """Where the report will be posted, if anywhere, and the way there.
 
     ``is_asked``: a person who may has asked for a review, by a comment.
     """
 
     to: Destination | None
-    way: Way
+    way: GitHubSession
     is_asked: bool = False
 
 
-class Added(Value):
+class ExtendedReport(Value):
     """A report with the parts that were added; ``kept`` is what the next review may go on from."""
 
     report: Report
     kept: str = ""
 
 
-def add(judgement: Judgement, report: Report, held: Run | None, wish: Wish) -> Added:
+def add(
+    judgement: Judgement, report: Report, held: Run | None, wish: PostingTarget
+) -> ExtendedReport:
     """``report`` with the parts that the settings ask for. Nothing here ends the run."""
-    added = Added(report)
+    added = ExtendedReport(report)
     for change in judgement.changes[:1]:
         added = _with_review(judgement, report, change, held, wish)
         part = _stale(judgement.settings, change)
@@ -80,18 +82,20 @@ def _with_review(
     report: Report,
     change: ChangeSet,
     held: Run | None,
-    wish: Wish,
-) -> Added:
+    wish: PostingTarget,
+) -> ExtendedReport:
     settings = judgement.settings
     wanted = _ON if wish.is_asked else settings.review.enabled
     if wanted == _OFF or change.head is None:
-        return Added(report)
+        return ExtendedReport(report)
     github = settings.github
     event = privileged_events.event_of(github.event_name) if github.actions else None
     try:
         if event is not None and not wish.is_asked:
             if wanted == _AUTO:
-                return Added(_as_before(report, wish, awaited=_has_business(settings, change)))
+                return ExtendedReport(
+                    _as_before(report, wish, awaited=_has_business(settings, change))
+                )
             raise ConfigError(
                 f"a review is refused under {event}: it writes the pull request's files to the "
                 "disk, in a job that has secrets and a token that may write",
@@ -99,12 +103,12 @@ def _with_review(
                 hint="run it on pull_request, or ask for it in a comment",
             )
         if wanted == _AUTO and not _has_business(settings, change):
-            return Added(report.replace(parts=(*report.parts, _unseen(settings, change))))
+            return ExtendedReport(report.replace(parts=(*report.parts, _unseen(settings, change))))
         told, kept = _review(judgement, change, held, wish)
     except Exception as error:  # noqa: BLE001 - what the checks found is told whatever happens here
         found = failure(error, held.path if held else None)
         part = Part.from_error(REVIEW, found)
-        return Added(report.replace(parts=(*report.parts, part)))
+        return ExtendedReport(report.replace(parts=(*report.parts, part)))
     (part,) = told.parts
     if wanted == _AUTO and part.state == NOT_RUN and part.error is None:  # nobody is there for it
         from rlm_ci.review.run import not_looked_at
@@ -116,10 +120,10 @@ def _with_review(
         evidence=report.evidence + told.evidence,
         usage=_added(report.usage, told.usage),
     )
-    return Added(report, kept)
+    return ExtendedReport(report, kept)
 
 
-def _as_before(report: Report, wish: Wish, *, awaited: bool) -> Report:
+def _as_before(report: Report, wish: PostingTarget, *, awaited: bool) -> Report:
     """``report``, not clean where the last review of the same commit was not: it still holds.
 
     Nor is it where one is ``awaited`` that nobody has told of yet.
@@ -188,23 +192,25 @@ def _review(
     judgement: Judgement,
     change: ChangeSet,
     held: Run | None,
-    wish: Wish,
+    wish: PostingTarget,
 ) -> tuple[Report, str]:
     """The review as a run of its own, in the folder of the one of ``pr`` where that has one.
 
     With what the next one may go on from.
     """
     from rlm_ci.pipelines.job import without_runs
-    from rlm_ci.review.change.previous_review import Before
-    from rlm_ci.review.run import ReviewingChange
+    from rlm_ci.review.change.previous_review import PreviousReviews
+    from rlm_ci.review.run import ChangeReviewJob
 
     settings = judgement.settings
-    runs = stored_runs.Runs(settings)
+    runs = stored_runs.StoredRuns(settings)
     with (
         tempfile.TemporaryDirectory(prefix="rlm-ci-review-") as scratch,
         Progress(settings.environ, quiet=settings.quiet or not settings.model) as progress,
         Run.create(
-            Store(held.path_of(REVIEW), held.shown(REVIEW)) if held else Store(scratch, REVIEW),
+            RunStore(held.path_of(REVIEW), held.shown(REVIEW))
+            if held
+            else RunStore(scratch, REVIEW),
             held.task_id if held else "rlm-pr",
             pipeline_id=REVIEW,
             redactor=runs.redactor,
@@ -213,9 +219,9 @@ def _review(
         ) as run,
     ):
         skipped = without_runs(runs.root, settings.runs_dir, settings.out_dir)
-        work = ReviewingChange(settings, judgement.repository, progress, skipped=skipped)
+        work = ChangeReviewJob(settings, judgement.repository, progress, skipped=skipped)
         work.change, work.subject = change, judgement.report.subject
-        work.before = Before(settings, wish.to, wish.way, is_asked=wish.is_asked)
+        work.before = PreviousReviews(settings, wish.to, wish.way, is_asked=wish.is_asked)
         run.begin()
         try:
             code, summary = work(run, None)
@@ -256,16 +262,16 @@ def _stale(settings: Settings, change: ChangeSet) -> Part | None:
                 hint="write one: rlm-ci wiki --out DIR; or set its folder: wiki.folder",
             )
         from rlm_ci.wiki.update.staleness import renewed, stale
-        from rlm_ci.wiki.update.state import State
+        from rlm_ci.wiki.update.state import WikiState
 
-        state = State.from_bytes(data, path)
+        state = WikiState.from_bytes(data, path)
         found = () if state is None else stale(state, change)
         after = change.read(path, _STATE_LIMIT) if found else None
         brought: frozenset[str] = frozenset()
         if after is not None and after != data:  # the change brings pages, too
             with suppress(DamagedError):
                 pages_of = [one.page for one in found]
-                brought = renewed(pages_of, State.from_bytes(after, path), change, folder)
+                brought = renewed(pages_of, WikiState.from_bytes(after, path), change, folder)
         found = tuple(one for one in found if one.page not in brought)
     except RlmCiError as error:
         return Part.from_error(WIKI, error)

@@ -34,7 +34,7 @@ def on_change(judgement: Judgement, held: Run) -> Report:
     report = judgement.report
     with Progress(settings.environ, quiet=settings.quiet) as progress:
         try:
-            runs = stored_runs.Runs(settings)
+            runs = stored_runs.StoredRuns(settings)
             work = pipeline.make(settings, judgement.repository, runs, progress)
             work(held, held.redactor.text(settings.fix))
         except RlmCiError as error:

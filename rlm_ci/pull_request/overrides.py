@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.config.settings import Settings
-    from rlm_ci.github.api.client import Client
+    from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.github.posting.checkpoint import Override
     from rlm_ci.github.posting.outcome import Destination, Publication
-    from rlm_ci.github.session import Way
-    from rlm_ci.pull_request.comment_commands import Asked
-    from rlm_ci.pull_request.slash_grammar import Command
+    from rlm_ci.github.session import GitHubSession
+    from rlm_ci.pull_request.comment_commands import CommentCommand
+    from rlm_ci.pull_request.slash_grammar import SlashCommand
     from rlm_ci.report.findings import Part, Report
 
 #: Of the records that are read back, so many of the last ones are asked about.
@@ -33,7 +33,11 @@ _MOST = 3
 
 
 def held(
-    settings: Settings, report: Report, to: Destination | None, way: Way, asked: Asked | None = None
+    settings: Settings,
+    report: Report,
+    to: Destination | None,
+    way: GitHubSession,
+    asked: CommentCommand | None = None,
 ) -> tuple[Override, ...]:
     """What is overridden on the head of ``report``: by this command, or by an earlier one.
 
@@ -54,7 +58,7 @@ def held(
         return ()
 
 
-def _given(settings: Settings, to: Destination | None, asked: Asked) -> Override:
+def _given(settings: Settings, to: Destination | None, asked: CommentCommand) -> Override:
     if to is None or settings.publish.comment == NONE:
         raise ConfigError(
             "an override is stored in the summary comment, but this run posts none",
@@ -65,7 +69,7 @@ def _given(settings: Settings, to: Destination | None, asked: Asked) -> Override
 
 
 def _override(
-    settings: Settings, command: Command, person: str, head: str, comment: int
+    settings: Settings, command: SlashCommand, person: str, head: str, comment: int
 ) -> Override:
     from rlm_ci.github.posting.checkpoint import Override
 
@@ -74,12 +78,12 @@ def _override(
     return Override(check, reason, person, head, comment)
 
 
-def _recorded(settings: Settings, way: Way, to: Destination) -> tuple[Override, ...]:
+def _recorded(settings: Settings, way: GitHubSession, to: Destination) -> tuple[Override, ...]:
     """What our own summary says of this very head; nothing on any doubt, which is said."""
     from rlm_ci.github.posting import review_threads
-    from rlm_ci.github.posting.summary_comment import Sticky
+    from rlm_ci.github.posting.summary_comment import SummaryComments
 
-    marked = Sticky(way.client(), to.repository, to.number, "").marked()
+    marked = SummaryComments(way.client(), to.repository, to.number, "").marked()
     if all(one.last and not one.last.overrides for _, one in marked):
         return ()  # whoever wrote them: most often there is nothing to believe
     way.author = way.author or review_threads.viewer(way.client())
@@ -94,7 +98,7 @@ def _recorded(settings: Settings, way: Way, to: Destination) -> tuple[Override, 
 
 
 def _confirmed(
-    settings: Settings, way: Client, to: Destination, records: Sequence[Override]
+    settings: Settings, way: GitHubClient, to: Destination, records: Sequence[Override]
 ) -> tuple[Override, ...]:
     """Those of ``records`` that GitHub confirms to be the command of a person about this head."""
     fitting = [one for one in records if one.head == to.head and one.check in OVERRIDABLE]
@@ -109,7 +113,7 @@ def _confirmed(
 
 
 def _is_confirmed(
-    settings: Settings, way: Client, to: Destination, pull: dict[str, Any], record: Override
+    settings: Settings, way: GitHubClient, to: Destination, pull: dict[str, Any], record: Override
 ) -> bool:
     """Whether the comment that ``record`` points to says just that; if not, it is said why."""
     from rlm_ci.pull_request import comment_commands
@@ -146,7 +150,7 @@ def _marked(part: Part, reason: str | None) -> Part:
     return part.replace(findings=findings, summary=f"{part.summary}; overridden: {reason}")
 
 
-def require_kept(asked: Asked | None, publication: Publication | None) -> None:
+def require_kept(asked: CommentCommand | None, publication: Publication | None) -> None:
     """Raise RemoteError if a command's override is not on the pull request, for later runs."""
     if asked is None or asked.command.name != OVERRIDE:
         return

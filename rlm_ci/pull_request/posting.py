@@ -6,8 +6,8 @@ import os
 
 from rlm_ci.console.messages import say, warn
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError
-from rlm_ci.github.posting.outcome import FAILED, Destination, Publication, Wishes
-from rlm_ci.github.posting.placement import Caps
+from rlm_ci.github.posting.outcome import FAILED, Destination, PostingOptions, Publication
+from rlm_ci.github.posting.placement import CommentLimits
 from rlm_ci.judge.fingerprint import fingerprint
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report.findings import Severity
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.settings import Settings
-    from rlm_ci.git.patches import Diff
+    from rlm_ci.git.patches import PatchDiff
     from rlm_ci.github.posting.checkpoint import Override
-    from rlm_ci.github.session import Way
+    from rlm_ci.github.session import GitHubSession
     from rlm_ci.judge.judge import Judgement
     from rlm_ci.report.findings import Report
-    from rlm_ci.report.render import Options
+    from rlm_ci.report.render import RenderOptions
 
 
 def destination(settings: Settings, report: Report) -> Destination | None:
@@ -57,8 +57,8 @@ def attempt(
     judgement: Judgement,
     report: Report,
     to: Destination | None,
-    options: Options,
-    way: Way,
+    options: RenderOptions,
+    way: GitHubSession,
     *,
     overrides: Sequence[Override] = (),
     review: str = "",
@@ -86,10 +86,10 @@ def post(
     settings: Settings,
     report: Report,
     destination: Destination,
-    options: Options,
-    way: Way,
+    options: RenderOptions,
+    way: GitHubSession,
     *,
-    diff: Callable[[], Diff] | None = None,
+    diff: Callable[[], PatchDiff] | None = None,
     overrides: Sequence[Override] = (),
     pull: dict[str, Any] | None = None,
     review: str = "",
@@ -103,11 +103,11 @@ def post(
     from rlm_ci.github.posting.publisher import Publisher
 
     wanted = settings.publish
-    wishes = Wishes(
+    wishes = PostingOptions(
         comment=wanted.comment,
         check_run=wanted.check_run,
         unfinished=wanted.unfinished,
-        caps=Caps(wanted.max_comments, wanted.max_per_file, wanted.max_on_files),
+        caps=CommentLimits(wanted.max_comments, wanted.max_per_file, wanted.max_on_files),
         least=Severity.from_label(wanted.least),
         annotations=wanted.max_annotations,
         closes=closes,
@@ -150,10 +150,10 @@ def write_outputs(settings: Settings, values: Mapping[str, str]) -> None:
     files.append(settings.github.output, "".join(blocks).encode("utf-8", "surrogateescape"))
 
 
-def local_diff(change: ChangeSet) -> Callable[[], Diff]:
+def local_diff(change: ChangeSet) -> Callable[[], PatchDiff]:
     """The diff of a change in our own clone, read when somebody asks."""
 
-    def read() -> Diff:
+    def read() -> PatchDiff:
         from rlm_ci.git import patches
 
         return patches.from_change(change.files(), *change.hunks())

@@ -26,7 +26,7 @@ LONGEST_REASON = 300
 _SHOWN = 80
 
 
-class Command(Value):
+class SlashCommand(Value):
     """What a comment may say: ``checks`` of ``check`` and ``override``, ``reason`` of that."""
 
     name: str
@@ -34,7 +34,7 @@ class Command(Value):
     reason: str = ""
 
 
-def parse(body: str) -> Command | None:
+def parse(body: str) -> SlashCommand | None:
     """The command in the first line of a comment; None if there is none.
 
     It begins the line, so that one that is quoted, indented or in code is none; further lines
@@ -51,17 +51,17 @@ def parse(body: str) -> Command | None:
         for word in words:
             if word not in known:
                 raise _refused(f"{_quoted(word)} is not a check; known checks: {', '.join(known)}")
-        return Command(CHECK, tuple(dict.fromkeys(words)))
+        return SlashCommand(CHECK, tuple(dict.fromkeys(words)))
     if name == REVIEW:
         if words:
             raise _refused(f"{REVIEW} takes nothing more, such as {_quoted(words[0])}")
-        return Command(REVIEW)
+        return SlashCommand(REVIEW)
     if name == OVERRIDE:
         return _override(said.strip(" "))
     raise _refused(f"there is no command {_quoted(name)}" if name else "the command is missing")
 
 
-def _override(said: str) -> Command:
+def _override(said: str) -> SlashCommand:
     check, colon, text = said.partition(":")
     check = check.rstrip(" ")
     if check not in OVERRIDABLE:
@@ -73,7 +73,7 @@ def _override(said: str) -> Command:
         raise _refused(f"the reason has {len(reason):,} characters, more than {LONGEST_REASON}")
     if flaw := dates.flaw_of_end(reason, dates.today()):
         raise _refused(f"the override of {check} is not valid: {flaw}")
-    return Command(OVERRIDE, (check,), reason)
+    return SlashCommand(OVERRIDE, (check,), reason)
 
 
 def _refused(what: str) -> ConfigError:

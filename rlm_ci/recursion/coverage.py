@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from rlm_ci.recursion.corpus.corpus import File
+    from rlm_ci.recursion.corpus.corpus import CorpusFile
 
     Pairs = tuple[tuple[str, str], ...]
 
@@ -33,7 +33,7 @@ def weight(size: int) -> int:
     return size + 1
 
 
-def of_leaf(identifier: str, result: NodeResult, files: Sequence[File]) -> NodeResult:
+def of_leaf(identifier: str, result: NodeResult, files: Sequence[CorpusFile]) -> NodeResult:
     """The result of a leaf as it is kept."""
     status, confidence = result.status, result.confidence
     if result.uncovered and status != FAILED:
@@ -96,7 +96,7 @@ def refusal(result: NodeResult) -> RemoteError | None:
     )
 
 
-def failed(identifier: str, files: Iterable[File], word: str, what: str) -> NodeResult:
+def failed(identifier: str, files: Iterable[CorpusFile], word: str, what: str) -> NodeResult:
     """The result of a node that came to nothing."""
     reason = f"{word}: {printable(what)}" if what else word
     return NodeResult(

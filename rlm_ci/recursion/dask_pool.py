@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _PATIENCE = 30
 
 
-class Cluster(Executor):
+class DaskPool(Executor):
     """The workers of the cluster at ``address``, HOST:PORT.
 
     Raises RemoteError where there is none, ConfigError where its workers have another version.

@@ -31,4 +31,4 @@ class Constraints(Value):
     concurrency: int = 8
     attempts: int = 2
     min_confidence: float = 0.25
-    shape: tree.Shape = tree.Shape()
+    shape: tree.TreeShape = tree.TreeShape()

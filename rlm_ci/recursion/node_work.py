@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.journal.journal import Journals
-    from rlm_ci.recursion.nodes import Node, Text
+    from rlm_ci.recursion.nodes import LeafText, Node
     from rlm_ci.recursion.split.tree import Part
 
 #: What no other attempt fixes: it ends the run.
@@ -27,7 +27,7 @@ _FATAL = (
 )  # fmt: skip
 
 
-class Means(Value):
+class SolveContext(Value):
     """What a run works with."""
 
     corpus: Corpus
@@ -36,7 +36,7 @@ class Means(Value):
     ask: Callable[[Node], Ask] | None
 
 
-class Branch:
+class NodeWork:
     """A node at work: a leaf until it is split, and then what its children came to."""
 
     __slots__ = (
@@ -45,7 +45,7 @@ class Branch:
     )  # fmt: skip
 
     def __init__(
-        self, identifier: str, parent: Branch | None, place: int, depth: int, part: Part
+        self, identifier: str, parent: NodeWork | None, place: int, depth: int, part: Part
     ) -> None:
         self.id = identifier
         self.parent = parent
@@ -56,7 +56,7 @@ class Branch:
         #: The number of a result from before, which is taken instead of a new one.
         self.kept: int | None = None
         self.decision: tuple[str, str, float] | None = None
-        self.texts: tuple[Text, ...] = ()
+        self.texts: tuple[LeafText, ...] = ()
         self.errors: tuple[tuple[int, str, bool], ...] = ()
 
     def split(self, parts: Sequence[Part]) -> None:

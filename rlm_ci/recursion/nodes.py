@@ -42,7 +42,7 @@ CANCELLED = "cancelled"
 PARTIAL = "partial"
 
 
-class Scope(Row):
+class NodeScope(Row):
     """The files ``first`` to ``last - 1`` of the corpus, or lines of the one file ``first``.
 
     ``path`` is the folder or the file, ``""`` at the top; lines are 1-based, inclusive, and None
@@ -71,10 +71,10 @@ class Node(Row):
     id: str
     parent: str | None
     depth: int
-    scope: Scope
+    scope: NodeScope
 
 
-class Probe(Row):
+class NodeProbe(Row):
     """What is known of a node before anything is decided: figures only, no content is read.
 
     ``share`` is the part of ``size`` that the largest child would have, 1.0 where the node cannot
@@ -101,7 +101,7 @@ class Decision(Row):
     confidence: float
 
 
-class Text(Row):
+class LeafText(Row):
     """A file, or lines of one, as a leaf looks at it; ``line_start`` is its first line's number.
 
     ``blob`` is the object id of the whole file, ``whole`` its bytes where these are its first
@@ -120,15 +120,15 @@ class Text(Row):
         return self.content if self.whole is None else self.whole
 
 
-class Task(Value):
+class LeafTask(Value):
     """All that a leaf's analysis needs: it can be sent to any process, on any machine."""
 
     node: Node
-    texts: tuple[Text, ...]
+    texts: tuple[LeafText, ...]
     options: Mapping[str, Any]
 
 
-class Traced(Value):
+class TracedFinding(Value):
     """A finding, and the leaves that it comes from: more than one, where two have said the same."""
 
     finding: Finding
@@ -138,7 +138,7 @@ class Traced(Value):
         return {"finding": self.finding.to_dict(), "nodes": list(self.nodes)}
 
     @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Traced:
+    def from_dict(cls, record: Mapping[str, Any]) -> TracedFinding:
         return cls(Finding.from_dict(record["finding"]), tuple(map(intern, record["nodes"])))
 
 
@@ -154,7 +154,7 @@ class NodeResult(Value):
     status: str
     summary: str
     confidence: float
-    findings: tuple[Traced, ...] = ()
+    findings: tuple[TracedFinding, ...] = ()
     evidence: tuple[Location, ...] = ()
     notes: tuple[str, ...] = ()
     uncovered: tuple[tuple[str, str], ...] = ()
@@ -191,13 +191,15 @@ class NodeResult(Value):
 
     @classmethod
     def from_dict(
-        cls, record: Mapping[str, Any], findings: tuple[Traced, ...] | None = None
+        cls, record: Mapping[str, Any], findings: tuple[TracedFinding, ...] | None = None
     ) -> NodeResult:
         """``findings`` are those of the record, where they are known."""
         evidence, counts = record["evidence"], record["counts"]
         if findings is None:
             findings = (
-                tuple(map(Traced.from_dict, record["findings"])) if record["findings"] else ()
+                tuple(map(TracedFinding.from_dict, record["findings"]))
+                if record["findings"]
+                else ()
             )
         # By the hundred thousand, and most of them say little: what is empty costs nothing.
         return cls(
@@ -228,7 +230,7 @@ def _pair(pair: list[str]) -> tuple[str, str]:
     return path, reason
 
 
-def _traced(one: Traced, redactor: Redactor) -> Traced:
+def _traced(one: TracedFinding, redactor: Redactor) -> TracedFinding:
     """The same one where there is nothing to hide: it may be known elsewhere."""
     finding = redactor.finding(one.finding)
     return one if finding is one.finding else one.replace(finding=finding)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from rlm_ci.models.json_question import Ask
-    from rlm_ci.recursion.nodes import Node, NodeResult, Probe, Task
+    from rlm_ci.recursion.nodes import LeafTask, Node, NodeProbe, NodeResult
 else:
     Protocol = object
 
@@ -36,17 +36,17 @@ class Objective(Protocol):
     def options(self) -> Mapping[str, Any]: ...
 
     @property
-    def analyse(self) -> Callable[[Task], Mapping[str, Any]]:
+    def analyse(self) -> Callable[[LeafTask], Mapping[str, Any]]:
         """A function at the top level of a module, for another process to import."""
 
-    def settled(self, probe: Probe) -> str | None:
+    def settled(self, probe: NodeProbe) -> str | None:
         """Why nothing would be gained by splitting this node, for an early leaf; None: go on."""
 
-    def risk(self, probe: Probe) -> float:
+    def risk(self, probe: NodeProbe) -> float:
         """How soon a node should have its turn where the order goes by risk; higher is sooner."""
 
     def judge(
-        self, node: Node, task: Task, analysis: Mapping[str, Any], ask: Ask | None
+        self, node: Node, task: LeafTask, analysis: Mapping[str, Any], ask: Ask | None
     ) -> NodeResult:
         """The result of a leaf. Without ``ask`` there is no model, and nobody misses it.
 

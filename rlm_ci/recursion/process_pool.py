@@ -43,7 +43,7 @@ class LostError(Exception):
     """The process ended before it was done: killed, or out of memory."""
 
 
-class Workers(Executor):
+class ProcessPool(Executor):
     """``count`` processes; a call and what it returns go through ``pickle``."""
 
     def __init__(self, count: int) -> None:

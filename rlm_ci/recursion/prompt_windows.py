@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from rlm_ci.recursion.nodes import Text
+    from rlm_ci.recursion.nodes import LeafText
 
     Ranges = Mapping[str, Sequence[Sequence[int]]]
 
@@ -23,7 +23,7 @@ LEAST = 2_000
 TOO_LONG = "is too long for a prompt"
 
 
-class Shown(Row):
+class ShownLines(Row):
     """The lines of a text that a window has, by its number and that of the lines."""
 
     text: int
@@ -31,17 +31,17 @@ class Shown(Row):
     line_end: int
 
 
-class Window(Value):
+class PromptWindow(Value):
     """One prompt's share of a leaf."""
 
     listing: str
-    shown: tuple[Shown, ...]
+    shown: tuple[ShownLines, ...]
 
 
-class Windows(Value):
+class PromptWindows(Value):
     """All windows of a leaf; ``missing`` are pairs of path and reason."""
 
-    windows: tuple[Window, ...]
+    windows: tuple[PromptWindow, ...]
     missing: tuple[tuple[str, str], ...]
 
 
@@ -58,18 +58,18 @@ def fence(*data: str) -> str:
     return f"-----data-{digest[:32]}-----"
 
 
-def windows(texts: Sequence[Text], room: int, changed: Ranges | None) -> Windows:
+def windows(texts: Sequence[LeafText], room: int, changed: Ranges | None) -> PromptWindows:
     """The texts in as few windows of ``room`` bytes as their order allows."""
-    made: list[Window] = []
+    made: list[PromptWindow] = []
     missing: list[tuple[str, str]] = []
     parts: list[str] = []
-    shown: list[Shown] = []
+    shown: list[ShownLines] = []
     used = 0
 
     def close() -> None:
         nonlocal used
         if parts:
-            made.append(Window("\n".join(parts), tuple(shown)))
+            made.append(PromptWindow("\n".join(parts), tuple(shown)))
         parts.clear()
         shown.clear()
         used = 0
@@ -97,13 +97,13 @@ def windows(texts: Sequence[Text], room: int, changed: Ranges | None) -> Windows
                 used += sizes[at]
                 at += 1
             parts.append("\n".join((head, *lines[first:at])))
-            shown.append(Shown(number, text.line_start + first, text.line_start + at - 1))
+            shown.append(ShownLines(number, text.line_start + first, text.line_start + at - 1))
     close()
-    return Windows(tuple(made), tuple(missing))
+    return PromptWindows(tuple(made), tuple(missing))
 
 
 def numbered(
-    text: Text, changed: Iterable[Sequence[int]] | None, first: int = 1, last: int = 1 << 60
+    text: LeafText, changed: Iterable[Sequence[int]] | None, first: int = 1, last: int = 1 << 60
 ) -> list[str]:
     """The lines of a text with their numbers, a ``+`` behind those that a change touches."""
     lines = text.content.decode("utf-8", "surrogateescape").split("\n")

@@ -12,7 +12,7 @@ from collections import deque
 from concurrent.futures import CancelledError
 
 from rlm_ci.errors import UnavailableError
-from rlm_ci.models.concurrency import Turns
+from rlm_ci.models.concurrency import ConcurrencyLimit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Slots:
     def __init__(self, concurrency: int, is_end: Callable[[BaseException], bool]) -> None:
         self.busy = 0
         self._most = concurrency + concurrency // _SPARE
-        self._asking = Turns(concurrency)
+        self._asking = ConcurrencyLimit(concurrency)
         self._is_end = is_end
         self._inbox: queue.SimpleQueue[tuple[Done, Any, BaseException | None]] = queue.SimpleQueue()
         #: One for each piece of work that waits; None ends a thread.

@@ -15,16 +15,16 @@ from rlm_ci import errors
 from rlm_ci.recursion import coverage
 from rlm_ci.recursion.corpus.corpus import digest_of
 from rlm_ci.recursion.journal import journal
-from rlm_ci.recursion.node_work import Branch, is_fatal, raise_fatal, require_time, told
+from rlm_ci.recursion.node_work import NodeWork, is_fatal, raise_fatal, require_time, told
 from rlm_ci.recursion.nodes import (
     COMPLETED,
     FAILED,
     LEAF,
     SPLIT,
+    LeafTask,
+    LeafText,
+    NodeProbe,
     NodeResult,
-    Probe,
-    Task,
-    Text,
 )
 from rlm_ci.recursion.scheduler import DFS, Frontier, Slots
 from rlm_ci.recursion.split import file_slices, tree
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any, Final
 
-    from rlm_ci.recursion.corpus.corpus import File
-    from rlm_ci.recursion.journal.run_json import Overview
+    from rlm_ci.recursion.corpus.corpus import CorpusFile
+    from rlm_ci.recursion.journal.run_json import RunOverview
     from rlm_ci.recursion.limits import Budget, Constraints
-    from rlm_ci.recursion.node_work import Means
+    from rlm_ci.recursion.node_work import SolveContext
     from rlm_ci.recursion.nodes import Node
     from rlm_ci.recursion.objective import Objective
     from rlm_ci.recursion.split.tree import Part
@@ -54,16 +54,16 @@ _SMALL: Final = (LEAF, tree.SMALL_ENOUGH, 1.0)
 _FAILED: Final = "failed"
 
 
-class Solving:
+class SolveRun:
     """The run over one root."""
 
     def __init__(
         self,
-        means: Means,
+        means: SolveContext,
         objective: Objective,
         budget: Budget,
         constraints: Constraints,
-        told: Overview,
+        told: RunOverview,
     ) -> None:
         self._corpus = corpus = means.corpus
         self._store = means.store
@@ -73,7 +73,7 @@ class Solving:
         self._constraints = constraints
         self._ask = means.ask
         self._told = told
-        self._tree = tree.Tree(corpus, constraints.shape)
+        self._tree = tree.SplitTree(corpus, constraints.shape)
         self._frontier = Frontier(constraints.order, self._risk)
         self._slots = Slots(constraints.concurrency, is_fatal)
         self._executor = executor
@@ -83,14 +83,14 @@ class Solving:
             self._room = max(constraints.concurrency, _QUEUED * count)
         #: Ready ones wait for a thread, not the threads for this one, which has more to do.
         self._ahead = self._room + (0 if means.ask is None else constraints.concurrency)
-        self._ready: deque[Branch] = deque()
+        self._ready: deque[NodeWork] = deque()
         self._deadline = None if budget.minutes is None else time.monotonic() + 60 * budget.minutes
         self._root: int | None = None
 
     def run(self, node: Node) -> NodeResult:
         kind, path, first, last, start, end = node.scope
         size = self._tree.size(first, last)
-        whole = Branch(
+        whole = NodeWork(
             node.id, None, 0, node.depth, (kind, path, first, last, start or 0, end or 0, size)
         )
         try:
@@ -140,7 +140,7 @@ class Solving:
 
     def _read_ahead(self) -> None:
         """Make leaves ready, with their texts; on the way to them, nodes are split."""
-        leaves: list[Branch] = []
+        leaves: list[NodeWork] = []
         size = 0
         frontier = self._frontier
         while self._root is None and frontier and len(leaves) < _AHEAD and size < _AHEAD_BYTES:
@@ -157,7 +157,7 @@ class Solving:
                 size += branch.part[6]
         if leaves:
             self._store.event(journal.DEQUEUED, [leaf.id for leaf in leaves])
-        files: list[File] = []
+        files: list[CorpusFile] = []
         for leaf in leaves:
             files += self._tree.files(leaf.part)
         pairs = zip(files, self._corpus.read(files) if files else (), strict=True)
@@ -165,21 +165,21 @@ class Solving:
             leaf.texts = _texts(leaf.part, pairs)
         self._ready.extend(leaves)
 
-    def _risk(self, branch: Branch) -> float:
+    def _risk(self, branch: NodeWork) -> float:
         return self._objective.risk(self._probe(branch, ()))
 
-    def _probe(self, branch: Branch, parts: Sequence[Part]) -> Probe:
+    def _probe(self, branch: NodeWork, parts: Sequence[Part]) -> NodeProbe:
         size = branch.part[6]
         files = self._tree.files(branch.part)
         largest = max((part[6] for part in parts), default=size)
         share = largest / size if size and parts else 1.0
-        return Probe.of(
+        return NodeProbe.of(
             (branch.node(), len(files), size, len(parts), share, partial(digest_of, files))
         )
 
     # ── leaf or split ──
 
-    def _is_split(self, branch: Branch) -> bool:
+    def _is_split(self, branch: NodeWork) -> bool:
         """Decide of a node; one that is split has its children queued."""
         known = self._store.decided(branch.id) if self._store.resumed else None
         if known and known[0] == LEAF and self._is_over():
@@ -192,7 +192,7 @@ class Solving:
         depth = branch.depth + 1
         files = self._corpus.files
         children = [
-            Branch(tree.identity(branch.id, part, files), branch, place, depth, part)
+            NodeWork(tree.identity(branch.id, part, files), branch, place, depth, part)
             for place, part in enumerate(parts)
         ]
         if not known:
@@ -204,11 +204,11 @@ class Solving:
             self._close(child, child.kept or 0)
         return True
 
-    def _enter(self, some: Sequence[Branch], parent: str | None) -> Collection[Branch]:
+    def _enter(self, some: Sequence[NodeWork], parent: str | None) -> Collection[NodeWork]:
         """Write down that siblings wait, unless that is known; those that have come to an end."""
         store = self._store
         fresh = some
-        ended: Collection[Branch] = ()
+        ended: Collection[NodeWork] = ()
         if store.resumed:
             for one in some:
                 one.kept = store.found(one.id)
@@ -224,7 +224,7 @@ class Solving:
                 store.event(journal.ENQUEUED, [one.id for one in fresh])
         return ended
 
-    def _decide(self, branch: Branch) -> tuple[tuple[str, str, float], Sequence[Part]]:
+    def _decide(self, branch: NodeWork) -> tuple[tuple[str, str, float], Sequence[Part]]:
         """Leaf or split, the reason, how sure we are; and the parts of a split."""
         part, budget = branch.part, self._budget
         if self._deadline is not None and self._is_over():
@@ -248,17 +248,17 @@ class Solving:
     def _is_over(self) -> bool:
         return self._deadline is not None and time.monotonic() > self._deadline
 
-    def _miss(self, branch: Branch) -> None:
+    def _miss(self, branch: NodeWork) -> None:
         """It is too late for a leaf."""
         self._store.running(branch.id, _LATE)
         self._fail(branch, journal.DEADLINE, "")
 
     # ── leaves ──
 
-    def _begin(self, leaf: Branch) -> None:
+    def _begin(self, leaf: NodeWork) -> None:
         self._store.running(leaf.id, leaf.decision or (LEAF, "", 0.0), (), leaf.attempt)
         objective = self._objective
-        task = Task(leaf.node(), leaf.texts, objective.options)
+        task = LeafTask(leaf.node(), leaf.texts, objective.options)
 
         if self._executor is None:
             try:
@@ -277,7 +277,7 @@ class Solving:
 
         self._slots.compute(self._executor, objective.analyse, task, analysed)
 
-    def _judge(self, leaf: Branch, task: Task, analysis: Mapping[str, Any]) -> None:
+    def _judge(self, leaf: NodeWork, task: LeafTask, analysis: Mapping[str, Any]) -> None:
         node, judge = task.node, self._objective.judge
         if self._ask is None:
             try:
@@ -301,43 +301,43 @@ class Solving:
 
         self._slots.ask(turn, judged, first=leaf.attempt > 1)
 
-    def _is_last(self, branch: Branch, error: BaseException) -> bool:
+    def _is_last(self, branch: NodeWork, error: BaseException) -> bool:
         """Whether no further attempt is made with a model, and one without it is."""
         is_over = branch.attempt >= self._constraints.attempts
         return not is_fatal(error) and (isinstance(error, errors.LimitError) or is_over)
 
-    def _alone(self, branch: Branch, error: BaseException, call: Callable[[], NodeResult]) -> None:
+    def _alone(self, node: NodeWork, error: BaseException, call: Callable[[], NodeResult]) -> None:
         """What can be had without the model that failed: that is not lost with it."""
         word = _FAILED
         if isinstance(error, errors.LimitError):
             word = journal.BUDGET
         elif isinstance(error, errors.RemoteError):
             word = journal.REMOTE
-        branch.errors = (*branch.errors, told(error))
-        is_split = branch.decision is not None and branch.decision[0] == SPLIT
+        node.errors = (*node.errors, told(error))
+        is_split = node.decision is not None and node.decision[0] == SPLIT
         paths = (
-            [encodable(branch.part[1]) or "."]
+            [encodable(node.part[1]) or "."]
             if is_split
-            else [file.path for file in self._tree.files(branch.part)]
+            else [file.path for file in self._tree.files(node.part)]
         )
         try:
             result = coverage.without_model(call(), paths, word, str(error))
         except Exception as other:  # noqa: BLE001 - then it failed
             raise_fatal(other)
-            branch.errors = (*branch.errors, told(other))
-            self._fail(branch, word, str(error))
+            node.errors = (*node.errors, told(other))
+            self._fail(node, word, str(error))
             return
         if is_split:
-            self._aggregated(branch, result, self._store.results(branch.ends))
+            self._aggregated(node, result, self._store.results(node.ends))
         else:
-            self._judged(branch, result)
+            self._judged(node, result)
 
-    def _judged(self, leaf: Branch, result: NodeResult) -> None:
+    def _judged(self, leaf: NodeWork, result: NodeResult) -> None:
         if result.uncovered or result.node_id != leaf.id:
             result = coverage.of_leaf(leaf.id, result, self._tree.files(leaf.part))
         self._end(leaf, result, journal.DONE)
 
-    def _repeat(self, branch: Branch, error: BaseException) -> None:
+    def _repeat(self, branch: NodeWork, error: BaseException) -> None:
         """Another attempt, or the end of a node that has had all of them."""
         raise_fatal(error)
         branch.errors = (*branch.errors, told(error))
@@ -351,7 +351,7 @@ class Solving:
         else:
             self._ready.appendleft(branch)
 
-    def _fail(self, branch: Branch, word: str, what: str) -> None:
+    def _fail(self, branch: NodeWork, word: str, what: str) -> None:
         if not branch.errors:
             branch.errors = ((errors.LIMIT, what or word, True),)
         files = self._tree.files(branch.part)
@@ -359,7 +359,7 @@ class Solving:
 
     # ── what is above ──
 
-    def _aggregate(self, branch: Branch) -> None:
+    def _aggregate(self, branch: NodeWork) -> None:
         if branch.kept is not None:
             self._keep(branch)
             return
@@ -384,12 +384,12 @@ class Solving:
         self._slots.ask(lambda: aggregate(node, children, ask), aggregated, first=True)
 
     def _aggregated(
-        self, branch: Branch, result: NodeResult, children: Sequence[NodeResult]
+        self, branch: NodeWork, result: NodeResult, children: Sequence[NodeResult]
     ) -> None:
         result = coverage.of_split(branch.id, result, children, branch.sizes)
         self._end(branch, result, journal.AGGREGATED)
 
-    def _keep(self, branch: Branch) -> None:
+    def _keep(self, branch: NodeWork) -> None:
         """A result that was written, of a node of which no more was."""
         number = branch.kept or 0
         status = self._store.status(number)
@@ -398,7 +398,7 @@ class Solving:
             self._store.running(branch.id, decision)
         self._finish(branch, number, status, journal.DONE)
 
-    def _end(self, branch: Branch, result: NodeResult, event: str) -> None:
+    def _end(self, branch: NodeWork, result: NodeResult, event: str) -> None:
         try:
             number = self._store.result(result, branch.children)
         except (TypeError, ValueError) as error:  # the objective's own data are no JSON
@@ -408,14 +408,14 @@ class Solving:
             return
         self._finish(branch, number, result.status, event)
 
-    def _finish(self, branch: Branch, number: int, status: str, event: str) -> None:
+    def _finish(self, branch: NodeWork, number: int, status: str, event: str) -> None:
         is_failed = status == FAILED
         self._store.ended(branch.id, FAILED if is_failed else COMPLETED, branch.errors)
         self._store.event(journal.FAILURE if is_failed else event, (branch.id,))
         self._told.ended(is_failed=is_failed)
         self._close(branch, number)
 
-    def _close(self, branch: Branch, number: int) -> None:
+    def _close(self, branch: NodeWork, number: int) -> None:
         branch.texts = ()
         above = branch.parent
         if above is None:
@@ -427,14 +427,14 @@ class Solving:
             self._aggregate(above)
 
 
-def _texts(part: Part, pairs: Iterator[tuple[File, bytes]]) -> tuple[Text, ...]:
+def _texts(part: Part, pairs: Iterator[tuple[CorpusFile, bytes]]) -> tuple[LeafText, ...]:
     """The texts of a leaf, which are next among ``pairs``."""
     some = islice(pairs, part[3] - part[2])
     start, end = part[4], part[5]
     if start:
         return tuple(
             [
-                Text.of(
+                LeafText.of(
                     (
                         path,
                         oid,
@@ -446,4 +446,4 @@ def _texts(part: Part, pairs: Iterator[tuple[File, bytes]]) -> tuple[Text, ...]:
                 for (path, oid, _), content in some
             ]
         )
-    return tuple([Text.of((path, oid, content, 1, None)) for (path, oid, _), content in some])
+    return tuple([LeafText.of((path, oid, content, 1, None)) for (path, oid, _), content in some])

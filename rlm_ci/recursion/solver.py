@@ -8,8 +8,8 @@ from __future__ import annotations
 from rlm_ci.errors import ConfigError
 from rlm_ci.recursion import process_pool, scheduler
 from rlm_ci.recursion.journal import run_json
-from rlm_ci.recursion.node_work import Means
-from rlm_ci.recursion.solve_run import Solving
+from rlm_ci.recursion.node_work import SolveContext
+from rlm_ci.recursion.solve_run import SolveRun
 from rlm_ci.recursion.split import tree
 
 TYPE_CHECKING = False
@@ -55,7 +55,7 @@ class RLM:
     @property
     def root(self) -> Node:
         """The node of the whole corpus."""
-        whole = tree.Tree(self.corpus, tree.Shape()).whole()
+        whole = tree.SplitTree(self.corpus, tree.TreeShape()).whole()
         return tree.node_of(tree.identity("", whole, self.corpus.files), None, 0, whole)
 
     def solve(
@@ -69,14 +69,14 @@ class RLM:
         """
         _require(constraints)
         head = run_json.head(self.corpus, node, objective, budget, constraints)
-        told = run_json.Overview.begin(self.store, head, self._name)
+        told = run_json.RunOverview.begin(self.store, head, self._name)
         self.store.of(self._name, objective.name)
         executor, own = self._executor, None
         if executor is None and self._is_large():
-            executor = own = process_pool.Workers(process_pool.cores())
+            executor = own = process_pool.ProcessPool(process_pool.cores())
         try:
-            means = Means(self.corpus, self.store, executor, self._ask)
-            return Solving(means, objective, budget, constraints, told).run(node)
+            means = SolveContext(self.corpus, self.store, executor, self._ask)
+            return SolveRun(means, objective, budget, constraints, told).run(node)
         finally:
             if own is not None:
                 own.shutdown(wait=False, cancel_futures=True)

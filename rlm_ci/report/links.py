@@ -10,7 +10,7 @@ from rlm_ci.text.printable import printable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.report.findings import Finding, Location, Subject
-    from rlm_ci.report.render_options import Options
+    from rlm_ci.report.render_options import RenderOptions
 
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
 _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._")
@@ -57,7 +57,7 @@ def check_server_url(url: str) -> str:
 class Links:
     """Permalinks for one subject, and pages of rules. What cannot be linked safely is None."""
 
-    def __init__(self, subject: Subject, options: Options) -> None:
+    def __init__(self, subject: Subject, options: RenderOptions) -> None:
         server = check_server_url(options.server_url)
         self._rule_pages = options.rule_pages
         names = (subject.repository or "").split("/")

@@ -7,7 +7,7 @@ user's template is fitted in the same way.
 
 from __future__ import annotations
 
-from rlm_ci.report.view import ICONS, SEVERITY_ICONS, Limits, View
+from rlm_ci.report.view import ICONS, SEVERITY_ICONS, View, ViewLimits
 from rlm_ci.resources import loader
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import count
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rlm_ci.report.findings import Location, Report
-    from rlm_ci.report.render_options import Options
+    from rlm_ci.report.render_options import RenderOptions
 
 #: So many findings tell what all of them would take, and spare rendering all in vain.
 _SAMPLE = 100
@@ -30,22 +30,22 @@ _CUT = (
 
 #: Each step sheds more than the one before; the number is that of findings which the step
 #: must be able to show at least. The last one always fits.
-_STEPS: tuple[tuple[int, Limits], ...] = (
-    (0, Limits(quote_lines=12, places=5, omitted=50, opened=20, suppressed=100, parts=200,
-               text=2000)),
-    (0, Limits(quote_lines=4, places=2, omitted=20, opened=20, suppressed=30, parts=200,
-               text=1000)),
-    (50, Limits(quote_lines=0, places=1, omitted=10, opened=20, suppressed=10, hints=20, parts=200,
-                text=400)),
-    (10, Limits(quote_lines=0, places=1, omitted=0, suppressed=0, hints=5, parts=50, text=200)),
-    (0, Limits(quote_lines=0, places=1, omitted=0, suppressed=0, hints=0, parts=50,
-               overrides=False, text=200)),
-    (0, Limits(quote_lines=0, places=1, omitted=0, suppressed=0, hints=0, parts=20,
-               overrides=False, text=50)),
+_STEPS: tuple[tuple[int, ViewLimits], ...] = (
+    (0, ViewLimits(quote_lines=12, places=5, omitted=50, opened=20, suppressed=100, parts=200,
+                   text=2000)),
+    (0, ViewLimits(quote_lines=4, places=2, omitted=20, opened=20, suppressed=30, parts=200,
+                   text=1000)),
+    (50, ViewLimits(quote_lines=0, places=1, omitted=10, opened=20, suppressed=10, hints=20,
+                    parts=200, text=400)),
+    (10, ViewLimits(quote_lines=0, places=1, omitted=0, suppressed=0, hints=5, parts=50, text=200)),
+    (0, ViewLimits(quote_lines=0, places=1, omitted=0, suppressed=0, hints=0, parts=50,
+                   overrides=False, text=200)),
+    (0, ViewLimits(quote_lines=0, places=1, omitted=0, suppressed=0, hints=0, parts=20,
+                   overrides=False, text=50)),
 )  # fmt: skip
 
 
-class Markdown:
+class MarkdownSurface:
     """The surface of GitHub Markdown; see :class:`rlm_ci.report.view.Surface`."""
 
     def text(self, text: str) -> str:
@@ -67,7 +67,7 @@ class Markdown:
         return neutralise.fence(text, language)
 
 
-class Room(Value):
+class TextLimit(Value):
     """How long a text may be, and how its length is counted."""
 
     limit: int
@@ -77,18 +77,18 @@ class Room(Value):
         return len(text) <= self.limit and self.size(text) <= self.limit
 
 
-def render(report: Report, options: Options, name: str, room: Room) -> str:
+def render(report: Report, options: RenderOptions, name: str, room: TextLimit) -> str:
     """``report`` by the template ``name``, shed until there is ``room``."""
-    view = View(report, Markdown(), options)
+    view = View(report, MarkdownSurface(), options)
     template = loader.load_template(name, overrides=options.templates)
 
-    def attempt(limits: Limits) -> str:
+    def attempt(limits: ViewLimits) -> str:
         variables = view.build(limits)
         more = {
             "icons": ICONS,
             "severity_icons": SEVERITY_ICONS,
-            "notes": [Markdown().text(note) for note in options.notes],
-            "alert": Markdown().text(options.alert),
+            "notes": [MarkdownSurface().text(note) for note in options.notes],
+            "alert": MarkdownSurface().text(options.alert),
         }
         return _complete(template({**variables, **more}), view.headline(), options.marker)
 
@@ -113,7 +113,10 @@ def _complete(body: str, headline: str, marker: str) -> str:
 
 
 def _most_findings(
-    attempt: Callable[[Limits], str], limits: Limits, bounds: tuple[int, int], room: Room
+    attempt: Callable[[ViewLimits], str],
+    limits: ViewLimits,
+    bounds: tuple[int, int],
+    room: TextLimit,
 ) -> str:
     """The text with as many findings as there is room for; empty if the lower bound is too many.
 
@@ -138,7 +141,7 @@ def _most_findings(
     return best
 
 
-def _cut(text: str, room: Room, marker: str) -> str:
+def _cut(text: str, room: TextLimit, marker: str) -> str:
     """``text`` up to the last line after which no fence and no fold is open, and a note."""
     kept: list[str] = []
     safe = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from rlm_ci import errors
-from rlm_ci.report.render_options import Options
+from rlm_ci.report.render_options import RenderOptions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.report.findings import Report
 
-__all__ = ["Options", "names", "render"]
+__all__ = ["RenderOptions", "names", "render"]
 
 
 def names() -> tuple[str, ...]:
@@ -27,8 +27,8 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(name[:-3] for name in files if not name.startswith("_")))
 
 
-def render(report: Report, name: str, options: Options | None = None, **fields: Any) -> str:
-    """``report`` in the format ``name``; ``fields`` are those of :class:`Options`.
+def render(report: Report, name: str, options: RenderOptions | None = None, **fields: Any) -> str:
+    """``report`` in the format ``name``; ``fields`` are those of :class:`RenderOptions`.
 
     Raises UsageError for an unknown format, ConfigError for a bad ``server_url`` or a
     template override that cannot be used.
@@ -38,5 +38,5 @@ def render(report: Report, name: str, options: Options | None = None, **fields: 
             f"there is no format {name!r}", hint=f"choose one of {', '.join(names())}"
         )
     renderer = __import__(f"rlm_ci.report.formats.{name}", fromlist=["render"])
-    text: str = renderer.render(report, (options or Options()).replace(**fields))
+    text: str = renderer.render(report, (options or RenderOptions()).replace(**fields))
     return text

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Options(Value):
+class RenderOptions(Value):
     """``width`` is in terminal cells; ``templates`` maps template names to their sources.
 
     ``server_url`` is the address of the GitHub that permalinks lead to. ``quiet`` leaves

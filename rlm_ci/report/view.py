@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from rlm_ci.report.findings import Document, Finding, Location, Part, Report
-    from rlm_ci.report.render_options import Options
+    from rlm_ci.report.render_options import RenderOptions
 
     class Surface(Protocol):
         """How a text from outside is written on one surface."""
@@ -47,7 +47,7 @@ _UNSHOWN = 10
 _PATTERN = 200
 
 
-class Limits(Value):
+class ViewLimits(Value):
     """How much of a report is shown. ``text`` is characters, the others are numbers of things.
 
     Findings beyond ``opened`` are folded away, where the surface can.
@@ -67,13 +67,13 @@ class Limits(Value):
 
 
 #: What a browser still opens: some four megabytes.
-PAGE = Limits(findings=5_000, suppressed=1_000, old=1_000, omitted=5_000)
+PAGE = ViewLimits(findings=5_000, suppressed=1_000, old=1_000, omitted=5_000)
 
 
 class View:
     """Makes views of one report for one surface."""
 
-    def __init__(self, report: Report, surface: Surface, options: Options) -> None:
+    def __init__(self, report: Report, surface: Surface, options: RenderOptions) -> None:
         self._report = report
         self._surface = surface
         self._links = Links(report.subject, options)
@@ -94,7 +94,7 @@ class View:
                 if finding.rule not in self._pages:
                     self._pages[finding.rule] = self._links.rule(finding)
 
-    def build(self, limits: Limits) -> dict[str, Any]:
+    def build(self, limits: ViewLimits) -> dict[str, Any]:
         """The variables of a template."""
         report = self._report
         live = self.live[: limits.findings]
@@ -136,7 +136,7 @@ class View:
     def headline(self) -> Any:
         return self._surface.text(neutralise.clip(wording.headline(self._report), 300))
 
-    def _text(self, text: str, limits: Limits) -> Any:
+    def _text(self, text: str, limits: ViewLimits) -> Any:
         return self._surface.text(neutralise.clip(text, limits.text))
 
     def _subject(self) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class View:
             **commits,
         }
 
-    def _part(self, part: Part, limits: Limits) -> dict[str, Any]:
+    def _part(self, part: Part, limits: ViewLimits) -> dict[str, Any]:
         fail_level = self._report.fail_level
         state = wording.state(part, fail_level)
         summary = neutralise.clip(wording.result(part, fail_level), limits.text)
@@ -168,7 +168,7 @@ class View:
             "findings": len(part.findings),
         }
 
-    def _document(self, document: Document, limits: Limits) -> dict[str, Any]:
+    def _document(self, document: Document, limits: ViewLimits) -> dict[str, Any]:
         """Its lines, and the places that it rests on."""
         lines = neutralise.clip(document.text, limits.text).strip().splitlines()
         places = document.evidence[: limits.places]
@@ -179,7 +179,7 @@ class View:
         }
 
     def _groups(
-        self, findings: Sequence[Finding], limits: Limits, *, brief: bool = False
+        self, findings: Sequence[Finding], limits: ViewLimits, *, brief: bool = False
     ) -> list[dict[str, Any]]:
         """The findings by file, in the order in which the files come up.
 
@@ -204,7 +204,7 @@ class View:
             })  # fmt: skip
         return views
 
-    def _finding(self, finding: Finding, limits: Limits) -> dict[str, Any]:
+    def _finding(self, finding: Finding, limits: ViewLimits) -> dict[str, Any]:
         places = finding.evidence[: max(1, limits.places)]
         quote = None
         if places and places[0].quote is not None and limits.quote_lines:
@@ -238,7 +238,7 @@ class View:
         path = f"{place.path}:{lines}" if lines else place.path
         return {"path": self._surface.code(path), "url": self._links.place(place)}
 
-    def _hints(self, limits: Limits) -> list[dict[str, Any]]:
+    def _hints(self, limits: ViewLimits) -> list[dict[str, Any]]:
         """Each hint once, with the rules that give it and how many findings it is for.
 
         First those of the findings that are shown.
@@ -257,13 +257,13 @@ class View:
             for hint, rules in list(self._fixes.items())[: self._hinted(limits)]
         ]
 
-    def _hinted(self, limits: Limits) -> int:
+    def _hinted(self, limits: ViewLimits) -> int:
         """How many of the hints are shown."""
         # They stand in the order of the findings, so that those of the first ones come first.
         shown = {one.hint for one in self.live[: limits.findings] if one.hint}
         return min(len(self._fixes), limits.hints, len(shown) + _UNSHOWN)
 
-    def _unseen(self, limits: Limits) -> dict[str, Any]:
+    def _unseen(self, limits: ViewLimits) -> dict[str, Any]:
         """What was ignored, left out, not run or off: no reader shall believe it was judged."""
         report = self._report
         counts = []
@@ -328,7 +328,7 @@ class View:
             ),
         }
 
-    def _shed(self, limits: Limits) -> list[str]:
+    def _shed(self, limits: ViewLimits) -> list[str]:
         """What this view leaves out for want of room, in words."""
         shed = []
         hidden = max(0, len(self.live) - limits.findings)

@@ -160,7 +160,7 @@ def _sandbox() -> type[Environment]:
     """
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    class Sandbox(ImmutableSandboxedEnvironment):
+    class BoundedEnvironment(ImmutableSandboxedEnvironment):
         intercepted_binops = frozenset(("*", "**"))
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
@@ -172,7 +172,7 @@ def _sandbox() -> type[Environment]:
                 return obj[attribute]  # as it would be found in the end, without two detours
             return super().getattr(obj, attribute)
 
-    return Sandbox
+    return BoundedEnvironment
 
 
 def _joined(pieces: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from posixpath import splitext
 
 from rlm_ci import __version__
 from rlm_ci.errors import ConfigError, UnavailableError
-from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult, Traced
+from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult, TracedFinding
 from rlm_ci.report.findings import OLD, Evidence, Finding, Severity
 from rlm_ci.review.analyzers import from_repository, programs
 from rlm_ci.review.analyzers import run as analyzers
@@ -17,12 +17,12 @@ from rlm_ci.review.analyzers.programs import Analyzer
 from rlm_ci.review.analyzers.ruff import named
 from rlm_ci.review.analyzers.ruff_settings import within
 from rlm_ci.review.change import base_comparison
-from rlm_ci.review.change.carry_over import Onward
+from rlm_ci.review.change.carry_over import CarriedReview
 from rlm_ci.review.change.changed_lines import marked
 from rlm_ci.review.model import refute
 from rlm_ci.review.model.architecture import DOMAIN as ARCHITECTURE
 from rlm_ci.review.model.architecture import draw
-from rlm_ci.review.model.finder import Looked, look
+from rlm_ci.review.model.finder import FinderResult, look
 from rlm_ci.review.results import merge
 from rlm_ci.system import installation
 from rlm_ci.text.printable import count
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.models.json_question import Ask
-    from rlm_ci.recursion.nodes import Node, Probe, Task, Text
-    from rlm_ci.review.analyzers.from_repository import Place
+    from rlm_ci.recursion.nodes import LeafTask, LeafText, Node, NodeProbe
+    from rlm_ci.review.analyzers.from_repository import AnalyzerContext
     from rlm_ci.review.change.changed_lines import Ranges
 
 NAME = "review"
@@ -99,7 +99,7 @@ def options(
     }
 
 
-def with_own(told: Mapping[str, Any], place: Place) -> dict[str, Any]:
+def with_own(told: Mapping[str, Any], place: AnalyzerContext) -> dict[str, Any]:
     """The options ``told``, with the repository's own analyzers; what needs a tree looks now."""
     rows, notes = from_repository.rows(place)
     return {
@@ -202,7 +202,7 @@ def _configured(row: Mapping[str, Any], number: int, sandbox: str) -> Analyzer:
     )
 
 
-def analyse(task: Task) -> dict[str, Any]:
+def analyse(task: LeafTask) -> dict[str, Any]:
     """What the analyzers find in a leaf: plain computing, in any process."""
     chosen = [Analyzer.from_dict(row) for row in task.options["analyzers"]]
     by_pipe = bool(task.options.get("by_pipe"))
@@ -220,7 +220,7 @@ def analyse(task: Task) -> dict[str, Any]:
     }
 
 
-class Review:
+class ReviewObjective:
     """The objective; ``options`` are what the function of that name gives."""
 
     name = NAME
@@ -235,23 +235,23 @@ class Review:
         self._analyzers = [Analyzer.from_dict(row) for row in options["analyzers"]]
         told = options.get("onward")
         #: Where a review of the same change has begun before, what is left of it; else None.
-        self._onward = None if told is None else Onward.from_dict(told)
+        self._onward = None if told is None else CarriedReview.from_dict(told)
 
-    def settled(self, _probe: Probe) -> str | None:
+    def settled(self, _probe: NodeProbe) -> str | None:
         """A review looks at everything."""
         return None
 
-    def risk(self, probe: Probe) -> float:
+    def risk(self, probe: NodeProbe) -> float:
         """Where there is more, there is more to find."""
         return float(probe.size)
 
     # ── leaves ──
 
     def judge(
-        self, node: Node, task: Task, analysis: Mapping[str, Any], ask: Ask | None
+        self, node: Node, task: LeafTask, analysis: Mapping[str, Any], ask: Ask | None
     ) -> NodeResult:
         found, elsewhere = self._analyzed(analysis)
-        looked, verdicts = Looked(), dict.fromkeys(refute.VERDICTS, 0.0)
+        looked, verdicts = FinderResult(), dict.fromkeys(refute.VERDICTS, 0.0)
         claims: tuple[Finding, ...] = ()
         notes: tuple[str, ...] = ()
         doubted: tuple[tuple[str, str], ...] = ()
@@ -315,7 +315,7 @@ class Review:
         news = [one for one in found if one.evidence[0].path in self._changed]
         return news, len(found) - len(news)
 
-    def _unread(self, task: Task) -> tuple[Text, ...]:
+    def _unread(self, task: LeafTask) -> tuple[LeafText, ...]:
         """The texts of a leaf that a model has yet to look at."""
         asked = None if self._onward is None else self._onward.asked
         if asked is None:
@@ -323,7 +323,7 @@ class Review:
         wanted = frozenset(asked)
         return tuple(text for text in task.texts if text.path in wanted)
 
-    def _new(self, found: Sequence[Traced]) -> Sequence[Traced]:
+    def _new(self, found: Sequence[TracedFinding]) -> Sequence[TracedFinding]:
         """Those of ``found`` that are on files which a model has yet to look at."""
         asked = None if self._onward is None else self._onward.asked
         if asked is None:
@@ -396,7 +396,7 @@ class Review:
         )
 
 
-def _kinds(task: Task, known: Container[str]) -> dict[str, int]:
+def _kinds(task: LeafTask, known: Container[str]) -> dict[str, int]:
     """How many files nobody looks at, by the endings of their names."""
     endings = [
         splitext(text.path)[1][:_ENDING] or "others"
@@ -419,11 +419,11 @@ def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return dict(sorted(sums.items()))
 
 
-def _traced(found: Iterable[Finding], node: Node) -> list[Traced]:
-    return [Traced(one, (node.id,)) for one in found]
+def _traced(found: Iterable[Finding], node: Node) -> list[TracedFinding]:
+    return [TracedFinding(one, (node.id,)) for one in found]
 
 
-def _confidence(task: Task, known: Container[str], *, is_read: bool) -> float:
+def _confidence(task: LeafTask, known: Container[str], *, is_read: bool) -> float:
     """How sure we are that there is nothing else in a leaf: the mean over its bytes."""
     total = weighted = 0.0
     for text in task.texts:
@@ -434,7 +434,7 @@ def _confidence(task: Task, known: Container[str], *, is_read: bool) -> float:
     return round(weighted / total, 4) if total else 1.0
 
 
-def _summary(found: Sequence[Traced], metrics: Mapping[str, float]) -> str:
+def _summary(found: Sequence[TracedFinding], metrics: Mapping[str, float]) -> str:
     files, looked = (int(metrics.get(name, 0)) for name in ("files", "looked"))
     open_ones = [one.finding for one in found if one.finding.suppression is None]
     old = sum(one.finding.suppression in OLD for one in found)

@@ -8,8 +8,8 @@ from rlm_ci.errors import UnavailableError
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.job import RepositoryJob
-from rlm_ci.pipelines.repository.scope import Scope
-from rlm_ci.pipelines.repository.terms import Plan
+from rlm_ci.pipelines.repository.scope import RepositoryScope
+from rlm_ci.pipelines.repository.terms import RecursionPlan
 from rlm_ci.recursion.corpus import eligibility as why_not
 from rlm_ci.report import render, suppressions
 from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, Finding, Part, Severity
@@ -17,13 +17,13 @@ from rlm_ci.report.links import Links
 from rlm_ci.review import coverage as review_coverage
 from rlm_ci.review import objective
 from rlm_ci.review.analyzers import ruff_settings
-from rlm_ci.review.analyzers.checkouts import Tree
-from rlm_ci.review.analyzers.from_repository import AUTO, Place, not_asked
+from rlm_ci.review.analyzers.checkouts import AnalyzedTree
+from rlm_ci.review.analyzers.from_repository import AUTO, AnalyzerContext, not_asked
 from rlm_ci.review.analyzers.programs import Analyzer
 from rlm_ci.review.analyzers.run import known
-from rlm_ci.review.analyzers.sandboxed import UnableError, available
-from rlm_ci.review.change.affected_files import Vicinity
-from rlm_ci.review.change.carry_over import TOO_MUCH, Onward, pack
+from rlm_ci.review.analyzers.sandboxed import AnalyzerUnavailableError, available
+from rlm_ci.review.change.affected_files import AffectedFiles
+from rlm_ci.review.change.carry_over import TOO_MUCH, CarriedReview, pack
 from rlm_ci.review.change.changed_lines import changed_of
 from rlm_ci.review.model.finder import source_of
 from rlm_ci.review.results import report as results_report
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from rlm_ci.config.settings import Settings
     from rlm_ci.git.repository import Repository
     from rlm_ci.models.record.record import Record
-    from rlm_ci.pipelines.repository.terms import Agreed, Done
+    from rlm_ci.pipelines.repository.terms import RecursionResult, RepositoryOptions
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.report.findings import Coverage, Report, Subject
-    from rlm_ci.review.change.previous_review import Before
+    from rlm_ci.review.change.previous_review import PreviousReviews
     from rlm_ci.runs.run import Run
 
 
@@ -57,12 +57,12 @@ _NO_EXCUSE = frozenset(
 )
 
 
-class Reviewing(RepositoryJob):
+class ReviewJob(RepositoryJob):
     """The pipeline ``review``."""
 
     name = results_report.PART
 
-    def options(self, here: Scope) -> dict[str, Any]:
+    def options(self, here: RepositoryScope) -> dict[str, Any]:
         settings = self.settings
         change = scope.change_of(here, self.repository)
         told = objective.options(
@@ -89,22 +89,28 @@ class Reviewing(RepositoryJob):
         """Whether files of what is reviewed may be written to the disk."""
         return True
 
-    def _place(self, here: Scope, change: ChangeSet | None) -> Place:
+    def _place(self, here: RepositoryScope, change: ChangeSet | None) -> AnalyzerContext:
         """Where they look: with the base's settings, at what is reviewed and at what was before."""
         repository = self.repository
         self.progress.step("asking the repository's own analyzers")
-        head = Tree.of(repository, here.commit)
-        return Place(
+        head = AnalyzedTree.of(repository, here.commit)
+        return AnalyzerContext(
             repository.root,
-            head if change is None else Tree.of(repository, change.base),
+            head if change is None else AnalyzedTree.of(repository, change.base),
             head,
-            None if change is None else Tree.of(repository, change.merge_base),
+            None if change is None else AnalyzedTree.of(repository, change.merge_base),
             None if change is None else frozenset(change.names()),
             tuple(dependency_folders(repository.root)),
             self.settings.sandbox,
         )
 
-    def plan(self, run: Run, record: Record, agreed: Agreed, corpus: Corpus) -> Plan:  # noqa: ARG002 - it asks no model itself
+    def plan(
+        self,
+        run: Run,
+        record: Record,  # noqa: ARG002 - it asks no model itself
+        agreed: RepositoryOptions,
+        corpus: Corpus,
+    ) -> RecursionPlan:
         if agreed.model is None and not agreed.options["analyzers"]:
             self._require_anybody()
         options = self._confine(run, agreed)
@@ -112,9 +118,9 @@ class Reviewing(RepositoryJob):
             paths = [file.path for file in corpus.files]
             settings = ruff_settings_at(self.repository, paths, agreed.scope.commit)
             options = {**options, "settings": settings}
-        return Plan(corpus, objective.Review(options))
+        return RecursionPlan(corpus, objective.ReviewObjective(options))
 
-    def without(self, part: Part, done: Done) -> Part:
+    def without(self, part: Part, done: RecursionResult) -> Part:
         """A change cannot switch off who would look at a file by what it makes of it.
 
         Of what is no change all counts that nobody could look at.
@@ -138,11 +144,13 @@ class Reviewing(RepositoryJob):
         summary = printable(f"{part.summary}; {told}")
         return part.replace(state=INCOMPLETE, error=None, summary=summary)
 
-    def _confine(self, run: Run, agreed: Agreed) -> dict[str, Any]:
+    def _confine(self, run: Run, agreed: RepositoryOptions) -> dict[str, Any]:
         """The options, with the sandbox that this process was told; the manifest names it."""
         options = objective.confined(agreed.options, self.settings.sandbox)
         if _programs(options):
-            with suppress(UnableError):  # then nothing of them runs, which the result says
+            with suppress(
+                AnalyzerUnavailableError
+            ):  # then nothing of them runs, which the result says
                 run.set_sandbox(available(self.settings.sandbox))
         return options
 
@@ -156,7 +164,7 @@ class Reviewing(RepositoryJob):
                 hint=installation.command("review"),
             )
 
-    def _with_reach(self, part: Part, done: Done, unseen: frozenset[str]) -> Part:
+    def _with_reach(self, part: Part, done: RecursionResult, unseen: frozenset[str]) -> Part:
         """``part``, with how much was looked at where no model takes part."""
         agreed, result = done.agreed, done.result
         if agreed.model is not None or result is None:
@@ -175,15 +183,15 @@ class Reviewing(RepositoryJob):
     def wants_model(self) -> bool:
         return bool(self.settings.review.model != "off")
 
-    def corpus(self, agreed: Agreed) -> Corpus:
+    def corpus(self, agreed: RepositoryOptions) -> Corpus:
         """Of a change what it touches, and whom that concerns."""
         whole = super().corpus(agreed)
         change = scope.change_of(agreed.scope, self.repository)
         if change is None:
             return whole
-        return whole.limited(Vicinity(whole).concerned(change.names()))
+        return whole.limited(AffectedFiles(whole).concerned(change.names()))
 
-    def conclude(self, done: Done) -> Report:
+    def conclude(self, done: RecursionResult) -> Report:
         settings, result, agreed = self.settings, done.result, done.agreed
         if result is None:
             raise AssertionError("there is a result where there are files")
@@ -221,7 +229,7 @@ class Reviewing(RepositoryJob):
         return report
 
 
-class ReviewingChange(Reviewing):
+class ChangeReviewJob(ReviewJob):
     """The same for a change that is known already, whose settings are its base's.
 
     Where no model takes part, only what is changed is looked at: analyzers need no context.
@@ -231,18 +239,18 @@ class ReviewingChange(Reviewing):
 
     change: ChangeSet
     subject: Subject
-    before: Before
+    before: PreviousReviews
     #: What the next review may go on from, "" for nothing.
     kept = ""
     _whole: Corpus | None = None
-    _vicinity: Vicinity | None = None
+    _vicinity: AffectedFiles | None = None
 
     def may_write(self) -> bool:
         return not self.before.is_asked
 
-    def scope(self) -> Scope:
+    def scope(self) -> RepositoryScope:
         change, subject, is_asked = self.change, self.subject, self.before.is_asked
-        return Scope(
+        return RepositoryScope(
             commit=change.head,
             head=change.head,
             base=change.base,
@@ -253,17 +261,17 @@ class ReviewingChange(Reviewing):
             **scope.looks(self.settings),
         )
 
-    def options(self, here: Scope) -> dict[str, Any]:
+    def options(self, here: RepositoryScope) -> dict[str, Any]:
         told = super().options(here)
         if not self.may_write():
             told = objective.without_disk(told)
             if self.is_own():
-                rows = not_asked(Tree.of(self.repository, self.change.base))
+                rows = not_asked(AnalyzedTree.of(self.repository, self.change.base))
                 told = {**told, "left_out": [row.to_dict() for row in rows]}
         if not has_model(self.settings, here):
             return told
         self._whole = whole = scope.corpus(here, self.repository, self.skipped)
-        self._vicinity = vicinity = Vicinity(whole)
+        self._vicinity = vicinity = AffectedFiles(whole)
         corpus = whole.limited(vicinity.concerned(self.change.names()))
         model = self.settings.model
         begun = self.before.begin(
@@ -271,14 +279,14 @@ class ReviewingChange(Reviewing):
         )
         return {**told, "onward": begun.to_dict()}
 
-    def corpus(self, agreed: Agreed) -> Corpus:
+    def corpus(self, agreed: RepositoryOptions) -> Corpus:
         whole = self._whole or scope.corpus(agreed.scope, self.repository, self.skipped)
         changed = self.change.names()
         if agreed.model is None:
             return whole.limited(changed)
-        return whole.limited((self._vicinity or Vicinity(whole)).concerned(changed))
+        return whole.limited((self._vicinity or AffectedFiles(whole)).concerned(changed))
 
-    def without(self, part: Part, done: Done) -> Part:
+    def without(self, part: Part, done: RecursionResult) -> Part:
         part = super().without(part, done)
         rows = [Analyzer.from_dict(row) for row in done.agreed.options.get("left_out", ())]
         files = known(rows, [file.path for file in done.corpus.files]) if rows else ()
@@ -289,12 +297,12 @@ class ReviewingChange(Reviewing):
         summary = printable(f"{part.summary}; {told}")
         return part.replace(state=INCOMPLETE, error=None, summary=summary)
 
-    def conclude(self, done: Done) -> Report:
+    def conclude(self, done: RecursionResult) -> Report:
         report = super().conclude(done)
         told, result = done.agreed.options.get("onward"), done.result
         if told is None or result is None or self._vicinity is None:
             return report
-        begun = Onward.from_dict(told)
+        begun = CarriedReview.from_dict(told)
         (part,) = report.parts
         if part.state is None and begun.is_kept:
             claims = [Finding.from_dict(one) for one in result.data["claims"]]
@@ -352,14 +360,14 @@ def _read(root: str, path: str) -> bytes | None:
         return None
 
 
-def has_model(settings: Settings, here: Scope) -> bool:
+def has_model(settings: Settings, here: RepositoryScope) -> bool:
     """Whether a model takes part in the review of a pull request."""
     has_way = bool(settings.openai.api_key or settings.openai.base_url)
     is_off = settings.review.model == "off" or bool(here.from_outside)
     return bool(settings.model and has_way and not is_off)
 
 
-def _told(begun: Onward, asked: int) -> str:
+def _told(begun: CarriedReview, asked: int) -> str:
     """What the summary says of the review before."""
     if begun.since is None:
         return f"; everything again: {begun.why}" if begun.is_doubt else ""
@@ -372,7 +380,7 @@ def _holds(number: int) -> str:
     return "holds" if number == 1 else "hold"
 
 
-def _covered(coverage: Coverage, begun: Onward, corpus: Corpus) -> Coverage:
+def _covered(coverage: Coverage, begun: CarriedReview, corpus: Corpus) -> Coverage:
     """``coverage``, with the files that the model has read before."""
     if begun.since is None or begun.asked is None:
         return coverage

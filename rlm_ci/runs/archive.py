@@ -25,7 +25,7 @@ SUMS = "SHA256SUMS"
 _COPIES = ("work", "verdict")
 
 
-class Exported(Value):
+class ExportedRun(Value):
     """What was written: number and bytes of the files of the run, sha256 of the archive."""
 
     files: int
@@ -33,7 +33,7 @@ class Exported(Value):
     sha256: str
 
 
-def export(folder: str, run_id: str, target: str) -> Exported:
+def export(folder: str, run_id: str, target: str) -> ExportedRun:
     """Write the run in ``folder`` to the archive ``target``, whole or not at all.
 
     Links, copies of the work tree and git folders stay out: they are not what the run has
@@ -49,7 +49,7 @@ def export(folder: str, run_id: str, target: str) -> Exported:
         raise files.storage_error(error, target) from None
 
 
-def _replace(target: str, folder: str, run_id: str) -> Exported:
+def _replace(target: str, folder: str, run_id: str) -> ExportedRun:
     temporary = f"{target}.{os.urandom(6).hex()}.tmp"
     try:
         with open(temporary, "xb", opener=_private) as stream:
@@ -68,7 +68,7 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def write(stream: IO[bytes], folder: str, run_id: str) -> Exported:
+def write(stream: IO[bytes], folder: str, run_id: str) -> ExportedRun:
     """As ``export``, to an open file, a pipe, whatever can be written to. Raises OSError."""
     sums = []
     size = 0
@@ -92,7 +92,7 @@ def write(stream: IO[bytes], folder: str, run_id: str) -> Exported:
             size += length
         listed = "".join(sums).encode("utf-8", "surrogateescape")
         archive.addfile(_member(f"{run_id}/{SUMS}", len(listed)), io.BytesIO(listed))
-    return Exported(len(sums), size, told.digest.hexdigest())
+    return ExportedRun(len(sums), size, told.digest.hexdigest())
 
 
 def sum_line(digest: str, name: str) -> str:

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.redaction.redactor import Redactor
     from rlm_ci.runs.manifest import Manifest
-    from rlm_ci.system.lock import Holder
+    from rlm_ci.system.lock import LockHolder
 
 #: Seconds that a run has to save its state and end by itself.
 GRACE = 10.0
@@ -27,7 +27,7 @@ _LOOK = 0.05
 MARK = "CODEX_ORCHESTRATOR_RUN_ID"
 
 
-class Cancelled(Value):
+class CancelledRun(Value):
     """What became of the wish: the manifest as it stands now; whether it was this that ended the
     run; and what happened to its process: "" (there was none), "ended" or "killed".
     """
@@ -39,7 +39,7 @@ class Cancelled(Value):
 
 def cancel(
     path: str, manifest: Manifest, *, redactor: Redactor, out: str, grace: float = GRACE
-) -> Cancelled:
+) -> CancelledRun:
     """End the run in the folder ``path``, and those that it started.
 
     Its process gets SIGTERM, and after ``grace`` seconds SIGKILL together with all that it has
@@ -47,20 +47,20 @@ def cancel(
     holds the run, ConfigError where its process is not ours to end, DamagedError, StorageError.
     """
     if not manifest.can_be_cancelled:
-        return Cancelled(manifest, ended_now=False)
+        return CancelledRun(manifest, ended_now=False)
     held = None if is_free(path) else holder_of(path)
     process = _end(path, held, grace) if held is not None and held.alive else ""
     end_leftovers(manifest.run_id)
     with Run.open(path, redactor=redactor, out=out) as run:
         if not run.manifest.can_be_cancelled:
-            return Cancelled(run.manifest, ended_now=False, process=process)
+            return CancelledRun(run.manifest, ended_now=False, process=process)
         for child in run.manifest.child_runs:
             inner = run_folder.sibling(path, child.run_id)
             if inner is not None:
                 ended = cancel(inner, manifests.read(inner), redactor=redactor, out=out)
                 run.add_child(ended.manifest)
         run.cancel()
-        return Cancelled(run.manifest, ended_now=True, process=process)
+        return CancelledRun(run.manifest, ended_now=True, process=process)
 
 
 def end_leftovers(run_id: str) -> int:
@@ -94,7 +94,7 @@ def _carries(pid: int, run_id: str) -> bool:
         return False
 
 
-def _end(path: str, held: Holder, grace: float) -> str:
+def _end(path: str, held: LockHolder, grace: float) -> str:
     """End the process that holds the run in ``path``: "ended", or "killed" for want of time."""
     target = _Target.of(held.pid, held.started)
     # Looked at again now that we have a handle: whatever its number means later, this is it.

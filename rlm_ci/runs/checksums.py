@@ -43,7 +43,7 @@ _BLOCK: Final = 1 << 20
 _MOST: Final = 100
 
 
-class Held(Value):
+class ChecksumResult(Value):
     """How many files are what they were, what is wrong, and the payload of the last event."""
 
     files: int
@@ -77,7 +77,7 @@ def children(folder: str) -> Iterator[str]:
             yield inner
 
 
-def check(folder: str, run: Manifest) -> Held:
+def check(folder: str, run: Manifest) -> ChecksumResult:
     """Hold the files of a run that has ended against its list, and that against its last event."""
     try:
         return _check(folder, run)
@@ -85,15 +85,15 @@ def check(folder: str, run: Manifest) -> Held:
         raise files.storage_error(error, folder) from None
 
 
-def _check(folder: str, run: Manifest) -> Held:
+def _check(folder: str, run: Manifest) -> ChecksumResult:
     try:
         ending = _ending(folder, run)
         if "files" not in ending:
             told = "an older rlm-ci made this run, without a list of its files"
-            return Held(0, (f"{NAME}: {told}",), ending)
+            return ChecksumResult(0, (f"{NAME}: {told}",), ending)
         data = files.read(os.path.join(folder, NAME), _BLOCK << 10)
     except (RlmCiError, files.UnreadableError, _OtherError) as error:
-        return Held(0, (printable(str(error)),))
+        return ChecksumResult(0, (printable(str(error)),))
     problems = []
     if sha256(data).hexdigest() != ending["files"]:
         problems.append(f"{NAME}: it is not what the run wrote")
@@ -108,7 +108,7 @@ def _check(folder: str, run: Manifest) -> Held:
             problems.append(f"{printable(name)}: no run has written it")
         elif _digest(folder, name) != known[name]:
             problems.append(f"{printable(name)}: it is not what the run wrote")
-    return Held(len(known), tuple(problems[:_MOST]), ending)
+    return ChecksumResult(len(known), tuple(problems[:_MOST]), ending)
 
 
 class _OtherError(Exception):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rlm_ci.runs.manifest import Manifest
-    from rlm_ci.runs.store import Store
+    from rlm_ci.runs.store import RunStore
 
 LATEST = "latest"
 DAMAGED = "damaged"
@@ -34,7 +34,7 @@ _SHOWN = 5
 _COMPARED = 1000
 
 
-class Entry(Value):
+class FoundRun(Value):
     """A run in the store. ``place`` names its manifest in messages; where ``manifest`` is
     None, ``problem`` says what is wrong with it.
     """
@@ -98,12 +98,12 @@ class Entry(Value):
             return DAMAGED
         return GONE if self.is_gone(now) else self.manifest.status
 
-    def read(self) -> Entry:
+    def read(self) -> FoundRun:
         """The same run, as it stands now."""
         return _entry(self.task_id, self.run_id, self.path, self.place)
 
 
-def entries(store: Store, task_id: str | None = None) -> list[Entry]:
+def entries(store: RunStore, task_id: str | None = None) -> list[FoundRun]:
     """All runs, or those of one task, the newest first; broken ones are among them.
 
     Raises StorageError when the store cannot be listed; one that is not there is empty.
@@ -112,16 +112,16 @@ def entries(store: Store, task_id: str | None = None) -> list[Entry]:
     return sorted(found, key=lambda entry: entry.order, reverse=True)
 
 
-def brought(store: Store) -> int:
+def brought(store: RunStore) -> int:
     """How many runs there are that came with the repository; nobody lists or finds them."""
     return sum(store.is_brought(task, run) for task, run in _folders(store, None))
 
 
-def _ours(store: Store, task_id: str | None) -> Iterator[tuple[str, str]]:
+def _ours(store: RunStore, task_id: str | None) -> Iterator[tuple[str, str]]:
     return (one for one in _folders(store, task_id) if not store.is_brought(*one))
 
 
-def _folders(store: Store, task_id: str | None) -> Iterator[tuple[str, str]]:
+def _folders(store: RunStore, task_id: str | None) -> Iterator[tuple[str, str]]:
     """Task and run of each folder that may hold a run, in no order."""
     store.require_plain()
     known = _names(store.root)
@@ -130,7 +130,7 @@ def _folders(store: Store, task_id: str | None) -> Iterator[tuple[str, str]]:
             yield task, run
 
 
-def _in_store(store: Store, task: str, run: str) -> Entry:
+def _in_store(store: RunStore, task: str, run: str) -> FoundRun:
     place = f"{store.shown}/{task}/cli/{run}/{manifests.NAME}"
     return _entry(task, run, os.path.join(store.root, task, "cli", run), place)
 
@@ -158,25 +158,25 @@ def _names(folder: str, *, tolerant: bool = False) -> list[str]:
         ) from None
 
 
-def _entry(task: str, run: str, path: str, place: str) -> Entry:
+def _entry(task: str, run: str, path: str, place: str) -> FoundRun:
     try:
         manifest = manifests.read(path)
     except DamagedError as error:
-        return Entry(task, run, path, place, problem=error)
+        return FoundRun(task, run, path, place, problem=error)
     if (manifest.task_id, manifest.run_id) != (task, run):
         problem = DamagedError(
             f"the manifest is that of the run {printable(manifest.run_id)[:80]}",
             where=place,
             hint="a run must lie in <task-id>/cli/<run-id>: move it back, or remove it",
         )
-        return Entry(task, run, path, place, problem=problem)
-    return Entry(task, run, path, place, manifest)
+        return FoundRun(task, run, path, place, problem=problem)
+    return FoundRun(task, run, path, place, manifest)
 
 
 # -- finding one ---------------------------------------------------------------------------------
 
 
-def find(store: Store, word: str, task_id: str | None = None) -> Entry:
+def find(store: RunStore, word: str, task_id: str | None = None) -> FoundRun:
     """The run that ``word`` means: an id, a unique prefix of one, a manifest path, ``latest``.
 
     Raises UsageError where it means none or several, and the run's own DamagedError.
@@ -186,7 +186,7 @@ def find(store: Store, word: str, task_id: str | None = None) -> Entry:
     return entry
 
 
-def _named(store: Store, word: str, task_id: str | None) -> Entry:
+def _named(store: RunStore, word: str, task_id: str | None) -> FoundRun:
     if "/" in word or os.sep in word or word == manifests.NAME:
         return _at(store, word)
     if word == LATEST:
@@ -211,7 +211,7 @@ def _named(store: Store, word: str, task_id: str | None) -> Entry:
     return _in_store(store, *matches[0])
 
 
-def _latest(known: list[Entry]) -> Entry:
+def _latest(known: list[FoundRun]) -> FoundRun:
     """The newest run that no other run started as one of its steps."""
     inner = {one.run_id for entry in known if entry.manifest for one in entry.manifest.child_runs}
     for entry in known:
@@ -220,7 +220,7 @@ def _latest(known: list[Entry]) -> Entry:
     raise UsageError("there are no runs yet", where="RUN", hint="start one with: rlm-ci start")
 
 
-def _at(store: Store, word: str) -> Entry:
+def _at(store: RunStore, word: str) -> FoundRun:
     """The run whose manifest, or folder, lies at the path ``word``, in a store or in another."""
     path = word
     if not os.path.lexists(path) and word.startswith(f"{store.shown}/"):
@@ -244,7 +244,7 @@ def _at(store: Store, word: str) -> Entry:
     return _entry(task, run, path, word)
 
 
-def require_in(store: Store, entry: Entry) -> None:
+def require_in(store: RunStore, entry: FoundRun) -> None:
     """Raise UsageError for a run that lies elsewhere than in ``store``, links looked through.
 
     What it was asked for holds for its own repository, and must not be done in another one.
@@ -275,7 +275,9 @@ def _unknown(what: str, ids: list[str], word: str) -> UsageError:
 # -- removing old ones ---------------------------------------------------------------------------
 
 
-def prune(store: Store, seconds: float, now: float, task_id: str | None = None) -> list[Entry]:
+def prune(
+    store: RunStore, seconds: float, now: float, task_id: str | None = None
+) -> list[FoundRun]:
     """Remove the runs that were last heard of more than ``seconds`` before ``now``.
 
     A run that a process holds stays, whatever its age. Returns those that are gone now;
@@ -285,12 +287,12 @@ def prune(store: Store, seconds: float, now: float, task_id: str | None = None) 
     return [entry for entry in old if _is_ours(entry) and _remove(entry)]
 
 
-def _is_ours(entry: Entry) -> bool:
+def _is_ours(entry: FoundRun) -> bool:
     """Whether a folder has been made as a run: what else lies there is not ours to remove."""
     return entry.manifest is not None or is_run_id(entry.run_id)
 
 
-def _age(entry: Entry, now: float) -> float:
+def _age(entry: FoundRun, now: float) -> float:
     if entry.manifest is not None:
         return entry.manifest.silent_for(now)
     try:
@@ -299,7 +301,7 @@ def _age(entry: Entry, now: float) -> float:
         return 0.0
 
 
-def _remove(entry: Entry) -> bool:
+def _remove(entry: FoundRun) -> bool:
     """Whether the run could be had, and has been removed."""
     try:
         with Lock.take(os.path.join(entry.path, LOCK)):
@@ -317,7 +319,7 @@ def _remove(entry: Entry) -> bool:
     return True
 
 
-def wait_for_end(entry: Entry, pause: float = 0.1, longest: float = 2.0) -> Entry:
+def wait_for_end(entry: FoundRun, pause: float = 0.1, longest: float = 2.0) -> FoundRun:
     """The run once it has ended, or once its process is gone; looked at ever less often."""
     while entry.is_going(time.time()):
         time.sleep(pause)

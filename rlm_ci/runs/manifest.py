@@ -57,7 +57,7 @@ _LIMIT = 4 << 20
 _TEXT = 1 << 16
 
 
-class Command(Value):
+class StepRecord(Value):
     """One step of a run. Times are timestamps, paths as in the manifest; ``status`` is one of
     ``STEP_STATUSES`` and ``kind`` "command" or "subpipeline", whose run is ``sub_run_id``.
     """
@@ -76,7 +76,7 @@ class Command(Value):
     sub_run_id: str | None = None
 
 
-class Child(Value):
+class ChildRun(Value):
     """A run that this one started: its id, pipeline, last known status and manifest."""
 
     run_id: str
@@ -104,8 +104,8 @@ class Manifest(Value):
     heartbeat_at: str | None = None
     completed_at: str | None = None
     summary: str | None = None
-    commands: tuple[Command, ...] = ()
-    child_runs: tuple[Child, ...] = ()
+    commands: tuple[StepRecord, ...] = ()
+    child_runs: tuple[ChildRun, ...] = ()
     sandbox: str | None = None
     exit_code: int | None = None
     version: int = VERSION
@@ -212,11 +212,11 @@ def from_record(record: object, where: str) -> Manifest:
     fields = _checked(record, shape, "the manifest", where)
     fields["allowed"] = tuple(fields.get("allowed", ()))
     fields["commands"] = tuple(
-        Command(**_checked(one, _COMMAND, f"commands[{index}]", where))
+        StepRecord(**_checked(one, _COMMAND, f"commands[{index}]", where))
         for index, one in enumerate(fields["commands"])
     )
     fields["child_runs"] = tuple(
-        Child(**_checked(one, _CHILD, f"child_runs[{index}]", where))
+        ChildRun(**_checked(one, _CHILD, f"child_runs[{index}]", where))
         for index, one in enumerate(fields["child_runs"])
     )
     manifest = Manifest(**fields)

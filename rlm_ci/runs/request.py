@@ -26,7 +26,7 @@ NAME = "request.json"
 _LIMIT = 4 << 20
 
 
-class Request(Value):
+class RunRequest(Value):
     """The pipeline, its goal, and the flags of the command line by the key of their setting.
 
     ``definition`` is the digest of the pipeline as it was defined: a resumed run must not do
@@ -45,7 +45,7 @@ class Request(Value):
         files.write(os.path.join(folder, NAME), f"{text}\n".encode(), 0o600)
 
     @classmethod
-    def read(cls, folder: str, pipeline_id: str) -> Request:
+    def read(cls, folder: str, pipeline_id: str) -> RunRequest:
         """That of the run in ``folder``, whose manifest names ``pipeline_id``.
 
         Raises DamagedError, which says what is wrong.

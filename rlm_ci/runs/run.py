@@ -16,7 +16,7 @@ from rlm_ci.runs import CANCELLED, FAILED, IN_PROGRESS, QUEUED, SUCCEEDED, run_f
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.checksums import ENDINGS, EVENTS, sum_up
 from rlm_ci.runs.journal.journal import Journal
-from rlm_ci.runs.manifest import Child, Command, Manifest
+from rlm_ci.runs.manifest import ChildRun, Manifest, StepRecord
 from rlm_ci.system import files, process
 from rlm_ci.system.lock import NAME as LOCK
 from rlm_ci.system.lock import Lock, holder
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from rlm_ci.redaction.redactor import Redactor
-    from rlm_ci.runs.store import Store
-    from rlm_ci.system.lock import Holder
+    from rlm_ci.runs.store import RunStore
+    from rlm_ci.system.lock import LockHolder
 
 EVENT_VERSION = 1
 #: Characters of one text that an event, and a summary, may have.
@@ -41,7 +41,7 @@ _SUMMARY = 4_000
 class Step:
     """A step while it runs: whoever carries it out says here how it ended."""
 
-    def __init__(self, run: Run, entry: Command, log: str) -> None:
+    def __init__(self, run: Run, entry: StepRecord, log: str) -> None:
         #: Where its output belongs.
         self.log = log
         self.passed = True
@@ -97,7 +97,7 @@ class Run(Closing):
     @classmethod
     def create(
         cls,
-        store: Store,
+        store: RunStore,
         task_id: str,
         *,
         pipeline_id: str,
@@ -334,19 +334,19 @@ class Run(Closing):
             raise
         self._step_ended(entry, step, SUCCEEDED if step.passed else FAILED, log)
 
-    def _step_begun(self, name: str, title: str, command: str, kind: str) -> Command:
+    def _step_begun(self, name: str, title: str, command: str, kind: str) -> StepRecord:
         at = manifests.timestamp(self.now())
         with self._state:
             before = next((one for one in self.manifest.commands if one.id == name), None)
             index = len(self.manifest.commands) if before is None else before.index
-            entry = Command(index, name, title, command, kind, "running", at)
+            entry = StepRecord(index, name, title, command, kind, "running", at)
             if before is not None:
                 entry = entry.replace(sub_run_id=before.sub_run_id)
             self._put(entry)
         self.event("step_started", {"index": index, "id": name, "title": title})
         return entry
 
-    def _step_ended(self, entry: Command, step: Step, status: str, log: str) -> None:
+    def _step_ended(self, entry: StepRecord, step: Step, status: str, log: str) -> None:
         ended = entry.replace(
             status=status,
             completed_at=manifests.timestamp(self.now()),
@@ -369,16 +369,16 @@ class Run(Closing):
             known = {one.id: one.index for one in self.manifest.commands}
             index = known.get(name or title, len(known))
             said = self._said(title) or "", self._said(command, _SUMMARY) or ""
-            entry = Command(index, name or title, *said, status="skipped")
+            entry = StepRecord(index, name or title, *said, status="skipped")
             self._put(entry.replace(summary=self._said(why)))
 
-    def add_child(self, child: Manifest, step: Command | None = None) -> None:
+    def add_child(self, child: Manifest, step: StepRecord | None = None) -> None:
         """Record a run that this one started, or how it stands now.
 
         ``step`` is the entry of ``commands[]`` that it carries out.
         """
         place = f"{child.artifact_root}/{manifests.NAME}"
-        entry = Child(child.run_id, child.pipeline_id, child.status, place)
+        entry = ChildRun(child.run_id, child.pipeline_id, child.status, place)
         with self._state:
             others = tuple(one for one in self.manifest.child_runs if one.run_id != child.run_id)
             self.manifest = self.manifest.replace(child_runs=(*others, entry))
@@ -394,7 +394,7 @@ class Run(Closing):
 
     # -- writing -----------------------------------------------------------------------------
 
-    def _put(self, entry: Command) -> None:
+    def _put(self, entry: StepRecord) -> None:
         commands = list(self.manifest.commands)
         commands[entry.index : entry.index + 1] = [entry]
         at = manifests.timestamp(self.now())
@@ -427,7 +427,7 @@ class Run(Closing):
         return value
 
 
-def holder_of(path: str) -> Holder | None:
+def holder_of(path: str) -> LockHolder | None:
     """Who took the run in the folder ``path`` last and has not let go; alive or not."""
     return holder(os.path.join(path, LOCK))
 

@@ -45,7 +45,7 @@ EXIT_CODES: Mapping[str, int] = {
 LIMITS = tuple(status for status, code in EXIT_CODES.items() if code == errors.LIMIT)
 
 
-class Final(Value):
+class FinalState(Value):
     """How a run ended: a status of the specs, the exit code, and why, in words."""
 
     status: str
@@ -53,20 +53,20 @@ class Final(Value):
     reason: str
 
     @classmethod
-    def of(cls, status: str, reason: str) -> Final:
+    def of(cls, status: str, reason: str) -> FinalState:
         """The end with the exit code that belongs to ``status``; another limit is an error."""
         if status not in EXIT_CODES:
             return cls(ERROR, errors.LIMIT, reason)
         return cls(status, EXIT_CODES[status], reason)
 
     @classmethod
-    def from_error(cls, error: errors.RlmCiError) -> Final:
+    def from_error(cls, error: errors.RlmCiError) -> FinalState:
         """The end that an error makes."""
         named = {errors.USAGE: NO_VALIDATOR, errors.CONFIG: INVALID_CONFIG}
         return cls(named.get(error.code, ERROR), error.code, str(error))
 
 
-class State:
+class RunState:
     """The state file of one run, whole at any moment.
 
     ``mode`` is iterative or symbolic, ``turns`` the key under which its turns stand. ``head``
@@ -104,7 +104,7 @@ class State:
         self._turns.append(turn)
         self.save()
 
-    def end(self, final: Final) -> None:
+    def end(self, final: FinalState) -> None:
         """Note how it ended, and save."""
         self._final = {
             "status": final.status,

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 _MANIFEST_LIMIT = 4 << 20
 
 
-class Candidate(Value):
+class ManifestCandidate(Value):
     """A place where a manifest was looked for: ``reason`` is why it does not count, or None."""
 
     path: str
     reason: str | None = None
 
 
-class Store:
+class RunStore:
     """The folder that holds all runs. ``shown`` is how messages name it."""
 
     def __init__(
@@ -47,7 +47,9 @@ class Store:
         self._tracked: frozenset[tuple[str, ...]] | None = None
 
     @classmethod
-    def at(cls, repository: str, runs_dir: str, environ: Mapping[str, str] | None = None) -> Store:
+    def at(
+        cls, repository: str, runs_dir: str, environ: Mapping[str, str] | None = None
+    ) -> RunStore:
         """The store at ``runs_dir``, relative to the repository where it is relative."""
         shown = runs_dir.rstrip("/") or "/"
         return cls(os.path.join(repository, runs_dir), shown, environ, repository=repository)
@@ -103,7 +105,7 @@ class Store:
 
     def subagent_runs(
         self, task_id: str, accept: Callable[[str, dict[str, Any] | None], str | None]
-    ) -> Iterator[Candidate]:
+    ) -> Iterator[ManifestCandidate]:
         """Every place of ``<task_id>-*`` where a manifest is, or should be, in disk order.
 
         ``accept(folder name, manifest)`` says why it does not count, or None; it is asked
@@ -118,20 +120,20 @@ class Store:
                 shown = f"{self.shown}/{folder.name}"
                 reason = accept(folder.name, None)
                 if reason is not None:
-                    yield Candidate(shown, reason)
+                    yield ManifestCandidate(shown, reason)
                 else:
                     yield from self._runs(folder.name, shown, accept)
 
     def _runs(
         self, name: str, shown: str, accept: Callable[[str, dict[str, Any] | None], str | None]
-    ) -> Iterator[Candidate]:
+    ) -> Iterator[ManifestCandidate]:
         try:
             runs = os.scandir(os.path.join(self.root, name, "cli"))
         except FileNotFoundError:
-            yield Candidate(shown, "missing cli directory")
+            yield ManifestCandidate(shown, "missing cli directory")
             return
         except OSError as error:
-            yield Candidate(shown, f"cli directory: {error.strerror}")
+            yield ManifestCandidate(shown, f"cli directory: {error.strerror}")
             return
         found = False
         with runs:
@@ -143,9 +145,9 @@ class Store:
                 if is_run:
                     found = True
                     place = f"{shown}/cli/{run.name}/manifest.json"
-                    yield Candidate(place, self._judge(name, run.path, accept))
+                    yield ManifestCandidate(place, self._judge(name, run.path, accept))
         if not found:
-            yield Candidate(f"{shown}/cli", "no run directories")
+            yield ManifestCandidate(f"{shown}/cli", "no run directories")
 
     @staticmethod
     def _judge(

@@ -7,11 +7,11 @@ Without a sandbox nothing runs, unless somebody asked for exactly that by the na
 from __future__ import annotations
 
 from rlm_ci.errors import ConfigError
-from rlm_ci.sandbox.job import HOME, Job, Limits, Mount, Probe
+from rlm_ci.sandbox.job import HOME, JobLimits, Mount, Probe, SandboxJob
 from rlm_ci.sandbox.self_test import probe
 from rlm_ci.sandbox.toolchains import toolchain_mounts, toolchain_variables
 from rlm_ci.system import process_stream
-from rlm_ci.system.process import Clipped, Ended
+from rlm_ci.system.process import Clipped, StreamResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rlm_ci.sandbox.job import Sandbox
 
 __all__ = (
-    "HOME", "NAMES", "Clipped", "Ended", "Job", "Limits", "Mount", "Probe", "choose", "probe",
-    "toolchain_mounts", "toolchain_variables",
+    "HOME", "NAMES", "Clipped", "JobLimits", "Mount", "Probe", "SandboxJob", "StreamResult",
+    "choose", "probe", "toolchain_mounts", "toolchain_variables",
 )  # fmt: skip
 
 #: What the setting may say.

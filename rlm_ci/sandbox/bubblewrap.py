@@ -15,8 +15,8 @@ from contextlib import suppress
 
 from rlm_ci.errors import ConfigError, StorageError, UnavailableError
 from rlm_ci.sandbox import kernel_files, seccomp
-from rlm_ci.sandbox.job import HOME, PATH, Job, is_below, ordered
-from rlm_ci.sandbox.resource_watch import Watch
+from rlm_ci.sandbox.job import HOME, PATH, SandboxJob, is_below, ordered
+from rlm_ci.sandbox.resource_watch import ResourceWatch
 from rlm_ci.system import process, process_stream
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Self
 
-    from rlm_ci.sandbox.job import Limits, Mount
+    from rlm_ci.sandbox.job import JobLimits, Mount
 
 NAME = "bubblewrap"
 #: Folders of the system: what programs and libraries need, and nothing of anybody's.
@@ -80,7 +80,9 @@ class Bubblewrap:
         path = environ.get("PATH", PATH)
         return cls(process_stream.find("bwrap", path, "/"))
 
-    def run(self, job: Job, *, on_output: Callable[[bytes], object] | None = None) -> process.Ended:
+    def run(
+        self, job: SandboxJob, *, on_output: Callable[[bytes], object] | None = None
+    ) -> process.StreamResult:
         """Run ``job``; when this returns, its namespace is gone and all in it dead."""
         mounts = ordered(job.mounts)
         environment = job.environment(HOME)
@@ -114,7 +116,7 @@ class Bubblewrap:
                 timeout=job.limits.wall,
                 clip=process_stream.Clip(head, job.keep - head),
                 on_output=on_output,
-                watch=Watch(job.limits, writable),
+                watch=ResourceWatch(job.limits, writable),
                 descriptors=(arguments, passwd, group, held.other(info), gate.its, *others),
                 gate=(gate.ours, gate.open),
             )
@@ -130,14 +132,14 @@ class Bubblewrap:
         return ended
 
 
-def _namespaces(job: Job) -> Iterator[str]:
+def _namespaces(job: SandboxJob) -> Iterator[str]:
     yield from ("--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent")
     yield from ("--new-session", "--cap-drop", "ALL", "--hostname", "sandbox")
     if job.network:
         yield "--share-net"
 
 
-def _system(job: Job, devices: tuple[str, ...]) -> Iterator[str]:
+def _system(job: SandboxJob, devices: tuple[str, ...]) -> Iterator[str]:
     """The system, read only, and what programs expect of an empty machine."""
     for place in ("/etc", "/run", "/var"):
         yield from ("--perms", "0755", "--dir", place)
@@ -153,7 +155,7 @@ def _system(job: Job, devices: tuple[str, ...]) -> Iterator[str]:
     yield from ("--dir", HOME, "--symlink", "../tmp", "/var/tmp")  # noqa: S108
 
 
-def _etc(job: Job, held: _Descriptors, others: list[int]) -> Iterator[str]:
+def _etc(job: SandboxJob, held: _Descriptors, others: list[int]) -> Iterator[str]:
     """What of /etc a job sees; ``others`` are the descriptors from 8 on.
 
     Small files are copied: a mount takes ten times as long.
@@ -174,7 +176,9 @@ def _etc(job: Job, held: _Descriptors, others: list[int]) -> Iterator[str]:
             yield from ("--ro-bind", os.path.realpath(place), place)
 
 
-def _places(job: Job, mounts: Sequence[Mount], environment: Mapping[str, str]) -> Iterator[str]:
+def _places(
+    job: SandboxJob, mounts: Sequence[Mount], environment: Mapping[str, str]
+) -> Iterator[str]:
     for mount in mounts:
         yield from ("--bind" if mount.writable else "--ro-bind", mount.source, mount.target)
     # The root and /dev are file systems in memory too, and nobody has set a bound to them.
@@ -183,7 +187,7 @@ def _places(job: Job, mounts: Sequence[Mount], environment: Mapping[str, str]) -
         yield from ("--setenv", name, value)
 
 
-def limits(given: Limits) -> Iterator[tuple[int, int, int]]:
+def limits(given: JobLimits) -> Iterator[tuple[int, int, int]]:
     """Resources with their soft and hard limit; none of them above what we may have ourselves."""
     import resource
 
@@ -204,7 +208,7 @@ def limits(given: Limits) -> Iterator[tuple[int, int, int]]:
         yield number, min(most, roof), min(last, roof)
 
 
-def require_program(job: Job, mounts: Sequence[Mount], path: str) -> None:
+def require_program(job: SandboxJob, mounts: Sequence[Mount], path: str) -> None:
     """Raise UnavailableError when the program of ``job`` is not to be seen inside."""
     name = job.argv[0]
     if "/" in name:
@@ -308,7 +312,7 @@ class _Gate:
     The kernel tells who waits there: the process that has written to it.
     """
 
-    def __init__(self, given: Limits) -> None:
+    def __init__(self, given: JobLimits) -> None:
         from socket import SO_PASSCRED, SOL_SOCKET, socketpair
 
         self._limits = given

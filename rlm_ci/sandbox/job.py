@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Protocol
 
-    from rlm_ci.system.process import Ended
+    from rlm_ci.system.process import StreamResult
 
     class Sandbox(Protocol):
         """A place to run a command of which nothing is trusted.
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
         name: str
         isolated: bool
 
-        def run(self, job: Job, *, on_output: Callable[[bytes], object] | None = None) -> Ended:
+        def run(
+            self, job: SandboxJob, *, on_output: Callable[[bytes], object] | None = None
+        ) -> StreamResult:
             """Run ``job`` to its end; nothing that it started lives when this returns.
 
             Raises UnavailableError when its program cannot be started, ConfigError when a
@@ -49,7 +51,7 @@ class Mount(Value):
     writable: bool = False
 
 
-class Limits(Value):
+class JobLimits(Value):
     """How much a command may use. Times are seconds, sizes bytes.
 
     ``cpu``, ``file_size`` and ``open_files`` hold for each process, ``wall``, ``memory`` and
@@ -66,7 +68,7 @@ class Limits(Value):
     scratch: int = 2 << 30
 
 
-class Job(Value):
+class SandboxJob(Value):
     """One command: what it is, what it sees, what it may use.
 
     ``cwd`` is a folder of the sandbox. ``env`` is all of its environment, HOME and PATH apart,
@@ -80,7 +82,7 @@ class Job(Value):
     stdin: bytes = b""
     network: bool = False
     mounts: tuple[Mount, ...] = ()
-    limits: Limits = Limits()
+    limits: JobLimits = JobLimits()
     keep: int = 5 << 20
 
     def environment(self, home: str) -> dict[str, str]:

@@ -13,8 +13,8 @@ import sys
 import tempfile
 
 from rlm_ci.errors import ConfigError
-from rlm_ci.sandbox.job import HOME, Job, is_below, ordered
-from rlm_ci.sandbox.resource_watch import Watch
+from rlm_ci.sandbox.job import HOME, SandboxJob, is_below, ordered
+from rlm_ci.sandbox.resource_watch import ResourceWatch
 from rlm_ci.system import files, process_stream
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rlm_ci.sandbox.job import Mount
-    from rlm_ci.system.process import Ended
+    from rlm_ci.system.process import StreamResult
 
 NAME = "none"
 #: Seconds that the supervisor has to end what the command has started.
@@ -35,7 +35,9 @@ class Unsandboxed:
     name = NAME
     isolated = False
 
-    def run(self, job: Job, *, on_output: Callable[[bytes], object] | None = None) -> Ended:
+    def run(
+        self, job: SandboxJob, *, on_output: Callable[[bytes], object] | None = None
+    ) -> StreamResult:
         """Run ``job`` where its mounts come from: ``target`` is only a name for ``source``.
 
         What is to lie below HOME is linked to from there.
@@ -84,7 +86,7 @@ class Unsandboxed:
                     timeout=job.limits.wall,
                     clip=process_stream.Clip(head, job.keep - head),
                     on_output=on_output,
-                    watch=Watch(job.limits, [*writable, scratch]),
+                    watch=ResourceWatch(job.limits, [*writable, scratch]),
                     descriptors=(orders.fileno(),),
                     grace=_GRACE,
                 )

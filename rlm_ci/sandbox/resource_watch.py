@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rlm_ci.sandbox.job import Limits
+    from rlm_ci.sandbox.job import JobLimits
 
 #: Free space (bytes) that nobody may use up, whatever their limit is.
 _RESERVE = 64 << 20
@@ -22,13 +22,13 @@ _RESERVE = 64 << 20
 _OURS = 2
 
 
-class Watch:
+class ResourceWatch:
     """Says why a job must be stopped, or nothing; called again and again while it runs.
 
     ``writable`` are the folders of the machine that the job may fill.
     """
 
-    def __init__(self, limits: Limits, writable: Sequence[str]) -> None:
+    def __init__(self, limits: JobLimits, writable: Sequence[str]) -> None:
         self._limits = limits
         #: One folder of each disk that the job may write to, with what was free there.
         self._disks = {os.stat(place).st_dev: (place, _free(place)) for place in writable}

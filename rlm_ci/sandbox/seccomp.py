@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
-class Machine(Value):
+class ProcessorKind(Value):
     """A kind of processor: its number for the kernel, and that of each call of the filter."""
 
     audit: int
@@ -34,14 +34,14 @@ class Machine(Value):
 _RING = (("io_uring_setup", 425), ("io_uring_enter", 426), ("io_uring_register", 427))
 #: By the name that ``uname`` has for it.
 MACHINES = {
-    "x86_64": Machine(
+    "x86_64": ProcessorKind(
         0xC000003E,
         (
             ("add_key", 248), ("request_key", 249), ("keyctl", 250), ("userfaultfd", 323),
             ("bpf", 321), ("perf_event_open", 298), *_RING, ("socket", 41), ("socketpair", 53),
         ),
     ),
-    "aarch64": Machine(
+    "aarch64": ProcessorKind(
         0xC00000B7,
         (
             ("add_key", 217), ("request_key", 218), ("keyctl", 219), ("userfaultfd", 282),
@@ -68,13 +68,13 @@ _ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000
 _SECOND_NUMBERS = 0x40000000
 
 
-def machine() -> Machine | None:
+def machine() -> ProcessorKind | None:
     """That of this kernel; None where no filter is known for it."""
     is_64_bit = struct.calcsize("P") == 8 and sys.byteorder == "little"
     return MACHINES.get(os.uname().machine) if is_64_bit else None
 
 
-def program(kind: Machine) -> bytes:
+def program(kind: ProcessorKind) -> bytes:
     """The filter. It ends whoever comes with calls of another machine: their numbers differ."""
     refused = [kind.number(name) for name in (*KEYS, *ODD)]
     sockets = [kind.number(name) for name in _SOCKETS]

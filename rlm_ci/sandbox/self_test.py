@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from rlm_ci.errors import RlmCiError, UnavailableError
 from rlm_ci.sandbox import seccomp
-from rlm_ci.sandbox.job import HOME, Job, Limits, Mount, Probe, is_below
+from rlm_ci.sandbox.job import HOME, JobLimits, Mount, Probe, SandboxJob, is_below
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
@@ -70,7 +70,7 @@ _SETTINGS = (
 )  # fmt: skip
 #: A network that belongs to nobody, so that nobody is asked by mistake.
 _NOWHERE = "192.0.2.1"
-_LIMITS = Limits(
+_LIMITS = JobLimits(
     wall=20.0, cpu=10, memory=256 << 20, file_size=8 << 20, processes=64, open_files=64,
     scratch=16 << 20,
 )  # fmt: skip
@@ -130,7 +130,7 @@ def attempts(
         asked, datagrams = _asked(stack, outside)
         asked["kernel"] += () if all_settings else _SETTINGS
         program, mounts = interpreter()
-        job = Job(
+        job = SandboxJob(
             (program, "-I", "-S", "-c", script()),
             cwd="/trial",
             stdin=json.dumps(asked).encode(),
@@ -199,7 +199,7 @@ def _asked(stack: ExitStack, outside: str) -> tuple[dict[str, list[object]], soc
     near = stack.enter_context(tempfile.TemporaryDirectory(dir="/tmp"))
     listen(socket.AF_UNIX, socket.SOCK_STREAM, f"{near}/socket")
     listen(socket.AF_UNIX, socket.SOCK_STREAM, f"\0rlm-ci-{canary}")
-    allowed: list[object] = [*Job(()).environment(HOME), "PWD"]
+    allowed: list[object] = [*SandboxJob(()).environment(HOME), "PWD"]
     limits = {
         "CORE": 0, "CPU": _LIMITS.cpu, "DATA": _LIMITS.memory, "FSIZE": _LIMITS.file_size,
         "NOFILE": _LIMITS.open_files, "NPROC": _LIMITS.processes,
@@ -285,7 +285,7 @@ def _exhaust(sandbox: Sandbox, name: str) -> Probe:
     program, mounts = interpreter()
     limits = _LIMITS.replace(wall=0.5 if name == "wall" else _LIMITS.wall, cpu=1)
     with tempfile.TemporaryDirectory(prefix="rlm-ci-probe-") as work:
-        job = Job(
+        job = SandboxJob(
             (program, "-I", "-S", "-c", _GREEDY[name]),
             mounts=(*mounts, Mount(work, "/trial", writable=True)),
             limits=limits,

@@ -30,7 +30,7 @@ _TOLD = 143
 _UNKNOWN = 127
 
 
-class Told(BaseException):
+class StopRequest(BaseException):
     """We were told to end it."""
 
 
@@ -45,7 +45,7 @@ def main() -> None:
         os.chdir(orders["cwd"])
         pid = _start(orders["program"], orders["argv"], orders["env"])
         code = _wait(pid) if pid else _UNKNOWN
-    except Told:
+    except StopRequest:
         pass
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def _tell(_number: int, _frame: FrameType | None) -> None:
-    raise Told
+    raise StopRequest
 
 
 def _hold(parent: int) -> None:
@@ -69,7 +69,7 @@ def _hold(parent: int) -> None:
     prctl(_SUBREAPER, 1, 0, 0, 0)
     prctl(_DEATH_SIGNAL, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:  # it died before we asked
-        raise Told
+        raise StopRequest
 
 
 def _limit(limits: dict[str, int]) -> None:

@@ -12,7 +12,7 @@ from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import definition, load, stored_runs
 from rlm_ci.runs import FAILED, derived_task_id, require_task_id
-from rlm_ci.runs.request import Request
+from rlm_ci.runs.request import RunRequest
 from rlm_ci.runs.run import Run
 from rlm_ci.solve import registry
 from rlm_ci.text import neutralise
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.config.settings import Settings
-    from rlm_ci.pipelines.job import Job
+    from rlm_ci.pipelines.job import PipelineJob
     from rlm_ci.pipelines.runner import Action
     from rlm_ci.report.findings import Report
-    from rlm_ci.runs.find import Entry
+    from rlm_ci.runs.find import FoundRun
 
 
 def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str | None) -> int:
@@ -39,11 +39,11 @@ def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str |
     is_theirs = definition.replaced(known, name) is not None
     if is_theirs:
         output_of(settings).require_text_or_json(f"{name} of {known[name].source}")
-    runs = stored_runs.Runs(settings)
+    runs = stored_runs.StoredRuns(settings)
     task = require_task_id(settings.task, settings.sources["task"]) if settings.task else None
     task = task or derived_task_id(runs.root)
     clean = runs.redactor.text
-    asked = Request(
+    asked = RunRequest(
         name,
         None if goal is None else clean(goal),
         {key: value for key, value in flags.items() if key not in stored_runs.OF_A_COMMAND},
@@ -78,7 +78,7 @@ def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str |
     return code
 
 
-def _show_stages(entry: Entry, settings: Settings) -> None:
+def _show_stages(entry: FoundRun, settings: Settings) -> None:
     """The run of the repository's own stages, as ``status`` shows it, and what ended it."""
     as_json = settings.format == "json"
     record = neutralise.record(stored_runs.record(entry)) if as_json else ""
@@ -91,13 +91,13 @@ def _show_stages(entry: Entry, settings: Settings) -> None:
         complain(RlmCiError(f"{last.title!r} failed: {last.summary}", where=name, hint=where))
 
 
-def show(work: Job, settings: Settings) -> None:
+def show(work: PipelineJob, settings: Settings) -> None:
     """The report on standard output, or in a file, in the form that was asked for."""
     if work.report is not None:
         output_of(settings).show(work.report)
 
 
-def tell_result(work: Job, held: Run, progress: Progress) -> None:
+def tell_result(work: PipelineJob, held: Run, progress: Progress) -> None:
     """What it cost, however it ended, and where the patch lies that is not in the work tree."""
     if work.report is None:
         return

@@ -5,21 +5,21 @@
 from __future__ import annotations
 
 from rlm_ci.ask.planner.planner import BadPlanError
-from rlm_ci.ask.run import Inquiry
+from rlm_ci.ask.run import AskRun
 from rlm_ci.change import privileged_events
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.console import output
 from rlm_ci.console.messages import warn
 from rlm_ci.console.prompt import asker
 from rlm_ci.errors import ConfigError, UsageError
-from rlm_ci.fix.run import Fix
+from rlm_ci.fix.run import FixRun
 from rlm_ci.judge import config_file
 from rlm_ci.judge.options import output_of, rests_on
 from rlm_ci.models.gateway import earlier
 from rlm_ci.models.record.record import FILE, Record
 from rlm_ci.pipelines import load, stored_runs
 from rlm_ci.pipelines.attempt import NoContextError
-from rlm_ci.pipelines.job import Job, Mode, without_runs
+from rlm_ci.pipelines.job import Mode, PipelineJob, without_runs
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report import render
 from rlm_ci.runs.manifest import PAUSED
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rlm_ci.pipelines.attempt import Attempt
     from rlm_ci.report.findings import Report
     from rlm_ci.runs.run import Run
-    from rlm_ci.runs.state import Final
+    from rlm_ci.runs.state import FinalState
 
 CALLS = FILE
 ITERATIVE = "iterative"
@@ -44,7 +44,7 @@ SYMBOLIC = "symbolic"
 PIPELINE = "rlm"
 
 
-class RlmJob(Job):
+class RlmJob(PipelineJob):
     """The pipeline ``rlm``: it fixes a work tree, or answers from a long text."""
 
     @property
@@ -84,7 +84,7 @@ class RlmJob(Job):
         reason = self.report.parts[0].metrics.get("not_applied")
         return final.exit_code, f"{_told(final)}{f'; not applied: {reason}' if reason else ''}"
 
-    def _carry_out(self, run: Run, goal: str, record: Record) -> tuple[Attempt, Final, Report]:
+    def _carry_out(self, run: Run, goal: str, record: Record) -> tuple[Attempt, FinalState, Report]:
         def produce() -> Mapping[str, str]:
             mode = select(self.settings, goal)
             return {"name": mode.name, "reason": mode.reason, "wanted": self.settings.mode}
@@ -92,17 +92,17 @@ class RlmJob(Job):
         told = record.fact("mode", "start", {}, produce)
         mode = Mode(told["name"], told["reason"])
         if mode.name == SYMBOLIC:
-            inquiry = Inquiry(self, run, goal, record, mode, required=told["wanted"] == SYMBOLIC)
+            inquiry = AskRun(self, run, goal, record, mode, required=told["wanted"] == SYMBOLIC)
             try:
                 return inquiry, *inquiry.carry_out()
             except NoContextError as error:
                 self.progress.say(f"no context, so it is a fix loop: {error}")
                 mode = Mode(ITERATIVE, f"{mode.reason}, and cannot be built: {error}")
-        fix = Fix(self, run, goal, record, mode)
+        fix = FixRun(self, run, goal, record, mode)
         return fix, *fix.carry_out()
 
 
-def _told(final: Final) -> str:
+def _told(final: FinalState) -> str:
     """The end in words, which say the status once."""
     is_said = final.reason.startswith(final.status)
     return final.reason if is_said else f"{final.status}: {final.reason}"
@@ -125,7 +125,7 @@ def select(settings: Settings, goal: str) -> Mode:
 def make(
     settings: Settings,
     repository: Repository,
-    runs: stored_runs.Runs,
+    runs: stored_runs.StoredRuns,
     progress: Progress,
     replay: str | None = None,
 ) -> RlmJob:

@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 
     from rlm_ci.config.settings import Settings
     from rlm_ci.console.progress import Progress
-    from rlm_ci.pipelines.job import Job
+    from rlm_ci.pipelines.job import PipelineJob
     from rlm_ci.pipelines.runner import Action
-    from rlm_ci.pipelines.stored_runs import Runs
-    from rlm_ci.runs.request import Request
+    from rlm_ci.pipelines.stored_runs import StoredRuns
+    from rlm_ci.runs.request import RunRequest
     from rlm_ci.runs.run import Run
 
 
 def make(
     name: str,
     settings: Settings,
-    runs: Runs,
+    runs: StoredRuns,
     progress: Progress,
     replay: str | None = None,
-) -> Job:
+) -> PipelineJob:
     """The work of the pipeline ``name``, which the command of that name describes.
 
     With ``replay``, the record of another run, no model is asked. Raises ConfigError.
@@ -34,7 +34,7 @@ def make(
     return _maker(name)(settings, repository, runs, progress, replay)
 
 
-def _maker(name: str) -> Callable[..., Job]:
+def _maker(name: str) -> Callable[..., PipelineJob]:
     if name == "rlm":
         from rlm_ci.solve import pipeline
 
@@ -42,20 +42,20 @@ def _maker(name: str) -> Callable[..., Job]:
     from rlm_ci.pipelines.repository.job import making
 
     if name == "review":
-        from rlm_ci.review.run import Reviewing
+        from rlm_ci.review.run import ReviewJob
 
-        return making(Reviewing)
-    from rlm_ci.wiki.run import Documenting
+        return making(ReviewJob)
+    from rlm_ci.wiki.run import WikiJob
 
-    return making(Documenting)
+    return making(WikiJob)
 
 
 def actions(
-    asked: Request,
+    asked: RunRequest,
     flags: Mapping[str, Any],
-    runs: Runs,
+    runs: StoredRuns,
     progress: Progress,
-    done: list[Job],
+    done: list[PipelineJob],
 ) -> dict[str, Action]:
     """What rlm-ci does itself, for a run that was asked for earlier; ``done`` gets the work."""
 

@@ -23,24 +23,24 @@ from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines.job import without_runs
 from rlm_ci.pipelines.repository import scope
-from rlm_ci.pipelines.repository.attempt import Attempt
+from rlm_ci.pipelines.repository.attempt import RepositoryAttempt
 from rlm_ci.pipelines.stored_runs import ROWS
 from rlm_ci.recursion.journal import run_json
 from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.solver import RLM
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report import render
-from rlm_ci.review.change.affected_files import Vicinity
-from rlm_ci.review.run import Reviewing, ReviewingChange
+from rlm_ci.review.change.affected_files import AffectedFiles
+from rlm_ci.review.run import ChangeReviewJob, ReviewJob
 from rlm_ci.runs import archive, checksums, request
-from rlm_ci.runs.request import Request
+from rlm_ci.runs.request import RunRequest
 from rlm_ci.runs.run import Run
-from rlm_ci.runs.store import Store
+from rlm_ci.runs.store import RunStore
 from rlm_ci.solve.pipeline import CALLS, SYMBOLIC, RlmJob
 from rlm_ci.system import files
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
-from rlm_ci.wiki.run import Documenting
+from rlm_ci.wiki.run import WikiJob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.git.repository import Repository
-    from rlm_ci.pipelines.repository.terms import Agreed, Plan
+    from rlm_ci.pipelines.repository.terms import RecursionPlan, RepositoryOptions
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.nodes import NodeResult
     from rlm_ci.report.findings import Report
@@ -64,7 +64,7 @@ _TIMED = re.compile(r"rlm/(?:(?:run|state|snapshot)\.json|[a-z]+\.jsonl|before/.
 _ARTIFACTS = "rlm/artifacts/"
 
 
-class Derived(Value):
+class DerivedFiles(Value):
     """How many files are what the record gives, what is not, and what was not looked at."""
 
     files: int = 0
@@ -94,10 +94,10 @@ def rendered(
         yield name, text.encode("utf-8", "backslashreplace")
 
 
-class _Stored(Attempt):
+class _Stored(RepositoryAttempt):
     """Takes the result that the journals have, whatever looked at the files."""
 
-    def _result(self, agreed: Agreed, plan: Plan, folder: str) -> NodeResult:  # noqa: ARG002 - as it is called
+    def _result(self, agreed: RepositoryOptions, plan: RecursionPlan, folder: str) -> NodeResult:  # noqa: ARG002 - as it is called
         place = self._all.stored
         head = run_json.read(place)
         with Journals.stored(place) as store:
@@ -112,31 +112,31 @@ class _Stored(Attempt):
             return store.results((number,))[0]
 
 
-class _Reviewed(Reviewing):
+class _StoredReview(ReviewJob):
     attempt = _Stored
 
 
-class _ReviewedChange(ReviewingChange):
+class _StoredChangeReview(ChangeReviewJob):
     attempt = _Stored
 
-    def corpus(self, agreed: Agreed) -> Corpus:
+    def corpus(self, agreed: RepositoryOptions) -> Corpus:
         change = scope.change_of(agreed.scope, self.repository)
         if change is None:
             raise ConfigError("it is not a review of a change", where=CALLS, hint="restore it")
         self.change = change
         if agreed.options.get("onward") is not None:
             self._whole = scope.corpus(agreed.scope, self.repository, self.skipped)
-            self._vicinity = Vicinity(self._whole)
+            self._vicinity = AffectedFiles(self._whole)
         return super().corpus(agreed)
 
 
-class _Documented(Documenting):
+class _StoredWiki(WikiJob):
     def _cache(self) -> str:
         """None of what was kept since: all of it is read again."""
         return os.path.join(self.skipped[-1], "cache")
 
 
-class _SameName(Store):
+class _SameName(RunStore):
     """Makes one run, by the name of another."""
 
     def __init__(self, root: str, run: Manifest) -> None:
@@ -157,13 +157,13 @@ def examine(
     *,
     repository: Repository,
     today: Settings,
-) -> Derived:
+) -> DerivedFiles:
     """Hold the report of a run and its other files against what they follow from."""
     try:
         settings = settings_of(ending["rests_on"], today.environ, repository.root)
         if run.parent_run_id and not _has_record(folder):
             told = f"a replay: its record is that of {run.parent_run_id}"
-            return Derived(notes=(printable(told),))
+            return DerivedFiles(notes=(printable(told),))
         if _is_made_again(run, report):
             found = _derive(folder, run, report, settings, repository)
             if found.problems and ending["version"] != __version__:
@@ -173,7 +173,7 @@ def examine(
         return _views(folder, report, settings, ending["rests_on"].get("templates", {}))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         told = f"its settings are not as a run writes them ({type(error).__name__})"
-        return Derived(problems=(f"{checksums.EVENTS}: {told}",))
+        return DerivedFiles(problems=(f"{checksums.EVENTS}: {told}",))
 
 
 def _is_made_again(run: Manifest, report: Report) -> bool:
@@ -188,7 +188,7 @@ def _has_record(folder: str) -> bool:
 
 def _views(
     folder: str, report: Report, settings: Settings, templates: Mapping[str, str] | None
-) -> Derived:
+) -> DerivedFiles:
     """Whether all files of a report show the same; ``templates`` is None for too long ones."""
     problems, number = [], 0
     plain = report.replace(publication=None)
@@ -204,12 +204,12 @@ def _views(
         number += stored == data
         if stored != data:
             problems.append(f"{name}: it does not show what report.json says")
-    return Derived(number, tuple(map(printable, problems)))
+    return DerivedFiles(number, tuple(map(printable, problems)))
 
 
 def _derive(
     folder: str, run: Manifest, report: Report, settings: Settings, repository: Repository
-) -> Derived:
+) -> DerivedFiles:
     """Make again what the run in ``folder`` has made, and compare it byte by byte."""
     from tempfile import TemporaryDirectory
 
@@ -230,15 +230,15 @@ def _derive(
         work: Any
         goal = None
         if run.pipeline_id == "wiki":
-            work = _Documented(settings, repository, progress, skipped=skipped, replay=calls)
+            work = _StoredWiki(settings, repository, progress, skipped=skipped, replay=calls)
         elif run.pipeline_id == "review":
             is_own = request.is_kept(folder)
-            kind = _Reviewed if is_own else _ReviewedChange
+            kind = _StoredReview if is_own else _StoredChangeReview
             work = kind(settings, repository, progress, skipped=skipped, replay=calls)
             work.stored = os.path.join(folder, "rlm")
         else:
             begin_alike(folder, held)
-            goal = Request.read(folder, run.pipeline_id).goal
+            goal = RunRequest.read(folder, run.pipeline_id).goal
             work = RlmJob(settings, repository, progress, skipped=skipped, replay=calls)
         error: RlmCiError | None = None
         try:
@@ -255,14 +255,14 @@ def _derive(
         return found
 
 
-def _untold(folder: str, report: Report, told: str) -> Derived:
+def _untold(folder: str, report: Report, told: str) -> DerivedFiles:
     """What cannot be made again, and need not: an error, and a fix loop whose objects are gone."""
     is_export = any(part.id == "rlm" for part in report.parts) and not os.path.lexists(
         os.path.join(folder, "rlm", "git")
     )
     if is_export or any(part.error is not None for part in report.parts):
-        return Derived(notes=(told,))
-    return Derived(problems=(told,))
+        return DerivedFiles(notes=(told,))
+    return DerivedFiles(problems=(told,))
 
 
 def _as_counted(made: Report, report: Report) -> Report:
@@ -271,7 +271,7 @@ def _as_counted(made: Report, report: Report) -> Report:
     return made.replace(usage=made.usage.replace(replayed=known))
 
 
-def _compared(folder: str, scratch: str, made: Report, settings: Settings) -> Derived:
+def _compared(folder: str, scratch: str, made: Report, settings: Settings) -> DerivedFiles:
     clean = Redactor(settings.environ).text
     problems, number = [], 0
     expected = dict.fromkeys(name for name, _ in output.FILES)
@@ -298,7 +298,7 @@ def _compared(folder: str, scratch: str, made: Report, settings: Settings) -> De
     problems += [
         f"{name}: the record of the run does not give it" for name in extra if name not in expected
     ]
-    return Derived(number, tuple(map(printable, problems)))
+    return DerivedFiles(number, tuple(map(printable, problems)))
 
 
 def _is_masked(stored: bytes, made: bytes, clean: Any) -> bool:

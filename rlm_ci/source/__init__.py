@@ -55,7 +55,7 @@ class Import(Row):
     called: tuple[str, ...] = ()
 
 
-class Entry(Row):
+class EntryPoint(Row):
     """Where something begins to run: ``kind`` is main, script, command, route, test or task.
 
     Or it is package: what a program that imports the package by this name enters it by.
@@ -83,7 +83,7 @@ class Outline(Row):
     doc_end: int = 0
     symbols: tuple[Symbol, ...] = ()
     imports: tuple[Import, ...] = ()
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[EntryPoint, ...] = ()
     exported: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -115,6 +115,6 @@ class Outline(Row):
             Import.of((module, tuple(names), line, level, tuple(*called)))
             for module, names, line, level, *called in record["imports"]
         )
-        fields["entries"] = tuple(Entry.of(one) for one in record["entries"])
+        fields["entries"] = tuple(EntryPoint.of(one) for one in record["entries"])
         fields["exported"] = tuple(record["exported"])
         return cls.of(fields.values())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from importlib import import_module
 
-from rlm_ci.source import PARSED, PARTLY, Entry, Import, Outline, Symbol, grammars
+from rlm_ci.source import PARSED, PARTLY, EntryPoint, Import, Outline, Symbol, grammars
 from rlm_ci.source.signatures import clipped, folded, line_count, paragraph
 from rlm_ci.source.test_files import is_trial
 from rlm_ci.values import Value
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
     #: Looks at a node of its kind, which stands at the top level or in the body of a definition.
-    Handler = Callable[["Walk", "Scope", Node, "Note"], None]
+    Handler = Callable[["Walk", "DefinitionScope", Node, "LeadingComment"], None]
 
 _DIALECTS = {
     "C": "c", "C++": "c", "C#": "csharp", "Go": "go", "Java": "java",
@@ -49,7 +49,7 @@ _NO_WORDS = re.compile(
 )
 
 
-class Scope(Value):
+class DefinitionScope(Value):
     """Where definitions stand: ``prefix`` is what their names begin with, ``state`` a dialect's."""
 
     prefix: str = ""
@@ -57,7 +57,7 @@ class Scope(Value):
     state: str = ""
 
 
-class Note(Value):
+class LeadingComment(Value):
     """What stands before a node: its comments, and the attributes between, with their first row."""
 
     comments: tuple[Node, ...] = ()
@@ -90,7 +90,7 @@ class Walk:
         self.symbols: list[Symbol] = []
         self.names: set[str] = set()
         self.imports: list[Import] = []
-        self.entries: list[Entry] = []
+        self.entries: list[EntryPoint] = []
         #: Names that are public by a statement elsewhere.
         self.exported: set[str] = set()
         #: Names that such a statement lists, and that something else may bind: where it does.
@@ -98,7 +98,7 @@ class Walk:
         #: What others define, and this file gives.
         self.passed: set[str] = set()
         #: What is assigned to a name of the file: owner, name, statement, value and its note.
-        self.members: list[tuple[str, str, Node, Node, Note]] = []
+        self.members: list[tuple[str, str, Node, Node, LeadingComment]] = []
         #: What a word alone, such as ``private``, says of what follows it.
         self.access = ""
         #: How many bodies it is in.
@@ -141,12 +141,12 @@ class Walk:
         kind: str,
         name: str,
         node: Node,
-        scope: Scope,
-        note: Note,
+        scope: DefinitionScope,
+        note: LeadingComment,
         head: str,
         *,
         is_public: bool,
-    ) -> Scope:
+    ) -> DefinitionScope:
         """A definition; returns the scope of what stands in it."""
         full = f"{scope.prefix}{clipped(name, 200)}"
         self.names.add(full)
@@ -154,10 +154,17 @@ class Walk:
         words = self._words(note.comments)
         row = (kind, full, start, _last_row(node) + 1, is_public, head, *words)
         self.symbols.append(Symbol.of(row))
-        return Scope(f"{full}.", kind)
+        return DefinitionScope(f"{full}.", kind)
 
     def declare(
-        self, kind: str, node: Node, scope: Scope, note: Note, since: int, *, is_public: bool
+        self,
+        kind: str,
+        node: Node,
+        scope: DefinitionScope,
+        note: LeadingComment,
+        since: int,
+        *,
+        is_public: bool,
     ) -> str:
         """Define what ``node`` names, and what its body holds; returns the name, or ``""``.
 
@@ -174,8 +181,8 @@ class Walk:
         return name
 
     def each(  # noqa: PLR0917 - as ``define``
-        self, kind: str, node: Node, part: str, scope: Scope, note: Note, head: str = "",
-        *, is_public: bool, within: Node | None = None,
+        self, kind: str, node: Node, part: str, scope: DefinitionScope, note: LeadingComment,
+        head: str = "", *, is_public: bool, within: Node | None = None,
     ) -> None:  # fmt: skip
         """Define what each ``part`` of a node names (a field, or a kind of node), by one head.
 
@@ -205,7 +212,7 @@ class Walk:
     ) -> None:
         """An entry point: ``name`` begins at ``at`` (default: the node) and ends with ``node``."""
         start = 1 if whole else (at or node).start_point.row + 1
-        self.entries.append(Entry.of((kind, clipped(name, 300), start, _last_row(node) + 1)))
+        self.entries.append(EntryPoint.of((kind, clipped(name, 300), start, _last_row(node) + 1)))
 
     def bring(
         self,
@@ -225,7 +232,7 @@ class Walk:
 
     # ── the walk ──
 
-    def visit(self, scope: Scope, node: Node, note: Note) -> None:
+    def visit(self, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
         """Look at one node that stands at the top level, or in the body of a definition."""
         handler = self.dialect.handlers.get(node.type)
         if handler is not None:
@@ -233,7 +240,7 @@ class Walk:
         elif node.type in self.dialect.through:
             self.body(node, scope)
 
-    def body(self, node: Node, scope: Scope, first: Sequence[Node] = ()) -> None:
+    def body(self, node: Node, scope: DefinitionScope, first: Sequence[Node] = ()) -> None:
         """Look at all that stands directly in ``node``, and the comments ``first`` before that."""
         if self.depth > _DEEPEST:
             return
@@ -261,7 +268,7 @@ class Walk:
                 continue
             begins = (leads[0] if leads else child).start_point.row
             near = bool(comments) and begins <= _last_row(comments[-1]) + 1
-            self.visit(scope, child, Note(tuple(comments) if near else (), tuple(leads)))
+            self.visit(scope, child, LeadingComment(tuple(comments) if near else (), tuple(leads)))
             before = _last_row(child)
             comments, leads = [], []
         self.depth -= 1
@@ -273,7 +280,7 @@ class Walk:
         doc, doc_start, doc_end = self._whole(root)
         if self._tests and is_trial(self.path):
             row = (min(self._tests), max(self._tests))
-            self.entries.append(Entry.of(("test", clipped(self.path, 300), *row)))
+            self.entries.append(EntryPoint.of(("test", clipped(self.path, 300), *row)))
         symbols = [
             one.replace(is_public=shown)
             if (shown := _is_shown(one.name, public, known)) != one.is_public
@@ -364,12 +371,14 @@ def _is_shown(name: str, public: set[str], known: set[str]) -> bool:
     return True
 
 
-def namespace(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
+def namespace(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     """Handle a name that what follows, or stands in its body, belongs to."""
     fields = walk.fields(node)
     if "name" in fields:
         name = walk.text(fields["name"])
-        walk.define("module", name, node, scope, Note(), f"namespace {name}", is_public=True)
+        walk.define(
+            "module", name, node, scope, LeadingComment(), f"namespace {name}", is_public=True
+        )
     walk.body(fields.get("body", node), scope)
 
 
@@ -382,7 +391,7 @@ def outline(path: str, language: str, content: bytes) -> Outline | None:
         return None
     module = import_module(f"rlm_ci.source.definitions.{_DIALECTS[language]}")
     walk = Walk(path, language, content, module.DIALECT)
-    walk.body(root, Scope())
+    walk.body(root, DefinitionScope())
     if walk.dialect.finish is not None:
         walk.dialect.finish(walk)
     return walk.finished(root)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rlm_ci.source.imports.compiled import C, CSharp, Go, Java
-from rlm_ci.source.imports.file_lookup import Places, folder_of, nearest
-from rlm_ci.source.imports.javascript import Resolver as JavaScript
-from rlm_ci.source.imports.python import Resolver as Python
-from rlm_ci.source.imports.ruby_php import PHP, Ruby
-from rlm_ci.source.imports.rust import Rust
+from rlm_ci.source.imports.compiled import CResolver, CSharpResolver, GoResolver, JavaResolver
+from rlm_ci.source.imports.file_lookup import FileLookup, folder_of, nearest
+from rlm_ci.source.imports.javascript import JavaScriptResolver as JavaScript
+from rlm_ci.source.imports.python import PythonResolver as Python
+from rlm_ci.source.imports.ruby_php import PHPResolver, RubyResolver
+from rlm_ci.source.imports.rust import RustResolver
 from rlm_ci.source.test_files import is_trial, subject_of
 from rlm_ci.values import Row
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rlm_ci.source import Import, Outline
-    from rlm_ci.source.imports import Found
+    from rlm_ci.source.imports import ResolvedImport
 
-    Resolve = Callable[[str, Import], Found]
+    Resolve = Callable[[str, Import], ResolvedImport]
 
 #: So many files that touch a change are named, the nearest.
 TOUCHING_LIMIT = 200
@@ -28,14 +28,14 @@ _ALIASES = 500
 _LONGEST = 400
 
 
-class Edge(Row):
+class ImportEdge(Row):
     """An import of the file ``target``, or by it, and the first line that says so."""
 
     target: str
     line: int
 
 
-class Use(Row):
+class PackageUse(Row):
     """A package from outside; ``is_standard``: it comes with the language."""
 
     package: str
@@ -43,14 +43,14 @@ class Use(Row):
     is_standard: bool = False
 
 
-class Graph:
+class ImportGraph:
     """The imports of a repository. Equal outlines and paths give an equal one."""
 
     def __init__(
         self,
-        internal: Mapping[str, tuple[Edge, ...]],
-        external: Mapping[str, tuple[Use, ...]],
-        unresolved: Mapping[str, tuple[Use, ...]],
+        internal: Mapping[str, tuple[ImportEdge, ...]],
+        external: Mapping[str, tuple[PackageUse, ...]],
+        unresolved: Mapping[str, tuple[PackageUse, ...]],
         stands_for: Mapping[str, str],
     ) -> None:
         self.internal = internal
@@ -58,24 +58,24 @@ class Graph:
         #: Imports that should lead to a file of the repository, and do not, as they are written.
         self.unresolved = unresolved
         self._stands_for = stands_for
-        self._importers: dict[str, list[Edge]] = {}
+        self._importers: dict[str, list[ImportEdge]] = {}
         for path in sorted(internal):
             for edge in internal[path]:
-                self._importers.setdefault(edge.target, []).append(Edge.of((path, edge.line)))
+                self._importers.setdefault(edge.target, []).append(ImportEdge.of((path, edge.line)))
 
     @classmethod
     def of(
         cls, outlines: Sequence[Outline], paths: Sequence[str], declared: Iterable[str] = ()
-    ) -> Graph:
+    ) -> ImportGraph:
         """The graph of the files in ``outlines``; ``paths`` are all that the repository has.
 
         ``declared`` is what its manifests say that it needs.
         """
-        places = Places([*paths, *(one.path for one in outlines)])
+        places = FileLookup([*paths, *(one.path for one in outlines)])
         resolvers, go = _resolvers(outlines, places, declared)
-        internal: dict[str, tuple[Edge, ...]] = {}
-        external: dict[str, tuple[Use, ...]] = {}
-        unresolved: dict[str, tuple[Use, ...]] = {}
+        internal: dict[str, tuple[ImportEdge, ...]] = {}
+        external: dict[str, tuple[PackageUse, ...]] = {}
+        unresolved: dict[str, tuple[PackageUse, ...]] = {}
         for outline in outlines:
             resolve = resolvers.get(outline.language)
             if resolve is None or not outline.imports:
@@ -94,13 +94,13 @@ class Graph:
                 elif not found.targets:
                     missed.setdefault("." * one.level + one.module, one.line)
             targets.pop(outline.path, None)
-            internal[outline.path] = tuple(map(Edge.of, sorted(targets.items())))
+            internal[outline.path] = tuple(map(ImportEdge.of, sorted(targets.items())))
             external[outline.path] = tuple(
-                Use.of((name, line, standard))
+                PackageUse.of((name, line, standard))
                 for (name, standard), line in sorted(packages.items())
             )
             unresolved[outline.path] = tuple(
-                Use.of((*one, False)) for one in sorted(missed.items())
+                PackageUse.of((*one, False)) for one in sorted(missed.items())
             )
         return cls(
             {path: edges for path, edges in internal.items() if edges},
@@ -109,7 +109,7 @@ class Graph:
             _packages_of_go(outlines, go),
         )
 
-    def importers(self, path: str) -> tuple[Edge, ...]:
+    def importers(self, path: str) -> tuple[ImportEdge, ...]:
         """The files that import ``path``, each with its line, in order of their names.
 
         Of a language whose packages are folders: those that import its package.
@@ -154,7 +154,7 @@ class Graph:
                 yield edge.target, f"imports {path} by way of {door}"
 
     @staticmethod
-    def _near(edges: Iterable[Edge], path: str) -> list[Edge]:
+    def _near(edges: Iterable[ImportEdge], path: str) -> list[ImportEdge]:
         """Those of the same folder first."""
         folder = folder_of(path)
         return sorted(edges, key=lambda edge: (folder_of(edge.target) != folder, edge.target))
@@ -177,8 +177,8 @@ def _tests(paths: Sequence[str], every: Sequence[str]) -> Iterator[tuple[str, st
 
 
 def _resolvers(
-    outlines: Sequence[Outline], places: Places, declared: Iterable[str]
-) -> tuple[Mapping[str, Resolve], Go]:
+    outlines: Sequence[Outline], places: FileLookup, declared: Iterable[str]
+) -> tuple[Mapping[str, Resolve], GoResolver]:
     """How each language is resolved."""
     named: dict[str, dict[str, list[str]]] = {}
     for one in outlines:
@@ -199,19 +199,19 @@ def _resolvers(
             known_here = aliases.setdefault(folder_of(one.path), [])
             known_here.extend(renamed[: max(0, _ALIASES - len(known_here))])
     rust = {one.path: one for one in outlines if one.language == "Rust"}
-    go = Go(places, named.get("go.mod", {}), modules)
+    go = GoResolver(places, named.get("go.mod", {}), modules)
     script = JavaScript(places, named.get("package.json", {}), mains, aliases).resolve
-    c = C(places).resolve
+    c = CResolver(places).resolve
     made: dict[str, Resolve] = {
         "C": c, "C++": c, "CUDA": c, "Objective-C": c,
-        "C#": CSharp(named.get("C#", {})).resolve,
+        "C#": CSharpResolver(named.get("C#", {})).resolve,
         "Go": go.resolve,
-        "Java": Java(places, named.get("Java", {})).resolve,
+        "Java": JavaResolver(places, named.get("Java", {})).resolve,
         "JavaScript": script, "TypeScript": script, "TSX": script, "Vue": script,
-        "PHP": PHP(places).resolve,
+        "PHP": PHPResolver(places).resolve,
         "Python": _python(outlines, places, declared).resolve,
-        "Ruby": Ruby(places).resolve,
-        "Rust": Rust(places, named.get("Cargo.toml", {}), crates, rust).resolve,
+        "Ruby": RubyResolver(places).resolve,
+        "Rust": RustResolver(places, named.get("Cargo.toml", {}), crates, rust).resolve,
     }  # fmt: skip
     return made, go
 
@@ -226,7 +226,7 @@ def _said(outlines: Sequence[Outline], manifest: str) -> dict[str, list[str]]:
     }
 
 
-def _python(outlines: Sequence[Outline], places: Places, declared: Iterable[str]) -> Python:
+def _python(outlines: Sequence[Outline], places: FileLookup, declared: Iterable[str]) -> Python:
     read = [one for one in outlines if one.language == "Python"]
     scripts = [one.path for one in read if any(begun.kind == "main" for begun in one.entries)]
     return Python(
@@ -234,7 +234,7 @@ def _python(outlines: Sequence[Outline], places: Places, declared: Iterable[str]
     )
 
 
-def _packages_of_go(outlines: Sequence[Outline], go: Go) -> dict[str, str]:
+def _packages_of_go(outlines: Sequence[Outline], go: GoResolver) -> dict[str, str]:
     """For each file of Go, the one that stands for its package."""
     found: dict[str, str | None] = {}
     stands_for = {}

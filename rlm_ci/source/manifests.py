@@ -10,7 +10,7 @@ import json
 import re
 from itertools import islice
 
-from rlm_ci.source import PARSED, Entry, Import, Outline, Symbol
+from rlm_ci.source import PARSED, EntryPoint, Import, Outline, Symbol
 from rlm_ci.source.signatures import clipped, line_count
 
 TYPE_CHECKING = False
@@ -43,12 +43,12 @@ class _Found:
 
     def __init__(self) -> None:
         self.symbols: list[Symbol] = []
-        self.entries: list[Entry] = []
+        self.entries: list[EntryPoint] = []
         #: What stands for the whole, the ``main`` of a ``package.json``; of others, what is needed.
         self.imports: list[Import] = []
 
     def enter(self, kind: str, name: str, line: int, end: int | None = None) -> None:
-        self.entries.append(Entry.of((kind, clipped(name, 300), line, end or line)))
+        self.entries.append(EntryPoint.of((kind, clipped(name, 300), line, end or line)))
 
     def call(self, name: str, line: int) -> None:
         """The project's own name, which nobody calls: it is no public one."""

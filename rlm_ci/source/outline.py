@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.source import UNPARSED, Entry, Outline, manifests
+from rlm_ci.source import UNPARSED, EntryPoint, Outline, manifests
 from rlm_ci.source.languages import language
 from rlm_ci.source.python import outline as python_outline
 from rlm_ci.source.signatures import clipped, line_count, paragraph
@@ -40,12 +40,12 @@ def outline(path: str, content: bytes) -> Outline:
     return found if found.entries else found.replace(entries=_command(path, content))
 
 
-def _command(path: str, content: bytes) -> tuple[Entry, ...]:
+def _command(path: str, content: bytes) -> tuple[EntryPoint, ...]:
     """A file that is called by its name alone, and says by what it is run."""
     is_bare = "." not in path.rpartition("/")[2]
     if not is_bare or not content.startswith(b"#!") or is_trial(path):
         return ()
-    return (Entry.of(("script", clipped(path, 300), 1, 1)),)
+    return (EntryPoint.of(("script", clipped(path, 300), 1, 1)),)
 
 
 def _remark(name: str, content: bytes) -> tuple[str, int, int]:

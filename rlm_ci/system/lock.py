@@ -30,7 +30,7 @@ TREE_NAME = ".rlm-ci-lock.tmp"
 PATIENCE = 60.0
 
 
-class Holder(Value):
+class LockHolder(Value):
     """The process that took a lock: ``since`` in seconds of the epoch, ``started`` in ticks.
 
     ``alive`` says whether that very process still runs, and not another with its number; a child
@@ -160,7 +160,7 @@ def _make(folder: str) -> None:
             raise files.storage_error(error, folder) from None
 
 
-def holder(path: str) -> Holder | None:
+def holder(path: str) -> LockHolder | None:
     """Who took the lock at ``path`` and has not let go; None when nobody did or says so."""
     import json
 
@@ -173,7 +173,7 @@ def holder(path: str) -> Holder | None:
         return None
     if not 0 < pid < 1 << 31 or not 0 <= since < 1 << 53:
         return None
-    return Holder(pid, float(since), started, _runs(pid, started))
+    return LockHolder(pid, float(since), started, _runs(pid, started))
 
 
 def _is_at(path: str, descriptor: int) -> bool:

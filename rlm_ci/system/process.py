@@ -28,7 +28,7 @@ _CHUNK = 1 << 18
 _PIPE = 1 << 20
 
 
-class Result(Value):
+class ProcessResult(Value):
     """How a command ended. ``returncode`` is negative for a signal, as in ``subprocess``.
 
     A stream that was ``truncated`` holds as many bytes as the limit allows.
@@ -101,7 +101,7 @@ def _whole_start(data: bytes) -> bytes:
     return data[rest:]
 
 
-class Ended(Value):
+class StreamResult(Value):
     """How a streamed command ended: its output, merged as it came, and the time it took.
 
     ``returncode`` is negative for a signal; ``reason`` says why it was stopped: ``timeout``,
@@ -121,7 +121,7 @@ def run(
     stdin: bytes = b"",
     timeout: float = DEFAULT_TIMEOUT,
     limit: int = DEFAULT_LIMIT,
-) -> Result:
+) -> ProcessResult:
     """Run ``argv`` to its end and return what it said.
 
     ``timeout`` is in seconds; past it, or past ``limit`` bytes on one stream, the whole
@@ -205,7 +205,7 @@ class PortableChild:
             self._child.kill()
         self._child.__exit__(None, None, None)
 
-    def finish(self) -> Result:
+    def finish(self) -> ProcessResult:
         """Wait for its end or its deadline; what it said, up to the limit."""
         import subprocess
 
@@ -219,7 +219,7 @@ class PortableChild:
             stdout, stderr = self._child.communicate()
         truncated = max(len(stdout), len(stderr)) > self._limit
         kept = stdout[: self._limit], stderr[: self._limit]
-        return Result(self._child.returncode, *kept, timed_out, truncated)
+        return ProcessResult(self._child.returncode, *kept, timed_out, truncated)
 
 
 if sys.platform != "win32":
@@ -384,13 +384,13 @@ if sys.platform != "win32":
             self._limit = limit
             super().__init__(argv, env, stdin, 2)
 
-        def finish(self) -> Result:
+        def finish(self) -> ProcessResult:
             """Wait for its end, its deadline or its limit; what it said."""
             output = {descriptor: bytearray() for descriptor in self._outputs}
             reason = self._pump(output) or self._wait()
             code = os.waitstatus_to_exitcode(self._end())
             stdout, stderr = map(bytes, output.values())
-            return Result(code, stdout, stderr, reason == "timeout", reason == "limit")
+            return ProcessResult(code, stdout, stderr, reason == "timeout", reason == "limit")
 
         def _pump(self, output: dict[int, bytearray]) -> str:
             """Move bytes until both outputs end; the reason to stop early, or nothing."""

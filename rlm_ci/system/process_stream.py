@@ -14,7 +14,7 @@ from time import monotonic
 
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.system import process
-from rlm_ci.system.process import Clipped, Ended
+from rlm_ci.system.process import Clipped, StreamResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def require_open_files() -> None:
 
 if sys.platform == "win32":
 
-    def stream(argv: Sequence[str], **_options: object) -> Ended:
+    def stream(argv: Sequence[str], **_options: object) -> StreamResult:
         """Not on Windows, where no process group can be ended as a whole."""
         raise UnavailableError(
             f"{argv[0]} cannot be run on Windows with all that it starts under control",
@@ -121,7 +121,7 @@ else:
         descriptors: Sequence[int] = (),
         gate: tuple[int, Callable[[], object]] | None = None,
         grace: float = 0.0,
-    ) -> Ended:
+    ) -> StreamResult:
         """Run ``argv`` to its end, or until ``timeout`` seconds have passed.
 
         The program is looked for on the PATH of ``env``. ``on_output`` is called with each
@@ -186,7 +186,7 @@ else:
             clip: Clip,
             on_output: Callable[[bytes], object] | None,
             watch: Callable[[int], str] | None,
-        ) -> Ended:
+        ) -> StreamResult:
             """Wait for its end, or the deadline, or a word of the watch."""
 
             def take(chunk: bytes) -> None:
@@ -198,7 +198,7 @@ else:
             status = self._end()
             self._take_rest(take)
             seconds = monotonic() - self._started
-            return Ended(os.waitstatus_to_exitcode(status), reason, clip.clipped(), seconds)
+            return StreamResult(os.waitstatus_to_exitcode(status), reason, clip.clipped(), seconds)
 
         def _pump(
             self,

@@ -59,7 +59,7 @@ def checked(path: str) -> str:
     return text
 
 
-class Worktree:
+class SafeTree:
     """The files below ``root``, for somebody who is not trusted with anything else."""
 
     def __init__(self, root: str) -> None:

@@ -40,11 +40,11 @@ class DeadlineError(Exception):
     """The time is over, and the server has not answered in full."""
 
 
-class TooLongError(Exception):
+class AnswerTooLongError(Exception):
     """An answer is longer than its reader takes."""
 
 
-class BrokenError(Exception):
+class ConnectionBrokenError(Exception):
     """A request got no whole answer; says why, without secrets."""
 
 
@@ -69,8 +69,8 @@ class HttpClient(Closing):
         """The answer to ``request``, the arguments of ``httpx2.Client.build_request``.
 
         All of it takes ``seconds`` at most. The body is read where its status is to be ``kept``.
-        Raises BrokenError, TooLongError beyond ``limit`` bytes, ConfigError for what the
-        environment says of proxies and certificates.
+        Raises ConnectionBrokenError, AnswerTooLongError beyond ``limit`` bytes, ConfigError for
+        what the environment says of proxies and certificates.
         """
         import httpx2
 
@@ -86,9 +86,11 @@ class HttpClient(Closing):
                 finally:
                     answer.close()
         except DeadlineError:
-            raise BrokenError(f"no whole answer within {seconds:.3g} seconds") from None
+            raise ConnectionBrokenError(f"no whole answer within {seconds:.3g} seconds") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise BrokenError(printable(str(error))[:200] or type(error).__name__) from None
+            raise ConnectionBrokenError(
+                printable(str(error))[:200] or type(error).__name__
+            ) from None
 
     def close(self) -> None:
         """Close the connections; the next request opens new ones."""
@@ -107,12 +109,12 @@ class HttpClient(Closing):
 
 
 def limited(response: httpx2.Response, limit: int) -> Iterator[bytes]:
-    """The body as it comes, unpacked. Raises TooLongError beyond ``limit`` bytes."""
+    """The body as it comes, unpacked. Raises AnswerTooLongError beyond ``limit`` bytes."""
     size = 0
     for piece in response.iter_bytes():
         size += len(piece)
         if size > limit:
-            raise TooLongError
+            raise AnswerTooLongError
         yield piece
 
 

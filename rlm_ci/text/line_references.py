@@ -82,7 +82,7 @@ _DOMAINS = frozenset((
 _UNVERIFIED = "[unverified: {}]"
 
 
-class Reference(Value):
+class LineReference(Value):
     """Lines of a file named in ``text[start:end]``: pairs of first and last in ``spans``.
 
     ``is_plain``: it is written as references are, so that its lines can be looked up.
@@ -95,7 +95,7 @@ class Reference(Value):
     is_plain: bool = True
 
 
-class Reader:
+class ReferenceReader:
     """Finds references; ``names`` are those of files that there are, whatever they look like.
 
     ``is_file_type`` tells whether a name is that of a kind of file, by its ending.
@@ -109,7 +109,7 @@ class Reader:
         self._longest = min(max(map(len, names), default=0), _LONGEST)
         self._endings = {_ending(name) for name in names}
 
-    def find(self, text: str) -> Iterator[Reference]:
+    def find(self, text: str) -> Iterator[LineReference]:
         """All of ``text``, in order; none begins before the end of another."""
         done = 0
         for match in _REFERENCE.finditer(text):
@@ -117,13 +117,13 @@ class Reader:
                 yield found
                 done = found.end
 
-    def read(self, text: str, match: re.Match[str], since: int) -> Reference | None:
+    def read(self, text: str, match: re.Match[str], since: int) -> LineReference | None:
         """What ``match``, of ``LINES`` in ``text``, refers to; nothing of it before ``since``."""
         if match["url"] is not None:
             url = match["url"].rstrip(".:!?,;*_")
             is_one = _LINES_OF_URL.search(url.partition("://")[2].partition("/")[2])
             end = match.start() + len(url)
-            return Reference(match.start(), end, url, (), is_plain=False) if is_one else None
+            return LineReference(match.start(), end, url, (), is_plain=False) if is_one else None
         if match["before"] is not None:
             return self._named_behind(match)
         written = match["mark"] or match["colon"] or match["words"] or match["round"]
@@ -136,9 +136,9 @@ class Reader:
         if not (self._is_named(name, match) or self._is_place(name, match)):
             return None
         is_plain = _is_plain(written)
-        return Reference(start, match.end(), name, spans, is_plain)
+        return LineReference(start, match.end(), name, spans, is_plain)
 
-    def _named_behind(self, match: re.Match[str]) -> Reference | None:
+    def _named_behind(self, match: re.Match[str]) -> LineReference | None:
         """``line 3 of a.py``."""
         name, end = match["code"] or match["quoted"], match.end()
         if name is None:
@@ -148,7 +148,7 @@ class Reader:
         if name not in self._names and not _has_suffix(name) and not _ROOTED.match(name):
             return None
         written = match["before"]
-        return Reference(match.start(), end, name, _spans(written), _is_plain(written))
+        return LineReference(match.start(), end, name, _spans(written), _is_plain(written))
 
     def _before(self, text: str, match: re.Match[str], since: int) -> tuple[int, str] | None:
         """The name that ends where ``match`` begins, and where it begins."""
@@ -268,7 +268,7 @@ def unverified(written: str) -> str:
 def marked(
     text: str,
     names: Mapping[str, object] | None = None,
-    holds: Callable[[Reference], bool] | None = None,
+    holds: Callable[[LineReference], bool] | None = None,
 ) -> str:
     """``text``, a model's, with each reference marked but for those that hold.
 
@@ -277,7 +277,7 @@ def marked(
     parts: list[str] = []
     done = 0
     before, after = _UNVERIFIED.split("{}")
-    for one in Reader(names or {}).find(text):
+    for one in ReferenceReader(names or {}).find(text):
         is_marked = text.endswith(before, 0, one.start) and text.startswith(after, one.end)
         if is_marked or (one.is_plain and holds is not None and holds(one)):
             continue

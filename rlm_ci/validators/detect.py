@@ -64,7 +64,7 @@ _PYTEST = (("python", "-m", "pytest"), ("python3", "-m", "pytest"))
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # as make itself looks for them
 
 
-class Candidate(Value):
+class ValidatorCandidate(Value):
     """A command that may be the validator, and the file that says so.
 
     ``others`` do the same where it cannot run.
@@ -84,7 +84,7 @@ class Candidate(Value):
 class Detection(Value):
     """All candidates of a root; ``notes`` say what was seen there and could not be used."""
 
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[ValidatorCandidate, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -107,7 +107,7 @@ class NoValidatorError(UsageError):
         self.detection = detection
 
 
-class Folder:
+class RootFolder:
     """A root on disk. Links are not followed, and only regular files are read."""
 
     def __init__(self, path: str) -> None:
@@ -131,25 +131,25 @@ def detect(root: Root) -> Detection:
     notes: list[str] = []
     candidates = [*_node(root, notes), *_python(root)]
     if root.has("go.mod"):
-        candidates.append(Candidate("go", ("go", "test", "./..."), "go.mod"))
+        candidates.append(ValidatorCandidate("go", ("go", "test", "./..."), "go.mod"))
     if root.has("Cargo.toml"):
-        candidates.append(Candidate("rust", ("cargo", "test"), "Cargo.toml"))
+        candidates.append(ValidatorCandidate("rust", ("cargo", "test"), "Cargo.toml"))
     if not candidates:
         candidates = _make(root, notes)
     return Detection(tuple(candidates), tuple(notes))
 
 
-def _python(root: Root) -> list[Candidate]:
+def _python(root: Root) -> list[ValidatorCandidate]:
     found = [(name, command) for name, command in _PYTHON if root.has(name)]
     if not found:
         return []
     name, first = found[0]
     others = dict.fromkeys((*(command for _, command in found[1:]), *_PYTEST))
     others.pop(first, None)
-    return [Candidate("python", first, name, tuple(others))]
+    return [ValidatorCandidate("python", first, name, tuple(others))]
 
 
-def _node(root: Root, notes: list[str]) -> list[Candidate]:
+def _node(root: Root, notes: list[str]) -> list[ValidatorCandidate]:
     signs: dict[str, list[str]] = {}
     package, remark = _package(root)
     scripts = package.get("scripts")
@@ -178,7 +178,7 @@ def _node(root: Root, notes: list[str]) -> list[Candidate]:
     if remark and not signs:
         notes.append(remark)
     return [
-        Candidate("node", (tool, "test"), ", ".join((*why, remark) if remark else why))
+        ValidatorCandidate("node", (tool, "test"), ", ".join((*why, remark) if remark else why))
         for tool, why in signs.items()
     ]
 
@@ -202,7 +202,7 @@ def _package(root: Root) -> tuple[dict[str, object], str]:
     return read, ""
 
 
-def _make(root: Root, notes: list[str]) -> list[Candidate]:
+def _make(root: Root, notes: list[str]) -> list[ValidatorCandidate]:
     for name in _MAKEFILES:
         if root.has(name):
             try:
@@ -211,7 +211,7 @@ def _make(root: Root, notes: list[str]) -> list[Candidate]:
                 notes.append(f"{name} is unreadable: {error}")
             else:
                 if any(map(_makes_test, text.split("\n"))):
-                    return [Candidate("make", ("make", "test"), f"target test of {name}")]
+                    return [ValidatorCandidate("make", ("make", "test"), f"target test of {name}")]
             break
     return []
 
@@ -266,7 +266,7 @@ def choose(detection: Detection, ask: Callable[[str], str], problem: str) -> Sel
     return None
 
 
-def _answered(answer: str, candidates: tuple[Candidate, ...]) -> Selection | str:
+def _answered(answer: str, candidates: tuple[ValidatorCandidate, ...]) -> Selection | str:
     """What was picked, or why nothing was: a slip of the keyboard, and the question comes again."""
     if answer.isdecimal() and len(answer) < 4:
         number, most = int(answer), len(candidates)
@@ -302,7 +302,7 @@ def _problem(detection: Detection) -> str:
     return f"{_AMBIGUOUS}: {listed}"
 
 
-def _cure(candidates: tuple[Candidate, ...]) -> str:
+def _cure(candidates: tuple[ValidatorCandidate, ...]) -> str:
     if not candidates:
         return 'pass --validator "COMMAND", or --validator none'
     return f'pass --validator "{candidates[0].text}", or another command, or --validator none'

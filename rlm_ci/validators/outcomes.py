@@ -16,7 +16,7 @@ STATES = PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 _NAME = 200
 
 
-class Outcome(Value):
+class TestOutcome(Value):
     """How one test ended, or one case of it.
 
     ``place`` is where it stands, as far as the runner tells: the path of a file relative to the
@@ -32,10 +32,10 @@ class Outcome(Value):
     message: str = ""
 
 
-class Outcomes(Value):
+class TestOutcomes(Value):
     """All that a run tells. ``complete``: tests that passed are named as well, every one."""
 
-    tests: tuple[Outcome, ...] = ()
+    tests: tuple[TestOutcome, ...] = ()
     complete: bool = False
     #: For pytest: files of the tree that held tests, and files that code of tests opened to read.
     held: frozenset[str] = frozenset()
@@ -46,9 +46,9 @@ class Outcomes(Value):
 _RANKS = {SKIPPED: 0, PASSED: 1, FAILED: 2}
 
 
-def merged(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
+def merged(outcomes: Iterable[TestOutcome]) -> tuple[TestOutcome, ...]:
     """One outcome of each case, of all its phases and runs: the worst, with the first message."""
-    found: dict[tuple[str, str, str], Outcome] = {}
+    found: dict[tuple[str, str, str], TestOutcome] = {}
     for one in outcomes:
         key = one.place, one.name, one.case
         known = found.get(key)
@@ -64,7 +64,7 @@ _MODULE = re.compile(r"(?:/__init__)?\.\w+$")
 _FILE = re.compile(r"\.(?:pyi?|[cm]?[jt]sx?|rs|go|java|kt|groovy|scala|rb|txt|rst|md)$")
 
 
-class Index:
+class OutcomeIndex:
     """Finds the outcomes of a test in a file among thousands, each as its runner names it.
 
     A place fits a path where it is that file, the module of it (the beginning of either may be
@@ -74,19 +74,19 @@ class Index:
     spaces. The place and the name of another run's outcome can be asked for as well.
     """
 
-    def __init__(self, tests: Iterable[Outcome]) -> None:
-        self._by_place: dict[str, dict[str, list[tuple[str, Outcome]]]] = {}
+    def __init__(self, tests: Iterable[TestOutcome]) -> None:
+        self._by_place: dict[str, dict[str, list[tuple[str, TestOutcome]]]] = {}
         for one in tests:
             names = self._by_place.setdefault(one.place, {})
             name = _joined(one.name)
             names.setdefault(name.rpartition("::")[2], []).append((name, one))
         self._fitting: dict[str, tuple[str, ...]] = {}
 
-    def of(self, path: str, name: str) -> tuple[Outcome, ...]:
+    def of(self, path: str, name: str) -> tuple[TestOutcome, ...]:
         """The outcomes of all cases of the test; ``*`` in ``name`` stands for anything."""
         name = _joined(name)
         last, flat = name.rpartition("::")[2], name.replace("::", " ")
-        found: list[tuple[str, Outcome]] = []
+        found: list[tuple[str, TestOutcome]] = []
         for place in self.places(path):
             names = self._by_place[place]
             if "*" in name:
@@ -104,10 +104,10 @@ class Index:
             one for (_, one), rank in zip(found, ranks, strict=True) if rank and rank == best
         )
 
-    def of_each(self, path: str, names: Iterable[str]) -> dict[str, tuple[Outcome, ...]]:
+    def of_each(self, path: str, names: Iterable[str]) -> dict[str, tuple[TestOutcome, ...]]:
         """The same of all tests in a file; what fits several is of that which says most of it."""
-        told: dict[str, tuple[Outcome, ...]] = {}
-        taken: set[Outcome] = set()
+        told: dict[str, tuple[TestOutcome, ...]] = {}
+        taken: set[TestOutcome] = set()
         for name in sorted(set(names), key=lambda name: ("*" in name, -len(name))):
             found = self.of(path, name)
             told[name] = tuple(one for one in found if "*" not in name or one not in taken)
@@ -196,7 +196,7 @@ def _is_like(text: str, parts: list[str]) -> bool:
     return text.endswith(last)
 
 
-def lost(first: Outcomes, last: Outcomes) -> tuple[str, ...]:
+def lost(first: TestOutcomes, last: TestOutcomes) -> tuple[str, ...]:
     """What ran in the ``first`` run and does not in the ``last``, in words.
 
     A test that is gone, one that is skipped now, and one with fewer cases. Names of cases may
@@ -207,7 +207,7 @@ def lost(first: Outcomes, last: Outcomes) -> tuple[str, ...]:
     before = Counter(
         (one.place, one.name) for one in first.tests if one.name and one.state != SKIPPED
     )
-    index = Index(last.tests)
+    index = OutcomeIndex(last.tests)
     found = []
     for (place, test), cases in before.items():
         name = printable("::".join(filter(None, (place, test))))[:_NAME]

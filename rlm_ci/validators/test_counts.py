@@ -60,7 +60,7 @@ _GO_PACKAGE = re.compile(
 )
 
 
-class Collected(Value):
+class CollectedTests(Value):
     """``runner`` printed that it knew ``total`` tests, ``skipped`` of which it did not judge.
 
     Skipped are those left out for any reason: skipped, expected to fail, deselected. ``early``
@@ -77,7 +77,7 @@ class Collected(Value):
         return self.total - self.skipped
 
 
-def parse(output: str) -> dict[str, Collected]:
+def parse(output: str) -> dict[str, CollectedTests]:
     """What each runner tells in the output of a validator, all its runs summed, by its name."""
     text = plain(output[-_LIMIT:]).replace("\r\n", "\n")
     failures, ends = _PYTEST_FAILURES.search(text), list(_PYTEST.finditer(text))
@@ -96,7 +96,7 @@ def _tally(lines: Iterable[str]) -> Counter[str]:
     return counts
 
 
-def _pytest(text: str) -> Collected | None:
+def _pytest(text: str) -> CollectedTests | None:
     lines = [match[0] for match in _PYTEST.finditer(text)]
     begun = len(_PYTEST_START.findall(text))
     if not lines and not begun:
@@ -107,75 +107,75 @@ def _pytest(text: str) -> Collected | None:
     total = counts.total()
     unjudged = max(0, sum(map(int, _PYTEST_FOUND.findall(text))) - total)
     early = begun > len(lines) or bool(_PYTEST_EARLY.search(text) or unjudged)
-    return Collected("pytest", total + unjudged, left_out + unjudged, early)
+    return CollectedTests("pytest", total + unjudged, left_out + unjudged, early)
 
 
-def _unittest(text: str) -> Collected | None:
+def _unittest(text: str) -> CollectedTests | None:
     runs = _UNITTEST.findall(text)
     if not runs:
         return None
     skips = (
         int(one) for end in _UNITTEST_END.findall(text) for one in _UNITTEST_SKIPS.findall(end)
     )
-    return Collected("unittest", sum(map(int, runs)), sum(skips))
+    return CollectedTests("unittest", sum(map(int, runs)), sum(skips))
 
 
-def _javascript(runner: str, lines: list[str]) -> Collected | None:
+def _javascript(runner: str, lines: list[str]) -> CollectedTests | None:
     if not lines:
         return None
     counts = _tally(lines)
     left_out = sum(counts[what] for what in ("skipped", "todo", "pending"))
-    return Collected(runner, counts.total(), left_out)
+    return CollectedTests(runner, counts.total(), left_out)
 
 
-def _jest(text: str) -> Collected | None:
+def _jest(text: str) -> CollectedTests | None:
     return _javascript("jest", _JEST.findall(text))
 
 
-def _vitest(text: str) -> Collected | None:
+def _vitest(text: str) -> CollectedTests | None:
     return _javascript("vitest", _VITEST.findall(text))
 
 
-def _mocha(text: str) -> Collected | None:
+def _mocha(text: str) -> CollectedTests | None:
     counts = _summed((what, number) for number, what in _MOCHA.findall(text))
-    return Collected("mocha", counts.total(), counts["pending"]) if counts else None
+    return CollectedTests("mocha", counts.total(), counts["pending"]) if counts else None
 
 
-def _node(text: str) -> Collected | None:
+def _node(text: str) -> CollectedTests | None:
     counts = _summed(_NODE.findall(text))
     if "tests" not in counts:
         return None
-    return Collected("node", counts["tests"], counts["skipped"] + counts["todo"])
+    return CollectedTests("node", counts["tests"], counts["skipped"] + counts["todo"])
 
 
-def _tap(text: str) -> Collected | None:
+def _tap(text: str) -> CollectedTests | None:
     """The points at the left margin; node tells of them, too, and of what is in them besides."""
     points = _TAP.findall(text)
     waived = sum(1 for point in points if _TAP_WAIVED.search(point))
-    return Collected("TAP", len(points), waived) if points else None
+    return CollectedTests("TAP", len(points), waived) if points else None
 
 
-def _cargo(text: str) -> Collected | None:
+def _cargo(text: str) -> CollectedTests | None:
     rows = [tuple(map(int, row)) for row in _CARGO.findall(text)]
     begun = len(_CARGO_START.findall(text))
     if not rows and not begun:
         return None
     left_out = sum(row[2] + row[3] for row in rows)
-    return Collected("cargo", sum(map(sum, rows)), left_out, early=begun > len(rows))
+    return CollectedTests("cargo", sum(map(sum, rows)), left_out, early=begun > len(rows))
 
 
-def _go(text: str) -> Collected | None:
+def _go(text: str) -> CollectedTests | None:
     packages = _GO_PACKAGE.findall(text)
     idle = sum(1 for rest in packages if rest.endswith("no tests to run]"))
-    return Collected("go", len(packages), idle) if packages else None
+    return CollectedTests("go", len(packages), idle) if packages else None
 
 
-def _go_verbose(text: str) -> Collected | None:
+def _go_verbose(text: str) -> CollectedTests | None:
     """With -v every test is told, and not only what failed."""
     if not _GO_RUN.search(text):
         return None
     tests = _GO_TEST.findall(text)
-    return Collected("go -v", len(tests), tests.count("SKIP"))
+    return CollectedTests("go -v", len(tests), tests.count("SKIP"))
 
 
 def _summed(pairs: Iterable[tuple[str, str]]) -> Counter[str]:
@@ -185,6 +185,6 @@ def _summed(pairs: Iterable[tuple[str, str]]) -> Counter[str]:
     return counts
 
 
-_READERS: tuple[Callable[[str], Collected | None], ...] = (
+_READERS: tuple[Callable[[str], CollectedTests | None], ...] = (
     _pytest, _unittest, _jest, _vitest, _mocha, _node, _tap, _cargo, _go, _go_verbose,
 )  # fmt: skip

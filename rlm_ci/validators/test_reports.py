@@ -20,7 +20,7 @@ from rlm_ci.system import files
 from rlm_ci.system.transcript import plain
 from rlm_ci.text.printable import printable
 from rlm_ci.validators import outcomes, parsers, test_file_names
-from rlm_ci.validators.outcomes import Outcome, Outcomes
+from rlm_ci.validators.outcomes import TestOutcome, TestOutcomes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def refused(output: str) -> bool:
     return _REFUSED.search(plain(output)) is not None
 
 
-def read(printed: Iterable[str], lines: Iterable[str], root: str) -> Outcomes:
+def read(printed: Iterable[str], lines: Iterable[str], root: str) -> TestOutcomes:
     """How each test ended: by the ``lines`` of the plugin, and by what other runners printed.
 
     ``printed`` are the lines of a transcript, ``root`` is the repository as the job saw it.
@@ -120,7 +120,7 @@ def read(printed: Iterable[str], lines: Iterable[str], root: str) -> Outcomes:
     conftests = {row[1] for row in rows if row[0] == "conftest"}
     opened = (row[1:] for row in rows if row[0] == "opened" and len(row) == 4)
     is_full = any(row[0] == "full" and row[1] == "test" for row in rows)
-    return Outcomes(
+    return TestOutcomes(
         tests=(*told, *others.tests),
         complete=not is_full and others.complete,
         held=frozenset(filter(_is_path, held | conftests)),
@@ -143,9 +143,9 @@ def _row(line: str) -> list[str]:
     return [one[:_TEXT].encode("utf-8", "replace").decode() for one in row]
 
 
-def _outcome(place: str, name: str, case: str, state: str, message: str) -> Outcome:
+def _outcome(place: str, name: str, case: str, state: str, message: str) -> TestOutcome:
     message = "\n".join(map(printable, message.split("\n")))
-    return Outcome(place if _is_path(place) else "", name, state, case, message)
+    return TestOutcome(place if _is_path(place) else "", name, state, case, message)
 
 
 def _opened(rows: Iterable[list[str]], deciding: set[str]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from rlm_ci.system import files
 from rlm_ci.system.transcript import Transcript, transcribe
 from rlm_ci.text.printable import printable
 from rlm_ci.validators import feedback, parsers
-from rlm_ci.validators.parsers import Tally
+from rlm_ci.validators.parsers import TestTally
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.report.findings import Finding
     from rlm_ci.system.command_line import Command
-    from rlm_ci.system.process import Ended
+    from rlm_ci.system.process import StreamResult
 
 _HINT = (
     'install it where the sandbox can see it, or pass --validator "<another command>"'
@@ -52,7 +52,7 @@ class Verdict(Value):
     feedback: str
     seconds: float
     omitted: int = 0
-    tests: Tally | None = None
+    tests: TestTally | None = None
 
 
 class Validator:
@@ -107,7 +107,7 @@ class Validator:
 
     def judge(
         self,
-        run: Callable[[tuple[str, ...]], Ended],
+        run: Callable[[tuple[str, ...]], StreamResult],
         log: str | None = None,
         where: Callable[[], str] = str,
         failed: Callable[[], str] = str,
@@ -152,7 +152,7 @@ class Validator:
             tests=tests,
         )
 
-    def _missing_module(self, ended: Ended, transcript: Transcript) -> str:
+    def _missing_module(self, ended: StreamResult, transcript: Transcript) -> str:
         """The module of ``python -m MODULE`` when Python itself says that it is not there."""
         argv = self.command.argv
         if ended.returncode != 1 or len(argv) < 3 or argv[1] != "-m" or len(transcript.lines) != 1:
@@ -162,18 +162,18 @@ class Validator:
         return argv[2] if is_python and transcript.lines[0].endswith(said) else ""
 
 
-def failure(ended: Ended, command: Command) -> str:
+def failure(ended: StreamResult, command: Command) -> str:
     """Why a run of a command failed, by its exit code alone; empty when it did not."""
     return _failure(ended, in_shell=command.in_shell)
 
 
-def log(ended: Ended, command: Command, redact: Callable[[str], str]) -> bytes:
+def log(ended: StreamResult, command: Command, redact: Callable[[str], str]) -> bytes:
     """What is kept of a run of a command beside the validator, in the form of its log."""
     transcript = transcribe(ended.output, redact)
     return _log(printable(redact(command.text)), ended, transcript, failure(ended, command))
 
 
-def _log(shown: str, ended: Ended, transcript: Transcript, reason: str) -> bytes:
+def _log(shown: str, ended: StreamResult, transcript: Transcript, reason: str) -> bytes:
     """The command, what it printed and how it ended: text in which nothing is hidden."""
     lines = (
         f"$ {shown}",
@@ -187,7 +187,7 @@ def _comma(reason: str) -> str:
     return f", {reason}" if reason and not reason.startswith("exit code ") else ""
 
 
-def _failure(ended: Ended, *, in_shell: bool) -> str:
+def _failure(ended: StreamResult, *, in_shell: bool) -> str:
     """Why a run failed by itself; empty when it ended with 0."""
     code = ended.returncode
     if ended.reason == "timeout":
@@ -212,15 +212,15 @@ def _signal(number: int) -> str:
         return f"signal {number}"
 
 
-def _summed(tallies: Mapping[str, Tally]) -> Tally | None:
+def _summed(tallies: Mapping[str, TestTally]) -> TestTally | None:
     if not tallies:
         return None
-    return Tally(
+    return TestTally(
         sum(one.passed for one in tallies.values()), sum(one.failed for one in tallies.values())
     )
 
 
-def _doubt(tests: Tally | None, tallies: Mapping[str, Tally]) -> str:
+def _doubt(tests: TestTally | None, tallies: Mapping[str, TestTally]) -> str:
     """Why exit code 0 is not believed; empty when it is."""
     if tests is None:
         return ""

@@ -12,7 +12,7 @@ from rlm_ci.judge.judge import from_remote
 from rlm_ci.judge.options import access_of
 from rlm_ci.system import files, installation
 from rlm_ci.text.printable import printable
-from rlm_ci.wiki.update.state import NAME, State
+from rlm_ci.wiki.update.state import NAME, WikiState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from rlm_ci.config.settings import Settings
-    from rlm_ci.git.clone import Clone, Delivered
+    from rlm_ci.git.clone import Clone, Delivery
     from rlm_ci.git.repository import Repository
 
 #: The branch of our pull request.
@@ -174,7 +174,7 @@ def _is_page(name: str) -> bool:
 
 def _pages(folder: str) -> dict[str, bytes]:
     """The pages of a run and their state. Raises DamagedError where one is gone."""
-    state = State.read(folder)
+    state = WikiState.read(folder)
     if state is None:
         raise DamagedError("it is gone", where=os.path.join(folder, NAME), hint="make them again")
     found = {}
@@ -220,7 +220,7 @@ def _clone(
     return cloned(url, settings.environ, token=settings.github.token, ours=server)
 
 
-def _pull(settings: Settings, repository: Repository, delivered: Delivered, base: str) -> str:
+def _pull(settings: Settings, repository: Repository, delivered: Delivery, base: str) -> str:
     """Open the pull request, where there is none; one line about it."""
     server = settings.github.server_url or "https://github.com"
     name = settings.github.repository or from_remote(repository, server)

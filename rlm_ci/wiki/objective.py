@@ -8,8 +8,8 @@ from rlm_ci.text.printable import count
 from rlm_ci.wiki import VERSION
 from rlm_ci.wiki.facts.file_facts import facts_of, pack, shifted
 from rlm_ci.wiki.pages.model_prose import (
-    Told,
-    Whole,
+    ProseResult,
+    WholeProse,
     digest_of,
     grounds,
     merged,
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.models.json_question import Ask
-    from rlm_ci.recursion.nodes import Node, Probe, Task
+    from rlm_ci.recursion.nodes import LeafTask, Node, NodeProbe
 
 NAME = "wiki"
 
 
-def analyse(task: Task) -> dict[str, Any]:
+def analyse(task: LeafTask) -> dict[str, Any]:
     """The facts of each text, packed."""
     found = [shifted(facts_of(one.path, one.content), one.line_start - 1) for one in task.texts]
     return {"packed": pack(found), "files": len(found)}
@@ -47,7 +47,7 @@ def options(
     return {"version": VERSION, "known": kept, "settled": sorted(settled), "whole": whole}
 
 
-class Wiki:
+class WikiObjective:
     """Leaves tell of their files, parents lay it side by side; the pages are made of the root's.
 
     ``data`` has ``packed``, the facts of files; ``prose``, new sentences by path, with those of
@@ -64,18 +64,18 @@ class Wiki:
         self._known = {path: Prose.from_dict(one) for path, one in self.options["known"].items()}
         self._settled = frozenset(self.options["settled"])
 
-    def settled(self, probe: Probe) -> str | None:  # noqa: ARG002 - the contract's
+    def settled(self, probe: NodeProbe) -> str | None:  # noqa: ARG002 - the contract's
         """Never: to split costs nothing, and small leaves are done side by side."""
         return None
 
-    def risk(self, probe: Probe) -> float:
+    def risk(self, probe: NodeProbe) -> float:
         return float(probe.size)
 
     def judge(
-        self, node: Node, task: Task, analysis: Mapping[str, Any], ask: Ask | None
+        self, node: Node, task: LeafTask, analysis: Mapping[str, Any], ask: Ask | None
     ) -> NodeResult:
         asked = [one for one in task.texts if one.path not in self._settled]
-        told = Told() if ask is None else tell(ask, asked, self._known)
+        told = ProseResult() if ask is None else tell(ask, asked, self._known)
         data = {
             "packed": [analysis["packed"]],
             "prose": {path: list(map(list, said)) for path, said in told.said.items()},
@@ -133,7 +133,7 @@ class Wiki:
             data=data,
         )
 
-    def _whole(self, ask: Ask, data: Mapping[str, Any]) -> Whole:
+    def _whole(self, ask: Ask, data: Mapping[str, Any]) -> WholeProse:
         """What is said of all files, those that this run left alone too; asked where it is new."""
         known = grounds(merged({path: one.said for path, one in self._known.items()}, data))
-        return Whole() if digest_of(known) == self.options["whole"] else sum_up(ask, known)
+        return WholeProse() if digest_of(known) == self.options["whole"] else sum_up(ask, known)

@@ -8,7 +8,7 @@ from rlm_ci.console.messages import warn
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.job import RepositoryJob
-from rlm_ci.pipelines.repository.terms import Plan
+from rlm_ci.pipelines.repository.terms import RecursionPlan
 from rlm_ci.recursion.coverage import refusal
 from rlm_ci.recursion.nodes import FAILED, PARTIAL
 from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, Document, Evidence, Location, Part, Severity
@@ -19,29 +19,29 @@ from rlm_ci.system.lock import exclusive
 from rlm_ci.text.printable import count, printable
 from rlm_ci.wiki import deliver as wiki_deliver
 from rlm_ci.wiki import static_site
-from rlm_ci.wiki.objective import NAME, Wiki
+from rlm_ci.wiki.objective import NAME, WikiObjective
 from rlm_ci.wiki.pages import outer_project
-from rlm_ci.wiki.pages.build import Options
-from rlm_ci.wiki.pages.citations import Target
-from rlm_ci.wiki.pages.outer_project import Outside
+from rlm_ci.wiki.pages.build import PageOptions
+from rlm_ci.wiki.pages.citations import LinkDestination
+from rlm_ci.wiki.pages.outer_project import OuterProject
 from rlm_ci.wiki.update import refresh
 from rlm_ci.wiki.update.kept_prose import Sentences
 from rlm_ci.wiki.update.state import NAME as STATE
-from rlm_ci.wiki.update.state import State
+from rlm_ci.wiki.update.state import WikiState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from rlm_ci.git.history import Chronicle
+    from rlm_ci.git.history import GitHistory
     from rlm_ci.models.record.record import Record
-    from rlm_ci.pipelines.repository.scope import Scope
-    from rlm_ci.pipelines.repository.terms import Agreed, Done
+    from rlm_ci.pipelines.repository.scope import RepositoryScope
+    from rlm_ci.pipelines.repository.terms import RecursionResult, RepositoryOptions
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.report.findings import Report
     from rlm_ci.runs.run import Run
-    from rlm_ci.wiki.pages.build import Pages
+    from rlm_ci.wiki.pages.build import WikiPages
 
 #: Of a run: the pages as they were before it.
 BEFORE = "before"
@@ -53,21 +53,21 @@ _HISTORY = 2_000
 _NAMED = 10
 
 
-class Documenting(RepositoryJob):
+class WikiJob(RepositoryJob):
     """The pipeline ``wiki``."""
 
     name = NAME
     _kept: str | None = None
     _work: refresh.Refresh | None = None
-    _made: Pages | None = None
+    _made: WikiPages | None = None
 
-    def options(self, here: Scope) -> dict[str, Any]:  # noqa: ARG002 - they follow from the plan
+    def options(self, here: RepositoryScope) -> dict[str, Any]:  # noqa: ARG002 - they follow from the plan
         return {}
 
     def wants_model(self) -> bool:
         return bool(self.settings.wiki.prose)
 
-    def corpus(self, agreed: Agreed) -> Corpus:
+    def corpus(self, agreed: RepositoryOptions) -> Corpus:
         """Everything but the pages of an earlier run: they are no source of themselves."""
         here, out = agreed.scope, self.settings.wiki.out
         folders = [wiki_deliver.folder(self.settings)]
@@ -88,10 +88,12 @@ class Documenting(RepositoryJob):
             )
         return corpus
 
-    def plan(self, run: Run, record: Record, agreed: Agreed, corpus: Corpus) -> Plan:
+    def plan(
+        self, run: Run, record: Record, agreed: RepositoryOptions, corpus: Corpus
+    ) -> RecursionPlan:
         """What has to be read again, given the pages as they were when the run began."""
         self._kept = before = self._before(run, record)
-        state = State.read(before) if before else None
+        state = WikiState.read(before) if before else None
         looks = self._looks(agreed.scope)
         self._work = None
         is_silent = agreed.model is None  # else what it has to say may be missing
@@ -103,7 +105,7 @@ class Documenting(RepositoryJob):
 
         # A fact, as what is kept between runs may know something else by the time of a replay.
         if is_silent and record.fact("unchanged", "start", {}, compared)["is"]:
-            return Plan(corpus.limited(()), Wiki())
+            return RecursionPlan(corpus.limited(()), WikiObjective())
 
         def settle(unknown: list[list[int]]) -> list[list[int]]:
             told = record.shaped("unread", "start", {}, lambda: {"files": unknown}, _runs)
@@ -113,9 +115,9 @@ class Documenting(RepositoryJob):
         self._work = refresh.plan(
             corpus, state, cache=cache, model=agreed.model, settle=settle, under=agreed.scope.under
         )
-        return Plan(self._work.todo, Wiki(self._work.options))
+        return RecursionPlan(self._work.todo, WikiObjective(self._work.options))
 
-    def conclude(self, done: Done) -> Report:
+    def conclude(self, done: RecursionResult) -> Report:
         level = Severity.from_label(self.settings.fail_level)
         if self._work is None:
             return self._unchanged(done, level)
@@ -156,9 +158,9 @@ class Documenting(RepositoryJob):
             ),
         )
 
-    def _unchanged(self, done: Done, level: Severity) -> Report:
+    def _unchanged(self, done: RecursionResult, level: Severity) -> Report:
         """The pages as they were, as those of this run too, with what they rest on."""
-        state = State.read(self._kept) if self._kept is not None else None
+        state = WikiState.read(self._kept) if self._kept is not None else None
         if self._kept is None or state is None:
             raise AssertionError("nothing is unchanged that was not there")
         documents = []
@@ -210,7 +212,7 @@ class Documenting(RepositoryJob):
     def _root(self) -> str:
         return os.path.realpath(self.repository.root)
 
-    def _is_wiki(self, here: Scope, folder: str) -> bool:
+    def _is_wiki(self, here: RepositoryScope, folder: str) -> bool:
         """Whether the folder holds pages of ours."""
         path = f"{folder}/{STATE}"
         if here.commit is not None:
@@ -250,7 +252,7 @@ class Documenting(RepositoryJob):
             return wiki_deliver.before(self.settings, self.repository)
         if not wanted.out:
             return self._of_site()
-        state = State.read(wanted.out)
+        state = WikiState.read(wanted.out)
         if state is None and os.path.lexists(os.path.join(wanted.out, "index.md")):
             raise ConfigError(  # before anything is paid for; of all pages it is told at the end
                 "index.md would be overwritten, but rlm-ci did not write it",
@@ -269,16 +271,16 @@ class Documenting(RepositoryJob):
     def _of_site(self) -> dict[str, bytes]:
         """What a site remembers where the pages themselves are kept nowhere."""
         site_of = self.settings.wiki.site
-        if not site_of or State.read(site_of) is None:
+        if not site_of or WikiState.read(site_of) is None:
             return {}
         return {STATE: files.read(os.path.join(site_of, STATE), _LIMIT)}
 
-    def _believed(self, before: str | None, here: Scope) -> State | None:
+    def _believed(self, before: str | None, here: RepositoryScope) -> WikiState | None:
         """What is known of the pages; of the commits that they name those that are ours.
 
         A page that still says the same keeps its commit, and a change could have named any.
         """
-        state = State.read(before) if before else None
+        state = WikiState.read(before) if before else None
         if state is None:
             return None
         named = state.named()
@@ -288,29 +290,29 @@ class Documenting(RepositoryJob):
             named = {one for one in known if self.repository.merge_base(one, head) == one}
         return state.summed_up(named)
 
-    def _looks(self, here: Scope) -> Options:
+    def _looks(self, here: RepositoryScope) -> PageOptions:
         known = (here.repository or "").rpartition("/")[2]
         name = known or os.path.basename(self._root())
         title = f"{name}: {here.under}" if here.under else name
-        return Options(
+        return PageOptions(
             title,
             self._target(here),
             is_guess=not (known or here.under),
             outside=self._outside(here) if here.under else None,
         )
 
-    def _outside(self, here: Scope) -> Outside:
+    def _outside(self, here: RepositoryScope) -> OuterProject:
         """The names of what is not looked at: they are no packages of others."""
         if here.commit is not None:
-            return Outside.at_commit(self.repository, here.commit, here.under)
+            return OuterProject.at_commit(self.repository, here.commit, here.under)
         if self.repository.git_dir:
             every = outer_project.listed(self.repository)
         else:
             found = scope.corpus(here.replace(under=""), self.repository, self.skipped)
             every = [file.path for file in found.files]
-        return Outside.on_disk(self.repository, every, here.under)
+        return OuterProject.on_disk(self.repository, every, here.under)
 
-    def _target(self, here: Scope) -> Target:
+    def _target(self, here: RepositoryScope) -> LinkDestination:
         server = self.settings.github.server_url or "https://github.com"
         out, root = self.settings.wiki.out, self._root()
         base = ""  # what is not beside its sources leads nowhere
@@ -320,16 +322,16 @@ class Documenting(RepositoryJob):
                 base = os.path.relpath(root, real).replace(os.sep, "/")
         elif self.settings.wiki.push and self.settings.wiki.target == wiki_deliver.PR:
             base = "/".join([".."] * len(wiki_deliver.folder(self.settings).split("/")))
-        return Target(server if here.repository else "", here.repository or "", base)
+        return LinkDestination(server if here.repository else "", here.repository or "", base)
 
-    def _chronicle(self, here: Scope) -> Chronicle | None:
+    def _chronicle(self, here: RepositoryScope) -> GitHistory | None:
         if here.commit is None:
             return None
-        from rlm_ci.git.history import Chronicle
+        from rlm_ci.git.history import GitHistory
 
-        return Chronicle.of(self.repository, here.commit, _HISTORY)
+        return GitHistory.of(self.repository, here.commit, _HISTORY)
 
-    def _part(self, done: Done, made: Pages) -> Part:
+    def _part(self, done: RecursionResult, made: WikiPages) -> Part:
         result = done.result
         claims = sum(len(page.evidence) for page in made.pages)
         new = sum(page.is_new for page in made.pages)

@@ -22,7 +22,7 @@ from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 from rlm_ci.wiki.pages.build import INDEX
 from rlm_ci.wiki.update.state import NAME as STATE
-from rlm_ci.wiki.update.state import State
+from rlm_ci.wiki.update.state import WikiState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,20 +78,20 @@ _FENCES = (
 )
 
 
-class Built(Value):
+class BuiltSite(Value):
     """``diagrams`` is False where Mermaid's script is not there: they are shown as text then."""
 
     pages: int
     diagrams: bool
 
 
-def build(folder: str, out: str, environment: Mapping[str, str]) -> Built:
+def build(folder: str, out: str, environment: Mapping[str, str]) -> BuiltSite:
     """Make the site of the wiki in ``folder``; ``out`` is emptied if an earlier build made it.
 
     Raises UnavailableError without the extra, ConfigError where there is no wiki, or ``out``
     holds something else, StorageError.
     """
-    state = State.read(folder)
+    state = WikiState.read(folder)
     if state is None or INDEX not in state.pages:
         raise ConfigError(
             "there is no wiki to make a site of",
@@ -122,7 +122,7 @@ def build(folder: str, out: str, environment: Mapping[str, str]) -> Built:
         files.write(config, _config(texts, diagrams=script is not None).encode())
         _run(config, work, environment)
         _place(os.path.join(work, "site"), out, state)
-    return Built(len(texts), script is not None)
+    return BuiltSite(len(texts), script is not None)
 
 
 def _config(texts: Mapping[str, str], *, diagrams: bool) -> str:
@@ -195,7 +195,7 @@ def _require_ours(out: str) -> None:
         )
 
 
-def _place(made: str, out: str, state: State) -> None:
+def _place(made: str, out: str, state: WikiState) -> None:
     """Put the site in its place, with the state by which the next run knows what was said."""
     try:
         with lock.exclusive(out):

@@ -20,8 +20,8 @@ from rlm_ci.workspace.ignore_rules import anchored
 from rlm_ci.workspace.lookalike_names import place_of_git
 from rlm_ci.workspace.snapshot import (
     SUBMODULE,
-    Bounds,
-    Places,
+    PathInspector,
+    SnapshotLimits,
     encode,
     folders,
     parents,
@@ -33,7 +33,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from rlm_ci.git.objects import Entry
+    from rlm_ci.git.objects import TreeEntry
     from rlm_ci.workspace.private_git import PrivateGit
 
 _NO_FILE = "it is a pipe, a socket or a device"
@@ -42,7 +42,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEPTH = 64
 
 
-class Removed(Value):
+class RemovedFile(Value):
     """What was found in the copy and taken out of it: a ``.git``, a pipe, a device."""
 
     path: str
@@ -52,9 +52,9 @@ class Removed(Value):
 class Checkout:
     """The copy at ``path``. ``removed`` tells what ``tree`` has taken out of it so far."""
 
-    def __init__(self, private: PrivateGit, path: str, name: str, bounds: Bounds) -> None:
+    def __init__(self, private: PrivateGit, path: str, name: str, bounds: SnapshotLimits) -> None:
         self.path = os.path.abspath(path)
-        self.removed: list[Removed] = []
+        self.removed: list[RemovedFile] = []
         self._git = private
         self._index = f"{name}.index"
         self._bounds = bounds
@@ -63,7 +63,7 @@ class Checkout:
         self._guests: dict[str, str | None] = {}
         #: The tree that the index holds, once it is known.
         self._last = ""
-        self._removed_at: dict[str, tuple[Removed, ...]] = {}
+        self._removed_at: dict[str, tuple[RemovedFile, ...]] = {}
 
     def fill(self, tree: str, guests: Mapping[str, str | None]) -> None:
         """Make the folder anew from ``tree``.
@@ -117,13 +117,13 @@ class Checkout:
         elif mode & stat.S_IRWXU != stat.S_IRWXU:
             os.chmod(self.path, stat.S_IRWXU)
 
-    def removed_at(self, tree: str) -> tuple[Removed, ...]:
+    def removed_at(self, tree: str) -> tuple[RemovedFile, ...]:
         """What had to be taken out of the folder for it to hold ``tree``."""
         return self._removed_at.get(tree, ())
 
     def recall(self, tree: str, removed: Iterable[Sequence[str]]) -> None:
         """Note what had been taken out for ``tree`` when a command was run: path and reason."""
-        known = (Removed(path, reason) for path, reason in removed)
+        known = (RemovedFile(path, reason) for path, reason in removed)
         self._removed_at[tree] = tuple(dict.fromkeys((*self.removed_at(tree), *known)))
 
     def restore(self, tree: str) -> None:
@@ -170,7 +170,7 @@ class Checkout:
                     elif not (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
                         os.unlink(entry.name, dir_fd=place)
                         if path in known or entry.name.startswith(".git"):
-                            self.removed.append(Removed(path, _NO_FILE))
+                            self.removed.append(RemovedFile(path, _NO_FILE))
         finally:
             os.close(top)
 
@@ -188,7 +188,7 @@ class Checkout:
             found = os.fsdecode(self._git.write(self.path, self._index, *args)).split("\0")
             every = {row[2:] for row in found if row}
             suspects = {row[2:] for row in found if row and row[0] != "H"}
-            places = Places(self.path)
+            places = PathInspector(self.path)
             # Ignored, and known all the same: it is part of the snapshot.
             back = {path for path in self._known if path not in every and places.look(path)}
             every = (every | back).difference(self._submodules)
@@ -198,7 +198,7 @@ class Checkout:
 
     def _present(self, every: Iterable[str]) -> set[str]:
         """The paths that are there, as a file or a link that git can keep."""
-        places = Places(self.path)
+        places = PathInspector(self.path)
         present: set[str] = set()
         total = 0
         for path in sorted(every):
@@ -229,7 +229,7 @@ class Checkout:
                 parts = name.split("/")
                 self._remove("/".join(parts[: odd + 1]), "git keeps no file of this name")
                 again = True
-        places = Places(self.path)
+        places = PathInspector(self.path)
         for folder in sorted(folders(names)):
             status = places.look(folder)
             if status is None or not stat.S_ISDIR(status.st_mode):
@@ -266,7 +266,7 @@ class Checkout:
                 os.symlink(target, place)
 
     def _remove(self, path: str, reason: str) -> None:
-        self.removed.append(Removed(path, reason))
+        self.removed.append(RemovedFile(path, reason))
         files.clear(os.path.join(self.path, path))
 
     def _too_much(self, what: str) -> LimitError:
@@ -306,7 +306,7 @@ def _entries(top: int, folder: str) -> Iterator[tuple[os.DirEntry[str], int]]:
         os.close(descriptor)
 
 
-def _behind_links(names: set[str], places: Places) -> set[str]:
+def _behind_links(names: set[str], places: PathInspector) -> set[str]:
     """Those of ``names`` that lie in what was a folder and is none now; git looks through it."""
     gone = set()
     for folder in folders(names):
@@ -328,7 +328,7 @@ def _is_right(place: str, target: str | None) -> bool:
 
 
 def restored(
-    base: Mapping[str, Entry], now: Mapping[str, Entry], is_protected: Callable[[str], bool]
+    base: Mapping[str, TreeEntry], now: Mapping[str, TreeEntry], is_protected: Callable[[str], bool]
 ) -> bytes:
     """What ``update-index --index-info`` must be told to give protected paths back to base."""
     changed = sorted(

@@ -25,7 +25,7 @@ _WORK, _FIRST, _VERDICT = "work", "first", "verdict"
 _GO, _GO_EXPIRY = "go-build", "testexpire.txt"
 
 
-class Caches:
+class CompilerCaches:
     """The caches of a run, below ``folder``. Each method raises StorageError."""
 
     def __init__(self, folder: str) -> None:

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rlm_ci.git.objects import Entry
+    from rlm_ci.git.objects import TreeEntry
     from rlm_ci.git.repository import Repository
 
 #: Ends of lines are no matter: ``git apply`` takes them as they are.
@@ -21,7 +21,9 @@ _NOT_SET = ("unspecified", "unset")
 _LONGEST_NAME = 200
 
 
-def told(repository: Repository, before: Mapping[str, Entry], after: Mapping[str, Entry]) -> str:
+def told(
+    repository: Repository, before: Mapping[str, TreeEntry], after: Mapping[str, TreeEntry]
+) -> str:
     """Which files that differ are converted, in a few words; "" where none is."""
     every = before.keys() | after.keys()
     found = converted(

@@ -13,7 +13,7 @@ import stat
 from rlm_ci.sandbox import Mount
 from rlm_ci.system import files
 from rlm_ci.workspace.private_git import PrivateGit, is_sha256, lay_out, object_folders
-from rlm_ci.workspace.snapshot import Places, is_whole_repository
+from rlm_ci.workspace.snapshot import PathInspector, is_whole_repository
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def mounts(
 
 def shared(root: str, snapshot: Snapshot) -> Iterator[str]:
     """The folders of the work tree that are used where they are: dependencies and submodules."""
-    places = Places(root)
+    places = PathInspector(root)
     yield from (name for name in snapshot.dependencies if _is_folder(places, name))
     yield from _filled(places, root, snapshot)
 
@@ -128,7 +128,7 @@ def _object_mounts(folder: str, target: str, depth: int) -> Iterator[Mount]:
             )
 
 
-def _filled(places: Places, root: str, snapshot: Snapshot) -> Iterator[str]:
+def _filled(places: PathInspector, root: str, snapshot: Snapshot) -> Iterator[str]:
     """The submodules that are there; one with a git folder of its own is not shown."""
     for path, _ in snapshot.submodules:
         place = os.path.join(root, path)
@@ -138,7 +138,7 @@ def _filled(places: Places, root: str, snapshot: Snapshot) -> Iterator[str]:
             yield path
 
 
-def _is_folder(places: Places, path: str) -> bool:
+def _is_folder(places: PathInspector, path: str) -> bool:
     """Whether a folder stands at ``path``, and no link on the way to it: a record may lie."""
     try:
         status = places.look(path)

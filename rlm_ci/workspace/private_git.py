@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from rlm_ci.git.repository import Pending
+    from rlm_ci.git.repository import RunningGit
 
 #: The file beside the git folders that holds the patterns of what the snapshot ignores.
 RULES = "excludes"
@@ -102,7 +102,7 @@ class PrivateGit:
         """Run a git command on the work tree ``tree`` that needs to see all objects."""
         return self.repository(self._view, tree, index).run(*args, stdin=stdin)
 
-    def start(self, tree: str, index: str, *args: str) -> Pending:
+    def start(self, tree: str, index: str, *args: str) -> RunningGit:
         """As ``write``, beside us."""
         return self.repository(self._own, tree, index).start(*args)
 

@@ -37,7 +37,7 @@ _RULES_LIMIT = 8 << 20
 _TAKEN = "snapshot.index"
 
 
-class Bounds(Value):
+class SnapshotLimits(Value):
     """How much a snapshot may hold: number of files, bytes of one file, bytes of all."""
 
     count: int = 200_000
@@ -106,7 +106,7 @@ def _is_ours_to_show(path: object) -> bool:
     return isinstance(path, str) and is_inside(path) and is_dependency(path) and path.count("/") < 2
 
 
-class Listing(Value):
+class WorktreeListing(Value):
     """The files of a work tree by path with their mode, and what stands beside them."""
 
     modes: dict[str, str]
@@ -117,7 +117,7 @@ class Listing(Value):
 
 
 def take(
-    private: PrivateGit, repository: Repository, bounds: Bounds, skipped: Iterable[str] = ()
+    private: PrivateGit, repository: Repository, bounds: SnapshotLimits, skipped: Iterable[str] = ()
 ) -> Snapshot:
     """The snapshot of ``repository``, which may be a folder outside git.
 
@@ -144,8 +144,8 @@ def take(
 
 
 def look(
-    private: PrivateGit, repository: Repository, bounds: Bounds, skipped: Iterable[str] = ()
-) -> Listing:
+    private: PrivateGit, repository: Repository, bounds: SnapshotLimits, skipped: Iterable[str] = ()
+) -> WorktreeListing:
     """What a snapshot of ``repository`` would hold. Raises as ``take`` does."""
     root = repository.root
     staged = repository.staged() if repository.git_dir else {}
@@ -157,7 +157,7 @@ def look(
     patterns = (*ignore_rules.CACHES, *ignore_rules.OURS, *fixed)
     omitted = [(path, _WHOLE) for path in submodules if is_whole_repository(root, path)]
     modes: dict[str, str] = {}
-    places = Places(root)
+    places = PathInspector(root)
     total = 0
     hidden = tuple(f"{name}/" for name in (".runs", *filter(None, ours)))
     tracked = (path for path in staged if path not in submodules)
@@ -180,10 +180,10 @@ def look(
             where=root,
             hint="add what is not source to .gitignore",
         )
-    return Listing(modes, submodules, tuple(omitted), dependencies, patterns)
+    return WorktreeListing(modes, submodules, tuple(omitted), dependencies, patterns)
 
 
-def store(private: PrivateGit, root: str, listing: Listing) -> str:
+def store(private: PrivateGit, root: str, listing: WorktreeListing) -> str:
     """Keep the contents of ``listing`` in our objects; the id of their tree."""
     index = private.path(_TAKEN)
     remove_index(index)
@@ -205,7 +205,9 @@ def store(private: PrivateGit, root: str, listing: Listing) -> str:
     return private.write_tree(root, index)
 
 
-def _rules(private: PrivateGit, repository: Repository, tree: str, listing: Listing) -> bytes:
+def _rules(
+    private: PrivateGit, repository: Repository, tree: str, listing: WorktreeListing
+) -> bytes:
     """What the snapshot ignores: the user's own patterns, the tree's, and ours on top."""
     sources: list[tuple[str, bytes]] = []
     if repository.git_dir:
@@ -260,7 +262,7 @@ def _reason(path: str) -> str:
     return ""
 
 
-def _mode(root: str, path: str, status: os.stat_result, bounds: Bounds) -> str:
+def _mode(root: str, path: str, status: os.stat_result, bounds: SnapshotLimits) -> str:
     if stat.S_ISLNK(status.st_mode):
         return LINK
     reason = ""
@@ -303,7 +305,7 @@ def _folders(root: str, folder: str) -> list[str]:
     return [f"{folder}/{name}" if folder else name for name in names]
 
 
-class Places:
+class PathInspector:
     """Looks at paths below ``root`` as they are, with no link on the way followed."""
 
     def __init__(self, root: str) -> None:

@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rlm_ci.git.objects import Entry
+    from rlm_ci.git.objects import TreeEntry
     from rlm_ci.git.repository import Repository
     from rlm_ci.report.findings import Location, Report
 
@@ -101,14 +101,14 @@ def _objects(folder: str) -> tuple[str, ...]:
     return () if others else (place,)
 
 
-def _entries(git: PrivateGit, tree: str) -> Mapping[str, Entry]:
+def _entries(git: PrivateGit, tree: str) -> Mapping[str, TreeEntry]:
     """The files of a tree; none where its objects are gone."""
     with suppress(RlmCiError):
         return git.objects.tree(tree)
     return {}
 
 
-def _result(git: PrivateGit, folder: str, begun: Snapshot) -> Mapping[str, Entry]:
+def _result(git: PrivateGit, folder: str, begun: Snapshot) -> Mapping[str, TreeEntry]:
     """The files of the result, or those of them that the patch tells."""
     with suppress(files.UnreadableError, UnicodeDecodeError):
         tree = files.read_inside(folder, f"git/{RESULT}", 1024).decode("ascii").strip()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci.errors import LimitError
-from rlm_ci.git.objects import Entry
+from rlm_ci.git.objects import TreeEntry
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
@@ -28,21 +28,23 @@ _BATCH = 32 << 20
 _MOST_LARGE = 100
 
 
-class Changed(Value):
+class ChangedFile(Value):
     """A path that differs, with the contents on both sides; b"" where there is none.
 
     What is ``large`` on the old side or the new one is not read.
     """
 
     path: str
-    old: Entry | None
-    new: Entry | None
+    old: TreeEntry | None
+    new: TreeEntry | None
     before: bytes = b""
     after: bytes = b""
     large: tuple[bool, bool] = (False, False)
 
 
-def changes(base: Mapping[str, Entry], now: Mapping[str, Entry], store: Store) -> Iterator[Changed]:
+def changes(
+    base: Mapping[str, TreeEntry], now: Mapping[str, TreeEntry], store: Store
+) -> Iterator[ChangedFile]:
     """What differs from the files of ``base`` to those of ``now``, by path."""
     sides = _differing(base, now)
     sizes = _sizes(sides, store)
@@ -58,7 +60,7 @@ def changes(base: Mapping[str, Entry], now: Mapping[str, Entry], store: Store) -
         contents = dict(zip(wanted, store.contents(wanted), strict=True))
         for path in batch:
             old, new = sides[path]
-            yield Changed(
+            yield ChangedFile(
                 path,
                 old,
                 new,
@@ -68,7 +70,9 @@ def changes(base: Mapping[str, Entry], now: Mapping[str, Entry], store: Store) -
             )
 
 
-def large(base: Mapping[str, Entry], now: Mapping[str, Entry], store: Store) -> tuple[str, ...]:
+def large(
+    base: Mapping[str, TreeEntry], now: Mapping[str, TreeEntry], store: Store
+) -> tuple[str, ...]:
     """The files of ``now`` that are not in ``base`` and too large to be read.
 
     Raises LimitError when they are too many.
@@ -86,10 +90,10 @@ def large(base: Mapping[str, Entry], now: Mapping[str, Entry], store: Store) -> 
     return found
 
 
-Sides = dict[str, tuple[Entry | None, Entry | None]]
+Sides = dict[str, tuple[TreeEntry | None, TreeEntry | None]]
 
 
-def _differing(base: Mapping[str, Entry], now: Mapping[str, Entry]) -> Sides:
+def _differing(base: Mapping[str, TreeEntry], now: Mapping[str, TreeEntry]) -> Sides:
     paths = sorted(path for path in base.keys() | now.keys() if base.get(path) != now.get(path))
     return {path: (base.get(path), now.get(path)) for path in paths}
 
@@ -99,7 +103,7 @@ def _sizes(sides: Sides, store: Store) -> Mapping[str, int]:
     return store.sizes(sorted(blobs))
 
 
-def _is_large(entry: Entry | None, sizes: Mapping[str, int]) -> bool:
+def _is_large(entry: TreeEntry | None, sizes: Mapping[str, int]) -> bool:
     return entry is not None and sizes.get(entry.oid, 0) > LIMIT
 
 

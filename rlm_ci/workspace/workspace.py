@@ -16,21 +16,21 @@ from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.system import files
 from rlm_ci.text.printable import count, printable
 from rlm_ci.workspace import snapshot as snapshots
-from rlm_ci.workspace.apply.apply import Landed, land
+from rlm_ci.workspace.apply.apply import ApplyOutcome, land
 from rlm_ci.workspace.apply.staging import changes
 from rlm_ci.workspace.checkout import Checkout, restored
-from rlm_ci.workspace.compiler_caches import Caches
+from rlm_ci.workspace.compiler_caches import CompilerCaches
 from rlm_ci.workspace.private_git import RESULT, PrivateGit, is_sha256, object_folders
-from rlm_ci.workspace.snapshot import Bounds, Snapshot, encode
+from rlm_ci.workspace.snapshot import Snapshot, SnapshotLimits, encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from rlm_ci.git.objects import Entry
+    from rlm_ci.git.objects import TreeEntry
     from rlm_ci.git.repository import Repository
     from rlm_ci.sandbox import Mount
-    from rlm_ci.workspace.checkout import Removed
+    from rlm_ci.workspace.checkout import RemovedFile
 
 _RECORD = "snapshot.json"
 _WORK, _VERDICT, _CACHES = _PASSING = ("work", "verdict", "caches")
@@ -60,7 +60,7 @@ class Workspace:
         repository: Repository,
         environ: Mapping[str, str],
         *,
-        bounds: Bounds,
+        bounds: SnapshotLimits,
         isolated: bool,
         skipped: tuple[str, ...],
     ) -> None:
@@ -73,11 +73,11 @@ class Workspace:
         self._git = PrivateGit(os.path.join(self._place, "git"), environ)
         self._shown_git = os.path.join(self._git.folder, "shown")
         self.snapshot = self._go_on() or self._take()
-        self._first: Mapping[str, Entry] | None = None
-        self._latest: tuple[str, Mapping[str, Entry]] = ("", {})
+        self._first: Mapping[str, TreeEntry] | None = None
+        self._latest: tuple[str, Mapping[str, TreeEntry]] = ("", {})
         self._sizes: dict[str, int] = {}
         #: What tools keep from one command to the next.
-        self.caches = Caches(os.path.join(self._place, _CACHES))
+        self.caches = CompilerCaches(os.path.join(self._place, _CACHES))
         #: The tree that the copy holds, and nobody was at work in it since; None when one must
         #: look. Whoever lets somebody work in it says so here.
         self.settled: str | None = None
@@ -90,7 +90,7 @@ class Workspace:
         repository: Repository,
         environ: Mapping[str, str],
         *,
-        bounds: Bounds | None = None,
+        bounds: SnapshotLimits | None = None,
         isolated: bool = True,
         skipped: Iterable[str] = (),
     ) -> Workspace:
@@ -108,7 +108,7 @@ class Workspace:
             place,
             repository,
             environ,
-            bounds=bounds or Bounds(),
+            bounds=bounds or SnapshotLimits(),
             isolated=isolated,
             skipped=tuple(skipped),
         )
@@ -126,11 +126,11 @@ class Workspace:
         return self._copy.path
 
     @property
-    def removed(self) -> tuple[Removed, ...]:
+    def removed(self) -> tuple[RemovedFile, ...]:
         """What was taken out of the copy since it was made, once each, in order."""
         return tuple(dict.fromkeys(self._copy.removed))
 
-    def removed_at(self, tree: str) -> tuple[Removed, ...]:
+    def removed_at(self, tree: str) -> tuple[RemovedFile, ...]:
         """What had to be taken out of the copy for it to hold ``tree``."""
         return self._copy.removed_at(tree)
 
@@ -180,7 +180,7 @@ class Workspace:
         """Make the copy hold ``tree`` again; what is ignored stays."""
         self._copy.restore(tree)
 
-    def entries(self, tree: str) -> Mapping[str, Entry]:
+    def entries(self, tree: str) -> Mapping[str, TreeEntry]:
         """All files of a tree by path; of the snapshot and the last one, they are kept."""
         if tree == self.snapshot.tree:
             if self._first is None:
@@ -290,7 +290,7 @@ class Workspace:
         self._git.write(self._git.folder, index, "update-index", "-z", "--index-info", stdin=listed)
         return self._git.write_tree(self._git.folder, index)
 
-    def apply_to(self, repository: Repository, tree: str) -> Landed:
+    def apply_to(self, repository: Repository, tree: str) -> ApplyOutcome:
         """Bring ``tree`` into the user's work tree, whole or not at all.
 
         Not done, with the reason, when the work tree is no longer the snapshot. Raises
@@ -299,7 +299,7 @@ class Workspace:
         before = self.entries(self.snapshot.tree)
         wanted = changes(before, self.entries(tree))
 
-        def look() -> Mapping[str, Entry]:
+        def look() -> Mapping[str, TreeEntry]:
             try:
                 listing = snapshots.look(self._git, repository, self._bounds, self._skipped)
                 return self.entries(snapshots.store(self._git, repository.root, listing))

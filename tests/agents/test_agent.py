@@ -8,10 +8,10 @@ import pytest
 
 from rlm_ci.agents import agent
 from rlm_ci.agents.agent import Assignment
-from rlm_ci.agents.autofix import Autofix
-from rlm_ci.agents.external import PROGRAMS, External, summary
+from rlm_ci.agents.autofix import AutofixAgent
+from rlm_ci.agents.external import PROGRAMS, ExternalAgent, summary
 from rlm_ci.errors import ConfigError, DamagedError, UsageError
-from rlm_ci.fix.step_records import Journalled
+from rlm_ci.fix.step_records import RecordedAgent
 from testing.agent_workspaces import Folder
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 def external(name: str = "codex") -> Agent:
-    return External(name, env={}, find=lambda _name: None, redact=str)
+    return ExternalAgent(name, env={}, find=lambda _name: None, redact=str)
 
 
 def autofix() -> Agent:
-    return Autofix(find=lambda _name: None, redact=str)
+    return AutofixAgent(find=lambda _name: None, redact=str)
 
 
 def test_the_known_agents() -> None:
@@ -105,7 +105,7 @@ def test_a_tree_that_the_record_names_is_the_id_of_one(tree: object, tmp_path: P
     """It is put on the command lines of git, and the record may come from anywhere."""
     record = {"exit_code": 0, "summary": "", "output": "", "reason": "", "tree": tree}
     folder = Restored(tmp_path)
-    taken = Journalled(autofix(), lambda *_: record, folder)
+    taken = RecordedAgent(autofix(), lambda *_: record, folder)
     with pytest.raises(DamagedError, match="something that is not a tree") as raised:
         taken.act(Assignment("go", "agent", 1, "go", folder, []))
     assert raised.value.code == 6

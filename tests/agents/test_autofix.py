@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rlm_ci.agents.agent import Assignment, Said
-from rlm_ci.agents.autofix import Autofix, Project, fixers
+from rlm_ci.agents.agent import AgentOutcome, Assignment
+from rlm_ci.agents.autofix import AutofixAgent, FixerProject, fixers
 from rlm_ci.errors import ConfigError
 from testing.agent_workspaces import Folder
 
@@ -52,12 +52,12 @@ class Shop:
             on_progress=self.lines.append,
         )
 
-    def act(self, validator: str = "", deadline: float | None = None) -> Said:
-        agent = Autofix(find=self.find, redact=str, validator=validator, clock=lambda: 50.0)
+    def act(self, validator: str = "", deadline: float | None = None) -> AgentOutcome:
+        agent = AutofixAgent(find=self.find, redact=str, validator=validator, clock=lambda: 50.0)
         return agent.act(self.task(deadline=deadline))
 
     def names(self, validator: str = "") -> list[str]:
-        return [one.name for one in fixers(Project(self.workspace.root, validator))]
+        return [one.name for one in fixers(FixerProject(self.workspace.root, validator))]
 
     def make_repository(self) -> None:
         for argv in (["init", "-q"], ["add", "-A"]):
@@ -253,6 +253,6 @@ def test_time_is_bounded_and_there_is_no_network(shop: Shop) -> None:
 
 
 def test_it_plays_no_role(shop: Shop) -> None:
-    agent = Autofix(find=shop.find, redact=str)
+    agent = AutofixAgent(find=shop.find, redact=str)
     with pytest.raises(ConfigError, match="cannot be the planner"):
         agent.act(shop.task(read_only=True))

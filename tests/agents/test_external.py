@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.agents.agent import Assignment, command_of
-from rlm_ci.agents.external import PROGRAMS, External
+from rlm_ci.agents.external import PROGRAMS, ExternalAgent
 from rlm_ci.errors import UnavailableError
 from testing.agent_workspaces import Folder
 
@@ -53,8 +53,8 @@ class Stage:
 
     def agent(
         self, name: str, env: Mapping[str, str] | None = None, *, confined: bool = False
-    ) -> External:
-        return External(
+    ) -> ExternalAgent:
+        return ExternalAgent(
             name,
             env=env or {},
             find=self.find,

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rlm_ci.ask.iteration import Step
-from rlm_ci.ask.loop import Ended, Question, Terms
+from rlm_ci.ask.iteration import Iteration
+from rlm_ci.ask.loop import AskEnd, AskLimits, Question
 from rlm_ci.ask.planner.plan import Plan, Read, Search, Subcall
-from rlm_ci.ask.planner.planner import Asked, BadPlanError, Planned
+from rlm_ci.ask.planner.planner import AcceptedPlan, BadPlanError, PlannerReply
 from rlm_ci.errors import ConfigError, LimitError
-from rlm_ci.models.record.clock import Clock
-from rlm_ci.runs.state import State
+from rlm_ci.models.record.clock import RunClock
+from rlm_ci.runs.state import RunState
 from testing.planner_steps import CHUNK, read, search, step, subcall
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ ASK = Subcall("summarize", (CHUNK,), (), 100)
 LOOK = Search("error", 20)
 SEE = Read(CHUNK, 0, 100)
 FINAL = Plan("final", final_answer="So it is.")
-NO_END = Terms(None, None)
+NO_END = AskLimits(None, None)
 
 
 class Facts:
@@ -60,7 +60,7 @@ class Planning:
         self.room = room
         self.asked: list[tuple[int, ...]] = []
 
-    def __call__(self, iteration: int, steps: Sequence[Step]) -> Planned:
+    def __call__(self, iteration: int, steps: Sequence[Iteration]) -> AcceptedPlan:
         self.asked.append(tuple(one.iteration for one in steps))
         said = self.plans[min(iteration, len(self.plans) - 1)]
         if isinstance(said, Exception):
@@ -71,7 +71,7 @@ class Planning:
             for number in range(min(self.room, len(one.searches) + len(one.reads)))
         }
         told = {**asked(iteration), "whole": frozenset(whole)}
-        return Planned(**told, plan=said, clamped=())
+        return AcceptedPlan(**told, plan=said, clamped=())
 
 
 def asked(iteration: int) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class Acting:
         self.limit = limit
         self.carried_out: list[int] = []
 
-    def act(self, plan: Plan, iteration: int) -> Step:
+    def act(self, plan: Plan, iteration: int) -> Iteration:
         if iteration == self.limit:
             raise LimitError("the limit of 3 calls is reached", budget="max_calls")
         self.carried_out.append(iteration)
@@ -118,18 +118,18 @@ class Place:
     def ask(
         self,
         *plans: Plan | Exception,
-        terms: Terms = NO_END,
+        terms: AskLimits = NO_END,
         limit: int | None = None,
         room: int = 99,
-    ) -> Ended:
+    ) -> AskEnd:
         self.planning, self.acting = Planning(plans, room), Acting(limit)
-        state = State(str(self.path), {}, mode="symbolic", turns="symbolic_iterations")
+        state = RunState(str(self.path), {}, mode="symbolic", turns="symbolic_iterations")
         return Question(
             self.planning,
             self.acting,  # type: ignore[arg-type]
             terms,
             fact=self.facts,
-            clock=Clock(self.facts, clock=lambda: self.now, now=lambda: 0.0),
+            clock=RunClock(self.facts, clock=lambda: self.now, now=lambda: 0.0),
             state=state,
             shown=lambda path: f"run/{path}",
             on_step=self._step,
@@ -150,7 +150,7 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def status(ended: Ended) -> tuple[str, int]:
+def status(ended: AskEnd) -> tuple[str, int]:
     return ended.final.status, ended.final.exit_code
 
 
@@ -292,14 +292,14 @@ def test_the_same_subcalls_again_and_again_bring_nothing(place: Place) -> None:
 @pytest.mark.parametrize(
     ("terms", "ends", "turns"),
     [
-        (Terms(2, None), "max_iterations", 2),
-        (Terms(None, 2), "max_minutes", 2),
-        (Terms(9, 2.5), "max_minutes", 3),
-        (Terms(0, None), "max_iterations", 0),
+        (AskLimits(2, None), "max_iterations", 2),
+        (AskLimits(None, 2), "max_minutes", 2),
+        (AskLimits(9, 2.5), "max_minutes", 3),
+        (AskLimits(0, None), "max_iterations", 0),
     ],
 )
 def test_a_budget_ends_it_between_two_turns(
-    place: Place, terms: Terms, ends: str, turns: int
+    place: Place, terms: AskLimits, ends: str, turns: int
 ) -> None:
     ended = place.ask(*(Plan("continue", (Search(f"{n}", 1),)) for n in range(99)), terms=terms)
     assert status(ended) == (ends, 3)
@@ -308,10 +308,10 @@ def test_a_budget_ends_it_between_two_turns(
 
 def test_time_that_was_used_is_used_in_the_next_process_as_well(place: Place) -> None:
     plans = [Plan("continue", (Search(f"{n}", 1),)) for n in range(99)]
-    place.ask(*plans[:2], Plan("pause"), terms=Terms(None, 2))
+    place.ask(*plans[:2], Plan("pause"), terms=AskLimits(None, 2))
     used = place.now
     place.now += 10_000  # nobody was at work then
-    ended = place.ask(*plans, terms=Terms(None, 2))
+    ended = place.ask(*plans, terms=AskLimits(None, 2))
     assert status(ended) == ("max_minutes", 3)
     assert place.now - used - 10_000 <= 4 * 30
 
@@ -332,7 +332,10 @@ def test_plans_that_are_none_are_noted_before_it_fails(place: Place) -> None:
     """Spec: plan_parse_error and plan_validation_error are recorded in the state."""
     errors = ({"kind": "plan_parse_error", "message": "no JSON"},) * 2
     bad = BadPlanError(
-        "no plan", Asked(**{**asked(1), "errors": errors}), where="rlm/planner/1", hint="retry"
+        "no plan",
+        PlannerReply(**{**asked(1), "errors": errors}),
+        where="rlm/planner/1",
+        hint="retry",
     )
     with pytest.raises(BadPlanError):
         place.ask(Plan("continue", (LOOK,)), bad)

@@ -5,26 +5,28 @@ from __future__ import annotations
 import pytest
 
 from rlm_ci.ask import report as ask_report
-from rlm_ci.ask.citations.citations import Cited
-from rlm_ci.ask.loop import Ended
+from rlm_ci.ask.citations.citations import CitedAnswer
+from rlm_ci.ask.loop import AskEnd
 from rlm_ci.report.findings import Location, Report, Subject, Usage
 from rlm_ci.resources import loader
-from rlm_ci.runs.state import EXIT_CODES, Final
+from rlm_ci.runs.state import EXIT_CODES, FinalState
 
-ACCOUNT = ask_report.Account("gpt-4o", f"sha256:{'ab' * 32}", 1 << 30, 17_477, 3, 2, 9000)
+ACCOUNT = ask_report.AnswerDetails("gpt-4o", f"sha256:{'ab' * 32}", 1 << 30, 17_477, 3, 2, 9000)
 PLACE = Location("service.log", 3, 4, blob="a" * 40, quote="one\ntwo")
 #: An answer with a citation that holds and one that does not.
-CITED = Cited("So [service.log:3-4].", (PLACE,), 2, 1, (("ctx:sha256:00#chunk:c1", "another"),))
+CITED = CitedAnswer(
+    "So [service.log:3-4].", (PLACE,), 2, 1, (("ctx:sha256:00#chunk:c1", "another"),)
+)
 
 
-def report(ended: Ended, cited: Cited | None = None) -> Report:
+def report(ended: AskEnd, cited: CitedAnswer | None = None) -> Report:
     return ask_report.build(
         ended, cited, account=ACCOUNT, subject=Subject(worktree=True), usage=Usage(calls=4)
     )
 
 
-def answered(cited: Cited) -> Report:
-    return report(Ended(Final.of("passed", "answered after 3 iterations"), "So."), cited)
+def answered(cited: CitedAnswer) -> Report:
+    return report(AskEnd(FinalState.of("passed", "answered after 3 iterations"), "So."), cited)
 
 
 def test_an_answer_is_a_document_with_its_evidence() -> None:
@@ -58,18 +60,21 @@ def test_what_nobody_can_look_up_is_no_evidence(path: str) -> None:
 @pytest.mark.parametrize(
     ("cited", "told"),
     [
-        (Cited("So.", (), 0, 0, ()), "answered after 3 iterations; it cites nothing"),
-        (Cited("So.", (PLACE,), 2, 2, ()), "answered after 3 iterations; 2 citations verified"),
+        (CitedAnswer("So.", (), 0, 0, ()), "answered after 3 iterations; it cites nothing"),
+        (
+            CitedAnswer("So.", (PLACE,), 2, 2, ()),
+            "answered after 3 iterations; 2 citations verified",
+        ),
     ],
 )
-def test_the_summary_counts_what_holds(cited: Cited, told: str) -> None:
+def test_the_summary_counts_what_holds(cited: CitedAnswer, told: str) -> None:
     made = answered(cited)
     assert (made.parts[0].summary, made.findings) == (told, ())
 
 
 def test_a_planner_s_failure_is_a_finding() -> None:
     """``fail`` carries the planner's reason: exit 1, its reason is the finding."""
-    made = report(Ended(Final.of("failed", "The log does not tell.")))
+    made = report(AskEnd(FinalState.of("failed", "The log does not tell.")))
     [finding] = made.findings
     assert (finding.rule, finding.severity.label, finding.message, finding.source) == (
         "rlm/failed", "high", "The log does not tell.", "model:gpt-4o",
@@ -81,6 +86,6 @@ def test_a_planner_s_failure_is_a_finding() -> None:
 @pytest.mark.parametrize("status", [one for one, code in EXIT_CODES.items() if code == 3])
 def test_a_limit_is_never_clean(status: str) -> None:
     """A budget that ended it, a pause, no progress: verdict incomplete."""
-    made = report(Ended(Final.of(status, "it ended")))
+    made = report(AskEnd(FinalState.of(status, "it ended")))
     assert made.verdict() == "incomplete"
     assert made.parts[0].metrics["status"] == status

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_ci.ask.secret_masking import is_masked, is_masked_in_places, masked
-from rlm_ci.ask.visible_context import Window
+from rlm_ci.ask.visible_context import VisibleContext
 from rlm_ci.context.builder.build import build
 from rlm_ci.redaction.redactor import SIGN, Redactor
 
@@ -122,7 +122,7 @@ def test_a_long_private_key_is_in_no_excerpt(lines: int, size: int, tmp_path: Pa
     before, after = "words before it. " * 40, "\nwords after it. " * 2000
     whole = before + long_key(lines) + after
     with context_of(whole, tmp_path) as context:
-        window = Window(context, Redactor({}).text)
+        window = VisibleContext(context, Redactor({}).text)
         for start in range(0, len(whole) - size, 1999 if lines == 100 else 19_973):
             pointer = f"ctx:{context.object_id}#bytes:{start}-{start + size}"
             text = window.read(pointer, size).text
@@ -141,7 +141,7 @@ def test_a_long_value_that_we_were_given_is_in_no_excerpt(tmp_path: Path) -> Non
     redactor = Redactor({"SERVICE_TOKEN": value})
     whole = f"before {value} after"
     with context_of(whole, tmp_path) as context:
-        window = Window(context, redactor.text, redactor.longest)
+        window = VisibleContext(context, redactor.text, redactor.longest)
         for start in range(0, len(whole), 997):
             end = min(len(whole), start + 500)
             assert "-qX" not in window.shown(start, end, whole[start:end])
@@ -158,5 +158,5 @@ def test_a_long_value_that_we_were_given_is_in_no_excerpt(tmp_path: Path) -> Non
 def test_what_only_names_a_key_hides_nothing_far_behind_it(between: str, tmp_path: Path) -> None:
     whole = f"-----BEGIN PRIVATE KEY-----{between}" + "plain words, and no key.\n" * 1000
     with context_of(whole, tmp_path) as context:
-        window = Window(context, Redactor({}).text)
+        window = VisibleContext(context, Redactor({}).text)
         assert window.shown(20_000, 21_000, whole[20_000:21_000]) == whole[20_000:21_000]

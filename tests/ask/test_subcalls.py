@@ -13,9 +13,9 @@ import pytest
 
 from rlm_ci.ask.planner.plan import Plan, Snippet, Subcall
 from rlm_ci.ask.subcall_inputs import MOST_PIECES, gather
-from rlm_ci.ask.visible_context import Window
+from rlm_ci.ask.visible_context import VisibleContext
 from rlm_ci.errors import ConfigError, LimitError, RemoteError
-from rlm_ci.models import Completion, SpentError, Usage
+from rlm_ci.models import Completion, SpentError, TokenUsage
 from rlm_ci.models.budget import Ledger
 from rlm_ci.system.ordered_threads import in_order
 from testing.scripted_questions import GOAL, SECRET, Stage, harbour
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.ask.iteration import SubcallResult
     from rlm_ci.context.context import Context
-    from rlm_ci.models import Request
+    from rlm_ci.models import ModelRequest
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def read(stage: Stage, result: SubcallResult) -> dict[str, Any]:
     }
 
 
-def said(text: str) -> Callable[[Request], Any]:
+def said(text: str) -> Callable[[ModelRequest], Any]:
     return lambda _request: text
 
 
@@ -126,7 +126,7 @@ def test_pieces_come_in_order_within_the_bytes(tmp_path: Path, context: Context)
 @pytest.mark.parametrize("limit", [0, 1, 2, 3, 5, 50, 200, 5000])
 def test_what_is_no_text_never_goes_beyond_the_bytes(context: Context, limit: int) -> None:
     """A byte that is no UTF-8 becomes three, a short secret a longer sign; still the cap holds."""
-    window = Window(context, lambda text: text.replace("tor", "[redacted]"))
+    window = VisibleContext(context, lambda text: text.replace("tor", "[redacted]"))
     odd = next(piece for piece in context.files if piece.path.startswith("odd"))
     umlauts = next(piece for piece in context.files if piece.path.startswith("keeper"))
     for piece in (odd, umlauts):
@@ -141,7 +141,7 @@ def test_what_is_no_text_never_goes_beyond_the_bytes(context: Context, limit: in
 
 
 def test_many_pointers_have_an_end(context: Context) -> None:
-    window = Window(context, str)
+    window = VisibleContext(context, str)
     pointers = [f"ctx:{context.object_id}#bytes:{at}-{at + 1}" for at in range(900)]
     given = gather(subcall(*pointers), 100_000, window)
     assert len(given.pieces) == MOST_PIECES
@@ -224,7 +224,7 @@ def test_a_model_that_nobody_allowed_is_not_asked(tmp_path: Path, context: Conte
 def test_json_is_asked_for_once_more(tmp_path: Path, context: Context) -> None:
     """expected_output honoured: where it begins with json, the output parses as JSON."""
 
-    def answer(request: Request) -> str:
+    def answer(request: ModelRequest) -> str:
         return '{"berth": 3}' if "was not JSON" in request.messages[0]["content"] else "It is 3."
 
     stage = Stage(tmp_path, context, answer)
@@ -276,7 +276,7 @@ def test_what_is_not_json_twice_has_failed(
 
 
 def test_an_output_cut_at_the_cap_is_marked(tmp_path: Path, context: Context) -> None:
-    cut = Completion("The gate is", (), "length", "m", Usage(10, 500))
+    cut = Completion("The gate is", (), "length", "m", TokenUsage(10, 500))
     stage = Stage(tmp_path, context, lambda _request: cut)
     text, js = run(
         stage, subcall(context.pointer(0)), subcall(context.pointer(0), expected_output="json")
@@ -301,7 +301,7 @@ def test_an_empty_answer_has_failed(tmp_path: Path, context: Context) -> None:
 def test_a_refusal_is_a_result(tmp_path: Path, context: Context, error: RemoteError) -> None:
     """A failed sub-call is a typed result for the planner, with artifacts, not the run's end."""
 
-    def answer(request: Request) -> Any:
+    def answer(request: ModelRequest) -> Any:
         return error if request.model == "bad" else "ok"
 
     stage = Stage(tmp_path, context, answer)
@@ -346,7 +346,7 @@ def test_a_limit_lets_those_under_way_end(tmp_path: Path, context: Context) -> N
     """A LimitError lets those in flight end, keeps their answers, then is raised."""
     gate = threading.Event()
 
-    def answer(request: Request) -> str:
+    def answer(request: ModelRequest) -> str:
         if request.model == "slow":
             assert gate.wait(20)
         return f"{request.model} is done"
@@ -373,7 +373,7 @@ def test_they_run_concurrently_and_results_keep_their_order(
     together = threading.Barrier(3)
     running, most, lock = 0, 0, threading.Lock()
 
-    def answer(request: Request) -> str:
+    def answer(request: ModelRequest) -> str:
         nonlocal running, most
         with lock:
             running += 1

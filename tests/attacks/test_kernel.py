@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 JOB = """
 import json, os, sys
 from rlm_ci import sandbox
-from rlm_ci.sandbox import Job, Mount, self_test as trials
+from rlm_ci.sandbox import SandboxJob, Mount, self_test as trials
 program, mounts = trials.interpreter()
 place, network = os.path.abspath(sys.argv[1]), sys.argv[2] == "network"
-job = Job((program, "-I", "-S", "/tried.py"), mounts=(*mounts, Mount(place, "/tried.py")),
+job = SandboxJob((program, "-I", "-S", "/tried.py"), mounts=(*mounts, Mount(place, "/tried.py")),
           network=network)
 print(sandbox.choose("auto", os.environ).run(job).output.text())
 """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.workspace.apply.staging import STAGING, RefusedError, recover
+from rlm_ci.workspace.apply.staging import STAGING, ApplyRefusedError, recover
 from testing.attacker import git
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def test_a_link_in_a_killed_landing_is_not_followed(name: str, tmp_path: Path) -
     if not name:
         os.rename(repo / _FOLDER, outside / "landing")
         (repo / _FOLDER).symlink_to(outside / "landing")
-    with pytest.raises(RefusedError, match="something is in the way"):
+    with pytest.raises(ApplyRefusedError, match="something is in the way"):
         recover(str(repo))
     assert (outside / "0").read_bytes() == _CONTENT
     assert not (repo / "taken").exists()

@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.canary.answers import Probed, Told
+from rlm_ci.canary.answers import CanaryResult, ValidatorAnswer
 from rlm_ci.canary.probe import Canary
 from rlm_ci.fix.verdict import validator_run
 from rlm_ci.guard import guard
 from rlm_ci.report.findings import Severity
 from rlm_ci.system.process import Clipped
-from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, Index, Outcome, Outcomes, lost
+from rlm_ci.validators.outcomes import (
+    FAILED,
+    PASSED,
+    SKIPPED,
+    OutcomeIndex,
+    TestOutcome,
+    TestOutcomes,
+    lost,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -56,7 +64,7 @@ class Project:
         self,
         result: str,
         tests: str = TESTS,
-        report: Callable[[Told], Told] = lambda told: told,
+        report: Callable[[ValidatorAnswer], ValidatorAnswer] = lambda told: told,
     ) -> None:
         self.result = result
         self.tests = tests
@@ -70,20 +78,20 @@ class Project:
         *,
         at_start: bool = False,
         with_new: bool = False,
-    ) -> Told | None:
+    ) -> ValidatorAnswer | None:
         self.labels.append(label)
         assert with_new == (label == "with-new-tests")
         told = self.ran(START if at_start else self.result, texts.get("test_a.py", self.tests))
         return told if at_start else self.report(told)
 
-    def ran(self, product: str, tests: str) -> Told:
+    def ran(self, product: str, tests: str) -> ValidatorAnswer:
         module = ModuleType("test_a")
         module.__dict__["KNOWN"] = tests == self.tests
         found = []
         try:
             exec(product + tests, module.__dict__)
         except SyntaxError as error:
-            found.append(Outcome("test_a.py", "", FAILED, message=str(error)))
+            found.append(TestOutcome("test_a.py", "", FAILED, message=str(error)))
         for name, test in module.__dict__.items():
             if name.startswith("test_"):
                 state, message = PASSED, ""
@@ -92,11 +100,13 @@ class Project:
                         test()
                 except Exception as error:  # noqa: BLE001 - whatever a test raises
                     state, message = FAILED, str(error)
-                found.append(Outcome("test_a.py", name, state, message=message))
+                found.append(TestOutcome("test_a.py", name, state, message=message))
         failed = any(one.state == FAILED for one in found)
-        return Told(Outcomes(tuple(found), complete=True), "", int(failed), judged=len(found))
+        return ValidatorAnswer(
+            TestOutcomes(tuple(found), complete=True), "", int(failed), judged=len(found)
+        )
 
-    def probe(self, secret: str = "00" * 16, share: float = 1.0) -> Probed:
+    def probe(self, secret: str = "00" * 16, share: float = 1.0) -> CanaryResult:
         first = self.ran(START, self.tests).outcomes
         verdict = self.report(self.ran(self.result, self.tests))
         contents = {"test_a.py": self.tests.encode()}
@@ -134,10 +144,10 @@ def test_what_makes_the_tests_agree_is_found(cheat: str, said: set[str], secret:
     assert "test_a.py" in probed.texts
 
 
-def green(told: Told) -> Told:
+def green(told: ValidatorAnswer) -> ValidatorAnswer:
     """A runner that reports all tests as passed."""
     passed = tuple(one.replace(state=PASSED, message="") for one in told.outcomes.tests)
-    return told.replace(outcomes=Outcomes(passed, complete=True), exit_code=0)
+    return told.replace(outcomes=TestOutcomes(passed, complete=True), exit_code=0)
 
 
 def test_a_runner_that_always_says_yes_is_found() -> None:
@@ -156,10 +166,10 @@ def test_failures_with_exit_code_0_are_found() -> None:
 class Quiet(Project):
     """Its runner names failures alone, and one of the files holds tests for another runner."""
 
-    def ran(self, product: str, tests: str) -> Told:
+    def ran(self, product: str, tests: str) -> ValidatorAnswer:
         told = super().ran(product, tests)
         failed = tuple(one for one in told.outcomes.tests if one.state == FAILED)
-        return told.replace(outcomes=Outcomes(failed), judged=1)
+        return told.replace(outcomes=TestOutcomes(failed), judged=1)
 
 
 def test_tests_that_a_quiet_runner_does_not_run_are_not_held_against_a_fix() -> None:
@@ -173,12 +183,12 @@ def test_tests_that_a_quiet_runner_does_not_run_are_not_held_against_a_fix() -> 
 
 
 def test_a_failure_that_is_not_the_one_asked_for_is_found() -> None:
-    def forged(told: Told) -> Told:
+    def forged(told: ValidatorAnswer) -> ValidatorAnswer:
         tests = tuple(
             one.replace(message="boo" if one.name == "test_tax" else one.message)
             for one in told.outcomes.tests
         )
-        return told.replace(outcomes=Outcomes(tests, complete=True))
+        return told.replace(outcomes=TestOutcomes(tests, complete=True))
 
     (found,) = Project(FIXED, report=forged).probe().findings
     assert "test_tax fails, but not with the message that its changed claim prints" in found.message
@@ -252,11 +262,11 @@ def test_a_disagreement_on_unrelated_tests_alone_is_medium() -> None:
 def test_a_test_that_fails_at_times_is_asked_again() -> None:
     turns = iter(range(100))
 
-    def flaky(told: Told) -> Told:
+    def flaky(told: ValidatorAnswer) -> ValidatorAnswer:
         if next(turns) != 1:
             return told
         tests = (one.replace(state=PASSED, message="") for one in told.outcomes.tests)
-        return told.replace(outcomes=Outcomes(tuple(tests), complete=True))
+        return told.replace(outcomes=TestOutcomes(tuple(tests), complete=True))
 
     project = Project(FIXED, report=flaky)
     probed = project.probe()
@@ -275,7 +285,7 @@ def test_where_nothing_can_fail_a_few_tests_are_named() -> None:
 
 
 def test_a_run_that_is_cut_short_probes_nothing() -> None:
-    def cut(told: Told) -> Told:
+    def cut(told: ValidatorAnswer) -> ValidatorAnswer:
         return told.replace(stopped="a run was cut short") if told.exit_code else told
 
     probed = Project(FIXED, report=cut).probe()
@@ -291,8 +301,12 @@ def test_a_sample_keeps_what_failed_at_the_start() -> None:
 
 
 def test_no_test_is_not_probed() -> None:
-    canary = Canary({}, Outcomes(), Told(Outcomes(), "", 0), Project(FIXED), secret="0" * 32)
-    assert canary.probe() == Probed((), "canary: not probed, no test that ran can be changed", {})
+    canary = Canary(
+        {}, TestOutcomes(), ValidatorAnswer(TestOutcomes(), "", 0), Project(FIXED), secret="0" * 32
+    )
+    assert canary.probe() == CanaryResult(
+        (), "canary: not probed, no test that ran can be changed", {}
+    )
 
 
 def test_what_is_no_source_is_counted_as_not_read() -> None:
@@ -301,23 +315,23 @@ def test_what_is_no_source_is_counted_as_not_read() -> None:
         "test_b.py": b"# coding: ascii\n\xff\n",
         "c.txt": b"",
     }
-    told = Told(Outcomes(complete=True), "", 0)
-    canary = Canary(contents, Outcomes(), told, Project(FIXED), secret="0" * 32)
+    told = ValidatorAnswer(TestOutcomes(complete=True), "", 0)
+    canary = Canary(contents, TestOutcomes(), told, Project(FIXED), secret="0" * 32)
     assert canary.probe().line.endswith(", 3 files not read")
 
 
 @pytest.mark.parametrize("codec", ["rot13", "undefined", "idna", "punycode", "unicode_escape"])
 def test_a_codec_that_does_not_keep_a_text_is_not_read(codec: str) -> None:
     content = f"# coding: {codec}\ndef test_a():\n    assert f() == 2\n".encode()
-    told = Told(Outcomes(complete=True), "", 0)
-    canary = Canary({"test_a.py": content}, Outcomes(), told, Project(FIXED), secret="0" * 32)
+    told = ValidatorAnswer(TestOutcomes(complete=True), "", 0)
+    canary = Canary({"test_a.py": content}, TestOutcomes(), told, Project(FIXED), secret="0" * 32)
     assert canary.probe().line.endswith(", 1 file not read")
 
 
 def test_what_did_not_run_is_told_by_name() -> None:
-    def outcomes(*rows: tuple[str, str, str]) -> Outcomes:
-        tests = (Outcome("a.py", name, state, case) for name, state, case in rows)
-        return Outcomes(tuple(tests), complete=True)
+    def outcomes(*rows: tuple[str, str, str]) -> TestOutcomes:
+        tests = (TestOutcome("a.py", name, state, case) for name, state, case in rows)
+        return TestOutcomes(tuple(tests), complete=True)
 
     first = outcomes(
         ("test_a", PASSED, ""), ("test_b", FAILED, ""), ("test_c", PASSED, "1"),
@@ -332,20 +346,20 @@ def test_what_did_not_run_is_told_by_name() -> None:
     assert lost(first, last.replace(complete=False)) == ()
     assert lost(first, first) == ()
     # As node does, which tells the file of a test that fails.
-    nowhere = Outcomes(
-        (Outcome("", "test_a", PASSED), Outcome("", "test_b", PASSED)), complete=True
+    nowhere = TestOutcomes(
+        (TestOutcome("", "test_a", PASSED), TestOutcome("", "test_b", PASSED)), complete=True
     )
     assert lost(outcomes(("test_a", FAILED, ""), ("test_b", FAILED, "")), nowhere) == ()
     assert lost(outcomes(("test_z", FAILED, "")), nowhere) == ("a.py::test_z did not run",)
 
 
 def test_a_file_of_a_crate_has_its_own_tests() -> None:
-    index = Index(
+    index = OutcomeIndex(
         [
-            Outcome("src", "cart::tests::new", FAILED),
-            Outcome("src", "shop::order::tests::new", PASSED),
-            Outcome("src", "tests::new", SKIPPED),
-            Outcome("tests/all.rs", "new", PASSED, "other"),
+            TestOutcome("src", "cart::tests::new", FAILED),
+            TestOutcome("src", "shop::order::tests::new", PASSED),
+            TestOutcome("src", "tests::new", SKIPPED),
+            TestOutcome("tests/all.rs", "new", PASSED, "other"),
         ]
     )
 
@@ -359,15 +373,17 @@ def test_a_file_of_a_crate_has_its_own_tests() -> None:
 
 
 def test_a_runner_may_tell_the_file_of_failures_alone() -> None:
-    first = Outcomes((Outcome("a.test.js", "tax::is added", FAILED),), complete=True)
-    last = Outcomes((Outcome("", "tax::is added", PASSED),), complete=True)
+    first = TestOutcomes((TestOutcome("a.test.js", "tax::is added", FAILED),), complete=True)
+    last = TestOutcomes((TestOutcome("", "tax::is added", PASSED),), complete=True)
     assert lost(first, last) == ()
     assert lost(last, first) == ()
 
 
 def test_an_outcome_is_of_the_test_that_says_most_of_its_name() -> None:
-    told = [Outcome("a.test.ts", f"cut::{name}", PASSED) for name in ("/a", "falsy value", "no /b")]
-    each = Index(told).of_each("a.test.ts", ["cut::*", "cut::falsy value", "cut::no *"])
+    told = [
+        TestOutcome("a.test.ts", f"cut::{name}", PASSED) for name in ("/a", "falsy value", "no /b")
+    ]
+    each = OutcomeIndex(told).of_each("a.test.ts", ["cut::*", "cut::falsy value", "cut::no *"])
     assert {name: [one.name for one in found] for name, found in each.items()} == {
         "cut::*": ["cut::/a"],
         "cut::falsy value": ["cut::falsy value"],
@@ -376,9 +392,9 @@ def test_an_outcome_is_of_the_test_that_says_most_of_its_name() -> None:
 
 
 def test_a_test_whose_name_was_cut_away_is_not_probed() -> None:
-    def cut(told: Told) -> Told:
+    def cut(told: ValidatorAnswer) -> ValidatorAnswer:
         tests = tuple(one for one in told.outcomes.tests if one.name != "test_names")
-        return told.replace(outcomes=Outcomes(tests), clipped=True) if told.exit_code else told
+        return told.replace(outcomes=TestOutcomes(tests), clipped=True) if told.exit_code else told
 
     project = Project(FIXED, report=cut)
     assert project.probe().line == "canary: 2 claims reversed, 1 test not probed"

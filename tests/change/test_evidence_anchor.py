@@ -14,7 +14,7 @@ from rlm_ci.change.evidence import REANCHORED, REJECTED, VERIFIED, anchor, flaw
 from rlm_ci.report.findings import Location
 
 if TYPE_CHECKING:
-    from rlm_ci.change.evidence import Anchored
+    from rlm_ci.change.evidence import AnchoredClaim
 
 BLOB = "b" * 40
 TEXT = """\
@@ -30,7 +30,9 @@ def again(width, height):\r
 """
 
 
-def opened(start: int | None, end: int | None, quote: str | None, text: str = TEXT) -> Anchored:
+def opened(
+    start: int | None, end: int | None, quote: str | None, text: str = TEXT
+) -> AnchoredClaim:
     return anchor(Location("a.py", start, end, quote=quote), text.encode(), BLOB)
 
 

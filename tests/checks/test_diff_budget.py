@@ -16,7 +16,7 @@ from rlm_ci.config.settings import Settings
 from rlm_ci.errors import ConfigError, StorageError
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.report.findings import CLEAN, Part, Severity
-from rlm_ci.runs.store import Store
+from rlm_ci.runs.store import RunStore
 from testing import reference_counts
 from testing.repositories.archives import archive_stubs
 from testing.repositories.changes import (
@@ -94,7 +94,7 @@ def judge(
     rows = (*CORE, *diff_budget.OPTIONS)
     options = Settings(rows, {f"diff_budget.{key}": v for key, v in flags.items()}, environ or {})
     options.apply({"diff_budget": dict(config or {})}, "rlm-ci.toml", rows)
-    return diff_budget.run(change, options, Store("", ""), lambda: TODAY)
+    return diff_budget.run(change, options, RunStore("", ""), lambda: TODAY)
 
 
 def rules(part: Part) -> list[str]:

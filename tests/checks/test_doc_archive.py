@@ -13,7 +13,7 @@ from rlm_ci.checks import doc_archive
 from rlm_ci.config.options import CORE
 from rlm_ci.config.settings import Settings
 from rlm_ci.errors import ConfigError
-from rlm_ci.runs.store import Store
+from rlm_ci.runs.store import RunStore
 from testing.archive_stage import CHECK, PATH, archive, check, findings, metrics
 from testing.repositories.archives import (
     BRANCH,
@@ -198,7 +198,7 @@ def test_a_folder_that_cannot_be_opened_is_not_clean(repo: GitRepo, name: str) -
 
     def is_refused(here: Repository) -> bool:
         try:
-            doc_archive.run(change_set.from_local(here, "worktree"), options, Store("", ""))
+            doc_archive.run(change_set.from_local(here, "worktree"), options, RunStore("", ""))
         except ConfigError as error:
             return name in (error.where or "")
         return False

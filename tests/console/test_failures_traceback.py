@@ -16,20 +16,20 @@ from rlm_ci.models.record.record import Record
 from rlm_ci.pipelines import definition, load
 from rlm_ci.pipelines.attempt import Attempt
 from rlm_ci.pipelines.job import Mode
-from rlm_ci.pipelines.stored_runs import Runs, settings_of
-from rlm_ci.runs.request import Request
+from rlm_ci.pipelines.stored_runs import StoredRuns, settings_of
+from rlm_ci.runs.request import RunRequest
 from rlm_ci.runs.run import Run
 from rlm_ci.solve.pipeline import CALLS, RlmJob
 from testing.run_store import SECRET, Place
 
 if TYPE_CHECKING:
     from rlm_ci.report.findings import Report
-    from rlm_ci.runs.state import Final
+    from rlm_ci.runs.state import FinalState
     from testing.repositories.git_repo import GitRepo
 
 
 class Broken(Attempt):
-    def _work(self) -> tuple[Final, Report]:
+    def _work(self) -> tuple[FinalState, Report]:
         raise KeyError(f"a {SECRET}")
 
 
@@ -62,12 +62,12 @@ def test_the_state_of_an_attempt_names_its_bug(repo: GitRepo) -> None:
 
 def test_a_run_keeps_the_traceback_of_what_broke_in_it(repo: GitRepo) -> None:
     place = Place(repo.path)
-    runs = Runs(settings_of({"repo": str(repo.path)}))
+    runs = StoredRuns(settings_of({"repo": str(repo.path)}))
 
     def action(_run: Run, _goal: str | None) -> NoReturn:
         raise KeyError(SECRET)
 
-    asked = Request("rlm", "go", {}, "0" * 64)
+    asked = RunRequest("rlm", "go", {}, "0" * 64)
     with place.create(pipeline="rlm") as run:
         with pytest.raises(Exception, match="internal error: KeyError") as caught:
             load.conduct(run, asked, runs, definition.BUILT_IN, {"rlm": action})

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlm_ci.context.context import READ_LIMIT, Context, Place, PointerError
-from rlm_ci.context.pointers import Layout
+from rlm_ci.context.context import READ_LIMIT, Context, FileLines, PointerError
+from rlm_ci.context.pointers import ChunkLayout
 from rlm_ci.context.search import stringzilla
 from rlm_ci.errors import ConfigError, DamagedError
 from testing.contexts import SOURCES, change_index, cuts, made, scratch, slow_chunks, slow_search
@@ -32,7 +32,7 @@ def context(tmp_path: Path) -> Context:
 @given(st.integers(0, 300), cuts())
 def test_chunks_cover_the_source_exactly(size: int, cut: tuple[int, int]) -> None:
     """For random chunk sizes and overlaps, chunks cover the source exactly."""
-    layout = Layout(size, *cut)
+    layout = ChunkLayout(size, *cut)
     chunks = [layout.bounds(number) for number in range(layout.count)]
     assert chunks == slow_chunks(size, *cut)
     assert {byte for start, end in chunks for byte in range(start, end)} == set(range(size))
@@ -43,15 +43,15 @@ def test_chunks_cover_the_source_exactly(size: int, cut: tuple[int, int]) -> Non
 @pytest.mark.parametrize(
     ("layout", "said"),
     [
-        (Layout(5, 0, 0), "too small"),
-        (Layout(5, 10, 10), "cannot overlap by 10"),
-        (Layout(5, 10, -1), "cannot overlap by -1"),
-        (Layout(500_000, 1, 0), "500,000 chunks are more than 400,000"),
-        (Layout(1 << 62, 1, 0), "chunks are more than"),
-        (Layout((1 << 30) + 300_000, 1 << 30, (1 << 30) - 1), "repeats every byte too often"),
+        (ChunkLayout(5, 0, 0), "too small"),
+        (ChunkLayout(5, 10, 10), "cannot overlap by 10"),
+        (ChunkLayout(5, 10, -1), "cannot overlap by -1"),
+        (ChunkLayout(500_000, 1, 0), "500,000 chunks are more than 400,000"),
+        (ChunkLayout(1 << 62, 1, 0), "chunks are more than"),
+        (ChunkLayout((1 << 30) + 300_000, 1 << 30, (1 << 30) - 1), "repeats every byte too often"),
     ],
 )
-def test_a_cut_that_is_none_says_why(layout: Layout, said: str) -> None:
+def test_a_cut_that_is_none_says_why(layout: ChunkLayout, said: str) -> None:
     assert said in (layout.flaw() or "")
 
 
@@ -324,7 +324,7 @@ def test_a_span_maps_back_to_paths_and_lines(
         if inside:
             first, last = inside[0] - piece.start, inside[-1] - piece.start
             lines = (data[:first].count(b"\n") + 1, data[:last].count(b"\n") + 1)
-            expected.append(Place(piece.path, *lines, piece.blob))
+            expected.append(FileLines(piece.path, *lines, piece.blob))
     assert list(places) == expected
 
 

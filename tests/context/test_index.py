@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from rlm_ci.context import chunk_table, index, index_reader
 from rlm_ci.context.builder import build
 from rlm_ci.context.context import Context
-from rlm_ci.context.pointers import Layout
+from rlm_ci.context.pointers import ChunkLayout
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
 from rlm_ci.resources import loader
 from testing.contexts import change_index, made
@@ -194,7 +194,7 @@ def test_an_index_that_is_wrong_is_refused_by_name(
 def test_our_own_table_is_known_by_its_length_and_its_ends(
     size: int, cut: tuple[int, int], data: st.DataObject
 ) -> None:
-    layout = Layout(size, *cut)
+    layout = ChunkLayout(size, *cut)
     text = b"head" + "".join(chunk_table.written(layout, os.urandom(32 * layout.count))).encode()
     assert looks_written(text, 4, layout)
     at = data.draw(st.integers(4, len(text) - 1))
@@ -203,12 +203,12 @@ def test_our_own_table_is_known_by_its_length_and_its_ends(
     assert not looks_written(text, 4, layout.replace(size=10 * size + 1))
 
 
-def looks_written(text: bytes, at: int, layout: Layout) -> bool:
+def looks_written(text: bytes, at: int, layout: ChunkLayout) -> bool:
     return chunk_table.looks_written(lambda at, size: text[at : at + size], at, len(text), layout)
 
 
 def test_the_numbers_of_a_table_grow() -> None:
-    layout = Layout(123_456_789, 65536, 4096)
+    layout = ChunkLayout(123_456_789, 65536, 4096)
     text = "".join(chunk_table.written(layout, bytes(32 * layout.count))).encode()
     assert looks_written(text, 0, layout)
     assert json.loads(b'{"chunks": [' + text)["chunks"] == [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.errors import LimitError
-from rlm_ci.fix.loop import Acted, Judged, Terms, run
+from rlm_ci.fix.loop import FixLimits, TurnResult, ValidationResult, run
 from rlm_ci.report.findings import Finding, Severity
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ DISARMED = (
     Finding("tamper/disarmed", Severity.HIGH, "test_a passes with its claim reversed"),
     Finding("tamper/exit", Severity.MEDIUM, "shop.py ends the process"),
 )
-FOREVER = Terms(max_iterations=None, max_minutes=None)
+FOREVER = FixLimits(max_iterations=None, max_minutes=None)
 
 
 class Tree:
@@ -42,28 +42,34 @@ class Tree:
     def elapsed(self, iteration: int) -> float:
         return (iteration - 1) * self.minutes
 
-    def judge(self, label: str) -> Judged:
+    def judge(self, label: str) -> ValidationResult:
         self.judgements.append(label)
         return self._look(self.text)
 
     @staticmethod
-    def _look(text: str) -> Judged:
-        return Judged(passed=True) if "goal" in text else Judged(passed=False, feedback=text)
+    def _look(text: str) -> ValidationResult:
+        return (
+            ValidationResult(passed=True)
+            if "goal" in text
+            else ValidationResult(passed=False, feedback=text)
+        )
 
-    def act(self, _iteration: int, last: Judged, tampering: tuple[Finding, ...]) -> Acted:
+    def act(
+        self, _iteration: int, last: ValidationResult, tampering: tuple[Finding, ...]
+    ) -> TurnResult:
         self.told.append("forbidden" if tampering else last.feedback)
         step = self.script.pop(0) if self.script else ""
         if isinstance(step, LimitError):
             self.text += step.hint
             raise step
         self.text = self.text.replace("x", "") if step == "mend" else self.text + step
-        return Acted(step, changed=bool(step))
+        return TurnResult(step, changed=bool(step))
 
     def tampering(self) -> tuple[Finding, ...]:
         is_final = self.judgements[-1:] == ["final"]
         return (EDIT,) if "x" in self.text or (self.late and is_final) else ()
 
-    def confirm(self) -> Judged:
+    def confirm(self) -> ValidationResult:
         self.judgements.append("final")
         return self._look(self.text.partition(".")[0])
 
@@ -75,12 +81,16 @@ class Tree:
         return self.text == self.first
 
     def note(
-        self, iteration: int, _acted: Acted, judged: Judged, tampering: tuple[Finding, ...]
+        self,
+        iteration: int,
+        _acted: TurnResult,
+        judged: ValidationResult,
+        tampering: tuple[Finding, ...],
     ) -> None:
         self.notes.append((iteration, judged.passed, len(tampering)))
 
 
-def end(tree: Tree, terms: Terms = FOREVER) -> tuple[str, int]:
+def end(tree: Tree, terms: FixLimits = FOREVER) -> tuple[str, int]:
     final = run(tree, terms).final
     assert final.reason
     return final.status, final.exit_code
@@ -103,14 +113,14 @@ def test_the_agent_hears_what_the_validator_said() -> None:
 @pytest.mark.parametrize(
     ("terms", "code"),
     [
-        (Terms(3, None), ("max_iterations", 3)),
-        (Terms(None, 3.0), ("max_minutes", 3)),
-        (Terms(3, None, validated=False), ("budget_complete", 0)),
-        (Terms(None, 3.0, validated=False), ("budget_complete", 0)),
+        (FixLimits(3, None), ("max_iterations", 3)),
+        (FixLimits(None, 3.0), ("max_minutes", 3)),
+        (FixLimits(3, None, validated=False), ("budget_complete", 0)),
+        (FixLimits(None, 3.0, validated=False), ("budget_complete", 0)),
     ],
     ids=str,
 )
-def test_a_budget_ends_it(terms: Terms, code: tuple[str, int]) -> None:
+def test_a_budget_ends_it(terms: FixLimits, code: tuple[str, int]) -> None:
     tree = Tree("abcdefgh", minutes=1.0)
     assert end(tree, terms) == code
     assert tree.text == "abc"
@@ -133,7 +143,7 @@ def test_what_was_edited_before_the_budget_ended_may_be_green() -> None:
 
 def test_without_a_validator_the_budget_of_the_models_completes_it() -> None:
     tree = Tree(["a", LimitError("it is used up", budget="max_calls")])
-    assert end(tree, Terms(None, None, validated=False)) == ("budget_complete", 0)
+    assert end(tree, FixLimits(None, None, validated=False)) == ("budget_complete", 0)
 
 
 def test_two_turns_without_an_edit_are_enough() -> None:
@@ -144,7 +154,7 @@ def test_two_turns_without_an_edit_are_enough() -> None:
 
 def test_without_a_validator_idle_turns_are_no_end() -> None:
     tree = Tree([])
-    assert end(tree, Terms(4, None, validated=False)) == ("budget_complete", 0)
+    assert end(tree, FixLimits(4, None, validated=False)) == ("budget_complete", 0)
     assert len(tree.notes) == 4
 
 
@@ -177,12 +187,12 @@ def test_a_forbidden_edit_that_is_taken_back_is_forgiven() -> None:
 
 
 def test_a_budget_that_ends_on_a_forbidden_edit_says_so() -> None:
-    ended = run(Tree(["x"]), Terms(1, None))
+    ended = run(Tree(["x"]), FixLimits(1, None))
     assert (ended.final.status, ended.tampering) == ("tampered", (EDIT,))
 
 
 def test_without_a_validator_forbidden_edits_are_told_and_do_not_fail() -> None:
-    ended = run(Tree(["x"]), Terms(1, None, validated=False))
+    ended = run(Tree(["x"]), FixLimits(1, None, validated=False))
     assert (ended.final.exit_code, ended.tampering) == (0, (EDIT,))
 
 
@@ -195,9 +205,9 @@ def test_only_the_fresh_tree_counts() -> None:
 
 def test_no_iteration_at_all_when_the_time_was_over() -> None:
     tree = Tree(["goal"], minutes=1.0)
-    assert end(tree, Terms(None, 0.0)) == ("max_minutes", 3)
+    assert end(tree, FixLimits(None, 0.0)) == ("max_minutes", 3)
     assert tree.notes == []
-    assert run(green([]), Terms(None, 0.0)).final.reason.endswith("; the validator passes")
+    assert run(green([]), FixLimits(None, 0.0)).final.reason.endswith("; the validator passes")
 
 
 def green(script: Sequence[str | LimitError]) -> Tree:
@@ -213,10 +223,12 @@ def test_green_before_and_nothing_changed_is_no_success() -> None:
 
 def test_what_was_changed_and_undone_is_no_change() -> None:
     class Undoing(Tree):
-        def act(self, iteration: int, last: Judged, tampering: tuple[Finding, ...]) -> Acted:
+        def act(
+            self, iteration: int, last: ValidationResult, tampering: tuple[Finding, ...]
+        ) -> TurnResult:
             super().act(iteration, last, tampering)
             self.text = "broken" if iteration == 1 else self.first
-            return Acted("", changed=True)
+            return TurnResult("", changed=True)
 
     tree = Undoing([])
     tree.text = tree.first = "goal"
@@ -226,10 +238,12 @@ def test_what_was_changed_and_undone_is_no_change() -> None:
 
 def test_a_goal_that_may_hold_already_is_reached_by_an_agent_that_does_not_fail() -> None:
     class Failing(Tree):
-        def act(self, iteration: int, last: Judged, tampering: tuple[Finding, ...]) -> Acted:
+        def act(
+            self, iteration: int, last: ValidationResult, tampering: tuple[Finding, ...]
+        ) -> TurnResult:
             return super().act(iteration, last, tampering).replace(exit_code=2)
 
-    terms = Terms(None, None, allow_no_change=True)
+    terms = FixLimits(None, None, allow_no_change=True)
     assert end(green([""]), terms) == ("passed", 0)
     tree = Failing([""])
     tree.text = tree.first = "goal"
@@ -244,12 +258,12 @@ def test_a_budget_that_ends_a_turn_before_any_change_is_what_ended_it() -> None:
 
 def test_a_validator_that_fails_and_then_passes_by_itself_has_seen_no_fix() -> None:
     class Flaky(Tree):
-        def judge(self, label: str) -> Judged:
+        def judge(self, label: str) -> ValidationResult:
             super().judge(label)
-            return Judged(passed=label != "0")
+            return ValidationResult(passed=label != "0")
 
-        def confirm(self) -> Judged:
-            return Judged(passed=True)
+        def confirm(self) -> ValidationResult:
+            return ValidationResult(passed=True)
 
     final = run(Flaky([""]), FOREVER).final
     assert final.status == "no_change"
@@ -258,9 +272,11 @@ def test_a_validator_that_fails_and_then_passes_by_itself_has_seen_no_fix() -> N
 
 def test_an_agent_that_fails_is_the_reason() -> None:
     class Failing(Tree):
-        def act(self, iteration: int, last: Judged, tampering: tuple[Finding, ...]) -> Acted:
+        def act(
+            self, iteration: int, last: ValidationResult, tampering: tuple[Finding, ...]
+        ) -> TurnResult:
             super().act(iteration, last, tampering)
-            return Acted("it ended with 2: no such option", changed=False, exit_code=2)
+            return TurnResult("it ended with 2: no such option", changed=False, exit_code=2)
 
     final = run(Failing([]), FOREVER).final
     assert (final.status, final.exit_code) == ("no_progress", 3)
@@ -272,10 +288,12 @@ def test_an_agent_that_fails_is_told_whatever_comes_of_it(validated: bool) -> No
     """The validator may pass for all that: nobody shall think that it was this agent's work."""
 
     class Failing(Tree):
-        def act(self, iteration: int, last: Judged, tampering: tuple[Finding, ...]) -> Acted:
+        def act(
+            self, iteration: int, last: ValidationResult, tampering: tuple[Finding, ...]
+        ) -> TurnResult:
             return super().act(iteration, last, tampering).replace(exit_code=2)
 
-    final = run(Failing(["goal"]), Terms(1, None, validated=validated)).final
+    final = run(Failing(["goal"]), FixLimits(1, None, validated=validated)).final
     assert final.exit_code == 0
     assert "(the agent failed: goal)" in final.reason
 
@@ -294,18 +312,22 @@ def test_an_agent_that_never_did_anything_is_told_as_that(
     turns: list[tuple[int, bool]], idled: str
 ) -> None:
     class Failing(Tree):
-        def act(self, iteration: int, _last: Judged, _tampering: tuple[Finding, ...]) -> Acted:
+        def act(
+            self, iteration: int, _last: ValidationResult, _tampering: tuple[Finding, ...]
+        ) -> TurnResult:
             code, changed = turns[iteration - 1]
-            return Acted(f"turn {iteration}", changed=changed, exit_code=code)
+            return TurnResult(f"turn {iteration}", changed=changed, exit_code=code)
 
-    ended = run(Failing([]), Terms(len(turns), None, validated=False))
+    ended = run(Failing([]), FixLimits(len(turns), None, validated=False))
     assert (ended.final.status, ended.final.exit_code) == ("budget_complete", 0)
     assert ended.idled == idled
 
 
 def test_an_agent_that_failed_once_is_forgiven() -> None:
     class Failing(Tree):
-        def act(self, iteration: int, last: Judged, tampering: tuple[Finding, ...]) -> Acted:
+        def act(
+            self, iteration: int, last: ValidationResult, tampering: tuple[Finding, ...]
+        ) -> TurnResult:
             acted = super().act(iteration, last, tampering)
             return acted.replace(exit_code=int(iteration == 1))
 
@@ -314,13 +336,15 @@ def test_an_agent_that_failed_once_is_forgiven() -> None:
 
 def test_the_reason_says_how_the_validator_fails() -> None:
     class Fresh(Tree):
-        def confirm(self) -> Judged:
+        def confirm(self) -> ValidationResult:
             return super().confirm().replace(manner="fails in a fresh copy")
 
-    assert run(Fresh([".goal"]), Terms(1, None)).final.reason.endswith(
+    assert run(Fresh([".goal"]), FixLimits(1, None)).final.reason.endswith(
         "; the validator fails in a fresh copy"
     )
-    assert run(Fresh(["a"]), Terms(1, None)).final.reason.endswith("; the validator still fails")
+    assert run(Fresh(["a"]), FixLimits(1, None)).final.reason.endswith(
+        "; the validator still fails"
+    )
 
 
 def test_tests_that_cannot_fail_are_no_fix() -> None:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rlm_ci.agents.agent import Assignment, Said
+from rlm_ci.agents.agent import AgentOutcome, Assignment
 from rlm_ci.errors import ConfigError
-from rlm_ci.fix.roles import Brief, Cast, Turn, known, quoted, verdict_of
+from rlm_ci.fix.roles import RoleBrief, Roles, RoleTurn, known, quoted, verdict_of
 from testing.agent_workspaces import Folder
 
 if TYPE_CHECKING:
@@ -33,19 +33,19 @@ class Player:
         self.tasks: list[Assignment] = []
         self.heard: list[int] = []
 
-    def act(self, task: Assignment) -> Said:
+    def act(self, task: Assignment) -> AgentOutcome:
         self.tasks.append(task)
         self.heard.append(len(task.conversation))
         if self.remembers:
             task.conversation.append(task.prompt)
         said = self.said.pop(0)
-        return Said(0, said, said)
+        return AgentOutcome(0, said, said)
 
     def roles(self) -> list[str]:
         return [task.role for task in self.tasks]
 
 
-BRIEF = Brief(
+BRIEF = RoleBrief(
     "Make the tests pass.",
     1,
     validator="python -m pytest",
@@ -61,9 +61,9 @@ def workspace(tmp_path: Path) -> Folder:
 
 
 def perform(
-    player: Player, workspace: Folder, *briefs: Brief, mode: str = "triad", **more: Any
-) -> list[tuple[Turn, ...]]:
-    cast = Cast(player, workspace, mode=mode, diff=lambda: "-old\n+new ```\n", **more)
+    player: Player, workspace: Folder, *briefs: RoleBrief, mode: str = "triad", **more: Any
+) -> list[tuple[RoleTurn, ...]]:
+    cast = Roles(player, workspace, mode=mode, diff=lambda: "-old\n+new ```\n", **more)
     return [cast.perform(brief) for brief in briefs or (BRIEF,)]
 
 
@@ -99,7 +99,7 @@ def test_a_single_agent_is_told_everything(workspace: Folder) -> None:
 
 def test_a_prompt_without_a_validator_and_with_forbidden_edits(workspace: Folder) -> None:
     player = Player("x")
-    brief = Brief("Tidy up.", 3, findings="tests/test_a.py: deleted", allow_test_edits=True)
+    brief = RoleBrief("Tidy up.", 3, findings="tests/test_a.py: deleted", allow_test_edits=True)
     perform(player, workspace, brief, mode="single")
     prompt = player.tasks[0].prompt
     assert "There is no validator." in prompt
@@ -111,7 +111,7 @@ def test_a_prompt_without_a_validator_and_with_forbidden_edits(workspace: Folder
 
 
 def test_a_prompt_is_bounded_and_the_same_each_time(workspace: Folder) -> None:
-    brief = Brief("g" * 100_000, 1, feedback="f\n" * 1_000_000, changes="c" * 1_000_000)
+    brief = RoleBrief("g" * 100_000, 1, feedback="f\n" * 1_000_000, changes="c" * 1_000_000)
     players = [Player("x"), Player("x")]
     for player in players:
         perform(player, workspace, brief, mode="single")

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rlm_ci.agents.agent import Said
+from rlm_ci.agents.agent import AgentOutcome
 from rlm_ci.fix import loop
-from rlm_ci.fix.loop import Terms
-from rlm_ci.fix.roles import Cast
-from rlm_ci.fix.sandboxed_commands import Cell
-from rlm_ci.fix.step_records import Unwatched
-from rlm_ci.fix.steps import Site
+from rlm_ci.fix.loop import FixLimits
+from rlm_ci.fix.roles import Roles
+from rlm_ci.fix.sandboxed_commands import SandboxedCommands
+from rlm_ci.fix.step_records import UnrecordedAgent
+from rlm_ci.fix.steps import FixSteps
 from rlm_ci.fix.verdict import verdict
-from rlm_ci.fix.verdict.validator_run import Plan
+from rlm_ci.fix.verdict.validator_run import ValidatorPlan
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.guard import secret_in_diff
-from rlm_ci.models.record.clock import Clock
+from rlm_ci.models.record.clock import RunClock
 from rlm_ci.redaction.redactor import Redactor
-from rlm_ci.runs.state import State
+from rlm_ci.runs.state import RunState
 from rlm_ci.sandbox import choose
 from rlm_ci.system.command_line import Command
 from rlm_ci.validators.validator import Validator
@@ -45,13 +45,13 @@ class Writer:
         self.prompts: list[str] = []
         self.tests: Callable[[tuple[str, ...]], str] = lambda _names: ""
 
-    def act(self, task: Assignment) -> Said:
+    def act(self, task: Assignment) -> AgentOutcome:
         self.prompts.append(task.prompt)
         place = Path(task.workspace.root, "a.txt")
         place.write_text("in between\n")
         self.tests(())
         place.write_text(self.texts.pop(0))
-        return Said(0, "written", "written")
+        return AgentOutcome(0, "written", "written")
 
 
 def produced(
@@ -61,7 +61,7 @@ def produced(
 
 
 @pytest.fixture
-def place(repo: GitRepo, tmp_path: Path) -> tuple[Path, Cell]:
+def place(repo: GitRepo, tmp_path: Path) -> tuple[Path, SandboxedCommands]:
     repo.write("a.txt", "first\n").commit()
     top, git_dir = discover(str(repo.path))
     environ = dict(os.environ)
@@ -70,17 +70,19 @@ def place(repo: GitRepo, tmp_path: Path) -> tuple[Path, Cell]:
         str(folder), Repository(top, git_dir, environ), environ, isolated=False
     )
     # The folder of the copy is where commands run without a sandbox.
-    return folder, Cell(choose("none", environ), space, space.path, environ)
+    return folder, SandboxedCommands(choose("none", environ), space, space.path, environ)
 
 
-def run(place: tuple[Path, Cell], validator: str, writer: Writer, iterations: int) -> loop.Ended:
+def run(
+    place: tuple[Path, SandboxedCommands], validator: str, writer: Writer, iterations: int
+) -> loop.FixEnd:
     folder, cell = place
     root = cell.workspace.path
     judge = Validator(Command.parse(validator), root=root, exists=lambda _path: True, redact=str,
                       find=lambda name: name, mark="mark", trust_exit_code=True)  # fmt: skip
     diff = lambda: cell.workspace.patch().decode()  # noqa: E731
-    cast = Cast(Unwatched(writer, cell.workspace), cell, diff=diff)
-    terms = Terms(iterations, None)
+    cast = Roles(UnrecordedAgent(writer, cell.workspace), cell, diff=diff)
+    terms = FixLimits(iterations, None)
     folder.joinpath("rlm").mkdir(exist_ok=True)
 
     def path_of(*parts: str) -> str:
@@ -88,18 +90,18 @@ def run(place: tuple[Path, Cell], validator: str, writer: Writer, iterations: in
         path.parent.mkdir(parents=True, exist_ok=True)
         return str(path)
 
-    site = Site(Plan("goal", terms, 60.0), cell, cast, judge, fact=produced,
-                clock=Clock(produced), state=State(path_of("rlm", "state.json"), {}),
+    site = FixSteps(ValidatorPlan("goal", terms, 60.0), cell, cast, judge, fact=produced,
+                clock=RunClock(produced), state=RunState(path_of("rlm", "state.json"), {}),
                 path_of=path_of)  # fmt: skip
     writer.tests = site.tests
     return loop.run(site, terms)
 
 
-def kept(place: tuple[Path, Cell], iteration: int, name: str) -> str:
+def kept(place: tuple[Path, SandboxedCommands], iteration: int, name: str) -> str:
     return (place[0] / "rlm" / f"iteration-{iteration}" / name).read_text()
 
 
-def test_every_turn_is_kept_as_it_left_the_copy(place: tuple[Path, Cell]) -> None:
+def test_every_turn_is_kept_as_it_left_the_copy(place: tuple[Path, SandboxedCommands]) -> None:
     writer = Writer(["second\n", "second\nthird\n"])
     run(place, "false", writer, 2)
     assert "+second\n" in kept(place, 1, "diff.patch")
@@ -110,7 +112,9 @@ def test_every_turn_is_kept_as_it_left_the_copy(place: tuple[Path, Cell]) -> Non
     assert "changed: a.txt (+1 -1)" in writer.prompts[1]
 
 
-def test_what_the_validator_writes_is_no_part_of_any_turn(place: tuple[Path, Cell]) -> None:
+def test_what_the_validator_writes_is_no_part_of_any_turn(
+    place: tuple[Path, SandboxedCommands],
+) -> None:
     writer = Writer(["second\n", "third\n"])
     run(place, "sh -c 'echo bent > a.txt; echo more > b.txt; false'", writer, 2)
     for iteration, text in ((1, "+second\n"), (2, "+third\n")):
@@ -123,13 +127,17 @@ def test_what_the_validator_writes_is_no_part_of_any_turn(place: tuple[Path, Cel
     assert not (root / "b.txt").exists()
 
 
-def test_a_turn_that_takes_everything_back_has_no_patch(place: tuple[Path, Cell]) -> None:
+def test_a_turn_that_takes_everything_back_has_no_patch(
+    place: tuple[Path, SandboxedCommands],
+) -> None:
     ended = run(place, "false", Writer(["second\n", "first\n", "first\n"]), 3)
     assert kept(place, 2, "diff.patch") == kept(place, 2, "status.txt") == ""
     assert ended.final.status == "max_iterations"
 
 
-def test_what_is_too_large_is_named_and_no_part_of_the_patch(place: tuple[Path, Cell]) -> None:
+def test_what_is_too_large_is_named_and_no_part_of_the_patch(
+    place: tuple[Path, SandboxedCommands],
+) -> None:
     space = place[1].workspace
     Path(space.path, "a.txt").write_text("other\n")
     names = ("big.bin", "*", ":(top)x", "sp ace\n")
@@ -145,7 +153,7 @@ def test_what_is_too_large_is_named_and_no_part_of_the_patch(place: tuple[Path, 
     assert b"+more\n" in patch
 
 
-def test_status_and_patch_are_told_together(place: tuple[Path, Cell]) -> None:
+def test_status_and_patch_are_told_together(place: tuple[Path, SandboxedCommands]) -> None:
     space = place[1].workspace
     first = space.snapshot.tree
     assert space.account(first) == ("", b"")

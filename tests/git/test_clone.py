@@ -11,7 +11,7 @@ import pytest
 
 from rlm_ci.errors import ConfigError, DamagedError, RemoteError
 from rlm_ci.git import clone as git_clone
-from rlm_ci.git.clone import LEDGER, Delivered, cloned, told
+from rlm_ci.git.clone import LEDGER, Delivery, cloned, told
 from testing.git_http_server import serving
 from testing.repositories.git_repo import GitRepo
 
@@ -31,7 +31,7 @@ class Upstream:
 
     def deliver(
         self, files: dict[str, bytes], name: str = OURS, base: str | None = "main"
-    ) -> Delivered:
+    ) -> Delivery:
         with cloned(self.url, os.environ, token=None, ours="https://github.com") as clone:
             return clone.deliver(name, files, "Refresh", base=base)
 

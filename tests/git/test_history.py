@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from rlm_ci.git.history import Chronicle
+from rlm_ci.git.history import GitHistory
 from rlm_ci.git.repository import Repository, discover
 
 if TYPE_CHECKING:
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from testing.repositories.git_repo import GitRepo
 
 
-def chronicle(repo: GitRepo, limit: int = 1000) -> Chronicle:
+def chronicle(repo: GitRepo, limit: int = 1000) -> GitHistory:
     root, git_dir = discover(os.fspath(repo.path))
     repository = Repository(root, git_dir, os.environ)
-    return Chronicle.of(repository, repo.sha(), limit)
+    return GitHistory.of(repository, repo.sha(), limit)
 
 
 def commit_as(repo: GitRepo, name: str, **more: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from rlm_ci.change import change_set
 from rlm_ci.errors import ConfigError, DamagedError, UnavailableError
 from rlm_ci.git.hardening import DIFF_OPTIONS, HOOK_VARIABLES, INHERITED
-from rlm_ci.git.objects import Entry
+from rlm_ci.git.objects import TreeEntry
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.system import process
 from testing.leftovers import Belongings
@@ -243,7 +243,7 @@ def test_the_tree_and_the_index_list_names_as_they_are(named: GitRepo) -> None:
     repository = opened(named)
     tree = repository.tree("HEAD~1")
     assert tree.keys() == expected
-    assert set(tree.values()) == {Entry("100644", "blob", repository.blob_id(b"before\n"))}
+    assert set(tree.values()) == {TreeEntry("100644", "blob", repository.blob_id(b"before\n"))}
     assert opened(named.path).tree("HEAD").keys() > expected
     assert set(repository.staged()) == set(repository.tree("HEAD"))
     sized = repository.tree("HEAD~1", sizes=True)
@@ -337,8 +337,8 @@ def test_a_configuration_that_git_cannot_work_with_is_no_damage(
 
 
 def test_a_git_that_takes_too_long_is_said(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    def late(*_: object, **__: object) -> process.Result:
-        return process.Result(-9, b"", b"", timed_out=True)
+    def late(*_: object, **__: object) -> process.ProcessResult:
+        return process.ProcessResult(-9, b"", b"", timed_out=True)
 
     monkeypatch.setattr(process.Child, "finish", late)
     with pytest.raises(UnavailableError, match="took too long"):

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlm_ci.errors import ConfigError, LimitError
-from rlm_ci.models import Request, Usage
-from rlm_ci.models.budget import Charge, Ledger, Reservation, Spent
+from rlm_ci.models import ModelRequest, TokenUsage
+from rlm_ci.models.budget import BudgetUse, Charge, Ledger, Reservation
 from rlm_ci.models.prices import Price, Prices
 from testing.model_clients import question
 
@@ -63,7 +63,7 @@ def test_a_dollar_is_ten_calls_of_a_dime_for_sixteen_threads() -> None:
             with lock:
                 asked.append(number)
             time.sleep(chance.random() / 200)
-            ledger.commit(reservation, Usage(5, 1000))
+            ledger.commit(reservation, TokenUsage(5, 1000))
             with lock:
                 most[0] = max(most[0], ledger.spent.usd)
 
@@ -83,7 +83,7 @@ def test_what_a_call_did_not_use_makes_room_for_others_that_wait() -> None:
     def work(_number: int) -> None:
         reservation = ledger.reserve(question(max_tokens=1000))
         gate.wait(10)
-        ledger.commit(reservation, Usage(5, 500))
+        ledger.commit(reservation, TokenUsage(5, 500))
         done.release()
 
     with ThreadPoolExecutor(16) as pool:
@@ -97,7 +97,7 @@ def test_what_a_call_did_not_use_makes_room_for_others_that_wait() -> None:
 
 def test_a_call_waits_for_a_release_and_is_refused_after_a_commit() -> None:
     ledger = limited(max_calls=1)
-    for usage in (None, Usage(1, 1)):
+    for usage in (None, TokenUsage(1, 1)):
         held = ledger.reserve(question())
         got: list[Any] = []
 
@@ -153,7 +153,7 @@ def test_a_budget_that_is_too_small_to_begin_says_which_answer_would_fit() -> No
     assert found, said
     fits = int(found[1])
     assert f"answers of {fits:,} fit" in str(refused(ledger, max_tokens=fits + 101))
-    ledger.commit(ledger.reserve(question(max_tokens=fits)), Usage(100, 10))
+    ledger.commit(ledger.reserve(question(max_tokens=fits)), TokenUsage(100, 10))
     assert "fit" not in str(refused(ledger, max_tokens=16384)), "its terms are agreed on by now"
     tiny = Ledger(price=Prices(prices).of, budget_usd=Decimal("0.001"))
     assert "fit" not in str(refused(tiny, max_tokens=16384)), "too short to be of use"
@@ -181,8 +181,8 @@ def test_the_minutes_run_by_the_clock_that_is_given() -> None:
 
 
 def test_what_an_earlier_process_spent_counts() -> None:
-    ledger = limited(budget_usd=Decimal(1), spent=Spent(9, 0, 9000, Decimal("0.9")))
-    ledger.commit(ledger.reserve(question(max_tokens=1000)), Usage(5, 1000))
+    ledger = limited(budget_usd=Decimal(1), spent=BudgetUse(9, 0, 9000, Decimal("0.9")))
+    ledger.commit(ledger.reserve(question(max_tokens=1000)), TokenUsage(5, 1000))
     assert refused(ledger, max_tokens=1).budget == "budget_usd"
 
 
@@ -191,8 +191,8 @@ def test_money_with_a_model_of_unknown_price_is_refused_before_it_is_asked() -> 
     with pytest.raises(ConfigError, match="'nobody-knows-it' is not known") as caught:
         ledger.reserve(question(model="nobody-knows-it"))
     assert '[models.prices."nobody-knows-it"]' in caught.value.hint
-    charge = Ledger().commit(Ledger().reserve(question()), Usage(1, 1))
-    assert charge == Charge(Usage(1, 1), None)
+    charge = Ledger().commit(Ledger().reserve(question()), TokenUsage(1, 1))
+    assert charge == Charge(TokenUsage(1, 1), None)
 
 
 def test_no_usage_is_charged_as_all_that_was_reserved() -> None:
@@ -200,7 +200,7 @@ def test_no_usage_is_charged_as_all_that_was_reserved() -> None:
     request = question("x" * 50)
     charge = ledger.commit(ledger.reserve(request), None)
     assert charge == Charge(
-        Usage(request.prompt_bytes(), 100, estimated=True), Decimal(100) * 100 / 1_000_000
+        TokenUsage(request.prompt_bytes(), 100, estimated=True), Decimal(100) * 100 / 1_000_000
     )
     assert ledger.spent.tokens == request.prompt_bytes() + 100
 
@@ -211,11 +211,11 @@ def test_the_prompt_is_a_token_a_byte_until_the_endpoint_has_counted() -> None:
     assert request.prompt_bytes() > 1000
     first = ledger.reserve(request)
     assert first.most.prompt_tokens == request.prompt_bytes()
-    ledger.commit(first, Usage(request.prompt_bytes() // 4, 1))
+    ledger.commit(first, TokenUsage(request.prompt_bytes() // 4, 1))
     second = ledger.reserve(request)
     assert second.most.prompt_tokens == pytest.approx(request.prompt_bytes() * 0.3, abs=1)
     # The largest ratio counts, whatever came after it; of another model nothing is known.
-    ledger.commit(second, Usage(1, 1))
+    ledger.commit(second, TokenUsage(1, 1))
     third = ledger.reserve(request)
     assert third.most.prompt_tokens == second.most.prompt_tokens
     ledger.release(third)
@@ -228,11 +228,11 @@ def test_what_is_beyond_the_largest_prompt_that_was_counted_is_a_token_a_byte() 
     ledger = limited(max_tokens=16_000)
     first = question("a plain sentence, as people write it. " * 50)
     size = first.prompt_bytes()
-    ledger.commit(ledger.reserve(first), Usage(size // 5, 100))
+    ledger.commit(ledger.reserve(first), TokenUsage(size // 5, 100))
     longer = question("a plain sentence, as people write it. " * 50 + "x" * 10_000)
     reservation = ledger.reserve(longer)
     assert reservation.most.prompt_tokens == pytest.approx(size / 5 * 1.2 + 10_000, abs=2)
-    ledger.commit(reservation, Usage(size // 5 + 7_000, 100))
+    ledger.commit(reservation, TokenUsage(size // 5 + 7_000, 100))
     spent = ledger.spent.tokens
     error = refused(ledger, text="x" * 20_000)
     assert error.budget == "max_tokens"
@@ -249,7 +249,7 @@ def test_a_gateway_that_adds_to_every_prompt_shows_it_in_the_first() -> None:
         except LimitError as error:
             return error.what
         time.sleep(0.01)
-        ledger.commit(reservation, Usage(reservation.prompt_bytes // 4 + 3000, 50))
+        ledger.commit(reservation, TokenUsage(reservation.prompt_bytes // 4 + 3000, 50))
         return ""
 
     with ThreadPoolExecutor(16) as pool:
@@ -278,7 +278,7 @@ def test_a_prompt_that_was_not_foreseen_overspends_once_alone_and_it_is_said() -
     ledger = limited(max_tokens=4_000)
     first = question("a plain sentence. " * 200)
     size = first.prompt_bytes()
-    ledger.commit(ledger.reserve(first), Usage(size // 5, 100))
+    ledger.commit(ledger.reserve(first), TokenUsage(size // 5, 100))
     dense = question("QUJDREVGRw+/" * 300)
     held = ledger.reserve(dense)
     waiting: list[LimitError] = []
@@ -292,7 +292,7 @@ def test_a_prompt_that_was_not_foreseen_overspends_once_alone_and_it_is_said() -
     # The two would fit by what is to be expected, and not at the worst: one after the other.
     assert ledger.spent.tokens + 2 * held.most.tokens < 4_000
     assert not waiting
-    ledger.commit(held, Usage(int(size * 0.98), 100))
+    ledger.commit(held, TokenUsage(int(size * 0.98), 100))
     thread.join(5)
     (error,) = waiting
     assert error.budget == "max_tokens"
@@ -318,7 +318,7 @@ def test_an_endpoint_that_counts_honestly_overspends_by_one_prompt_at_most(
     def end(reservation: Reservation, density: float) -> None:
         before = ledger.spent.tokens
         used = int(reservation.prompt_bytes * density)
-        ledger.commit(reservation, Usage(max(used, 1), 100))
+        ledger.commit(reservation, TokenUsage(max(used, 1), 100))
         if ledger.spent.tokens > max_tokens:
             assert before + reservation.most.tokens <= max_tokens
             assert not held, "others were under way"
@@ -337,7 +337,7 @@ def test_an_endpoint_that_counts_honestly_overspends_by_one_prompt_at_most(
         end(*held.pop())
 
 
-def _fits(ledger: Ledger, request: Request) -> bool:
+def _fits(ledger: Ledger, request: ModelRequest) -> bool:
     """Whether a call may begin without waiting for another."""
     most, worst = ledger._needs(request, request.prompt_bytes(), None)
     return ledger._has_room(request.model, most, worst)
@@ -345,7 +345,7 @@ def _fits(ledger: Ledger, request: Request) -> bool:
 
 def test_an_endpoint_that_writes_beyond_the_cap_stops_everything() -> None:
     ledger = limited(budget_usd=Decimal(1))
-    ledger.commit(ledger.reserve(question(max_tokens=10)), Usage(5, 4000))
+    ledger.commit(ledger.reserve(question(max_tokens=10)), TokenUsage(5, 4000))
     assert ledger.spent.usd == Decimal("0.4"), "what it did cost is told"
     error = refused(ledger)
     assert "wrote 4,000 tokens where 10 were allowed" in error.what
@@ -354,8 +354,8 @@ def test_an_endpoint_that_writes_beyond_the_cap_stops_everything() -> None:
 
 def test_where_nothing_is_limited_that_it_breaks_a_liar_may_go_on() -> None:
     ledger = limited(max_calls=2)
-    ledger.commit(ledger.reserve(question(max_tokens=10)), Usage(5, 4000))
-    ledger.commit(ledger.reserve(question()), Usage(5, 1))
+    ledger.commit(ledger.reserve(question(max_tokens=10)), TokenUsage(5, 4000))
+    ledger.commit(ledger.reserve(question()), TokenUsage(5, 1))
     assert refused(ledger).budget == "max_calls"
 
 
@@ -364,8 +364,8 @@ def test_a_reservation_is_given_back_once() -> None:
     held = ledger.reserve(question())
     ledger.release(held)
     with pytest.raises(ValueError, match="once"):
-        ledger.commit(held, Usage(1, 1))
-    assert ledger.spent == Spent()
+        ledger.commit(held, TokenUsage(1, 1))
+    assert ledger.spent == BudgetUse()
 
 
 @settings(max_examples=60, deadline=None)
@@ -397,7 +397,7 @@ def test_whatever_is_asked_in_whatever_order_no_budget_is_overspent(
             continue
         if how == "commit":
             prompt = int(reservation.most.prompt_tokens * part)
-            ledger.commit(reservation, Usage(max(prompt, 1), int(cap * part)))
+            ledger.commit(reservation, TokenUsage(max(prompt, 1), int(cap * part)))
         elif how == "lost":
             ledger.commit(reservation, None)
         elif how == "release":

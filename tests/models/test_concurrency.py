@@ -13,12 +13,12 @@ import pytest
 from rlm_ci.errors import LimitError
 from rlm_ci.models import Completion, concurrency
 from rlm_ci.models.budget import Ledger
-from rlm_ci.models.concurrency import Turns
+from rlm_ci.models.concurrency import ConcurrencyLimit
 from rlm_ci.models.openai.client import OpenAIModel
 from rlm_ci.models.record.record import Record
 from rlm_ci.recursion.limits import Constraints
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, Node
-from rlm_ci.recursion.split.tree import Shape
+from rlm_ci.recursion.split.tree import TreeShape
 from testing.loopback_model.replies import Answer
 from testing.loopback_model.server import Asked, ModelServer
 from testing.model_clients import client_of, question
@@ -48,7 +48,7 @@ def test_an_answer_that_is_not_on_the_disk_yet_makes_room_for_the_next_call(
         return text
 
     llm.script(reply)
-    one_at_a_time, ledger = Turns(1), Ledger(max_calls=2)
+    one_at_a_time, ledger = ConcurrencyLimit(1), Ledger(max_calls=2)
     with Record.open(str(tmp_path / "calls.jsonl"), redact=redact) as record:
 
         def ask(place: str) -> str:
@@ -84,7 +84,7 @@ def test_no_more_are_asked_at_once_and_no_more_than_the_budget(
 ) -> None:
     busy = Busy()
     llm.script(busy)
-    at_once, ledger = Turns(2), Ledger(max_calls=21)
+    at_once, ledger = ConcurrencyLimit(2), Ledger(max_calls=21)
     with Record.open(str(tmp_path / "calls.jsonl"), redact=str) as record:
 
         def ask(place: str) -> int:
@@ -109,7 +109,7 @@ def test_a_recursion_keeps_to_both_and_asks_for_nothing_again(
     busy = Busy()
     llm.script(busy)
     files = {f"f{place:02}": b"x\n" for place in range(24)}
-    constraints = Constraints(concurrency=4, shape=Shape(leaf_files=1, most_parts=32))
+    constraints = Constraints(concurrency=4, shape=TreeShape(leaf_files=1, most_parts=32))
 
     for calls, used, status in ((10, 10, PARTIAL), (100, 15, COMPLETED)):
         ledger = Ledger(max_calls=calls)
@@ -132,7 +132,7 @@ def test_a_recursion_keeps_to_both_and_asks_for_nothing_again(
 
 def test_who_goes_on_is_before_who_begins() -> None:
     """One turn, and three threads: one holds it, one begins, one had it before."""
-    some = Turns(1)
+    some = ConcurrencyLimit(1)
     order: list[str] = []
     gave, may_go_on, may_end = threading.Event(), threading.Event(), threading.Event()
 
@@ -171,7 +171,7 @@ def test_who_goes_on_is_before_who_begins() -> None:
 def test_who_never_had_a_turn_waits_for_nobody() -> None:
     concurrency.take()
     concurrency.give()
-    with Turns(1).one():
+    with ConcurrencyLimit(1).one():
         concurrency.take()
         concurrency.give()
         concurrency.give()

@@ -19,12 +19,12 @@ from testing.run_store import SECRET, Place
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process groups")
 
 
-def setting(place: Place, *tables: dict[str, Any], **more: Any) -> runner.Setting:
+def setting(place: Place, *tables: dict[str, Any], **more: Any) -> runner.RunnerContext:
     place.root.mkdir(exist_ok=True)
     known = definition.merge(definition.from_settings(list(tables), "rlm-ci.toml"))
     environ = {"PATH": os.environ["PATH"], "MY_TOKEN": SECRET}
-    return runner.Setting(place.store, str(place.root), environ, known, more.pop("actions", {}),
-                          **more)  # fmt: skip
+    actions = more.pop("actions", {})
+    return runner.RunnerContext(place.store, str(place.root), environ, known, actions, **more)
 
 
 def ci(*listed: str | dict[str, Any], name: str = "ci") -> dict[str, Any]:
@@ -33,7 +33,7 @@ def ci(*listed: str | dict[str, Any], name: str = "ci") -> dict[str, Any]:
     ]}  # fmt: skip
 
 
-def conduct(place: Place, where: runner.Setting, goal: str | None = None) -> tuple[int, Run]:
+def conduct(place: Place, where: runner.RunnerContext, goal: str | None = None) -> tuple[int, Run]:
     with place.create() as run:
         return runner.conduct(run, "ci", where, goal), run
 

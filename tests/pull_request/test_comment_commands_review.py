@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 import pytest
 
 from rlm_ci.review.analyzers import execution
-from rlm_ci.review.analyzers.scratch_folder import Scratch
+from rlm_ci.review.analyzers.scratch_folder import ScratchFolder
 from testing.comment_commands_stage import Stage, stage
 from testing.loopback_model.fixture import llm
 from testing.pushes_stage import Critic, Pushes
@@ -28,7 +28,7 @@ ASK = "/rlm-ci review"
 CODE = "import os\n\n\ndef f(x=[]):  # FAULT one\n    return x\n"
 
 
-class _Written(Scratch):
+class _Written(ScratchFolder):
     def __enter__(self) -> Self:
         raise AssertionError("a file of the change is written to the disk")
 

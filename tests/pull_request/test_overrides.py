@@ -10,11 +10,11 @@ import pytest
 
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Settings
-from rlm_ci.github.api.client import Client
+from rlm_ci.github.api.client import GitHubClient
 from rlm_ci.github.posting import checkpoint
 from rlm_ci.github.posting.checkpoint import Checkpoint, Override
 from rlm_ci.github.posting.outcome import Destination
-from rlm_ci.github.session import Way
+from rlm_ci.github.session import GitHubSession
 from rlm_ci.judge.options import access_of
 from rlm_ci.pull_request import overrides
 from rlm_ci.report.findings import Finding, Part, Report, Severity, Subject
@@ -146,7 +146,7 @@ def _forge(
 
 def _comment(stage: Stage, author: str, body: str) -> None:
     token = stage.github.token(f"t-{author}", author)
-    client = Client(token, stage.github.url, QUICK)
+    client = GitHubClient(token, stage.github.url, QUICK)
     client.write("POST", f"/repos/{NAME}/issues/{NUMBER}/comments", {"body": body})
     client.close()
 
@@ -296,9 +296,9 @@ def test_no_other_check_is_overridden(stage: Stage) -> None:
     to = Destination(NAME, NUMBER, stage.head)
     env = {"GITHUB_API_URL": stage.github.url, "GITHUB_TOKEN": TOKEN}
     settings = Settings(PROGRAM, {}, env)
-    assert overrides.held(settings, report, to, Way(access_of(settings))) == ()
+    assert overrides.held(settings, report, to, GitHubSession(access_of(settings))) == ()
     _comment(stage, ACTIONS_BOT, _forge(stage))
-    (held,) = overrides.held(settings, report, to, Way(access_of(settings)))
+    (held,) = overrides.held(settings, report, to, GitHubSession(access_of(settings)))
     marked = overrides.apply(report, (held,))
     assert [one.suppression for one in marked.findings] == ["forged (override by ada)", None]
 

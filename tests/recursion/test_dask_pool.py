@@ -69,14 +69,14 @@ def test_a_worker_that_is_killed_with_a_leaf_in_its_hands_loses_nothing(
     tmp_path: Path, cluster: Any
 ) -> None:
     """The leaf tells whose process it is in, and waits there until it is dead."""
-    from rlm_ci.recursion.dask_pool import Cluster
+    from rlm_ci.recursion.dask_pool import DaskPool
 
     contents = {f"part/mod_{n}.py": b"x = 1\n" * 40 for n in range(40)}
     contents["part/mod_7.py"] = b"HOLD\n" * 40
     hold = tmp_path / "hold"
     hold.mkdir()
     found: list[NodeResult] = []
-    executor = Cluster(cluster.scheduler_address.removeprefix("tcp://"))
+    executor = DaskPool(cluster.scheduler_address.removeprefix("tcp://"))
     objective = Counting(hold=str(hold))
     solving = threading.Thread(
         target=lambda: found.append(
@@ -105,7 +105,7 @@ def test_a_worker_that_is_killed_with_a_leaf_in_its_hands_loses_nothing(
 
 
 def test_nobody_is_there() -> None:
-    from rlm_ci.recursion.dask_pool import Cluster
+    from rlm_ci.recursion.dask_pool import DaskPool
 
     with pytest.raises(RemoteError, match="the cluster does not answer"):
-        Cluster("127.0.0.1:9", patience=1)
+        DaskPool("127.0.0.1:9", patience=1)

@@ -13,14 +13,14 @@ from rlm_ci.errors import ConfigError, LimitError, RemoteError, StorageError
 from rlm_ci.models import Completion
 from rlm_ci.recursion import coverage
 from rlm_ci.recursion.journal.journal import Journals
-from rlm_ci.recursion.journal.progress import Progress
+from rlm_ci.recursion.journal.progress import TreeProgress
 from rlm_ci.recursion.journal.verify import verify
 from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.nodes import COMPLETED, FAILED, PARTIAL, NodeResult
-from rlm_ci.recursion.process_pool import Workers
+from rlm_ci.recursion.process_pool import ProcessPool
 from rlm_ci.recursion.scheduler import DFS, HYBRID, ORDERS, Frontier
 from rlm_ci.recursion.solver import RLM
-from rlm_ci.recursion.split.tree import Shape
+from rlm_ci.recursion.split.tree import TreeShape
 from rlm_ci.redaction.redactor import Redactor
 from testing.solver_cases import SMALL, UNLIMITED, USUAL, Counting, corpus, records, shop, solve
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from rlm_ci.recursion.nodes import Node, Task
+    from rlm_ci.recursion.nodes import LeafTask, Node
 
 LINES = sum(content.count(b"\n") for content in shop().values())
 
 
 @pytest.fixture(scope="module")
-def workers() -> Iterator[Workers]:
-    made = Workers(2)
+def workers() -> Iterator[ProcessPool]:
+    made = ProcessPool(2)
     yield made
     made.shutdown(wait=True, cancel_futures=True)
 
@@ -86,7 +86,7 @@ def test_all_files_are_looked_at(tmp_path: Path) -> None:
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("how", ["alone", "threads", "processes", "model"])
 def test_order_and_executor_change_nothing(
-    tmp_path: Path, order: str, how: str, workers: Workers
+    tmp_path: Path, order: str, how: str, workers: ProcessPool
 ) -> None:
     constraints = Constraints(order=order, concurrency=3, shape=SMALL)
     with ThreadPoolExecutor(3) as threads:
@@ -122,7 +122,7 @@ def flat(number: int) -> dict[str, bytes]:
 
 
 #: One leaf for each of ``flat``, one call at a time.
-ALONE = Constraints(concurrency=1, shape=Shape(leaf_files=1, most_parts=8))
+ALONE = Constraints(concurrency=1, shape=TreeShape(leaf_files=1, most_parts=8))
 
 
 def test_a_thread_does_not_wait_for_the_next_leaf_to_be_made_ready(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_thread_does_not_wait_for_the_next_leaf_to_be_made_ready(tmp_path: Pat
             super().__init__()
             self.analyse = self.look  # of this process alone
 
-        def look(self, task: Task) -> dict[str, Any]:
+        def look(self, task: LeafTask) -> dict[str, Any]:
             paths = [text.path for text in task.texts]
             ready[paths[0]].set()
             return {"lines": 1, "paths": paths}
@@ -259,7 +259,7 @@ def test_a_leaf_that_fails_is_tried_again_and_then_left_out(tmp_path: Path) -> N
     events = [one["event"] for one in records(tmp_path, "queue")]
     assert (events.count("node_requeued"), events.count("node_failed")) == (1, 1)
     assert verify(str(tmp_path)) == []
-    assert Progress.of(str(tmp_path)).errors == (("it cannot be counted", 2),)  # type: ignore[union-attr]  # it is there
+    assert TreeProgress.of(str(tmp_path)).errors == (("it cannot be counted", 2),)  # type: ignore[union-attr]  # it is there
 
 
 def test_the_run_fails_when_nothing_is_left(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_the_run_fails_when_nothing_is_left(tmp_path: Path) -> None:
     assert verify(str(tmp_path)) == []
 
 
-def test_a_worker_that_is_killed_loses_nothing(tmp_path: Path, workers: Workers) -> None:
+def test_a_worker_that_is_killed_loses_nothing(tmp_path: Path, workers: ProcessPool) -> None:
     files = shop() | {"shop/till/b.py": b"DIE\n" * 9}
     once = str(tmp_path / "died")
     result = solve(tmp_path / "a", files, objective=Counting(once=once), executor=workers)
@@ -277,7 +277,7 @@ def test_a_worker_that_is_killed_loses_nothing(tmp_path: Path, workers: Workers)
     assert result == solve(tmp_path / "b", files, objective=Counting(once=once))
 
 
-def test_a_leaf_that_kills_its_worker_is_alone(tmp_path: Path, workers: Workers) -> None:
+def test_a_leaf_that_kills_its_worker_is_alone(tmp_path: Path, workers: ProcessPool) -> None:
     files = shop() | {"shop/till/b.py": b"DIE\n" * 9}
     result = solve(tmp_path, files, executor=workers)
     assert result.status == PARTIAL

@@ -20,7 +20,7 @@ from rlm_ci.errors import ConfigError, DamagedError, LimitError, StorageError
 from rlm_ci.models import Completion
 from rlm_ci.recursion.journal import journal, record_lines, recovery, run_json
 from rlm_ci.recursion.journal.journal import Journals
-from rlm_ci.recursion.journal.progress import Progress, Watch
+from rlm_ci.recursion.journal.progress import ProgressWatch, TreeProgress
 from rlm_ci.recursion.journal.verify import verify
 from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
@@ -257,7 +257,7 @@ def test_a_process_is_killed_in_the_middle(tmp_path: Path, how: signal.Signals, 
 def test_progress_of_a_run_at_work(tmp_path: Path) -> None:
     folder, log = tmp_path / "rlm", tmp_path / "log"
     process = child(folder, log, "0.05")
-    watch = Watch(str(folder))
+    watch = ProgressWatch(str(folder))
     seen: list[int] = []
     try:
         while process.poll() is None and len(seen) < 2:
@@ -271,7 +271,7 @@ def test_progress_of_a_run_at_work(tmp_path: Path) -> None:
         process.kill()
         process.communicate()
     assert seen
-    assert Progress.of(str(tmp_path)) is None
+    assert TreeProgress.of(str(tmp_path)) is None
 
 
 # -- what is done again -------------------------------------------------------------------------
@@ -282,7 +282,7 @@ def test_a_finished_run_is_only_read(done: Path, tmp_path: Path) -> None:
     shutil.copytree(done, folder)
     assert solve(folder, shop(), objective=Never()) == solve(tmp_path / "plain", shop())
     assert [one["event"] for one in records(folder, "queue")][-1] == "run_resumed"
-    assert Progress.of(str(folder)).solved == len(known(folder))  # type: ignore[union-attr]  # it is there
+    assert TreeProgress.of(str(folder)).solved == len(known(folder))  # type: ignore[union-attr]  # it is there
 
 
 class Never(Counting):
@@ -483,7 +483,7 @@ def _as_before(found: list[dict[str, Any]]) -> None:
 def test_a_run_of_before_is_shown_and_verified_and_goes_on(done: Path, tmp_path: Path) -> None:
     before = tmp_path / "before"
     assert rewritten(done, before, "nodes", _as_before) == []
-    assert Watch(str(before)).look() == Watch(str(done)).look()
+    assert ProgressWatch(str(before)).look() == ProgressWatch(str(done)).look()
     problems = rewritten(before, tmp_path / "wrong", "nodes", _a_smaller_scope)
     assert any("leaves" in problem for problem in problems)
     nodes = (before / "nodes.jsonl").read_bytes().splitlines(keepends=True)

@@ -12,16 +12,16 @@ import pytest
 
 from rlm_ci.change.evidence import flaw
 from rlm_ci.recursion.corpus.corpus import in_folder
-from rlm_ci.recursion.corpus.eligibility import Rules
+from rlm_ci.recursion.corpus.eligibility import EligibilityRules
 from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.nodes import COMPLETED, NodeResult
-from rlm_ci.recursion.process_pool import Workers
+from rlm_ci.recursion.process_pool import ProcessPool
 from rlm_ci.recursion.solver import RLM
-from rlm_ci.recursion.split.tree import Shape
+from rlm_ci.recursion.split.tree import TreeShape
 from rlm_ci.report.findings import Report, Severity, Subject
 from rlm_ci.report.render import render
-from rlm_ci.review.objective import Review, options
+from rlm_ci.review.objective import ReviewObjective, options
 from rlm_ci.review.results import report as results_report
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ def solved(
     corpus: Corpus,
     folder: Path,
     order: str = "bfs",
-    shape: Shape | None = None,
+    shape: TreeShape | None = None,
     executor: Executor | None = None,
 ) -> NodeResult:
     store = Journals.open(str(folder), sync=False)
     rlm = RLM(corpus, store, executor=executor)
-    limits = Constraints(order=order, shape=shape or Shape())
-    result = rlm.solve(rlm.root, Review(options()), Budget(), limits)
+    limits = Constraints(order=order, shape=shape or TreeShape())
+    result = rlm.solve(rlm.root, ReviewObjective(options()), Budget(), limits)
     store.close()
     return result
 
@@ -55,8 +55,8 @@ def test_the_solver_gives_the_same_review_in_every_order(tmp_path: Path) -> None
     top = tmp_path / "top"
     code = "import pickle\n\n\ndef load(x, y=[]):\n    return pickle.loads(x) % (1,)\n"
     write(top, {f"p{one}/m{two}.py": code * (1 + two) for one in range(3) for two in range(4)})
-    corpus = in_folder(str(top), Rules())
-    shape = Shape(leaf_bytes=300, leaf_files=2)
+    corpus = in_folder(str(top), EligibilityRules())
+    shape = TreeShape(leaf_bytes=300, leaf_files=2)
     first = solved(corpus, tmp_path / "a", shape=shape)
     other = solved(corpus, tmp_path / "b", "dfs", shape=shape)
     assert json.dumps(first.to_dict()) == json.dumps(other.to_dict())
@@ -75,7 +75,7 @@ def test_a_package_is_reviewed_without_a_key(name: str, tmp_path: Path) -> None:
     assert spec is not None
     assert spec.origin is not None
     root = os.path.dirname(spec.origin)
-    corpus = in_folder(root, Rules())
+    corpus = in_folder(root, EligibilityRules())
     chosen = options()
     result = solved(corpus, tmp_path / "a")
     assert result.status == COMPLETED
@@ -94,6 +94,6 @@ def test_a_package_is_reviewed_without_a_key(name: str, tmp_path: Path) -> None:
         result, report, title=name, sarif=lambda one: render(one, "sarif")
     )
     assert len("".join(made["report.md"])) > 1000
-    with Workers(2) as workers:
+    with ProcessPool(2) as workers:
         other = solved(corpus, tmp_path / "b", "dfs", executor=workers)
     assert json.dumps(other.to_dict()) == json.dumps(result.to_dict())

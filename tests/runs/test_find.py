@@ -14,7 +14,7 @@ import pytest
 from rlm_ci.errors import DamagedError, StorageError, UsageError
 from rlm_ci.runs import find
 from rlm_ci.runs import manifest as manifests
-from rlm_ci.runs.store import Store
+from rlm_ci.runs.store import RunStore
 from testing.repositories.delegated_runs import BAD_MANIFESTS
 from testing.run_store import Place
 
@@ -247,7 +247,7 @@ def test_a_store_behind_a_link_of_the_repository_is_no_store(place: Place, tmp_p
     place.root.mkdir()
     (place.root / "kept").symlink_to(tmp_path / "outside")
     with pytest.raises(StorageError, match="leads elsewhere"):
-        find.entries(Store.at(str(place.root), "kept/runs"))
+        find.entries(RunStore.at(str(place.root), "kept/runs"))
 
 
 def test_what_was_never_a_run_is_not_pruned(place: Place) -> None:
@@ -272,9 +272,9 @@ HOLD = """
 import sys, time
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.runs.run import Run
-from rlm_ci.runs.store import Store
+from rlm_ci.runs.store import RunStore
 root = sys.argv[1]
-store = Store.at(root, ".runs")
+store = RunStore.at(root, ".runs")
 run = Run.create(store, "t1", pipeline_id="ci", redactor=Redactor({}), out=root + "/out")
 run.begin()
 print(run.id, flush=True)

@@ -14,7 +14,7 @@ import pytest
 from rlm_ci.errors import DamagedError
 from rlm_ci.resources import loader
 from rlm_ci.runs import manifest as manifests
-from rlm_ci.runs.manifest import Child, Command, Manifest
+from rlm_ci.runs.manifest import ChildRun, Manifest, StepRecord
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,8 +28,8 @@ FULL = BEGUN.replace(
     exit_code=0,
     summary="all is well",
     sandbox="bubblewrap",
-    commands=(Command(0, "a", "A", "true", exit_code=0, status="succeeded", started_at=AT),),
-    child_runs=(Child("r2", "sub", "failed", ".runs/t/cli/r2/manifest.json"),),
+    commands=(StepRecord(0, "a", "A", "true", exit_code=0, status="succeeded", started_at=AT),),
+    child_runs=(ChildRun("r2", "sub", "failed", ".runs/t/cli/r2/manifest.json"),),
 )
 
 

@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 
 from rlm_ci.errors import DamagedError
-from rlm_ci.runs.request import NAME, Request
+from rlm_ci.runs.request import NAME, RunRequest
 
 FLAGS = {"sandbox": "none", "loop.agent": "codex", "loop.apply": False, "max_calls": "3"}
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
-    asked = Request("rlm", "make it pass", FLAGS, "0" * 64)
+    asked = RunRequest("rlm", "make it pass", FLAGS, "0" * 64)
     asked.write(str(tmp_path))
-    assert Request.read(str(tmp_path), "rlm") == asked
+    assert RunRequest.read(str(tmp_path), "rlm") == asked
 
 
 def test_a_request_for_another_pipeline_than_the_manifest_names_is_damage(tmp_path: Path) -> None:
-    Request("ci", "make it pass", FLAGS, "0" * 64).write(str(tmp_path))
+    RunRequest("ci", "make it pass", FLAGS, "0" * 64).write(str(tmp_path))
     with pytest.raises(DamagedError, match="names the pipeline 'ci'"):
-        Request.read(str(tmp_path), "rlm")
+        RunRequest.read(str(tmp_path), "rlm")
 
 
 @pytest.mark.parametrize(
@@ -32,11 +32,11 @@ def test_a_request_for_another_pipeline_than_the_manifest_names_is_damage(tmp_pa
 )  # fmt: skip
 def test_a_flag_that_no_command_line_gives_to_a_run_is_damage(tmp_path: Path, key: str) -> None:
     """Where results go and where keys are sent is not up to the folder of a run."""
-    Request("rlm", "go", FLAGS, "0" * 64).write(str(tmp_path))
+    RunRequest("rlm", "go", FLAGS, "0" * 64).write(str(tmp_path))
     path = tmp_path / NAME
     record = json.loads(path.read_text())
     record["flags"][key] = "x"
     path.write_text(json.dumps(record))
     with pytest.raises(DamagedError, match="has the flag") as caught:
-        Request.read(str(tmp_path), "rlm")
+        RunRequest.read(str(tmp_path), "rlm")
     assert (caught.value.where, caught.value.code) == (str(path), 6)

@@ -194,9 +194,9 @@ import resource, sys
 from rlm_ci.errors import StorageError
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.runs.run import Run
-from rlm_ci.runs.store import Store
+from rlm_ci.runs.store import RunStore
 root = sys.argv[1]
-store = Store.at(root, ".runs")
+store = RunStore.at(root, ".runs")
 with Run.create(store, "t1", pipeline_id="ci", redactor=Redactor({}), out=root + "/out") as run:
     run.begin()
     resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
@@ -262,10 +262,10 @@ END_ONE = """
 import sys
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.runs.run import Run
-from rlm_ci.runs.store import Store
+from rlm_ci.runs.store import RunStore
 root, count = sys.argv[1], int(sys.argv[2])
 for _ in range(count):
-    store = Store.at(root, ".runs")
+    store = RunStore.at(root, ".runs")
     with Run.create(store, "t1", pipeline_id="ci", redactor=Redactor({}), out=root + "/out") as run:
         run.begin()
         run.finish("succeeded", exit_code=0)

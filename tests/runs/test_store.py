@@ -11,7 +11,7 @@ import pytest
 
 from rlm_ci.errors import ConfigError, StorageError
 from rlm_ci.runs import derived_task_id, is_task_id, require_task_id
-from rlm_ci.runs.store import Candidate, Store
+from rlm_ci.runs.store import ManifestCandidate, RunStore
 from testing.repositories.delegated_runs import (
     BAD_MANIFESTS,
     HOSTILE_TASKS,
@@ -28,8 +28,8 @@ def _any(_folder: str, _manifest: dict[str, Any] | None) -> str | None:
     return None
 
 
-def _candidates(root: Path, task: str = TASK) -> list[Candidate]:
-    return list(Store(str(root), ".runs").subagent_runs(task, _any))
+def _candidates(root: Path, task: str = TASK) -> list[ManifestCandidate]:
+    return list(RunStore(str(root), ".runs").subagent_runs(task, _any))
 
 
 # -- ids ----------------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ def test_the_derived_id_is_one(repository: str, task: str) -> None:
 
 
 def test_a_new_run_is_for_its_owner_alone(tmp_path: Path) -> None:
-    store = Store.at(str(tmp_path), ".runs")
+    store = RunStore.at(str(tmp_path), ".runs")
     run, path = store.new_run("rlm-x", lambda: 0)
     assert run.startswith("1970-01-01T00-00-00Z-")
     assert is_task_id(run)
@@ -92,7 +92,7 @@ def test_a_new_run_is_for_its_owner_alone(tmp_path: Path) -> None:
 def test_what_stands_in_the_store_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".runs").mkdir(mode=0o755)
     (tmp_path / ".runs" / ".gitignore").write_text("mine\n")
-    Store.at(str(tmp_path), ".runs").new_run("rlm-x")
+    RunStore.at(str(tmp_path), ".runs").new_run("rlm-x")
     assert (tmp_path / ".runs" / ".gitignore").read_text() == "mine\n"
 
 
@@ -104,7 +104,7 @@ def test_no_run_is_written_through_a_link(tmp_path: Path, link: str) -> None:
     place.parent.mkdir(parents=True)
     place.symlink_to(outside)
     with pytest.raises(StorageError, match="is a link") as caught:
-        Store.at(str(tmp_path / "repo"), ".runs").new_run("rlm-x")
+        RunStore.at(str(tmp_path / "repo"), ".runs").new_run("rlm-x")
     assert "CODEX_ORCHESTRATOR_RUNS_DIR" in caught.value.hint
     assert list(outside.iterdir()) == []
 
@@ -112,7 +112,7 @@ def test_no_run_is_written_through_a_link(tmp_path: Path, link: str) -> None:
 def test_a_store_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / ".runs").write_text("a file")
     with pytest.raises(StorageError, match="cannot be written"):
-        Store.at(str(tmp_path), ".runs").new_run("rlm-x")
+        RunStore.at(str(tmp_path), ".runs").new_run("rlm-x")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_store_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_where_the_store_is(runs_dir: str, root: str, shown: str) -> None:
-    store = Store.at("/repo", runs_dir)
+    store = RunStore.at("/repo", runs_dir)
     assert (store.root, store.shown) == (root, shown)
 
 
@@ -136,7 +136,7 @@ def test_good_runs_have_no_reason(tmp_path: Path) -> None:
     guard_runs(tmp_path, count=3)
     found = _candidates(tmp_path)
     assert sorted(found, key=lambda one: one.path) == [
-        Candidate(f".runs/{TASK}-docs/cli/{run_id(n)}/manifest.json") for n in range(3)
+        ManifestCandidate(f".runs/{TASK}-docs/cli/{run_id(n)}/manifest.json") for n in range(3)
     ]
 
 
@@ -154,8 +154,8 @@ def test_the_folder_is_asked_about_before_it_is_opened(tmp_path: Path) -> None:
         asked.append((folder, manifest is None))
         return "not mine"
 
-    found = list(Store(str(tmp_path), ".runs").subagent_runs(TASK, accept))
-    assert found == [Candidate(f".runs/{TASK}-docs", "not mine")]
+    found = list(RunStore(str(tmp_path), ".runs").subagent_runs(TASK, accept))
+    assert found == [ManifestCandidate(f".runs/{TASK}-docs", "not mine")]
     assert asked == [(f"{TASK}-docs", True)]
 
 

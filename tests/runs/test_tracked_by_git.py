@@ -12,7 +12,7 @@ import pytest
 
 from rlm_ci.errors import StorageError, UsageError
 from rlm_ci.runs import find, tracked_by_git
-from rlm_ci.runs.store import Store
+from rlm_ci.runs.store import RunStore
 from testing.run_store import Place
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ def made(repo: GitRepo) -> Place:
     return Place(repo.path)
 
 
-def store(place: Place) -> Store:
-    return Store.at(str(place.root), ".runs", os.environ)
+def store(place: Place) -> RunStore:
+    return RunStore.at(str(place.root), ".runs", os.environ)
 
 
 def listed(place: Place) -> list[str]:
@@ -107,7 +107,7 @@ def test_a_run_named_by_its_path_is_asked_of_its_own_repository(
 ) -> None:
     place = Place(repo.path)
     run = place.finished()
-    elsewhere = Store.at(str(tmp_path / "here"), ".runs", {**os.environ, "GIT_DIR": "/nowhere"})
+    elsewhere = RunStore.at(str(tmp_path / "here"), ".runs", {**os.environ, "GIT_DIR": "/nowhere"})
     assert find.find(elsewhere, run.path).run_id == run.id
     bring(repo, f".runs/t1/cli/{run.id}/manifest.json")
     with pytest.raises(UsageError, match="there is no run at"):

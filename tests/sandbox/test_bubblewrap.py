@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci.errors import ConfigError, UnavailableError
-from rlm_ci.sandbox import HOME, Job, Limits, Mount
+from rlm_ci.sandbox import HOME, JobLimits, Mount, SandboxJob
 from rlm_ci.sandbox.self_test import interpreter
 from testing.leftovers import eventually, sleepers
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from rlm_ci.sandbox.bubblewrap import Bubblewrap
     from rlm_ci.sandbox.job import Sandbox
-    from rlm_ci.system.process import Ended
+    from rlm_ci.system.process import StreamResult
 
 CANARY = "canary-5f1e0c9a"
 
 
-def shell(box: Sandbox, script: str, *mounts: Mount, **more: Any) -> Ended:
-    return box.run(Job(("sh", "-c", script), mounts=mounts, **more))
+def shell(box: Sandbox, script: str, *mounts: Mount, **more: Any) -> StreamResult:
+    return box.run(SandboxJob(("sh", "-c", script), mounts=mounts, **more))
 
 
 def at(path: Path, target: str, *, writable: bool = False) -> Mount:
@@ -73,7 +73,7 @@ def test_what_the_job_is_given_stands_on_no_command_line(
 
     thread = threading.Thread(target=look)
     thread.start()
-    limits = Limits(wall=2.0)
+    limits = JobLimits(wall=2.0)
     script = f'cat /proc/1/cmdline /proc/self/cmdline; test "$KEY" && sleep {seconds}'
     ended = shell(bubblewrap, script, env={"KEY": CANARY}, limits=limits)
     thread.join()
@@ -212,7 +212,7 @@ def test_only_scratch_can_be_written_and_no_more_than_allowed(bubblewrap: Bubble
     done
     head -c 64M /dev/zero >/tmp/large 2>/dev/null; stat -c %s /tmp/large
     """
-    ended = shell(bubblewrap, script, limits=Limits(scratch=8 << 20))
+    ended = shell(bubblewrap, script, limits=JobLimits(scratch=8 << 20))
     assert int(ended.output.text()) <= 8 << 20
     assert HOME.startswith("/tmp/")
 
@@ -232,7 +232,7 @@ def port() -> Iterator[int]:
 def test_the_loopback_of_the_machine(bubblewrap: Bubblewrap, port: int, *, network: bool) -> None:
     program, mounts = interpreter()
     code = f"import socket; socket.create_connection(('127.0.0.1', {port}), 5)"
-    job = Job((program, "-I", "-S", "-c", code), mounts=mounts, network=network)
+    job = SandboxJob((program, "-I", "-S", "-c", code), mounts=mounts, network=network)
     assert (bubblewrap.run(job).returncode == 0) is network
 
 
@@ -269,7 +269,7 @@ def test_a_program_behind_a_link_must_be_visible(bubblewrap: Bubblewrap, tmp_pat
     tool.write_text("#!/bin/sh\necho ran\n")
     tool.chmod(0o755)
     (folder / "tool").symlink_to(tool)
-    job = Job(("./tool",), cwd="/w", mounts=(at(folder, "/w"),))
+    job = SandboxJob(("./tool",), cwd="/w", mounts=(at(folder, "/w"),))
     with pytest.raises(UnavailableError):
         bubblewrap.run(job)
     mounts = (*job.mounts, at(tools, str(tools)))

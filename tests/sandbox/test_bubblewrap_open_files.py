@@ -12,14 +12,14 @@ import pytest
 CHILD = """\
 import fcntl, os, resource, sys
 from rlm_ci.errors import RlmCiError
-from rlm_ci.sandbox import Job, choose
+from rlm_ci.sandbox import SandboxJob, choose
 
 most = int(sys.argv[2])
 folder = fcntl.fcntl(os.open("/", os.O_RDONLY), fcntl.F_DUPFD, 150)
 resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 try:
     ended = choose(sys.argv[1], dict(os.environ)).run(
-        Job(("/bin/sh", "-c", f"ls /proc/self/fd/{folder}/; echo done"), cwd="/")
+        SandboxJob(("/bin/sh", "-c", f"ls /proc/self/fd/{folder}/; echo done"), cwd="/")
     )
     print(ended.returncode, ended.output.text())
 except RlmCiError as error:

@@ -13,10 +13,10 @@ import pytest
 
 from rlm_ci import sandbox
 from rlm_ci.errors import CONFIG, ConfigError
-from rlm_ci.sandbox import Job, Probe, install_hints, monty, self_test
+from rlm_ci.sandbox import Probe, SandboxJob, install_hints, monty, self_test
 from rlm_ci.sandbox.bubblewrap import Bubblewrap
 from rlm_ci.sandbox.none import Unsandboxed
-from rlm_ci.system.process import Clipped, Ended
+from rlm_ci.system.process import Clipped, StreamResult
 
 
 @pytest.mark.parametrize("name", ["auto", "bubblewrap"])
@@ -163,9 +163,9 @@ def test_a_probe_that_ends_badly_says_how() -> None:
     class Broken:
         name, isolated = "broken", True
 
-        def run(self, _job: Job, *, on_output: object = None) -> Ended:
+        def run(self, _job: SandboxJob, *, on_output: object = None) -> StreamResult:
             assert on_output is None
-            return Ended(139, "", Clipped(b"Segmentation\x1b[31m fault\n"), 0.1)
+            return StreamResult(139, "", Clipped(b"Segmentation\x1b[31m fault\n"), 0.1)
 
     probes = self_test.attempts(Broken(), os.environ)
     assert [one.passed for one in probes] == [False]

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.sandbox import Job, seccomp
+from rlm_ci.sandbox import SandboxJob, seccomp
 from rlm_ci.sandbox.self_test import interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rlm_ci.sandbox.bubblewrap import Bubblewrap
-    from rlm_ci.system.process import Ended
+    from rlm_ci.system.process import StreamResult
 
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _OTHER = {"x86_64": 0x40000003, "aarch64": 0x40000028}  # the 32-bit machine of the same kernel
@@ -25,9 +25,9 @@ _SIGSYS = 31
 _SESSION = -3
 
 
-def python(box: Bubblewrap, code: str) -> Ended:
+def python(box: Bubblewrap, code: str) -> StreamResult:
     program, mounts = interpreter()
-    return box.run(Job((program, "-I", "-S", "-c", code), mounts=mounts))
+    return box.run(SandboxJob((program, "-I", "-S", "-c", code), mounts=mounts))
 
 
 def verdict(program: bytes, audit: int, number: int, argument: int = 0) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm_ci.sandbox import Job, Mount, toolchain_mounts, toolchain_variables
+from rlm_ci.sandbox import Mount, SandboxJob, toolchain_mounts, toolchain_variables
 from rlm_ci.sandbox.bubblewrap import Bubblewrap
 from rlm_ci.sandbox.toolchains import PRIVATE, may_be_shown
 
@@ -167,7 +167,7 @@ def test_they_run_inside(place: Place, bubblewrap: Bubblewrap) -> None:
     place.link(".local/bin/hello", tool)
     environ = {"HOME": str(place.home), "PATH": f"{place.home}/.local/bin:/usr/bin:/bin"}
     mounts = (*toolchain_mounts(environ, str(place.root)), Mount(str(place.root), str(place.root)))
-    job = Job(("hello",), mounts=mounts, env={"PATH": environ["PATH"]})
+    job = SandboxJob(("hello",), mounts=mounts, env={"PATH": environ["PATH"]})
     assert bubblewrap.run(job).output.text() == "ran\n"
     seen = bubblewrap.run(job.replace(argv=("ls", "-A", str(place.home)))).output.text()
     assert seen.split() == [".local", "src"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_ci.source import PARSED, Import, Outline
-from rlm_ci.source.import_graph import Graph
+from rlm_ci.source.import_graph import ImportGraph
 from rlm_ci.source.outline import outline
 from rlm_ci.source.test_files import is_trial, subject_of
 from rlm_ci.wiki.facts.dependencies import declared
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 Files = dict[str, str]
 
 
-def graph(files: Mapping[str, str]) -> Graph:
+def graph(files: Mapping[str, str]) -> ImportGraph:
     outlines = [outline(path, text.encode()) for path, text in sorted(files.items())]
-    return Graph.of(outlines, sorted(files))
+    return ImportGraph.of(outlines, sorted(files))
 
 
 def targets(files: Mapping[str, str], path: str) -> list[str]:
@@ -122,7 +122,7 @@ SHARED: Files = {
 def test_what_others_bring_of_a_namespace_is_a_package_by_itself() -> None:
     outlines = [outline(path, text.encode()) for path, text in sorted(SHARED.items())]
     needed = ["zope.interface", "google-cloud-storage", "xml-etree"]
-    made = Graph.of(outlines, sorted(SHARED), needed)
+    made = ImportGraph.of(outlines, sorted(SHARED), needed)
     found = {path: [one.package for one in made.external[path]] for path in made.external}
     assert found == {
         "ns/a/__init__.py": ["ns.core", "zope.interface"],
@@ -509,10 +509,10 @@ IMPORTS = st.builds(
 def test_no_import_is_too_strange(rows: list[tuple[str, str, list[Import]]]) -> None:
     outlines = [Outline(path, name, PARSED, 9, imports=tuple(found)) for path, name, found in rows]
     paths = [one.path for one in outlines]
-    made = Graph.of(outlines, paths)
+    made = ImportGraph.of(outlines, paths)
     for path, edges in made.internal.items():
         assert {edge.target for edge in edges} <= set(paths) - {path}
-    again = Graph.of(outlines, list(reversed(paths)))
+    again = ImportGraph.of(outlines, list(reversed(paths)))
     assert (again.internal, again.external) == (made.internal, made.external)
     assert set(made.touching(paths[:2], outlines)) <= set(paths[2:]) | set(paths)
 
@@ -534,5 +534,5 @@ def test_a_hundred_thousand_files_take_seconds() -> None:
         for i in range(100_000)
     ]  # fmt: skip
     paths = [f"p{i}/utils.py" for i in range(300)]
-    made = Graph.of(outlines, [*paths, *(one.path for one in outlines)])
+    made = ImportGraph.of(outlines, [*paths, *(one.path for one in outlines)])
     assert len(made.external) + len(made.internal) >= 100_000

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rlm_ci.source import PARSED, PARTLY, UNPARSED, Outline, grammars
 from rlm_ci.source.cut_points import borders
-from rlm_ci.source.import_graph import Graph
+from rlm_ci.source.import_graph import ImportGraph
 from rlm_ci.source.languages import OTHER, language
 from rlm_ci.source.outline import outline
 from rlm_ci.text.printable import printable
@@ -210,7 +210,7 @@ MANY = 50_000
 )
 def test_what_is_long_takes_no_longer_than_it_is(name: str, content: bytes) -> None:
     found = sound(name, content)
-    Graph.of([found], [name])
+    ImportGraph.of([found], [name])
 
 
 @pytest.mark.parametrize(

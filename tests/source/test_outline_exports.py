@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.source.import_graph import Graph
+from rlm_ci.source.import_graph import ImportGraph
 from rlm_ci.source.outline import outline
 from rlm_ci.wiki.facts.other_notes import other_notes
 
@@ -64,7 +64,7 @@ import('later' /* why */)
 
 
 def test_only_a_whole_text_names_what_is_loaded() -> None:
-    made = Graph.of([outline("a.js", LOADED.encode())], ["a.js", "own.js"])
+    made = ImportGraph.of([outline("a.js", LOADED.encode())], ["a.js", "own.js"])
     assert [one.package for one in made.external["a.js"]] == ["fs", "later"]
     assert [one.target for one in made.internal["a.js"]] == ["own.js"]
 

@@ -25,11 +25,11 @@ ENV = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
 PYTHON = sys.executable
 
 
-def python(code: str, **options: object) -> process.Result:
+def python(code: str, **options: object) -> process.ProcessResult:
     return process.run([PYTHON, "-I", "-S", "-c", code], env=ENV, **options)  # type: ignore[arg-type]
 
 
-def shell(script: str, **options: object) -> process.Result:
+def shell(script: str, **options: object) -> process.ProcessResult:
     return process.run(["sh", "-c", script], env=ENV, **options)  # type: ignore[arg-type]
 
 
@@ -38,7 +38,7 @@ def shell(script: str, **options: object) -> process.Result:
 
 def test_both_streams_and_the_exit_code_come_back() -> None:
     ended = shell("printf out; printf err >&2; exit 3")
-    assert ended == process.Result(3, b"out", b"err")
+    assert ended == process.ProcessResult(3, b"out", b"err")
 
 
 def test_a_signal_is_a_negative_code() -> None:
@@ -96,7 +96,7 @@ def test_a_child_that_closed_its_output_is_not_fed_for_ever() -> None:
 
 
 def test_without_input_a_child_sees_its_end_at_once() -> None:
-    assert process.run(["cat"], env=ENV, timeout=10) == process.Result(0, b"", b"")
+    assert process.run(["cat"], env=ENV, timeout=10) == process.ProcessResult(0, b"", b"")
 
 
 # -- bounds -------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def test_without_a_handle_on_the_child_its_end_is_seen_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delattr(os, "pidfd_open", raising=False)
-    assert shell("exec >&- 2>&-; sleep 0.05; exit 4") == process.Result(4, b"", b"")
+    assert shell("exec >&- 2>&-; sleep 0.05; exit 4") == process.ProcessResult(4, b"", b"")
     assert shell("exec >&- 2>&-; exec sleep 60", timeout=0.2).timed_out
 
 
@@ -262,12 +262,12 @@ def test_elsewhere_it_means_the_same() -> None:
         with process.PortableChild(argv, ENV, stdin, timeout, limit) as child:
             return child.finish()
 
-    assert run("cat; printf err >&2; exit 3", b"in") == process.Result(3, b"in", b"err")
+    assert run("cat; printf err >&2; exit 3", b"in") == process.ProcessResult(3, b"in", b"err")
     late = run("exec sleep 60", timeout=0.2)
-    assert isinstance(late, process.Result)
+    assert isinstance(late, process.ProcessResult)
     assert late.timed_out
     much = run("printf 12345", limit=3)
-    assert much == process.Result(0, b"123", b"", truncated=True)
+    assert much == process.ProcessResult(0, b"123", b"", truncated=True)
     with pytest.raises(UnavailableError):
         process.PortableChild(["no-such-program-here"], ENV)
 

@@ -28,7 +28,7 @@ ENV = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
 PYTHON = sys.executable
 
 
-def shell(script: str, **options: Any) -> process.Ended:
+def shell(script: str, **options: Any) -> process.StreamResult:
     return stream(["sh", "-c", script], env=ENV, **options)
 
 

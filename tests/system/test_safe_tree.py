@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm_ci.system.safe_tree import FILE_LIMIT, Missing, Refused, Worktree, matches
+from rlm_ci.system.safe_tree import FILE_LIMIT, Missing, Refused, SafeTree, matches
 
 OUTSIDE = [
     "", "   ", "/etc/passwd", "../secret", "a/../../secret", "a/./b", "a//b", "..", ".", "./..",
@@ -21,18 +21,18 @@ OUTSIDE = [
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Worktree:
+def tree(tmp_path: Path) -> SafeTree:
     (tmp_path / "secret").write_text("outside\n")
     root = tmp_path / "work"
     (root / ".git").mkdir(parents=True)
     (root / ".git" / "config").write_text("[core]\n")
     (root / "src").mkdir()
     (root / "src" / "a.py").write_text("a = 1\n")
-    return Worktree(str(root))
+    return SafeTree(str(root))
 
 
 @pytest.mark.parametrize("path", OUTSIDE)
-def test_no_path_leads_outside(tree: Worktree, path: str) -> None:
+def test_no_path_leads_outside(tree: SafeTree, path: str) -> None:
     with pytest.raises(Refused):
         tree.read(path)
     with pytest.raises(Refused):
@@ -43,7 +43,7 @@ def test_no_path_leads_outside(tree: Worktree, path: str) -> None:
     assert (Path(tree.root) / ".git" / "config").read_text() == "[core]\n"
 
 
-def test_no_link_is_followed(tree: Worktree, tmp_path: Path) -> None:
+def test_no_link_is_followed(tree: SafeTree, tmp_path: Path) -> None:
     root = Path(tree.root)
     (root / "file").symlink_to(tmp_path / "secret")
     (root / "folder").symlink_to(tmp_path)
@@ -60,7 +60,7 @@ def test_no_link_is_followed(tree: Worktree, tmp_path: Path) -> None:
     assert [path for path, _ in tree.paths()] == ["src/a.py"]
 
 
-def test_pipes_and_folders_are_no_files(tree: Worktree) -> None:
+def test_pipes_and_folders_are_no_files(tree: SafeTree) -> None:
     os.mkfifo(os.path.join(tree.root, "pipe"))
     for path in ("pipe", "src"):
         with pytest.raises(Refused):
@@ -71,7 +71,7 @@ def test_pipes_and_folders_are_no_files(tree: Worktree) -> None:
             tree.delete(path)
 
 
-def test_a_write_keeps_the_mode_and_cuts_a_hard_link(tree: Worktree, tmp_path: Path) -> None:
+def test_a_write_keeps_the_mode_and_cuts_a_hard_link(tree: SafeTree, tmp_path: Path) -> None:
     root = Path(tree.root)
     (root / "run.sh").write_text("old\n")
     (root / "run.sh").chmod(0o755)
@@ -85,7 +85,7 @@ def test_a_write_keeps_the_mode_and_cuts_a_hard_link(tree: Worktree, tmp_path: P
     assert not list(root.rglob("*.tmp"))
 
 
-def test_a_set_user_bit_does_not_survive(tree: Worktree) -> None:
+def test_a_set_user_bit_does_not_survive(tree: SafeTree) -> None:
     path = Path(tree.root) / "tool"
     path.write_text("x")
     path.chmod(0o4755)
@@ -93,7 +93,7 @@ def test_a_set_user_bit_does_not_survive(tree: Worktree) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o755
 
 
-def test_what_is_not_there_is_missing(tree: Worktree) -> None:
+def test_what_is_not_there_is_missing(tree: SafeTree) -> None:
     for call in (tree.read, tree.delete):
         with pytest.raises(Missing):
             call("src/none.py")
@@ -103,7 +103,7 @@ def test_what_is_not_there_is_missing(tree: Worktree) -> None:
         list(tree.paths("none"))
 
 
-def test_a_file_has_a_size(tree: Worktree) -> None:
+def test_a_file_has_a_size(tree: SafeTree) -> None:
     with pytest.raises(Refused, match="more than"):
         tree.write("big", b"x" * (FILE_LIMIT + 1))
     (Path(tree.root) / "big").write_bytes(b"x" * (FILE_LIMIT + 1))
@@ -111,13 +111,13 @@ def test_a_file_has_a_size(tree: Worktree) -> None:
         tree.read("big")
 
 
-def test_a_name_too_long_is_refused(tree: Worktree) -> None:
+def test_a_name_too_long_is_refused(tree: SafeTree) -> None:
     for path in ("y" * 300, f"{'y' * 300}/x"):
         with pytest.raises(Refused, match="too long"):
             tree.write(path, b"x")
 
 
-def test_a_walk_is_sorted_and_leaves_litter_out(tree: Worktree) -> None:
+def test_a_walk_is_sorted_and_leaves_litter_out(tree: SafeTree) -> None:
     root = Path(tree.root)
     for name in ("src/b.py", "src/__pycache__/a.pyc", "node_modules/x/index.js", "README", "z/y/x"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +128,7 @@ def test_a_walk_is_sorted_and_leaves_litter_out(tree: Worktree) -> None:
 
 
 def test_a_folder_that_becomes_a_link_meanwhile_does_not_lead_outside(
-    tree: Worktree, tmp_path: Path
+    tree: SafeTree, tmp_path: Path
 ) -> None:
     """A test that still runs swaps a folder and a link as fast as it can."""
     root = Path(tree.root)

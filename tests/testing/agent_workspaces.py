@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rlm_ci.agents.agent import Launch
-    from rlm_ci.system.process import Ended
-    from rlm_ci.workspace.checkout import Removed
+    from rlm_ci.system.process import StreamResult
+    from rlm_ci.workspace.checkout import RemovedFile
 
 
 class Folder:
@@ -27,7 +27,7 @@ class Folder:
         self._programs = programs
         self._trees: dict[str, dict[str, bytes]] = {}
 
-    def removed_at(self, _tree: str) -> tuple[Removed, ...]:
+    def removed_at(self, _tree: str) -> tuple[RemovedFile, ...]:
         return ()
 
     def recall(self, _tree: str, removed: Iterable[Sequence[str]]) -> None:
@@ -37,7 +37,7 @@ class Folder:
     def root(self) -> str:
         return str(self.path)
 
-    def run(self, launch: Launch) -> Ended:
+    def run(self, launch: Launch) -> StreamResult:
         self.launches.append(launch)
         path = os.pathsep.join(filter(None, (str(self._programs or ""), "/usr/bin", "/bin")))
         return process_stream.stream(

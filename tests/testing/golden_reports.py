@@ -35,7 +35,7 @@ FILES: dict[str, tuple[str, str, dict[str, Any]]] = {
 def render(name: str) -> str:
     """The surface of that file, with a version that does not change."""
     report, surface, options = FILES[name]
-    text = surfaces.render(getattr(reports, report)(), surface, surfaces.Options(**options))
+    text = surfaces.render(getattr(reports, report)(), surface, surfaces.RenderOptions(**options))
     return text.replace(__version__, "VERSION")
 
 

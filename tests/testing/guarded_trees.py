@@ -5,12 +5,12 @@ from __future__ import annotations
 from hashlib import sha1
 from typing import TYPE_CHECKING
 
-from rlm_ci.git.objects import Entry
+from rlm_ci.git.objects import TreeEntry
 from rlm_ci.guard import guard
 from rlm_ci.guard.protected.protection import Protection
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report.findings import Severity
-from rlm_ci.validators.outcomes import Outcomes
+from rlm_ci.validators.outcomes import TestOutcomes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,14 +31,14 @@ class Objects:
         self.known: dict[str, bytes] = {}
         self.read: list[int] = []
 
-    def entries(self, tree: Tree) -> dict[str, Entry]:
+    def entries(self, tree: Tree) -> dict[str, TreeEntry]:
         found = {}
         for path, given in tree.items():
             mode, content = given if isinstance(given, tuple) else ("100644", given)
             data = content.encode() if isinstance(content, str) else content
             oid = sha1(data).hexdigest()
             self.known[oid] = data
-            found[path] = Entry(mode, "commit" if mode == "160000" else "blob", oid)
+            found[path] = TreeEntry(mode, "commit" if mode == "160000" else "blob", oid)
         return found
 
     def contents(self, oids: Iterable[str]) -> list[bytes | None]:
@@ -51,13 +51,13 @@ class Objects:
 
 
 def judged(
-    before: Tree, after: Tree, validator: str = "", outcomes: Outcomes | None = None
+    before: Tree, after: Tree, validator: str = "", outcomes: TestOutcomes | None = None
 ) -> list[Finding]:
     """What is held against ``after``; ``outcomes`` are those of the first run."""
     objects = Objects()
     base, now = objects.entries(before), objects.entries(after)
     protection = Protection.of(base, objects.contents, validator)
-    protection = protection.learning(outcomes or Outcomes(), base)
+    protection = protection.learning(outcomes or TestOutcomes(), base)
     redactor = Redactor({"AGENT": KEY}, ["AGENT"])
     return list(guard.compared(base, now, objects, protection, redactor))
 

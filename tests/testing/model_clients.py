@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from rlm_ci.models import Request
-from rlm_ci.models.openai.client import OpenAIModel, Patience
+from rlm_ci.models import ModelRequest
+from rlm_ci.models.openai.client import OpenAIModel, RetryLimits
 
 if TYPE_CHECKING:
     from testing.loopback_model.server import ModelServer
 
-SHORT = Patience(connect=5, answer=8, total=20, attempts=3, pause=0.01, longest=5)
+SHORT = RetryLimits(connect=5, answer=8, total=20, attempts=3, pause=0.01, longest=5)
 TOOL = {
     "type": "function",
     "function": {"name": "read", "parameters": {"type": "object", "properties": {}}},
@@ -22,9 +22,9 @@ Client = Callable[..., OpenAIModel]
 WAYS: list[Any] = [None, lambda _count: None]
 
 
-def question(text: str = "What is wrong?", **more: Any) -> Request:
+def question(text: str = "What is wrong?", **more: Any) -> ModelRequest:
     fields: dict[str, Any] = {"model": "m-1", "max_tokens": 100, **more}
-    return Request(messages=({"role": "user", "content": text},), **fields)
+    return ModelRequest(messages=({"role": "user", "content": text},), **fields)
 
 
 def client_of(served: ModelServer, **more: Any) -> OpenAIModel:

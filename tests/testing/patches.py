@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from rlm_ci.change import change_set
-from rlm_ci.git.patches import Diff, from_change
+from rlm_ci.git.patches import PatchDiff, from_change
 from rlm_ci.git.repository import Repository, discover
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def record(patch: object = None, **fields: object) -> dict[str, Any]:
     return {**base, **({} if patch is None else {"patch": patch}), **fields}
 
 
-def from_git(history: History) -> Diff:
+def from_git(history: History) -> PatchDiff:
     opened = Repository(*discover(os.fspath(history.repo)), os.environ)
     change = change_set.from_range(opened, history.base, history.head, "test")
     return from_change(change.files(), *change.hunks())

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlm_ci.ask.iteration import ReadResult, SearchResult, Step, SubcallResult
-from rlm_ci.ask.planner.file_map import Atlas
-from rlm_ci.ask.planner.prompt import Metadata
-from rlm_ci.context.context import Excerpt, Found, Hit, Piece
+from rlm_ci.ask.iteration import Iteration, ReadResult, SearchResult, SubcallResult
+from rlm_ci.ask.planner.file_map import FileMap
+from rlm_ci.ask.planner.prompt import ContextMetadata
+from rlm_ci.context.context import Excerpt, Hit, QueryResult, SourceFile
 
 OBJECT = f"sha256:{'ab' * 32}"
 CHUNK = f"ctx:{OBJECT}#chunk:c000001"
 PIECES = (
-    Piece("c.txt", 0, 50, None),
-    Piece("src/a.py", 50, 900, None),
-    Piece("src/b.py", 900, 999, None),
+    SourceFile("c.txt", 0, 50, None),
+    SourceFile("src/a.py", 50, 900, None),
+    SourceFile("src/b.py", 900, 999, None),
 )
-CONTEXT = Metadata(OBJECT, 1 << 30, 17_477, 65_536, 4_096, Atlas(PIECES))
+CONTEXT = ContextMetadata(OBJECT, 1 << 30, 17_477, 65_536, 4_096, FileMap(PIECES))
 
 
 def search(query: str, *previews: str, at: int = 0, reason: str = "") -> SearchResult:
@@ -28,7 +28,7 @@ def search(query: str, *previews: str, at: int = 0, reason: str = "") -> SearchR
         )
         for rank, preview in enumerate(previews)
     )  # fmt: skip
-    return SearchResult(query, 20, Found(query, len(hits), len(hits), hits), reason)
+    return SearchResult(query, 20, QueryResult(query, len(hits), len(hits), hits), reason)
 
 
 def read(text: str, *, at: int = 0, pointer: str = CHUNK, reason: str = "") -> ReadResult:
@@ -54,8 +54,8 @@ def subcall(output: str, *, iteration: int = 0, number: int = 1, **more: Any) ->
     return SubcallResult(**{**fields, **more})
 
 
-def step(iteration: int, *done: SearchResult | ReadResult | SubcallResult) -> Step:
-    return Step(
+def step(iteration: int, *done: SearchResult | ReadResult | SubcallResult) -> Iteration:
+    return Iteration(
         iteration,
         tuple(one for one in done if isinstance(one, SearchResult)),
         tuple(one for one in done if isinstance(one, ReadResult)),

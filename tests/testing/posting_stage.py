@@ -13,9 +13,9 @@ import pytest
 from rlm_ci.change import change_set
 from rlm_ci.git import patches
 from rlm_ci.git.repository import Repository, discover
-from rlm_ci.github.api.client import Client, Limits
+from rlm_ci.github.api.client import GitHubClient, RequestLimits
 from rlm_ci.github.posting import checkpoint
-from rlm_ci.github.posting.outcome import Destination, Publication, Wishes
+from rlm_ci.github.posting.outcome import Destination, PostingOptions, Publication
 from rlm_ci.github.posting.publisher import Publisher
 from rlm_ci.report.findings import Finding, Location, Part, Report, Severity, Subject, Usage
 from testing.loopback_github.fixture import github
@@ -45,14 +45,14 @@ class Stage(Scene):
     """The scene with our publisher, which reads the diff from git, or unless ``local`` GitHub's."""
 
     local: bool = True
-    made: list[Client] = field(default_factory=list)
+    made: list[GitHubClient] = field(default_factory=list)
 
     def client_of(
-        self, token: str = BOT, limits: Limits | None = None, clock: Clock | None = None
-    ) -> Client:
+        self, token: str = BOT, limits: RequestLimits | None = None, clock: Clock | None = None
+    ) -> GitHubClient:
         """A client whose waiting takes no time."""
         clock = clock or Clock()
-        client = Client(token, self.url, limits, clock=clock, sleep=clock.sleep)
+        client = GitHubClient(token, self.url, limits, clock=clock, sleep=clock.sleep)
         self.made.append(client)
         return client
 
@@ -102,14 +102,14 @@ class Stage(Scene):
         run: str = "run",
         *,
         token: str = BOT,
-        wishes: Wishes | None = None,
-        client: Client | None = None,
+        wishes: PostingOptions | None = None,
+        client: GitHubClient | None = None,
         **more: Any,
     ) -> Publisher:
         head = report.subject.head or ""
         change = self.change(head)
 
-        def diff() -> patches.Diff:
+        def diff() -> patches.PatchDiff:
             return patches.from_change(change.files(), *change.hunks())
 
         return Publisher(

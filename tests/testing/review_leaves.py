@@ -11,9 +11,9 @@ import pytest
 
 from rlm_ci.change.evidence import flaw
 from rlm_ci.errors import LimitError
-from rlm_ci.models import Request
-from rlm_ci.recursion.nodes import FILE_GROUP, FILE_SLICE, REPO, Node, Scope, Task, Text
-from rlm_ci.review.objective import Review, analyse, options
+from rlm_ci.models import ModelRequest
+from rlm_ci.recursion.nodes import FILE_GROUP, FILE_SLICE, REPO, LeafTask, LeafText, Node, NodeScope
+from rlm_ci.review.objective import ReviewObjective, analyse, options
 from testing.model_clients import client_of
 
 if TYPE_CHECKING:
@@ -38,25 +38,25 @@ def blob(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
-def text(path: str, content: str | bytes, line_start: int = 1) -> Text:
+def text(path: str, content: str | bytes, line_start: int = 1) -> LeafText:
     data = content.encode() if isinstance(content, str) else content
-    return Text(path, blob(data), data, line_start)
+    return LeafText(path, blob(data), data, line_start)
 
 
-def leaf(texts: Sequence[Text], chosen: Mapping[str, Any], *, kind: str = REPO) -> Task:
+def leaf(texts: Sequence[LeafText], chosen: Mapping[str, Any], *, kind: str = REPO) -> LeafTask:
     parent = None if kind == REPO else "root"
     path = texts[0].path if kind == FILE_SLICE else ""
-    node = Node("leaf", parent, 0 if parent is None else 1, Scope(kind, path, 0, len(texts)))
-    return Task(node, tuple(texts), chosen)
+    node = Node("leaf", parent, 0 if parent is None else 1, NodeScope(kind, path, 0, len(texts)))
+    return LeafTask(node, tuple(texts), chosen)
 
 
 def reviewed(
-    texts: Sequence[Text], ask: Asking | None = None, *, kind: str = REPO, **more: Any
+    texts: Sequence[LeafText], ask: Asking | None = None, *, kind: str = REPO, **more: Any
 ) -> NodeResult:
     """The result of a leaf."""
     chosen = options(**more)
     task = leaf(texts, chosen, kind=kind)
-    return Review(chosen).judge(task.node, task, analyse(task), ask)
+    return ReviewObjective(chosen).judge(task.node, task, analyse(task), ask)
 
 
 def by_file(files: Mapping[str, str], **more: Any) -> NodeResult:
@@ -88,7 +88,7 @@ class Asking:
         assert size <= self.max_bytes, f"a prompt of {size} bytes"
         self.places.append(place)
         self.prompts.append(str(messages[0]["content"]))
-        request = Request(self.model, tuple(messages), 2000, response_format=response_format)
+        request = ModelRequest(self.model, tuple(messages), 2000, response_format=response_format)
         return self._client.complete(request)
 
 
@@ -145,7 +145,7 @@ def verdict(word: str, reason: str = "because") -> str:
     return json.dumps({"verdict": word, "reason": reason})
 
 
-def held(result: NodeResult, texts: tuple[Text, ...] = TEXTS) -> None:
+def held(result: NodeResult, texts: tuple[LeafText, ...] = TEXTS) -> None:
     """Every place of every finding stands in the texts."""
     contents = {one.path: one for one in texts}
     for one in result.findings:

@@ -11,7 +11,7 @@ import pytest
 
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.runs.run import Run
-from rlm_ci.runs.store import Store
+from rlm_ci.runs.store import RunStore
 
 SECRET = "hunter2-hunter2"
 
@@ -25,8 +25,8 @@ class Place:
     redactor: Redactor = field(default_factory=lambda: Redactor({"MY_TOKEN": SECRET}))
 
     @property
-    def store(self) -> Store:
-        return Store.at(str(self.root), ".runs")
+    def store(self) -> RunStore:
+        return RunStore.at(str(self.root), ".runs")
 
     @property
     def out(self) -> str:

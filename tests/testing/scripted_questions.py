@@ -6,24 +6,24 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from rlm_ci.ask.execute_plan import Symbolic
-from rlm_ci.ask.planner.plan import Limits
+from rlm_ci.ask.execute_plan import PlanExecutor
+from rlm_ci.ask.planner.plan import PlanLimits
 from rlm_ci.ask.planner.planner import Planner
-from rlm_ci.ask.planner.prompt import Metadata
+from rlm_ci.ask.planner.prompt import ContextMetadata
 from rlm_ci.context.builder.build import build
 from rlm_ci.errors import RemoteError
 from rlm_ci.models.budget import Ledger
-from rlm_ci.models.record.record import Absent, Record
-from rlm_ci.models.scripted import Scripted
+from rlm_ci.models.record.record import AbsentModel, Record
+from rlm_ci.models.scripted import ScriptedModel
 from rlm_ci.redaction.redactor import Redactor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from rlm_ci.ask.iteration import Step
+    from rlm_ci.ask.iteration import Iteration
     from rlm_ci.context.context import Context
-    from rlm_ci.models import Completion, Model, Request
+    from rlm_ci.models import Completion, Model, ModelRequest
 
 #: Models that plans may name.
 MODELS = (
@@ -57,7 +57,7 @@ class Told:
         self.name = model.name
         self._model, self._place, self._asked = model, place, asked
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: ModelRequest) -> Completion:
         self._asked.append(self._place)
         return self._model.complete(request)
 
@@ -69,7 +69,7 @@ class Stage:
         self,
         folder: Path,
         context: Context,
-        answer: Callable[[Request], Any] | None,
+        answer: Callable[[ModelRequest], Any] | None,
         *,
         ledger: Ledger | None = None,
         redact: Callable[[str], str] = REDACT,
@@ -82,14 +82,14 @@ class Stage:
         self.folder = folder
         self.goal = goal
         self.context = context
-        self.limits = Limits(**limits)
+        self.limits = PlanLimits(**limits)
         self.asked: list[str] = []
-        self.model: Model = Absent("scripted") if answer is None else Scripted(answer)
+        self.model: Model = AbsentModel("scripted") if answer is None else ScriptedModel(answer)
         self.ledger = ledger or Ledger()
         self.record = Record.open(
             str(folder / "calls.jsonl"), redact=redact, replay_only=answer is None
         )
-        self.symbolic = Symbolic(
+        self.symbolic = PlanExecutor(
             context, self.complete, self.record.fact, limits=self.limits, model="m",
             question=goal, max_tokens=max_tokens, write=self.write, redact=redact,
             models=models,
@@ -100,7 +100,7 @@ class Stage:
             models=models,
         )  # fmt: skip
 
-    def complete(self, request: Request, place: str) -> Completion:
+    def complete(self, request: ModelRequest, place: str) -> Completion:
         return self.record.complete(
             Told(self.model, place, self.asked), self.ledger, request, place
         )
@@ -110,16 +110,18 @@ class Stage:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
 
-    def play(self) -> list[Step]:
+    def play(self) -> list[Iteration]:
         """Plan and act until the planner is done; leaves ``rlm/state.json`` behind."""
-        budgets = {name: getattr(self.limits, name) for name in Limits._fields}
+        budgets = {name: getattr(self.limits, name) for name in PlanLimits._fields}
         budgets.pop("max_iterations")  # an agreement of its own
         terms = {"goal": self.goal, "limits": budgets, "subcall_models": [*MODELS]}
         self.record.fact("terms", "start", {}, lambda: terms)
-        steps: list[Step] = []
+        steps: list[Iteration] = []
         turns: list[dict[str, Any]] = []
         while True:
-            planned = self.planner.plan(len(steps), self.goal, Metadata.of(self.context), steps)
+            planned = self.planner.plan(
+                len(steps), self.goal, ContextMetadata.of(self.context), steps
+            )
             step = self.symbolic.act(planned.plan, len(steps))
             steps.append(step)
             turns.append({**step.to_dict(), "planner_prompt_bytes": planned.prompt_bytes})
@@ -180,7 +182,7 @@ def player(context: Context) -> Any:
     """Answers by what is asked, so that the same question has the same answer."""
     script = plans(context)
 
-    def answer(request: Request) -> Any:
+    def answer(request: ModelRequest) -> Any:
         text = request.messages[-1]["content"]
         if (turn := re.search(r"This is iteration (\d+)", text)) is not None:
             return json.dumps(script[int(turn[1])])

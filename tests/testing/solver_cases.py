@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlm_ci.recursion.journal import recovery
 from rlm_ci.recursion.journal.journal import Journals
-from rlm_ci.recursion.nodes import COMPLETED, NodeResult, Traced
+from rlm_ci.recursion.nodes import COMPLETED, NodeResult, TracedFinding
 from rlm_ci.report.findings import Finding, Location, Severity
 from rlm_ci.runs.journal.record_format import to_line
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rlm_ci.models.json_question import Ask
-    from rlm_ci.recursion.nodes import Node, Task
+    from rlm_ci.recursion.nodes import LeafTask, Node
 
     Records = list[dict[str, Any]]
 
@@ -29,20 +29,20 @@ from hashlib import sha1
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlm_ci.recursion.corpus.corpus import Corpus, File, order
+from rlm_ci.recursion.corpus.corpus import Corpus, CorpusFile, order
 from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.nodes import FAILED
 from rlm_ci.recursion.solver import RLM
-from rlm_ci.recursion.split.tree import Shape
+from rlm_ci.recursion.split.tree import TreeShape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Executor
 
     from rlm_ci.models.json_question import Ask
-    from rlm_ci.recursion.nodes import Node, Probe, Task
+    from rlm_ci.recursion.nodes import LeafTask, Node, NodeProbe
 
-SMALL = Shape(leaf_bytes=400, leaf_files=3, most_parts=4)
+SMALL = TreeShape(leaf_bytes=400, leaf_files=3, most_parts=4)
 USUAL = Constraints(shape=SMALL)
 UNLIMITED = Budget()
 
@@ -50,7 +50,7 @@ UNLIMITED = Budget()
 def corpus(contents: Mapping[str, bytes]) -> Corpus:
     """Files that are nowhere but here."""
     files = tuple(
-        File(path, sha1(content).hexdigest(), len(content))
+        CorpusFile(path, sha1(content).hexdigest(), len(content))
         for path, content in sorted(contents.items(), key=lambda pair: order(pair[0]))
     )
     return Corpus(None, files, (), lambda some: [contents[file.path] for file in some])
@@ -70,7 +70,7 @@ def shop() -> dict[str, bytes]:
     return found
 
 
-def analyse(task: Task) -> dict[str, Any]:
+def analyse(task: LeafTask) -> dict[str, Any]:
     """Count lines; what the texts ask for is done, to this process or to the attempt."""
     texts = b"".join(text.content for text in task.texts)
     once = task.options.get("once")
@@ -103,22 +103,22 @@ class Counting:
 
     def __init__(self, **options: Any) -> None:
         self.options: Mapping[str, Any] = options
-        self.settle: Callable[[Probe], str | None] = lambda _probe: None
+        self.settle: Callable[[NodeProbe], str | None] = lambda _probe: None
 
-    def settled(self, probe: Probe) -> str | None:
+    def settled(self, probe: NodeProbe) -> str | None:
         return self.settle(probe)
 
-    def risk(self, probe: Probe) -> float:
+    def risk(self, probe: NodeProbe) -> float:
         return float(probe.size % 7)
 
     def judge(
-        self, node: Node, task: Task, analysis: Mapping[str, Any], ask: Ask | None
+        self, node: Node, task: LeafTask, analysis: Mapping[str, Any], ask: Ask | None
     ) -> NodeResult:
         data = {"lines": analysis["lines"], "said": []}
         if ask is not None:
             data["said"] = [ask("count", [{"role": "user", "content": node.scope.path}]).text]
         findings = tuple(
-            Traced(
+            TracedFinding(
                 Finding(
                     "counting/empty",
                     Severity.LOW,

@@ -11,30 +11,30 @@ from urllib.parse import unquote
 from rlm_ci.change import evidence
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.recursion.corpus import corpus as corpora
-from rlm_ci.recursion.corpus.eligibility import Rules
+from rlm_ci.recursion.corpus.eligibility import EligibilityRules
 from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.solver import RLM
 from rlm_ci.report.findings import Report, Severity, Subject
-from rlm_ci.wiki.objective import Wiki
-from rlm_ci.wiki.pages.build import Options
-from rlm_ci.wiki.pages.citations import Target
+from rlm_ci.wiki.objective import WikiObjective
+from rlm_ci.wiki.pages.build import PageOptions
+from rlm_ci.wiki.pages.citations import LinkDestination
 from rlm_ci.wiki.update import refresh
-from rlm_ci.wiki.update.state import State
+from rlm_ci.wiki.update.state import WikiState
 from testing.markup_judges import LINKED, github_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rlm_ci.git.history import Chronicle
+    from rlm_ci.git.history import GitHistory
     from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.nodes import Node
-    from rlm_ci.wiki.pages.build import Pages
+    from rlm_ci.wiki.pages.build import WikiPages
     from testing.repositories.git_repo import GitRepo
 
 CASES = Path(__file__).parents[1] / "wiki" / "pages" / "cases"
-OPTIONS = Options("shop", Target("https://github.com", "acme/shop"))
+OPTIONS = PageOptions("shop", LinkDestination("https://github.com", "acme/shop"))
 #: What a page may be made of.
 TAGS = {
     "h1", "h2", "h3", "p", "ul", "li", "a", "code", "pre", "table", "thead", "tbody", "tr", "th",
@@ -59,7 +59,7 @@ def opened(repo: GitRepo) -> Repository:
 
 
 def corpus_of(repo: GitRepo, commit: str) -> Corpus:
-    return corpora.at_commit(opened(repo), commit, Rules())
+    return corpora.at_commit(opened(repo), commit, EligibilityRules())
 
 
 def wiki(
@@ -67,13 +67,13 @@ def wiki(
     out: Path,
     work: Path,
     *,
-    options: Options = OPTIONS,
-    chronicle: Chronicle | None = None,
+    options: PageOptions = OPTIONS,
+    chronicle: GitHistory | None = None,
     ask: Callable[[Node], Ask] | None = None,
     under: str = "",
-) -> tuple[Pages, tuple[str, ...], int]:
+) -> tuple[WikiPages, tuple[str, ...], int]:
     """Refresh the wiki in ``out``: its pages, the files touched, and how many files were read."""
-    state = State.read(str(out))
+    state = WikiState.read(str(out))
     model = "loopback" if ask is not None else None
     cache = str(work / "cache")
     todo = refresh.plan(corpus, state, cache=cache, model=model, under=under)
@@ -82,7 +82,7 @@ def wiki(
         number = sum(1 for _ in work.glob("run-*"))
         with Journals.open(str(work / f"run-{number}")) as store:
             rlm = RLM(todo.todo, store, ask=ask)
-            result = rlm.solve(rlm.root, Wiki(todo.options), Budget(), Constraints())
+            result = rlm.solve(rlm.root, WikiObjective(todo.options), Budget(), Constraints())
     pages = refresh.finish(
         todo, result, options, chronicle=chronicle, state=state, folder=str(out), cache=cache,
         model=model,
@@ -99,7 +99,7 @@ def texts(out: Path) -> dict[str, str]:
     }
 
 
-def judge(pages: Pages, corpus: Corpus, out: Path, repository: Repository) -> None:
+def judge(pages: WikiPages, corpus: Corpus, out: Path, repository: Repository) -> None:
     """Every claim holds, every link leads somewhere, nothing of a page is more than text."""
     assert pages.pages[0].name == "index.md"
     subject = Subject(head=corpus.commit)

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from rlm_ci.source.languages import is_known
-from rlm_ci.text.line_references import Reader
+from rlm_ci.text.line_references import ReferenceReader
 
 CASES = tomllib.loads(
     (Path(__file__).parent / "cases" / "line_references.toml").read_text(encoding="utf-8")
 )
-READER = Reader(dict.fromkeys(("a.py", "src/log.txt", "my notes.txt", "Makefile")), is_known)
+READER = ReferenceReader(
+    dict.fromkeys(("a.py", "src/log.txt", "my notes.txt", "Makefile")), is_known
+)
 AROUND = ("{}", "See {}.", "({})", "[{}]", "**{}**: so", "said {}, and")
 
 

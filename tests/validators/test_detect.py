@@ -16,10 +16,10 @@ from rlm_ci.system.command_line import SHELL, Command, finder
 from rlm_ci.text.printable import printable
 from rlm_ci.validators.detect import (  # fmt: skip
     LIMIT,
-    Candidate,
     Detection,
-    Folder,
     NoValidatorError,
+    RootFolder,
+    ValidatorCandidate,
     choose,
     detect,
     select,
@@ -28,11 +28,11 @@ from rlm_ci.validators.detect import (  # fmt: skip
 CASES = sorted((Path(__file__).parent / "cases" / "detection").glob("*.json"))
 
 
-def root_of(files: dict[str, Any], folder: Path) -> Folder:
+def root_of(files: dict[str, Any], folder: Path) -> RootFolder:
     for name, content in files.items():
         text = content if isinstance(content, str) else json.dumps(content)
         (folder / name).write_text(text, encoding="utf-8")
-    return Folder(str(folder))
+    return RootFolder(str(folder))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
@@ -74,13 +74,13 @@ def test_the_table_of_the_spec_is_covered() -> None:
 )  # fmt: skip
 def test_a_package_json_that_cannot_be_read_is_named(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "package.json").write_bytes(content)
-    detection = detect(Folder(str(tmp_path)))
+    detection = detect(RootFolder(str(tmp_path)))
     assert detection.candidates == ()
     (note,) = detection.notes
     assert note.startswith("package.json is unreadable: ")
     assert note.isprintable()
     (tmp_path / "yarn.lock").touch()
-    (candidate,) = detect(Folder(str(tmp_path))).candidates
+    (candidate,) = detect(RootFolder(str(tmp_path))).candidates
     assert candidate.command == ("yarn", "test")
     assert note in candidate.reason
 
@@ -112,7 +112,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     inside = tmp_path / "repo"
     inside.mkdir()
     (inside / "package.json").symlink_to(outside)
-    detection = detect(Folder(str(inside)))
+    detection = detect(RootFolder(str(inside)))
     assert detection.candidates == ()
     assert detection.notes == ("package.json is unreadable: it is a link, not a regular file",)
 
@@ -121,7 +121,7 @@ def test_a_pipe_does_not_hang_and_a_folder_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "package.json")
     (tmp_path / "go.mod").mkdir()
     os.mkfifo(tmp_path / "Makefile")
-    detection = detect(Folder(str(tmp_path)))
+    detection = detect(RootFolder(str(tmp_path)))
     assert detection.candidates == ()
     assert [note.partition(":")[0] for note in detection.notes] == [
         "package.json is unreadable", "Makefile is unreadable",
@@ -131,17 +131,17 @@ def test_a_pipe_does_not_hang_and_a_folder_is_no_file(tmp_path: Path) -> None:
 def test_what_stands_in_for_a_candidate_of_python(tmp_path: Path) -> None:
     for name in ("uv.lock", "pyproject.toml", "tox.ini"):
         (tmp_path / name).write_text("")
-    selection = select("auto", detect(Folder(str(tmp_path))))
+    selection = select("auto", detect(RootFolder(str(tmp_path))))
     assert selection.command == Command.of("uv", "run", "pytest")
     assert selection.others == ("python -m pytest", "tox", "python3 -m pytest")
-    assert select("make it", detect(Folder(str(tmp_path)))).others == ()
+    assert select("make it", detect(RootFolder(str(tmp_path)))).others == ()
 
 
 # -- choosing -----------------------------------------------------------------------------------
 
 TWO = Detection((
-    Candidate("node", ("npm", "test"), "package-lock.json"),
-    Candidate("go", ("go", "test", "./..."), "go.mod"),
+    ValidatorCandidate("node", ("npm", "test"), "package-lock.json"),
+    ValidatorCandidate("go", ("go", "test", "./..."), "go.mod"),
 ))  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.validators.outcomes import FAILED, PASSED, Index, Outcome, Outcomes, lost
+from rlm_ci.validators.outcomes import FAILED, PASSED, OutcomeIndex, TestOutcome, TestOutcomes, lost
 from rlm_ci.validators.parsers import outcomes
 
 #: A place and a name as they are told; a path and a name of a test that they belong to, or not.
@@ -57,14 +57,14 @@ CASES = [
 def test_an_outcome_belongs_to_a_test(
     place: str, told: str, path: str, name: str, fits: bool
 ) -> None:
-    one = Outcome(place, told, PASSED)
-    assert Index([one]).of(path, name) == ((one,) if fits else ())
+    one = TestOutcome(place, told, PASSED)
+    assert OutcomeIndex([one]).of(path, name) == ((one,) if fits else ())
 
 
 def test_all_cases_are_found_and_whole_names_come_first() -> None:
-    cases = [Outcome("a.rs", "adds", PASSED, "1"), Outcome("a.rs", "adds", FAILED, "2")]
-    longer = Outcome("a.rs", "other::adds", PASSED)
-    index = Index([longer, *cases])
+    cases = [TestOutcome("a.rs", "adds", PASSED, "1"), TestOutcome("a.rs", "adds", FAILED, "2")]
+    longer = TestOutcome("a.rs", "other::adds", PASSED)
+    index = OutcomeIndex([longer, *cases])
     assert index.of("a.rs", "adds") == tuple(cases)
     assert index.of("a.rs", "other::adds") == (longer,)
     assert index.of("a.rs", "more::other::adds") == (longer,)
@@ -72,36 +72,36 @@ def test_all_cases_are_found_and_whole_names_come_first() -> None:
 
 def test_tests_of_rust_are_told_from_those_of_other_modules() -> None:
     names = ("tests::adds", "cart::tests::adds", "tax::rates::tests::adds")
-    index = Index(Outcome("src", name, PASSED) for name in names)
+    index = OutcomeIndex(TestOutcome("src", name, PASSED) for name in names)
     for path, name in zip(("lib.rs", "cart.rs", "tax/rates/mod.rs"), names, strict=True):
         assert [one.name for one in index.of(f"src/{path}", "tests::adds")] == [name]
 
 
 def test_of_packages_the_nearest_is_meant() -> None:
     places = ("example.com/shop", "example.com/shop/cart", "example.com/shop/web/cart")
-    index = Index(Outcome(place, "TestAdd", PASSED) for place in places)
+    index = OutcomeIndex(TestOutcome(place, "TestAdd", PASSED) for place in places)
     for path, place in (("a_test.go", 0), ("cart/a_test.go", 1), ("web/cart/a_test.go", 2)):
         assert [one.place for one in index.of(path, "TestAdd")] == [places[place]]
 
 
 def test_what_another_run_told_is_found_whether_it_told_the_place_or_not() -> None:
     """Runners of JavaScript tell the file of a test that fails, and not of one that passes."""
-    failed, passed = Outcome("a.test.js", "adds", FAILED), Outcome("", "adds", PASSED)
+    failed, passed = TestOutcome("a.test.js", "adds", FAILED), TestOutcome("", "adds", PASSED)
     for before, after in ((failed, passed), (passed, failed), (failed, failed)):
-        assert Index([after]).of(before.place, before.name) == (after,)
-        assert lost(Outcomes((before,)), Outcomes((after,), complete=True)) == ()
-    other = Outcome("b.test.js", "adds", PASSED)
+        assert OutcomeIndex([after]).of(before.place, before.name) == (after,)
+        assert lost(TestOutcomes((before,)), TestOutcomes((after,), complete=True)) == ()
+    other = TestOutcome("b.test.js", "adds", PASSED)
     gone = ("a.test.js::adds did not run",)
-    assert lost(Outcomes((failed,)), Outcomes((other,), complete=True)) == gone
+    assert lost(TestOutcomes((failed,)), TestOutcomes((other,), complete=True)) == gone
 
 
 @pytest.mark.timeout(30)
 def test_thousands_of_tests_are_found_in_a_moment() -> None:
     names = [(f"tests/test_{file}.py", f"test_{at}") for file in range(200) for at in range(100)]
-    index = Index(Outcome(path, name, PASSED) for path, name in names)
+    index = OutcomeIndex(TestOutcome(path, name, PASSED) for path, name in names)
     assert all(len(index.of(path, name)) == 1 for path, name in names)
-    hostile = Outcome("a.js", "a" * 2000, PASSED)
-    assert Index([hostile]).of("a.js", "*a" * 500 + "b") == ()
+    hostile = TestOutcome("a.js", "a" * 2000, PASSED)
+    assert OutcomeIndex([hostile]).of("a.js", "*a" * 500 + "b") == ()
 
 
 def cargo(*told: str, rows: bool = True) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.guard import guard
-from rlm_ci.validators.test_counts import Collected, parse
+from rlm_ci.validators.test_counts import CollectedTests, parse
 from rlm_ci.workspace.workspace import Workspace
 from testing.guarded_trees import rules
 from testing.repositories.git_repo import GitRepo
@@ -49,7 +49,7 @@ def test_what_a_failing_test_prints_is_no_run_of_the_suite() -> None:
     output = (
         f"==== FAILURES ====\n--- Captured stdout call ---\n{inner}==== 1 failed in 0.1s ====\n"
     )
-    assert parse(output) == {"pytest": Collected("pytest", 1)}
+    assert parse(output) == {"pytest": CollectedTests("pytest", 1)}
 
 
 def cargo(passed: int, failed: int, ignored: int = 0) -> str:

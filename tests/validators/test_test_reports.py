@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rlm_ci.fix.loop import Terms
-from rlm_ci.fix.sandboxed_commands import Cell
-from rlm_ci.fix.verdict.validator_run import Execution, Plan
+from rlm_ci.fix.loop import FixLimits
+from rlm_ci.fix.sandboxed_commands import SandboxedCommands
+from rlm_ci.fix.verdict.validator_run import ValidatorPlan, ValidatorRuns
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.guard.protected.protection import Protection
-from rlm_ci.models.record.clock import Clock
+from rlm_ci.models.record.clock import RunClock
 from rlm_ci.sandbox import choose
 from rlm_ci.system import files
 from rlm_ci.system.process import Clipped
 from rlm_ci.system.transcript import transcribe
 from rlm_ci.validators import test_reports
-from rlm_ci.validators.outcomes import Outcomes
+from rlm_ci.validators.outcomes import TestOutcomes
 from rlm_ci.workspace.workspace import Workspace
 from testing.repositories.git_repo import GitRepo
 
@@ -126,7 +126,7 @@ def run(
     before: tuple[str, ...] = (),
     env: dict[str, str] | None = None,
     **how: bool,
-) -> tuple[subprocess.CompletedProcess[str], Outcomes]:
+) -> tuple[subprocess.CompletedProcess[str], TestOutcomes]:
     """Run pytest in ``root`` as a validator is run, and read what was told."""
     folder = root.parent / f"told-{len(list(root.parent.iterdir()))}"
     folder.mkdir()
@@ -142,7 +142,7 @@ def run(
     return done, test_reports.read(printed, lines, str(root))
 
 
-def told(outcomes: Outcomes) -> dict[tuple[str, str, str], str]:
+def told(outcomes: TestOutcomes) -> dict[tuple[str, str, str], str]:
     return {(one.place, one.name, one.case): one.state for one in outcomes.tests}
 
 
@@ -297,7 +297,7 @@ def test_where_it_cannot_be_imported_the_summary_tells(root: Path) -> None:
     before = ("env", "PYTHONPATH=src")
     done, outcomes = run(root, before=before)
     assert test_reports.refused(done.stdout + done.stderr)
-    assert outcomes == Outcomes()
+    assert outcomes == TestOutcomes()
     with (root / "pytest.ini").open("a", encoding="utf-8") as file:
         file.write("    -x --tb=long\n")
     done, outcomes = run(root, before=before, plugin=False, short=True)
@@ -369,9 +369,9 @@ def test_without_a_sandbox_a_fresh_tree_has_places_as_well(repo: GitRepo, tmp_pa
     environ = dict(os.environ)
     place = Repository(*discover(str(repo.path)), environ)
     space = Workspace.create(str(tmp_path / "run"), place, environ, isolated=False)
-    cell = Cell(choose("none", environ), space, place.root, environ)
-    plan = Plan("goal", Terms(1, None), 60.0)
-    runs = Execution(plan, cell, Protection(), fact=produced, clock=Clock(produced))
+    cell = SandboxedCommands(choose("none", environ), space, place.root, environ)
+    plan = ValidatorPlan("goal", FixLimits(1, None), 60.0)
+    runs = ValidatorRuns(plan, cell, Protection(), fact=produced, clock=RunClock(produced))
     argv = (sys.executable, "-m", "pytest")
     tree = space.snapshot.tree
     for ran in (runs.in_copy("validator", "a", argv, tree), runs.in_fresh("b", argv, tree)):
@@ -403,9 +403,9 @@ def test_a_job_may_leave_anything_where_the_plugin_writes(
     environ = dict(os.environ)
     place = Repository(*discover(str(repo.path)), environ)
     space = Workspace.create(str(tmp_path / "run"), place, environ, isolated=False)
-    cell = Cell(choose("none", environ), space, place.root, environ)
-    plan = Plan("goal", Terms(1, None), 60.0)
-    runs = Execution(plan, cell, Protection(), fact=produced, clock=Clock(produced))
+    cell = SandboxedCommands(choose("none", environ), space, place.root, environ)
+    plan = ValidatorPlan("goal", FixLimits(1, None), 60.0)
+    runs = ValidatorRuns(plan, cell, Protection(), fact=produced, clock=RunClock(produced))
     try:
         ran = runs.in_fresh("a", (sys.executable, "-m", "pytest"), space.snapshot.tree)
         left = [one.name for one in own.iterdir() if one.name.startswith("rlm-ci-")]

@@ -18,11 +18,11 @@ from rlm_ci import errors
 from rlm_ci.redaction.redactor import SIGN, Redactor
 from rlm_ci.report.findings import Finding, Location, Severity
 from rlm_ci.system.command_line import Command, finder
-from rlm_ci.system.process import Clipped, Ended
+from rlm_ci.system.process import Clipped, StreamResult
 from rlm_ci.system.transcript import Transcript, transcribe
 from rlm_ci.text.printable import printable
 from rlm_ci.validators import feedback
-from rlm_ci.validators.parsers import Tally
+from rlm_ci.validators.parsers import TestTally
 from rlm_ci.validators.validator import Validator, Verdict
 
 MARK = "f3a9c1d27b60"
@@ -30,10 +30,10 @@ SECRET = "tok-9f8e7d6c5b4a"
 REDACT = Redactor({"SHOP_TOKEN": SECRET}).text
 
 
-def run_in(folder: Path, timeout: float = 30.0) -> Callable[[tuple[str, ...]], Ended]:
+def run_in(folder: Path, timeout: float = 30.0) -> Callable[[tuple[str, ...]], StreamResult]:
     """A runner as the sandbox gives it, without the sandbox."""
 
-    def run(argv: tuple[str, ...]) -> Ended:
+    def run(argv: tuple[str, ...]) -> StreamResult:
         started = time.monotonic()
         reason = ""
         with subprocess.Popen(
@@ -45,7 +45,7 @@ def run_in(folder: Path, timeout: float = 30.0) -> Callable[[tuple[str, ...]], E
             except subprocess.TimeoutExpired:
                 child.kill()
                 output, reason = child.communicate()[0], "timeout"
-        return Ended(child.returncode, reason, Clipped(output), time.monotonic() - started)
+        return StreamResult(child.returncode, reason, Clipped(output), time.monotonic() - started)
 
     return run
 
@@ -66,12 +66,12 @@ def judge(folder: Path, text: str, timeout: float = 30.0, **options: Any) -> Ver
     return validator(folder, text, **options).judge(run_in(folder, timeout))
 
 
-def ended(output: str | bytes, code: int = 0, reason: str = "") -> Ended:
+def ended(output: str | bytes, code: int = 0, reason: str = "") -> StreamResult:
     data = output if isinstance(output, bytes) else output.encode()
-    return Ended(code, reason, Clipped(data), 1.25)
+    return StreamResult(code, reason, Clipped(data), 1.25)
 
 
-def judged(folder: Path, result: Ended, text: str = "true", **options: Any) -> Verdict:
+def judged(folder: Path, result: StreamResult, text: str = "true", **options: Any) -> Verdict:
     return validator(folder, text, **options).judge(lambda _argv: result)
 
 
@@ -94,12 +94,12 @@ def test_a_real_pytest_red_then_green(tmp_path: Path) -> None:
             source="analyzer:pytest",
         ),
     )
-    assert red.tests == Tally(0, 1)
+    assert red.tests == TestTally(0, 1)
     assert "- test_shop.py:2: test_shop.py::test_sum: assert (1 + 1) == 3" in red.feedback
     test.write_text("def test_sum():\n    assert 1 + 1 == 2\n")
     green = judge(tmp_path, command)
     assert (green.exit_code, green.passed, green.reason) == (0, True, "exit code 0")
-    assert (green.findings, green.feedback, green.tests) == ((), "", Tally(1))
+    assert (green.findings, green.feedback, green.tests) == ((), "", TestTally(1))
 
 
 def test_a_pytest_without_tests_is_not_green(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_command_that_was_stopped_for_another_reason(tmp_path: Path) -> None:
 def test_a_program_that_is_not_there_is_unavailable(tmp_path: Path, text: str) -> None:
     started: list[tuple[str, ...]] = []
 
-    def run(argv: tuple[str, ...]) -> Ended:
+    def run(argv: tuple[str, ...]) -> StreamResult:
         started.append(argv)
         return ended("")
 
@@ -213,7 +213,7 @@ def test_a_module_that_python_has_not_is_unavailable(tmp_path: Path) -> None:
 
 
 def test_what_the_runner_raises_passes_through(tmp_path: Path) -> None:
-    def run(_argv: tuple[str, ...]) -> Ended:
+    def run(_argv: tuple[str, ...]) -> StreamResult:
         raise errors.UnavailableError("it could not be started")
 
     with pytest.raises(errors.UnavailableError):
@@ -315,7 +315,9 @@ def test_an_output_larger_than_memory_stays_small(tmp_path: Path) -> None:
     # what the sandbox keeps of 10 GiB without a line break
     kept = Clipped(b"\xff" * (4 << 20), b"x" * (4 << 20), 10 << 30)
     log = tmp_path / "log"
-    verdict = validator(tmp_path, "true").judge(lambda _argv: Ended(1, "", kept, 1.0), str(log))
+    verdict = validator(tmp_path, "true").judge(
+        lambda _argv: StreamResult(1, "", kept, 1.0), str(log)
+    )
     assert log.stat().st_size < 4 << 20
     assert verdict.omitted > 10 << 30
     assert f"[... {verdict.omitted:,} bytes left out ...]" in log.read_text()

@@ -11,8 +11,8 @@ import pytest
 
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.wiki import static_site
-from rlm_ci.wiki.pages.build import Options
-from rlm_ci.wiki.pages.citations import Target
+from rlm_ci.wiki.pages.build import PageOptions
+from rlm_ci.wiki.pages.citations import LinkDestination
 from testing import browser
 from testing import wiki_stage as stage
 from testing.hostile_wiki import EVIL, hostile
@@ -61,7 +61,7 @@ addEventListener('load', async () => {
 
 
 def made(
-    repo: GitRepo, tmp_path: Path, files: dict[str, str], options: Options = stage.OPTIONS
+    repo: GitRepo, tmp_path: Path, files: dict[str, str], options: PageOptions = stage.OPTIONS
 ) -> Path:
     corpus = stage.corpus_of(repo, stage.commit_all(repo, files))
     stage.wiki(corpus, tmp_path / "wiki", tmp_path, options=options)
@@ -94,7 +94,7 @@ def test_pages_diagrams_and_search_work_with_nothing_from_elsewhere(
 
 @pytest.mark.full
 def test_a_hostile_repository_is_text_on_the_site_too(repo: GitRepo, tmp_path: Path) -> None:
-    out = made(repo, tmp_path, hostile(), Options(f"evil</title>{EVIL}", Target()))
+    out = made(repo, tmp_path, hostile(), PageOptions(f"evil</title>{EVIL}", LinkDestination()))
     pages = list(out.rglob("*.html"))
     assert len(pages) > 10
     for page in pages:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rlm_ci.errors import ConfigError, DamagedError
-from rlm_ci.workspace.snapshot import Bounds
+from rlm_ci.workspace.snapshot import SnapshotLimits
 from testing.repositories.git_repo import GitRepo
 from testing.workspaces import everything, held, opened, workspace
 
@@ -280,9 +280,9 @@ def test_a_file_that_cannot_be_snapshotted_is_named(project: GitRepo, tmp_path: 
     (project.path / "app.py").unlink()
     project.write("app.py", "x" * 100)
     with pytest.raises(ConfigError, match="has 100 bytes, more than 99"):
-        workspace(project, tmp_path / "two", bounds=Bounds(largest=99))
+        workspace(project, tmp_path / "two", bounds=SnapshotLimits(largest=99))
     with pytest.raises(ConfigError, match="files of"):
-        workspace(project, tmp_path / "three", bounds=Bounds(count=2))
+        workspace(project, tmp_path / "three", bounds=SnapshotLimits(count=2))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlm_ci.errors import LimitError
-from rlm_ci.workspace.snapshot import Bounds
+from rlm_ci.workspace.snapshot import SnapshotLimits
 from testing.repositories.git_repo import GitRepo
 from testing.workspaces import held, workspace
 
@@ -173,7 +173,9 @@ def test_an_ignored_link_in_the_place_of_a_folder_shows_nothing_through(
 def test_a_copy_beyond_its_bounds_is_an_error_that_says_so(
     project: GitRepo, tmp_path: Path
 ) -> None:
-    space = workspace(project, tmp_path / "run", bounds=Bounds(count=10, largest=1000, total=1500))
+    space = workspace(
+        project, tmp_path / "run", bounds=SnapshotLimits(count=10, largest=1000, total=1500)
+    )
     copy = Path(space.path)
     with (copy / "sparse").open("wb") as stream:
         stream.truncate(1 << 40)

@@ -6,57 +6,27 @@ import json
 import re
 from collections import Counter
 
-from rlm_ci.agents.builtin.conversation import DEFAULT_LIMIT, History
-from rlm_ci.agents.builtin.tools import SUMMARY_LIMIT, Coding
-from rlm_ci.agents.builtin.turn_loop import Bounds, Loop
+from rlm_ci.agents.agent import AgentOutcome
+from rlm_ci.agents.builtin.conversation import DEFAULT_LIMIT, Conversation
+from rlm_ci.agents.builtin.tools import SUMMARY_LIMIT, CodeTools
+from rlm_ci.agents.builtin.turn_loop import TurnLimits, TurnLoop
 from rlm_ci.errors import RemoteError
 from rlm_ci.models import SpentError
 from rlm_ci.resources import loader
 from rlm_ci.text.printable import printable
-from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any, Protocol
+    from typing import Any
 
-    from rlm_ci.agents.builtin.turn_loop import Complete, Ending
-    from rlm_ci.models import Completion, Request
+    from rlm_ci.agents.agent import Assignment
+    from rlm_ci.agents.builtin.turn_loop import Complete, LoopEnd
+    from rlm_ci.models import Completion, ModelRequest
     from rlm_ci.runs import Fact
 
-    class Workspace(Protocol):
-        @property
-        def root(self) -> str: ...
 
-    class Task(Protocol):
-        """What the loop's assignment has for us."""
-
-        @property
-        def role(self) -> str: ...
-        @property
-        def iteration(self) -> int: ...
-        @property
-        def prompt(self) -> str: ...
-        @property
-        def workspace(self) -> Workspace: ...
-        @property
-        def conversation(self) -> list[Any]: ...
-        @property
-        def read_only(self) -> bool: ...
-        @property
-        def on_progress(self) -> Callable[[str], None]: ...
-
-
-class Outcome(Value):
-    """What came of a task: the shape of ``loop.agent.Outcome``."""
-
-    exit_code: int
-    summary: str
-    output: str
-    reason: str = ""
-
-
-class Coder:
+class BuiltinAgent:
     """An agent that is a model behind an OpenAI-compatible endpoint.
 
     ``complete`` answers requests and keeps the ledger, ``fact`` records what a resumed run
@@ -72,7 +42,7 @@ class Coder:
         *,
         model: str,
         tests: Callable[[tuple[str, ...]], str] | None = None,
-        bounds: Bounds | None = None,
+        bounds: TurnLimits | None = None,
         history_limit: int = DEFAULT_LIMIT,
         name: str = "openai",
     ) -> None:
@@ -81,39 +51,39 @@ class Coder:
         self._fact = fact
         self._model = model
         self._tests = tests
-        self._bounds = bounds or Bounds()
+        self._bounds = bounds or TurnLimits()
         self._history_limit = history_limit
         #: Does the endpoint take tools? Known after the first question.
         self._takes_tools: bool | None = None
         self._acts: Counter[str] = Counter()
 
-    def act(self, task: Task) -> Outcome:
+    def act(self, task: Assignment) -> AgentOutcome:
         """Work on it until the model is done. Raises LimitError, RemoteError, StorageError."""
-        environment = Coding(task.workspace.root, tests=self._tests, read_only=task.read_only)
+        environment = CodeTools(task.workspace.root, tests=self._tests, read_only=task.read_only)
         place = self._place(task)
         conversation: list[Any] = task.conversation
         first: dict[str, Completion] = {}
         if self._takes_tools is None:
             self._takes_tools = self._find_out(environment, task, place, first)
 
-        def complete(request: Request, where: str) -> Completion:
+        def complete(request: ModelRequest, where: str) -> Completion:
             return first.pop(where, None) or self._complete(request, where)
 
         if not conversation:
             conversation.append(self._history())
-        history: History = conversation[0]
+        history: Conversation = conversation[0]
         history.prompt(self._prompt(environment, task))
         ending = self._loop(environment, complete, task.on_progress).run(history, place)
         return _outcome(ending)
 
-    def _place(self, task: Task) -> str:
+    def _place(self, task: Assignment) -> str:
         """Where in the run this is; a role may act more than once in an iteration."""
         place = f"iteration-{task.iteration}/{task.role}"
         self._acts[place] += 1
         return place if self._acts[place] == 1 else f"{place}-{self._acts[place]}"
 
     def _find_out(
-        self, environment: Coding, task: Task, place: str, first: dict[str, Completion]
+        self, environment: CodeTools, task: Assignment, place: str, first: dict[str, Completion]
     ) -> bool:
         """Does the endpoint take tools? Asked with the first question, whose answer is kept."""
 
@@ -131,12 +101,12 @@ class Coder:
 
         return bool(self._fact("tools", "agent", {"model": self._model}, ask)["takes_tools"])
 
-    def _history(self) -> History:
-        history = History(self._history_limit)
+    def _history(self) -> Conversation:
+        history = Conversation(self._history_limit)
         history.prompt(loader.load_template("prompts/coder.md.j2")({}), "system")
         return history
 
-    def _prompt(self, environment: Coding, task: Task) -> str:
+    def _prompt(self, environment: CodeTools, task: Assignment) -> str:
         if self._takes_tools:
             return task.prompt
         tools = [
@@ -147,13 +117,13 @@ class Coder:
         return f"{task.prompt.rstrip()}\n\n{render({'tools': tools})}"
 
     def _loop(
-        self, environment: Coding, complete: Complete, on_progress: Callable[[str], None]
-    ) -> Loop:
+        self, environment: CodeTools, complete: Complete, on_progress: Callable[[str], None]
+    ) -> TurnLoop:
         def told(turn: int, name: str, arguments: Mapping[str, Any]) -> None:
             about = str(arguments.get("path", ""))[:200]
             on_progress(printable(f"turn {turn}: {name} {about}".rstrip()))
 
-        return Loop(
+        return TurnLoop(
             complete,
             environment,
             model=self._model,
@@ -190,6 +160,6 @@ def _without_name(said: str, model: str) -> str:
     return re.sub(rf"{before}{quote}{re.escape(model)}(?![\w-])", " ", said)
 
 
-def _outcome(ending: Ending) -> Outcome:
+def _outcome(ending: LoopEnd) -> AgentOutcome:
     said = ending.text.strip()
-    return Outcome(1 if ending.reason else 0, said[:SUMMARY_LIMIT], said, ending.reason)
+    return AgentOutcome(1 if ending.reason else 0, said[:SUMMARY_LIMIT], said, ending.reason)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from rlm_ci.agents.builtin.tool_calls import Call
+    from rlm_ci.agents.builtin.tool_calls import ToolCall
 
 #: Bytes of all messages; some 50,000 tokens.
 DEFAULT_LIMIT = 200_000
@@ -27,7 +27,7 @@ _END = 300
 _FRESH = 2
 
 
-class History:
+class Conversation:
     """The messages of a conversation, as exchanges between prompts.
 
     An exchange is an answer and what came of it; they stay or go together, because an
@@ -46,7 +46,7 @@ class History:
         """Something that must never be forgotten: a goal, a role."""
         self._groups.append(_Group([{"role": role, "content": text}], pinned=True))
 
-    def answer(self, text: str, calls: Sequence[Call] = ()) -> None:
+    def answer(self, text: str, calls: Sequence[ToolCall] = ()) -> None:
         """What the model answered."""
         content = encodable(text) or (None if calls else "")
         message: dict[str, Any] = {"role": "assistant", "content": content}
@@ -61,7 +61,7 @@ class History:
             ]
         self._groups.append(_Group([message]))
 
-    def result(self, call: Call, text: str) -> None:
+    def result(self, call: ToolCall, text: str) -> None:
         """What came of a call of the latest answer."""
         message = {"role": "tool", "tool_call_id": call.id, "content": text}
         self._groups[-1].messages.append(message)

@@ -9,8 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rlm_ci.recursion.nodes import Text
-    from rlm_ci.text.line_references import Reference
+    from rlm_ci.recursion.nodes import LeafText
+    from rlm_ci.text.line_references import LineReference
 
 #: Characters of one observation, and of one line in it.
 OUTPUT_LIMIT = 20_000
@@ -30,7 +30,7 @@ def quoted(head: str, text: str) -> str:
     return fenced(head, body) if body else f"{head}."
 
 
-def said_of(texts: Iterable[Text], told: str) -> str:
+def said_of(texts: Iterable[LeafText], told: str) -> str:
     """What a model told of ``texts``: lines of a file that it was not shown are marked."""
     shown: dict[str, list[tuple[int, int]]] = {}
     for text in texts:
@@ -38,7 +38,7 @@ def said_of(texts: Iterable[Text], told: str) -> str:
         last = text.line_start + count - 1
         shown.setdefault(written_name(text.path), []).append((text.line_start, last))
 
-    def holds(one: Reference) -> bool:
+    def holds(one: LineReference) -> bool:
         windows = shown.get(one.name, ())
         return all(
             any(low <= first <= last <= high for low, high in windows) for first, last in one.spans

@@ -18,7 +18,7 @@ _TEXT_LIMIT = 1 << 20
 _CANDIDATES = 64
 
 
-class Call(Value):
+class ToolCall(Value):
     """One call: ``arguments`` as the model wrote them, ``index`` among those of its answer."""
 
     id: str
@@ -27,20 +27,20 @@ class Call(Value):
     index: int = 0
 
 
-def from_tools(tool_calls: Iterable[Mapping[str, Any]], turn: int) -> list[Call]:
+def from_tools(tool_calls: Iterable[Mapping[str, Any]], turn: int) -> list[ToolCall]:
     """The calls of an answer, each with an id that no other of them has.
 
     An id that is odd is replaced by one that follows from its place, so that it is the same
     when the run is resumed.
     """
-    calls: list[Call] = []
+    calls: list[ToolCall] = []
     for index, one in enumerate(tool_calls):
         name, arguments = one.get("name"), one.get("arguments")
         ident = one.get("id")
         if not isinstance(ident, str) or not _is_sound(ident) or any(ident == c.id for c in calls):
             ident = f"call_{turn}_{index}"
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        calls.append(Call(ident, name if isinstance(name, str) else "", text, index))
+        calls.append(ToolCall(ident, name if isinstance(name, str) else "", text, index))
     return calls
 
 
@@ -48,7 +48,7 @@ def _is_sound(ident: str) -> bool:
     return 0 < len(ident) <= _ID_LIMIT and ident.isascii() and ident.isprintable()
 
 
-def from_text(text: str, turn: int) -> list[Call]:
+def from_text(text: str, turn: int) -> list[ToolCall]:
     """The first JSON object with a ``tool`` in an answer, as a list of none or one.
 
     Only the first: what a model writes behind a call is what it imagines to come of it.
@@ -65,7 +65,7 @@ def from_text(text: str, turn: int) -> list[Call]:
             continue
         if isinstance(value, dict) and isinstance(value.get("tool"), str):
             arguments = json.dumps(value.get("arguments", {}), ensure_ascii=False)
-            return [Call(f"call_{turn}_0", value["tool"], arguments)]
+            return [ToolCall(f"call_{turn}_0", value["tool"], arguments)]
     return []
 
 

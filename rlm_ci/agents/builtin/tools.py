@@ -12,7 +12,7 @@ from functools import partial
 from rlm_ci.agents.builtin import replace_text
 from rlm_ci.agents.builtin.quoting import OUTPUT_LIMIT, quoted, visible
 from rlm_ci.agents.builtin.turn_loop import Observation
-from rlm_ci.system.safe_tree import FILE_LIMIT, Missing, Refused, Worktree, checked, matches
+from rlm_ci.system.safe_tree import FILE_LIMIT, Missing, Refused, SafeTree, checked, matches
 from rlm_ci.text.printable import clip, count, printable
 
 TYPE_CHECKING = False
@@ -31,7 +31,7 @@ SEARCH_LIMIT = 64 << 20
 _TESTS = 50
 
 
-class Coding:
+class CodeTools:
     """An environment whose world is the files below ``root``.
 
     ``tests`` runs the validator, for the tests named in its argument or for all, and returns
@@ -47,7 +47,7 @@ class Coding:
         tests: Callable[[tuple[str, ...]], str] | None = None,
         read_only: bool = False,
     ) -> None:
-        self._tree = Worktree(root)
+        self._tree = SafeTree(root)
         named: dict[str, Callable[[Mapping[str, Any]], str]] = {
             "read": self._read,
             "search": self._search,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 
 from rlm_ci.agents.builtin import tool_calls
-from rlm_ci.models import Request
+from rlm_ci.models import ModelRequest
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Protocol
 
-    from rlm_ci.agents.builtin.conversation import History
+    from rlm_ci.agents.builtin.conversation import Conversation
     from rlm_ci.models import Completion
 
     #: ``complete(request, place)``: the answer, journalled and paid for. Raises LimitError.
-    Complete = Callable[[Request, str], Completion]
+    Complete = Callable[[ModelRequest, str], Completion]
 
     class Environment(Protocol):
         """How a model may act."""
@@ -43,7 +43,7 @@ class Observation(Value):
     reward: float | None = None
 
 
-class Bounds(Value):
+class TurnLimits(Value):
     """How long a loop may go on: answers, misunderstandings in a row, tokens of an answer."""
 
     turns: int = 60
@@ -51,7 +51,7 @@ class Bounds(Value):
     max_tokens: int = 8192
 
 
-class Ending(Value):
+class LoopEnd(Value):
     """How a loop ended: ``reason`` is empty when the model itself said that it was done."""
 
     text: str
@@ -66,7 +66,7 @@ CALLS_LIMIT = 32
 ARGUMENTS_LIMIT = 2 << 20
 
 
-class Loop:
+class TurnLoop:
     """One model at work in one environment.
 
     ``textual``: for endpoints without tool support, calls are JSON in the answer's text.
@@ -78,7 +78,7 @@ class Loop:
         environment: Environment,
         *,
         model: str,
-        bounds: Bounds | None = None,
+        bounds: TurnLimits | None = None,
         textual: bool = False,
         on_call: Callable[[int, str, Mapping[str, Any]], None] | None = None,
     ) -> None:
@@ -87,20 +87,20 @@ class Loop:
         self._tools = environment.tools()
         self._schemas = {one["function"]["name"]: one["function"] for one in self._tools}
         self._model = model
-        self._bounds = bounds or Bounds()
+        self._bounds = bounds or TurnLimits()
         self._textual = textual
         self._on_call = on_call
 
-    def request(self, history: History) -> Request:
+    def request(self, history: Conversation) -> ModelRequest:
         """What the model is asked next."""
-        return Request(
+        return ModelRequest(
             model=self._model,
             messages=history.messages(),
             tools=() if self._textual else self._tools,
             max_tokens=self._bounds.max_tokens,
         )
 
-    def run(self, history: History, place: str) -> Ending:
+    def run(self, history: Conversation, place: str) -> LoopEnd:
         """Go on from ``history``, which ends with what the model is asked to do.
 
         ``place`` says where in the run we are, and makes each request's place unique.
@@ -125,24 +125,24 @@ class Loop:
                 done = observation if observation.final else None
                 self._tell(history, call, "Done." if done is not None else observation.text)
             if done is not None:
-                return Ending(done.text, "", turn, done.reward)
+                return LoopEnd(done.text, "", turn, done.reward)
             if not calls:
                 wrong = self._nothing_called(completion)
                 history.correct(wrong)
             mistakes = 0 if understood else mistakes + 1
             if mistakes > self._bounds.mistakes:
                 reason = f"the model did not keep to its tools: {printable(wrong[:300])}"
-                return Ending(completion.text, reason, turn)
+                return LoopEnd(completion.text, reason, turn)
         reason = f"not done after {count(self._bounds.turns, 'turn')}"
-        return Ending("", reason, self._bounds.turns)
+        return LoopEnd("", reason, self._bounds.turns)
 
-    def _tell(self, history: History, call: tool_calls.Call, text: str) -> None:
+    def _tell(self, history: Conversation, call: tool_calls.ToolCall, text: str) -> None:
         if self._textual:
             history.say_result(call.name, text)
         else:
             history.result(call, text)
 
-    def _calls(self, completion: Completion, turn: int) -> list[tool_calls.Call]:
+    def _calls(self, completion: Completion, turn: int) -> list[tool_calls.ToolCall]:
         if self._textual:
             return tool_calls.from_text(completion.text, turn)
         return tool_calls.from_tools(completion.tool_calls, turn)
@@ -155,7 +155,7 @@ class Loop:
             wrong += f"It was cut off at {self._bounds.max_tokens:,} tokens: be shorter. "
         return f"{wrong}Call one of: {', '.join(self._schemas)}."
 
-    def _carry_out(self, turn: int, call: tool_calls.Call) -> tuple[Observation | None, str]:
+    def _carry_out(self, turn: int, call: tool_calls.ToolCall) -> tuple[Observation | None, str]:
         """What came of a call, or what is wrong with it."""
         schema = self._schemas.get(call.name)
         if schema is None:

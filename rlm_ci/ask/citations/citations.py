@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.ask.citations.cited_lines import Ground, Grounds, unrefuted
+from rlm_ci.ask.citations.cited_lines import CitationGround, CitedLines, unrefuted
 from rlm_ci.ask.iteration import SUBCALL
 from rlm_ci.context.pointers import PointerError
 from rlm_ci.report.findings import Evidence, Location
 from rlm_ci.source.languages import is_known
-from rlm_ci.text.line_references import LINES, Reader, unverified, written_name
+from rlm_ci.text.line_references import LINES, ReferenceReader, unverified, written_name
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from rlm_ci.ask.citations.cited_lines import Refute
-    from rlm_ci.context.context import Context, Piece
-    from rlm_ci.text.line_references import Reference
+    from rlm_ci.context.context import Context, SourceFile
+    from rlm_ci.text.line_references import LineReference
 
 #: Citations that are followed.
 MOST = 200
@@ -49,7 +49,7 @@ _CITATION = re.compile(
 _STOPS = ".:!?…"
 
 
-class Cited(Value):
+class CitedAnswer(Value):
     """An answer with places instead of pointers.
 
     ``offered`` citations it had; of the ``verified`` ones ``locations`` are the places in
@@ -86,7 +86,7 @@ def cite(
     *,
     refute: Refute = unrefuted,
     redact: Callable[[str], str] = str,
-) -> Cited:
+) -> CitedAnswer:
     """``answer`` with each citation followed; ``seen`` are the bytes that models were shown.
 
     In square brackets ``bytes:<start>-<end>`` and ``chunk:<id>`` are citations as well, and
@@ -95,29 +95,29 @@ def cite(
     the context says; ``redact`` takes secrets out of a text: a place with one in its path is told
     without it, and is none of the locations. Raises DamagedError, StorageError.
     """
-    return _Reader(answer, context, Grounds(context, seen, refute), redact).read()
+    return _Reader(answer, context, CitedLines(context, seen, refute), redact).read()
 
 
 class _Reader:
     def __init__(
-        self, answer: str, context: Context, grounds: Grounds, redact: Callable[[str], str]
+        self, answer: str, context: Context, grounds: CitedLines, redact: Callable[[str], str]
     ) -> None:
         self._answer = answer
         self._context = context
         self._own = f"ctx:{context.object_id}#"
         self._grounds = grounds
         self._redact = redact
-        self._files: dict[str, tuple[Piece, ...]] = {}
+        self._files: dict[str, tuple[SourceFile, ...]] = {}
         for piece in context.files:
             name = written_name(piece.path)
             self._files[name] = (*self._files.get(name, ()), piece)
-        self._reader = Reader(self._files, is_known)
-        self._known: dict[str, Ground] = {}
+        self._reader = ReferenceReader(self._files, is_known)
+        self._known: dict[str, CitationGround] = {}
         self._offered = self._verified = 0
         self._places: dict[Location, None] = {}
         self._rejected: list[tuple[str, str]] = []
 
-    def read(self) -> Cited:
+    def read(self) -> CitedAnswer:
         answer, done, length = self._answer, 0, 0
         parts: list[str] = []
         spans: list[tuple[int, int]] = []
@@ -139,7 +139,7 @@ class _Reader:
         parts.append(answer[done:])
         if self._offered > MOST:
             self._rejected.append(("…", _TOO_MANY))
-        return Cited(
+        return CitedAnswer(
             "".join(parts),
             tuple(self._places),
             self._offered,
@@ -159,20 +159,20 @@ class _Reader:
         pointer = self._own + written if match["short"] is not None else written
         return self._judged(pointer, lambda: self._follow(pointer)) + rest
 
-    def _located(self, written: str, reference: Reference) -> str:
+    def _located(self, written: str, reference: LineReference) -> str:
         """What stands in place of lines of a file: as it was written, if all of them hold."""
 
-        def follow() -> Ground:
+        def follow() -> CitationGround:
             if not reference.is_plain:
-                return Ground(flaw=NO_PLACE)
+                return CitationGround(flaw=NO_PLACE)
             pieces = self._files.get(reference.name)
             if pieces is None:
-                return Ground(flaw=NO_FILE)
+                return CitationGround(flaw=NO_FILE)
             return self._grounds.of_spans(pieces, reference.spans, written)
 
         return self._judged(written, follow)
 
-    def _judged(self, pointer: str, follow: Callable[[], Ground]) -> str:
+    def _judged(self, pointer: str, follow: Callable[[], CitationGround]) -> str:
         self._offered += 1
         if self._offered > MOST:  # also one that is known: its places are longer than itself
             return self._marked(pointer)
@@ -194,13 +194,13 @@ class _Reader:
         close = after.find("]")
         return before.rfind("[") > before.rfind("]") and close >= 0 and "[" not in after[:close]
 
-    def _follow(self, pointer: str) -> Ground:
+    def _follow(self, pointer: str) -> CitationGround:
         if pointer.startswith(SUBCALL):
-            return Ground(flaw=_NO_SOURCE)
+            return CitationGround(flaw=_NO_SOURCE)
         try:
             start, end = self._context.resolve(pointer)
         except PointerError as error:
-            return Ground(flaw=printable(str(error)))
+            return CitationGround(flaw=printable(str(error)))
         exact = pointer.startswith(f"{self._own}bytes:")
         return self._grounds.of(start, end, exact=exact)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from rlm_ci.ask.citations.line_offsets import Numbering
+from rlm_ci.ask.citations.line_offsets import LineOffsets
 from rlm_ci.context.file_places import first_places, told
 from rlm_ci.report.findings import Location
 from rlm_ci.text.printable import count
@@ -14,10 +14,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from rlm_ci.context.context import Context, Piece, Place
+    from rlm_ci.context.context import Context, FileLines, SourceFile
 
     #: Why lines of a file of the context are not what stands there; None where they may be.
-    Refute = Callable[[Piece, Place], str | None]
+    Refute = Callable[[SourceFile, FileLines], str | None]
 
 #: Places of one citation; lines and bytes that are quoted.
 PLACES = 8
@@ -28,7 +28,7 @@ NEVER_READ = "never read in this run"
 _MOSTLY = 2
 
 
-class Ground(Value):
+class CitationGround(Value):
     """What stands in place of a citation, and the places in files; ``flaw``: why there is none."""
 
     text: str = ""
@@ -39,17 +39,17 @@ class Ground(Value):
 class _Lines(Value):
     """Lines of a file, and the bytes of the source in them that count, from first to last."""
 
-    place: Place
-    piece: Piece
+    place: FileLines
+    piece: SourceFile
     start: int
     end: int
 
 
-def unrefuted(_piece: Piece, _place: Place) -> None:
+def unrefuted(_piece: SourceFile, _place: FileLines) -> None:
     """The word of a context is taken for what its files hold."""
 
 
-class Grounds:
+class CitedLines:
     """``seen`` are the bytes of ``context`` that models were shown, in any order.
 
     ``refute`` is asked for each place that would be told.
@@ -63,7 +63,7 @@ class Grounds:
         self._seen = _merged(seen)
         self._starts = [start for start, _ in self._seen]
 
-    def of(self, start: int, end: int, *, exact: bool) -> Ground:
+    def of(self, start: int, end: int, *, exact: bool) -> CitationGround:
         """What a citation of bytes ``start`` to ``end`` rests on.
 
         One that is ``exact`` must have been shown, all of it or most, but for the rest of a line
@@ -71,30 +71,34 @@ class Grounds:
         """
         parts = self._parts(start, end)
         if not parts:
-            return Ground(flaw=NEVER_READ)
+            return CitationGround(flaw=NEVER_READ)
         shown = sum(last - first for first, last in parts)
         is_enough = shown * _MOSTLY >= end - start or self._is_in_lines(parts, start, end)
         if exact and not is_enough:
             read = f"only {shown:,} of {count(end - start, 'byte')} were read in this run"
-            return Ground(flaw=read)
+            return CitationGround(flaw=read)
         lines, more = self._lines(parts)
         if not lines:
             spans = ", ".join(f"bytes {first}-{last}" for first, last in parts[:PLACES])
-            return Ground(spans + (" and more" if len(parts) > PLACES else ""))
+            return CitationGround(spans + (" and more" if len(parts) > PLACES else ""))
         for one in lines:
             if flaw := self._refute(one.piece, one.place):
-                return Ground(flaw=flaw)
+                return CitationGround(flaw=flaw)
         text = told(tuple(one.place for one in lines), more=False)
-        return Ground(text + (" and more" if more else ""), tuple(map(self._location, lines)))
+        return CitationGround(
+            text + (" and more" if more else ""), tuple(map(self._location, lines))
+        )
 
-    def of_lines(self, pieces: Sequence[Piece], first: int, last: int, written: str) -> Ground:
+    def of_lines(
+        self, pieces: Sequence[SourceFile], first: int, last: int, written: str
+    ) -> CitationGround:
         """What lines of the first of ``pieces`` that holds them rest on, as in ``of``.
 
         Where all of them count, ``written`` is what stands in their place.
         """
         flaw = None
         for piece in pieces:
-            lines = Numbering.of(self._context, piece)
+            lines = LineOffsets.of(self._context, piece)
             span = lines.span(first, last)
             if span is None:
                 flaw = flaw or _outside(first, last, lines.count)
@@ -105,21 +109,21 @@ class Grounds:
                 is_whole = (one.line_start, one.line_end) == (first, last)
                 return ground.replace(text=written) if is_whole else ground
             flaw = ground.flaw
-        return Ground(flaw=flaw)
+        return CitationGround(flaw=flaw)
 
     def of_spans(
-        self, pieces: Sequence[Piece], spans: Sequence[tuple[int, int]], written: str
-    ) -> Ground:
+        self, pieces: Sequence[SourceFile], spans: Sequence[tuple[int, int]], written: str
+    ) -> CitationGround:
         """What several spans of lines rest on; none does where one of them does not."""
         if len(spans) == 1:
             return self.of_lines(pieces, *spans[0], written)
         found = [self.of_lines(pieces, *span, "") for span in spans]
         flaw = next((one.flaw for one in found if one.flaw is not None), None)
         if flaw is not None:
-            return Ground(flaw=flaw)
+            return CitationGround(flaw=flaw)
         told = ", ".join(one.text for one in found)
         places = tuple(place for one in found for place in one.locations)
-        return Ground(told if any(one.text for one in found) else written, places)
+        return CitationGround(told if any(one.text for one in found) else written, places)
 
     def _parts(self, start: int, end: int) -> list[tuple[int, int]]:
         """Of bytes ``start`` to ``end`` those that were shown."""
@@ -159,7 +163,7 @@ class Grounds:
                 return found[:PLACES], True
         return found, False
 
-    def _piece(self, place: Place, start: int) -> Piece:
+    def _piece(self, place: FileLines, start: int) -> SourceFile:
         """The file of a place in a span that begins at ``start``: names need not be unique."""
         files = self._context.files
         following = map(files.__getitem__, range(bisect_right(files.ends, start), len(files)))

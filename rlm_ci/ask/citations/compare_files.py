@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 
-from rlm_ci.ask.citations.line_offsets import Numbering
+from rlm_ci.ask.citations.line_offsets import LineOffsets
 from rlm_ci.context.builder.file_table import Pieces
 from rlm_ci.context.context import READ_LIMIT
-from rlm_ci.context.line_numbers import Lines
+from rlm_ci.context.line_numbers import LineCounter
 from rlm_ci.errors import RlmCiError, StorageError
 from rlm_ci.system import files
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from rlm_ci.ask.citations.cited_lines import Refute
-    from rlm_ci.context.context import Context, Piece, Place
+    from rlm_ci.context.context import Context, FileLines, SourceFile
     from rlm_ci.git.repository import Repository
 
     Read = Callable[[int, int], bytes]
@@ -31,7 +31,7 @@ OTHER = "the file of the repository has something else in these lines"
 _BLOB = 64 << 20
 
 
-def name_of(piece: Piece, place: Place) -> str:
+def name_of(piece: SourceFile, place: FileLines) -> str:
     """By which a place is known in the record of a run: paths are not written there."""
     return f"{piece.start}:{place.line_start}-{place.line_end}"
 
@@ -41,7 +41,7 @@ def refuted_by(known: Mapping[str, str]) -> Refute:
     return lambda piece, place: known.get(name_of(piece, place))
 
 
-class Standing:
+class FileComparison:
     """Compares ``context`` with the work tree, the index and ``commit`` of ``repository``.
 
     ``refuted`` are the places asked for that hold something else, by ``name_of``.
@@ -57,17 +57,17 @@ class Standing:
     def refuted(self) -> dict[str, str]:
         return {name: flaw for name, flaw in self._known.items() if flaw is not None}
 
-    def __call__(self, piece: Piece, place: Place) -> str | None:
+    def __call__(self, piece: SourceFile, place: FileLines) -> str | None:
         name = name_of(piece, place)
         if name not in self._known:
             self._known[name] = self._flaw(piece, place.line_start, place.line_end)
         return self._known[name]
 
-    def _flaw(self, piece: Piece, first: int, last: int) -> str | None:
+    def _flaw(self, piece: SourceFile, first: int, last: int) -> str | None:
         """Why lines of a file are not what the repository has; None where it has no such file."""
         if os.path.isabs(piece.path) or {"", ".", ".."} & set(piece.path.split("/")):
             return None
-        lines = Numbering.of(self._context, piece)
+        lines = LineOffsets.of(self._context, piece)
         expected = _content(lines, self._context.raw, first, last)
         is_there = False
         for numbering, read in self._copies(piece.path):
@@ -76,7 +76,7 @@ class Standing:
                 return None
         return OTHER if is_there else None
 
-    def _copies(self, path: str) -> Iterator[tuple[Numbering, Read]]:
+    def _copies(self, path: str) -> Iterator[tuple[LineOffsets, Read]]:
         """The file of that name, as often as there is one, each for as long as it is looked at."""
         with _worktree(os.path.join(self._repository.root, path), self._repository.root) as found:
             if found is not None:
@@ -124,14 +124,14 @@ def _reader(content: bytes) -> Read:
     return lambda start, end: content[start:end]
 
 
-def _numbered(size: int, read: Read) -> tuple[Numbering, Read]:
+def _numbered(size: int, read: Read) -> tuple[LineOffsets, Read]:
     whole = Pieces()
     whole.add("", 0, size)
-    lines = Lines(whole, read)
-    return Numbering(0, size, lambda byte: lines.places(byte, byte + 1)[0].line_start), read
+    lines = LineCounter(whole, read)
+    return LineOffsets(0, size, lambda byte: lines.places(byte, byte + 1)[0].line_start), read
 
 
-def _content(numbering: Numbering, read: Read, first: int, last: int) -> bytes | None:
+def _content(numbering: LineOffsets, read: Read, first: int, last: int) -> bytes | None:
     """The bytes of lines, their last end left out; None where they are not there."""
     span = numbering.span(first, last)
     if span is None:

@@ -10,10 +10,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rlm_ci.context.context import Context, Piece
+    from rlm_ci.context.context import Context, SourceFile
 
 
-class Numbering(Value):
+class LineOffsets(Value):
     """Bytes ``begin`` to ``end``, and what tells the line of each, from 1 on."""
 
     begin: int
@@ -21,7 +21,7 @@ class Numbering(Value):
     line_at: Callable[[int], int]
 
     @classmethod
-    def of(cls, context: Context, piece: Piece) -> Numbering:
+    def of(cls, context: Context, piece: SourceFile) -> LineOffsets:
         """That of a file of ``context``."""
 
         def line_at(byte: int) -> int:

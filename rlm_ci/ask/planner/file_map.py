@@ -37,7 +37,7 @@ _NAMED: Final = 8
 _KEPT: Final = 1 << 14
 
 
-class Stretch(Value):
+class FileMapRow(Value):
     """A path, bytes of the source, and what stands there: some files, or one (``files`` 0)."""
 
     path: str
@@ -52,7 +52,7 @@ class Stretch(Value):
         return f"{number}bytes {self.start}-{self.end}"
 
 
-class Atlas:
+class FileMap:
     """The files of one context; ``where`` tells a range of bytes by ``path:line``, "" if it can't.
 
     What was asked once is not looked up again.
@@ -70,14 +70,14 @@ class Atlas:
         self.named = lru_cache(_KEPT)(lambda query: named(files, query, _NAMED))
 
     @classmethod
-    def of(cls, context: Context) -> Atlas:
+    def of(cls, context: Context) -> FileMap:
         def where(start: int, end: int) -> str:
             return places_told(*first_places(context, start, end, _PLACES))
 
         return cls(context.files, where)
 
 
-def folders(files: Sequence[Named]) -> tuple[Stretch, ...]:
+def folders(files: Sequence[Named]) -> tuple[FileMapRow, ...]:
     """The first folders in which paths part, the largest first, those of a size by their place."""
     shared = _shared(files)
     found: dict[str, list[int]] = {}
@@ -89,26 +89,26 @@ def folders(files: Sequence[Named]) -> tuple[Stretch, ...]:
         known[1] = max(known[1], piece.end)
         known[2] += 1
     stretches = (
-        Stretch(path or "./", start, end, number) for path, (start, end, number) in found.items()
+        FileMapRow(path or "./", start, end, number) for path, (start, end, number) in found.items()
     )
     return tuple(nsmallest(_MOST, stretches, key=lambda one: (-one.files, one.start)))
 
 
-def largest(files: Sequence[Named]) -> tuple[Stretch, ...]:
+def largest(files: Sequence[Named]) -> tuple[FileMapRow, ...]:
     """The files of the most bytes, the largest first."""
     first = nsmallest(_MOST, files, key=lambda one: (one.start - one.end, one.start))
-    return tuple(Stretch(one.path, one.start, one.end) for one in first)
+    return tuple(FileMapRow(one.path, one.start, one.end) for one in first)
 
 
-def named(files: Sequence[Named], query: str, most: int) -> tuple[Stretch, ...]:
+def named(files: Sequence[Named], query: str, most: int) -> tuple[FileMapRow, ...]:
     """The first files, at most ``most``, whose paths hold ``query``, whatever its case in ASCII."""
     wanted = _lower(query.strip())
     if not wanted:
         return ()
-    found: list[Stretch] = []
+    found: list[FileMapRow] = []
     for piece in files:
         if wanted in _lower(piece.path):
-            found.append(Stretch(piece.path, piece.start, piece.end))
+            found.append(FileMapRow(piece.path, piece.start, piece.end))
             if len(found) == most:
                 break
     return tuple(found)

@@ -42,7 +42,7 @@ _LEVELS: Final = 5
 _SPAN: Final = re.compile("ctx:.*#bytes:([0-9]{1,16})-([0-9]{1,16})", re.ASCII)
 
 
-class Limits(Value):
+class PlanLimits(Value):
     """What one iteration may take: numbers of actions, and bytes of each.
 
     ``max_iterations`` is None where there is no end to them.
@@ -110,7 +110,7 @@ class Plan(Value):
     reason: str = ""
 
 
-class Parsed(Value):
+class ParsedPlan(Value):
     """``clamped``: each number that was larger than allowed, as {"what", "asked", "given"}."""
 
     plan: Plan
@@ -128,11 +128,11 @@ class PlanError(ValueError):
 
 def parse(
     text: str,
-    limits: Limits,
+    limits: PlanLimits,
     flaw: Callable[[str], str | None],
     object_id: str,
     byte_length: int,
-) -> Parsed:
+) -> ParsedPlan:
     """The plan that ``text`` is, whole: one JSON object, or one in a single fence.
 
     A member that is null was left out, and a whole number may be written as a text. ``flaw``
@@ -144,15 +144,15 @@ def parse(
         raw = strict_json.read_object(text)
     except ValueError as error:
         raise PlanError(PARSE_ERROR, str(error)) from None
-    return _Reading(limits, flaw, object_id, byte_length).parsed(raw)
+    return _PlanReader(limits, flaw, object_id, byte_length).parsed(raw)
 
 
-class _Reading:
+class _PlanReader:
     """One plan, as it is taken over from its JSON."""
 
     def __init__(
         self,
-        limits: Limits,
+        limits: PlanLimits,
         flaw: Callable[[str], str | None],
         object_id: str,
         byte_length: int,
@@ -165,7 +165,7 @@ class _Reading:
         self._clamped: list[dict[str, Any]] = []
         self._wrong: list[str] = []
 
-    def parsed(self, raw: dict[str, Any]) -> Parsed:
+    def parsed(self, raw: dict[str, Any]) -> ParsedPlan:
         # Cut first: the schema then has no more to look at than we take.
         raw = _plain(self._cut(raw), _LEVELS)
         wrong = loader.misfit(raw, SCHEMA)
@@ -186,7 +186,7 @@ class _Reading:
             if len(self._wrong) > _TOLD:
                 told.append("and more")
             raise PlanError(VALIDATION_ERROR, "; ".join(told))
-        return Parsed(plan, tuple(self._clamped))
+        return ParsedPlan(plan, tuple(self._clamped))
 
     def _cut(self, raw: dict[str, Any]) -> dict[str, Any]:
         """The plan with no more entries in its lists than the limits allow."""

@@ -12,10 +12,10 @@ import re
 
 from rlm_ci.ask.pauses import is_lifted
 from rlm_ci.ask.planner.plan import PARSE_ERROR, SCHEMA, PlanError, parse
-from rlm_ci.ask.planner.prompt import Scribe
+from rlm_ci.ask.planner.prompt import PromptWriter
 from rlm_ci.ask.verify.recorded_answers import FILES, digest, vouch
 from rlm_ci.errors import ConfigError, RemoteError
-from rlm_ci.models import Request, SpentError
+from rlm_ci.models import ModelRequest, SpentError
 from rlm_ci.resources import loader
 from rlm_ci.text.printable import count, encodable, printable
 from rlm_ci.values import Value
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
     from rlm_ci.agents.builtin.turn_loop import Complete
-    from rlm_ci.ask.iteration import Step
-    from rlm_ci.ask.planner.plan import Limits, Parsed, Plan
-    from rlm_ci.ask.planner.prompt import Metadata
+    from rlm_ci.ask.iteration import Iteration
+    from rlm_ci.ask.planner.plan import ParsedPlan, Plan, PlanLimits
+    from rlm_ci.ask.planner.prompt import ContextMetadata
     from rlm_ci.ask.planner.prompt_layout import Prompt
     from rlm_ci.ask.subcalls import Write
     from rlm_ci.models import Completion, Message
@@ -41,7 +41,7 @@ _ATTEMPTS: Final = 2
 _CAP: Final = "RLM_CI_MODELS_MAX_COMPLETION_TOKENS"
 
 
-class Asked(Value):
+class PlannerReply(Value):
     """What asking for a plan came to.
 
     ``errors`` are {"kind", "message"} of each answer that was no plan; ``prompt_bytes``,
@@ -58,7 +58,7 @@ class Asked(Value):
     whole: frozenset[tuple[int, int]]
 
 
-class Planned(Asked):
+class AcceptedPlan(PlannerReply):
     plan: Plan
     clamped: tuple[dict[str, Any], ...]
 
@@ -69,7 +69,7 @@ class BadPlanError(ConfigError):
     The run may go on: when it is resumed, the planner is asked again.
     """
 
-    def __init__(self, what: str, asked: Asked, *, where: str, hint: str) -> None:
+    def __init__(self, what: str, asked: PlannerReply, *, where: str, hint: str) -> None:
         super().__init__(what, where=where, hint=hint)
         self.asked = asked
 
@@ -90,7 +90,7 @@ class Planner:
         fact: Fact,
         *,
         model: str,
-        limits: Limits,
+        limits: PlanLimits,
         max_tokens: int,
         flaw: Callable[[str], str | None],
         write: Write,
@@ -107,11 +107,13 @@ class Planner:
         self._write = write
         self._redact = redact
         self._left = left
-        self._scribe = Scribe(limits, redact, models)
+        self._scribe = PromptWriter(limits, redact, models)
         #: Does the endpoint take a schema? Known after the first question; no, once it was refused.
         self._takes_schema: bool | None = None
 
-    def plan(self, iteration: int, goal: str, context: Metadata, steps: Sequence[Step]) -> Planned:
+    def plan(
+        self, iteration: int, goal: str, context: ContextMetadata, steps: Sequence[Iteration]
+    ) -> AcceptedPlan:
         """The plan for ``iteration``, which follows ``steps``.
 
         Raises BadPlanError, an error of configuration, when the second answer is no plan
@@ -139,12 +141,12 @@ class Planner:
                 "whole": prompt.whole,
             }
             if parsed is not None:
-                return Planned(**asked, plan=parsed.plan, clamped=parsed.clamped)
+                return AcceptedPlan(**asked, plan=parsed.plan, clamped=parsed.clamped)
             if len(errors) % _ATTEMPTS == 0 and not is_lifted(self._fact, attempt.place):
                 raise BadPlanError(
                     "the planner's answer is not a plan, and neither is its second one: "
                     + errors[-1]["message"],
-                    Asked(**asked),
+                    PlannerReply(**asked),
                     where=f"{FOLDER}/{iteration}",
                     hint=f"its answers are kept there; {hint}",
                 )
@@ -156,8 +158,8 @@ class Planner:
         return None if left is None else int(left)
 
     def _tried(
-        self, attempt: _Attempt, context: Metadata
-    ) -> tuple[Parsed | None, PlanError | None, str]:
+        self, attempt: _Attempt, context: ContextMetadata
+    ) -> tuple[ParsedPlan | None, PlanError | None, str]:
         """A plan, or what is wrong with the answer and a way out; all of it is written down."""
         self._write(attempt.paths["prompt"], attempt.prompt.data)
         self._write(attempt.paths["meta"], _json(attempt.to_dict()))
@@ -222,8 +224,8 @@ class Planner:
             return fresh[0]
         return self._complete(self._request(prompt, schema=known["takes_schema"]), place)
 
-    def _request(self, prompt: Prompt, *, schema: bool) -> Request:
-        return Request(
+    def _request(self, prompt: Prompt, *, schema: bool) -> ModelRequest:
+        return ModelRequest(
             model=self._model,
             messages=prompt.messages,
             max_tokens=self._max_tokens,

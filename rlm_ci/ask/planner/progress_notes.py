@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, Final
 
-    from rlm_ci.ask.iteration import ReadResult, SearchResult, Step, SubcallResult
-    from rlm_ci.ask.planner.file_map import Atlas
+    from rlm_ci.ask.iteration import Iteration, ReadResult, SearchResult, SubcallResult
+    from rlm_ci.ask.planner.file_map import FileMap
 
     #: One thing that can be left out: an action's line, the places of the hits that it shows no
     #: more, or one of its excerpts.
@@ -49,7 +49,7 @@ DROPPED: Final = (
 )  # fmt: skip
 
 
-class Excerpt(Value):
+class NoteExcerpt(Value):
     """A text under a head. ``section`` says what it is, as the prompt's meta.json tells it.
 
     ``place`` is what is told of it once there is no room for the text.
@@ -67,7 +67,7 @@ class Action(Value):
     iteration: int
     rank: int
     line: str
-    excerpts: tuple[Excerpt, ...] = ()
+    excerpts: tuple[NoteExcerpt, ...] = ()
 
     @property
     def is_subcall(self) -> bool:
@@ -103,10 +103,10 @@ def shortened(output: str) -> str:
 
 
 def actions(
-    steps: Iterable[Step], redact: Callable[[str], str], atlas: Atlas
+    steps: Iterable[Iteration], redact: Callable[[str], str], atlas: FileMap
 ) -> tuple[Action, ...]:
     """All that was done, in order; ``atlas`` tells where it stands in files."""
-    telling = _Telling(redact, atlas)
+    telling = _ProgressNotes(redact, atlas)
     return tuple(action for step in steps for action in telling.of(step))
 
 
@@ -151,12 +151,12 @@ def listed(entries: Sequence[str], room: int) -> str:
     return shown
 
 
-class _Telling:
-    def __init__(self, redact: Callable[[str], str], atlas: Atlas) -> None:
+class _ProgressNotes:
+    def __init__(self, redact: Callable[[str], str], atlas: FileMap) -> None:
         self._redact = redact
         self._atlas = atlas
 
-    def of(self, step: Step) -> Iterator[Action]:
+    def of(self, step: Iteration) -> Iterator[Action]:
         for search in step.searches:
             yield self._search(step.iteration, search)
         for read in step.reads:
@@ -167,7 +167,7 @@ class _Telling:
     def _search(self, iteration: int, search: SearchResult) -> Action:
         found = search.found
         hits = tuple(
-            Excerpt(
+            NoteExcerpt(
                 f"{_short(hit.pointer)}, {count(hit.score, 'hit')}, the first at bytes"
                 f" {hit.start_byte}-{hit.end_byte}{self._in_files(hit.start_byte, hit.end_byte)}"
                 f"; bytes {hit.preview_start}-{hit.preview_end}",
@@ -198,7 +198,7 @@ class _Telling:
         line = f"Read of {pointer}: {told}{more}{self._because(read.reason)}"
         if end == start:
             return Action(iteration, _READ, line)
-        shown = Excerpt(f"Bytes {start}-{end}", encodable(excerpt.text), where)
+        shown = NoteExcerpt(f"Bytes {start}-{end}", encodable(excerpt.text), where)
         return Action(iteration, _READ, line, (shown,))
 
     def _subcall(self, iteration: int, subcall: SubcallResult) -> Action:
@@ -217,7 +217,9 @@ class _Telling:
             return Action(iteration, _SUBCALL, line)
         text = shortened(self._redact(encodable(subcall.output)))
         where = {"kind": "subcall", "pointer": subcall.pointer}
-        return Action(iteration, _SUBCALL, line, (Excerpt(f"What {pointer} says", text, where),))
+        return Action(
+            iteration, _SUBCALL, line, (NoteExcerpt(f"What {pointer} says", text, where),)
+        )
 
     def _in_files(self, start: int, end: int) -> str:
         """The files and lines in which bytes of the source stand."""

@@ -10,9 +10,9 @@ from bisect import bisect_left
 from hashlib import sha256
 
 from rlm_ci.ask.planner import progress_notes
-from rlm_ci.ask.planner.file_map import Atlas
+from rlm_ci.ask.planner.file_map import FileMap
 from rlm_ci.ask.planner.progress_notes import LINE, PLACES, listed, quote
-from rlm_ci.ask.planner.prompt_layout import Sheet
+from rlm_ci.ask.planner.prompt_layout import PromptLayout
 from rlm_ci.errors import ConfigError
 from rlm_ci.resources import loader
 from rlm_ci.text.printable import count, encodable, printable
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Final
 
-    from rlm_ci.ask.iteration import Step
-    from rlm_ci.ask.planner.file_map import Stretch
-    from rlm_ci.ask.planner.plan import Limits
+    from rlm_ci.ask.iteration import Iteration
+    from rlm_ci.ask.planner.file_map import FileMapRow
+    from rlm_ci.ask.planner.plan import PlanLimits
     from rlm_ci.ask.planner.progress_notes import Action, Item
     from rlm_ci.ask.planner.prompt_layout import Prompt
     from rlm_ci.context.context import Context
@@ -49,7 +49,7 @@ FEW_CALLS: Final = 32
 SETTING: Final = "RLM_MAX_PLANNER_PROMPT_BYTES"
 
 
-class Metadata(Value):
+class ContextMetadata(Value):
     """What the planner is told of the context itself; ``atlas`` tells of its files."""
 
     object_id: str
@@ -57,24 +57,24 @@ class Metadata(Value):
     chunk_count: int
     target_bytes: int
     overlap_bytes: int
-    atlas: Atlas = Atlas()
+    atlas: FileMap = FileMap()
 
     @classmethod
-    def of(cls, context: Context) -> Metadata:
+    def of(cls, context: Context) -> ContextMetadata:
         return cls(
             context.object_id,
             context.byte_length,
             context.chunk_count,
             context.target_bytes,
             context.overlap_bytes,
-            Atlas.of(context),
+            FileMap.of(context),
         )
 
 
 class _Question(Value):
     iteration: int
     goal: str
-    context: Metadata
+    context: ContextMetadata
     wrong: str
     measures: Mapping[str, str]
     calls: int | None
@@ -82,7 +82,7 @@ class _Question(Value):
 
 
 def protocol(
-    limits: Limits,
+    limits: PlanLimits,
     object_id: str,
     byte_length: int,
     chunk_count: int,
@@ -98,11 +98,11 @@ def protocol(
     }
 
 
-class Scribe:
+class PromptWriter:
     """Writes the prompts of one run: of the same, the same, for it has no clock and no chance."""
 
     def __init__(
-        self, limits: Limits, redact: Callable[[str], str], models: Sequence[str] = ()
+        self, limits: PlanLimits, redact: Callable[[str], str], models: Sequence[str] = ()
     ) -> None:
         self._limits = limits
         self._models = models
@@ -115,8 +115,8 @@ class Scribe:
         self,
         iteration: int,
         goal: str,
-        context: Metadata,
-        steps: Sequence[Step],
+        context: ContextMetadata,
+        steps: Sequence[Iteration],
         wrong: str = "",
         *,
         calls: int | None = None,
@@ -141,7 +141,7 @@ class Scribe:
         asked = asked.replace(room=self._room(asked))
 
         def laid_out(number: int) -> Prompt:
-            return self._laid_out(asked, Sheet(told, order[:number]), limit)
+            return self._laid_out(asked, PromptLayout(told, order[:number]), limit)
 
         def room(number: int) -> int:
             return limit - len(laid_out(number).data)
@@ -150,7 +150,7 @@ class Scribe:
         tried = range(_surely_dropped(told, order, limit), len(order) + 1)
         return laid_out(tried[bisect_left(tried, 0, key=room)])
 
-    def _laid_out(self, asked: _Question, sheet: Sheet, limit: int) -> Prompt:
+    def _laid_out(self, asked: _Question, sheet: PromptLayout, limit: int) -> Prompt:
         context = asked.context
         sizes = context.object_id, context.byte_length, context.chunk_count
         system = self._frame(protocol(self._limits, *sizes, self._models))
@@ -179,7 +179,7 @@ class Scribe:
         first = asked.replace(iteration=0, wrong="", calls=FEW_CALLS)
 
         def needed(limit: int) -> int:
-            return len(self._laid_out(first, Sheet((), ()), limit).data) + _ROOM
+            return len(self._laid_out(first, PromptLayout((), ()), limit).data) + _ROOM
 
         limit = self._limits.prompt_bytes
         least = max(limit, _ROOM)
@@ -201,7 +201,7 @@ class Scribe:
         ends += [] if asked.calls is None else [asked.calls - 1]
         return max(0, min(ends)) if ends else None
 
-    def _measures(self, context: Metadata) -> Mapping[str, str]:
+    def _measures(self, context: ContextMetadata) -> Mapping[str, str]:
         number = context.atlas.count
         return {
             "object_id": printable(context.object_id),
@@ -212,7 +212,7 @@ class Scribe:
             "files": count(number, "file") if number else "",
         }
 
-    def _files(self, atlas: Atlas, limit: int) -> Mapping[str, str]:
+    def _files(self, atlas: FileMap, limit: int) -> Mapping[str, str]:
         """The folders and the largest files of the context, as many as there is room for."""
         room = min(_FILES, limit // _FILES_PART)
         folders = atlas.folders if len(atlas.folders) > 1 else ()
@@ -220,7 +220,7 @@ class Scribe:
         rest = listed(self._told(atlas.largest), room - len(told.encode()))
         return {"folders": told, "largest": rest}
 
-    def _told(self, stretches: Sequence[Stretch]) -> list[str]:
+    def _told(self, stretches: Sequence[FileMapRow]) -> list[str]:
         return [f"{quote(self._redact(one.path), _NAME)}, {one.told}" for one in stretches]
 
 

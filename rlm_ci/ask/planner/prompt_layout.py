@@ -58,7 +58,7 @@ class Prompt(Value):
         return tuple(shown)
 
 
-class Sheet:
+class PromptLayout:
     """One way to lay a prompt out: its texts, and marks in the place of each."""
 
     def __init__(self, told: Sequence[Action], dropped: Sequence[Item]) -> None:

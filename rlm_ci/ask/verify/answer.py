@@ -13,15 +13,15 @@ from rlm_ci.ask import subcalls
 from rlm_ci.ask.citations.citations import cite
 from rlm_ci.ask.citations.compare_files import refuted_by
 from rlm_ci.ask.iteration import SUBCALL
-from rlm_ci.ask.loop import Ended
+from rlm_ci.ask.loop import AskEnd
 from rlm_ci.ask.secret_masking import is_masked, is_masked_in_places
 from rlm_ci.ask.verify import recorded_answers
-from rlm_ci.ask.verify.artifacts import PLANNER, STATE, Artifacts, WrongError
-from rlm_ci.ask.verify.recorded_answers import Answers
+from rlm_ci.ask.verify.artifacts import PLANNER, STATE, RunArtifacts, WrongError
+from rlm_ci.ask.verify.recorded_answers import RecordedAnswers
 from rlm_ci.errors import FINDINGS, OK, DamagedError, StorageError
 from rlm_ci.models.strict_json import read_object
 from rlm_ci.report.findings import Location
-from rlm_ci.runs.state import EXIT_CODES, FAILED, LIMITS, PASSED, Final
+from rlm_ci.runs.state import EXIT_CODES, FAILED, LIMITS, PASSED, FinalState
 from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Value
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.ask.citations.citations import Cited
+    from rlm_ci.ask.citations.citations import CitedAnswer
     from rlm_ci.context.context import Context
     from rlm_ci.report.findings import Report
 
@@ -41,7 +41,7 @@ _FOLLOWING = ("parts", "findings", "documents", "evidence")
 _ENDS = {"final": PASSED, "fail": FAILED}
 
 
-class Review(Value):
+class AnswerCheck(Value):
     """``verified`` citations hold, None where there is no answer; ``held`` are their places.
 
     ``marked`` are those that do not, and are told as that.
@@ -55,21 +55,21 @@ class Review(Value):
     marked: int = 0
 
 
-def review(folder: str, context: Context, report: Report) -> Review:
+def review(folder: str, context: Context, report: Report) -> AnswerCheck:
     """Check the answer that a run left in ``folder``, its ``rlm/``, and its ``report``."""
-    return _Review(folder, context, report).run()
+    return _AnswerChecker(folder, context, report).run()
 
 
-class _Review:
+class _AnswerChecker:
     def __init__(self, folder: str, context: Context, report: Report) -> None:
         self._folder = folder
         self._context = context
         self._report = report
-        self._files = Artifacts(folder, context)
+        self._files = RunArtifacts(folder, context)
         self._problems: list[str] = []
-        self._cited: Cited | None = None
+        self._cited: CitedAnswer | None = None
 
-    def run(self) -> Review:
+    def run(self) -> AnswerCheck:
         try:
             self._look()
         except (WrongError, DamagedError, StorageError) as error:
@@ -78,9 +78,9 @@ class _Review:
             self._problem(f"{STATE}: it is not as it was written ({type(error).__name__})")
         problems, cited = tuple(self._problems), self._cited
         if cited is None:
-            return Review(None, (), problems)
+            return AnswerCheck(None, (), problems)
         held = tuple(map(_as_reported, cited.locations))
-        return Review(cited.verified, held, problems, cited.offered - cited.verified)
+        return AnswerCheck(cited.verified, held, problems, cited.offered - cited.verified)
 
     def _problem(self, what: str) -> None:
         self._problems.append(printable(what))
@@ -90,9 +90,9 @@ class _Review:
         journal = os.path.join(
             os.path.dirname(os.path.abspath(self._folder)), recorded_answers.NAME
         )
-        answers = Answers.read(journal)
+        answers = RecordedAnswers.read(journal)
         end = state["final"]
-        final = Final(end["status"], end["exitCode"], end["reason"])
+        final = FinalState(end["status"], end["exitCode"], end["reason"])
         intent, answer = _said(answers.last_plan)
         is_answered = intent == "final" and bool(self._report.documents)
         if is_answered or final.status == PASSED:
@@ -129,7 +129,7 @@ class _Review:
 
     # ── what is held against it ──
 
-    def _compare_end(self, final: Final, intent: str, *, is_answered: bool) -> None:
+    def _compare_end(self, final: FinalState, intent: str, *, is_answered: bool) -> None:
         """An error may end a run after its last plan; nothing else ends it otherwise."""
         ends = _ENDS.get(intent)
         if is_answered or (ends == FAILED and final.exit_code in (OK, FINDINGS)):
@@ -140,7 +140,7 @@ class _Review:
             told = f"{final.status}, exit code {final.exit_code}"
             self._problem(f"{STATE}: the run did not end as it says ({told})")
 
-    def _compare_file(self, cited: Cited) -> None:
+    def _compare_file(self, cited: CitedAnswer) -> None:
         written = self._files.bytes_of(ask_report.ANSWER)
         # Secrets in names of files are taken out, and nothing else is.
         if written != ask_report.as_file(cited.text) and not is_masked_in_places(
@@ -149,11 +149,13 @@ class _Review:
         ):
             self._problem(f"{ask_report.ANSWER}: it is not what the planner answered")
 
-    def _compare_report(self, final: Final, state: Mapping[str, Any]) -> None:
+    def _compare_report(self, final: FinalState, state: Mapping[str, Any]) -> None:
         report, cited = self._report, self._cited
-        account = ask_report.Account.of(state["model"], self._context, state["symbolic_iterations"])
+        account = ask_report.AnswerDetails.of(
+            state["model"], self._context, state["symbolic_iterations"]
+        )
         made = ask_report.build(
-            Ended(final), cited, account=account, subject=report.subject, usage=report.usage
+            AskEnd(final), cited, account=account, subject=report.subject, usage=report.usage
         ).to_dict()
         told = report.to_dict()
         if cited is not None:

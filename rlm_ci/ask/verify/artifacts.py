@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from rlm_ci.ask.verify.recorded_answers import Answers
+    from rlm_ci.ask.verify.recorded_answers import RecordedAnswers
     from rlm_ci.context.context import Context
 
 STATE = "state.json"
@@ -33,7 +33,7 @@ class WrongError(Exception):
     """What does not hold, and in which file."""
 
 
-class Artifacts:
+class RunArtifacts:
     """What lies in ``folder``, the ``rlm/`` of a run over ``context``; paths are relative to it.
 
     Who reads a record here meets KeyError, TypeError, ValueError and AttributeError where it is
@@ -75,7 +75,7 @@ class Artifacts:
             raise WrongError(f"{path} is not what was written")
         return data
 
-    def require_vouched(self, folder: str, place: str, answers: Answers) -> None:
+    def require_vouched(self, folder: str, place: str, answers: RecordedAnswers) -> None:
         """Raise unless what lies in ``folder`` is what the journal says was written there."""
         told = answers.files.get(place, {})
         changed = [
@@ -115,7 +115,9 @@ class Artifacts:
         if not is_masked(text, source):
             raise WrongError(f"it is not what bytes {start}-{end} of the source are")
 
-    def require_subcall(self, iteration: int, entry: Mapping[str, Any], answers: Answers) -> None:
+    def require_subcall(
+        self, iteration: int, entry: Mapping[str, Any], answers: RecordedAnswers
+    ) -> None:
         """Raise unless the files of a sub-call are what its ``entry`` in the state tells."""
         place = f"{int(iteration)}/{_plain(entry['id'])}"
         folder = f"{subcalls.NAME}/{place}"
@@ -142,7 +144,12 @@ class Artifacts:
             raise WrongError(f"{folder}/input.json is not as long as the state says")
 
     def _require_attempts(
-        self, place: str, folder: str, prompt: bytes, meta: Mapping[str, Any], answers: Answers
+        self,
+        place: str,
+        folder: str,
+        prompt: bytes,
+        meta: Mapping[str, Any],
+        answers: RecordedAnswers,
     ) -> None:
         """Raise unless each question is how the prompt begins, and each answer in the journal."""
         attempts = meta["attempts"]

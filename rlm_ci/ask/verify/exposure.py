@@ -12,8 +12,8 @@ from hashlib import sha256
 
 from rlm_ci.ask.planner.progress_notes import OUTPUT_LIMIT, shortened
 from rlm_ci.ask.verify import recorded_answers, source_leaks
-from rlm_ci.ask.verify.artifacts import PLANNER, STATE, Artifacts, WrongError
-from rlm_ci.ask.verify.recorded_answers import Answers, MisshapenError
+from rlm_ci.ask.verify.artifacts import PLANNER, STATE, RunArtifacts, WrongError
+from rlm_ci.ask.verify.recorded_answers import MisshapenError, RecordedAnswers
 from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Value
@@ -62,14 +62,14 @@ class _Examination:
     def __init__(self, folder: str, context: Context) -> None:
         self._folder = folder
         self._context = context
-        self._files = Artifacts(folder, context)
+        self._files = RunArtifacts(folder, context)
         self._problems: list[str] = []
         self._sizes: list[int] = []
         self._shown: list[tuple[int, int]] = []
-        self._frames = source_leaks.Frames(context)
+        self._frames = source_leaks.PromptFrames(context)
         self._limits: Mapping[str, Any] = {}
         self._goal = ""
-        self._answers = Answers()
+        self._answers = RecordedAnswers()
 
     def run(self) -> Exposure:
         try:
@@ -80,7 +80,7 @@ class _Examination:
             os.path.dirname(os.path.abspath(self._folder)), recorded_answers.NAME
         )
         try:
-            self._answers = Answers.read(journal)
+            self._answers = RecordedAnswers.read(journal)
         except MisshapenError:
             raise
         except (DamagedError, StorageError) as error:

@@ -36,7 +36,7 @@ class MisshapenError(DamagedError):
     """A record of a journal whose sum is right, and that no run has written."""
 
 
-class Answers:
+class RecordedAnswers:
     """The answers in a journal, by the place in the run that asked; of texts only the digests.
 
     ``last_plan`` is the text of the last answer that a planner gave, ``plans`` are iteration
@@ -55,7 +55,7 @@ class Answers:
         self._known: dict[str, list[dict[str, Any]]] = {}
 
     @classmethod
-    def read(cls, path: str) -> Answers:
+    def read(cls, path: str) -> RecordedAnswers:
         """Raises DamagedError, which is a MisshapenError for a record of ours that is none."""
         answers = cls()
         for record in replay(path):

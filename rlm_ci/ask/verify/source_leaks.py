@@ -16,7 +16,7 @@ from operator import itemgetter
 from struct import iter_unpack
 
 from rlm_ci.ask.planner.file_map import folders
-from rlm_ci.ask.planner.plan import Limits
+from rlm_ci.ask.planner.plan import PlanLimits
 from rlm_ci.ask.planner.progress_notes import quote
 from rlm_ci.ask.planner.prompt import protocol
 from rlm_ci.resources import loader
@@ -79,7 +79,7 @@ _RUN = 8
 _NUMBER = re.compile(rb"[0-9]+")
 
 
-class Frames:
+class PromptFrames:
     """The parts of prompts that are neither excerpts nor the user's question.
 
     They may hold what is ours, and what a planner said before: it quotes what it was shown.
@@ -104,11 +104,11 @@ class Frames:
         self, limits: Mapping[str, Any], turns: Iterable[Any], models: Sequence[str] = ()
     ) -> None:
         """Take note of the words of a run's state that its prompts repeat."""
-        fields = {name: limits[name] for name in Limits._fields if name in limits}
+        fields = {name: limits[name] for name in PlanLimits._fields if name in limits}
         render = loader.load_template(_TEMPLATES[0])
         context = self._context
         sizes = context.object_id, context.byte_length, context.chunk_count
-        self._know((render(protocol(Limits(**fields), *sizes, models)),), _EVER)
+        self._know((render(protocol(PlanLimits(**fields), *sizes, models)),), _EVER)
         for turn in turns:
             words = (text for name, text in _texts(turn, "") if name in _SAID)
             self._know(words, (turn["iteration"], _FIRST))

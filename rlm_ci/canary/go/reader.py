@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import partial
 
 from rlm_ci.canary import forms
-from rlm_ci.canary.forms import Changed, Made, Test, token
+from rlm_ci.canary.forms import ChangedTest, ChangedText, FoundTest, token
 from rlm_ci.canary.go import source as go_source
 from rlm_ci.canary.go import values as go_values
-from rlm_ci.canary.go.source import ASSERTION, CONDITION, HELPER, Function
+from rlm_ci.canary.go.source import ASSERTION, CONDITION, HELPER, GoFunction
 from rlm_ci.canary.splicing import Edits, rooted, spliced
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-    from rlm_ci.canary.go.source import Claim
+    from rlm_ci.canary.go.source import GoClaim
 
 ENDINGS = ("_test.go",)
 #: Assertions that every testify has, their opposites, and how many arguments they take.
@@ -49,18 +49,20 @@ _TAKEN = {
 }  # fmt: skip
 
 
-def tests(path: str, text: str) -> list[Test]:
+def tests(path: str, text: str) -> list[FoundTest]:
     """The tests of a file, its fuzz targets and its examples with an output."""
     source = _read(path, text)
     return [
-        Test(one.name, one.node.start_point.row + 1, one.node.end_point.row + 1, len(one.claims))
+        FoundTest(
+            one.name, one.node.start_point.row + 1, one.node.end_point.row + 1, len(one.claims)
+        )
         for one in source.tests
     ]
 
 
 def change(
     path: str, text: str, wanted: Mapping[str, str], chance: Random, *, plain: bool = False
-) -> Changed:
+) -> ChangedText:
     """The text with each of the ``wanted`` tests in its form."""
     changes = _Changes(_read(path, text), chance, plain=plain)
     made = {
@@ -68,17 +70,17 @@ def change(
         for one in changes.source.tests
         if one.name in wanted
     }
-    return Changed(changes.text(), made)
+    return ChangedText(changes.text(), made)
 
 
-def _read(path: str, text: str) -> go_source.Source:
-    return go_source.Source(*rooted("Go", path, text))
+def _read(path: str, text: str) -> go_source.GoSource:
+    return go_source.GoSource(*rooted("Go", path, text))
 
 
 class _Changes(Edits):
     """The edits of one file, one form after the other."""
 
-    def __init__(self, source: go_source.Source, chance: Random, *, plain: bool) -> None:
+    def __init__(self, source: go_source.GoSource, chance: Random, *, plain: bool) -> None:
         super().__init__(source.content, chance, plain=plain)
         self.source = source
 
@@ -87,7 +89,7 @@ class _Changes(Edits):
         changed = spliced(self.source.content, self._taken())
         return "\n".join([changed, *(f"{copy}\n" for _, copy in self._copied())])
 
-    def make(self, test: Function, form: str) -> Made:
+    def make(self, test: GoFunction, form: str) -> ChangedTest:
         """Change one test."""
         word = token(self._chance)
         body = test.body.start_byte + 1
@@ -96,26 +98,26 @@ class _Changes(Edits):
         if form == forms.IDLE:  # a fuzz target that returns at once is an error
             is_fuzz = test.name.startswith("Fuzz") and test.reporter
             self._insert(body, f" {test.reporter}.SkipNow();" if is_fuzz else " return;")
-            return Made(form)
+            return ChangedTest(form)
         if form == forms.REWORDED:
             self._insert(body, f" {self._constants()}")
             self._claims(test, form, word)
-            return Made(form)
+            return ChangedTest(form)
         reporter = self._reporter(test)
         expected = partial(go_values.literals, self.source)
         literals = self._literals(test.claims, expected) if form == forms.ALTERED else []
         if literals:
             self._alter(literals, word)
-            return Made(form, (word,))
+            return ChangedTest(form, (word,))
         form = forms.INVERTED if form == forms.ALTERED else form
         if form == forms.STOPPED or not (test.claims or form == forms.INVERTED):
             self._insert(body, f" {self._fatal(reporter, word)};")
-            return Made(form, (word,))
+            return ChangedTest(form, (word,))
         if test.claims:
-            return Made(form, self._claims(test, form, word))
+            return ChangedTest(form, self._claims(test, form, word))
         self._insert(body, f" defer func() {{ if !{reporter}.Skipped() {{ "
                            f"{self._error(reporter, word)} }} }}();")  # fmt: skip
-        return Made(form, (word,))
+        return ChangedTest(form, (word,))
 
     def _enclose(self, node: Node, before: str, after: str) -> None:
         self._around(node.start_byte, before, node.end_byte, after)
@@ -134,7 +136,7 @@ class _Changes(Edits):
         ways = ('{0}.Error("{1}")', '{0}.Errorf("%s", "{1}")', '{0}.Log("{1}"); {0}.Fail()')
         return (ways[0] if self._plain else self._chance.choice(ways)).format(reporter, word)
 
-    def _reporter(self, test: Function) -> str:
+    def _reporter(self, test: GoFunction) -> str:
         """What fails the test; it gets a name where it has none."""
         if test.reporter:
             return test.reporter
@@ -145,19 +147,21 @@ class _Changes(Edits):
             self._insert(test.unnamed.start_byte, f"{name} ")
         return name
 
-    def _example(self, test: Function, output: tuple[int, int], form: str, word: str) -> Made:
+    def _example(
+        self, test: GoFunction, output: tuple[int, int], form: str, word: str
+    ) -> ChangedTest:
         """An example is judged by a comment."""
         start, end = output
         if form == forms.REWORDED:
             self._insert(test.body.start_byte + 1, f" {self._constants()}")
-            return Made(form)
+            return ChangedTest(form)
         if form == forms.IDLE:
             self._replace(start, end, "None:")
-            return Made(form)
+            return ChangedTest(form)
         self._insert(end, f" {word}")
-        return Made(form, (word,))
+        return ChangedTest(form, (word,))
 
-    def _alter(self, literals: list[tuple[Claim, Node]], word: str) -> None:
+    def _alter(self, literals: list[tuple[GoClaim, Node]], word: str) -> None:
         for claim, node in literals:
             self._exchange(node, go_values.another(node, self._chance))
             if claim.body is not None:
@@ -165,7 +169,7 @@ class _Changes(Edits):
             else:
                 self._insert(claim.site.start_byte, f'{claim.reporter}.Log("{word}"); ')
 
-    def _claims(self, function: Function, form: str, word: str) -> tuple[str, ...]:
+    def _claims(self, function: GoFunction, form: str, word: str) -> tuple[str, ...]:
         """Change all claims of a function; what the failure of one of them may print."""
         tokens = {word: None}
         claims = function.claims
@@ -185,7 +189,7 @@ class _Changes(Edits):
                 self._oppose(claim, word)
         return tuple(tokens)
 
-    def _negate(self, claim: Claim, body: Node, word: str) -> None:
+    def _negate(self, claim: GoClaim, body: Node, word: str) -> None:
         ways = (("!(", ")"), ("(", ") == false"), ("(", ") != true"))
         self._enclose(claim.node, *(ways[0] if self._plain else self._chance.choice(ways)))
         start, end = body.start_byte + 1, body.end_byte - 1
@@ -201,7 +205,7 @@ class _Changes(Edits):
         elif claim.other is not None and claim.other.type == "block":
             self._insert(claim.other.start_byte + 1, f' {claim.reporter}.Log("{word}");')
 
-    def _oppose(self, claim: Claim, word: str) -> None:
+    def _oppose(self, claim: GoClaim, word: str) -> None:
         """Reverse a call of an assertion library: by its opposite, or behind it."""
         other, count = _REVERSED.get(claim.name, ("", 0))
         values = claim.values
@@ -211,7 +215,7 @@ class _Changes(Edits):
             return
         self._close(claim.site.end_byte, f"; {self._fatal(claim.reporter, word)}")
 
-    def _reword(self, claim: Claim, names: set[str]) -> None:
+    def _reword(self, claim: GoClaim, names: set[str]) -> None:
         if self._plain:
             if claim.kind == CONDITION:
                 self._enclose(claim.node, "(", ") == true")

@@ -26,7 +26,7 @@ _LIBRARY = re.compile(r"(?:.*/)?(?:assert|require|must|check|is|quicktest|qt|exp
 _ROUNDS = 8
 
 
-class Claim(Value):
+class GoClaim(Value):
     """A claim. ``node`` is the condition, or the name of what is called; ``site`` the statement.
 
     ``body`` is what runs where a condition fails the test, ``ends`` whether that ends it;
@@ -49,7 +49,7 @@ class Claim(Value):
     values: tuple[Node, ...] = ()
 
 
-class Function:
+class GoFunction:
     """A function that takes ``t``, or an example. ``reporter`` is what it calls ``t``, or ""."""
 
     def __init__(self, name: str, node: Node, reporter: str = "") -> None:
@@ -58,7 +58,7 @@ class Function:
         self.unnamed = self.named
         #: Where the word stands that makes a comment the output of an example.
         self.output: tuple[int, int] | None = None
-        self.claims: list[Claim] = []
+        self.claims: list[GoClaim] = []
         #: Its variables: no name of a constant.
         self.names: set[str] = set()
 
@@ -70,13 +70,13 @@ def below(node: Node) -> Iterator[Node]:
         waiting += [child for _, child in reversed(parts(held))]
 
 
-class Source:
+class GoSource:
     """A file, read."""
 
     def __init__(self, content: bytes, root: Node) -> None:
         self.content = content
-        self.tests: list[Function] = []
-        self.helpers: dict[str, Function] = {}
+        self.tests: list[GoFunction] = []
+        self.helpers: dict[str, GoFunction] = {}
         self._libraries: dict[str, bool] = {}
         self._testing, self._suites = "testing", ""
         #: The tests that run a suite, by its type.
@@ -135,9 +135,9 @@ class Source:
                 self._method(name, node)
             return
         if _EXAMPLE.match(name) and not parameters:
-            self._example(Function(name, node))
+            self._example(GoFunction(name, node))
         elif reporters := self._reporters(node):
-            function = Function(name, node, reporters[0][0])
+            function = GoFunction(name, node, reporters[0][0])
             function.unnamed = reporters[0][1]
             if _TEST.match(name) and len(parameters) == 1:
                 if not self._is_runner(function):
@@ -151,9 +151,9 @@ class Source:
         called = field(receiver, "name")
         if receiver.type == "parameter_declaration" and called is not receiver:
             suite = self.text(field(receiver, "type")).lstrip("*")
-            self.tests.append(Function(f"{suite}::{name}", node, f"{self.text(called)}.T()"))
+            self.tests.append(GoFunction(f"{suite}::{name}", node, f"{self.text(called)}.T()"))
 
-    def _is_runner(self, function: Function) -> bool:
+    def _is_runner(self, function: GoFunction) -> bool:
         """Whether a function runs suites: it ends as the tests of these do."""
         found = False
         for node in below(function.body) if self._suites else ():
@@ -164,7 +164,7 @@ class Source:
                         self._runners[self.text(one)] = function.name
         return found
 
-    def _example(self, example: Function) -> None:
+    def _example(self, example: GoFunction) -> None:
         for node in below(example.body):
             found = node.type == "comment" and _OUTPUT.match(node.text or b"")
             if found:
@@ -173,7 +173,7 @@ class Source:
         if example.output:
             self.tests.append(example)
 
-    def _names(self, function: Function) -> set[str]:
+    def _names(self, function: GoFunction) -> set[str]:
         """What a function declares as variables, its parameters among them."""
         found: set[str] = set()
         constants: set[str] = set()
@@ -185,7 +185,7 @@ class Source:
                 (constants if node.type == "const_spec" else found).update(names)
         return found - constants
 
-    def _claims(self, function: Function) -> Iterator[Claim]:
+    def _claims(self, function: GoFunction) -> Iterator[GoClaim]:
         """The claims of a function, as they stand; those of helpers are not yet looked at."""
         reporters = {function.reporter}
         bound: dict[str, tuple[str, bool]] = {}
@@ -196,7 +196,7 @@ class Source:
         waiting = [(function.body, function.body, True, False)]
         while waiting:
             node, site, certain, aside = waiting.pop()
-            claims: list[Claim] = []
+            claims: list[GoClaim] = []
             if node.type == "func_literal":
                 reporters |= {name for name, _ in self._reporters(node)} - {""}
             elif node.type == "short_var_declaration":
@@ -253,13 +253,13 @@ class Source:
 
     def _condition(
         self, node: Node, site: Node, reporters: set[str], *, certain: bool, aside: bool
-    ) -> Iterator[Claim]:
+    ) -> Iterator[GoClaim]:
         for name in ("consequence", "alternative"):
             body = field(node, name)
             found = self._failure(body, reporters)
             if found:
                 other = field(node, "alternative") if name == "consequence" else node
-                yield Claim(
+                yield GoClaim(
                     CONDITION, field(node, "condition"), site, found[0], certain, body, found[1],
                     name, aside=aside, other=None if other == node else other,
                 )  # fmt: skip
@@ -290,7 +290,7 @@ class Source:
         *,
         certain: bool,
         aside: bool,
-    ) -> Iterator[Claim]:
+    ) -> Iterator[GoClaim]:
         call = named(node)[0]
         if call.type != "call_expression":
             return
@@ -300,7 +300,7 @@ class Source:
         given = next((text for one in values if (text := self.text(one)) in reporters), "")
         if not owner:
             if given and function.type == "identifier":
-                yield Claim(HELPER, function, node, given, certain, name=name, aside=aside)
+                yield GoClaim(HELPER, function, node, given, certain, name=name, aside=aside)
             return
         if owner in bound:
             reporter, testify = bound[owner]
@@ -309,7 +309,7 @@ class Source:
         else:
             return
         if name[:1].isupper() and (owner in self._libraries or name not in ("SetT", "Run", "T")):
-            yield Claim(
+            yield GoClaim(
                 ASSERTION, field(function, "field"), node, reporter, certain, name=name,
                 testify=testify, values=tuple(values), aside=aside,
             )  # fmt: skip

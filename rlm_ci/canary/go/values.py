@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci.canary.forms import token
-from rlm_ci.canary.go.source import ASSERTION, CONDITION, Claim, Source, below
+from rlm_ci.canary.go.source import ASSERTION, CONDITION, GoClaim, GoSource, below
 from rlm_ci.source.grammars import field, named
 
 TYPE_CHECKING = False
@@ -30,7 +30,7 @@ _ASSERTED = {"Equal", "EqualValues", "Exactly", "Len", "EqualError", "DeepEqual"
 _LAST = {"Len", "EqualError"}
 
 
-def is_bound(source: Source, node: Node) -> bool:
+def is_bound(source: GoSource, node: Node) -> bool:
     """Whether an expression may mean another thing within a function of its own."""
     return any(
         one.type in ("func_literal", "variadic_argument")
@@ -40,7 +40,7 @@ def is_bound(source: Source, node: Node) -> bool:
 
 
 def leaves_of(
-    source: Source, condition: Node, names: set[str]
+    source: GoSource, condition: Node, names: set[str]
 ) -> Iterator[tuple[Node, Node | None]]:
     """What a condition is made of, and the operator of that which compares two values.
 
@@ -62,7 +62,7 @@ def leaves_of(
             yield node, operator if compares and _is_typed(source, left, names) else None
 
 
-def _is_typed(source: Source, node: Node, names: set[str]) -> bool:
+def _is_typed(source: GoSource, node: Node, names: set[str]) -> bool:
     """Whether an expression has a type of its own, as a constant may not."""
     while node.type == "selector_expression":
         node = field(node, "operand")
@@ -71,7 +71,7 @@ def _is_typed(source: Source, node: Node, names: set[str]) -> bool:
     return node.type in _TYPED or (node.type == "identifier" and source.text(node) in names)
 
 
-def literals(source: Source, claim: Claim) -> list[Node]:
+def literals(source: GoSource, claim: GoClaim) -> list[Node]:
     """The literals that a claim expects: with another, it cannot hold."""
     if claim.kind == ASSERTION:
         if claim.name not in _ASSERTED:
@@ -99,12 +99,12 @@ def literals(source: Source, claim: Claim) -> list[Node]:
     return found
 
 
-def _first(source: Source, sides: Sequence[Node]) -> list[Node]:
+def _first(source: GoSource, sides: Sequence[Node]) -> list[Node]:
     """The literals of the first side that has any."""
     return next((found for one in sides if (found := _expected(source, one))), [])
 
 
-def _expected(source: Source, node: Node) -> list[Node]:
+def _expected(source: GoSource, node: Node) -> list[Node]:
     """The literals that are values in an expression made of nothing but them."""
     found: list[Node] = []
     waiting = [node]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from rlm_ci.canary.javascript.syntax import SCOPES, Branch, Link, Source
+from rlm_ci.canary.javascript.syntax import SCOPES, ChainLink, JavaScriptSource, SyntaxNode
 from rlm_ci.values import Value
 
 #: Where a claim stands: a statement, what is returned, the body of an arrow, within an expression.
@@ -59,7 +59,7 @@ _AROUND = frozenset({"await_expression", "parenthesized_expression"})
 _STATEMENTS = frozenset({"expression_statement", "lexical_declaration", "variable_declaration"})
 
 
-class Claim(Value):
+class JavaScriptClaim(Value):
     """A chain that claims something, and where.
 
     ``whole`` is the statement, or the expression with its ``await``. ``subject`` is what a chain
@@ -68,27 +68,27 @@ class Claim(Value):
     claims of its own, only those can tell.
     """
 
-    call: Branch
-    whole: Branch
+    call: SyntaxNode
+    whole: SyntaxNode
     site: str
     kind: str
     method: str
-    links: list[Link]
-    subject: tuple[Branch, ...]
-    given: tuple[Branch, ...]
+    links: list[ChainLink]
+    subject: tuple[SyntaxNode, ...]
+    given: tuple[SyntaxNode, ...]
     is_awaited: bool
     is_promise: bool
-    repeated: Branch | None = None
+    repeated: SyntaxNode | None = None
     is_caught: bool = False
 
     def names(self) -> set[str]:
         return {link.name for link in self.links}
 
 
-class Names:
+class JavaScriptNames:
     """What names of a file stand for: imports, and variants of ``test`` that it makes."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: JavaScriptSource) -> None:
         self._source = source
         self._words: dict[str, str] = {}
         #: Functions of assert that are called without it.
@@ -99,14 +99,14 @@ class Names:
             elif node.kind == "variable_declarator":
                 self._declared(node)
 
-    def word(self, root: Branch) -> str:
+    def word(self, root: SyntaxNode) -> str:
         """What an identifier stands for: itself, unless the file says otherwise."""
         if root.kind != "identifier":
             return ""
         name = self._source.text(root)
         return self._words.get(name, name)
 
-    def _import(self, node: Branch) -> None:
+    def _import(self, node: SyntaxNode) -> None:
         module = node.part("source")
         if module is None:
             return
@@ -119,7 +119,7 @@ class Names:
                     module, None, next((x for x in one.parts if x.kind == "identifier"), None)
                 )
 
-    def _bind(self, module: Branch, name: Branch | None, local: Branch | None) -> None:
+    def _bind(self, module: SyntaxNode, name: SyntaxNode | None, local: SyntaxNode | None) -> None:
         if local is None:
             return
         origin, bound = self._source.text(module)[1:-1], self._source.text(local)
@@ -133,7 +133,7 @@ class Names:
         elif imported in _KNOWN:
             self._words[bound] = imported
 
-    def _declared(self, node: Branch) -> None:
+    def _declared(self, node: SyntaxNode) -> None:
         name, value = node.part("name"), node.part("value")
         if name is None or value is None:
             return
@@ -146,7 +146,7 @@ class Names:
             elif name.kind == "identifier" and word in _KNOWN - {"expect", "chai"} and links:
                 self._words.setdefault(self._source.text(name), word)
 
-    def _required(self, module: Branch, name: Branch) -> None:
+    def _required(self, module: SyntaxNode, name: SyntaxNode) -> None:
         if name.kind == "identifier":
             self._bind(module, None, name)
         for one in name.inner() if name.kind == "object_pattern" else ():
@@ -155,7 +155,7 @@ class Names:
             elif one.kind == "pair_pattern":
                 self._bind(module, one.part("key"), one.part("value"))
 
-    def claims(self, function: Branch) -> list[Claim]:
+    def claims(self, function: SyntaxNode) -> list[JavaScriptClaim]:
         """The claims in a function, in the order of the text; none is within another."""
         context = self._context(function)
         found = []
@@ -179,7 +179,7 @@ class Names:
                 placed.append(claim.replace(repeated=repeated, is_caught=is_caught))
         return placed
 
-    def _context(self, function: Branch) -> str:
+    def _context(self, function: SyntaxNode) -> str:
         """The name of the first parameter of a test: ``t``."""
         listed = function.part("parameters")
         first = listed.inner()[:1] if listed is not None else [function.part("parameter")]
@@ -189,7 +189,7 @@ class Names:
                 return self._source.text(named)
         return ""
 
-    def _claim(self, node: Branch, context: str) -> Claim | None:
+    def _claim(self, node: SyntaxNode, context: str) -> JavaScriptClaim | None:
         root, links = self._source.chain(node)
         word = self.word(root)
         if not links:
@@ -201,19 +201,19 @@ class Names:
         whole, site, is_awaited = _site(node)
         if kind == REQUEST:
             given = tuple(one for at in _expecting(links) for one in links[at].given)
-            return Claim(
+            return JavaScriptClaim(
                 node, whole, site, kind, method, links, (), given, is_awaited, is_promise=is_awaited
             )
         is_promise = is_awaited or bool(names & _PROMISES)
         if is_promise and not is_awaited and site == STATEMENT:
             return None  # nobody waits for it
-        return Claim(
+        return JavaScriptClaim(
             node, whole, site, kind, method, links, subject, links[-1].given, is_awaited, is_promise
         )
 
     def _kind(
-        self, word: str, links: list[Link], context: str
-    ) -> tuple[str, str, tuple[Branch, ...]]:
+        self, word: str, links: list[ChainLink], context: str
+    ) -> tuple[str, str, tuple[SyntaxNode, ...]]:
         """What a chain claims, by which method, of what; nothing where it claims nothing."""
         names = [link.name for link in links]
         if word == "expect" or names[0] == "expect":
@@ -234,7 +234,7 @@ class Names:
             return ASSERT, "ok", ()
         return _asserted(names[0]) if len(names) == 2 and not names[1] else ("", "", ())
 
-    def _repeated(self, node: Branch, function: Branch) -> tuple[Branch | None, bool]:
+    def _repeated(self, node: SyntaxNode, function: SyntaxNode) -> tuple[SyntaxNode | None, bool]:
         """The statement that repeats a claim until it holds, and whether that is known."""
         for _, one in _steps(node, function):
             if one.kind not in SCOPES or one.above is None or one.above.kind != "arguments":
@@ -251,7 +251,7 @@ class Names:
         return None, True
 
 
-def _is_top(node: Branch) -> bool:
+def _is_top(node: SyntaxNode) -> bool:
     """Whether a chain of calls and members ends here."""
     if node.kind not in ("call_expression", "member_expression"):
         return False
@@ -261,7 +261,7 @@ def _is_top(node: Branch) -> bool:
     return above.kind not in ("call_expression", "member_expression", "non_null_expression")
 
 
-def _steps(node: Branch, function: Branch) -> list[tuple[Branch, Branch]]:
+def _steps(node: SyntaxNode, function: SyntaxNode) -> list[tuple[SyntaxNode, SyntaxNode]]:
     """The way up from a node to a function around it: each branch with the one that holds it."""
     found = []
     for one in node.up():
@@ -272,7 +272,7 @@ def _steps(node: Branch, function: Branch) -> list[tuple[Branch, Branch]]:
     return found
 
 
-def _handled(node: Branch) -> Branch | None:
+def _handled(node: SyntaxNode) -> SyntaxNode | None:
     """The ``try`` in whose handler a node stands."""
     for one in node.up():
         if one.kind in SCOPES:
@@ -282,7 +282,7 @@ def _handled(node: Branch) -> Branch | None:
     return None
 
 
-def _site(call: Branch) -> tuple[Branch, str, bool]:
+def _site(call: SyntaxNode) -> tuple[SyntaxNode, str, bool]:
     whole, is_awaited = call, False
     above = call.above
     while above is not None and (above.kind in _AROUND or above.has("void")):
@@ -298,7 +298,7 @@ def _site(call: Branch) -> tuple[Branch, str, bool]:
     return whole, BODY if is_body else INNER, is_awaited
 
 
-def _expected(links: list[Link]) -> tuple[str, str, tuple[Branch, ...]]:
+def _expected(links: list[ChainLink]) -> tuple[str, str, tuple[SyntaxNode, ...]]:
     at = next((i for i, link in enumerate(links) if not link.name), -1)
     rest = links[at + 1 :]
     if at < 0 or not rest or {link.name for link in links[:at]} - _BEFORE_EXPECT:
@@ -315,20 +315,20 @@ def _expected(links: list[Link]) -> tuple[str, str, tuple[Branch, ...]]:
     return (CHAI if _is_plain(rest) else OTHER), method, subject
 
 
-def _expecting(links: list[Link]) -> list[int]:
+def _expecting(links: list[ChainLink]) -> list[int]:
     """The calls of ``expect`` on something, in a chain."""
     pairs = enumerate(pairwise(links), 1)
     return [at for at, (one, call) in pairs if at > 1 and one.name == "expect" and call.given]
 
 
-def _is_plain(rest: list[Link]) -> bool:
+def _is_plain(rest: list[ChainLink]) -> bool:
     """Whether words of chai say one thing only, so that ``not`` reverses it."""
     words = [link.name for link in rest]
     words = words[:-2] if words and not words[-1] else words[:-1]
     return {*words} <= _CHAI_WORDS
 
 
-def _asserted(method: str) -> tuple[str, str, tuple[Branch, ...]]:
+def _asserted(method: str) -> tuple[str, str, tuple[SyntaxNode, ...]]:
     if method == "fail":
         return "", "", ()
     if "snapshot" in method.lower():

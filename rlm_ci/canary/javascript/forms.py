@@ -25,8 +25,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from random import Random
 
-    from rlm_ci.canary.javascript.claims import Claim
-    from rlm_ci.canary.javascript.syntax import Branch, Source
+    from rlm_ci.canary.javascript.claims import JavaScriptClaim
+    from rlm_ci.canary.javascript.syntax import JavaScriptSource, SyntaxNode
 
 #: Their expected value can be one that nothing equals.
 _EQUAL = {
@@ -40,13 +40,13 @@ def thrown(word: str) -> str:
     return f'throw new Error("{word}");'
 
 
-class Forms:
+class ClaimForms:
     """Edits of single claims of one text."""
 
-    def __init__(self, source: Source, chance: Random, *, plain: bool) -> None:
+    def __init__(self, source: JavaScriptSource, chance: Random, *, plain: bool) -> None:
         self._source, self._chance, self._plain = source, chance, plain
 
-    def inverted(self, claim: Claim, word: str) -> tuple[Edit, str]:
+    def inverted(self, claim: JavaScriptClaim, word: str) -> tuple[Edit, str]:
         """The claim reversed, and what it throws where the claim holds: ``word``, if it can."""
         if claim.kind == REQUEST and (other := literals.altered(self._source, claim, self._chance)):
             return other
@@ -61,13 +61,13 @@ class Forms:
             steps = f"try {{ {wait}{expression}; }} catch {{ {thrown(word)} }}"
         return self._edit(claim, self._placed(claim, steps)), word
 
-    def reached(self, claim: Claim, word: str) -> Edit:
+    def reached(self, claim: JavaScriptClaim, word: str) -> Edit:
         """It throws where the claim stands."""
         wait = "await " if claim.is_promise and not claim.is_awaited else ""
         expression = self._source.text(_expression(claim))
         return self._edit(claim, self._placed(claim, f"{thrown(word)} {wait}{expression};"))
 
-    def reworded(self, claim: Claim) -> list[Edit]:
+    def reworded(self, claim: JavaScriptClaim) -> list[Edit]:
         """The claim taken apart: what it compares has names, other constants stand in between."""
         if claim.kind == SNAPSHOT:
             return []
@@ -91,7 +91,7 @@ class Forms:
         ways = (f"void {number};", f'void "{name}";', f"const {name} = {number}; void {name};")
         return self._chance.choice(ways)
 
-    def _rewritten(self, nodes: tuple[Branch, ...]) -> list[Edit]:
+    def _rewritten(self, nodes: tuple[SyntaxNode, ...]) -> list[Edit]:
         """One literal in ``nodes`` in other words."""
         found = literals.literals(self._source, nodes)
         self._chance.shuffle(found)
@@ -101,7 +101,7 @@ class Forms:
                 return [Edit(node.start, node.end, text)]
         return []
 
-    def _operands(self, claim: Claim) -> list[Branch]:
+    def _operands(self, claim: JavaScriptClaim) -> list[SyntaxNode]:
         """What a claim compares, in the order in which it is evaluated, where it can be named."""
         if claim.kind in (ASSERT, TAP):
             count = 1 if claim.method in ("ok", "true", "false", "truthy", "falsy", "notOk") else 2
@@ -109,7 +109,7 @@ class Forms:
         else:
             nodes = list(claim.subject[:1])
             nodes += claim.given[:1] if _takes_value(claim) else ()
-        found: list[Branch] = []
+        found: list[SyntaxNode] = []
         for node in nodes:
             if node.kind in FUNCTIONS or node.kind in _CANNOT:
                 break  # what follows stays behind it
@@ -118,7 +118,7 @@ class Forms:
             found.pop()
         return found
 
-    def _negated(self, claim: Claim, word: str) -> list[Edit] | None:
+    def _negated(self, claim: JavaScriptClaim, word: str) -> list[Edit] | None:
         """The edits that reverse a claim by its own library; None where that has no way."""
         if any(one.kind == "spread_element" for one in (*claim.subject, *claim.given)):
             return None
@@ -146,7 +146,7 @@ class Forms:
             return _opposed(claim, word)
         return None
 
-    def _placed(self, claim: Claim, steps: str) -> str:
+    def _placed(self, claim: JavaScriptClaim, steps: str) -> str:
         """``steps`` where the claim stands."""
         is_open = claim.is_promise and not claim.is_awaited
         if claim.site == STATEMENT:
@@ -163,7 +163,7 @@ class Forms:
         )
         return f"({call})"
 
-    def _edit(self, claim: Claim, text: str) -> Edit:
+    def _edit(self, claim: JavaScriptClaim, text: str) -> Edit:
         node = claim.whole
         if claim.site == INNER and _begins_statement(node):
             text = f"0, {text}"  # a bracket would call what stands before it
@@ -171,7 +171,7 @@ class Forms:
         return Edit(node.start, node.end, text + "\n" * lost)
 
 
-def is_changeable(source: Source, claim: Claim) -> bool:
+def is_changeable(source: JavaScriptSource, claim: JavaScriptClaim) -> bool:
     """Whether a claim can be reversed where it stands."""
     if claim.is_caught:
         return False
@@ -182,11 +182,11 @@ def is_changeable(source: Source, claim: Claim) -> bool:
     return True
 
 
-def _expression(claim: Claim) -> Branch:
+def _expression(claim: JavaScriptClaim) -> SyntaxNode:
     return claim.whole.inner()[0] if claim.site in (STATEMENT, RETURNED) else claim.whole
 
 
-def _takes_value(claim: Claim) -> bool:
+def _takes_value(claim: JavaScriptClaim) -> bool:
     """Whether the last call of a claim is given the value that it compares with."""
     if not claim.given or claim.kind in (OTHER, SNAPSHOT):
         return False
@@ -195,21 +195,21 @@ def _takes_value(claim: Claim) -> bool:
     return claim.kind != EXPECT or claim.method in _EQUAL[EXPECT]
 
 
-def _object(member: Branch) -> Branch:
+def _object(member: SyntaxNode) -> SyntaxNode:
     return member.parts[0]
 
 
-def _removed(member: Branch) -> Edit:
+def _removed(member: SyntaxNode) -> Edit:
     """``.name`` taken out of a chain."""
     return Edit(_object(member).end, member.end, "")
 
 
-def _other_value(claim: Claim, word: str) -> list[Edit]:
+def _other_value(claim: JavaScriptClaim, word: str) -> list[Edit]:
     at = 1 if claim.kind == ASSERT else 0
     return [Edit(one.start, one.end, f'Symbol("{word}")') for one in claim.given[at : at + 1]]
 
 
-def _opposed(claim: Claim, word: str) -> list[Edit] | None:
+def _opposed(claim: JavaScriptClaim, word: str) -> list[Edit] | None:
     if not claim.given:
         return None
     first, last = claim.given[0], claim.given[-1]
@@ -228,5 +228,5 @@ def _opposed(claim: Claim, word: str) -> list[Edit] | None:
     return edits
 
 
-def _begins_statement(node: Branch) -> bool:
+def _begins_statement(node: SyntaxNode) -> bool:
     return any(one.kind == "expression_statement" and one.start == node.start for one in node.up())

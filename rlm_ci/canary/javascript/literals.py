@@ -12,8 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from random import Random
 
-    from rlm_ci.canary.javascript.claims import Claim
-    from rlm_ci.canary.javascript.syntax import Branch, Source
+    from rlm_ci.canary.javascript.claims import JavaScriptClaim
+    from rlm_ci.canary.javascript.syntax import JavaScriptSource, SyntaxNode
 
 #: What fails with any other value, by which of its arguments is the expected one, or holds it.
 _EXPECTED = {
@@ -53,7 +53,9 @@ _ESCAPED = re.compile(r"[\\\r\n]")
 _INTEGER = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
-def altered(source: Source, claim: Claim, chance: Random) -> tuple[Edit, str] | None:
+def altered(
+    source: JavaScriptSource, claim: JavaScriptClaim, chance: Random
+) -> tuple[Edit, str] | None:
     """One literal that the claim expects made another, and what its failure then prints."""
     known = _EXPECTED.get(claim.kind, {})
     if "not" in claim.names() or claim.method not in known:
@@ -85,7 +87,7 @@ def altered(source: Source, claim: Claim, chance: Random) -> tuple[Edit, str] | 
     return Edit(node.start, node.end, shape.format(word)), word.strip()
 
 
-def literals(source: Source, nodes: tuple[Branch, ...]) -> list[Branch]:
+def literals(source: JavaScriptSource, nodes: tuple[SyntaxNode, ...]) -> list[SyntaxNode]:
     """The values of literals in what is expected, but for those that code computes with."""
     found, waiting = [], list(nodes[::-1])
     while waiting:
@@ -111,7 +113,7 @@ def literals(source: Source, nodes: tuple[Branch, ...]) -> list[Branch]:
     return found
 
 
-def same(source: Source, node: Branch, chance: Random) -> str | None:
+def same(source: JavaScriptSource, node: SyntaxNode, chance: Random) -> str | None:
     """An expression that equals a literal; None where there is no simple one."""
     text = source.text(node)
     if node.kind == "string" and len(text) > 3 and not _ESCAPED.search(text):

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 
 from rlm_ci.canary import forms
-from rlm_ci.canary.forms import Changed, Made, Test, UnreadableError, token
+from rlm_ci.canary.forms import ChangedTest, ChangedText, FoundTest, UnparsableError, token
 from rlm_ci.canary.javascript import literals
 from rlm_ci.canary.javascript.claims import TAP
-from rlm_ci.canary.javascript.forms import Forms, is_changeable, thrown
-from rlm_ci.canary.javascript.syntax import DIALECTS, SCOPES, Branch, Source
-from rlm_ci.canary.javascript.tests import EACH, Found, find
+from rlm_ci.canary.javascript.forms import ClaimForms, is_changeable, thrown
+from rlm_ci.canary.javascript.syntax import DIALECTS, SCOPES, JavaScriptSource, SyntaxNode
+from rlm_ci.canary.javascript.tests import EACH, JavaScriptTest, find
 from rlm_ci.canary.splicing import Edit, spliced
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from random import Random
 
-    from rlm_ci.canary.javascript.claims import Claim
+    from rlm_ci.canary.javascript.claims import JavaScriptClaim
 
 ENDINGS = tuple(DIALECTS)
 #: What a function to call at the end is called where it is handed on.
@@ -32,52 +32,52 @@ _CALLBACK = re.compile(r"_?(?:done|cb|callback|next|end|finish(?:ed)?)")
 _IS_OF_TYPES = re.compile(r"[.-](?:test|spec)-d\.[cm]?tsx?$")
 
 
-def tests(path: str, text: str) -> list[Test]:
+def tests(path: str, text: str) -> list[FoundTest]:
     """The tests of a file in the order of the text.
 
     A test with others in it is taken for a suite; skipped ones, and ones meant to fail, are left
     out. Raises UnreadableError for a text that is not of its language, or of types alone.
     """
     if _IS_OF_TYPES.search(path):
-        raise UnreadableError(f"{path} is checked for its types, and does not run")
-    source = Source(path, text)
+        raise UnparsableError(f"{path} is checked for its types, and does not run")
+    source = JavaScriptSource(path, text)
     return [
-        Test(one.name, one.call.line, one.call.last, len(_reversible(source, one)))
+        FoundTest(one.name, one.call.line, one.call.last, len(_reversible(source, one)))
         for one in find(source)
     ]
 
 
 def change(
     path: str, text: str, wanted: Mapping[str, str], chance: Random, *, plain: bool = False
-) -> Changed:
+) -> ChangedText:
     """The text with each of the ``wanted`` tests in its form; all of one name have the same."""
-    source = Source(path, text)
+    source = JavaScriptSource(path, text)
     changes = _Changes(source, chance, plain=plain)
-    made: dict[str, Made] = {}
+    made: dict[str, ChangedTest] = {}
     for one in find(source):
         if one.name in wanted:
             new = changes.make(one, wanted[one.name])
             made[one.name] = _both(made[one.name], new) if one.name in made else new
-    return Changed(spliced(source.content, changes.all()), made)
+    return ChangedText(spliced(source.content, changes.all()), made)
 
 
-def _both(one: Made, other: Made) -> Made:
+def _both(one: ChangedTest, other: ChangedTest) -> ChangedTest:
     """What two tests of one name have become."""
     is_told = one.tokens and other.tokens
     form = one.form if one.form == other.form else forms.INVERTED
-    return Made(form, one.tokens + other.tokens if is_told else ())
+    return ChangedTest(form, one.tokens + other.tokens if is_told else ())
 
 
-def _reversible(source: Source, test: Found) -> list[Claim]:
+def _reversible(source: JavaScriptSource, test: JavaScriptTest) -> list[JavaScriptClaim]:
     return [one for one in test.claims if is_changeable(source, one)]
 
 
 class _Changes:
     """The edits of a text, one test after the other."""
 
-    def __init__(self, source: Source, chance: Random, *, plain: bool) -> None:
+    def __init__(self, source: JavaScriptSource, chance: Random, *, plain: bool) -> None:
         self._source, self._chance = source, chance
-        self._forms = Forms(source, chance, plain=plain)
+        self._forms = ClaimForms(source, chance, plain=plain)
         self._edits: list[Edit] = []
 
     def all(self) -> list[Edit]:
@@ -91,35 +91,35 @@ class _Changes:
             return [Edit(at - 1, at - 1, comment), *self._edits]
         return [Edit(at, at, f"{comment}\n"), *self._edits]
 
-    def make(self, test: Found, form: str) -> Made:
+    def make(self, test: JavaScriptTest, form: str) -> ChangedTest:
         """Change one test."""
         word = token(self._chance)
         claims = _reversible(self._source, test)
         if form == forms.IDLE:
             if all(one.kind != TAP for one in test.claims):  # a test of ava has to claim something
                 self._idle(test.function)
-            return Made(form)
+            return ChangedTest(form)
         if form == forms.REWORDED:
             self._reword(test)
-            return Made(form)
+            return ChangedTest(form)
         if form == forms.STOPPED:
             self._begin(test.function, thrown(word))
-            return Made(form, (word,))
+            return ChangedTest(form, (word,))
         if form == forms.ALTERED:
             found = [literals.altered(self._source, one, self._chance) for one in claims]
             if any(found):
                 self._edits += [one[0] for one in found if one]
-                return Made(form, tuple(one[1] for one in found if one))
+                return ChangedTest(form, tuple(one[1] for one in found if one))
             form = forms.INVERTED
         if not claims:
             self._end(test, word)
-            return Made(forms.STOPPED if form == forms.INVERTED else form, (word,))
+            return ChangedTest(forms.STOPPED if form == forms.INVERTED else form, (word,))
         if form == forms.REACHED:
             self._edits += [self._forms.reached(one, word) for one in claims]
-            return Made(form, (word,))
-        return Made(form, (word, *self._invert(claims, word)))
+            return ChangedTest(form, (word,))
+        return ChangedTest(form, (word, *self._invert(claims, word)))
 
-    def _invert(self, claims: list[Claim], word: str) -> list[str]:
+    def _invert(self, claims: list[JavaScriptClaim], word: str) -> list[str]:
         """Reverse claims; what they throw but for ``word``."""
         done, others = set(), []
         for one in claims:
@@ -137,7 +137,7 @@ class _Changes:
                     self._insert(statement.end, f"; {thrown(word)}")
         return others
 
-    def _reword(self, test: Found) -> None:
+    def _reword(self, test: JavaScriptTest) -> None:
         edits = [edit for one in test.claims for edit in self._forms.reworded(one)]
         self._edits += edits
         if edits:
@@ -154,7 +154,7 @@ class _Changes:
     def _void(self) -> str:
         return f"void {self._chance.randrange(1, 10**6)}"
 
-    def _begin(self, function: Branch, statement: str) -> None:
+    def _begin(self, function: SyntaxNode, statement: str) -> None:
         body = _body(function)
         if body.kind == "statement_block":
             self._insert(body.start + 1, f" {statement}")
@@ -162,7 +162,7 @@ class _Changes:
             self._insert(body.start, f"{{ {statement} return ")
             self._insert(body.end, "; }")
 
-    def _end(self, test: Found, word: str) -> None:
+    def _end(self, test: JavaScriptTest, word: str) -> None:
         """Make a test without a claim fail at its end, however it gets there."""
         function = test.function
         body = _body(function)
@@ -190,7 +190,7 @@ class _Changes:
                 f'typeof {value}.then === "function" ? {value}.then({fail}) : {fail}(); }}',
             )
 
-    def _callback(self, test: Found) -> str:
+    def _callback(self, test: JavaScriptTest) -> str:
         """The last parameter of a test, where that is what it calls when it is done."""
         function = test.function
         _, links = self._source.chain(test.call)
@@ -208,7 +208,7 @@ class _Changes:
                 return name
         return ""
 
-    def _idle(self, function: Branch) -> None:
+    def _idle(self, function: SyntaxNode) -> None:
         """Let a test return at once; without a first parameter no runner waits for a callback."""
         single, listed = function.part("parameter"), function.part("parameters")
         if single is not None:
@@ -225,12 +225,12 @@ class _Changes:
         self._edits.append(Edit(at, at, text))
 
 
-def _body(function: Branch) -> Branch:
+def _body(function: SyntaxNode) -> SyntaxNode:
     body = function.part("body")
     return function if body is None else body
 
 
-def _directive(function: Branch) -> Branch | None:
+def _directive(function: SyntaxNode) -> SyntaxNode | None:
     """``"use strict"`` at the start of a function: it is one only where it is first."""
     for one in _body(function).inner()[:1]:
         if one.kind == "expression_statement" and one.inner()[0].kind == "string":

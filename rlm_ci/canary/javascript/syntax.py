@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.canary.forms import UnreadableError
+from rlm_ci.canary.forms import UnparsableError
 from rlm_ci.canary.splicing import Edit, encoded, spliced
 from rlm_ci.source.grammars import parse
 from rlm_ci.values import Row
@@ -30,28 +30,28 @@ _LONGEST = 40
 _DEEPEST = 1000
 
 
-class Branch:
+class SyntaxNode:
     """A node of a tree, with the way up."""
 
     __slots__ = ("above", "end", "field", "kind", "last", "line", "named", "parts", "start")
 
-    def __init__(self, node: Node, field: str, above: Branch | None) -> None:
+    def __init__(self, node: Node, field: str, above: SyntaxNode | None) -> None:
         self.kind, self.field, self.above, self.named = node.type, field, above, node.is_named
         self.start, self.end = node.start_byte, node.end_byte
         self.line, self.last = node.start_point[0] + 1, node.end_point[0] + 1
-        self.parts: list[Branch] = []
+        self.parts: list[SyntaxNode] = []
 
-    def part(self, field: str) -> Branch | None:
+    def part(self, field: str) -> SyntaxNode | None:
         return next((one for one in self.parts if one.field == field), None)
 
-    def inner(self) -> list[Branch]:
+    def inner(self) -> list[SyntaxNode]:
         """What stands in it but for brackets, commas and comments."""
         return [one for one in self.parts if one.named and one.kind != "comment"]
 
     def has(self, kind: str) -> bool:
         return any(one.kind == kind for one in self.parts)
 
-    def up(self) -> Iterator[Branch]:
+    def up(self) -> Iterator[SyntaxNode]:
         """What it stands in, the nearest first, as far as source code goes."""
         above = self.above
         for _ in range(_DEEPEST):
@@ -60,7 +60,7 @@ class Branch:
             yield above
             above = above.above
 
-    def below(self, without: frozenset[str] = frozenset()) -> Iterator[Branch]:
+    def below(self, without: frozenset[str] = frozenset()) -> Iterator[SyntaxNode]:
         """All nodes below in the order of the text; those of the kinds ``without`` stay shut."""
         waiting = self.parts[::-1]
         while waiting:
@@ -70,15 +70,15 @@ class Branch:
                 waiting += one.parts[::-1]
 
 
-class Link(Row):
+class ChainLink(Row):
     """A step of a chain: a member by its name, or a call with its arguments (and no name)."""
 
     name: str
-    node: Branch
-    given: tuple[Branch, ...] = ()
+    node: SyntaxNode
+    given: tuple[SyntaxNode, ...] = ()
 
 
-class Source:
+class JavaScriptSource:
     """A text and its tree."""
 
     def __init__(self, path: str, text: str) -> None:
@@ -90,25 +90,25 @@ class Source:
             if root is not None and not root.has_error:
                 self.root = _grown(root)
                 return
-        raise UnreadableError(f"{path}: this is not {DIALECTS[ending][0]} that can be read")
+        raise UnparsableError(f"{path}: this is not {DIALECTS[ending][0]} that can be read")
 
-    def text(self, node: Branch, edits: Iterable[Edit] = ()) -> str:
+    def text(self, node: SyntaxNode, edits: Iterable[Edit] = ()) -> str:
         """The text of a node, with ``edits`` in it."""
         moved = [Edit(one.start - node.start, one.end - node.start, one.text) for one in edits]
         return spliced(self.content[node.start : node.end], moved)
 
-    def chain(self, node: Branch) -> tuple[Branch, list[Link]]:
+    def chain(self, node: SyntaxNode) -> tuple[SyntaxNode, list[ChainLink]]:
         """``a.b(c)`` as its root ``a`` and the steps from there."""
-        links: list[Link] = []
+        links: list[ChainLink] = []
         while len(links) < _LONGEST:
             if node.kind == "call_expression":
                 given, inner = node.part("arguments"), node.part("function")
                 whole = () if given is None else tuple(given.inner())
                 is_list = given is not None and given.kind == "arguments"
-                links.append(Link("", node, whole if is_list else ()))
+                links.append(ChainLink("", node, whole if is_list else ()))
             elif node.kind == "member_expression":
                 named, inner = node.part("property"), node.part("object")
-                links.append(Link("" if named is None else self.text(named), node))
+                links.append(ChainLink("" if named is None else self.text(named), node))
             elif node.kind == "non_null_expression":
                 inner = node.parts[0]
             else:
@@ -119,10 +119,10 @@ class Source:
         return node, links[::-1]
 
 
-def _grown(root: Node) -> Branch:
+def _grown(root: Node) -> SyntaxNode:
     """The tree below ``root``: made once, for the way up costs a search in the library's own."""
     cursor = root.walk()
-    top = current = Branch(root, "", None)
+    top = current = SyntaxNode(root, "", None)
     while True:
         if cursor.goto_first_child():
             above = current
@@ -136,9 +136,9 @@ def _grown(root: Node) -> Branch:
             else:
                 return top
             above = _outer(current)
-        current = Branch(cursor.node or root, cursor.field_name or "", above)
+        current = SyntaxNode(cursor.node or root, cursor.field_name or "", above)
         above.parts.append(current)
 
 
-def _outer(branch: Branch) -> Branch:
+def _outer(branch: SyntaxNode) -> SyntaxNode:
     return branch if branch.above is None else branch.above

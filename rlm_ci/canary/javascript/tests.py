@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.canary.javascript.claims import Claim, Names
-from rlm_ci.canary.javascript.syntax import FUNCTIONS, SCOPES, Branch, Source
+from rlm_ci.canary.javascript.claims import JavaScriptClaim, JavaScriptNames
+from rlm_ci.canary.javascript.syntax import FUNCTIONS, SCOPES, JavaScriptSource, SyntaxNode
 from rlm_ci.values import Value
 
 _TESTS = frozenset({"test", "it", "specify", "fit"})
@@ -18,16 +18,16 @@ _TABLE = re.compile(r"%[sdifjocOp#$%]|\$[\w.#]+")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
 
 
-class Found(Value):
+class JavaScriptTest(Value):
     """A test: the call that makes it, the function that it is, and the claims in that."""
 
     name: str
-    call: Branch
-    function: Branch
-    claims: tuple[Claim, ...]
+    call: SyntaxNode
+    function: SyntaxNode
+    claims: tuple[JavaScriptClaim, ...]
 
 
-def find(source: Source) -> list[Found]:
+def find(source: JavaScriptSource) -> list[JavaScriptTest]:
     """The tests that can be changed, in the order of the text.
 
     One that holds other tests is a suite, and one that is skipped, or meant to fail, no test.
@@ -36,17 +36,17 @@ def find(source: Source) -> list[Found]:
 
 
 class _Search:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: JavaScriptSource) -> None:
         self._source = source
-        self._names = Names(source)
+        self._names = JavaScriptNames(source)
         #: The calls that make tests, or suites, with the title and the function of each.
-        self._tests: dict[Branch, tuple[str, Branch]] = {}
-        self._suites: dict[Branch, tuple[str, Branch]] = {}
+        self._tests: dict[SyntaxNode, tuple[str, SyntaxNode]] = {}
+        self._suites: dict[SyntaxNode, tuple[str, SyntaxNode]] = {}
         for node in source.root.below():
             if node.kind == "call_expression":
                 self._look(node)
 
-    def found(self) -> list[Found]:
+    def found(self) -> list[JavaScriptTest]:
         functions = {
             function: call
             for kind in (self._tests, self._suites)
@@ -60,10 +60,12 @@ class _Search:
             if call in outer or any(self._is_left(one) for one in (call, *call.up())):
                 continue
             claims = tuple(self._names.claims(function))
-            found.append(Found(self._named(call, title, functions), call, function, claims))
+            found.append(
+                JavaScriptTest(self._named(call, title, functions), call, function, claims)
+            )
         return found
 
-    def _named(self, call: Branch, title: str, functions: dict[Branch, Branch]) -> str:
+    def _named(self, call: SyntaxNode, title: str, functions: dict[SyntaxNode, SyntaxNode]) -> str:
         """The titles around a call and its own, joined."""
         parts = [title]
         for one in call.up():
@@ -74,7 +76,7 @@ class _Search:
                 return "::".join(["*", *reversed(parts)])  # called from who knows which suites
         return "::".join(reversed(parts))
 
-    def _look(self, call: Branch) -> None:
+    def _look(self, call: SyntaxNode) -> None:
         root, links = self._source.chain(call)
         words = [self._names.word(root), *(link.name for link in links if link.name)]
         given = links[-1].given if links else ()
@@ -88,7 +90,7 @@ class _Search:
         kind = self._tests if words[at] in _TESTS else self._suites
         kind[call] = (title, function)
 
-    def _is_left(self, node: Branch) -> bool:
+    def _is_left(self, node: SyntaxNode) -> bool:
         """Whether a call skips what it makes, or expects it to fail."""
         if node.kind != "call_expression":
             return False
@@ -107,7 +109,7 @@ class _Search:
         return False
 
     @staticmethod
-    def _function(given: tuple[Branch, ...]) -> Branch | None:
+    def _function(given: tuple[SyntaxNode, ...]) -> SyntaxNode | None:
         """What a test does: the last function that is given, maybe within a call."""
         for one in reversed(given):
             if one.kind in FUNCTIONS:
@@ -118,14 +120,14 @@ class _Search:
                     return inner
         return None
 
-    def _title(self, node: Branch, *, is_table: bool) -> str:
+    def _title(self, node: SyntaxNode, *, is_table: bool) -> str:
         if node.kind in FUNCTIONS:
             name = node.part("name")
             return "<anonymous>" if name is None else self._source.text(name)
         title = self._computed(node)
         return re.sub(r"\*+", "*", _TABLE.sub("*", title) if is_table else title)
 
-    def _computed(self, node: Branch) -> str:
+    def _computed(self, node: SyntaxNode) -> str:
         """What a title says, with ``*`` for what only a run tells."""
         parts, waiting = [], [node]
         while waiting:
@@ -138,7 +140,7 @@ class _Search:
                 parts.append("*")
         return "".join(parts)
 
-    def _piece(self, node: Branch) -> str:
+    def _piece(self, node: SyntaxNode) -> str:
         text = self._source.text(node)
         if node.kind != "escape_sequence":
             return text if node.kind == "string_fragment" else "*"
@@ -148,5 +150,5 @@ class _Search:
         return _ESCAPES.get(text[1], "" if text[1] in "\r\n" else text[1:])
 
 
-def _is_argument(function: Branch) -> bool:
+def _is_argument(function: SyntaxNode) -> bool:
     return function.above is not None and function.above.kind == "arguments"

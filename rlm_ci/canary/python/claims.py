@@ -37,7 +37,7 @@ MEANINGS = {
 }
 
 
-class Claim(Value):
+class PythonClaim(Value):
     """A statement that fails the test where what it says is not so."""
 
     node: ast.stmt
@@ -47,25 +47,25 @@ class Claim(Value):
     straight: bool
 
 
-class Claims(Value):
+class PythonClaims(Value):
     """What a test claims; ``nested``: all of it in functions inside, which the test calls."""
 
-    found: tuple[Claim, ...]
+    found: tuple[PythonClaim, ...]
     nested: bool = False
 
     @property
-    def reversible(self) -> tuple[Claim, ...]:
+    def reversible(self) -> tuple[PythonClaim, ...]:
         """Those whose reversal fails the test."""
         return tuple(claim for claim in self.found if claim.shield == OPEN)
 
 
-def claims_of(test: Function) -> Claims:
+def claims_of(test: Function) -> PythonClaims:
     """What a test claims, in the order of the text."""
-    direct = Claims(tuple(_claims(test)))
+    direct = PythonClaims(tuple(_claims(test)))
     if direct.reversible:
         return direct
     inside = tuple(claim for inner in _called(test) for claim in _claims(inner))
-    return Claims(inside, nested=True) if inside else direct
+    return PythonClaims(inside, nested=True) if inside else direct
 
 
 def statements(test: Function) -> Iterator[tuple[ast.stmt, int]]:
@@ -101,7 +101,7 @@ def raising(node: ast.With | ast.AsyncWith) -> bool:
     return any(callee(item.context_expr) in _RAISES for item in node.items)
 
 
-def _claims(test: Function) -> Iterator[Claim]:
+def _claims(test: Function) -> Iterator[PythonClaim]:
     own = set(map(id, test.body))
     elifs = set()
     for node, shield in statements(test):
@@ -110,7 +110,7 @@ def _claims(test: Function) -> Iterator[Claim]:
         kind = kind_of(node)
         # An `elif` looks like an `if` that is alone in an `else`.
         if kind and not (kind == GUARD and id(node) in elifs):
-            yield Claim(node, kind, shield, id(node) in own)
+            yield PythonClaim(node, kind, shield, id(node) in own)
 
 
 def kind_of(node: ast.stmt) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from rlm_ci.canary.forms import token
-from rlm_ci.canary.python.claims import CALL, Claim, call_of
+from rlm_ci.canary.python.claims import CALL, PythonClaim, call_of
 from rlm_ci.canary.python.source import PAD, callee
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ _CALLED = {
 }  # fmt: skip
 
 
-def literals(claim: Claim) -> list[ast.expr]:
+def literals(claim: PythonClaim) -> list[ast.expr]:
     """Literals of a claim of which another one must make it fail."""
     if isinstance(claim.node, ast.Assert):
         return _of_test(claim.node.test)

@@ -6,11 +6,11 @@ import ast
 import re
 
 from rlm_ci.canary import forms
-from rlm_ci.canary.forms import Changed, Made, Test, UnreadableError
-from rlm_ci.canary.python.claims import BLOCK, CALL, SHUT, Claim, claims_of, statements
+from rlm_ci.canary.forms import ChangedTest, ChangedText, FoundTest, UnparsableError
+from rlm_ci.canary.python.claims import BLOCK, CALL, SHUT, PythonClaim, claims_of, statements
 from rlm_ci.canary.python.literals import literals
-from rlm_ci.canary.python.source import COMPOUND, PAD, Function, Source, Words, scopes
-from rlm_ci.canary.python.writing import Writer
+from rlm_ci.canary.python.source import COMPOUND, PAD, Function, PythonSource, UnusedWords, scopes
+from rlm_ci.canary.python.writing import ClaimWriter
 from rlm_ci.canary.splicing import Edit
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ def tests(
     path: str,
     text: str,
     names: Collection[str] | None = None,  # noqa: PT028 - no test itself
-) -> list[Test]:
+) -> list[FoundTest]:
     """The tests in a file: functions and methods whose names begin with ``test``.
 
     ``names``, where the runner told them for this file, are looked for instead, whatever they
@@ -36,18 +36,20 @@ def tests(
     """
     del path
     try:
-        index = _Index(Source(text))
+        index = _Index(PythonSource(text))
         return [
-            Test(name, index.first(node), node.end_lineno or 0, len(claims_of(node).reversible))
+            FoundTest(
+                name, index.first(node), node.end_lineno or 0, len(claims_of(node).reversible)
+            )
             for name, node in index.tests(names)
         ]
     except RecursionError:
-        raise UnreadableError("nested too deep") from None
+        raise UnparsableError("nested too deep") from None
 
 
 def change(
     path: str, text: str, wanted: Mapping[str, str], chance: Random, *, plain: bool = False
-) -> Changed:
+) -> ChangedText:
     """The text with each test of ``wanted`` in its form, and what was made of each.
 
     Names are those that ``tests`` gives, or that a runner told. Two names may stand for one
@@ -56,7 +58,7 @@ def change(
     """
     del path
     try:
-        source = Source(text)
+        source = PythonSource(text)
         index = _Index(source)
         found: dict[int, list[str]] = {}
         nodes: dict[int, Function] = {}
@@ -64,17 +66,19 @@ def change(
             found.setdefault(id(node), []).append(name)
             nodes[id(node)] = node
         changes = []
-        words = Words(chance, source.raw)
+        words = UnusedWords(chance, source.raw)
         for key, names in found.items():
             changes.append(
                 (names, _Change(source, words, nodes[key], plain=plain).made(wanted[names[0]]))
             )
         return _applied(source, changes)
     except RecursionError:
-        raise UnreadableError("nested too deep") from None
+        raise UnparsableError("nested too deep") from None
 
 
-def _applied(source: Source, changes: list[tuple[list[str], tuple[Made, list[Edit]]]]) -> Changed:
+def _applied(
+    source: PythonSource, changes: list[tuple[list[str], tuple[ChangedTest, list[Edit]]]]
+) -> ChangedText:
     """All changes, or where that is no Python those that are each."""
     text = source.edited(edit for _, (_, edits) in changes for edit in edits)
     if text is None:
@@ -82,7 +86,7 @@ def _applied(source: Source, changes: list[tuple[list[str], tuple[Made, list[Edi
         text = source.edited(edit for _, (_, edits) in changes for edit in edits)
     if text is None:  # each for itself, but not together: one function in another
         changes, text = [], source.edited(())
-    told: dict[str, list[Made]] = {}
+    told: dict[str, list[ChangedTest]] = {}
     for names, (made, _) in changes:
         for name in names:
             told.setdefault(name, []).append(made)
@@ -91,13 +95,13 @@ def _applied(source: Source, changes: list[tuple[list[str], tuple[Made, list[Edi
         name: found[-1].replace(tokens=tuple(word for made in found for word in made.tokens))
         for name, found in told.items()
     }
-    return Changed(text or "", both)
+    return ChangedText(text or "", both)
 
 
 class _Index:
     """The functions of a file by their names."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: PythonSource) -> None:
         self._source = source
         self._all: dict[str, list[Function]] = {}
         self._usual: list[tuple[str, Function]] = []
@@ -158,16 +162,18 @@ def _is_fixture(node: Function) -> bool:
 class _Change:
     """The edits that bring one test into a form."""
 
-    def __init__(self, source: Source, words: Words, test: Function, *, plain: bool) -> None:
+    def __init__(
+        self, source: PythonSource, words: UnusedWords, test: Function, *, plain: bool
+    ) -> None:
         self._source = source
         self._words = words
         self._test = test
         self._claims = claims_of(test)
         self._token = forms.token(words.chance)
         self._blank = source.blank_lines(test.end_lineno or 0)
-        self._writer = Writer(source, words, self._token, plain=plain)
+        self._writer = ClaimWriter(source, words, self._token, plain=plain)
 
-    def made(self, form: str) -> tuple[Made, list[Edit]]:
+    def made(self, form: str) -> tuple[ChangedTest, list[Edit]]:
         """What became of the test, and the edits."""
         if form == forms.ALTERED:
             form, edits = self._altered()
@@ -183,7 +189,7 @@ class _Change:
             edits = [self._opening("return" if form == forms.IDLE else self._writer.fail)]
         if not edits:
             form, edits = forms.STOPPED, self._ending()
-        made = Made(form, () if form in {forms.REWORDED, forms.IDLE} else (self._token,))
+        made = ChangedTest(form, () if form in {forms.REWORDED, forms.IDLE} else (self._token,))
         more = sum(self._source.more_lines(edit) for edit in edits)
         return made, [*edits, *self._blank[: max(more, 0)]]
 
@@ -214,7 +220,7 @@ class _Change:
         edits = [edit for claim in able for edit in writer.altered(claim, goes_on=True)]
         return forms.ALTERED, [*edits, *self._ending()]
 
-    def _alterable(self, claim: Claim) -> bool:
+    def _alterable(self, claim: PythonClaim) -> bool:
         # A call needs a block around it for its message.
         able = claim.kind != CALL or self._source.alone(claim.node)
         return able and claim.shield < SHUT and bool(literals(claim))

@@ -12,7 +12,7 @@ import re
 import tokenize
 import warnings
 
-from rlm_ci.canary.forms import UnreadableError, token
+from rlm_ci.canary.forms import UnparsableError, token
 from rlm_ci.canary.splicing import Edit, encoded, spliced
 
 TYPE_CHECKING = False
@@ -38,7 +38,7 @@ _FEW = 50
 PAD = "\0"
 
 
-class Source:
+class PythonSource:
     """A text, its tree, and the bytes that the positions of the tree count."""
 
     def __init__(self, text: str) -> None:
@@ -52,7 +52,7 @@ class Source:
             self.tree = parsed(text)
             self.raw = text.encode()
         except (SyntaxError, ValueError, LookupError, RecursionError, MemoryError) as error:
-            raise UnreadableError(f"no Python of this version: {error}") from None
+            raise UnparsableError(f"no Python of this version: {error}") from None
         self._starts = [0, *(match.end() for match in _NEWLINE.finditer(self.raw))]
         #: Functions of this file that are called like those of unittest.
         self.own_asserts = {name.decode() for name in _OWN.findall(self.raw)}
@@ -180,7 +180,7 @@ def callee(node: ast.AST | None) -> str:
     return function.id if isinstance(function, ast.Name) else ""
 
 
-class Words:
+class UnusedWords:
     """Names and constants that no text has, all from one source of chance."""
 
     def __init__(self, chance: Random, raw: bytes) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from rlm_ci.canary.python.claims import Claim, call_of, kind_of, meaning, raising
+from rlm_ci.canary.python.claims import PythonClaim, call_of, kind_of, meaning, raising
 from rlm_ci.canary.python.literals import another, equal, literals
-from rlm_ci.canary.python.source import COMPOUND, PAD, Source, Words, callee, lines
+from rlm_ci.canary.python.source import COMPOUND, PAD, PythonSource, UnusedWords, callee, lines
 from rlm_ci.canary.splicing import Edit, encoded
 
 TYPE_CHECKING = False
@@ -22,10 +22,10 @@ _OPERATORS = {
 _FLIPPED = {ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in"}
 
 
-class Writer:
+class ClaimWriter:
     """Writes the claims of one test; what fails has ``token`` as its message."""
 
-    def __init__(self, source: Source, words: Words, word: str, *, plain: bool) -> None:
+    def __init__(self, source: PythonSource, words: UnusedWords, word: str, *, plain: bool) -> None:
         self._source = source
         self._words = words
         self._chance = words.chance
@@ -45,7 +45,7 @@ class Writer:
         )
         return self.fail if self._plain else self._chance.choice((self.fail, *ways))
 
-    def reversed(self, claim: Claim) -> list[Edit]:
+    def reversed(self, claim: PythonClaim) -> list[Edit]:
         """The claim fails where it held."""
         node = claim.node
         if isinstance(node, ast.Assert):
@@ -56,7 +56,7 @@ class Writer:
             return self._block(node)
         return [self._source.replaced(node, self._denied_call(node))]
 
-    def altered(self, claim: Claim, *, goes_on: bool) -> list[Edit]:
+    def altered(self, claim: PythonClaim, *, goes_on: bool) -> list[Edit]:
         """Another literal. ``goes_on``: the test ends well where that holds, else goes on."""
         node = claim.node
         chosen = self._chance.choice(literals(claim))
@@ -72,7 +72,7 @@ class Writer:
             new = f"try: {self._source.text(node, [edit])}{rest}"
         return [self._source.replaced(node, new)]
 
-    def reworded(self, claim: Claim) -> list[Edit]:
+    def reworded(self, claim: PythonClaim) -> list[Edit]:
         """The same claim."""
         node = claim.node
         if isinstance(node, ast.If):

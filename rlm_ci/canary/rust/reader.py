@@ -8,10 +8,10 @@ a warning of its own, since a crate may deny them: hence ``if true``.
 from __future__ import annotations
 
 from rlm_ci.canary import forms
-from rlm_ci.canary.forms import Changed, Made, Test, token
+from rlm_ci.canary.forms import ChangedTest, ChangedText, FoundTest, token
 from rlm_ci.canary.rust import values
 from rlm_ci.canary.rust.inline_tests import restored
-from rlm_ci.canary.rust.source import COMPARED, CONDITION, HELPER, HOLDS, MACRO, Source, text
+from rlm_ci.canary.rust.source import COMPARED, CONDITION, HELPER, HOLDS, MACRO, RustSource, text
 from rlm_ci.canary.splicing import Edit, Edits, rooted, spliced
 from rlm_ci.source.grammars import field, named
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-    from rlm_ci.canary.rust.source import Claim, Function
+    from rlm_ci.canary.rust.source import RustClaim, RustFunction
 
 __all__ = ["ENDINGS", "change", "restored", "tests"]
 
 ENDINGS = (".rs",)
 
 
-def tests(path: str, text: str) -> list[Test]:
+def tests(path: str, text: str) -> list[FoundTest]:
     """The tests of a file, named from the modules in it inward."""
     return [
-        Test(
+        FoundTest(
             one.name,
             min([one.node, *one.attributes], key=lambda node: node.start_byte).start_point.row + 1,
             one.node.end_point.row + 1,
@@ -44,7 +44,7 @@ def tests(path: str, text: str) -> list[Test]:
 
 def change(
     path: str, text: str, wanted: Mapping[str, str], chance: Random, *, plain: bool = False
-) -> Changed:
+) -> ChangedText:
     """The text with each of the ``wanted`` tests in its form."""
     changes = _Changes(_read(path, text), chance, plain=plain)
     made = {
@@ -52,17 +52,17 @@ def change(
         for one in changes.source.tests
         if one.name in wanted and (done := changes.make(one, wanted[one.name]))
     }
-    return Changed(changes.text(), made)
+    return ChangedText(changes.text(), made)
 
 
-def _read(path: str, text: str) -> Source:
-    return Source(*rooted("Rust", path, text))
+def _read(path: str, text: str) -> RustSource:
+    return RustSource(*rooted("Rust", path, text))
 
 
 class _Changes(Edits):
     """The edits of one file, one form after the other."""
 
-    def __init__(self, source: Source, chance: Random, *, plain: bool) -> None:
+    def __init__(self, source: RustSource, chance: Random, *, plain: bool) -> None:
         super().__init__(source.content, chance, plain=plain)
         self.source = source
 
@@ -79,7 +79,7 @@ class _Changes(Edits):
                 changed.append(Edit(start, start, "#[allow(dead_code)] "))
         return spliced(self.source.content, changed)
 
-    def make(self, test: Function, form: str) -> Made | None:
+    def make(self, test: RustFunction, form: str) -> ChangedTest | None:
         """Change one test; None where it cannot have the form."""
         word, start = token(self._chance), test.body.start_byte + 1
         if test.panics is not None:
@@ -88,27 +88,27 @@ class _Changes(Edits):
             returned = values.returned(test.node)
             if returned is not None:
                 self._insert(start, f" if true {{ return{returned}; }}")
-            return None if returned is None else Made(form)
+            return None if returned is None else ChangedTest(form)
         if form == forms.REWORDED:
             self._insert(start, f" {self._constants()}")
             self._claims(test, form, word)
-            return Made(form)
+            return ChangedTest(form)
         literals = self._literals(test.claims, values.literals) if form == forms.ALTERED else []
         if literals:
             for claim, one in literals:
                 made = values.another(one.node, self._chance)
                 self._replace(one.start, one.end, made)
                 self._say(claim, word)
-            return Made(form, (word,))
+            return ChangedTest(form, (word,))
         form = forms.INVERTED if form == forms.ALTERED else form
         if test.claims and form != forms.STOPPED:
-            return Made(form, self._claims(test, form, word))
+            return ChangedTest(form, self._claims(test, form, word))
         if form == forms.INVERTED:  # wherever it ends
             start = values.end_of(test)
             for node in values.returns(test.body):
                 self._around(node.start_byte, f"{{ {self._panic(word)} ", node.end_byte, " }")
         self._insert(start, f" {self._panic(word)} ")
-        return Made(form, (word,))
+        return ChangedTest(form, (word,))
 
     def _replace(self, start: int, end: int, text: str) -> None:
         """Put text in the place of other; lines stay where they are."""
@@ -121,12 +121,14 @@ class _Changes(Edits):
     def _panic(self, word: str) -> str:
         return f'if true {{ panic!("{word}"); }}'
 
-    def _panicking(self, test: Function, attribute: Node, form: str, word: str) -> Made | None:
+    def _panicking(
+        self, test: RustFunction, attribute: Node, form: str, word: str
+    ) -> ChangedTest | None:
         """A test that has to panic: its claim is the attribute."""
         start = test.body.start_byte + 1
         if form == forms.REWORDED:
             self._insert(start, f" {self._constants()}")
-            return Made(form)
+            return ChangedTest(form)
         returned = values.returned(test.node)
         if form == forms.IDLE and returned is None:
             return None
@@ -138,9 +140,9 @@ class _Changes(Edits):
         if form == forms.STOPPED:
             self._insert(start, f" {self._panic(word)}")
         # Inverted, it fails with the panic that it had to end with.
-        return Made(form, (word,) if altered or form == forms.STOPPED else ())
+        return ChangedTest(form, (word,) if altered or form == forms.STOPPED else ())
 
-    def _say(self, claim: Claim, word: str) -> None:
+    def _say(self, claim: RustClaim, word: str) -> None:
         """Let a macro say the token; what it said before stays, so that it is still used."""
         behind = claim.values[-1].end
         if claim.rest < 0:
@@ -149,7 +151,7 @@ class _Changes(Edits):
         self._around(claim.node.start_byte, "{ ", claim.node.end_byte, " } }")
         self._replace(behind, claim.rest, f', "{word}"); if false {{ panic!(')
 
-    def _claims(self, function: Function, form: str, word: str) -> tuple[str, ...]:
+    def _claims(self, function: RustFunction, form: str, word: str) -> tuple[str, ...]:
         """Change all claims of a function; what the failure of one of them may print."""
         tokens = {word: None}
         for claim in function.claims:
@@ -167,7 +169,7 @@ class _Changes(Edits):
                 self._invert(claim, word)
         return tuple(tokens)
 
-    def _call(self, function: Function, claim: Claim, form: str) -> None:
+    def _call(self, function: RustFunction, claim: RustClaim, form: str) -> None:
         """Call a copy of a helper in which its claims have the form."""
         helper = self.source.helper(function, claim.name)
         if helper is not None:
@@ -175,7 +177,7 @@ class _Changes(Edits):
             called = field(claim.node, "function")
             self._replace(called.start_byte, called.end_byte, copy)
 
-    def _invert(self, claim: Claim, word: str) -> None:
+    def _invert(self, claim: RustClaim, word: str) -> None:
         first = claim.values[0]
         if claim.kind == COMPARED:
             self._compare(claim, holds=False, word=word)
@@ -189,7 +191,7 @@ class _Changes(Edits):
             body = field(claim.node, "consequence")
             self._insert(body.start_byte + 1, f" {self._panic(word)}")
 
-    def _compare(self, claim: Claim, *, holds: bool, word: str = "") -> None:
+    def _compare(self, claim: RustClaim, *, holds: bool, word: str = "") -> None:
         """Compare what a macro compares, and hand it what came of that.
 
         It is the same macro, which may be imported, and stays in use.
@@ -217,7 +219,7 @@ class _Changes(Edits):
         )  # fmt: skip
         self._close(end, " } } }")
 
-    def _reword(self, claim: Claim) -> None:
+    def _reword(self, claim: RustClaim) -> None:
         if claim.kind == COMPARED:
             if not self._plain:
                 self._compare(claim, holds=True)

@@ -25,7 +25,7 @@ _PLAIN = {"track_caller", "allow", "inline"}
 _BEFORE, _BEHIND = b"fn a(){a(", b");}"
 
 
-class Span(Value):
+class RustSpan(Value):
     """A part of the file: ``node`` may be of a tree of that part alone, ``shift`` further on."""
 
     node: Node
@@ -40,7 +40,7 @@ class Span(Value):
         return self.node.end_byte + self.shift
 
 
-class Claim(Value):
+class RustClaim(Value):
     """A claim: the node of the macro, the ``if`` or the call, and the values that it is about.
 
     ``rest`` is where the arguments go on behind the values, or -1; ``certain`` is whether every
@@ -50,18 +50,18 @@ class Claim(Value):
     kind: str
     node: Node
     certain: bool
-    values: tuple[Span, ...] = ()
+    values: tuple[RustSpan, ...] = ()
     rest: int = -1
     name: str = ""
 
 
-class Function:
+class RustFunction:
     """A function with its attributes; ``name`` has the modules of this file in front."""
 
     def __init__(self, name: str, node: Node, attributes: list[Node], module: Node) -> None:
         self.name, self.node, self.attributes, self.module = name, node, attributes, module
         self.body, self.named = field(node, "body"), field(node, "name")
-        self.claims: list[Claim] = []
+        self.claims: list[RustClaim] = []
         #: The attribute by which it has to panic.
         self.panics: Node | None = None
 
@@ -100,14 +100,14 @@ def is_test(item: Node) -> bool:
     return name in _TESTS or name.endswith("_test")
 
 
-class Source:
+class RustSource:
     """A file, read."""
 
     def __init__(self, content: bytes, root: Node) -> None:
         self.content = content
-        self.tests: list[Function] = []
+        self.tests: list[RustFunction] = []
         #: Functions that tests beside them may call; None for a name that has several.
-        self.helpers: dict[tuple[int, str], Function | None] = {}
+        self.helpers: dict[tuple[int, str], RustFunction | None] = {}
         self._module(root)
         for function in (*self.tests, *filter(None, self.helpers.values())):
             function.claims = list(self._claims(function))
@@ -126,11 +126,11 @@ class Source:
                 if node.type == "mod_item" and body != node:
                     waiting.append((body, f"{prefix}{name}::"))
                 elif node.type == "function_item" and body != node:
-                    self._function(Function(prefix + name, node, attributes, holder))
+                    self._function(RustFunction(prefix + name, node, attributes, holder))
                 attributes = []
         self.tests.sort(key=lambda one: one.node.start_byte)
 
-    def _function(self, function: Function) -> None:
+    def _function(self, function: RustFunction) -> None:
         names = [attribute_name(one) for one in function.attributes]
         parameters = [
             attribute_name(child)
@@ -150,11 +150,11 @@ class Source:
             key = function.module.id, function.name
             self.helpers[key] = None if key in self.helpers else function
 
-    def helper(self, function: Function, name: str) -> Function | None:
+    def helper(self, function: RustFunction, name: str) -> RustFunction | None:
         """The function of that name beside another one."""
         return self.helpers.get((function.module.id, name))
 
-    def _claims(self, function: Function) -> Iterator[Claim]:
+    def _claims(self, function: RustFunction) -> Iterator[RustClaim]:
         """The claims of a function, as they stand; those of helpers are not yet looked at."""
         waiting = [(function.body, True)]
         while waiting:
@@ -166,11 +166,11 @@ class Source:
                 skipped = field(node, "consequence")
                 condition = field(node, "condition")
                 if _panics(skipped) and not condition.type.startswith("let_"):
-                    yield Claim(CONDITION, node, certain, (Span(condition),))
+                    yield RustClaim(CONDITION, node, certain, (RustSpan(condition),))
                 else:
                     skipped = None
             elif node.type == "call_expression" and field(node, "function").type == "identifier":
-                yield Claim(HELPER, node, certain, name=text(field(node, "function")))
+                yield RustClaim(HELPER, node, certain, name=text(field(node, "function")))
             open_ = node.type not in ("closure_expression", "match_arm", "function_item")
             inside = [
                 (child, certain and open_ and (node.type != "if_expression" or name == "condition"))
@@ -179,7 +179,7 @@ class Source:
             ]
             waiting += reversed(inside)
 
-    def _macro(self, node: Node, *, certain: bool) -> Iterator[Claim]:
+    def _macro(self, node: Node, *, certain: bool) -> Iterator[RustClaim]:
         """The claim of a macro, if it is one that asserts."""
         name = text(field(node, "macro")).rpartition("::")[2].removeprefix("debug_")
         tree = named(node)[-1]
@@ -189,14 +189,14 @@ class Source:
         count = 1 if name == "assert" else 2 if name in _COMPARED else 0
         values = self._arguments(start, end) if count else []
         if not count or len(values) < count:
-            yield Claim(MACRO, node, certain, name=name)
+            yield RustClaim(MACRO, node, certain, name=name)
             return
         rest = values[count].start if len(values) > count else -1
-        yield Claim(
+        yield RustClaim(
             COMPARED if count == 2 else HOLDS, node, certain, tuple(values[:count]), rest, name
         )
 
-    def _arguments(self, start: int, end: int) -> list[Span]:
+    def _arguments(self, start: int, end: int) -> list[RustSpan]:
         """The arguments of a macro as expressions; none where they are not."""
         root = parse("Rust", _BEFORE + self.content[start:end] + _BEHIND)
         if root is None or root.has_error:
@@ -208,7 +208,7 @@ class Source:
                 return []
             node = inner[-1]
         shift = start - len(_BEFORE)
-        return [Span(one, shift) for one in named(field(node, "arguments"))]
+        return [RustSpan(one, shift) for one in named(field(node, "arguments"))]
 
     def _settle(self) -> None:
         """Drop calls of functions that claim nothing, or that stand elsewhere."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci.canary.forms import token
-from rlm_ci.canary.rust.source import COMPARED, HOLDS, Claim, Function, Span, text
+from rlm_ci.canary.rust.source import COMPARED, HOLDS, RustClaim, RustFunction, RustSpan, text
 from rlm_ci.source.grammars import field, named
 
 TYPE_CHECKING = False
@@ -38,7 +38,7 @@ def returned(function: Node) -> str | None:
     return " Ok(())" if "Result" in text(kind) or last == ["Ok(())"] else None
 
 
-def end_of(test: Function) -> int:
+def end_of(test: RustFunction) -> int:
     """Where a statement can stand so that it is the last, or the last before a value."""
     inside = [one for one in named(test.body) if one.type != "label"]
     if not inside:
@@ -62,7 +62,7 @@ def returns(body: Node) -> Iterator[Node]:
                 waiting.append(one)
 
 
-def leaves_of(value: Span) -> Iterator[tuple[Span, tuple[Span, Node, Span] | None]]:
+def leaves_of(value: RustSpan) -> Iterator[tuple[RustSpan, tuple[RustSpan, Node, RustSpan] | None]]:
     """What a condition is made of, with the sides and the operator of those that compare."""
     shift = value.shift
     waiting = [value.node]
@@ -77,16 +77,16 @@ def leaves_of(value: Span) -> Iterator[tuple[Span, tuple[Span, Node, Span] | Non
         elif node.type == "binary_expression" and sign in ("&&", "||"):
             waiting += [right, left]
         elif node.type == "binary_expression" and sign in _COMPARES:
-            yield Span(node, shift), (Span(left, shift), operator, Span(right, shift))
+            yield RustSpan(node, shift), (RustSpan(left, shift), operator, RustSpan(right, shift))
         elif not node.type.startswith("let_"):
-            yield Span(node, shift), None
+            yield RustSpan(node, shift), None
 
 
-def literals(claim: Claim) -> list[Span]:
+def literals(claim: RustClaim) -> list[RustSpan]:
     """The literals that a claim expects: with another, it cannot hold."""
     if claim.kind == COMPARED and claim.name == "assert_eq":
         return _first([claim.values[1].node, claim.values[0].node], claim.values[0].shift)
-    found: list[Span] = []
+    found: list[RustSpan] = []
     waiting = [claim.values[0].node] if claim.kind == HOLDS else []
     while waiting:
         node = waiting.pop()
@@ -101,10 +101,10 @@ def literals(claim: Claim) -> list[Span]:
     return found
 
 
-def _first(sides: list[Node], shift: int) -> list[Span]:
+def _first(sides: list[Node], shift: int) -> list[RustSpan]:
     """The literals of the first side that has any."""
     for one in sides:
-        if found := [Span(node, shift) for node in _expected(one)]:
+        if found := [RustSpan(node, shift) for node in _expected(one)]:
             return found
     return []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.checks._doc_archive.stub import MARKER, Target, parse
+from rlm_ci.checks._doc_archive.stub import MARKER, LinkTarget, parse
 from rlm_ci.errors import ConfigError, DamagedError, RemoteError
 from rlm_ci.git import tracked
 from rlm_ci.git.objects import parse_contents, parse_refs
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from rlm_ci.change.change_set import ChangeSet
-    from rlm_ci.git.repository import Pending, Repository
+    from rlm_ci.git.repository import Repository, RunningGit
 
 POLICY = "docs/implementation-docs-archive-policy.json"
 DEFAULT_BRANCH = "doc-archives"
@@ -32,7 +32,7 @@ _SEARCHED = 2 << 10
 IS_STUB = "is itself a stub"
 
 
-def read_policy(changes: ChangeSet) -> tuple[str, Target]:
+def read_policy(changes: ChangeSet) -> tuple[str, LinkTarget]:
     """The archive branch, and where the links must lead; from the base on a pull request."""
     record: object = {}
     data = _read_policy(changes)
@@ -59,14 +59,14 @@ def read_policy(changes: ChangeSet) -> tuple[str, Target]:
             where=POLICY,
             hint="fix it on the base branch",
         )
-    target = Target.from_url(url) if isinstance(url, str) else None
+    target = LinkTarget.from_url(url) if isinstance(url, str) else None
     if target is None and "repo_url" in record:
         raise ConfigError(
             "repo_url is not the address of a repository",
             where=POLICY,
             hint="write it as https://HOST/OWNER/NAME",
         )
-    return branch, target or Target()
+    return branch, target or LinkTarget()
 
 
 def _read_policy(changes: ChangeSet) -> bytes | None:
@@ -95,7 +95,7 @@ def _is_branch(name: str) -> bool:
     )
 
 
-def ask_archive(repository: Repository, branch: str) -> Pending:
+def ask_archive(repository: Repository, branch: str) -> RunningGit:
     """Ask git, beside us, for the refs that :func:`find_archive` chooses from."""
     return repository.start_refs(f"refs/heads/{branch}", f"refs/remotes/*/{branch}")
 
@@ -141,7 +141,7 @@ def require_contents(repository: Repository, missing: int) -> None:
         )
 
 
-class Payloads:
+class ArchivePayloads:
     """What the archive holds under some paths, as a context manager: git looks beside us."""
 
     def __init__(

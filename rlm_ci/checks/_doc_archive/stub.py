@@ -91,14 +91,14 @@ RULES: Mapping[str, Rule] = {
 }  # fmt: skip
 
 
-class Target(Value):
+class LinkTarget(Value):
     """The repository that links must lead to, in small letters; empty where nobody knows it."""
 
     host: str = ""
     slug: str = ""
 
     @classmethod
-    def from_url(cls, url: str) -> Target | None:
+    def from_url(cls, url: str) -> LinkTarget | None:
         """From ``https://host/owner/name``, ``git@host:owner/name.git``, ``ssh://…``."""
         rest = url.strip().rstrip("/").removesuffix(".git")
         scheme, separator, after = rest.partition("://")
@@ -118,7 +118,7 @@ class Target(Value):
         return cls(host, f"{owner}/{name}".lower()) if host and owner and name else None
 
 
-class Flaw(Value):
+class StubFlaw(Value):
     """Why a stub is not valid: ``condition`` is the rule's; ``line`` is 1-based."""
 
     condition: str
@@ -137,17 +137,17 @@ class Stub(Value):
     branch_line: int
     path_line: int
 
-    def flaw_at(self, place: str, branch: str, target: Target) -> Flaw | None:
+    def flaw_at(self, place: str, branch: str, target: LinkTarget) -> StubFlaw | None:
         """What is wrong with this stub standing at ``place``, as far as it shows by itself."""
         if self.path != place:
-            return Flaw(
+            return StubFlaw(
                 "path-mismatch",
                 f"the stub names the path {self.path}, not its own",
                 f"write: `- Archive path: {place}`",
                 self.path_line,
             )
         if self.branch != branch:
-            return Flaw(
+            return StubFlaw(
                 "wrong-target",
                 f"the stub names the branch {self.branch}, the archive is {branch}",
                 f"write: `- Archive branch: {branch}`",
@@ -156,7 +156,7 @@ class Stub(Value):
         wrong = _wrong_part(self.url, branch, place, target)
         if wrong:
             where = f"https://{target.host}/{target.slug}" if target.slug else "…"
-            return Flaw(
+            return StubFlaw(
                 "wrong-target",
                 f"the link leads to another {wrong}: {self.url}",
                 f"link to `{where}/blob/{_encoded(f'{branch}/{place}')}`",
@@ -164,8 +164,8 @@ class Stub(Value):
             )
         return None
 
-    def dangling(self, why: str) -> Flaw:
-        return Flaw(
+    def dangling(self, why: str) -> StubFlaw:
+        return StubFlaw(
             "dangling",
             f"the full text is not in the archive: {why}",
             f"commit the full text to {self.branch} at the same path and push it, "
@@ -173,8 +173,8 @@ class Stub(Value):
             self.url_line,
         )
 
-    def payload_is_stub(self, why: str) -> Flaw:
-        return Flaw(
+    def payload_is_stub(self, why: str) -> StubFlaw:
+        return StubFlaw(
             "payload-is-stub",
             f"the full text was overwritten: {why}",
             f"restore the full text on {self.branch} from its history",
@@ -182,15 +182,15 @@ class Stub(Value):
         )
 
 
-class Form:
+class StubFormat:
     """What a stub must say: how the archiver writes it, and what is wrong with any other."""
 
-    def __init__(self, branch: str, target: Target) -> None:
+    def __init__(self, branch: str, target: LinkTarget) -> None:
         self._branch = branch
         self._target = target
         self._plain = _plain(branch, target)
 
-    def judge(self, path: str, data: bytes) -> tuple[bool, Flaw | None]:
+    def judge(self, path: str, data: bytes) -> tuple[bool, StubFlaw | None]:
         """Whether ``data`` at ``path`` is a stub, and what is wrong with it by itself."""
         plain = self._plain.fullmatch(data) if self._plain else None
         if plain:  # what is not plain need not be wrong: parse knows
@@ -203,7 +203,7 @@ class Form:
         return parsed is not None, parsed
 
 
-def _plain(branch: str, target: Target) -> re.Pattern[bytes] | None:
+def _plain(branch: str, target: LinkTarget) -> re.Pattern[bytes] | None:
     """A stub letter for letter as the archiver writes it: nearly all are.
 
     None where the link's place is not known, or may be written in more than one way.
@@ -223,7 +223,7 @@ def _plain(branch: str, target: Target) -> re.Pattern[bytes] | None:
     return re.compile(pattern.encode())
 
 
-def _wrong_part(url: str, branch: str, path: str, target: Target) -> str:
+def _wrong_part(url: str, branch: str, path: str, target: LinkTarget) -> str:
     """Which part of the link disagrees, or nothing."""
     scheme, _, rest = url.partition("://")
     host, _, after = rest.partition("/")
@@ -253,7 +253,7 @@ def _encoded(path: str) -> str:
     return quote(path, errors="surrogateescape")
 
 
-def parse(data: bytes) -> Stub | Flaw | None:
+def parse(data: bytes) -> Stub | StubFlaw | None:
     """The stub in ``data``, or why it is malformed; None for a document that is no stub.
 
     A document is a stub when the marker stands alone on a line outside fenced code; one
@@ -282,7 +282,7 @@ def parse(data: bytes) -> Stub | Flaw | None:
     return _read(rest)
 
 
-def _read(rest: list[tuple[int, str]]) -> Stub | Flaw:
+def _read(rest: list[tuple[int, str]]) -> Stub | StubFlaw:
     """What the three lines after the marker say, each with its number."""
     (url_line, quote), (branch_line, second), (path_line, third) = rest
     url = _link(quote)
@@ -301,7 +301,7 @@ def _read(rest: list[tuple[int, str]]) -> Stub | Flaw:
     return Stub(url, branch, path, url_line + 1, branch_line + 1, path_line + 1)
 
 
-def _carriage_returns(data: bytes) -> Flaw | None:
+def _carriage_returns(data: bytes) -> StubFlaw | None:
     """To Markdown a lone carriage return ends a line; to everything else it does not."""
     if any(line.strip() == MARKER for line in data.splitlines()):
         return _malformed("its lines end in carriage returns alone", 0)
@@ -341,9 +341,9 @@ def _scan(lines: list[str]) -> tuple[list[int], bool]:
     return marked, 1 <= hashes <= 6 and (first or "")[hashes : hashes + 1] == " "
 
 
-def _malformed(what: str, index: int, hint: str = "") -> Flaw:
+def _malformed(what: str, index: int, hint: str = "") -> StubFlaw:
     hint = hint or "write it as docs/checks.md shows, or remove the marker"
-    return Flaw("malformed", f"the stub is malformed: {what}", hint, index + 1)
+    return StubFlaw("malformed", f"the stub is malformed: {what}", hint, index + 1)
 
 
 def _link(quote: str) -> str:

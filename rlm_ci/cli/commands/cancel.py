@@ -8,7 +8,7 @@ import time
 from rlm_ci import errors
 from rlm_ci.config.settings import Settings
 from rlm_ci.judge.options import output_of
-from rlm_ci.pipelines.stored_runs import ROWS, Runs, one_run, record, standing
+from rlm_ci.pipelines.stored_runs import ROWS, StoredRuns, one_run, record, standing
 from rlm_ci.runs.cancel import cancel
 from rlm_ci.text import neutralise
 
@@ -34,7 +34,7 @@ def run(arguments: Arguments) -> int:
     word = one_run(arguments, "cancel")
     settings = Settings(ROWS, arguments.flags)
     output_of(settings).require_text_or_json("cancel")
-    runs = Runs(settings)
+    runs = StoredRuns(settings)
     entry = runs.own(word)
     outcome = cancel(entry.path, entry.run, redactor=runs.redactor, out=runs.out)
     if outcome.ended_now:
@@ -52,7 +52,7 @@ def run(arguments: Arguments) -> int:
     return errors.OK
 
 
-def _mark(path: str, runs: Runs) -> None:
+def _mark(path: str, runs: StoredRuns) -> None:
     """Have the tree of a review or a wiki say too that its nodes were cancelled."""
     inner = os.path.join(path, "rlm")
     if not os.path.lexists(os.path.join(inner, "run.json")):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
     from rlm_ci.config.arguments import Arguments
-    from rlm_ci.context.context import Context, Found, Hit, Place
+    from rlm_ci.context.context import Context, FileLines, Hit, QueryResult
 
 SUMMARY = "build, search and read a long text as an object on disk"
 USAGE = (
@@ -175,11 +175,11 @@ def _search(given: Sequence[str], settings: Settings) -> str:
         return "\n".join(_hits(context, one) for one in found)
 
 
-def _record(found: Found) -> dict[str, Any]:
+def _record(found: QueryResult) -> dict[str, Any]:
     return {**found.to_dict(), "query": encodable(found.query)}
 
 
-def _hits(context: Context, found: Found) -> str:
+def _hits(context: Context, found: QueryResult) -> str:
     name = printable(found.query)
     if not found.total_hits:
         return f"{name}: no hits\n"
@@ -216,7 +216,7 @@ def _line_of(text: str, at: int) -> str:
     return text[text.rfind("\n", 0, at) + 1 :].partition("\n")[0]
 
 
-def _place(place: Place) -> str:
+def _place(place: FileLines) -> str:
     lines = str(place.line_start)
     if place.line_end != place.line_start:
         lines += f"-{place.line_end}"

@@ -36,7 +36,7 @@ _COLOURS = {_GOOD: "32", _BAD: "31", _ABSENT: "2"}
 _MOST_SAID = 400
 
 
-class Fact(Value):
+class DoctorLine(Value):
     """One line: a sign, a name, and what there is to say; ``probes`` are the lines below it.
 
     ``problem`` is why something that is configured cannot run; None where nothing is wrong.
@@ -78,45 +78,45 @@ def run(arguments: Arguments) -> int:
 # ── what there is ──
 
 
-def _machine(environ: Mapping[str, str]) -> Iterator[Fact]:
+def _machine(environ: Mapping[str, str]) -> Iterator[DoctorLine]:
     import platform
 
     system = f"{platform.system()} {platform.release()} {platform.machine()}"
-    yield Fact(_GOOD, "rlm-ci", f"{__version__} on {system}")
-    yield Fact(_GOOD, "python", f"{platform.python_version()}, {sys.executable}")
+    yield DoctorLine(_GOOD, "rlm-ci", f"{__version__} on {system}")
+    yield DoctorLine(_GOOD, "python", f"{platform.python_version()}, {sys.executable}")
     try:
         ended = process.run(["git", "--version"], env=_path(environ), timeout=20)
         said = ended.stdout.decode("utf-8", "replace").strip().removeprefix("git version ")
-        yield Fact(_GOOD, "git", said)
+        yield DoctorLine(_GOOD, "git", said)
     except RlmCiError as error:
-        yield Fact(_BAD, "git", "no program of that name on PATH", problem=error)
+        yield DoctorLine(_BAD, "git", "no program of that name on PATH", problem=error)
 
 
 def _path(environ: Mapping[str, str]) -> dict[str, str]:
     return {"PATH": environ.get("PATH", os.defpath)}
 
 
-def _sandboxes(settings: Settings) -> Iterator[Fact]:
+def _sandboxes(settings: Settings) -> Iterator[DoctorLine]:
     from rlm_ci.sandbox import monty, probe
 
     wanted = settings.sandbox != "none"
     probes = probe(settings.environ)
     failed = [one for one in probes if not one.passed]
     if not failed:
-        yield Fact(_GOOD, "bubblewrap", _bubblewrap(settings.environ), probes)
+        yield DoctorLine(_GOOD, "bubblewrap", _bubblewrap(settings.environ), probes)
     else:
         problem = _complaint(failed[0], settings) if wanted else None
         sign = _BAD if wanted else _ABSENT
-        yield Fact(sign, "bubblewrap", "does not work on this machine", probes, problem)
+        yield DoctorLine(sign, "bubblewrap", "does not work on this machine", probes, problem)
     probes = monty.probe()
     if all(one.passed for one in probes):
-        yield Fact(_GOOD, "monty", f"for Python that a model wrote: {monty.LEVEL}", probes)
+        yield DoctorLine(_GOOD, "monty", f"for Python that a model wrote: {monty.LEVEL}", probes)
     elif len(probes) == 1:  # it could not even be asked
-        yield Fact(_ABSENT, "monty", probes[0].detail)
+        yield DoctorLine(_ABSENT, "monty", probes[0].detail)
     else:
-        yield Fact(_BAD, "monty", "does not work on this machine", probes)
+        yield DoctorLine(_BAD, "monty", "does not work on this machine", probes)
     told = "chosen: commands have all your rights" if not wanted else "only if asked for"
-    yield Fact(_ABSENT, "none", f"limits, but no isolation; {told}")
+    yield DoctorLine(_ABSENT, "none", f"limits, but no isolation; {told}")
 
 
 def _bubblewrap(environ: Mapping[str, str]) -> str:
@@ -140,7 +140,7 @@ def _complaint(probe: Probe, settings: Settings) -> RlmCiError:
     )
 
 
-def _extras(settings: Settings) -> Iterator[Fact]:
+def _extras(settings: Settings) -> Iterator[DoctorLine]:
     needed = {
         "models": settings.openai.api_key or settings.openai.base_url,
         "github": settings.github.token,
@@ -151,19 +151,21 @@ def _extras(settings: Settings) -> Iterator[Fact]:
         versions = {name: _version(name) for name in packages}
         missing = [name for name, version in versions.items() if version is None]
         if not missing:
-            yield Fact(_GOOD, extra, ", ".join(f"{name} {versions[name]}" for name in packages))
+            yield DoctorLine(
+                _GOOD, extra, ", ".join(f"{name} {versions[name]}" for name in packages)
+            )
         elif needed.get(extra):
             problem = errors.UnavailableError(
                 f"{told[extra]}, and {', '.join(missing)} is not installed",
                 where=f"extra {extra}",
                 hint=installation.command(extra),
             )
-            yield Fact(_BAD, extra, f"without {', '.join(missing)}", problem=problem)
+            yield DoctorLine(_BAD, extra, f"without {', '.join(missing)}", problem=problem)
         else:
-            yield Fact(_ABSENT, extra, f"without {', '.join(missing)}")
+            yield DoctorLine(_ABSENT, extra, f"without {', '.join(missing)}")
             lacking.append(extra)
     if lacking:
-        yield Fact(_ABSENT, "to add one", installation.command(lacking[0]))
+        yield DoctorLine(_ABSENT, "to add one", installation.command(lacking[0]))
 
 
 def _required() -> dict[str, tuple[str, ...]]:
@@ -193,34 +195,34 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _model(settings: Settings) -> Iterator[Fact]:
+def _model(settings: Settings) -> Iterator[DoctorLine]:
     yield _set(settings, "key", "openai.api_key")
     yield _set(settings, "base URL", "openai.base_url")
     agent = settings.loop.agent
     if agent in _AGENTS:
         try:
             place = process_stream.find(agent, settings.environ.get("PATH", ""), os.getcwd())
-            yield Fact(_GOOD, "agent", f"{agent}, {place}")
+            yield DoctorLine(_GOOD, "agent", f"{agent}, {place}")
         except RlmCiError as error:
-            yield Fact(_BAD, "agent", f"{agent} is not on PATH", problem=error)
+            yield DoctorLine(_BAD, "agent", f"{agent} is not on PATH", problem=error)
 
 
-def _github(settings: Settings) -> Iterator[Fact]:
+def _github(settings: Settings) -> Iterator[DoctorLine]:
     yield _set(settings, "token", "github.token")
 
 
-def _set(settings: Settings, name: str, key: str) -> Fact:
+def _set(settings: Settings, name: str, key: str) -> DoctorLine:
     """Whether there is a value, and where from; never which."""
     if settings.values[key]:
-        return Fact(_GOOD, name, f"set by {settings.sources[key]}")
-    return Fact(_ABSENT, name, f"not set ({settings.rows[key].variables[-1]})")
+        return DoctorLine(_GOOD, name, f"set by {settings.sources[key]}")
+    return DoctorLine(_ABSENT, name, f"not set ({settings.rows[key].variables[-1]})")
 
 
 # ── how it is told ──
 
 
 def _text(
-    sections: Mapping[str, Sequence[Fact]], problems: Sequence[Fact], settings: Settings
+    sections: Mapping[str, Sequence[DoctorLine]], problems: Sequence[DoctorLine], settings: Settings
 ) -> Iterator[str]:
     for title, facts in sections.items():
         yield f"{title}: {settings.sandbox}" if title == "sandbox" else title
@@ -241,7 +243,7 @@ def _text(
             yield f"    hint: {printable(fact.problem.hint)}"
 
 
-def _is(problems: Sequence[Fact]) -> str:
+def _is(problems: Sequence[DoctorLine]) -> str:
     return "is" if len(problems) == 1 else "are"
 
 
@@ -258,11 +260,11 @@ def _painted(line: str, colour: bool) -> str:  # noqa: FBT001 - it is handed thr
 
 
 def _json(
-    sections: Mapping[str, Sequence[Fact]], problems: Sequence[Fact], settings: Settings
+    sections: Mapping[str, Sequence[DoctorLine]], problems: Sequence[DoctorLine], settings: Settings
 ) -> str:
     states = {_GOOD: "ok", _BAD: "failed", _ABSENT: "absent"}
 
-    def shown(fact: Fact) -> dict[str, object]:
+    def shown(fact: DoctorLine) -> dict[str, object]:
         record: dict[str, object] = {"state": states[fact.sign], "detail": _said(fact.detail)}
         if fact.probes:
             record["probes"] = [

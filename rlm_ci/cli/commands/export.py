@@ -10,7 +10,7 @@ from rlm_ci.console.messages import say, write
 from rlm_ci.console.output import STDOUT
 from rlm_ci.errors import UsageError
 from rlm_ci.judge.options import output_of
-from rlm_ci.pipelines.stored_runs import ROWS, Runs, one_run
+from rlm_ci.pipelines.stored_runs import ROWS, StoredRuns, one_run
 from rlm_ci.runs import archive as exporting
 from rlm_ci.system import files
 from rlm_ci.text import neutralise
@@ -37,7 +37,7 @@ def run(arguments: Arguments) -> int:
     word = one_run(arguments, "export")
     settings = Settings(ROWS, arguments.flags)
     output_of(settings).require_text_or_json("export")
-    entry = Runs(settings).find(word)
+    entry = StoredRuns(settings).find(word)
     target = settings.output or f"{entry.run_id}.tar.gz"
     if target == STDOUT:
         return _to_stdout(entry.path, entry.run_id, settings)

@@ -8,7 +8,7 @@ from rlm_ci import errors
 from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.judge.options import output_of
-from rlm_ci.pipelines.stored_runs import ROWS, Runs, took
+from rlm_ci.pipelines.stored_runs import ROWS, StoredRuns, took
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import count, printable
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.config.arguments import Arguments
-    from rlm_ci.runs.find import Entry
+    from rlm_ci.runs.find import FoundRun
 
 SUMMARY = "list the runs, the newest first, or remove old ones"
 USAGE = "[--prune [--older-than AGE]] [OPTION...]"
@@ -49,7 +49,7 @@ def run(arguments: Arguments) -> int:
         raise UsageError(
             "--older-than says what to remove", where="rlm-ci list", hint="add --prune"
         )
-    runs = Runs(settings)
+    runs = StoredRuns(settings)
     now = time.time()
     if settings.prune:
         removed = runs.prune(_age(settings.older_than), now)
@@ -73,18 +73,18 @@ def _age(text: str) -> float:
     return float(int(number) * _UNITS[unit])
 
 
-def _removed(removed: list[Entry], as_json: bool) -> str:  # noqa: FBT001 - the form, nothing else
+def _removed(removed: list[FoundRun], as_json: bool) -> str:  # noqa: FBT001 - the form, nothing else
     if as_json:
         return neutralise.record({"removed": [entry.run_id for entry in removed]})
     lines = [entry.run_id for entry in removed]
     return "".join(f"{line}\n" for line in [*lines, f"removed {count(len(removed), 'run')}"])
 
 
-def _json(found: list[Entry], now: float) -> str:
+def _json(found: list[FoundRun], now: float) -> str:
     return neutralise.record({"runs": [_record(entry, now) for entry in found]})
 
 
-def _record(entry: Entry, now: float) -> dict[str, Any]:
+def _record(entry: FoundRun, now: float) -> dict[str, Any]:
     run = entry.manifest
     facts: dict[str, Any] = {
         "run_id": entry.run_id,
@@ -97,7 +97,7 @@ def _record(entry: Entry, now: float) -> dict[str, Any]:
     return facts | {name: None if run is None else getattr(run, name) for name in named}
 
 
-def _text(found: list[Entry], now: float) -> str:
+def _text(found: list[FoundRun], now: float) -> str:
     if not found:
         return "no runs yet\n"
     heads = ("RUN", "TASK", "PIPELINE", "STATUS", "TOOK", "SUMMARY")
@@ -110,7 +110,7 @@ def _text(found: list[Entry], now: float) -> str:
     return "".join(f"{neutralise.log(line)}\n" for line in lines)
 
 
-def _cells(entry: Entry, now: float) -> tuple[str, ...]:
+def _cells(entry: FoundRun, now: float) -> tuple[str, ...]:
     run = entry.manifest
     word = entry.standing(now).replace("_", " ")
     if run is None:

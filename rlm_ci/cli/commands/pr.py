@@ -26,7 +26,7 @@ from rlm_ci.config.settings import Settings
 from rlm_ci.console import output
 from rlm_ci.console.failures import failure
 from rlm_ci.console.messages import say
-from rlm_ci.github.session import Way
+from rlm_ci.github.session import GitHubSession
 from rlm_ci.judge.judge import judge, read_templates
 from rlm_ci.judge.options import access_of, output_of, rests_on
 from rlm_ci.pull_request import comment_commands, overrides, posting
@@ -37,7 +37,7 @@ from rlm_ci.report import render
 from rlm_ci.report.findings import CLEAN
 from rlm_ci.runs import FAILED, SUCCEEDED, derived_task_id, is_task_id
 from rlm_ci.runs.run import Run
-from rlm_ci.runs.store import Store
+from rlm_ci.runs.store import RunStore
 from rlm_ci.system import files
 from rlm_ci.text.printable import count
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from rlm_ci.config.arguments import Arguments
     from rlm_ci.config.settings import Setting
     from rlm_ci.judge.judge import Judgement
-    from rlm_ci.pull_request.comment_commands import Asked
+    from rlm_ci.pull_request.comment_commands import CommentCommand
     from rlm_ci.report.findings import Report
 
 SUMMARY = "check a pull request, write the report and post it"
@@ -106,7 +106,7 @@ def run(arguments: Arguments) -> int:
         return code
 
 
-def _tell(judgement: Judgement, asked: Asked | None, held: Run | None) -> Report:
+def _tell(judgement: Judgement, asked: CommentCommand | None, held: Run | None) -> Report:
     """Fix if that is asked for, write the report to every surface, post it; the report."""
     settings = judgement.settings
     report = judgement.report
@@ -119,9 +119,9 @@ def _tell(judgement: Judgement, asked: Asked | None, held: Run | None) -> Report
     from rlm_ci.pull_request import extra_parts
 
     to = posting.destination(settings, report)
-    way = Way(access_of(settings), asked.way if asked else None)
+    way = GitHubSession(access_of(settings), asked.way if asked else None)
     is_asked = asked is not None and asked.command.name == REVIEWS
-    added = extra_parts.add(judgement, report, held, extra_parts.Wish(to, way, is_asked))
+    added = extra_parts.add(judgement, report, held, extra_parts.PostingTarget(to, way, is_asked))
     way.go_on()
     report = added.report.replace(run_id=run_id)
     in_actions = bool(settings.github.actions)
@@ -180,7 +180,7 @@ def _keep(held: Run | None, paths: Mapping[str, str]) -> None:
             files.write(held.path_of(name), files.read(path, _LIMIT), 0o600)
 
 
-def _judge(arguments: Arguments, asked: Asked | None) -> Judgement:
+def _judge(arguments: Arguments, asked: CommentCommand | None) -> Judgement:
     """The judgement of the change that the flags or the event tell, or a comment asks about."""
     judgement = judge(
         arguments.flags,
@@ -214,7 +214,7 @@ def _hold(judgement: Judgement) -> Run | None:
     if not task or not is_task_id(task):
         task = derived_task_id(judgement.report.subject.repository or root)
     return Run.create(
-        Store.at(root, settings.runs_dir),
+        RunStore.at(root, settings.runs_dir),
         task,
         pipeline_id="pr",
         redactor=Redactor(settings.environ),

@@ -15,7 +15,7 @@ from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import warn
 from rlm_ci.errors import ConfigError, RemoteError, UsageError
 from rlm_ci.github.posting.outcome import Destination
-from rlm_ci.github.session import Way
+from rlm_ci.github.session import GitHubSession
 from rlm_ci.judge import config_file
 from rlm_ci.judge.judge import Judgement, open_repository, read_templates
 from rlm_ci.judge.options import access_of, output_of
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from rlm_ci.config.arguments import Arguments
     from rlm_ci.config.settings import Setting
-    from rlm_ci.git.patches import Diff
+    from rlm_ci.git.patches import PatchDiff
     from rlm_ci.git.repository import Repository
-    from rlm_ci.github.api.client import Client
+    from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.report.findings import Report
 
 SUMMARY = "post a stored report on its pull request"
@@ -70,7 +70,7 @@ def run(arguments: Arguments) -> int:
             where="GITHUB_TOKEN",
             hint="give it in the environment; in a workflow: ${{ github.token }}",
         )
-    way = Way(access_of(settings))
+    way = GitHubSession(access_of(settings))
     destination, report, pull = _addressed(settings, report, way.client())
     report = Redactor(settings.environ).report(report)
     held = overrides.held(settings, report, destination, way)
@@ -97,7 +97,7 @@ def run(arguments: Arguments) -> int:
 
 
 def _addressed(
-    settings: Settings, report: Report, way: Client
+    settings: Settings, report: Report, way: GitHubClient
 ) -> tuple[Destination, Report, dict[str, Any]]:
     """Where the report goes, the report as far as it may be believed, and the pull request."""
     path = settings.event or (settings.github.actions and settings.github.event_path)
@@ -142,7 +142,7 @@ def _event_head(payload: Mapping[str, Any]) -> object:
 
 
 def _of_other_job(
-    payload: Mapping[str, Any], report: Report, way: Client
+    payload: Mapping[str, Any], report: Report, way: GitHubClient
 ) -> tuple[Destination, Report, dict[str, Any]]:
     """A ``workflow_run`` event: only it and the API say which pull request is meant."""
     run = payload["workflow_run"]
@@ -170,7 +170,7 @@ def _of_other_job(
 
 
 def _only_pull(
-    name: str, head: str, run: Mapping[str, Any], way: Client, told: int | None
+    name: str, head: str, run: Mapping[str, Any], way: GitHubClient, told: int | None
 ) -> dict[str, Any]:
     """The one open pull request with exactly this head. Raises RemoteError.
 
@@ -211,7 +211,7 @@ def _is_open_pull(pull: Any, name: str, head: str) -> bool:
     return same and type(pull.get("number")) is int
 
 
-def _local_diff(repository: Repository, report: Report) -> Callable[[], Diff] | None:
+def _local_diff(repository: Repository, report: Report) -> Callable[[], PatchDiff] | None:
     """The diff of our own clone, where it has the commits; None to ask GitHub."""
     subject = report.subject
     if not (subject.merge_base and subject.head and repository.git_dir):

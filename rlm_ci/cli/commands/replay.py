@@ -15,7 +15,7 @@ from rlm_ci.errors import FINDINGS, ConfigError, RlmCiError
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import definition, load, stored_runs
 from rlm_ci.runs import run_folder as folder
-from rlm_ci.runs.request import Request
+from rlm_ci.runs.request import RunRequest
 from rlm_ci.runs.run import Run
 from rlm_ci.solve import registry
 from rlm_ci.solve.pipeline import CALLS
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.config.arguments import Arguments
-    from rlm_ci.runs.find import Entry
+    from rlm_ci.runs.find import FoundRun
 
 SUMMARY = "repeat a run from its record, without a key or network"
 USAGE = "RUN [--check] [OPTION...]"
@@ -56,11 +56,11 @@ def run(arguments: Arguments) -> int:
     table = {row.key: row for row in (*PROGRAM, *stored_runs.ROWS, *_OWN)}
     options = Settings(table.values(), arguments.flags)
     output_of(options).require_place()
-    runs = stored_runs.Runs(options)
+    runs = stored_runs.StoredRuns(options)
     entry = runs.own(word)
     _require_record(entry)
     folder.require_plain(entry.path)
-    asked = Request.read(entry.path, entry.run.pipeline_id)
+    asked = RunRequest.read(entry.path, entry.run.pipeline_id)
     settings = Settings(table.values(), {**asked.flags, **arguments.flags})
     with (
         Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress,
@@ -94,7 +94,7 @@ def run(arguments: Arguments) -> int:
     return code
 
 
-def _require_record(entry: Entry) -> None:
+def _require_record(entry: FoundRun) -> None:
     """Raise ConfigError for a run that has nothing to be replayed from."""
     if entry.run.pipeline_id not in definition.BUILT_IN:
         raise ConfigError(

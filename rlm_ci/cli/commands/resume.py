@@ -19,7 +19,7 @@ from rlm_ci.pipelines import budget_increase, load
 from rlm_ci.pipelines.stored_runs import (
     ROWS,
     SANDBOX,
-    Runs,
+    StoredRuns,
     more_of,
     one_run,
     record,
@@ -30,7 +30,7 @@ from rlm_ci.pipelines.stored_runs import (
 )
 from rlm_ci.report import render
 from rlm_ci.runs.cancel import end_leftovers
-from rlm_ci.runs.request import Request
+from rlm_ci.runs.request import RunRequest
 from rlm_ci.runs.run import Run
 from rlm_ci.solve import registry
 from rlm_ci.solve.pipeline import CALLS
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.config.arguments import Arguments
     from rlm_ci.config.settings import Setting
-    from rlm_ci.pipelines.job import Job
-    from rlm_ci.runs.find import Entry
+    from rlm_ci.pipelines.job import PipelineJob
+    from rlm_ci.runs.find import FoundRun
     from rlm_ci.runs.manifest import Manifest
 
 SUMMARY = "continue an interrupted run, and exit with its code"
@@ -64,9 +64,9 @@ def run(arguments: Arguments) -> int:
     output_of(settings).require_text_or_json("resume")
     output_of(settings).require_place()
     more = budget_increase.told(settings, arguments.flags)
-    runs = Runs(settings)
+    runs = StoredRuns(settings)
     entry = runs.own(word)
-    done: list[Job] = []
+    done: list[PipelineJob] = []
     with Run.open(entry.path, redactor=runs.redactor, out=runs.out) as held:
         entry = entry.replace(manifest=held.manifest)
         goes_on = entry.is_resumable or (more and entry.can_be_raised)
@@ -80,7 +80,7 @@ def run(arguments: Arguments) -> int:
                 raise _nothing_asked(entry)
             end_leftovers(held.id)
             try:
-                asked = Request.read(entry.path, held.manifest.pipeline_id)
+                asked = RunRequest.read(entry.path, held.manifest.pipeline_id)
                 known = load.load(settings, open_repository(settings))
                 load.require_same(known, asked)
                 if more:
@@ -111,14 +111,14 @@ def run(arguments: Arguments) -> int:
     return code
 
 
-def _answers(done: Sequence[Job], settings: Settings) -> str:
+def _answers(done: Sequence[PipelineJob], settings: Settings) -> str:
     """What was asked for, as its own command shows it; of a fix nothing more than its end."""
     reports = (work.report for work in done if work.report and work.tells)
     options = output_of(settings).options()
     return "".join(f"{render.render(one, settings.format, options)}\n" for one in reports)
 
 
-def _nothing_asked(entry: Entry) -> UsageError:
+def _nothing_asked(entry: FoundRun) -> UsageError:
     """The error of a run that does not tell what it was asked for."""
     return UsageError(
         "the run cannot be resumed: it has no request",
@@ -127,7 +127,7 @@ def _nothing_asked(entry: Entry) -> UsageError:
     )
 
 
-def _require_said(begun: Manifest, asked: Request, settings: Settings) -> None:
+def _require_said(begun: Manifest, asked: RunRequest, settings: Settings) -> None:
     """Raise ConfigError unless the run goes on in the cage that it began in, by our own word.
 
     The folder of a run may come from anywhere: it cannot do without a sandbox, nor name the file

@@ -19,7 +19,7 @@ from rlm_ci.pipelines.definition import OWN
 from rlm_ci.runs import derived_task_id, is_task_id, require_task_id
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.checksums import LOG
-from rlm_ci.runs.request import Request
+from rlm_ci.runs.request import RunRequest
 from rlm_ci.runs.run import Run
 from rlm_ci.system import process
 from rlm_ci.text import neutralise
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.config.arguments import Arguments
-    from rlm_ci.pipelines.stored_runs import Runs
+    from rlm_ci.pipelines.stored_runs import StoredRuns
     from rlm_ci.runs.manifest import Manifest
 
 SUMMARY = "start a pipeline in the background"
@@ -119,9 +119,9 @@ def run(arguments: Arguments) -> int:
     source = settings.values.get("context.source")  # also that of a variable
     places = {**flags, **({"context.source": source} if source else {})}
     flags |= {key: os.path.abspath(places[key]) for key in _PLACES if key in places}
-    runs = stored_runs.Runs(settings)
+    runs = stored_runs.StoredRuns(settings)
     clean = runs.redactor.text
-    asked = Request(
+    asked = RunRequest(
         name,
         None if goal is None else clean(goal),
         {key: clean(value) if isinstance(value, str) else value for key, value in flags.items()},
@@ -172,7 +172,7 @@ def _parent(settings: Settings) -> str | None:
 
 
 def _begin(
-    runs: Runs, asked: Request, task: str, parent: str | None, said: Sequence[str]
+    runs: StoredRuns, asked: RunRequest, task: str, parent: str | None, said: Sequence[str]
 ) -> Manifest:
     """A new run on disk, and a process that is about to carry it out, told what was ``said``."""
     with Run.create(

@@ -12,8 +12,8 @@ from rlm_ci.console.messages import write
 from rlm_ci.console.progress import is_live
 from rlm_ci.errors import UsageError
 from rlm_ci.judge.options import output_of
-from rlm_ci.pipelines.repository.tree_progress import Look
-from rlm_ci.pipelines.stored_runs import ROWS, Runs, facts, one_run, record, tell
+from rlm_ci.pipelines.repository.tree_progress import TreeWatcher
+from rlm_ci.pipelines.stored_runs import ROWS, StoredRuns, facts, one_run, record, tell
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.checksums import EVENTS
 from rlm_ci.runs.journal.journal import replay
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from rlm_ci.config.arguments import Arguments
-    from rlm_ci.runs.find import Entry
+    from rlm_ci.runs.find import FoundRun
 
 SUMMARY = "show the status of a run, or follow it to its end"
 USAGE = "RUN [--watch] [OPTION...]"
@@ -51,7 +51,7 @@ def run(arguments: Arguments) -> int:
     word = one_run(arguments, "status")
     settings = Settings(rows(()), arguments.flags)
     output_of(settings).require_text_or_json("status")
-    entry = Runs(settings).find(word)
+    entry = StoredRuns(settings).find(word)
     if settings.watch:
         if output_of(settings).place is not None:
             raise UsageError(
@@ -67,7 +67,7 @@ def run(arguments: Arguments) -> int:
     return errors.OK
 
 
-def _watch(entry: Entry, view: _View) -> None:
+def _watch(entry: FoundRun, view: _View) -> None:
     """Show the run, and every event from its first, until it has ended or its process is gone."""
     events = _Events(os.path.join(entry.path, EVENTS))
     while True:
@@ -114,11 +114,11 @@ class _View:
             return _Lines()
         return _Drawn(settings) if is_live(sys.stdout, settings.environ) else _View()
 
-    def show(self, entry: Entry, new: Sequence[Mapping[str, Any]], now: float) -> None:  # noqa: ARG002
+    def show(self, entry: FoundRun, new: Sequence[Mapping[str, Any]], now: float) -> None:  # noqa: ARG002
         for event in new:
             write(f"{_line(event)}\n")
 
-    def end(self, entry: Entry, new: Sequence[Mapping[str, Any]]) -> None:
+    def end(self, entry: FoundRun, new: Sequence[Mapping[str, Any]]) -> None:
         self.show(entry, new, time.time())
         write(f"\n{tell(entry, time.time())}")
 
@@ -126,11 +126,11 @@ class _View:
 class _Lines(_View):
     """Each event as a line of JSON."""
 
-    def show(self, entry: Entry, new: Sequence[Mapping[str, Any]], now: float) -> None:  # noqa: ARG002
+    def show(self, entry: FoundRun, new: Sequence[Mapping[str, Any]], now: float) -> None:  # noqa: ARG002
         for event in new:
             write(neutralise.record(event, 0))
 
-    def end(self, entry: Entry, new: Sequence[Mapping[str, Any]]) -> None:
+    def end(self, entry: FoundRun, new: Sequence[Mapping[str, Any]]) -> None:
         self.show(entry, new, time.time())
 
 
@@ -138,29 +138,29 @@ class _Drawn(_View):
     """The run and its last events, drawn over what was drawn before."""
 
     def __init__(self, settings: Settings) -> None:
-        from rlm_ci.console.live_screen import Screen
+        from rlm_ci.console.live_screen import LiveScreen
 
-        self._screen = Screen(write, colour=settings.color)
-        self._look: Look | None = None
+        self._screen = LiveScreen(write, colour=settings.color)
+        self._look: TreeWatcher | None = None
         self._last: list[str] = []
 
-    def show(self, entry: Entry, new: Sequence[Mapping[str, Any]], now: float) -> None:
+    def show(self, entry: FoundRun, new: Sequence[Mapping[str, Any]], now: float) -> None:
         lines, last = self._facts(entry, new, now), self._last
         # What does not fit is left out: first events, the oldest first, then steps.
         room = self._screen.height - 1
         last = last[-max(_LEAST, room - len(lines)) :]
         self._screen.draw([*lines[: max(1, room - len(last))], *_plain(("", *last))])
 
-    def end(self, entry: Entry, new: Sequence[Mapping[str, Any]]) -> None:
+    def end(self, entry: FoundRun, new: Sequence[Mapping[str, Any]]) -> None:
         lines = self._facts(entry, new, time.time())
         self._screen.draw([*lines, *_plain(("", *self._last))])
         self._screen.leave()
 
-    def _facts(self, entry: Entry, new: Sequence[Mapping[str, Any]], now: float) -> list[Text]:
+    def _facts(self, entry: FoundRun, new: Sequence[Mapping[str, Any]], now: float) -> list[Text]:
         from rlm_ci.console.live_screen import fact
 
         self._last = [*self._last, *(_line(event) for event in new)][-_LAST:]
-        self._look = self._look or Look(entry.path, entry.run.pipeline_id)
+        self._look = self._look or TreeWatcher(entry.path, entry.run.pipeline_id)
         return [fact(name, neutralise.log(text)) for name, text in facts(entry, now, self._look)]
 
 

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from rlm_ci.ask.verify.answer import Review
+    from rlm_ci.ask.verify.answer import AnswerCheck
     from rlm_ci.ask.verify.exposure import Exposure
-    from rlm_ci.change.evidence import Checked
+    from rlm_ci.change.evidence import CheckedReport
     from rlm_ci.config.arguments import Arguments
     from rlm_ci.config.settings import Setting
     from rlm_ci.git.repository import Repository
@@ -223,7 +223,7 @@ class _Question(Value):
     """What a run over a context showed its planner, and whether its answer is its own."""
 
     exposure: Exposure
-    review: Review
+    review: AnswerCheck
     damage: str = ""
 
     @property
@@ -267,7 +267,10 @@ class _Question(Value):
 
 
 def _record(
-    checked: Checked, question: _Question | None, problems: Sequence[str], notes: Sequence[str]
+    checked: CheckedReport,
+    question: _Question | None,
+    problems: Sequence[str],
+    notes: Sequence[str],
 ) -> dict[str, Any]:
     record: dict[str, Any] = {"evidence": _fields(checked.counts), "problems": list(problems)}
     if notes:
@@ -284,7 +287,10 @@ def _record(
 
 
 def _lines(
-    checked: Checked, question: _Question | None, problems: Sequence[str], notes: Sequence[str]
+    checked: CheckedReport,
+    question: _Question | None,
+    problems: Sequence[str],
+    notes: Sequence[str],
 ) -> Iterator[str]:
     yield from (f"✗ {problem}" for problem in problems)
     yield from (f"· {note}" for note in notes)
@@ -319,7 +325,7 @@ def _place(word: str, settings: Settings) -> tuple[str, str | None]:
     """The report that ``word`` names, itself or that of a run, and the run's folder."""
     is_path = os.path.lexists(word) or word.endswith(".json") or os.sep in word
     if not is_path:
-        folder = stored_runs.Runs(settings).find(word).path
+        folder = stored_runs.StoredRuns(settings).find(word).path
         return os.path.join(folder, "report.json"), folder
     # The folder of a run, or a file of it, wherever it was copied or moved to.
     folder = word if os.path.isdir(word) else os.path.dirname(word)

@@ -9,7 +9,7 @@ from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import complain
 from rlm_ci.errors import RlmCiError
 from rlm_ci.judge.options import output_of
-from rlm_ci.pipelines.stored_runs import ROWS, Runs, more_of, one_run, record, tell, way_on
+from rlm_ci.pipelines.stored_runs import ROWS, StoredRuns, more_of, one_run, record, tell, way_on
 from rlm_ci.runs import CANCELLED, SUCCEEDED, find
 from rlm_ci.text import neutralise
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.config.arguments import Arguments
     from rlm_ci.config.settings import Setting
-    from rlm_ci.runs.find import Entry
+    from rlm_ci.runs.find import FoundRun
     from rlm_ci.runs.manifest import Manifest
 
 SUMMARY = "wait until a run has ended, and exit with its code"
@@ -40,7 +40,7 @@ def run(arguments: Arguments) -> int:
     settings = Settings(ROWS, arguments.flags)
     output_of(settings).require_text_or_json("wait")
     output_of(settings).require_place()
-    entry = find.wait_for_end(Runs(settings).find(word))
+    entry = find.wait_for_end(StoredRuns(settings).find(word))
     ended = entry.run
     if settings.format == "json":
         output_of(settings).emit(neutralise.record(record(entry)))
@@ -62,7 +62,7 @@ def code_of(ended: Manifest) -> int:
     return errors.OK if ended.status == SUCCEEDED else errors.INTERNAL
 
 
-def _failed(entry: Entry) -> RlmCiError:
+def _failed(entry: FoundRun) -> RlmCiError:
     run = entry.run
     told = neutralise.clip(
         neutralise.one_line(run.summary or f"it ended with {run.exit_code}"), 400
@@ -77,7 +77,7 @@ def _failed(entry: Entry) -> RlmCiError:
     )
 
 
-def _gone(entry: Entry) -> RlmCiError:
+def _gone(entry: FoundRun) -> RlmCiError:
     return RlmCiError(
         "the process of the run is gone; the run has not ended",
         where=entry.run_id,

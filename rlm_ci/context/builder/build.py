@@ -13,10 +13,10 @@ from contextlib import suppress
 from rlm_ci.context import index
 from rlm_ci.context.builder import digests, gather, sources
 from rlm_ci.context.context import Context
-from rlm_ci.context.index import Head, Index
+from rlm_ci.context.index import ContextIndex, IndexHeader
 from rlm_ci.context.own_files import is_object
 from rlm_ci.context.pointer_map import pointer_map
-from rlm_ci.context.pointers import MAX_CHUNKS, Layout
+from rlm_ci.context.pointers import MAX_CHUNKS, ChunkLayout
 from rlm_ci.errors import ConfigError
 from rlm_ci.system import files
 from rlm_ci.system.atomic_folder import beside
@@ -62,11 +62,11 @@ def build(
     Raises ConfigError, which is an EmptyError for an empty source, StorageError, and what git
     raises.
     """
-    cut = Layout(0, target_bytes, overlap_bytes)
+    cut = ChunkLayout(0, target_bytes, overlap_bytes)
     _require_possible(cut)
     most = cut.target + cut.step * (MAX_CHUNKS - 1)
     bring, digits = _plan(
-        source, sources.Root(root), environ or {}, most, without=without, link=link
+        source, sources.SourceRoot(root), environ or {}, most, without=without, link=link
     )
     with beside(folder) as temporary:
         path = os.path.join(temporary, index.SOURCE)
@@ -126,7 +126,7 @@ def _adopt(source: str, folder: str, *, required: bool) -> Context:
 
 def _plan(
     source: str | BinaryIO,
-    root: sources.Root,
+    root: sources.SourceRoot,
     environ: Mapping[str, str],
     most: int,
     *,
@@ -152,7 +152,7 @@ def _plan(
     return lambda path: gather.from_listing(listing, path, most), listing.blob_digits
 
 
-def _require_possible(layout: Layout) -> None:
+def _require_possible(layout: ChunkLayout) -> None:
     """Raise ConfigError when a source cannot be cut as the settings say."""
     flaw = layout.flaw()
     if flaw is not None:
@@ -175,7 +175,9 @@ def _require_bytes(size: int, omitted: Mapping[str, int]) -> None:
     )
 
 
-def _hashed(path: str, gathered: Gathered, cut: Layout, blob_digits: int, created_at: str) -> Index:
+def _hashed(
+    path: str, gathered: Gathered, cut: ChunkLayout, blob_digits: int, created_at: str
+) -> ContextIndex:
     """The index of the source at ``path``. Raises ConfigError when it is being changed."""
     found = None
     try:
@@ -195,8 +197,8 @@ def _hashed(path: str, gathered: Gathered, cut: Layout, blob_digits: int, create
         raise gather.changed(gathered.files[0].path if gathered.files else path)
     pieces = gathered.files.known_by(found.blobs)
     object_id = f"sha256:{found.whole}"
-    head = Head(object_id, created_at, layout, pieces, gathered.omitted)
-    return Index(head, found.chunks)
+    head = IndexHeader(object_id, created_at, layout, pieces, gathered.omitted)
+    return ContextIndex(head, found.chunks)
 
 
 def _within(parts: Iterable[bytes]) -> Iterator[bytes]:
@@ -217,7 +219,7 @@ def _iso(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
-def _finish(folder: str, known: Index) -> None:
+def _finish(folder: str, known: ContextIndex) -> None:
     """Write what belongs to a source. Raises ConfigError for an index that nobody would read."""
     files.write(os.path.join(folder, index.NAME), _within(map(str.encode, known.to_json())), 0o600)
     files.write(os.path.join(folder, POINTERS), pointer_map(known.head).encode(), 0o600)

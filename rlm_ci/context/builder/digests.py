@@ -13,7 +13,7 @@ from collections import deque
 from functools import partial
 from hashlib import sha1, sha256
 
-from rlm_ci.context.builder.file_table import Blobs
+from rlm_ci.context.builder.file_table import BlobIds
 from rlm_ci.context.search.stringzilla import hasher
 from rlm_ci.values import Value
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rlm_ci.context.builder.file_table import Pieces
-    from rlm_ci.context.pointers import Layout
+    from rlm_ci.context.pointers import ChunkLayout
 
 #: Files above this have no blob id: evidence does not open them, and a third hash over a
 #: large source would cost as much as the other two together.
@@ -38,19 +38,21 @@ _LARGE = 2 << 20
 _BLOB_HASHES = {40: sha1, 64: sha256}
 
 
-class Digests(Value):
+class ContextDigests(Value):
     """SHA-256 of the whole in hex; of each chunk, 32 bytes after the other; each file's blob."""
 
     whole: str
     chunks: bytes
-    blobs: Blobs
+    blobs: BlobIds
 
 
 class ShrunkError(Exception):
     """The source ended before it should have."""
 
 
-def digest(descriptor: int, layout: Layout, pieces: Pieces, blob_digits: int = 40) -> Digests:
+def digest(
+    descriptor: int, layout: ChunkLayout, pieces: Pieces, blob_digits: int = 40
+) -> ContextDigests:
     """Hash the ``layout.size`` bytes behind ``descriptor``.
 
     ``blob_digits`` is 40 for blobs of SHA-1, 64 for SHA-256. Raises OSError, and ShrunkError
@@ -60,14 +62,16 @@ def digest(descriptor: int, layout: Layout, pieces: Pieces, blob_digits: int = 4
 
 
 class _Work:
-    def __init__(self, descriptor: int, layout: Layout, pieces: Pieces, blob_digits: int) -> None:
+    def __init__(
+        self, descriptor: int, layout: ChunkLayout, pieces: Pieces, blob_digits: int
+    ) -> None:
         self._descriptor = descriptor
         self._layout = layout
         self._pieces = pieces
         self._blob_hash = _BLOB_HASHES[blob_digits]
         self._whole = sha256()
         self._chunks = bytearray(32 * layout.count)
-        self._blobs = Blobs(len(pieces))
+        self._blobs = BlobIds(len(pieces))
         self._stopped = False
         self._error: BaseException | None = None
         # The hash of the whole cannot be divided: it is begun first.
@@ -84,7 +88,7 @@ class _Work:
         """Bytes of as many chunks as are hashed side by side."""
         return _ABREAST * self._layout.step + self._layout.overlap
 
-    def carry_out(self) -> Digests:
+    def carry_out(self) -> ContextDigests:
         other = threading.Thread(target=self._work, daemon=True)
         other.start()
         try:
@@ -96,7 +100,7 @@ class _Work:
             raise
         if self._error is not None:
             raise self._error
-        return Digests(self._whole.hexdigest(), bytes(self._chunks), self._blobs)
+        return ContextDigests(self._whole.hexdigest(), bytes(self._chunks), self._blobs)
 
     def _work(self) -> None:
         buffer = bytearray(_BUFFER)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _ROOM = 32
 
 
-class Piece(Row):
+class SourceFile(Row):
     """A file of the source: bytes ``start`` to ``end`` of it, and its id as a blob of git.
 
     ``path`` carries surrogateescape; ``blob`` is None for a file that is too large for one.
@@ -28,7 +28,7 @@ class Piece(Row):
     blob: str | None
 
 
-class Blobs:
+class BlobIds:
     """The object ids of so many files, none of which is known at first; threads may share it."""
 
     def __init__(self, number: int = 0) -> None:
@@ -52,14 +52,14 @@ class Blobs:
         self._ids += digest.ljust(_ROOM, b"\0")
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Blobs):
+        if not isinstance(other, BlobIds):
             return NotImplemented
         return (self._lengths, self._ids) == (other._lengths, other._ids)
 
     __hash__ = None  # type: ignore[assignment]  # it can be added to
 
 
-class Pieces(Sequence[Piece]):
+class Pieces(Sequence[SourceFile]):
     """Files in order of their bytes. A file of them takes about 60 bytes, and those of its path."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Pieces(Sequence[Piece]):
         self._path_ends = array("Q")
         self.starts = array("Q")
         self.ends = array("Q")
-        self.blobs = Blobs()
+        self.blobs = BlobIds()
 
     def add(self, path: str, start: int, end: int, blob: str | None = None) -> None:
         self._paths += path.encode("utf-8", "surrogateescape")
@@ -76,7 +76,7 @@ class Pieces(Sequence[Piece]):
         self.ends.append(end)
         self.blobs.add(blob)
 
-    def known_by(self, blobs: Blobs) -> Pieces:
+    def known_by(self, blobs: BlobIds) -> Pieces:
         """The same files, with these object ids."""
         if len(blobs) != len(self):
             raise ValueError(f"{len(blobs)} object ids for {len(self)} files")
@@ -91,22 +91,22 @@ class Pieces(Sequence[Piece]):
     if TYPE_CHECKING:
 
         @overload
-        def __getitem__(self, at: int) -> Piece: ...
+        def __getitem__(self, at: int) -> SourceFile: ...
         @overload
-        def __getitem__(self, at: slice) -> Sequence[Piece]: ...
+        def __getitem__(self, at: slice) -> Sequence[SourceFile]: ...
 
-    def __getitem__(self, at: int | slice) -> Piece | Sequence[Piece]:
+    def __getitem__(self, at: int | slice) -> SourceFile | Sequence[SourceFile]:
         if isinstance(at, slice):
             return tuple(map(self._piece, range(*at.indices(len(self)))))
         return self._piece(range(len(self))[at])
 
-    def __iter__(self) -> Iterator[Piece]:
+    def __iter__(self) -> Iterator[SourceFile]:
         return map(self._piece, range(len(self)))
 
-    def _piece(self, at: int) -> Piece:
+    def _piece(self, at: int) -> SourceFile:
         begin = self._path_ends[at - 1] if at else 0
         path = self._paths[begin : self._path_ends[at]].decode("utf-8", "surrogateescape")
-        return Piece.of((path, self.starts[at], self.ends[at], self.blobs[at]))
+        return SourceFile.of((path, self.starts[at], self.ends[at], self.blobs[at]))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Pieces):

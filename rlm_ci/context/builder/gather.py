@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import BinaryIO, Self
 
-    from rlm_ci.context.builder.sources import Listing
+    from rlm_ci.context.builder.sources import SourceListing
 
 _BLOCK = 1 << 20
 #: Bytes of one call that copies inside of the kernel.
@@ -179,7 +179,7 @@ def changed(path: str) -> ConfigError:
 # ── many files ──
 
 
-def from_listing(listing: Listing, path: str, most: int) -> Gathered:
+def from_listing(listing: SourceListing, path: str, most: int) -> Gathered:
     """The files of a listing, one behind the other, without those that are no text.
 
     A file that does not end with a line break is given one, which is part of no file. Raises

@@ -11,7 +11,7 @@ import os
 import stat
 from itertools import groupby
 
-from rlm_ci.context.own_files import Own
+from rlm_ci.context.own_files import OwnFiles
 from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.git.hardening import without_hook
 from rlm_ci.git.repository import Repository, discover
@@ -28,7 +28,7 @@ MAX_FILES = 300_000
 _WILD = "*?"
 
 
-class Listing(Value):
+class SourceListing(Value):
     """What is read: ``names`` of files below the folder ``top``, in order, NUL after each.
 
     ``prefix`` stands before the name by which a file is known; ``own`` is the number of folders
@@ -56,7 +56,7 @@ def _parted(names: bytes) -> Iterator[bytes]:
         begin = end + 1
 
 
-class Root:
+class SourceRoot:
     """Tells by which path a file is known: relative to ``root`` where it lies there."""
 
     def __init__(self, root: str | None) -> None:
@@ -76,8 +76,8 @@ def is_glob(source: str) -> bool:
 
 
 def list_folder(
-    source: str, root: Root, environ: Mapping[str, str], without: Sequence[str] = ()
-) -> Listing:
+    source: str, root: SourceRoot, environ: Mapping[str, str], without: Sequence[str] = ()
+) -> SourceListing:
     """The files below a folder, but not those in the folders ``without``.
 
     Raises ConfigError, and what git raises.
@@ -86,8 +86,8 @@ def list_folder(
 
 
 def list_glob(
-    pattern: str, root: Root, environ: Mapping[str, str], without: Sequence[str] = ()
-) -> Listing:
+    pattern: str, root: SourceRoot, environ: Mapping[str, str], without: Sequence[str] = ()
+) -> SourceListing:
     """The files that fit ``pattern``: ``*`` and ``?`` within a name, ``**`` across folders.
 
     A folder before it that is there under that very name is meant, whatever is in its name.
@@ -118,15 +118,15 @@ def list_glob(
 def _list(
     top: str,
     given: str,
-    root: Root,
+    root: SourceRoot,
     environ: Mapping[str, str],
     *,
     without: Sequence[str],
     wanted: Callable[[str], bool],
-) -> Listing:
+) -> SourceListing:
     """The ``wanted`` files below the folder ``top``, which are called as ``given`` says."""
     repository = _repository(top, environ)
-    own = Own(without)
+    own = OwnFiles(without)
     names = b""
     if repository is not None:
         listed = (path for path in _listed(repository, top) if wanted(path))
@@ -138,7 +138,7 @@ def _list(
         prefix = ""
     elif not prefix.endswith("/"):
         prefix += "/"
-    return Listing(names, top, prefix, own.met, _digits(repository))
+    return SourceListing(names, top, prefix, own.met, _digits(repository))
 
 
 def blob_digits(folder: str, environ: Mapping[str, str]) -> int:
@@ -171,7 +171,7 @@ def _listed(repository: Repository, top: str) -> Iterator[str]:
     return (os.fsdecode(name) for name in _parted(listed) if not name.endswith(b"/"))
 
 
-def _walk(top: str, own: Own) -> Iterator[str]:
+def _walk(top: str, own: OwnFiles) -> Iterator[str]:
     """Everything below a folder that is none itself, relative to it, but in none that is own."""
     folders = [""]
     while folders:

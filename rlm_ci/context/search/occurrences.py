@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
-    from rlm_ci.context.pointers import Layout
+    from rlm_ci.context.pointers import ChunkLayout
 
     #: Bytes that can be written to, of the kind that the engine searches.
     Text = Any
 
 
-class Engine(Value):
+class SearchEngine(Value):
     """How a text is searched. ``fold`` makes its letters small, in place or in a copy.
 
     ``count`` and ``find`` take a text, a needle, and the start and end of the part to look at:
@@ -36,10 +36,10 @@ class Engine(Value):
     room: Callable[[int], Text] = bytearray
 
 
-PLAIN = Engine(bytearray.lower, bytearray.count, bytearray.find)
+PLAIN = SearchEngine(bytearray.lower, bytearray.count, bytearray.find)
 
 
-class Window(Value):
+class SourceWindow(Value):
     """The part ``[start, end)`` of a source, folded, with some of what follows it.
 
     ``text`` begins with the byte at ``start``; ``length`` bytes of it are the source's: those of
@@ -68,14 +68,14 @@ def overlaps_itself(needle: bytes) -> bool:
     return length > 0
 
 
-class Tally:
+class NeedleTally:
     """What was found of one needle: in all, in how many segments, and in which the most.
 
     ``best`` is a heap of (hits, -segment, offset of the first hit), at most ``top_k`` long.
     """
 
     def __init__(
-        self, needle: bytes, layout: Layout, top_k: int, engine: Engine, sparse: int
+        self, needle: bytes, layout: ChunkLayout, top_k: int, engine: SearchEngine, sparse: int
     ) -> None:
         """Up to ``sparse`` occurrences a segment are looked up one by one; more are counted."""
         self.needle = needle
@@ -98,7 +98,7 @@ class Tally:
         self.close()
         self._free = at
 
-    def add(self, window: Window) -> None:
+    def add(self, window: SourceWindow) -> None:
         """Count what begins in a window. The windows that follow each other are contiguous."""
         if self._free >= window.end:
             return
@@ -146,7 +146,7 @@ class Tally:
         elif self.best and entry > self.best[0]:
             heapq.heapreplace(self.best, entry)
 
-    def _look_up(self, window: Window) -> None:
+    def _look_up(self, window: SourceWindow) -> None:
         find, text, needle = self._find, window.text, self.needle
         limit = window.limit(needle)
         at = find(text, needle, max(0, self._free - window.start), limit)
@@ -161,7 +161,7 @@ class Tally:
             self._note(number, hits, window.start + first)
             self._free = window.start + free
 
-    def _count_segment(self, window: Window, low: int, high: int, number: int) -> int:
+    def _count_segment(self, window: SourceWindow, low: int, high: int, number: int) -> int:
         """As ``_count_part``, of a whole segment and a needle whose occurrences all count.
 
         Of most segments nobody will ask where their first hit is.
@@ -178,7 +178,7 @@ class Tally:
                 self._enter((found, -number, first))
         return found
 
-    def _count_part(self, window: Window, low: int, high: int, number: int) -> int:
+    def _count_part(self, window: SourceWindow, low: int, high: int, number: int) -> int:
         """Count what begins in ``[low, high)`` of the source, which lies in segment ``number``."""
         begin, border = low - window.start, high - window.start
         limit = min(window.length, border + len(self.needle) - 1)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci.context.search.occurrences import PLAIN, Tally, Window
+from rlm_ci.context.search.occurrences import PLAIN, NeedleTally, SourceWindow
 from rlm_ci.context.search.worker_processes import PIECES
 from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.values import Value
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from rlm_ci.context.pointers import Layout
-    from rlm_ci.context.search.occurrences import Engine, Text
+    from rlm_ci.context.pointers import ChunkLayout
+    from rlm_ci.context.search.occurrences import SearchEngine, Text
 
 #: A needle longer than this is looked for by Python, whose time grows with the text alone; the
 #: faster engine may compare a hostile text with all of the needle at every byte.
 _LONG = 256
 
 
-class Grain(Value):
+class BlockSizes(Value):
     """How the work is cut, in bytes; it changes the time that a search takes, never its result.
 
     A window should fit into a core's cache; a block is what one process takes at a time. Where
@@ -41,7 +41,7 @@ class Grain(Value):
     sparse: int = 4
 
 
-class Scan:
+class NeedleScan:
     """Counts ``needles``, which are folded, in the segments of an open file.
 
     ``blocks`` is the number of its blocks; ``scan(number)`` does one of them, in any order;
@@ -52,12 +52,12 @@ class Scan:
         self,
         descriptor: int,
         name: str,
-        layout: Layout,
+        layout: ChunkLayout,
         needles: Sequence[bytes],
         *,
         top_k: int,
-        engine: Engine,
-        grain: Grain,
+        engine: SearchEngine,
+        grain: BlockSizes,
     ) -> None:
         self._descriptor = descriptor
         self._name = name
@@ -73,12 +73,12 @@ class Scan:
         self._room = engine.room if max(map(len, needles)) <= _LONG else PLAIN.room
         self._fold = engine.fold if any(n != n.upper() for n in needles) else _as_it_is
         self.tallies = [
-            Tally(n, layout, top_k, engine if len(n) <= _LONG else PLAIN, grain.sparse)
+            NeedleTally(n, layout, top_k, engine if len(n) <= _LONG else PLAIN, grain.sparse)
             for n in needles
         ]
 
     def result(self) -> list[list[Any]]:
-        """What was found so far, in words of JSON: for each needle, what ``Tally.merge`` takes."""
+        """What was found so far, as JSON: for each needle, what ``NeedleTally.merge`` takes."""
         return [[tally.total, tally.chunks, tally.best] for tally in self.tallies]
 
     def merge(self, result: list[list[Any]]) -> None:
@@ -89,7 +89,7 @@ class Scan:
     def scan(self, block: int) -> None:
         """Count what a block owns. Raises DamagedError, StorageError."""
         behind = (block + 1) * self._block
-        counting: list[Tally] = []
+        counting: list[NeedleTally] = []
         waiting = self.tallies
         for number, start, end in self._windows(block * self._block):
             if number >= behind:
@@ -122,7 +122,7 @@ class Scan:
             for at in range(start, stop, self._window):
                 yield number if at == start else -1, at, min(at + self._window, stop)
 
-    def _reaches_across(self, border: int, tally: Tally) -> bool:
+    def _reaches_across(self, border: int, tally: NeedleTally) -> bool:
         """Whether an occurrence begins before a border and ends behind it, and matters there."""
         reach = len(tally.needle) - 1
         if not tally.overlapping or not border:
@@ -132,13 +132,13 @@ class Scan:
         self._fill(around, start)
         return tally.needle in around.lower()
 
-    def _read(self, start: int, end: int) -> Window:
+    def _read(self, start: int, end: int) -> SourceWindow:
         """Read a window into the buffer; what was in it before is gone."""
         length = min(self._layout.size, end + self._beyond) - start
         if len(self._buffer) < length:
             self._buffer = self._room(length)
         self._fill(memoryview(self._buffer)[:length], start)
-        return Window(self._fold(self._buffer), start, end, length)
+        return SourceWindow(self._fold(self._buffer), start, end, length)
 
     def _fill(self, room: bytearray | memoryview, at: int) -> None:
         rest = memoryview(room)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci.context.pointers import Layout
+from rlm_ci.context.pointers import ChunkLayout
 from rlm_ci.context.search import stringzilla
-from rlm_ci.context.search.occurrences import PLAIN, Engine
-from rlm_ci.context.search.scan import Grain, Scan
+from rlm_ci.context.search.occurrences import PLAIN, SearchEngine
+from rlm_ci.context.search.scan import BlockSizes, NeedleScan
 from rlm_ci.context.search.worker_processes import processes, share
 from rlm_ci.errors import StorageError, UnavailableError
 from rlm_ci.system import installation
@@ -22,12 +22,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.context.search.occurrences import Tally
+    from rlm_ci.context.search.occurrences import NeedleTally
 
 ENGINES = ("auto", "stringzilla", "plain")
 
 
-class Matches(Value):
+class NeedleMatches(Value):
     """What was found of one needle: how often, in how many chunks, and in which the most.
 
     ``hits`` are (chunk's index, offset of its first hit in the source, number of its hits): most
@@ -49,9 +49,9 @@ def search(
     top_k: int,
     workers: int | None = None,
     engine: str = "auto",
-    grain: Grain | None = None,
+    grain: BlockSizes | None = None,
     name: str = "",
-) -> tuple[Matches, ...]:
+) -> tuple[NeedleMatches, ...]:
     """What stands of each needle in the first ``size`` bytes of a file, in one pass for all.
 
     ``source`` is a path or an open descriptor, whose position is left alone. The file is in chunks
@@ -72,14 +72,14 @@ def search(
     # One longer than the source has no place in it, and would only make the windows longer.
     wanted = sorted({needle for needle in folded if len(needle) <= size})
     if not wanted:
-        return tuple(Matches() for _ in needles)
+        return tuple(NeedleMatches() for _ in needles)
     name = name or str(source)
     descriptor = _open(source, name) if isinstance(source, str) else source
     try:
-        layout = Layout(size, target, overlap)
-        scan = Scan(
+        layout = ChunkLayout(size, target, overlap)
+        scan = NeedleScan(
             descriptor, name, layout, wanted,
-            top_k=top_k, engine=chosen, grain=grain or Grain(),
+            top_k=top_k, engine=chosen, grain=grain or BlockSizes(),
         )  # fmt: skip
         # A process takes a millisecond to start: it should have a block or two to do.
         several = min(processes(workers), scan.blocks // 2)
@@ -89,12 +89,14 @@ def search(
         if isinstance(source, str):
             os.close(descriptor)
     found = {tally.needle: _matches(tally) for tally in scan.tallies}
-    return tuple(found.get(needle, Matches()) for needle in folded)
+    return tuple(found.get(needle, NeedleMatches()) for needle in folded)
 
 
-def _matches(tally: Tally) -> Matches:
+def _matches(tally: NeedleTally) -> NeedleMatches:
     best = sorted(tally.best, reverse=True)
-    return Matches(tally.total, tally.chunks, tuple((-number, at, n) for n, number, at in best))
+    return NeedleMatches(
+        tally.total, tally.chunks, tuple((-number, at, n) for n, number, at in best)
+    )
 
 
 def _open(path: str, name: str) -> int:
@@ -104,7 +106,7 @@ def _open(path: str, name: str) -> int:
         raise StorageError(f"cannot be opened: {error.strerror}", where=name) from error
 
 
-def _engine(name: str) -> Engine:
+def _engine(name: str) -> SearchEngine:
     if name not in ENGINES:
         raise ValueError(f"no search engine {name!r}: there are {', '.join(ENGINES)}")
     if name == "plain":

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from functools import cache
 
-from rlm_ci.context.search.occurrences import Engine
+from rlm_ci.context.search.occurrences import SearchEngine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def _library() -> Any:
     return stringzilla
 
 
-def engine() -> Engine | None:
+def engine() -> SearchEngine | None:
     """How a text is searched."""
     library = _library()
     if library is None:
@@ -40,7 +40,7 @@ def engine() -> Engine | None:
         library.translate(text, _FOLD, inplace=True)
         return text
 
-    return Engine(fold, library.count, library.find, _pages)
+    return SearchEngine(fold, library.count, library.find, _pages)
 
 
 def _pages(size: int) -> memoryview:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import secrets
 
 from rlm_ci.canary import readers
-from rlm_ci.canary.answers import Told
+from rlm_ci.canary.answers import ValidatorAnswer
 from rlm_ci.canary.probe import COPIES, Canary
 from rlm_ci.guard import inline_tests
 from rlm_ci.report.findings import Finding, Severity
 from rlm_ci.text.printable import count, printable
 from rlm_ci.validators import test_counts
-from rlm_ci.validators.outcomes import FAILED, Index
+from rlm_ci.validators.outcomes import FAILED, OutcomeIndex
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from rlm_ci.fix.verdict.validator_run import Execution, Plan, Ran
+    from rlm_ci.fix.verdict.validator_run import ValidatorPlan, ValidatorRun, ValidatorRuns
     from rlm_ci.runs import Fact
-    from rlm_ci.validators.outcomes import Outcomes
+    from rlm_ci.validators.outcomes import TestOutcomes
     from rlm_ci.workspace.workspace import Workspace
 
 #: What fails only where pytest's tests do not see its environment variables.
@@ -29,13 +29,13 @@ _NAME = 200
 _KEEP = 16 << 20
 
 
-class Probing:
+class ChangedTestRuns:
     """The canary of one result; ``place`` names its facts in the record of the run."""
 
     def __init__(
         self,
-        plan: Plan,
-        runs: Execution,
+        plan: ValidatorPlan,
+        runs: ValidatorRuns,
         space: Workspace,
         argv: tuple[str, ...],
         *,
@@ -52,7 +52,12 @@ class Probing:
         self._tree = self._landed = ""
 
     def probe(
-        self, tree: str, landed: str, first: Outcomes, verdict: Ran, hidden: Ran | None = None
+        self,
+        tree: str,
+        landed: str,
+        first: TestOutcomes,
+        verdict: ValidatorRun,
+        hidden: ValidatorRun | None = None,
     ) -> tuple[tuple[Finding, ...], str, Mapping[str, str]]:
         """Findings, a line for people, and changed texts to look at by path.
 
@@ -102,7 +107,7 @@ class Probing:
         *,
         at_start: bool = False,
         with_new: bool = False,
-    ) -> Told | None:
+    ) -> ValidatorAnswer | None:
         """Run the validator with these texts; None where no time is left."""
         changed = {
             path: text.encode(readers.encoding(path, self._known[path]), "surrogateescape")
@@ -112,7 +117,7 @@ class Probing:
         base = self._space.snapshot.tree if at_start else base
         return self._ran(label, self._space.edited(base, changed))
 
-    def _ran(self, label: str, tree: str) -> Told | None:
+    def _ran(self, label: str, tree: str) -> ValidatorAnswer | None:
         if self._left <= 0:
             return None
         place = f"{self._place}-{label}"
@@ -121,11 +126,11 @@ class Probing:
         return _told(ran)
 
 
-def _hidden(first: Outcomes, ran: Ran | None) -> tuple[Finding, ...]:
+def _hidden(first: TestOutcomes, ran: ValidatorRun | None) -> tuple[Finding, ...]:
     """What fails where pytest's tests do not see its environment variables."""
     if ran is None or ran.ended.reason or ran.ended.returncode < 0:
         return ()
-    index = Index(first.tests)
+    index = OutcomeIndex(first.tests)
     failed = [one for one in ran.outcomes.tests if one.state == FAILED]
     red = [
         one for one in failed if any(was.state == FAILED for was in index.of(one.place, one.name))
@@ -149,11 +154,11 @@ def _secret() -> dict[str, str]:
     return {"secret": secrets.token_hex(16)}
 
 
-def _told(ran: Ran) -> Told:
+def _told(ran: ValidatorRun) -> ValidatorAnswer:
     """A run as the canary sees it."""
     ended, said = ran.ended, ran.ended.output.text()
     counted = test_counts.parse(said)
-    return Told(
+    return ValidatorAnswer(
         ran.outcomes,
         said,
         ended.returncode,

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rlm_ci.git.objects import Entry
+    from rlm_ci.git.objects import TreeEntry
     from rlm_ci.guard.protected.protection import Protection
 
 _FAILS = "passes in the working copy and fails in a fresh one, which has no files that git ignores"
@@ -17,7 +17,7 @@ _NAME = 200
 
 
 def put_back(
-    result: Mapping[str, Entry], fresh: Mapping[str, Entry], protection: Protection
+    result: Mapping[str, TreeEntry], fresh: Mapping[str, TreeEntry], protection: Protection
 ) -> str:
     """What the fresh tree has as it was before, though the agent has edited it; or "".
 

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from rlm_ci.fix.loop import Terms
-    from rlm_ci.fix.sandboxed_commands import Cell
+    from rlm_ci.fix.loop import FixLimits
+    from rlm_ci.fix.sandboxed_commands import SandboxedCommands
     from rlm_ci.guard.protected.protection import Protection
-    from rlm_ci.models.record.clock import Clock
+    from rlm_ci.models.record.clock import RunClock
     from rlm_ci.runs import Fact
     from rlm_ci.sandbox import Mount
     from rlm_ci.system.command_line import Command
-    from rlm_ci.system.process import Clipped, Ended
-    from rlm_ci.validators.outcomes import Outcomes
+    from rlm_ci.system.process import Clipped, StreamResult
+    from rlm_ci.validators.outcomes import TestOutcomes
     from rlm_ci.workspace.checkout import Checkout
 
 #: Where a setup says what to install.
@@ -35,7 +35,7 @@ SETUP = "loop.setup"
 PLUGIN, PRINTED = "plugin", "printed"
 
 
-class Plan(Value):
+class ValidatorPlan(Value):
     """What is to be done. ``setup`` may be None.
 
     ``validator_seconds`` bound one run of the validator, ``canary_seconds`` all those on changed
@@ -43,7 +43,7 @@ class Plan(Value):
     """
 
     goal: str
-    terms: Terms
+    terms: FixLimits
     validator_seconds: float
     canary_seconds: float = float("inf")
     setup: Command | None = None
@@ -52,7 +52,7 @@ class Plan(Value):
     allow: tuple[str, ...] = ()
 
 
-class Ran(Value):
+class ValidatorRun(Value):
     """How a command ended, what it tells of tests, and which protected paths it wrote.
 
     ``reported`` tells whether our plugin of pytest was at work.
@@ -61,21 +61,27 @@ class Ran(Value):
     there.
     """
 
-    ended: Ended
-    outcomes: Outcomes
+    ended: StreamResult
+    outcomes: TestOutcomes
     written: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     reported: bool = False
 
 
-class Execution:
+class ValidatorRuns:
     """Runs commands, each as a fact. ``protection`` tells which paths count as written.
 
     ``reporter`` is how pytest tells of its tests: see ``reporting``; "" where it is not run.
     """
 
     def __init__(
-        self, plan: Plan, cell: Cell, protection: Protection, *, fact: Fact, clock: Clock
+        self,
+        plan: ValidatorPlan,
+        cell: SandboxedCommands,
+        protection: Protection,
+        *,
+        fact: Fact,
+        clock: RunClock,
     ) -> None:
         self._plan = plan
         self._cell = cell
@@ -84,11 +90,11 @@ class Execution:
         self.protection = protection
         self.reporter = PLUGIN
         #: How the last setup of a fresh tree ended.
-        self.prepared: Ended | None = None
+        self.prepared: StreamResult | None = None
 
     def in_copy(
         self, kind: str, place: str, argv: tuple[str, ...], tree: str, *, first: bool = False
-    ) -> Ran:
+    ) -> ValidatorRun:
         """How a command ends in the copy, which holds ``tree``; what it changes is taken back.
 
         What the ``first`` one leaves in caches is trusted: nobody was at work before it.
@@ -120,7 +126,7 @@ class Execution:
         seconds: float = float("inf"),
         hide: bool = False,
         keep: int = KEEP,
-    ) -> Ran:
+    ) -> ValidatorRun:
         """How a command ends in a fresh copy of ``tree``, once all that it needs is there.
 
         It fails short: a suite of which most tests fail would take ten times as long else. To
@@ -160,7 +166,7 @@ class Execution:
         argv: tuple[str, ...],
         tree: str,
         produce: Callable[[], Mapping[str, Any]],
-    ) -> Ran:
+    ) -> ValidatorRun:
         key: dict[str, Any] = {"argv": list(argv), "tree": tree}
         if self._plan.setup:
             key["setup"] = list(self._plan.setup.argv)
@@ -168,7 +174,7 @@ class Execution:
         ended = ended_of(told)
         self.prepared = ended_of(told["setup"]) if "setup" in told else None
         lines = [one for one in told.get("reported", ()) if isinstance(one, str)]
-        return Ran(
+        return ValidatorRun(
             ended,
             test_reports.read(printed(ended.output), lines, str(told.get("root", ""))),
             tuple(map(str, told.get("written", ()))),

@@ -6,10 +6,10 @@ import os
 from hashlib import sha256
 
 from rlm_ci.errors import UnavailableError
-from rlm_ci.fix.loop import Judged
+from rlm_ci.fix.loop import ValidationResult
 from rlm_ci.fix.verdict import fresh_tree as fresh
-from rlm_ci.fix.verdict.changed_tests import Probing
-from rlm_ci.fix.verdict.validator_run import PLUGIN, PRINTED, SETUP, Execution
+from rlm_ci.fix.verdict.changed_tests import ChangedTestRuns
+from rlm_ci.fix.verdict.validator_run import PLUGIN, PRINTED, SETUP, ValidatorRuns
 from rlm_ci.guard import inline_tests
 from rlm_ci.guard.protected.protection import Protection
 from rlm_ci.system import files
@@ -22,14 +22,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from rlm_ci.fix.sandboxed_commands import Cell
-    from rlm_ci.fix.verdict.validator_run import Plan, Ran
-    from rlm_ci.models.record.clock import Clock
+    from rlm_ci.fix.sandboxed_commands import SandboxedCommands
+    from rlm_ci.fix.verdict.validator_run import ValidatorPlan, ValidatorRun
+    from rlm_ci.models.record.clock import RunClock
     from rlm_ci.redaction.redactor import Redactor
     from rlm_ci.report.findings import Finding
     from rlm_ci.runs import Fact
-    from rlm_ci.system.process import Ended
-    from rlm_ci.validators.test_counts import Collected
+    from rlm_ci.system.process import StreamResult
+    from rlm_ci.validators.test_counts import CollectedTests
     from rlm_ci.validators.validator import Validator, Verdict
 
 _SAID = 200
@@ -37,7 +37,7 @@ _SAID = 200
 _LONGEST = 180
 
 
-class Judge:
+class ResultJudge:
     """Each run of the validator is a fact. ``path_of`` gives the place of a file of the run.
 
     ``iteration`` is the turn that is being judged, 0 before the first one.
@@ -45,12 +45,12 @@ class Judge:
 
     def __init__(
         self,
-        plan: Plan,
-        cell: Cell,
+        plan: ValidatorPlan,
+        cell: SandboxedCommands,
         validator: Validator | None,
         *,
         fact: Fact,
-        clock: Clock,
+        clock: RunClock,
         path_of: Callable[..., str],
         on_step: Callable[[str], None],
         redactor: Redactor,
@@ -66,19 +66,21 @@ class Judge:
         self._base = cell.workspace.snapshot.tree
         self.iteration = 0
         self._tests = 0
-        self._runs = Execution(plan, cell, self._protected_by(validator), fact=fact, clock=clock)
+        self._runs = ValidatorRuns(
+            plan, cell, self._protected_by(validator), fact=fact, clock=clock
+        )
         #: The last thing that the validator said; the name of that run, and what it tells of tests.
         self.verdict: Verdict | None = None
         self.label = ""
         #: Whether it was said in a fresh tree.
         self.is_last = False
-        self._ran: Ran | None = None
+        self._ran: ValidatorRun | None = None
         #: A last verdict without pytest's environment variables, where it fails.
-        self._hidden: Ran | None = None
-        self.collected: Mapping[str, Collected] = {}
+        self._hidden: ValidatorRun | None = None
+        self.collected: Mapping[str, CollectedTests] = {}
         #: The same of the first run.
-        self._first = outcomes.Outcomes()
-        self.collected_first: Mapping[str, Collected] = {}
+        self._first = outcomes.TestOutcomes()
+        self.collected_first: Mapping[str, CollectedTests] = {}
         #: What the validator writes into a tree that nobody was at work in.
         self._habits: frozenset[str] = frozenset()
         #: What became of the setup of a fresh tree.
@@ -120,7 +122,7 @@ class Judge:
         """An agent's turn begins."""
         self.iteration, self._tests = iteration, 0
 
-    def judge(self, label: str) -> Judged:
+    def judge(self, label: str) -> ValidationResult:
         """Run the validator on the copy; the first time, learn from it what the tests are."""
         is_first = label == "0"
         self._on_step("validator, before any edit" if is_first else f"iteration {label}: validator")
@@ -157,7 +159,7 @@ class Judge:
         self._runs.protection = self.protection.learning(self._first, entries)
         return verdict
 
-    def confirm(self) -> Judged:
+    def confirm(self) -> ValidationResult:
         """Run the validator in a fresh tree, with what decides as it was at the start."""
         self._on_step(f"iteration {self.iteration}: last verdict, in a fresh tree")
         result, tree = self._space.entries(self.tree()), self._fresh()
@@ -240,7 +242,7 @@ class Judge:
         log = self._path_of("rlm", f"validator-{label}.log")
         place = f"validator-{place or label}"
 
-        def run(argv: tuple[str, ...]) -> Ended:
+        def run(argv: tuple[str, ...]) -> StreamResult:
             if fresh:
                 self._ran, self._hidden = self._last(place, argv, fresh)
             else:
@@ -254,7 +256,9 @@ class Judge:
         self.verdict = validator.judge(run, log, where, self._failed)
         return self.verdict
 
-    def _last(self, place: str, argv: tuple[str, ...], tree: str) -> tuple[Ran, Ran | None]:
+    def _last(
+        self, place: str, argv: tuple[str, ...], tree: str
+    ) -> tuple[ValidatorRun, ValidatorRun | None]:
         """The run that decides, and one without pytest's variables where that alone fails.
 
         Where that passes, it decides: with the variables, the copy has passed already, and the
@@ -300,7 +304,7 @@ class Judge:
         if self._probed[0] == (tree, landed):  # no turn has changed anything since
             return self._probed[1]
         self._on_step(f"iteration {self.iteration}: canary, tests that must fail")
-        probing = Probing(
+        probing = ChangedTestRuns(
             self._plan,
             self._runs,
             self._space,
@@ -318,8 +322,8 @@ class Judge:
         return found
 
 
-def _judged(verdict: Verdict) -> Judged:
-    return Judged(verdict.passed, verdict.feedback, verdict.findings, verdict.reason)
+def _judged(verdict: Verdict) -> ValidationResult:
+    return ValidationResult(verdict.passed, verdict.feedback, verdict.findings, verdict.reason)
 
 
 def _flat(path: str) -> str:

@@ -15,9 +15,15 @@ import time
 from urllib.parse import urljoin, urlsplit
 
 from rlm_ci.errors import ConfigError
-from rlm_ci.github.api.errors import RefusedError, UnreachableError, record
+from rlm_ci.github.api.errors import GitHubRefusedError, UnreachableError, record
 from rlm_ci.github.api.responses import AttemptError, decoded, failure, graphql_data
-from rlm_ci.system.transport import Answer, BrokenError, HttpClient, TooLongError, redirect_target
+from rlm_ci.system.transport import (
+    Answer,
+    AnswerTooLongError,
+    ConnectionBrokenError,
+    HttpClient,
+    redirect_target,
+)
 from rlm_ci.values import Closing, Value
 
 TYPE_CHECKING = False
@@ -34,7 +40,7 @@ _LONGEST_ANSWER = 64 * _MIB
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
-class Limits(Value):
+class RequestLimits(Value):
     """``requests`` of a run, further pages not counted; ``attempts`` at one write.
 
     ``repeats`` is how often one request is tried where GitHub names no time to wait. In
@@ -51,18 +57,18 @@ class Limits(Value):
     timeout: float = 15.0
 
 
-class Client(Closing):
+class GitHubClient(Closing):
     """One run's way to GitHub. ``requests`` and ``writes`` count what was sent."""
 
     def __init__(
         self,
         token: str,
         api_url: str,
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._limits = limits or Limits()
+        self._limits = limits or RequestLimits()
         self._clock = clock
         self._sleep = sleep
         self._deadline = clock() + self._limits.seconds
@@ -210,7 +216,9 @@ class Client(Closing):
         """One request over the wire. Raises AttemptError."""
         seconds = self._spend(where)
         if not (self._token.isascii() and self._token.isprintable() and " " not in self._token):
-            refused = RefusedError(401, ("the token has characters that no token has",), where)
+            refused = GitHubRefusedError(
+                401, ("the token has characters that no token has",), where
+            )
             raise AttemptError(refused, again=False)
         request = {
             "method": verb,
@@ -227,12 +235,12 @@ class Client(Closing):
             return self._http.send(
                 request, seconds, _LONGEST_ANSWER, lambda status: _is_read(verb, status)
             )
-        except TooLongError:
+        except AnswerTooLongError:
             what = f"GitHub's answer is longer than {_LONGEST_ANSWER // _MIB} MiB"
             raise AttemptError(UnreachableError(what, where), again=False) from None
-        except (BrokenError, ConfigError) as error:
+        except (ConnectionBrokenError, ConfigError) as error:
             away = UnreachableError(f"GitHub cannot be reached: {error}", where)
-            raise AttemptError(away, again=isinstance(error, BrokenError)) from None
+            raise AttemptError(away, again=isinstance(error, ConnectionBrokenError)) from None
 
     def _spend(self, where: str) -> float:
         """Take one request from the budget; the seconds that it may take. Raises AttemptError."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     _T = TypeVar("_T")
 
 
-class RefusedError(RemoteError):
+class GitHubRefusedError(RemoteError):
     """GitHub's answer is no: ``status``, its ``reasons``, the ``permission`` that is missing.
 
     ``limited`` when the no is about how much was asked, and ends by itself.

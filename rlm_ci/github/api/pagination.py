@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from rlm_ci.github.api.client import Client
+    from rlm_ci.github.api.client import GitHubClient
 
 #: Pages of a hundred rows each.
 _MOST = 50
@@ -33,7 +33,7 @@ query ($owner: String!, $name: String!, $number: Int!, $after: String) {
 """
 
 
-class Page(Value):
+class ResultPage(Value):
     """The login that we write under, the head of the pull request, and some of its rows."""
 
     login: str
@@ -42,8 +42,8 @@ class Page(Value):
 
 
 def read(
-    client: Client, repository: str, number: int, name: str, *, fields: str, what: str
-) -> Iterator[Page]:
+    client: GitHubClient, repository: str, number: int, name: str, *, fields: str, what: str
+) -> Iterator[ResultPage]:
     """The pages of the list ``name`` with these ``fields`` of each row; ``what`` to call it.
 
     Raises RefusedError or UnreachableError, also where GitHub answers in part: taken for all,
@@ -61,7 +61,7 @@ def read(
         head = text(pull.get("headRefOid"))
         if not login or not head or listed.get("nodes") is None:
             raise UnreachableError(f"GitHub does not name the {what}", "GraphQL")
-        yield Page(login, head, tuple(rows(listed["nodes"])))
+        yield ResultPage(login, head, tuple(rows(listed["nodes"])))
         page = record(listed.get("pageInfo"))
         if not page.get("hasNextPage"):
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 
-from rlm_ci.github.api.errors import RefusedError, UnreachableError
+from rlm_ci.github.api.errors import GitHubRefusedError, UnreachableError
 from rlm_ci.system.transport import retry_after
 from rlm_ci.text.printable import printable
 
@@ -33,7 +33,11 @@ class AttemptError(Exception):
     """One request that was not answered as it should; ``wait`` is what GitHub asks for."""
 
     def __init__(
-        self, error: RefusedError | UnreachableError, *, again: bool, wait: float | None = None
+        self,
+        error: GitHubRefusedError | UnreachableError,
+        *,
+        again: bool,
+        wait: float | None = None,
     ) -> None:
         super().__init__(str(error))
         self.error = error
@@ -56,7 +60,7 @@ def failure(status: int, headers: Mapping[str, Any], data: Any, where: str) -> A
     if status == 403 and not permission:
         permission = _usual_permission(where, reasons)
     permission = "" if limited else permission
-    refused = RefusedError(status, reasons, where, permission, limited=limited)
+    refused = GitHubRefusedError(status, reasons, where, permission, limited=limited)
     if limited:
         return AttemptError(refused, again=True, wait=_asked_wait(headers))
     return AttemptError(refused, again=status >= 500 or status == 408)
@@ -129,9 +133,9 @@ def graphql_data(answer: Any, headers: Mapping[str, Any]) -> dict[str, Any]:
     reasons = tuple(_reasons({"errors": problems}))
     kind = first.get("type") if isinstance(first, dict) else None
     if kind == "RATE_LIMITED":
-        refused = RefusedError(429, reasons, "GraphQL", limited=True)
+        refused = GitHubRefusedError(429, reasons, "GraphQL", limited=True)
         raise AttemptError(refused, again=True, wait=_asked_wait(headers))
     broken = bool(first) and not kind and not (isinstance(first, dict) and "extensions" in first)
     status = {"FORBIDDEN": 403, "NOT_FOUND": 404}.get(str(kind), 502 if broken else 422)
     permission = _usual_permission("GraphQL", reasons) if status == 403 else ""
-    raise AttemptError(RefusedError(status, reasons, "GraphQL", permission), again=broken)
+    raise AttemptError(GitHubRefusedError(status, reasons, "GraphQL", permission), again=broken)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from rlm_ci.github.api.client import Client
+    from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.report.findings import Finding, Report
 
 NAME = "rlm-ci"
@@ -24,7 +24,7 @@ _LONGEST_MESSAGE = 4000
 
 
 def post(
-    client: Client,
+    client: GitHubClient,
     repository: str,
     head: str,
     report: Report,
@@ -67,7 +67,7 @@ def post(
 
 
 def _add(
-    client: Client, path: str, output: dict[str, Any], batch: list[dict[str, Any]], there: int
+    client: GitHubClient, path: str, output: dict[str, Any], batch: list[dict[str, Any]], there: int
 ) -> None:
     """Add annotations to those that are ``there``."""
 
@@ -83,7 +83,12 @@ def _add(
 
 
 def find(
-    client: Client, repository: str, head: str, *, run: str | None = None, author: str | None = None
+    client: GitHubClient,
+    repository: str,
+    head: str,
+    *,
+    run: str | None = None,
+    author: str | None = None,
 ) -> dict[str, Any] | None:
     """Our latest check run of ``head``: that of the run ``run``, or one that ``author`` made."""
     path = f"/repos/{repository}/commits/{head}/check-runs"

@@ -14,7 +14,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rlm_ci.github.api.client import Client
+    from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.github.posting.outcome import Destination
 
 #: Edits that are looked at, the last ones.
@@ -35,7 +35,7 @@ query ($owner: String!, $name: String!, $number: Int!, $comment: ID!) {
 """
 
 
-class Look(Value):
+class CommentHistory(Value):
     """The ``head`` of the pull request, and a comment with all its texts, the newest first.
 
     ``body`` is None for a comment that is gone.
@@ -54,7 +54,7 @@ class Look(Value):
         return ""
 
 
-def read(client: Client, to: Destination, comment: str, author: str) -> Look:
+def read(client: GitHubClient, to: Destination, comment: str, author: str) -> CommentHistory:
     """The comment whose global id is ``comment``, with the texts that ``author`` gave it.
 
     Raises RefusedError or UnreachableError.
@@ -68,8 +68,8 @@ def read(client: Client, to: Destination, comment: str, author: str) -> Look:
         raise UnreachableError("GitHub does not name the pull request's head", "GraphQL")
     node = record(data.get("node"))
     if "body" not in node:
-        return Look(head)
+        return CommentHistory(head)
     edits = map(record, rows(record(node.get("userContentEdits")).get("nodes")))
     ours = [one for one in edits if author_of(one, "editor") == bare(author)]
     ours.sort(key=lambda one: text(one.get("createdAt")), reverse=True)
-    return Look(head, text(node["body"]), tuple(text(one.get("diff")) for one in ours))
+    return CommentHistory(head, text(node["body"]), tuple(text(one.get("diff")) for one in ours))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rlm_ci.report import suggestions, wording
 from rlm_ci.report.formats.markdown import ROOM
 from rlm_ci.report.links import Links
-from rlm_ci.report.markdown_report import Markdown
-from rlm_ci.report.render_options import Options
+from rlm_ci.report.markdown_report import MarkdownSurface
+from rlm_ci.report.render_options import RenderOptions
 from rlm_ci.report.view import SEVERITY_ICONS
 from rlm_ci.resources import loader
 from rlm_ci.text import neutralise
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from rlm_ci.github.posting.placement import Placed
+    from rlm_ci.github.posting.placement import PlacedFinding
     from rlm_ci.report.findings import Location, Subject
 
 _TEMPLATE = "review.md.j2"
@@ -48,18 +48,18 @@ def read_marker(body: str) -> str | None:
     return digits if known else None
 
 
-class Remarks:
+class CommentTexts:
     """Writes the comments about one report. Raises ConfigError for a bad ``server_url``
     or an override of ``review.md.j2`` that cannot be used.
     """
 
-    def __init__(self, subject: Subject, options: Options | None = None) -> None:
-        options = options or Options()
+    def __init__(self, subject: Subject, options: RenderOptions | None = None) -> None:
+        options = options or RenderOptions()
         self._links = Links(subject, options)
         self._template = loader.load_template(_TEMPLATE, overrides=options.templates)
-        self._surface = Markdown()
+        self._surface = MarkdownSurface()
 
-    def body(self, placed: Placed, fingerprint: str) -> str:
+    def body(self, placed: PlacedFinding, fingerprint: str) -> str:
         """The Markdown of one comment, short enough for GitHub; its first line is the marker.
 
         Raises ValueError for a fingerprint that is not 32 hex digits: it would not be found
@@ -75,7 +75,7 @@ class Remarks:
                 return body
         return f"{first}\n{_CUT}\n"
 
-    def _view(self, placed: Placed, length: int) -> dict[str, Any]:
+    def _view(self, placed: PlacedFinding, length: int) -> dict[str, Any]:
         """The variables of the template; a project that overrides it may rely on them."""
         finding = placed.finding
         spot = finding.evidence[0] if finding.evidence else None

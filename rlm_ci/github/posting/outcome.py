@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.github.posting.placement import Caps
+from rlm_ci.github.posting.placement import CommentLimits
 from rlm_ci.report.findings import Severity
 from rlm_ci.values import Value
 
@@ -17,7 +17,7 @@ POSTED, UPDATED, SKIPPED, FAILED = "posted", "updated", "skipped", "failed"
 STICKY, REVIEW, NONE = "sticky", "review", "none"
 
 
-class Wishes(Value):
+class PostingOptions(Value):
     """What is posted, and how much of it; ``unfinished`` is the check run's conclusion then.
 
     ``closes`` the comments of findings that are gone, which a report that looked at less cannot.
@@ -26,7 +26,7 @@ class Wishes(Value):
     comment: str = REVIEW
     check_run: bool = True
     unfinished: str = "action_required"
-    caps: Caps = Caps()
+    caps: CommentLimits = CommentLimits()
     least: Severity = Severity.LOW
     annotations: int = 500
     closes: bool = True

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from rlm_ci.git.patches import Diff, FileDiff, Hunk
+    from rlm_ci.git.patches import FileDiff, Hunk, PatchDiff
     from rlm_ci.report.findings import Finding, Location
 
 #: Where a finding goes.
@@ -29,7 +29,7 @@ VALID, UNKNOWN, INVALID = "valid", "unknown", "invalid"
 _SIDES = {"old": "LEFT", "new": "RIGHT"}
 
 
-class Placed(Value):
+class PlacedFinding(Value):
     """A finding and its place. ``where`` is INLINE, FILE or SUMMARY; ``reason`` why not INLINE.
 
     ``path`` is what GitHub's API calls the file: the new name, on both sides. ``line`` and
@@ -49,7 +49,7 @@ class Placed(Value):
     suggestion: str | None = None
 
 
-class Caps(Value):
+class CommentLimits(Value):
     """How many comments there may be: in all, on one file, and on files as a whole."""
 
     comments: int = 50
@@ -59,13 +59,13 @@ class Caps(Value):
 
 def place(
     findings: Sequence[Finding],
-    diff: Diff,
+    diff: PatchDiff,
     *,
     judged: str | None = None,
     head: str | None = None,
     least: Severity = Severity.LOW,
-    caps: Caps | None = None,
-) -> list[Placed]:
+    caps: CommentLimits | None = None,
+) -> list[PlacedFinding]:
     """One place for each finding, in the order given.
 
     ``judged`` is the commit that the findings are about, ``head`` the one that ``diff``
@@ -75,12 +75,12 @@ def place(
     """
     least = max(least, Severity.LOW)
     placed = [_place(one, diff, least=least, moved=judged != head) for one in findings]
-    return _capped(placed, caps or Caps())
+    return _capped(placed, caps or CommentLimits())
 
 
-def _place(finding: Finding, diff: Diff, *, least: Severity, moved: bool) -> Placed:
-    def summary(reason: str) -> Placed:
-        return Placed(finding, SUMMARY, reason)
+def _place(finding: Finding, diff: PatchDiff, *, least: Severity, moved: bool) -> PlacedFinding:
+    def summary(reason: str) -> PlacedFinding:
+        return PlacedFinding(finding, SUMMARY, reason)
 
     if finding.suppression is not None:
         return summary("it is suppressed")
@@ -100,16 +100,16 @@ def _place(finding: Finding, diff: Diff, *, least: Severity, moved: bool) -> Pla
             return summary("the file is not part of the diff")
         return summary(f"the file is not among the {len(diff.files):,} that the API lists")
     if spot.line_start is None:
-        return Placed(finding, FILE, "it points to the file as a whole", file.path)
+        return PlacedFinding(finding, FILE, "it points to the file as a whole", file.path)
     hunk = _fitting(file, spot)
     quoted = None if isinstance(hunk, str) else _quoted(hunk, spot)
     reason = _doubt(hunk, quoted=quoted, moved=moved, named=named)
     if isinstance(hunk, str) or reason:
-        return Placed(finding, FILE, reason, file.path)
+        return PlacedFinding(finding, FILE, reason, file.path)
     start, end = _span(spot)
     side = _SIDES[spot.side]
     suggestion = _suggestion(finding, hunk) if quoted else None
-    inline = Placed(finding, INLINE, "", file.path, end, side, suggestion=suggestion)
+    inline = PlacedFinding(finding, INLINE, "", file.path, end, side, suggestion=suggestion)
     return inline.replace(start_line=start, start_side=side) if start < end else inline
 
 
@@ -180,7 +180,7 @@ def _suggestion(finding: Finding, hunk: Hunk) -> str | None:
     return None if same or len(endings) > 1 else text
 
 
-def _capped(placed: list[Placed], caps: Caps) -> list[Placed]:
+def _capped(placed: list[PlacedFinding], caps: CommentLimits) -> list[PlacedFinding]:
     """``placed``, with what is too much in the summary."""
     used: dict[str, int] = {}
     total = whole = 0
@@ -203,16 +203,16 @@ def _capped(placed: list[Placed], caps: Caps) -> list[Placed]:
     return placed
 
 
-def _rank(one: Placed) -> tuple[int, str, int]:
+def _rank(one: PlacedFinding) -> tuple[int, str, int]:
     spot = one.finding.evidence[0] if one.finding.evidence else None
     return -one.finding.severity, one.path or "", (spot and spot.line_start) or 0
 
 
-def _to_summary(one: Placed, reason: str) -> Placed:
-    return Placed(one.finding, SUMMARY, reason, one.path)
+def _to_summary(one: PlacedFinding, reason: str) -> PlacedFinding:
+    return PlacedFinding(one.finding, SUMMARY, reason, one.path)
 
 
-def classify(placed: Placed, diff: Diff) -> str:
+def classify(placed: PlacedFinding, diff: PatchDiff) -> str:
     """What GitHub's own ``diff`` says of a comment: VALID, UNKNOWN or, proven, INVALID.
 
     What goes to the summary is valid anywhere.
@@ -237,7 +237,7 @@ def classify(placed: Placed, diff: Diff) -> str:
     return VALID if placed.start_line is None or range_holds else INVALID
 
 
-def without_invalid(placed: Iterable[Placed], diff: Diff) -> list[Placed]:
+def without_invalid(placed: Iterable[PlacedFinding], diff: PatchDiff) -> list[PlacedFinding]:
     """``placed`` after a refusal: what ``diff`` proves to be invalid goes to the summary."""
     reason = "GitHub refused the comment, and its diff does not have this place"
     return [_to_summary(one, reason) if classify(one, diff) == INVALID else one for one in placed]

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from rlm_ci.github.api.client import Client
+    from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.github.posting.checkpoint import Checkpoint
 
 _FIELDS = """\
@@ -26,7 +26,7 @@ author { __typename login }
 editor { __typename login }"""
 
 
-class Earlier(Value):
+class PreviousRun(Value):
     """``login`` is ours; ``last`` is what the one summary under it says, else ``doubt`` says why.
 
     Where there is no summary at all, there is no doubt either.
@@ -37,7 +37,7 @@ class Earlier(Value):
     doubt: str = ""
 
 
-def read(client: Client, repository: str, number: int) -> Earlier:
+def read(client: GitHubClient, repository: str, number: int) -> PreviousRun:
     """Raises RefusedError or UnreachableError."""
     login = ""
     found: list[dict[str, Any]] = []
@@ -51,13 +51,13 @@ def read(client: Client, repository: str, number: int) -> Earlier:
     return _judged(login, found)
 
 
-def _judged(login: str, found: list[dict[str, Any]]) -> Earlier:
+def _judged(login: str, found: list[dict[str, Any]]) -> PreviousRun:
     if not found:
-        return Earlier(login)
+        return PreviousRun(login)
     if len(found) > 1:
-        return Earlier(login, doubt="there is more than one summary comment")
+        return PreviousRun(login, doubt="there is more than one summary comment")
     (one,) = found
     if one.get("lastEditedAt") and author_of(one, "editor") != bare(login):
-        return Earlier(login, doubt="somebody has edited the summary comment")
+        return PreviousRun(login, doubt="somebody has edited the summary comment")
     last = checkpoint.read(text(one.get("body")))
-    return Earlier(login, last, "" if last else "the summary comment's state cannot be read")
+    return PreviousRun(login, last, "" if last else "the summary comment's state cannot be read")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from rlm_ci.errors import RemoteError, RlmCiError
 from rlm_ci.git import patches
-from rlm_ci.github.api.errors import RefusedError, UnreachableError, record
+from rlm_ci.github.api.errors import GitHubRefusedError, UnreachableError, record
 from rlm_ci.github.posting import check_run, checkpoint, comment_history, review_threads
 from rlm_ci.github.posting.checkpoint import Checkpoint
-from rlm_ci.github.posting.comment_text import Remarks
+from rlm_ci.github.posting.comment_text import CommentTexts
 from rlm_ci.github.posting.outcome import (
     FAILED,
     NONE,
@@ -20,15 +20,15 @@ from rlm_ci.github.posting.outcome import (
     SKIPPED,
     UPDATED,
     Destination,
+    PostingOptions,
     Publication,
-    Wishes,
 )
 from rlm_ci.github.posting.placement import FILE, INLINE, SUMMARY, place
-from rlm_ci.github.posting.review_comments import Review
-from rlm_ci.github.posting.summary_comment import Sticky
+from rlm_ci.github.posting.review_comments import ReviewComments
+from rlm_ci.github.posting.summary_comment import SummaryComments
 from rlm_ci.report import render
 from rlm_ci.report.findings import CLEAN, FINDINGS, fingerprints
-from rlm_ci.report.render_options import Options
+from rlm_ci.report.render_options import RenderOptions
 from rlm_ci.text.object_id import is_object_id
 from rlm_ci.text.printable import count, printable
 
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from rlm_ci.git.patches import Diff
-    from rlm_ci.github.api.client import Client
+    from rlm_ci.git.patches import PatchDiff
+    from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.github.posting.checkpoint import Override
-    from rlm_ci.github.posting.placement import Placed
-    from rlm_ci.github.posting.review_threads import Thread
-    from rlm_ci.github.posting.summary_comment import Comment
+    from rlm_ci.github.posting.placement import PlacedFinding
+    from rlm_ci.github.posting.review_threads import ReviewThread
+    from rlm_ci.github.posting.summary_comment import SummaryComment
     from rlm_ci.report.findings import Report
 
 #: GitHub lists no more files of a pull request.
@@ -56,15 +56,15 @@ class Publisher:
 
     def __init__(
         self,
-        client: Client,
+        client: GitHubClient,
         destination: Destination,
         report: Report,
         *,
         run: str,
         config: str = "",
-        wishes: Wishes | None = None,
-        options: Options | None = None,
-        diff: Callable[[], Diff] | None = None,
+        wishes: PostingOptions | None = None,
+        options: RenderOptions | None = None,
+        diff: Callable[[], PatchDiff] | None = None,
         overrides: Sequence[Override] = (),
         pull: dict[str, Any] | None = None,
         author: str = "",
@@ -79,17 +79,17 @@ class Publisher:
         self._client = client
         self._to = destination
         self._report = report
-        self._wishes = wishes or Wishes()
-        self._options = options or Options()
+        self._wishes = wishes or PostingOptions()
+        self._options = options or RenderOptions()
         self._local_diff = diff
-        self._real: Diff | None = None
+        self._real: PatchDiff | None = None
         self._reasons: dict[str, None] = {}
         self._pull = pull or {}
         self._denied: set[str] = set()
         self._alert = ""
         self._author = author
-        self._sticky: Sticky | None = None
-        self._kept: Comment | None = None
+        self._sticky: SummaryComments | None = None
+        self._kept: SummaryComment | None = None
         subject = report.subject
         self._now = Checkpoint(
             destination.number, destination.head, subject.base, subject.merge_base,
@@ -155,7 +155,7 @@ class Publisher:
             return surface()
         except RemoteError as error:
             self._blame(error)
-            if isinstance(error, RefusedError) and error.denied:
+            if isinstance(error, GitHubRefusedError) and error.denied:
                 self._denied.add(name)
             return FAILED
 
@@ -169,9 +169,9 @@ class Publisher:
             found, diff, judged=self._to.head, head=self._current, least=self._wishes.least,
             caps=self._wishes.caps,
         )  # fmt: skip
-        review = Review(
+        review = ReviewComments(
             self._client, self._to.path, self._to.head,
-            remarks=Remarks(self._report.subject, self._options),
+            remarks=CommentTexts(self._report.subject, self._options),
             real_diff=self._real_diff, look=self._look,
         )  # fmt: skip
         result = review.post(list(zip(placed, marks, strict=True)), known)
@@ -189,14 +189,14 @@ class Publisher:
             }  # fmt: skip
             try:
                 review.close_gone(known, present)
-            except RefusedError as refused:
+            except GitHubRefusedError as refused:
                 self._note(f"old review comments stay open: {refused}. {refused.hint}")
         return POSTED if new else SKIPPED
 
-    def _look(self) -> Sequence[Thread]:
+    def _look(self) -> Sequence[ReviewThread]:
         return review_threads.read(self._client, self._to.repository, self._to.number).threads
 
-    def _diff(self) -> Diff:
+    def _diff(self) -> PatchDiff:
         """That of our own clone; where it cannot be read, GitHub's."""
         if self._local_diff:
             try:
@@ -205,7 +205,7 @@ class Publisher:
                 self._note(f"the places are from GitHub's diff: {error}")
         return self._real_diff()
 
-    def _real_diff(self) -> Diff:
+    def _real_diff(self) -> PatchDiff:
         """The files of the pull request as GitHub lists them: at most 3,000."""
         if self._real is None:
             records = list(self._client.pages(f"{self._to.path}/files"))
@@ -227,7 +227,7 @@ class Publisher:
     def _summary(self, notes: Sequence[str], *, alone: bool) -> tuple[str, str | None]:
         """``alone`` when no check run has a copy of it, by which another run could put it back."""
         self._author = self._author or review_threads.viewer(self._client)
-        sticky = Sticky(self._client, self._to.repository, self._to.number, self._author)
+        sticky = SummaryComments(self._client, self._to.repository, self._to.number, self._author)
 
         def head() -> str:
             if alone:  # nor could we put back what we write over
@@ -258,7 +258,7 @@ class Publisher:
         if self._sticky:
             self._make_way(self._sticky, notes)
 
-    def _make_way(self, sticky: Sticky, notes: Sequence[str]) -> None:
+    def _make_way(self, sticky: SummaryComments, notes: Sequence[str]) -> None:
         """Put back the words of the newer head where we wrote over them.
 
         The comment's history has them, or else the check run of that head. Where neither has,
@@ -282,7 +282,9 @@ class Publisher:
                 words = self._body(last, notes)
             self._kept = sticky.restore(kept, words)
 
-    def _look_back(self, sticky: Sticky) -> tuple[comment_history.Look, Comment | None]:
+    def _look_back(
+        self, sticky: SummaryComments
+    ) -> tuple[comment_history.CommentHistory, SummaryComment | None]:
         """The newest head, and the comment as it is, with its earlier texts if GitHub has them."""
         kept = self._kept
         if kept is not None and kept.node:
@@ -290,7 +292,7 @@ class Publisher:
                 look = comment_history.read(self._client, self._to, kept.node, self._author)
                 if look.body is not None:
                     return look, kept.replace(body=look.body, last=checkpoint.read(look.body))
-            except RefusedError as refused:
+            except GitHubRefusedError as refused:
                 self._note(f"what the summary said before cannot be read: {refused}")
                 self._kept = kept.replace(node="")
         self._look_at_pull()
@@ -298,9 +300,9 @@ class Publisher:
         if found is not None and kept is not None and found.id != kept.id:
             self._kept = found  # ours was folded into it
             return self._look_back(sticky)
-        return comment_history.Look(self._current), found
+        return comment_history.CommentHistory(self._current), found
 
-    def _words_of(self, look: comment_history.Look, ours: Checkpoint) -> str:
+    def _words_of(self, look: comment_history.CommentHistory, ours: Checkpoint) -> str:
         """The summary of the newest head, with what we spent; empty for none."""
         words = look.words_of(look.head)
         last = checkpoint.read(words)
@@ -342,7 +344,9 @@ class Publisher:
         self._reasons[printable(reason)] = None
 
     def _blame(self, error: RemoteError) -> None:
-        hint = f". {error.hint}" if isinstance(error, (RefusedError, UnreachableError)) else ""
+        hint = (
+            f". {error.hint}" if isinstance(error, (GitHubRefusedError, UnreachableError)) else ""
+        )
         self._note(f"{error}{hint}")
 
     def _result(self, summary: str, review: str, checked: str, url: str | None) -> Publication:
@@ -364,7 +368,7 @@ def _of_review(report: Report) -> str:
     )
 
 
-def _elsewhere(placed: Sequence[Placed]) -> list[str]:
+def _elsewhere(placed: Sequence[PlacedFinding]) -> list[str]:
     """Where the findings are that are not beside their lines, and why: each reason once.
 
     Of one that has no lines, nobody would look for it there.

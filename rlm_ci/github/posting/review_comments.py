@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.github.api.errors import RefusedError
+from rlm_ci.github.api.errors import GitHubRefusedError
 from rlm_ci.github.posting import review_threads
 from rlm_ci.github.posting.placement import FILE, INLINE, SUMMARY, VALID, classify, without_invalid
 from rlm_ci.text.printable import count
@@ -12,30 +12,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from rlm_ci.git.patches import Diff
-    from rlm_ci.github.api.client import Client
-    from rlm_ci.github.posting.comment_text import Remarks
-    from rlm_ci.github.posting.placement import Placed
-    from rlm_ci.github.posting.review_threads import Thread
+    from rlm_ci.git.patches import PatchDiff
+    from rlm_ci.github.api.client import GitHubClient
+    from rlm_ci.github.posting.comment_text import CommentTexts
+    from rlm_ci.github.posting.placement import PlacedFinding
+    from rlm_ci.github.posting.review_threads import ReviewThread
 
 #: The statuses with which GitHub refuses what it was sent, rather than who sent it.
 _UNFIT = 422
 
-Marked = tuple["Placed", str]
+Marked = tuple["PlacedFinding", str]
 
 
-class Review:
+class ReviewComments:
     """The review comments of one run on the head ``head`` of a pull request."""
 
     def __init__(
         self,
-        client: Client,
+        client: GitHubClient,
         pull_request: str,
         head: str,
         *,
-        remarks: Remarks,
-        real_diff: Callable[[], Diff],
-        look: Callable[[], Sequence[Thread]],
+        remarks: CommentTexts,
+        real_diff: Callable[[], PatchDiff],
+        look: Callable[[], Sequence[ReviewThread]],
     ) -> None:
         """``pull_request`` is its path in the API.
 
@@ -49,7 +49,7 @@ class Review:
         self._look = look
         self._before: set[str] = set()
 
-    def post(self, placed: Sequence[Marked], known: Sequence[Thread]) -> list[Marked]:
+    def post(self, placed: Sequence[Marked], known: Sequence[ReviewThread]) -> list[Marked]:
         """Comment on what is new; all of ``placed``, as it stands on GitHub in the end.
 
         A thread that somebody else resolved is an answer, so its finding is not raised again;
@@ -73,7 +73,7 @@ class Review:
         try:
             self._send(new)
             return new
-        except RefusedError as refused:
+        except GitHubRefusedError as refused:
             if refused.status != _UNFIT:
                 raise
             first = refused
@@ -91,7 +91,7 @@ class Review:
             sent = len(kept)
             try:
                 self._send(kept)
-            except RefusedError as refused:
+            except GitHubRefusedError as refused:
                 if refused.status != _UNFIT:
                     raise
                 continue
@@ -126,7 +126,7 @@ class Review:
         new = (one for one in self._look() if one.id not in self._before)
         return {} if any(one.fingerprint in marks for one in new) else None
 
-    def _comment(self, one: Placed, mark: str) -> dict[str, Any]:
+    def _comment(self, one: PlacedFinding, mark: str) -> dict[str, Any]:
         record = {
             "path": one.path,
             "line": one.line,
@@ -137,7 +137,7 @@ class Review:
             record |= {"start_line": one.start_line, "start_side": one.start_side}
         return record
 
-    def _on_file(self, one: Placed, mark: str) -> Placed:
+    def _on_file(self, one: PlacedFinding, mark: str) -> PlacedFinding:
         """A comment on the file as a whole: a review has no room for it, it goes by itself."""
         record = {
             "commit_id": self._head,
@@ -150,13 +150,13 @@ class Review:
             self._client.write(
                 "POST", f"{self._path}/comments", record, done=lambda: self._posted({mark})
             )
-        except RefusedError as refused:
+        except GitHubRefusedError as refused:
             if refused.status != _UNFIT:
                 raise
             return _shift(one, f"{one.reason}; GitHub refused a comment on the file")
         return one
 
-    def close_gone(self, known: Sequence[Thread], present: set[str]) -> None:
+    def close_gone(self, known: Sequence[ReviewThread], present: set[str]) -> None:
         """Close our threads whose finding is gone, unless a person answered."""
         gone = [
             one
@@ -166,7 +166,7 @@ class Review:
         review_threads.close(self._client, gone)
 
 
-def _shift(one: Placed, reason: str) -> Placed:
+def _shift(one: PlacedFinding, reason: str) -> PlacedFinding:
     return one.replace(
         where=SUMMARY, reason=reason, line=None, side=None, start_line=None, start_side=None,
         suggestion=None,

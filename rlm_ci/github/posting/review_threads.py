@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci.github.api import pagination
-from rlm_ci.github.api.errors import RefusedError, UnreachableError, record, rows, text
+from rlm_ci.github.api.errors import GitHubRefusedError, UnreachableError, record, rows, text
 from rlm_ci.github.posting import comment_text
 from rlm_ci.values import Value
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from rlm_ci.github.api.client import Client
+    from rlm_ci.github.api.client import GitHubClient
 
 #: Mutations in one request, so that none of them takes GitHub too long.
 _BATCH = 50
@@ -28,7 +28,7 @@ comments(first: 20) {
 _VIEWER = "query { viewer { login } }"
 
 
-class Thread(Value):
+class ReviewThread(Value):
     """A thread that we began. ``answered`` when anybody else wrote in it.
 
     ``resolved`` when it is, or is folded away. ``closed`` when somebody else did that: the
@@ -43,15 +43,15 @@ class Thread(Value):
     closed: bool
 
 
-class Look(Value):
+class PullRequestThreads(Value):
     """A pull request as it is now: its ``head``, our threads, and the login we write under."""
 
     login: str
     head: str
-    threads: tuple[Thread, ...]
+    threads: tuple[ReviewThread, ...]
 
 
-def viewer(client: Client) -> str:
+def viewer(client: GitHubClient) -> str:
     """The login that the token writes under, as REST names it (a bot's ends in ``[bot]``).
 
     Raises RefusedError or UnreachableError.
@@ -62,20 +62,20 @@ def viewer(client: Client) -> str:
     return login
 
 
-def read(client: Client, repository: str, number: int) -> Look:
+def read(client: GitHubClient, repository: str, number: int) -> PullRequestThreads:
     """Raises RefusedError or UnreachableError."""
     login = head = ""
-    found: list[Thread] = []
+    found: list[ReviewThread] = []
     told = pagination.read(
         client, repository, number, "reviewThreads", fields=_FIELDS, what="review threads"
     )
     for page in told:
         login, head = page.login, page.head
         found += [one for node in page.rows if (one := _ours(record(node), login))]
-    return Look(login, head, tuple(found))
+    return PullRequestThreads(login, head, tuple(found))
 
 
-def _ours(node: dict[str, Any], login: str) -> Thread | None:
+def _ours(node: dict[str, Any], login: str) -> ReviewThread | None:
     """Raises UnreachableError for what is no thread."""
     comments = record(node.get("comments"))
     nodes = [record(one) for one in rows(comments.get("nodes")) if one is not None]
@@ -100,7 +100,7 @@ def _ours(node: dict[str, Any], login: str) -> Thread | None:
     if first.get("isMinimized"):  # we fold away as outdated, and for no other reason
         resolved = True
         closed = closed or text(first.get("minimizedReason")).lower() != "outdated"
-    return Thread(thread, comment, fingerprint, resolved, answered, closed)
+    return ReviewThread(thread, comment, fingerprint, resolved, answered, closed)
 
 
 def author_of(comment: dict[str, Any], role: str = "author") -> str:
@@ -120,7 +120,7 @@ def _person(name: str) -> str:
     return f"{name}\0person"
 
 
-def close(client: Client, threads: Sequence[Thread]) -> None:
+def close(client: GitHubClient, threads: Sequence[ReviewThread]) -> None:
     """Resolve these threads, or fold them as outdated where that is not allowed.
 
     Raises RefusedError or UnreachableError.
@@ -128,14 +128,16 @@ def close(client: Client, threads: Sequence[Thread]) -> None:
     try:
         _each(client, "resolveReviewThread(input: {threadId: $%s})", "thread { id }",
               [one.id for one in threads])  # fmt: skip
-    except RefusedError as refused:  # it takes contents: write, which a publisher need not have
+    except (
+        GitHubRefusedError
+    ) as refused:  # it takes contents: write, which a publisher need not have
         if not refused.denied and refused.status not in (404, 422):
             raise
         _each(client, "minimizeComment(input: {subjectId: $%s, classifier: OUTDATED})",
               "minimizedComment { isMinimized }", [one.comment for one in threads])  # fmt: skip
 
 
-def remove_duplicates(client: Client, threads: Sequence[Thread]) -> None:
+def remove_duplicates(client: GitHubClient, threads: Sequence[ReviewThread]) -> None:
     """Delete our open threads about a finding that an older one is about.
 
     Two runs that begin at once cannot see each other's. Raises RefusedError or UnreachableError.
@@ -151,12 +153,12 @@ def remove_duplicates(client: Client, threads: Sequence[Thread]) -> None:
     try:
         _each(client, "deletePullRequestReviewComment(input: {id: $%s})", "clientMutationId",
               surplus)  # fmt: skip
-    except RefusedError as refused:
+    except GitHubRefusedError as refused:
         if refused.status != 404:  # the other run was quicker
             raise
 
 
-def _each(client: Client, mutation: str, result: str, ids: Sequence[str]) -> None:
+def _each(client: GitHubClient, mutation: str, result: str, ids: Sequence[str]) -> None:
     """The same mutation for every id, many in one request."""
     for start in range(0, len(ids), _BATCH):
         if start:

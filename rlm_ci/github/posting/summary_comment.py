@@ -8,7 +8,7 @@ back (see ``history``).
 
 from __future__ import annotations
 
-from rlm_ci.github.api.errors import RefusedError, UnreachableError
+from rlm_ci.github.api.errors import GitHubRefusedError, UnreachableError
 from rlm_ci.github.posting import checkpoint
 from rlm_ci.github.posting.outcome import POSTED, SKIPPED, UPDATED
 from rlm_ci.values import Value
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from rlm_ci.github.api.client import Client
+    from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.github.posting.checkpoint import Checkpoint
 
 #: What a comment may be gone with: deleted, or never ours to see.
 _GONE = (404, 410)
 
 
-class Comment(Value):
+class SummaryComment(Value):
     """A summary comment of ours; ``last`` is its checkpoint, if it has one that holds.
 
     ``node`` is its global id, as GraphQL asks for it.
@@ -38,20 +38,20 @@ class Comment(Value):
     node: str = ""
 
 
-class Sticky:
+class SummaryComments:
     """The summary comments on one pull request that ``author`` wrote."""
 
-    def __init__(self, client: Client, repository: str, number: int, author: str) -> None:
+    def __init__(self, client: GitHubClient, repository: str, number: int, author: str) -> None:
         self._client = client
         self._author = author
         self._comments = f"/repos/{repository}/issues/{number}/comments"
         self._comment = f"/repos/{repository}/issues/comments"
 
-    def find(self) -> list[Comment]:
+    def find(self) -> list[SummaryComment]:
         """All of them, oldest first. One that anybody else wrote is none, whatever it says."""
         return [comment for author, comment in self.marked() if author == self._author]
 
-    def marked(self) -> list[tuple[str, Comment]]:
+    def marked(self) -> list[tuple[str, SummaryComment]]:
         """Whatever looks like a summary of ours, with its author's login, oldest first."""
         found = []
         for record in self._client.pages(self._comments):
@@ -66,7 +66,7 @@ class Sticky:
         now: Checkpoint,
         head: Callable[[], str],
         write: Callable[[Checkpoint | None], str],
-    ) -> tuple[str, Comment]:
+    ) -> tuple[str, SummaryComment]:
         """Post or update the summary of ``now``; what was done, and the comment.
 
         ``head`` tells that of the pull request, and is asked once, right before the write.
@@ -85,7 +85,7 @@ class Sticky:
         if known:
             try:
                 done, kept = UPDATED, self._update(known[0], body)
-            except RefusedError as refused:
+            except GitHubRefusedError as refused:
                 if refused.status not in _GONE:
                     raise
                 done, kept = POSTED, self._create(body, now)  # deleted while we wrote
@@ -95,11 +95,11 @@ class Sticky:
             kept = self._fold(kept, current)
         return done, kept
 
-    def restore(self, kept: Comment, body: str) -> Comment:
+    def restore(self, kept: SummaryComment, body: str) -> SummaryComment:
         """Put ``body``, that of a newer head, back where an older run wrote over it."""
         return self._update(kept, body)
 
-    def _create(self, body: str, now: Checkpoint) -> Comment:
+    def _create(self, body: str, now: Checkpoint) -> SummaryComment:
         def done() -> dict[str, Any] | None:
             # Nothing but the run tells this comment from one of an earlier attempt.
             for one in self.find():
@@ -111,7 +111,7 @@ class Sticky:
 
         return _read(self._client.write("POST", self._comments, {"body": body}, done=done))
 
-    def _update(self, comment: Comment, body: str) -> Comment:
+    def _update(self, comment: SummaryComment, body: str) -> SummaryComment:
         path = f"{self._comment}/{comment.id}"
 
         def done() -> dict[str, Any] | None:
@@ -123,7 +123,7 @@ class Sticky:
             return comment
         return _read(self._client.write("PATCH", path, {"body": body}, done=done))
 
-    def _fold(self, kept: Comment, current: str) -> Comment:
+    def _fold(self, kept: SummaryComment, current: str) -> SummaryComment:
         """One comment of all that are there now: the oldest, with the newest head's words."""
         found = self.find()
         if not found:
@@ -136,18 +136,18 @@ class Sticky:
         for one in found[1:]:
             try:
                 self._client.write("DELETE", f"{self._comment}/{one.id}")
-            except RefusedError as refused:
+            except GitHubRefusedError as refused:
                 if refused.status not in _GONE:  # the other run was quicker
                     raise
         return first
 
 
-def _newest(comments: list[Comment], head: str) -> Comment | None:
+def _newest(comments: list[SummaryComment], head: str) -> SummaryComment | None:
     """The one that is about ``head``; of several, the latest."""
     return next((one for one in reversed(comments) if one.last and one.last.head == head), None)
 
 
-def _read(record: Any) -> Comment:
+def _read(record: Any) -> SummaryComment:
     """Raises UnreachableError for what is no comment, as a proxy might answer it."""
     if not isinstance(record, dict) or not isinstance(record.get("id"), int):
         raise UnreachableError("GitHub's answer is not a comment", "issue comments")
@@ -156,7 +156,7 @@ def _read(record: Any) -> Comment:
     # It will be printed, and handed to other steps.
     plain = url.startswith(("https://", "http://")) and url.isascii() and url.isprintable()
     node = record.get("node_id")
-    return Comment(
+    return SummaryComment(
         record["id"], url if plain else "", body, checkpoint.read(body),
         node if isinstance(node, str) else "",
     )  # fmt: skip

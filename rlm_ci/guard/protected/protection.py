@@ -13,14 +13,14 @@ from rlm_ci.guard import lint_silencing
 from rlm_ci.guard.protected import by_name, command_files, config_sections
 from rlm_ci.guard.protected import vendored_folders as vendored
 from rlm_ci.validators import test_file_names
-from rlm_ci.validators.outcomes import Outcome, Outcomes
+from rlm_ci.validators.outcomes import TestOutcome, TestOutcomes
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from rlm_ci.git.objects import Entry
+    from rlm_ci.git.objects import TreeEntry
 
     Read = Callable[[Iterable[str]], list[bytes | None]]
 
@@ -75,7 +75,7 @@ class Protection(Value):
     in_source: bool = False
 
     @classmethod
-    def of(cls, entries: Mapping[str, Entry], read: Read, command: str) -> Protection:
+    def of(cls, entries: Mapping[str, TreeEntry], read: Read, command: str) -> Protection:
         """What the files of a snapshot, and the text of the validator's command, tell.
 
         ``read`` gives the contents of objects, None for one that is too large.
@@ -100,9 +100,9 @@ class Protection(Value):
             vendored=vendored.folders(files),
             in_source=any("includeSource" in text for text in texts(filter(_VITEST.search, files))),
         )
-        return told.learning(Outcomes(), entries)
+        return told.learning(TestOutcomes(), entries)
 
-    def learning(self, outcomes: Outcomes, entries: Mapping[str, Entry]) -> Protection:
+    def learning(self, outcomes: TestOutcomes, entries: Mapping[str, TreeEntry]) -> Protection:
         """The same, with what the first run of the validator tells of the tests in ``entries``."""
         tests = holding(outcomes, entries)
         languages = {_language(path) for path in tests} - {_UNTOLD}
@@ -171,7 +171,7 @@ class Protection(Value):
         return self.in_source and _language(path) == _SCRIPT
 
 
-def holding(outcomes: Outcomes, files: Collection[str]) -> frozenset[str]:
+def holding(outcomes: TestOutcomes, files: Collection[str]) -> frozenset[str]:
     """The ``files`` that held tests in a run: by the names of paths, modules and packages."""
     found = {path for path in outcomes.held if path in files}
     places = {one.place for one in outcomes.tests if not _is_of_source(one)} - found - {""}
@@ -195,7 +195,7 @@ def holding(outcomes: Outcomes, files: Collection[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _is_of_source(one: Outcome) -> bool:
+def _is_of_source(one: TestOutcome) -> bool:
     """Whether pytest names an example in the documentation of a module, and no test."""
     if not one.place.endswith(".py") or test_file_names.is_file(one.place):
         return False

@@ -10,7 +10,7 @@ import ast
 import re
 from collections import Counter
 
-from rlm_ci.canary.forms import UnreadableError
+from rlm_ci.canary.forms import UnparsableError
 from rlm_ci.canary.rust import reader
 from rlm_ci.guard.weakened_tests import statements
 from rlm_ci.values import Value
@@ -60,7 +60,7 @@ def _inline(path: str, text: str) -> str:
     """A source of Rust with nothing but its tests in it, each in its line."""
     try:
         tests = reader.tests(path, text)
-    except UnreadableError:
+    except UnparsableError:
         return ""
     kept = {line for one in tests for line in range(one.line, one.end + 1)}
     lines = enumerate(text.split("\n"), 1)

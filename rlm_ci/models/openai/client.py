@@ -21,11 +21,17 @@ from rlm_ci.errors import ConfigError, RemoteError, UnavailableError
 from rlm_ci.models import SpentError
 from rlm_ci.models.openai import errors, responses
 from rlm_ci.models.openai.endpoint import DEFAULT_URL, checked_key, checked_url
-from rlm_ci.models.openai.errors import RefusedError
-from rlm_ci.models.openai.request_body import ONCE, Composed, unicode_only
+from rlm_ci.models.openai.errors import EndpointRefusedError
+from rlm_ci.models.openai.request_body import ONCE, RequestComposer, unicode_only
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.system import installation
-from rlm_ci.system.transport import DeadlineError, Deadlines, TooLongError, limited, redirect_target
+from rlm_ci.system.transport import (
+    AnswerTooLongError,
+    DeadlineError,
+    Deadlines,
+    limited,
+    redirect_target,
+)
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Closing, Value
 
@@ -36,7 +42,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from rlm_ci.models import Completion, Request
+    from rlm_ci.models import Completion, ModelRequest
 
 _ERROR_LIMIT: Final = 64 << 10
 _ERROR_SECONDS: Final = 5
@@ -48,7 +54,7 @@ _MESSAGE: Final = 300
 _CAPS: Final = ("max_tokens", "max_completion_tokens")
 
 
-class Patience(Value):
+class RetryLimits(Value):
     """How long is waited, in seconds, and how often is asked.
 
     ``connect`` bounds a connection to one address, ``answer`` an attempt from its beginning to
@@ -80,7 +86,7 @@ class OpenAIModel(Closing):
         base_url: str = "",
         api_key: str = "",
         azure_api_version: str = "",
-        patience: Patience = Patience(),  # noqa: B008 - immutable
+        patience: RetryLimits = RetryLimits(),  # noqa: B008 - immutable
         progress: Callable[[int], None] | None = None,
         answer_limit: int = _ANSWER_LIMIT,
         sleep: Callable[[float], None] = time.sleep,
@@ -107,12 +113,12 @@ class OpenAIModel(Closing):
         self._client: Any = None
         self._http: Any = None  # the client's connections
         #: By path and model, how the package sends such a question.
-        self._composed: dict[tuple[str, str], Composed] = {}
+        self._composed: dict[tuple[str, str], RequestComposer] = {}
         # OpenAI's newer models know only the longer name, many other servers only the shorter.
         own = self._url.startswith(DEFAULT_URL) or bool(azure_api_version)
         self._cap = _CAPS[own]
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: ModelRequest) -> Completion:
         """The answer to ``request``; see Model. Never asks twice what may have been paid for."""
         self._opened()  # to load the package takes no time of the endpoint's
         seconds = self._patience.total
@@ -126,7 +132,7 @@ class OpenAIModel(Closing):
             cap = self._cap
             try:
                 return self._ask(request, cap, deadline, once)
-            except RefusedError as refused:
+            except EndpointRefusedError as refused:
                 if refused.is_about(cap) and not swapped:
                     self._cap, swapped = _CAPS[cap == _CAPS[0]], True
                     continue
@@ -145,7 +151,7 @@ class OpenAIModel(Closing):
 
     # -- one attempt ------------------------------------------------------------------------
 
-    def _ask(self, request: Request, cap: str, deadline: float, once: str) -> Completion:
+    def _ask(self, request: ModelRequest, cap: str, deadline: float, once: str) -> Completion:
         """One request. Raises RefusedError when it cost nothing, SpentError when it may have."""
         began = self._clock()
         end = min(began + self._patience.answer, deadline)
@@ -169,7 +175,7 @@ class OpenAIModel(Closing):
             error.args = (error.what,)
             raise
 
-    def _body(self, request: Request, cap: str) -> dict[str, Any]:
+    def _body(self, request: ModelRequest, cap: str) -> dict[str, Any]:
         body: dict[str, Any] = {"model": request.model, "messages": request.messages}
         body[cap] = request.max_tokens
         if request.tools:
@@ -239,7 +245,7 @@ class OpenAIModel(Closing):
             response = client.post(
                 path, cast_to=httpx2.Response, body=body, options=options, stream=True
             )
-        self._composed[path, body["model"]] = Composed(response.request)
+        self._composed[path, body["model"]] = RequestComposer(response.request)
         return response
 
     def _pieces(self, response: httpx2.Response) -> Iterator[bytes]:
@@ -248,7 +254,7 @@ class OpenAIModel(Closing):
         limit = self._limit * _ENVELOPE if _is_stream(response) else self._limit
         try:
             yield from limited(response, limit)
-        except TooLongError:
+        except AnswerTooLongError:
             raise SpentError(
                 f"the answer is larger than {limit:,} bytes",
                 hint="lower models.max_completion_tokens, or use another model",
@@ -327,7 +333,7 @@ class OpenAIModel(Closing):
             )
         raise errors.read(status, data[:_ERROR_LIMIT], response.headers)
 
-    def _wait(self, refused: RefusedError, attempt: int, deadline: float) -> float | None:
+    def _wait(self, refused: EndpointRefusedError, attempt: int, deadline: float) -> float | None:
         """How many seconds to wait before asking again; None for not at all."""
         patience = self._patience
         if not refused.again or attempt >= patience.attempts:
@@ -340,7 +346,7 @@ class OpenAIModel(Closing):
         return wait if self._clock() + wait < deadline else None
 
     def _told(
-        self, refused: RefusedError, request: Request, attempts: int, deadline: float
+        self, refused: EndpointRefusedError, request: ModelRequest, attempts: int, deadline: float
     ) -> RemoteError:
         """A refusal in our words: what, where, and what to do about it."""
         what, hint = errors.explained(refused, request.model)
@@ -359,7 +365,7 @@ class OpenAIModel(Closing):
         try:
             with self._sent("/models", end) as got:
                 value = responses.parse(b"".join(self._pieces(got)))
-        except (RemoteError, RefusedError, DeadlineError):
+        except (RemoteError, EndpointRefusedError, DeadlineError):
             return []
         rows = value.get("data")
         ids = (
@@ -369,7 +375,7 @@ class OpenAIModel(Closing):
         )
         return sorted(printable(name[:100]) for name in ids if isinstance(name, str))
 
-    def _where(self, request: Request) -> str:
+    def _where(self, request: ModelRequest) -> str:
         return f"{self._url}, model {printable(request.model[:100])}"
 
 
@@ -386,9 +392,9 @@ def _broken(cause: BaseException) -> Exception:
     import httpx2
 
     if isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout):
-        return RefusedError(str(cause), again=True)
+        return EndpointRefusedError(str(cause), again=True)
     if isinstance(cause, httpx2.ProxyError | httpx2.UnsupportedProtocol):
-        return RefusedError(str(cause))
+        return EndpointRefusedError(str(cause))
     if isinstance(cause, httpx2.TimeoutException):
         return DeadlineError()
     return SpentError(

@@ -34,7 +34,7 @@ _BY_STATUS: Final = {
 }
 
 
-class RefusedError(Exception):
+class EndpointRefusedError(Exception):
     """The endpoint did no work: ``status`` 0 when it was not even reached."""
 
     def __init__(
@@ -65,7 +65,7 @@ class RefusedError(Exception):
         )
 
 
-def read(status: int, data: bytes, headers: Mapping[str, str]) -> RefusedError:
+def read(status: int, data: bytes, headers: Mapping[str, str]) -> EndpointRefusedError:
     """The refusal in an answer with ``status`` and the body ``data``, which may be anything."""
     try:
         value = json.loads(data)
@@ -80,7 +80,7 @@ def read(status: int, data: bytes, headers: Mapping[str, str]) -> RefusedError:
     if value is None and not data.lstrip().startswith(b"<"):
         message = data.decode("utf-8", "replace").strip()
     spent = {code, kind} & _NO_MONEY
-    return RefusedError(
+    return EndpointRefusedError(
         message,
         status=status,
         code=min(spent, default=code or kind),
@@ -90,7 +90,7 @@ def read(status: int, data: bytes, headers: Mapping[str, str]) -> RefusedError:
     )
 
 
-def explained(refused: RefusedError, model: str) -> tuple[str, str]:
+def explained(refused: EndpointRefusedError, model: str) -> tuple[str, str]:
     """What a refusal means, and what to do about it."""
     status, code = refused.status, refused.code
     if not status:

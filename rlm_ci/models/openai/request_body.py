@@ -23,7 +23,7 @@ _LENGTH: Final = b"Content-Length"
 _OWN: Final = (ONCE.lower().encode(), _LENGTH.lower(), b"cookie")
 
 
-class Composed:
+class RequestComposer:
     """The way of one client with one model; ``first`` is a request (``httpx2.Request``)."""
 
     def __init__(self, first: Any) -> None:

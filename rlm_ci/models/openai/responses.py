@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from rlm_ci.errors import RemoteError
-from rlm_ci.models import Completion, SpentError, Usage
+from rlm_ci.models import Completion, SpentError, TokenUsage
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
@@ -69,7 +69,7 @@ def streamed(
     calls: dict[int, dict[str, Any]] = {}
     reason: object = None
     name: object = None
-    usage: Usage | None = None
+    usage: TokenUsage | None = None
     length = 0
     for event in _events(pieces, limit):
         _no_error(event)
@@ -147,7 +147,7 @@ def _add_call(calls: dict[int, dict[str, Any]], delta: object) -> int:
 
 
 def _completion(
-    message: dict[str, Any], reason: object, name: object, usage: Usage | None, model: str
+    message: dict[str, Any], reason: object, name: object, usage: TokenUsage | None, model: str
 ) -> Completion:
     text, calls = _text(message.get("content")), _calls(message.get("tool_calls"), usage)
     if reason == "content_filter":
@@ -182,7 +182,7 @@ def _text(content: object) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _calls(value: object, usage: Usage | None) -> tuple[dict[str, str], ...]:
+def _calls(value: object, usage: TokenUsage | None) -> tuple[dict[str, str], ...]:
     calls = []
     for index, call in enumerate(value if isinstance(value, list) else ()):
         function = call.get("function") if isinstance(call, dict) else None
@@ -204,7 +204,7 @@ def _calls(value: object, usage: Usage | None) -> tuple[dict[str, str], ...]:
     return tuple(calls)
 
 
-def _usage(value: object) -> Usage | None:
+def _usage(value: object) -> TokenUsage | None:
     """What the endpoint counted; None when it did not, or not so that it can be believed."""
     if not isinstance(value, dict):
         return None
@@ -215,7 +215,7 @@ def _usage(value: object) -> Usage | None:
     written = max(written, (_count(value.get("total_tokens")) or 0) - prompt)
     details = value.get("prompt_tokens_details")
     cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else None
-    return Usage(prompt, written, min(cached or 0, prompt))
+    return TokenUsage(prompt, written, min(cached or 0, prompt))
 
 
 def _count(value: object) -> int | None:
@@ -230,7 +230,7 @@ def _no_error(value: dict[str, Any]) -> None:
         raise _lost(f"the endpoint reported an error: {printable(message_of(value))}")
 
 
-def _lost(what: str, usage: Usage | None = None) -> SpentError:
+def _lost(what: str, usage: TokenUsage | None = None) -> SpentError:
     """An answer of no use, where asking once more may help."""
     return SpentError(what, hint=_LATER, usage=usage, again=True)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rlm_ci.runs import Fact
 
 
-class Clock:
+class RunClock:
     """Time that a run has used, all of its sessions together, as its record tells it.
 
     What a resumed run finds in its record takes no time; it goes on from the last fact.

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from rlm_ci.errors import DamagedError
 from rlm_ci.models import Completion
-from rlm_ci.models.budget import Charge, Spent
+from rlm_ci.models.budget import BudgetUse, Charge
 from rlm_ci.models.record import errors, fact_schemas
 from rlm_ci.runs.journal.journal import Journal
 from rlm_ci.text.printable import printable
@@ -25,13 +25,13 @@ VERSION: Final = 1
 COMPLETION: Final = "completion"
 
 
-class Facts:
+class FactIndex:
     """The facts of one journal, by the numbers of their records; ``journal`` takes new ones."""
 
     def __init__(self, path: str, *, writes: bool = False) -> None:
         """Raises DamagedError, StorageError."""
         self.path = path
-        self.spent = Spent()
+        self.spent = BudgetUse()
         self.priced = False
         self._numbers: dict[Identity, int] = {}
         self._anywhere: dict[str, Identity] | None = None
@@ -102,7 +102,7 @@ class Facts:
         """Count a call that was charged."""
         usage = charge.usage
         self.priced = self.priced or charge.cost is not None
-        self.spent += Spent(
+        self.spent += BudgetUse(
             1, usage.prompt_tokens, usage.completion_tokens, charge.cost or Decimal(0)
         )
 

@@ -16,7 +16,7 @@ from hashlib import sha256
 from rlm_ci.errors import ConfigError, DamagedError, RemoteError, StorageError
 from rlm_ci.models import Completion, SpentError, concurrency
 from rlm_ci.models.record import errors
-from rlm_ci.models.record.index import COMPLETION, VERSION, Facts
+from rlm_ci.models.record.index import COMPLETION, VERSION, FactIndex
 from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Closing
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from typing import Any, Final, NoReturn, TypeVar
 
     from rlm_ci.errors import RlmCiError
-    from rlm_ci.models import Model, Request
-    from rlm_ci.models.budget import Charge, Ledger, Spent
+    from rlm_ci.models import Model, ModelRequest
+    from rlm_ci.models.budget import BudgetUse, Charge, Ledger
     from rlm_ci.models.record.index import Identity
     from rlm_ci.runs.journal.journal import Journal
 
@@ -52,11 +52,11 @@ class Record(Closing):
 
     def __init__(
         self,
-        facts: Facts,
+        facts: FactIndex,
         redact: Callable[[str], str],
         *,
         replay_only: bool = False,
-        cache: tuple[Facts, ...] = (),
+        cache: tuple[FactIndex, ...] = (),
     ) -> None:
         self.calls = 0
         self.replayed = 0
@@ -83,11 +83,11 @@ class Record(Closing):
         nothing written. ``cache`` are journals of other runs, in which completions are looked
         up as well; one that cannot be read has none. Raises DamagedError, StorageError.
         """
-        opened = [Facts(path, writes=not replay_only)]
+        opened = [FactIndex(path, writes=not replay_only)]
         try:
             for name in cache:
                 with suppress(DamagedError, StorageError):
-                    opened.append(Facts(name))
+                    opened.append(FactIndex(name))
         except BaseException:
             for facts in opened:
                 facts.close()
@@ -95,7 +95,7 @@ class Record(Closing):
         return cls(opened[0], redact, replay_only=replay_only, cache=tuple(opened[1:]))
 
     @property
-    def spent(self) -> Spent:
+    def spent(self) -> BudgetUse:
         with self._lock:
             return self._facts.spent
 
@@ -158,7 +158,7 @@ class Record(Closing):
         self,
         model: Model,
         ledger: Ledger,
-        request: Request,
+        request: ModelRequest,
         place: str,
         *,
         seconds: float | None = None,
@@ -306,13 +306,13 @@ class Record(Closing):
         )
 
 
-class Absent:
+class AbsentModel:
     """The model of a replay: its name is known, and it is never asked."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: ModelRequest) -> Completion:
         raise ConfigError(
             f"a replay asks no model, and {printable(request.model)} was to be asked",
             where="replay",
@@ -323,13 +323,13 @@ class Absent:
 class _Told(dict[str, object]):
     """A fact, or an object in one; a name that is missing is damage to the file."""
 
-    def __init__(self, value: Mapping[str, Any], facts: Facts, place: str) -> None:
+    def __init__(self, value: Mapping[str, Any], facts: FactIndex, place: str) -> None:
         super().__init__(value)
         self._facts = facts
         self._place = place
 
     @classmethod
-    def of(cls, value: Mapping[str, Any], facts: Facts, place: str) -> _Told:
+    def of(cls, value: Mapping[str, Any], facts: FactIndex, place: str) -> _Told:
         def guarded(inner: Any) -> Any:
             return cls.of(inner, facts, place) if isinstance(inner, dict) else inner
 
@@ -368,7 +368,7 @@ class _Patience:
 def _ask(
     model: Model,
     ledger: Ledger,
-    request: Request,
+    request: ModelRequest,
     patience: _Patience,
     begin: Callable[[], None],
 ) -> Completion:

@@ -7,17 +7,17 @@ import os
 from rlm_ci.console.failures import failure
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.judge.options import models_of
-from rlm_ci.models import Request
+from rlm_ci.models import ModelRequest
 from rlm_ci.models.gateway import Gateway, provider_of
-from rlm_ci.models.record.clock import Clock
+from rlm_ci.models.record.clock import RunClock
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.scheduler_choice import address
-from rlm_ci.pipelines.repository.terms import Agreed, Done
+from rlm_ci.pipelines.repository.terms import RecursionResult, RepositoryOptions
 from rlm_ci.recursion.journal import journal, run_json
 from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.solver import RLM
-from rlm_ci.recursion.split.tree import Shape
+from rlm_ci.recursion.split.tree import TreeShape
 from rlm_ci.report.findings import NOT_RUN, Part, Report, Severity, Usage
 from rlm_ci.system import files, installation
 from rlm_ci.text.printable import count
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     from rlm_ci.models import Completion, Message
     from rlm_ci.models.json_question import Ask
     from rlm_ci.models.record.record import Record
-    from rlm_ci.pipelines.repository.scope import Scope
-    from rlm_ci.pipelines.repository.terms import Plan
-    from rlm_ci.pipelines.repository.verb import Verb
+    from rlm_ci.pipelines.repository.scope import RepositoryScope
+    from rlm_ci.pipelines.repository.terms import RecursionPlan
+    from rlm_ci.pipelines.repository.verb import RepositoryVerb
     from rlm_ci.recursion.nodes import Node, NodeResult
     from rlm_ci.runs.run import Run
 
 
-class Attempt:
+class RepositoryAttempt:
     """One process's work on a run of this kind, whatever ends it."""
 
-    def __init__(self, work: Verb, run: Run, record: Record) -> None:
+    def __init__(self, work: RepositoryVerb, run: Run, record: Record) -> None:
         self._all = work
         self._run = run
         self._record = record
-        self._clock = Clock(record.fact)
+        self._clock = RunClock(record.fact)
         #: Whether something was left out that another attempt may do.
         self.goes_on = False
 
@@ -59,7 +59,7 @@ class Attempt:
             error = failure(found, self._run.path, self._run.redactor.text)
             part = Part.from_error(self._all.name, error)
             level = Severity.from_label(self._all.settings.fail_level)
-            told = Report(scope.Scope().subject(), level, (part,), usage=self._usage())
+            told = Report(scope.RepositoryScope().subject(), level, (part,), usage=self._usage())
         return self._run.redactor.report(told.replace(run_id=self._run.id)), error
 
     def _usage(self) -> Usage:
@@ -76,7 +76,7 @@ class Attempt:
             state = NOT_RUN if corpus.omitted else None
             part = Part(work.name, "the change has no file to review", state=state)
             level = Severity.from_label(work.settings.fail_level)
-            done = Done(run, agreed, corpus, None, self._usage(), _refuse)
+            done = RecursionResult(run, agreed, corpus, None, self._usage(), _refuse)
             return done.report(work.without(part, done), level)
         plan = work.plan(run, self._record, agreed, corpus)
         folder = os.path.dirname(run.path_of("rlm", run_json.NAME))
@@ -94,11 +94,11 @@ class Attempt:
             outputs.append((work.name, f"artifacts/{work.name}/{name}"))
             return path
 
-        report = work.conclude(Done(run, agreed, corpus, result, self._usage(), write))
+        report = work.conclude(RecursionResult(run, agreed, corpus, result, self._usage(), write))
         run_json.index(folder, outputs)
         return report
 
-    def _result(self, agreed: Agreed, plan: Plan, folder: str) -> NodeResult:
+    def _result(self, agreed: RepositoryOptions, plan: RecursionPlan, folder: str) -> NodeResult:
         self._step(f"looking at {count(len(plan.corpus.files), 'file')}")
         gateway = self._gateway(agreed)
         executor = self._executor()
@@ -114,12 +114,12 @@ class Attempt:
 
     # ── the terms ──
 
-    def _agree(self) -> Agreed:
+    def _agree(self) -> RepositoryOptions:
         def produce() -> Mapping[str, Any]:
             settings = self._all.settings
             here = self._all.scope()
             recursion = settings.recursion
-            return Agreed(
+            return RepositoryOptions(
                 scope=here,
                 options=self._all.options(here),
                 model=self._model(here),
@@ -133,9 +133,9 @@ class Attempt:
                 max_completion_tokens=settings.models.max_completion_tokens,
             ).to_dict()
 
-        return self._record.shaped("terms", "start", {}, produce, Agreed.from_dict)
+        return self._record.shaped("terms", "start", {}, produce, RepositoryOptions.from_dict)
 
-    def _model(self, here: Scope) -> str | None:
+    def _model(self, here: RepositoryScope) -> str | None:
         """The model that has a part in it; None where there is none, or it may not be asked."""
         settings = self._all.settings
         if not self._all.wants_model():
@@ -151,7 +151,7 @@ class Attempt:
             return None
         return str(settings.model)
 
-    def _gateway(self, agreed: Agreed) -> Gateway | None:
+    def _gateway(self, agreed: RepositoryOptions) -> Gateway | None:
         if agreed.model is None:
             return None
         return Gateway(
@@ -168,7 +168,7 @@ class Attempt:
         minutes = self._all.settings.recursion.max_minutes
         return self._all.more.get("max_minutes", minutes)
 
-    def _budget(self, agreed: Agreed, gateway: Gateway | None) -> Budget:
+    def _budget(self, agreed: RepositoryOptions, gateway: Gateway | None) -> Budget:
         cap = agreed.max_completion_tokens
         left = None if gateway is None else (lambda: gateway.calls_left(cap))
         return Budget(
@@ -178,12 +178,12 @@ class Attempt:
             calls_left=left,
         )
 
-    def _constraints(self, agreed: Agreed) -> Constraints:
+    def _constraints(self, agreed: RepositoryOptions) -> Constraints:
         return Constraints(
             order=agreed.order,
             concurrency=self._all.settings.recursion.concurrency,
             attempts=agreed.attempts,
-            shape=Shape(leaf_bytes=agreed.leaf_bytes, leaf_files=agreed.leaf_files),
+            shape=TreeShape(leaf_bytes=agreed.leaf_bytes, leaf_files=agreed.leaf_files),
         )
 
     def _executor(self) -> Executor | None:
@@ -192,14 +192,14 @@ class Attempt:
         if place is None or self._all.replay:
             return None
         try:
-            from rlm_ci.recursion.dask_pool import Cluster
+            from rlm_ci.recursion.dask_pool import DaskPool
         except ModuleNotFoundError as error:
             raise UnavailableError(
                 f"a cluster needs the library {error.name}, which is not installed",
                 where="recursion.scheduler",
                 hint=installation.command("dask"),
             ) from None
-        return Cluster(place)
+        return DaskPool(place)
 
     def _step(self, text: str) -> None:
         self._all.progress.step(text)
@@ -209,7 +209,7 @@ class Attempt:
 class _Asking:
     """Gives each node its way to the model of the run."""
 
-    def __init__(self, gateway: Gateway, agreed: Agreed) -> None:
+    def __init__(self, gateway: Gateway, agreed: RepositoryOptions) -> None:
         self._gateway = gateway
         self._agreed = agreed
 
@@ -220,7 +220,7 @@ class _Asking:
 class _Asked:
     """One node's way: what it asks stands in the record under its id."""
 
-    def __init__(self, gateway: Gateway, agreed: Agreed, node: str) -> None:
+    def __init__(self, gateway: Gateway, agreed: RepositoryOptions, node: str) -> None:
         self.model = gateway.model
         self.max_bytes = agreed.prompt_bytes
         self._gateway = gateway
@@ -230,7 +230,7 @@ class _Asked:
     def __call__(
         self, place: str, messages: Sequence[Message], *, response_format: Message | None = None
     ) -> Completion:
-        request = Request(
+        request = ModelRequest(
             self.model, tuple(messages), self._max_tokens, response_format=response_format
         )
         return self._gateway.complete(request, f"{self._node}/{place}")

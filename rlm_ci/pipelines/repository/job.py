@@ -9,10 +9,10 @@ from rlm_ci.models.gateway import earlier
 from rlm_ci.models.record.record import FILE, Record
 from rlm_ci.pipelines.job import without_runs
 from rlm_ci.pipelines.repository import scope
-from rlm_ci.pipelines.repository.attempt import Attempt
+from rlm_ci.pipelines.repository.attempt import RepositoryAttempt
 from rlm_ci.pipelines.repository.scheduler_choice import address
-from rlm_ci.pipelines.repository.tree_progress import Look
-from rlm_ci.pipelines.repository.verb import Verb
+from rlm_ci.pipelines.repository.tree_progress import TreeWatcher
+from rlm_ci.pipelines.repository.verb import RepositoryVerb
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report import render
 from rlm_ci.runs.manifest import PAUSED
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from rlm_ci.config.settings import Settings
     from rlm_ci.console.progress import Progress
     from rlm_ci.git.repository import Repository
-    from rlm_ci.pipelines.stored_runs import Runs
+    from rlm_ci.pipelines.stored_runs import StoredRuns
     from rlm_ci.report.findings import Report
-    from rlm_ci.report.render import Options
+    from rlm_ci.report.render import RenderOptions
     from rlm_ci.runs.run import Run
 
     Kind = TypeVar("Kind", bound="RepositoryJob")
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _IN_ACTIONS = (("recursion.max_minutes", 50.0), ("max_calls", 300))
 
 
-class RepositoryJob(Verb):
+class RepositoryJob(RepositoryVerb):
     """Carries out a pipeline in a run that is held; ``report`` is there once it has ended.
 
     ``skipped`` are folders in which rlm-ci itself writes. With ``replay``, the record of another
@@ -46,7 +46,7 @@ class RepositoryJob(Verb):
     """
 
     #: How a process goes about it.
-    attempt: type[Attempt] = Attempt
+    attempt: type[RepositoryAttempt] = RepositoryAttempt
 
     def __call__(self, run: Run, _goal: str | None) -> tuple[int, str]:
         """The exit code, and a line about the end. Raises RlmCiError, after it is written down."""
@@ -56,7 +56,7 @@ class RepositoryJob(Verb):
         run.redactor = Redactor(self.settings.environ)
         run.rests_on = rests_on(self.settings, self.repository.root)
         self.progress.redact = clean = run.redactor.text
-        self.progress.watch(Look(run.path, self.name))
+        self.progress.watch(TreeWatcher(run.path, self.name))
         path = self.replay or run.path_of(FILE)
         cache = earlier(run.path, FILE) if self.settings.models.cache and not self.replay else ()
         with Record.open(path, redact=clean, replay_only=bool(self.replay), cache=cache) as record:
@@ -80,7 +80,7 @@ class RepositoryJob(Verb):
         run.event("progress", {"summary": "all is in the folder of the run"})
 
 
-def _rendered(report: Report, renderer: str, options: Options) -> Iterable[bytes]:
+def _rendered(report: Report, renderer: str, options: RenderOptions) -> Iterable[bytes]:
     """A report as a file; as JSON it is as large as all that a wiki cites."""
     if renderer == "json":
         return (piece.encode("ascii") for piece in neutralise.record_pieces(report.outline()))
@@ -106,7 +106,7 @@ def making(kind: type[Kind]) -> Callable[..., Kind]:
     def make(
         settings: Settings,
         repository: Repository,
-        runs: Runs,
+        runs: StoredRuns,
         progress: Progress,
         replay: str | None = None,
     ) -> Kind:

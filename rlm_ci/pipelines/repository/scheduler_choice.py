@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from rlm_ci.config.settings import Settings
 
 
-class Address(Value):
+class SchedulerAddress(Value):
     """What ``--scheduler`` says: the order of the work, and HOST:PORT of a cluster, if any."""
 
     order: str
     cluster: str | None = None
 
 
-def address(settings: Settings) -> Address:
+def address(settings: Settings) -> SchedulerAddress:
     """Raises ConfigError for what is neither an order nor a cluster."""
     text: str = settings.recursion.scheduler
     if text in ORDERS:
-        return Address(text)
+        return SchedulerAddress(text)
     scheme = "dask://"
     place, _, query = text.removeprefix(scheme).partition("?")
     host, _, port = place.rstrip("/").rpartition(":")
@@ -34,4 +34,4 @@ def address(settings: Settings) -> Address:
             where=settings.sources["recursion.scheduler"],
             hint=f"one of {', '.join(ORDERS)}; or dask://HOST:PORT, also with ?order=dfs",
         )
-    return Address(order, f"{host}:{port}")
+    return SchedulerAddress(order, f"{host}:{port}")

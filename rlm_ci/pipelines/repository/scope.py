@@ -10,7 +10,7 @@ from rlm_ci.git import errors
 from rlm_ci.judge.judge import repository_name
 from rlm_ci.pipelines import load
 from rlm_ci.recursion.corpus import corpus as corpora
-from rlm_ci.recursion.corpus.eligibility import Rules
+from rlm_ci.recursion.corpus.eligibility import EligibilityRules
 from rlm_ci.report.findings import INCOMPLETE, Subject
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rlm_ci.report.findings import Part
 
 
-class Scope(Value):
+class RepositoryScope(Value):
     """Where to look. ``commit`` is None for the work tree, or for a folder outside of git.
 
     ``under`` is the folder below the top level; ``changed`` are the lines of a change by path,
@@ -49,14 +49,14 @@ class Scope(Value):
         return {name: getattr(self, name) for name in self._fields}
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Scope:
+    def from_dict(cls, told: Mapping[str, Any]) -> RepositoryScope:
         return cls(**{**told, "exclude": tuple(told["exclude"])})
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> EligibilityRules:
         # A change answers for all that it brings, by whatever name.
         guess = not self.include_generated and self.merge_base is None
-        return Rules(self.exclude, self.max_file_bytes, self.include_generated, guess)
+        return EligibilityRules(self.exclude, self.max_file_bytes, self.include_generated, guess)
 
     def subject(self) -> Subject:
         return Subject(
@@ -69,7 +69,7 @@ class Scope(Value):
         )
 
 
-def select(settings: Settings, repository: Repository) -> Scope:
+def select(settings: Settings, repository: Repository) -> RepositoryScope:
     """What the settings say. Raises ConfigError, UsageError."""
     recursion = settings.recursion
     base, wanted = settings.values.get("base"), settings.values.get("head")
@@ -93,7 +93,7 @@ def select(settings: Settings, repository: Repository) -> Scope:
         head = change_set.require(repository, wanted, "head", settings.sources["head"])
     if base:
         change = found[0]
-        return Scope(
+        return RepositoryScope(
             commit=change.head,
             head=change.head,
             base=change.base,
@@ -101,14 +101,14 @@ def select(settings: Settings, repository: Repository) -> Scope:
             **about,
         )
     if recursion.worktree or not repository.git_dir:
-        return Scope(head=head, **about)
+        return RepositoryScope(head=head, **about)
     if head is None:
         raise ConfigError(
             "nothing is committed yet",
             where=repository.root,
             hint="commit it, or look at the work tree: --worktree",
         )
-    return Scope(commit=head, head=head, **about)
+    return RepositoryScope(commit=head, head=head, **about)
 
 
 def looks(settings: Settings) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def looks(settings: Settings) -> dict[str, Any]:
     }
 
 
-def corpus(here: Scope, repository: Repository, own: Sequence[str]) -> Corpus:
+def corpus(here: RepositoryScope, repository: Repository, own: Sequence[str]) -> Corpus:
     """The files; ``own`` are folders in which rlm-ci writes."""
     if here.commit is not None:
         # What a change marks as generated is looked at: the rules are those of its base.
@@ -143,7 +143,7 @@ def require_tree(repository: Repository) -> None:
         raise errors.no_repository(repository.root)
 
 
-def change_of(here: Scope, repository: Repository) -> change_set.ChangeSet | None:
+def change_of(here: RepositoryScope, repository: Repository) -> change_set.ChangeSet | None:
     """The change that is reviewed, if it is one."""
     if here.base is None:
         return None

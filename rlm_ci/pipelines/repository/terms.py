@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.pipelines.repository.scope import Scope
+from rlm_ci.pipelines.repository.scope import RepositoryScope
 from rlm_ci.report.findings import Coverage, Evidence, Report
 from rlm_ci.values import Value
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from rlm_ci.runs.run import Run
 
 
-class Agreed(Value):
+class RepositoryOptions(Value):
     """What holds for a run from its first moment on, however often it is resumed."""
 
-    scope: Scope
+    scope: RepositoryScope
     options: Mapping[str, Any]
     model: str | None
     provider: str
@@ -38,25 +38,25 @@ class Agreed(Value):
         return {**told, "scope": self.scope.to_dict()}
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Agreed:
-        return cls(**{**told, "scope": Scope.from_dict(told["scope"])})
+    def from_dict(cls, told: Mapping[str, Any]) -> RepositoryOptions:
+        return cls(**{**told, "scope": RepositoryScope.from_dict(told["scope"])})
 
 
-class Plan(Value):
+class RecursionPlan(Value):
     """What a recursion is asked for; of no file at all where everything is known."""
 
     corpus: Corpus
     objective: Objective
 
 
-class Done(Value):
+class RecursionResult(Value):
     """A recursion that has come to its end; ``result`` is None where there was nothing to do.
 
     ``write`` puts a text among the run's artifacts.
     """
 
     run: Run
-    agreed: Agreed
+    agreed: RepositoryOptions
     corpus: Corpus
     result: NodeResult | None
     usage: Usage

@@ -8,7 +8,7 @@ from itertools import groupby
 from rlm_ci.errors import RlmCiError
 from rlm_ci.models.record.record import FILE, Record
 from rlm_ci.runs import request
-from rlm_ci.runs.request import Request
+from rlm_ci.runs.request import RunRequest
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import count, printable
 
@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from rlm_ci.recursion.journal.progress import Progress, Watch
+    from rlm_ci.recursion.journal.progress import ProgressWatch, TreeProgress
 
 _RUN = ("rlm", "run.json")
 _BUDGETS = ("max_calls", "max_tokens", "budget_usd")
@@ -26,24 +26,24 @@ _NOTHING = {"calls": 0, "tokens": 0, "cost_usd": None}
 _STEPS = 6
 
 
-class Look:
+class TreeWatcher:
     """Looks at the run in ``folder``, again and again; each time only what is new is read."""
 
     def __init__(self, folder: str, pipeline_id: str) -> None:
         self._folder = folder
         self._pipeline_id = pipeline_id
-        self._watch: Watch | None = None
+        self._watch: ProgressWatch | None = None
         self._size = -1
         self._usage: dict[str, Any] = dict(_NOTHING)
 
-    def progress(self) -> Progress | None:
+    def progress(self) -> TreeProgress | None:
         """None for a run without a tree, or whose journals cannot be read now."""
         if self._watch is None:
             if not os.path.lexists(os.path.join(self._folder, *_RUN)):
                 return None
-            from rlm_ci.recursion.journal.progress import Watch
+            from rlm_ci.recursion.journal.progress import ProgressWatch
 
-            self._watch = Watch(os.path.join(self._folder, _RUN[0]))
+            self._watch = ProgressWatch(os.path.join(self._folder, _RUN[0]))
         try:
             return self._watch.look()
         except RlmCiError:
@@ -111,7 +111,7 @@ class Look:
         if not request.is_kept(self._folder):
             return {}
         try:
-            asked = Request.read(self._folder, self._pipeline_id)
+            asked = RunRequest.read(self._folder, self._pipeline_id)
         except RlmCiError:
             return {}
         keys = {**{name: name for name in _BUDGETS}, "max_minutes": "recursion.max_minutes"}

@@ -12,7 +12,7 @@ import stat
 from functools import partial
 from hashlib import sha256
 
-from rlm_ci.context.own_files import Own
+from rlm_ci.context.own_files import OwnFiles
 from rlm_ci.errors import ConfigError, DamagedError
 from rlm_ci.git import tracked
 from rlm_ci.git.objects import parse_closed, parse_tree
@@ -27,10 +27,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from rlm_ci.git.objects import Entry
-    from rlm_ci.recursion.corpus.eligibility import Rules
+    from rlm_ci.git.objects import TreeEntry
+    from rlm_ci.recursion.corpus.eligibility import EligibilityRules
 
-    Read = Callable[[Sequence["File"]], list[bytes]]
+    Read = Callable[[Sequence["CorpusFile"]], list[bytes]]
     Omitted = dict[str, str]
 
 #: Bytes, and objects, that one git is asked for.
@@ -38,7 +38,7 @@ _BATCH_BYTES = 32 << 20
 _BATCH_COUNT = 20_000
 
 
-class File(Row):
+class CorpusFile(Row):
     """A file that is looked at: its path, the id of its content as a blob, its size in bytes."""
 
     path: str
@@ -56,7 +56,7 @@ class Corpus:
     def __init__(
         self,
         commit: str | None,
-        files: tuple[File, ...],
+        files: tuple[CorpusFile, ...],
         omitted: tuple[tuple[str, str], ...],
         read: Read,
     ) -> None:
@@ -78,7 +78,7 @@ class Corpus:
         words = (why.UNREADABLE,) if self.commit is None else (why.UNREADABLE, why.MISSING)
         return tuple(path for path, told in self.omitted if told.partition(":")[0] in words)
 
-    def read(self, files: Sequence[File]) -> list[bytes]:
+    def read(self, files: Sequence[CorpusFile]) -> list[bytes]:
         """Their contents. Raises ConfigError for a file that has changed, DamagedError."""
         return self._read(files)
 
@@ -102,13 +102,17 @@ def order(path: str) -> bytes:
     return b"\1%b\0\0%b" % (folder.replace(b"/", b"\0\1"), name)
 
 
-def digest_of(files: Iterable[File]) -> str:
+def digest_of(files: Iterable[CorpusFile]) -> str:
     text = "".join([f"{path}\0{oid}\0" for path, oid, _ in files])
     return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def at_commit(
-    repository: Repository, commit: str, rules: Rules, under: str = "", policy: str | None = None
+    repository: Repository,
+    commit: str,
+    rules: EligibilityRules,
+    under: str = "",
+    policy: str | None = None,
 ) -> Corpus:
     """The files of a commit, below the folder ``under``.
 
@@ -117,8 +121,8 @@ def at_commit(
     """
     with repository.start_tree(commit, sizes=True) as listing:
         tree = parse_tree(listing.finish())
-    sieve = why.Sieve(rules, committed=True)
-    found: list[File] = []
+    sieve = why.EligibilityFilter(rules, committed=True)
+    found: list[CorpusFile] = []
     omitted: Omitted = {}
     for path, entry in tree.items():
         if not _is_under(path, under):
@@ -126,7 +130,7 @@ def at_commit(
         _, kind, oid, size = entry
         reason = _unusual(kind, entry.mode, size) or sieve.reason(path, size)
         if reason is None:
-            found.append(File.of((path, oid, size)))
+            found.append(CorpusFile.of((path, oid, size)))
         else:
             omitted[path] = reason
     attributes = _attributes(repository, tree if policy is None else repository.tree(policy))
@@ -136,7 +140,7 @@ def at_commit(
     found = [file for file in found if file.oid not in binary]
     found = _own(repository, found, attributes, rules, omitted, under=under, dense=dense)
 
-    def read(files: Sequence[File]) -> list[bytes]:
+    def read(files: Sequence[CorpusFile]) -> list[bytes]:
         contents: dict[str, bytes] = {}
         for oid, content in _blobs(repository, files):
             if content is None:
@@ -152,7 +156,7 @@ def at_commit(
 
 
 def in_worktree(
-    repository: Repository, rules: Rules, under: str = "", own: Sequence[str] = ()
+    repository: Repository, rules: EligibilityRules, under: str = "", own: Sequence[str] = ()
 ) -> Corpus:
     """What git knows of the work tree, or does not ignore, as it lies there now.
 
@@ -161,7 +165,7 @@ def in_worktree(
     top = repository.root
     with repository.start_listing() as listing:
         listed = dict.fromkeys(listing.finish().split(b"\0"))
-    passed = Own(own)
+    passed = OwnFiles(own)
     omitted: Omitted = {}
     for path in parse_closed(listing.warned):
         if _is_under(path, under) and not passed.holds(path, top):
@@ -185,20 +189,22 @@ def in_worktree(
         for path in places
         if why.is_attributes(path)
     )
-    found = [File.of((path, "", size)) for path, size in _sized(top, names, rules, omitted)]
+    found = [CorpusFile.of((path, "", size)) for path, size in _sized(top, names, rules, omitted)]
     found = _unmarked(repository, found, attributes, rules, omitted)
     return _on_disk(repository, found, omitted, rules, attributes=attributes, under=under)
 
 
-def in_folder(root: str, rules: Rules, own: Sequence[str] = ()) -> Corpus:
+def in_folder(root: str, rules: EligibilityRules, own: Sequence[str] = ()) -> Corpus:
     """All files below a folder that need not be git's. Raises ConfigError."""
     omitted: Omitted = {}
-    names = list(_walk(root, Own(own), omitted))
-    found = [File.of((path, "", size)) for path, size in _sized(root, names, rules, omitted)]
+    names = list(_walk(root, OwnFiles(own), omitted))
+    found = [CorpusFile.of((path, "", size)) for path, size in _sized(root, names, rules, omitted)]
     return _on_disk(Repository(root, None, {}), found, omitted, rules, attributes={}, under="")
 
 
-def _corpus(commit: str | None, found: Iterable[File], omitted: Omitted, read: Read) -> Corpus:
+def _corpus(
+    commit: str | None, found: Iterable[CorpusFile], omitted: Omitted, read: Read
+) -> Corpus:
     return Corpus(
         commit,
         tuple(sorted(found, key=lambda file: order(file.path))),
@@ -213,11 +219,11 @@ def _is_under(path: str, under: str) -> bool:
 
 def _unmarked(
     repository: Repository,
-    found: list[File],
+    found: list[CorpusFile],
     attributes: Mapping[str, bytes],
-    rules: Rules,
+    rules: EligibilityRules,
     omitted: Omitted,
-) -> list[File]:
+) -> list[CorpusFile]:
     """Those that no attribute marks; the others are told in ``omitted``."""
     marks = why.marked(
         repository,
@@ -231,14 +237,14 @@ def _unmarked(
 
 def _own(
     repository: Repository,
-    found: list[File],
+    found: list[CorpusFile],
     attributes: Mapping[str, bytes],
-    rules: Rules,
+    rules: EligibilityRules,
     omitted: Omitted,
     *,
     under: str,
     dense: Collection[str],
-) -> list[File]:
+) -> list[CorpusFile]:
     """Those that are the project's own as far as names and lines tell, below ``under``.
 
     ``dense`` are the contents with the lines of a bundle.
@@ -259,7 +265,7 @@ def _own(
 # ── a commit ──
 
 
-def _attributes(repository: Repository, tree: Mapping[str, Entry]) -> dict[str, bytes]:
+def _attributes(repository: Repository, tree: Mapping[str, TreeEntry]) -> dict[str, bytes]:
     places = [path for path, entry in tree.items() if why.is_attributes(path) and entry.is_file]
     if not places:
         return {}
@@ -276,7 +282,9 @@ def _unusual(kind: str, mode: str, size: int) -> str | None:
     return f"{why.MISSING}: this clone does not have it" if size < 0 else None
 
 
-def _blobs(repository: Repository, files: Iterable[File]) -> Iterator[tuple[str, bytes | None]]:
+def _blobs(
+    repository: Repository, files: Iterable[CorpusFile]
+) -> Iterator[tuple[str, bytes | None]]:
     """Each content once, with its id, as much at a time as memory should hold."""
     wanted: list[str] = []
     size = 0
@@ -290,7 +298,9 @@ def _blobs(repository: Repository, files: Iterable[File]) -> Iterator[tuple[str,
         yield from zip(wanted, repository.read(*wanted), strict=True)
 
 
-def _told_by_content(repository: Repository, files: Iterable[File]) -> tuple[set[str], set[str]]:
+def _told_by_content(
+    repository: Repository, files: Iterable[CorpusFile]
+) -> tuple[set[str], set[str]]:
     """The contents that are no text, and those with the lines of a bundle.
 
     One that cannot be read is an error later, when it is.
@@ -304,7 +314,7 @@ def _told_by_content(repository: Repository, files: Iterable[File]) -> tuple[set
     return binary, dense
 
 
-def _named(files: Sequence[File], oid: str) -> str:
+def _named(files: Sequence[CorpusFile], oid: str) -> str:
     return printable(next(file.path for file in files if file.oid == oid))
 
 
@@ -313,9 +323,9 @@ def _named(files: Sequence[File], oid: str) -> str:
 
 def _on_disk(
     repository: Repository,
-    files: Iterable[File],
+    files: Iterable[CorpusFile],
     omitted: Omitted,
-    rules: Rules,
+    rules: EligibilityRules,
     *,
     attributes: Mapping[str, bytes],
     under: str,
@@ -333,12 +343,12 @@ def _on_disk(
         if why.is_binary(content):
             omitted[path] = why.binary()
         else:
-            found.append(File.of((path, repository.blob_id(content), len(content))))
+            found.append(CorpusFile.of((path, repository.blob_id(content), len(content))))
             if why.is_dense(content):
                 dense.add(found[-1].oid)
     found = _own(repository, found, attributes, rules, omitted, under=under, dense=dense)
 
-    def read(files: Sequence[File]) -> list[bytes]:
+    def read(files: Sequence[CorpusFile]) -> list[bytes]:
         contents = []
         for file in files:
             content = _content(partial(opened.read_inside, root), file.path, most)
@@ -371,10 +381,10 @@ def _ignored(repository: Repository) -> Iterator[str]:
 
 
 def _sized(
-    top: str, names: Iterable[str], rules: Rules, omitted: Omitted
+    top: str, names: Iterable[str], rules: EligibilityRules, omitted: Omitted
 ) -> Iterator[tuple[str, int]]:
     """The regular files among ``names`` that the rules let through, with their sizes."""
-    sieve = why.Sieve(rules, committed=False)
+    sieve = why.EligibilityFilter(rules, committed=False)
     for path in names:
         try:
             status = os.lstat(os.path.join(top, path))
@@ -401,7 +411,7 @@ def _not_regular(mode: int) -> str | None:
     return f"{why.SPECIAL}: neither a file nor a folder"
 
 
-def _walk(top: str, own: Own, omitted: Omitted) -> Iterator[str]:
+def _walk(top: str, own: OwnFiles, omitted: Omitted) -> Iterator[str]:
     """Everything below a folder that is none itself, relative to it."""
     folders = [""]
     while folders:

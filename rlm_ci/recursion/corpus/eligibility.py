@@ -69,7 +69,7 @@ _JUDGED = 2000
 _ALL = b"* linguist-generated linguist-vendored\n"
 
 
-class Rules(Value):
+class EligibilityRules(Value):
     """What is left out besides what nobody could read: patterns, large and generated files.
 
     ``guess``: what is generated or others' code by its name or its lines is left out as well.
@@ -81,10 +81,10 @@ class Rules(Value):
     guess: bool = False
 
 
-class Sieve:
+class EligibilityFilter:
     """Tells by its path and its size alone whether a file is looked at."""
 
-    def __init__(self, rules: Rules, *, committed: bool) -> None:
+    def __init__(self, rules: EligibilityRules, *, committed: bool) -> None:
         """Raises ConfigError for a pattern that cannot be read.
 
         What was ``committed`` where our runs are kept is none of them: it may be anything.

@@ -19,7 +19,7 @@ UNCOVERED = "uncovered"
 _DATA = "data."
 
 
-class Given:
+class InheritedResult:
     """What a result has that those above it may pass on."""
 
     __slots__ = ("data", "node_id", "uncovered")
@@ -33,7 +33,9 @@ class Given:
         return bool(self.uncovered or any(self.data.values()))
 
 
-def own(result: NodeResult, children: Sequence[Given]) -> tuple[NodeResult, tuple[str, ...]]:
+def own(
+    result: NodeResult, children: Sequence[InheritedResult]
+) -> tuple[NodeResult, tuple[str, ...]]:
     """The result without what it has of its children, and the names of what that is."""
     gathered: list[str] = []
     uncovered = tuple(pair for child in children for pair in child.uncovered)

@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.recursion import coverage
 from rlm_ci.recursion.journal import inherited_results, previous_sessions, record_lines, recovery
-from rlm_ci.recursion.nodes import CANCELLED, NodeResult, Traced
+from rlm_ci.recursion.nodes import CANCELLED, NodeResult, TracedFinding
 from rlm_ci.runs.journal.journal import Journal
 from rlm_ci.system import files, process
 from rlm_ci.values import Closing
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, Final, Self
 
-    from rlm_ci.recursion.journal.previous_sessions import Earlier
+    from rlm_ci.recursion.journal.previous_sessions import PreviousSessions
     from rlm_ci.recursion.journal.record_lines import Error
     from rlm_ci.recursion.split.tree import Part
     from rlm_ci.redaction.redactor import Redactor
@@ -69,7 +69,11 @@ class Journals(Closing):
     """
 
     def __init__(
-        self, folder: str, found: recovery.Found, before: Earlier, files: list[Journal]
+        self,
+        folder: str,
+        found: recovery.RecoveredJournals,
+        before: PreviousSessions,
+        files: list[Journal],
     ) -> None:
         self.folder = folder
         self.recovered = found.cut
@@ -83,10 +87,10 @@ class Journals(Closing):
         self._plain: list[NodeResult | None] = []
         #: Findings by the numbers of results, as they are read: of those at which somebody looks,
         #: and of those that were made of them.
-        self._known: dict[int, tuple[str, tuple[Traced, ...]]] = {}
+        self._known: dict[int, tuple[str, tuple[TracedFinding, ...]]] = {}
         #: What those results have besides that may be passed on; and, of those of this process
         #: that refer to the results of children, the numbers of these.
-        self._given: dict[int, inherited_results.Given] = {}
+        self._given: dict[int, inherited_results.InheritedResult] = {}
         self._below: dict[int, array[int]] = {}
         self._has_failed = False
         self._redactor: Redactor | None = None
@@ -271,7 +275,7 @@ class Journals(Closing):
         for number, one in zip(numbers, found, strict=True):
             if one.findings:
                 self._known[number] = one.node_id, one.findings
-            given = inherited_results.Given(one) if one.data or one.uncovered else None
+            given = inherited_results.InheritedResult(one) if one.data or one.uncovered else None
             if given:
                 self._given[number] = given
         return found
@@ -307,7 +311,7 @@ class Journals(Closing):
                 hint="restore the run's folder from a copy, or start a new run",
             ) from None
 
-    def _findings(self, number: int, told: Mapping[str, Any]) -> tuple[Traced, ...] | None:
+    def _findings(self, number: int, told: Mapping[str, Any]) -> tuple[TracedFinding, ...] | None:
         """The findings of a record that has some of its children's; None: it has all of them."""
         if number in self._known:
             return self._known[number][1]
@@ -315,10 +319,10 @@ class Journals(Closing):
             return None
         below = self._read(self._children(number, told), data=False)
         gathered = [one for child in below for one in child.findings]
-        found: list[Traced] = []
+        found: list[TracedFinding] = []
         for one in told["findings"]:
             if isinstance(one, dict):
-                found.append(Traced.from_dict(one))
+                found.append(TracedFinding.from_dict(one))
             elif one < 0:
                 raise IndexError(one)
             else:
@@ -401,6 +405,6 @@ class Journals(Closing):
                 self._files.pop().close()
 
 
-def _as_read(traced: Traced) -> Traced:
+def _as_read(traced: TracedFinding) -> TracedFinding:
     """What it is once it has been written."""
-    return Traced.from_dict(json.loads(json.dumps(traced.to_dict())))
+    return TracedFinding.from_dict(json.loads(json.dumps(traced.to_dict())))

@@ -23,7 +23,7 @@ DECIDED: Final = 4
 _RUNNING: Final = -1
 
 
-class Earlier:
+class PreviousSessions:
     """What earlier processes wrote: results by node, and how far each node had come.
 
     A result that failed is none, nor is one of which a part was left out for want of budget,
@@ -173,9 +173,9 @@ class Earlier:
 _LIMITED: Final = (coverage.DEADLINE, "budget_below_reserve")
 
 
-def read(folder: str) -> tuple[Earlier, recovery.Found]:
+def read(folder: str) -> tuple[PreviousSessions, recovery.RecoveredJournals]:
     """All that stands in the journals. Raises DamagedError, StorageError."""
-    before = Earlier()
+    before = PreviousSessions()
     results, nodes, queue = readers = recovery.readers(folder, places=True)
     results.read(before.results, before.skim_results, record_lines.whole_numbers)
     nodes.read(before.nodes, before.skim_nodes)

@@ -21,7 +21,7 @@ _TOP: Final = 5
 _BRANCH: Final = 40
 
 
-class Progress(Value):
+class TreeProgress(Value):
     """``solved`` of ``total`` nodes have come to an end, ``failed`` of these to no good one.
 
     ``active`` leaves are at work, ``depths`` counts the nodes of each depth, ``errors`` are pairs
@@ -44,9 +44,9 @@ class Progress(Value):
     current: str = ""
 
     @classmethod
-    def of(cls, folder: str) -> Progress | None:
+    def of(cls, folder: str) -> TreeProgress | None:
         """Of the run in ``folder``; None where there is none. Raises DamagedError, StorageError."""
-        return Watch(folder).look()
+        return ProgressWatch(folder).look()
 
     def to_dict(self) -> dict[str, Any]:
         """For programs."""
@@ -57,7 +57,7 @@ class Progress(Value):
         return record
 
 
-class Watch:
+class ProgressWatch:
     """Looks again and again, and reads each time only what is new."""
 
     def __init__(self, folder: str) -> None:
@@ -71,13 +71,13 @@ class Watch:
         self._errors: Counter[str] = Counter()
         self._current = ""
 
-    def look(self) -> Progress | None:
+    def look(self) -> TreeProgress | None:
         head = run_json.read(self._folder)
         if head is None:
             return None
         self._nodes.read(self._take)
         branch = self._branch()
-        return Progress(
+        return TreeProgress(
             head["run_id"],
             head["objective"],
             head["domain"],

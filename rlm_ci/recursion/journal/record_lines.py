@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, Final
 
-    from rlm_ci.recursion.nodes import Traced
+    from rlm_ci.recursion.nodes import TracedFinding
     from rlm_ci.recursion.split.tree import Part
     from rlm_ci.runs.journal.record_format import Halves
 
@@ -171,7 +171,7 @@ def result(
     return head, tail
 
 
-def _told(traced: Traced, places: Mapping[int, int]) -> int | dict[str, Any]:
+def _told(traced: TracedFinding, places: Mapping[int, int]) -> int | dict[str, Any]:
     place = places.get(id(traced))
     return traced.to_dict() if place is None else place
 

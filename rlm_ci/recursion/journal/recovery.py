@@ -30,7 +30,7 @@ QUEUE = "queue.jsonl"
 NAMES = (RESULTS, NODES, QUEUE)
 
 
-class Found(Value):
+class RecoveredJournals(Value):
     """What stands in the journals: ``seq`` is the last number.
 
     ``cut`` tells what was cut off: name, bytes, and the file that keeps them.
@@ -68,7 +68,7 @@ def gap(readers: Sequence[JournalReader]) -> int:
     return min(twice, missing if missing > 0 else last + 1) % (last + 1)
 
 
-def recover(folder: str, readers: tuple[JournalReader, ...]) -> Found:
+def recover(folder: str, readers: tuple[JournalReader, ...]) -> RecoveredJournals:
     """Cut off what a kill has left, and keep it. Raises DamagedError, StorageError."""
     missing = gap(readers)
     # A kill explains what is missing behind the last whole record of whoever is torn, no more.
@@ -89,7 +89,7 @@ def recover(folder: str, readers: tuple[JournalReader, ...]) -> Found:
     for name, length, aside in cut:
         _log(os.path.dirname(aside), f"{name}: {length} bytes cut off, kept in {aside}\n")
     seq = missing - 1 if missing else sum(len(one.numbers) for one in readers)
-    return Found(seq, readers, tuple(cut))
+    return RecoveredJournals(seq, readers, tuple(cut))
 
 
 def _log(folder: str, line: str) -> None:

@@ -70,7 +70,7 @@ def head(
     }
 
 
-class Overview:
+class RunOverview:
     """The file of one run, for as long as it is at work."""
 
     def __init__(self, folder: str, record: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Slice = tuple[int, int, int]  # first line, last line, bytes
 
 
-class Lines:
+class LineStarts:
     """Where the lines of large files begin; of the last one that was asked for, it is known."""
 
     def __init__(self, corpus: Corpus) -> None:

@@ -11,8 +11,8 @@ from array import array
 from hashlib import sha256
 from itertools import accumulate
 
-from rlm_ci.recursion.nodes import FILE_GROUP, FILE_SLICE, FOLDER, MODULE, REPO, Node, Scope
-from rlm_ci.recursion.split.file_slices import Lines
+from rlm_ci.recursion.nodes import FILE_GROUP, FILE_SLICE, FOLDER, MODULE, REPO, Node, NodeScope
+from rlm_ci.recursion.split.file_slices import LineStarts
 from rlm_ci.text.printable import encodable
 from rlm_ci.values import Value
 
@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.recursion.corpus.corpus import Corpus, File
+    from rlm_ci.recursion.corpus.corpus import Corpus, CorpusFile
 
     #: kind, path, first, last, line_start, line_end, size
     Part = tuple[str, str, int, int, int, int, int]
@@ -57,7 +57,7 @@ _PACKAGE_ENDS = (".csproj", ".fsproj", ".gemspec", ".cabal")
 _TINY = 4
 
 
-class Shape(Value):
+class TreeShape(Value):
     """How large a leaf may be, and how many parts a node has at most."""
 
     leaf_bytes: int = 256 << 10
@@ -65,10 +65,10 @@ class Shape(Value):
     most_parts: int = 64
 
 
-class Tree:
+class SplitTree:
     """The parts of a corpus. Reading happens only where a single file has to be cut."""
 
-    def __init__(self, corpus: Corpus, shape: Shape) -> None:
+    def __init__(self, corpus: Corpus, shape: TreeShape) -> None:
         if shape.leaf_bytes < 1 or shape.leaf_files < 1 or shape.most_parts < 2:
             raise ValueError("a leaf has a byte and a file, a split at least two parts")
         self.shape = shape
@@ -77,7 +77,7 @@ class Tree:
         sizes = (file.size for file in corpus.files)
         #: Bytes before each file.
         self._before = array("q", accumulate(sizes, initial=0))
-        self._lines = Lines(corpus)
+        self._lines = LineStarts(corpus)
 
     def whole(self) -> Part:
         return REPO, "", 0, len(self._files), 0, 0, self._before[-1]
@@ -88,7 +88,7 @@ class Tree:
     def is_small(self, part: Part) -> bool:
         return part[6] <= self.shape.leaf_bytes and part[3] - part[2] <= self.shape.leaf_files
 
-    def files(self, part: Part) -> Sequence[File]:
+    def files(self, part: Part) -> Sequence[CorpusFile]:
         return self._files[part[2] : part[3]]
 
     def confidence(self, part: Part) -> float:
@@ -255,7 +255,7 @@ def _common(one: str, other: str) -> int:
     return end
 
 
-def identity(parent: str, part: Part, files: Sequence[File]) -> str:
+def identity(parent: str, part: Part, files: Sequence[CorpusFile]) -> str:
     """The id of a node: what it is about, and below whom.
 
     A folder is known by its path, so that a file which comes or goes elsewhere changes nothing.
@@ -272,7 +272,7 @@ def identity(parent: str, part: Part, files: Sequence[File]) -> str:
 
 def node_of(identifier: str, parent: str | None, depth: int, part: Part) -> Node:
     kind, path, first, last, start, end, _ = part
-    scope = Scope.of((kind, path, first, last, start or None, end or None))
+    scope = NodeScope.of((kind, path, first, last, start or None, end or None))
     return Node.of((identifier, parent, depth, scope))
 
 

@@ -10,7 +10,7 @@ from rlm_ci.text.printable import encodable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.report.findings import Finding, Report
-    from rlm_ci.report.render_options import Options
+    from rlm_ci.report.render_options import RenderOptions
 
 #: The runner shows no more of a level from one step.
 MOST = 10
@@ -18,7 +18,7 @@ MOST = 10
 _LABELS = {NOT_RUN: "did not run", INCOMPLETE: "did not finish"}
 
 
-def render(report: Report, _options: Options) -> str:
+def render(report: Report, _options: RenderOptions) -> str:
     levels: dict[str, list[str]] = {"error": [], "warning": [], "notice": []}
     stopped: dict[tuple[str, str], list[str]] = {}
     for part in report.parts:

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.report.findings import Location, Report
-    from rlm_ci.report.render_options import Options
+    from rlm_ci.report.render_options import RenderOptions
 
 _MARKS = {"clean": "✓", "findings": "✗", "not_run": "!", "incomplete": "!", wording.OFF: "–",
           wording.UNSEEN: "–"}  # fmt: skip
 
 
-class Html:
+class HtmlSurface:
     """The surface of a template that escapes by itself; see ``view.Surface``.
 
     Running text is a list of ``{"code": bool, "text": str}``, a quote one of
@@ -52,8 +52,8 @@ class Html:
         return "\n".join(printable(line) for line in text.split("\n"))
 
 
-def render(report: Report, options: Options) -> str:
-    view = View(report, Html(), options)
+def render(report: Report, options: RenderOptions) -> str:
+    view = View(report, HtmlSurface(), options)
     page = loader.load_template("report.html.j2", overrides=options.templates, autoescape=True)
     variables = {**view.build(PAGE), "marks": _MARKS, "parts_off": wording.OFF}
     # Written as entities, a browser sees the same and the log of a step no command.

@@ -7,8 +7,8 @@ from rlm_ci.text import neutralise
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.report.findings import Report
-    from rlm_ci.report.render_options import Options
+    from rlm_ci.report.render_options import RenderOptions
 
 
-def render(report: Report, _options: Options) -> str:
+def render(report: Report, _options: RenderOptions) -> str:
     return neutralise.record(report.outline())

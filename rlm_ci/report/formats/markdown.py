@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from rlm_ci.report import markdown_report
-from rlm_ci.report.markdown_report import Room
+from rlm_ci.report.markdown_report import TextLimit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.report.findings import Report
-    from rlm_ci.report.render_options import Options
+    from rlm_ci.report.render_options import RenderOptions
 
 #: GitHub refuses a comment of more than 65,536 characters, and does not say what one is: we
 #: count UTF-16 units, which are never fewer than code points.
-ROOM = Room(65_535, lambda text: len(text.encode("utf-16-le")) // 2)
+ROOM = TextLimit(65_535, lambda text: len(text.encode("utf-16-le")) // 2)
 
 #: The text of a check run is refused from 65,536 bytes on.
-_ROOM_IN_BYTES = Room(65_535, lambda text: len(text.encode()))
+_ROOM_IN_BYTES = TextLimit(65_535, lambda text: len(text.encode()))
 
 
-def render(report: Report, options: Options) -> str:
+def render(report: Report, options: RenderOptions) -> str:
     room = _ROOM_IN_BYTES if options.in_bytes else ROOM
     return markdown_report.render(report, options, "comment.md.j2", room)

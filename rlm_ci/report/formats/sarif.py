@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.report.findings import Finding, Location, Report
-    from rlm_ci.report.render_options import Options
+    from rlm_ci.report.render_options import RenderOptions
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -32,7 +32,7 @@ _NO_FILE = "no%20file,%20the%20change%20as%20a%20whole"
 _LEVELS = {Severity.CRITICAL: "error", Severity.HIGH: "error", Severity.MEDIUM: "warning"}
 
 
-def render(report: Report, options: Options) -> str:
+def render(report: Report, options: RenderOptions) -> str:
     links = Links(report.subject, options)
     findings = report.findings
     # GitHub opens an alert for a suppressed result like for any other.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rlm_ci.report.findings import Document, Finding, Location, Part, Report
-    from rlm_ci.report.render_options import Options
+    from rlm_ci.report.render_options import RenderOptions
 
 _RED, _GREEN, _YELLOW, _BLUE, _DIM, _BOLD = "31", "32", "33", "34", "2", "1"
 _MARKS = {
@@ -32,15 +32,15 @@ _QUOTED, _QUOTED_BRIEFLY = 40, 4
 _PLACES = 12
 
 
-def render(report: Report, options: Options) -> str:
-    lines = list(_Sheet(report, options).lines())
+def render(report: Report, options: RenderOptions) -> str:
+    lines = list(_TextWriter(report, options).lines())
     return "".join(f"{neutralise.log(line)}\n" for line in lines)
 
 
-class _Sheet:
+class _TextWriter:
     """One rendering: its width and colours."""
 
-    def __init__(self, report: Report, options: Options) -> None:
+    def __init__(self, report: Report, options: RenderOptions) -> None:
         self._report = report
         self._options = options
         self._width = max(options.width, 40)

@@ -12,8 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.recursion.nodes import Text
-    from rlm_ci.review.analyzer_output.sarif import Result, Spot
+    from rlm_ci.recursion.nodes import LeafText
+    from rlm_ci.review.analyzer_output.sarif import AnalyzerResult, ResultPlace
     from rlm_ci.review.analyzers.programs import Analyzer
 
 _LEVELS = {
@@ -24,8 +24,8 @@ _CONFIDENCE = 0.7
 
 def finding(
     analyzer: Analyzer,
-    result: Result,
-    texts: Sequence[Text],
+    result: AnalyzerResult,
+    texts: Sequence[LeafText],
     domains: Sequence[str],
     silenced: str | None,
 ) -> Finding | str | None:
@@ -47,7 +47,7 @@ def finding(
         )
         hint = ruff.hint(result.rule, result.name)
     else:
-        weight = ruff.Weight(domain(analyzer, result), most(analyzer, result), _CONFIDENCE)
+        weight = ruff.RuleWeight(domain(analyzer, result), most(analyzer, result), _CONFIDENCE)
         hint = result.rule
     if weight is None or weight.domain not in domains:
         return None
@@ -64,7 +64,7 @@ def finding(
     )
 
 
-def _place(spot: Spot, texts: Sequence[Text]) -> Location | None:
+def _place(spot: ResultPlace, texts: Sequence[LeafText]) -> Location | None:
     text = texts[spot.text]
     shift = text.line_start - 1
     start, end = spot.line_start, spot.line_end
@@ -78,15 +78,15 @@ def _place(spot: Spot, texts: Sequence[Text]) -> Location | None:
     return place
 
 
-def domain(analyzer: Analyzer, result: Result) -> str:
+def domain(analyzer: Analyzer, result: AnalyzerResult) -> str:
     return "security" if result.is_security else analyzer.domain
 
 
-def most(analyzer: Analyzer, result: Result) -> Severity:
+def most(analyzer: Analyzer, result: AnalyzerResult) -> Severity:
     return min(Severity.from_label(analyzer.max_severity), _severity(result))
 
 
-def _severity(result: Result) -> Severity:
+def _severity(result: AnalyzerResult) -> Severity:
     """A tool's own: by the score of security advisories where it has one, else by its level."""
     if result.score is not None:
         steps = ((9.0, Severity.CRITICAL), (7.0, Severity.HIGH), (4.0, Severity.MEDIUM))

@@ -5,7 +5,12 @@ from __future__ import annotations
 import json
 
 from rlm_ci.review.analyzer_output import sarif
-from rlm_ci.review.analyzer_output.sarif import Printout, Result, SarifError, Spot
+from rlm_ci.review.analyzer_output.sarif import (
+    AnalyzerOutput,
+    AnalyzerResult,
+    ResultPlace,
+    SarifError,
+)
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
@@ -23,19 +28,19 @@ _LEVELS = {
 }  # fmt: skip
 
 
-def read(kind: str, data: bytes, find: Callable[[str], int | None]) -> Printout:
+def read(kind: str, data: bytes, find: Callable[[str], int | None]) -> AnalyzerOutput:
     """Read what a tool of this ``kind`` printed, as ``sarif.read`` does. Raises SarifError."""
     if kind == SARIF:
         return sarif.read(data, find)
-    results: list[Result] = []
-    placeless: list[Result] = []
+    results: list[AnalyzerResult] = []
+    placeless: list[AnalyzerResult] = []
     for row in _rows(kind, data):
         if len(results) + len(placeless) >= sarif.MOST:
             raise SarifError(f"it has more than {sarif.MOST:,} results")
         result = _result(row, find)
         if result is not None:
             (results if result.spots else placeless).append(result)
-    return Printout(tuple(results), len(placeless), "", "", tuple(placeless))
+    return AnalyzerOutput(tuple(results), len(placeless), "", "", tuple(placeless))
 
 
 def _rows(kind: str, data: bytes) -> Iterator[Row]:
@@ -54,19 +59,19 @@ def _rows(kind: str, data: bytes) -> Iterator[Row]:
             raise SarifError(f"its output is not the JSON of {kind}") from None
 
 
-def _result(row: Row, find: Callable[[str], int | None]) -> Result | None:
+def _result(row: Row, find: Callable[[str], int | None]) -> AnalyzerResult | None:
     path, start, end, column, rule, level, message, address = row
     if not isinstance(message, str) or not message.strip():
         return None
     text = find(path) if isinstance(path, str) else None
     if text is None or type(start) is not int or start < 1:
-        spots: tuple[Spot, ...] = () if text is None else (Spot(text, None, None),)
+        spots: tuple[ResultPlace, ...] = () if text is None else (ResultPlace(text, None, None),)
     else:
         end = end if type(end) is int and end >= start else start
-        spots = (Spot(text, start, end, column if type(column) is int else 0),)
+        spots = (ResultPlace(text, start, end, column if type(column) is int else 0),)
     first = " ".join(message.strip().splitlines()[0].split())
     name = str(rule)[:80] if rule else ""
-    return Result(
+    return AnalyzerResult(
         printable(name),
         "",
         printable(first)[:1000],

@@ -28,7 +28,7 @@ class SarifError(ValueError):
     """Why a printout is of no use, in words."""
 
 
-class Spot(Row):
+class ResultPlace(Row):
     """A place as a tool names it: lines of the text with this number, None for the whole file.
 
     ``column`` is the character of the first line that it begins with, 0 where it does not say.
@@ -40,7 +40,7 @@ class Spot(Row):
     column: int = 0
 
 
-class Result(Value):
+class AnalyzerResult(Value):
     """One result. ``level`` is error, warning or note; ``score`` a security severity, 0 to 10.
 
     ``suppression`` is the justification of one that the tool was told to leave alone.
@@ -50,28 +50,28 @@ class Result(Value):
     name: str
     message: str
     level: str
-    spots: tuple[Spot, ...]
+    spots: tuple[ResultPlace, ...]
     help: str = ""
     score: float | None = None
     is_security: bool = False
     suppression: str | None = None
 
 
-class Printout(Value):
+class AnalyzerOutput(Value):
     """The results whose places are known, how many others there were, what the tool complains of.
 
     ``failed`` is its own word for why it could not look at everything, ``version`` what it says
     that it is. ``placeless`` are those others that have words.
     """
 
-    results: tuple[Result, ...]
+    results: tuple[AnalyzerResult, ...]
     rejected: int
     failed: str = ""
     version: str = ""
-    placeless: tuple[Result, ...] = ()
+    placeless: tuple[AnalyzerResult, ...] = ()
 
 
-def read(data: bytes, find: Callable[[str], int | None]) -> Printout:
+def read(data: bytes, find: Callable[[str], int | None]) -> AnalyzerOutput:
     """Read a printout; ``find`` gives the number of the text that an address means, if any.
 
     Raises SarifError.
@@ -82,8 +82,8 @@ def read(data: bytes, find: Callable[[str], int | None]) -> Printout:
         raise SarifError("its output is not JSON") from None
     if not isinstance(log, dict) or not isinstance(log.get("runs"), list):
         raise SarifError("its output is not SARIF: it has no runs")
-    results: list[Result] = []
-    placeless: list[Result] = []
+    results: list[AnalyzerResult] = []
+    placeless: list[AnalyzerResult] = []
     rejected, failed, version = 0, "", ""
     runs = list(filter(_is_dict, log["runs"]))
     if not runs:
@@ -104,12 +104,12 @@ def read(data: bytes, find: Callable[[str], int | None]) -> Printout:
             rejected += 1
             if result is not None:
                 placeless.append(result)
-    return Printout(tuple(results), rejected, failed, version, tuple(placeless))
+    return AnalyzerOutput(tuple(results), rejected, failed, version, tuple(placeless))
 
 
-def merged(printouts: Sequence[Printout]) -> Printout:
+def merged(printouts: Sequence[AnalyzerOutput]) -> AnalyzerOutput:
     """Those of several calls as one."""
-    return Printout(
+    return AnalyzerOutput(
         tuple(result for one in printouts for result in one.results),
         sum(one.rejected for one in printouts),
         next((one.failed for one in printouts if one.failed), ""),
@@ -174,7 +174,7 @@ def _result(
     record: Mapping[str, Any],
     rules: Mapping[str | int, dict[str, Any]],
     find: Callable[[Mapping[str, Any]], int | None],
-) -> Result | None:
+) -> AnalyzerResult | None:
     """One result, without spots where it has no place; None where it says nothing."""
     spots = tuple(
         spot
@@ -195,7 +195,7 @@ def _result(
     default = _dict(rule.get("defaultConfiguration")).get("level")
     level = record.get("level", default)
     score = _score(properties.get("security-severity"))
-    return Result(
+    return AnalyzerResult(
         _text(key) or _text(rule.get("id")),
         _text(properties.get("name")) or _text(rule.get("name")),
         message,
@@ -235,7 +235,9 @@ def _suppression(record: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _spot(place: Mapping[str, Any], find: Callable[[Mapping[str, Any]], int | None]) -> Spot | None:
+def _spot(
+    place: Mapping[str, Any], find: Callable[[Mapping[str, Any]], int | None]
+) -> ResultPlace | None:
     physical = _dict(place.get("physicalLocation"))
     text = find(_dict(physical.get("artifactLocation")))
     if text is None:
@@ -243,14 +245,14 @@ def _spot(place: Mapping[str, Any], find: Callable[[Mapping[str, Any]], int | No
     region = _dict(physical.get("region"))
     start, end = region.get("startLine"), region.get("endLine")
     if type(start) is not int:
-        return Spot(text, None, None)
+        return ResultPlace(text, None, None)
     if type(end) is not int or end < start:
         end = start
     if end > start and region.get("endColumn") == 1:  # it ends before that line
         end -= 1
     column = region.get("startColumn")
     column = column if type(column) is int else 0
-    return Spot(text, start, end if end - start < _REGION else start, column)
+    return ResultPlace(text, start, end if end - start < _REGION else start, column)
 
 
 def _complaint(run: Mapping[str, Any]) -> str:

@@ -9,13 +9,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rlm_ci.review.analyzer_output.sarif import Result
+    from rlm_ci.review.analyzer_output.sarif import AnalyzerResult
 
 #: Characters of what the first of them says.
 _SAID = 200
 
 
-def note(name: str, results: Sequence[Result]) -> list[str]:
+def note(name: str, results: Sequence[AnalyzerResult]) -> list[str]:
     """What is told of them: how many, and what the first one says."""
     if not results:
         return []
@@ -24,7 +24,9 @@ def note(name: str, results: Sequence[Result]) -> list[str]:
     return [f"{count(len(results), 'result')} of {name} {have} no place in the files: {first}"]
 
 
-def grave(results: Sequence[Result], weigh: Callable[[Result], Severity]) -> list[str]:
+def grave(
+    results: Sequence[AnalyzerResult], weigh: Callable[[AnalyzerResult], Severity]
+) -> list[str]:
     """Why there is more to look at, where one of them would fail a run if it had a place."""
     return next(
         (

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from time import monotonic
 
-from rlm_ci.review.analyzers.sandboxed import BrokenError, UnableError
-from rlm_ci.review.analyzers.scratch_folder import Given
+from rlm_ci.review.analyzers.sandboxed import AnalyzerError, AnalyzerUnavailableError
+from rlm_ci.review.analyzers.scratch_folder import ScratchInput
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
@@ -17,10 +17,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rlm_ci.review.analyzers.execution import Heard
+    from rlm_ci.review.analyzers.execution import AnalyzerReport
 
-    #: Runs an analyzer over some files, for so many seconds. Raises BrokenError.
-    Run = Callable[[Sequence[Given], float], Heard]
+    #: Runs an analyzer over some files, for so many seconds. Raises AnalyzerError.
+    Run = Callable[[Sequence[ScratchInput], float], AnalyzerReport]
 
 #: Seconds for all files together, and as many again to find those that an analyzer fails on.
 SECONDS = 300.0
@@ -36,22 +36,22 @@ class _Broken(Value):
     ``is_hopeless``: it cannot be started at all.
     """
 
-    files: Sequence[Given]
+    files: Sequence[ScratchInput]
     why: str
-    heard: tuple[Heard, ...] = ()
+    heard: tuple[AnalyzerReport, ...] = ()
     is_hopeless: bool = False
 
 
 def by_halves(
-    given: Sequence[Given], run: Run
-) -> tuple[list[Heard], list[tuple[Sequence[Given], str]]]:
+    given: Sequence[ScratchInput], run: Run
+) -> tuple[list[AnalyzerReport], list[tuple[Sequence[ScratchInput], str]]]:
     """What ``run`` gives for ``given``, in parts; and what it fails on, each with the reason."""
     search = _Search(run)
     broken = search.tried(given, SECONDS)
     if broken and len(given) > 1 and not broken[0].is_hopeless:
         halves = search.parted(broken)
         # Where nothing goes well, not even an empty file, it is no file that breaks it.
-        if len(halves) < 2 or search.is_well_with(Given(given[0].text, given[0].path, b"")):
+        if len(halves) < 2 or search.is_well_with(ScratchInput(given[0].text, given[0].path, b"")):
             broken = halves
             while any(len(one.files) > 1 for one in broken) and not search.is_over():
                 broken = search.parted(broken)
@@ -63,7 +63,7 @@ class _Search:
     """The runs for one group: what they gave, and how many there may still be."""
 
     def __init__(self, run: Run) -> None:
-        self.heard: list[Heard] = []
+        self.heard: list[AnalyzerReport] = []
         self._run = run
         self._left = _RUNS
         self._end: float | None = None
@@ -77,13 +77,13 @@ class _Search:
             self._end = monotonic() + SECONDS
         return self._end - monotonic()
 
-    def tried(self, files: Sequence[Given], seconds: float) -> list[_Broken]:
+    def tried(self, files: Sequence[ScratchInput], seconds: float) -> list[_Broken]:
         """Run it; nothing if that goes well, and is among what was ``heard``."""
         self._left -= 1
         try:
             heard = self._run(files, seconds)
-        except BrokenError as error:
-            is_hopeless = isinstance(error, UnableError)
+        except AnalyzerError as error:
+            is_hopeless = isinstance(error, AnalyzerUnavailableError)
             return [_Broken(files, printable(str(error))[:_SAID], (), is_hopeless)]
         if heard.printout.failed:
             return [_Broken(files, heard.printout.failed, (heard,))]
@@ -103,7 +103,7 @@ class _Search:
                 found += self.tried(half, max(1.0, self._seconds() / 2))
         return found
 
-    def is_well_with(self, file: Given) -> bool:
+    def is_well_with(self, file: ScratchInput) -> bool:
         """Whether it has anything to say of this file; what it says is thrown away."""
         known = len(self.heard)
         is_well = not self.tried([file], max(1.0, self._seconds() / 2))

@@ -32,7 +32,7 @@ _NO_NAME = (
 _BUILDS = frozenset(("Cargo.toml", "build.rs", "package-lock.json"))
 
 
-class Tree(Value):
+class AnalyzedTree(Value):
     """The files of a commit, or of the work tree where ``commit`` is None; modes by path."""
 
     repository: Repository
@@ -40,7 +40,7 @@ class Tree(Value):
     modes: Mapping[str, str]
 
     @classmethod
-    def of(cls, repository: Repository, commit: str | None) -> Tree:
+    def of(cls, repository: Repository, commit: str | None) -> AnalyzedTree:
         """List one. Raises ConfigError outside of git."""
         if not repository.git_dir:
             raise ConfigError(
@@ -102,11 +102,11 @@ class Tree(Value):
 
 
 def lay(
-    tree: Tree,
-    policy: Tree,
+    tree: AnalyzedTree,
+    policy: AnalyzedTree,
     folder: str,
     left_out: Collection[str] = (),
-    instead: Tree | None = None,
+    instead: AnalyzedTree | None = None,
 ) -> None:
     """Write ``tree`` below ``folder``, with the files of ``policy`` that configure tools.
 

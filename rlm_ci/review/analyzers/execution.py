@@ -12,11 +12,16 @@ from contextlib import nullcontext
 
 from rlm_ci.errors import RlmCiError
 from rlm_ci.review.analyzer_output import json_formats, sarif
-from rlm_ci.review.analyzer_output.sarif import Printout, Result, Spot
+from rlm_ci.review.analyzer_output.sarif import AnalyzerOutput, AnalyzerResult, ResultPlace
 from rlm_ci.review.analyzers import ruff, sandboxed
 from rlm_ci.review.analyzers.programs import environment, locate
-from rlm_ci.review.analyzers.sandboxed import BrokenError, UnableError, too_much, too_slow
-from rlm_ci.review.analyzers.scratch_folder import Given, Scratch, mark, plain
+from rlm_ci.review.analyzers.sandboxed import (
+    AnalyzerError,
+    AnalyzerUnavailableError,
+    too_much,
+    too_slow,
+)
+from rlm_ci.review.analyzers.scratch_folder import ScratchFolder, ScratchInput, mark, plain
 from rlm_ci.sandbox import Mount
 from rlm_ci.system import files, process
 from rlm_ci.values import Value
@@ -27,61 +32,65 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.review.analyzers.programs import Analyzer
-    from rlm_ci.review.analyzers.scratch_folder import Held
+    from rlm_ci.review.analyzers.scratch_folder import ScratchFile
 
 #: Bytes of all the names in one command.
 _NAMES = 96 << 10
 
 
-class Heard(Value):
+class AnalyzerReport(Value):
     """What an analyzer says; of each result why somebody wants it silent, if so."""
 
-    printout: Printout
+    printout: AnalyzerOutput
     silenced: tuple[str | None, ...]
 
 
-def run(analyzer: Analyzer, given: Sequence[Given], seconds: float, *, by_pipe: bool) -> Heard:
-    """What an analyzer says of the files that it is ``given``. Raises BrokenError.
+def run(
+    analyzer: Analyzer, given: Sequence[ScratchInput], seconds: float, *, by_pipe: bool
+) -> AnalyzerReport:
+    """What an analyzer says of the files that it is ``given``. Raises AnalyzerError.
 
     ``by_pipe`` it reads them from there, which ruff can.
     """
     if analyzer.results is not None:
         return _recorded(analyzer.results, given)
-    with nullcontext() if by_pipe else Scratch(given, analyzer.settings) as scratch:
+    with nullcontext() if by_pipe else ScratchFolder(given, analyzer.settings) as scratch:
         try:
             if analyzer.rules:
                 return _ruff(analyzer, scratch, given, seconds)
             if scratch is None:
-                raise UnableError("it needs files on the disk")
+                raise AnalyzerUnavailableError("it needs files on the disk")
             printout = sarif.merged([
                 _confined(analyzer, scratch, batch, seconds)
                 for batch in _batches(analyzer.command, scratch.held)
             ])  # fmt: skip
         except (sarif.SarifError, RlmCiError) as error:
-            raise BrokenError(str(error)) from None
-    return Heard(printout, tuple(one.suppression for one in printout.results))
+            raise AnalyzerError(str(error)) from None
+    return AnalyzerReport(printout, tuple(one.suppression for one in printout.results))
 
 
-def _recorded(results: Mapping[str, Any], given: Sequence[Given]) -> Heard:
+def _recorded(results: Mapping[str, Any], given: Sequence[ScratchInput]) -> AnalyzerReport:
     """What a tool has said before of these files."""
     found = [
-        Result(rule, "", message, level, (Spot(one.text, start, end, column),), address)
+        AnalyzerResult(
+            rule, "", message, level, (ResultPlace(one.text, start, end, column),), address
+        )
         for one in given
         for start, end, column, rule, level, message, address in results[
             mark(one.path, one.content)
         ]
     ]
-    return Heard(Printout(tuple(found), 0), (None,) * len(found))
+    return AnalyzerReport(AnalyzerOutput(tuple(found), 0), (None,) * len(found))
 
 
 def _ruff(
-    analyzer: Analyzer, scratch: Scratch | None, given: Sequence[Given], seconds: float
-) -> Heard:
+    analyzer: Analyzer, scratch: ScratchFolder | None, given: Sequence[ScratchInput], seconds: float
+) -> AnalyzerReport:
     program = locate(ruff.NAME)
     if program is None:
-        raise UnableError("ruff is not installed where this ran")
+        raise AnalyzerUnavailableError("ruff is not installed where this ran")
 
-    def told(some: Sequence[Given], *, heed_noqa: bool) -> Printout:
+    def told(some: Sequence[ScratchInput], *, heed_noqa: bool) -> AnalyzerOutput:
         command = ruff.command(program, analyzer.rules, heed_noqa=heed_noqa)
         if scratch is None:
             return sarif.merged([_piped(command, one, seconds) for one in some])
@@ -95,7 +104,9 @@ def _ruff(
     everything = told(given, heed_noqa=False)
     if everything.version != analyzer.version:  # two versions in one review would be neither's
         now = everything.version or "another version"
-        raise UnableError(f"it is {now} here, and was {analyzer.version} when the run began")
+        raise AnalyzerUnavailableError(
+            f"it is {now} here, and was {analyzer.version} when the run began"
+        )
     quiet = [one for one in given if _may_silence(one.content)]
     may = {one.text for one in quiet}
     # ruff itself knows best which comment silences what: it is asked once more, heeding them.
@@ -106,10 +117,10 @@ def _ruff(
         else None
         for one in everything.results
     )
-    return Heard(everything, silenced)
+    return AnalyzerReport(everything, silenced)
 
 
-def _piped(command: Sequence[str], one: Given, seconds: float) -> Printout:
+def _piped(command: Sequence[str], one: ScratchInput, seconds: float) -> AnalyzerOutput:
     """What ruff says of a file that it reads from a pipe, under its name if that is plain."""
     told = (*command[:-1], f"--stdin-filename={plain(one)}", "-")
     return sarif.read(_printed(told, seconds, one.content), lambda _address: one.text)
@@ -120,12 +131,12 @@ def _may_silence(content: bytes) -> bool:
     return b"noqa" in folded or b"ruff:" in folded
 
 
-def _batches(command: Sequence[str], held: Sequence[Held]) -> Iterator[list[Held]]:
+def _batches(command: Sequence[str], held: Sequence[ScratchFile]) -> Iterator[list[ScratchFile]]:
     """The files in as few commands as their names allow; in one where they are not named."""
     if "{files}" not in command:
         yield list(held)
         return
-    batch: list[Held] = []
+    batch: list[ScratchFile] = []
     room = _NAMES
     for one in held:
         size = len(os.fsencode(one.name)) + 8
@@ -151,8 +162,8 @@ def _printed(argv: Sequence[str], seconds: float, stdin: bytes = b"") -> bytes:
 
 
 def _confined(
-    analyzer: Analyzer, scratch: Scratch, held: Sequence[Held], seconds: float
-) -> Printout:
+    analyzer: Analyzer, scratch: ScratchFolder, held: Sequence[ScratchFile], seconds: float
+) -> AnalyzerOutput:
     """What an analyzer of a configuration prints, or leaves where it was told to."""
     printed = sandboxed.run(
         _filled(analyzer.command, scratch, held),
@@ -174,10 +185,12 @@ def _confined(
     return json_formats.read(analyzer.format, data, scratch.find)
 
 
-def _filled(command: Sequence[str], scratch: Scratch, held: Sequence[Held]) -> tuple[str, ...]:
+def _filled(
+    command: Sequence[str], scratch: ScratchFolder, held: Sequence[ScratchFile]
+) -> tuple[str, ...]:
     program = locate(command[0]) if command else None
     if program is None:
-        raise UnableError(f"{command[0] if command else 'its program'} is not on PATH")
+        raise AnalyzerUnavailableError(f"{command[0] if command else 'its program'} is not on PATH")
     words: list[str] = []
     for word in command[1:]:
         if word == "{files}":
@@ -189,9 +202,9 @@ def _filled(command: Sequence[str], scratch: Scratch, held: Sequence[Held]) -> t
 
 
 def _log(data: bytes, said: bytes, returncode: int) -> bytes:
-    """``data`` if it looks like JSON. Raises BrokenError with what was said instead."""
+    """``data`` if it looks like JSON. Raises AnalyzerError with what was said instead."""
     if data.lstrip().startswith((b"{", b"[")):
         return data
     words = (said.strip() or data.strip()).decode("utf-8", "replace")
     last = words.rpartition("\n")[2].strip()
-    raise BrokenError(last or f"it printed nothing and ended with {returncode}")
+    raise AnalyzerError(last or f"it printed nothing and ended with {returncode}")

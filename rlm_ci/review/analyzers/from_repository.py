@@ -16,15 +16,15 @@ from urllib.parse import unquote
 
 from rlm_ci.recursion.process_pool import cores
 from rlm_ci.review.analyzer_output import json_formats
-from rlm_ci.review.analyzer_output.sarif import Printout, SarifError
+from rlm_ci.review.analyzer_output.sarif import AnalyzerOutput, SarifError
 from rlm_ci.review.analyzers import checkouts, sandboxed
 from rlm_ci.review.analyzers.bisection import by_halves
-from rlm_ci.review.analyzers.execution import Heard
-from rlm_ci.review.analyzers.known_tools import TOOLS, Tool
+from rlm_ci.review.analyzers.execution import AnalyzerReport
+from rlm_ci.review.analyzers.known_tools import TOOLS, KnownTool
 from rlm_ci.review.analyzers.programs import Analyzer, search_path
-from rlm_ci.review.analyzers.sandboxed import BrokenError, UnableError
-from rlm_ci.review.analyzers.scratch_folder import Given, mark
-from rlm_ci.sandbox import Limits, Mount
+from rlm_ci.review.analyzers.sandboxed import AnalyzerError, AnalyzerUnavailableError
+from rlm_ci.review.analyzers.scratch_folder import ScratchInput, mark
+from rlm_ci.sandbox import JobLimits, Mount
 from rlm_ci.system import files
 from rlm_ci.text.globs import matcher
 from rlm_ci.text.printable import count, printable
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.review.analyzer_output.sarif import Result
-    from rlm_ci.review.analyzers.checkouts import Tree
-    from rlm_ci.review.analyzers.sandboxed import Printed
+    from rlm_ci.review.analyzer_output.sarif import AnalyzerResult
+    from rlm_ci.review.analyzers.checkouts import AnalyzedTree
+    from rlm_ci.review.analyzers.sandboxed import ProgramOutput
 
 #: What the setting says for them.
 AUTO = "auto"
@@ -52,7 +52,7 @@ _SETTINGS = 1 << 20
 _SAID = 200
 
 
-class Place(Value):
+class AnalyzerContext(Value):
     """Where the trees lie, and what is around them. ``policy`` has the settings that count.
 
     ``base`` is None, and so is ``paths``, where it is no change that is reviewed; ``paths`` are
@@ -61,34 +61,34 @@ class Place(Value):
     """
 
     root: str
-    policy: Tree
-    head: Tree
-    base: Tree | None = None
+    policy: AnalyzedTree
+    head: AnalyzedTree
+    base: AnalyzedTree | None = None
     paths: Collection[str] | None = None
     dependencies: tuple[str, ...] = ()
     sandbox: str = "auto"
 
 
-class _Seen(Value):
+class _TreeResults(Value):
     """What a tool says of a tree: results by path, or why it failed.
 
     ``failed`` are files that it fails on, and says nothing of.
     """
 
-    by_path: Mapping[str, Sequence[Result]] = {}
+    by_path: Mapping[str, Sequence[AnalyzerResult]] = {}
     why: str = ""
     is_unable: bool = False
     failed: Mapping[str, str] = {}
 
 
-def rows(place: Place) -> tuple[list[Analyzer], list[str]]:
+def rows(place: AnalyzerContext) -> tuple[list[Analyzer], list[str]]:
     """A row for each tool, and what is told of those that cannot look."""
     trees = [place.head] + ([place.base] if place.base else [])
     untracked = [one for one in place.dependencies if not any(map(_holds(one), trees))]
     place = place.replace(dependencies=tuple(untracked))
     path = os.pathsep.join([*_folders_of_programs(place), search_path()])
 
-    def row(tool: Tool) -> tuple[Analyzer | None, list[str]]:
+    def row(tool: KnownTool) -> tuple[Analyzer | None, list[str]]:
         if place.paths is not None and not any(map(matcher(tool.files), place.paths)):
             return None, []  # nothing of the change is its business
         program = which(tool.starts, path=path)
@@ -103,27 +103,27 @@ def rows(place: Place) -> tuple[list[Analyzer], list[str]]:
     return [one for one, _ in told if one], [note for _, notes in told for note in notes]
 
 
-def not_asked(policy: Tree) -> list[Analyzer]:
+def not_asked(policy: AnalyzedTree) -> list[Analyzer]:
     """A row for each tool that is set up, where none of them may look."""
     return [_row(tool, "auto", results={}) for tool in _set_up(policy)]
 
 
-def _set_up(policy: Tree) -> list[Tool]:
+def _set_up(policy: AnalyzedTree) -> list[KnownTool]:
     return [tool for tool in TOOLS if tool.is_set_up(policy.modes, policy.read)]
 
 
-def _holds(folder: str) -> Callable[[Tree], bool]:
+def _holds(folder: str) -> Callable[[AnalyzedTree], bool]:
     return lambda tree: any(path == folder or path.startswith(f"{folder}/") for path in tree.modes)
 
 
-def _folders_of_programs(place: Place) -> Iterator[str]:
+def _folders_of_programs(place: AnalyzerContext) -> Iterator[str]:
     for name in place.dependencies:
         inner = {"node_modules": ".bin", ".venv": "bin", "venv": "bin"}.get(name)
         if inner:
             yield os.path.join(place.root, name, inner)
 
 
-def _row(tool: Tool, sandbox: str, **more: Any) -> Analyzer:
+def _row(tool: KnownTool, sandbox: str, **more: Any) -> Analyzer:
     fields: dict[str, Any] = {
         "name": _NAMES.get(tool.name, tool.name),
         "command": (),
@@ -139,7 +139,7 @@ def _row(tool: Tool, sandbox: str, **more: Any) -> Analyzer:
 # ── tools that judge single files ──
 
 
-def _single(tool: Tool, program: str, place: Place) -> Analyzer:
+def _single(tool: KnownTool, program: str, place: AnalyzerContext) -> Analyzer:
     known = matcher([*tool.configs, *(path for path, _ in tool.sections)])
     settings: list[tuple[str, str]] = []
     room = _SETTINGS
@@ -157,7 +157,9 @@ def _single(tool: Tool, program: str, place: Place) -> Analyzer:
 # ── tools that look at a tree as a whole ──
 
 
-def _whole(tool: Tool, program: str, place: Place) -> tuple[Analyzer | None, list[str]]:
+def _whole(
+    tool: KnownTool, program: str, place: AnalyzerContext
+) -> tuple[Analyzer | None, list[str]]:
     head = _look(tool, program, place, place.head)
     base = None if place.base is None else _look(tool, program, place, place.base)
     if base is not None and head.why and not head.is_unable:
@@ -178,48 +180,50 @@ def _whole(tool: Tool, program: str, place: Place) -> tuple[Analyzer | None, lis
     return _row(tool, place.sandbox, results=results), notes
 
 
-def _lacking(tool: Tool, base: _Seen) -> str:
+def _lacking(tool: KnownTool, base: _TreeResults) -> str:
     """What is not installed here, if anything: then nobody can tell what of the head is missing."""
     every = (one for some in base.by_path.values() for one in some)
     return next((one.message[:_SAID] for one in every if one.rule in tool.unseen), "")
 
 
 def _without(
-    by_path: Mapping[str, Sequence[Result]], rules: Sequence[str]
-) -> dict[str, list[Result]]:
+    by_path: Mapping[str, Sequence[AnalyzerResult]], rules: Sequence[str]
+) -> dict[str, list[AnalyzerResult]]:
     return {path: [one for one in some if one.rule not in rules] for path, some in by_path.items()}
 
 
-def _without_culprits(tool: Tool, program: str, place: Place, why: str) -> _Seen:
+def _without_culprits(
+    tool: KnownTool, program: str, place: AnalyzerContext, why: str
+) -> _TreeResults:
     """What a tool says of the head once those files are as before that it fails on."""
     matches, modes = matcher(tool.files), place.head.modes
     changed = [path for path in sorted(place.paths or ()) if path in modes and matches(path)]
 
-    def run(some: Sequence[Given], seconds: float) -> Heard:
+    def run(some: Sequence[ScratchInput], seconds: float) -> AnalyzerReport:
         kept = {one.path for one in some if one.content}
         left_out = frozenset(changed) - kept
         seen = _look(tool, program, place, place.head, left_out, seconds)
         if seen.why:
-            raise BrokenError(seen.why)
-        return Heard(Printout((), 0), ())
+            raise AnalyzerError(seen.why)
+        return AnalyzerReport(AnalyzerOutput((), 0), ())
 
-    given = [Given(at, path, b"changed") for at, path in enumerate(changed)]
+    given = [ScratchInput(at, path, b"changed") for at, path in enumerate(changed)]
     broken = by_halves(given, run)[1] if len(given) > 1 else [(given, why)]
     failed = {one.path: told for some, told in broken for one in some}
     if not failed or len(failed) == len(changed):  # together they fail, or each by itself
-        return _Seen({}, why)
+        return _TreeResults({}, why)
     seen = _look(tool, program, place, place.head, frozenset(failed))
     return seen.replace(failed=failed) if not seen.why else seen
 
 
 def _look(  # noqa: PLR0917 - where, and what of it
-    tool: Tool,
+    tool: KnownTool,
     program: str,
-    place: Place,
-    tree: Tree,
+    place: AnalyzerContext,
+    tree: AnalyzedTree,
     left_out: Collection[str] = (),
     seconds: float = _SECONDS,
-) -> _Seen:
+) -> _TreeResults:
     """Run a tool over a tree, with the settings that count; ``left_out`` are as in the base."""
     top = os.path.realpath(tempfile.mkdtemp(prefix="rlm-ci-"))
     folder, out = os.path.join(top, "tree"), os.path.join(top, "out")
@@ -227,19 +231,21 @@ def _look(  # noqa: PLR0917 - where, and what of it
         os.mkdir(folder, 0o700)
         os.mkdir(out, 0o700)
         checkouts.lay(tree, place.policy, folder, left_out, place.base)
-        printout = _printout(tool, program, place, tree, _Site(folder, out, seconds))
-    except (BrokenError, SarifError) as error:
-        return _Seen({}, printable(str(error))[:_SAID], isinstance(error, UnableError))
+        printout = _printout(tool, program, place, tree, _TreePlace(folder, out, seconds))
+    except (AnalyzerError, SarifError) as error:
+        return _TreeResults(
+            {}, printable(str(error))[:_SAID], isinstance(error, AnalyzerUnavailableError)
+        )
     finally:
         files.clear(top)  # however deep, and whatever a tool has made of its modes
     paths = [*filter(matcher(tool.files), tree.modes)]
-    by_path: dict[str, list[Result]] = {path: [] for path in paths}
+    by_path: dict[str, list[AnalyzerResult]] = {path: [] for path in paths}
     for one in printout.results:
         by_path[paths[one.spots[0].text]].append(one)
-    return _Seen({path: some for path, some in by_path.items() if path not in left_out})
+    return _TreeResults({path: some for path, some in by_path.items() if path not in left_out})
 
 
-class _Site(Value):
+class _TreePlace(Value):
     """Where a run finds a tree, where it may leave something, and how long it may take."""
 
     folder: str
@@ -247,7 +253,9 @@ class _Site(Value):
     seconds: float
 
 
-def _printout(tool: Tool, program: str, place: Place, tree: Tree, site: _Site) -> Printout:
+def _printout(
+    tool: KnownTool, program: str, place: AnalyzerContext, tree: AnalyzedTree, site: _TreePlace
+) -> AnalyzerOutput:
     numbers = {path: at for at, path in enumerate(filter(matcher(tool.files), tree.modes))}
 
     def find(address: str) -> int | None:
@@ -265,17 +273,19 @@ def _printout(tool: Tool, program: str, place: Place, tree: Tree, site: _Site) -
     printout = json_formats.read(tool.format, printed.data, find) if printed.data.strip() else None
     fine = (0, 101) if tool.name == "clippy" else (0, 1)
     if printed.returncode == 0 and printout is None:
-        return Printout((), 0)
+        return AnalyzerOutput((), 0)
     if printout is None or printed.returncode not in fine:
         words = (
             [one.message for one in (*printout.placeless, *printout.results)] if printout else []
         )
         said = printed.said.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        raise BrokenError(next(iter(words), "") or said or f"it ended with {printed.returncode}")
+        raise AnalyzerError(next(iter(words), "") or said or f"it ended with {printed.returncode}")
     return printout
 
 
-def _run(tool: Tool, command: Sequence[str], program: str, place: Place, site: _Site) -> Printed:
+def _run(
+    tool: KnownTool, command: Sequence[str], program: str, place: AnalyzerContext, site: _TreePlace
+) -> ProgramOutput:
     is_isolated = sandboxed.available(place.sandbox) != "none"
     folder = site.folder
     mounts = [Mount(folder, place.root if is_isolated else folder, writable=True)]
@@ -301,13 +311,13 @@ def _run(tool: Tool, command: Sequence[str], program: str, place: Place, site: _
         mounts=tuple(mounts),
         network=False,
         seconds=site.seconds,
-        limits=Limits(wall=site.seconds),
+        limits=JobLimits(wall=site.seconds),
         root=place.root,
     )
 
 
 def _recorded(
-    tool: Tool, seen: _Seen, tree: Tree, place: Place
+    tool: KnownTool, seen: _TreeResults, tree: AnalyzedTree, place: AnalyzerContext
 ) -> dict[str, list[list[object]] | str]:
     """The results in JSON, by a mark of each file as the tool has seen it, or why it failed."""
     every = filter(matcher(tool.files), tree.modes) if seen.why else (*seen.by_path, *seen.failed)
@@ -324,7 +334,9 @@ def _recorded(
     }
 
 
-def _elsewhere(tool: Tool, head: _Seen, base: _Seen, paths: Collection[str]) -> list[str]:
+def _elsewhere(
+    tool: KnownTool, head: _TreeResults, base: _TreeResults, paths: Collection[str]
+) -> list[str]:
     """What is told of new results in files that the change leaves alone."""
     counts = [
         Counter(

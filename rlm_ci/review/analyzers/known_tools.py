@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Read = Callable[[Iterable[str]], Mapping[str, bytes]]
 
 
-class Tool(Value):
+class KnownTool(Value):
     """One of them. ``configs`` are the files at the top of a repository that set it up,
     ``sections`` pairs of such a file and what a line of it begins with.
 
@@ -65,8 +65,8 @@ _PYTHON = ("*.py", "*.pyi")
 _GO = ("*.go",)
 _SCRIPTS = ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.tsx", "*.mts", "*.cts", "*.vue")
 
-TOOLS: tuple[Tool, ...] = (
-    Tool(
+TOOLS: tuple[KnownTool, ...] = (
+    KnownTool(
         "ruff",
         ("ruff", "check", "--quiet", "--no-cache", "--exit-zero", "--output-format", "sarif", "."),
         (*_PYTHON, "*.pyw"),
@@ -74,25 +74,25 @@ TOOLS: tuple[Tool, ...] = (
         (("pyproject.toml", r"\[tool\.ruff[.\]]"),),
         is_whole=True,
     ),
-    Tool(
+    KnownTool(
         "shellcheck",
         ("shellcheck", "--format", "json1", "--", "{files}"),
         ("*.sh", "*.bash", "*.ksh", "*.bats"),
         (".shellcheckrc",),
     ),
-    Tool(
+    KnownTool(
         "actionlint",
         ("actionlint", "-no-color", "-format", "{{json .}}", "{files}"),
         (".github/workflows/*.yml", ".github/workflows/*.yaml"),
         (".github/actionlint.yaml", ".github/actionlint.yml"),
     ),
-    Tool(
+    KnownTool(
         "hadolint",
         ("hadolint", "--no-fail", "--format", "json", "--", "{files}"),
         ("Dockerfile", "Dockerfile.*", "*.Dockerfile", "Containerfile"),
         (".hadolint.yaml", ".hadolint.yml", "hadolint.yaml", "hadolint.yml"),
     ),
-    Tool(
+    KnownTool(
         "mypy",
         ("mypy", "--output", "json", "--no-error-summary", "--cache-dir", "/dev/null"),
         _PYTHON,
@@ -103,7 +103,7 @@ TOOLS: tuple[Tool, ...] = (
         python="--python-executable",
         unseen=("import-not-found", "import-untyped"),
     ),
-    Tool(
+    KnownTool(
         "pyright",
         ("pyright", "--outputjson"),
         _PYTHON,
@@ -113,7 +113,7 @@ TOOLS: tuple[Tool, ...] = (
         python="--pythonpath",
         unseen=("reportMissingImports", "reportMissingModuleSource", "reportMissingTypeStubs"),
     ),
-    Tool(
+    KnownTool(
         "eslint",
         ("eslint", "--format", "json", "."),
         _SCRIPTS,
@@ -121,7 +121,7 @@ TOOLS: tuple[Tool, ...] = (
         (("package.json", r'\s*"eslintConfig"'),),
         is_whole=True,
     ),
-    Tool(
+    KnownTool(
         "clippy",
         ("cargo", "clippy", "--quiet", "--offline", "--all-targets", "--message-format", "json"),
         ("*.rs",),
@@ -130,7 +130,7 @@ TOOLS: tuple[Tool, ...] = (
         is_whole=True,
         program="cargo-clippy",
     ),
-    Tool(
+    KnownTool(
         "golangci-lint",
         ("golangci-lint", "run", "--output.json.path", "stdout", "--show-stats=false"),
         _GO,
@@ -138,7 +138,7 @@ TOOLS: tuple[Tool, ...] = (
         second=("golangci-lint", "run", "--out-format", "json"),
         is_whole=True,
     ),
-    Tool(
+    KnownTool(
         "staticcheck",
         ("staticcheck", "-f", "json", "./..."),
         _GO,

@@ -117,7 +117,7 @@ _COLLECTED = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test|conftest)\.py$")
 _DATA = re.compile(r"(?i)(?:^|/)[^/]*(?:data|fixture|sample|snapshot|resource|cases)[^/]*/")
 
 
-class Weight(Row):
+class RuleWeight(Row):
     """What a rule's finding is worth."""
 
     domain: str
@@ -254,7 +254,7 @@ def weigh(
     content: bytes,
     *,
     at: tuple[int, int] = (0, 0),
-) -> Weight | None:
+) -> RuleWeight | None:
     """What a finding of ``rule`` in ``path`` is worth, None where nobody wants to hear of it.
 
     ``lines`` is what stands at its place in ``content``, which is the whole file; ``at`` are the
@@ -286,7 +286,7 @@ def _is_run(path: str) -> bool:
     return bool(_COLLECTED.search(path) and not _DATA.search(path))
 
 
-def _unreadable(path: str, lines: str, content: bytes) -> Weight:
+def _unreadable(path: str, lines: str, content: bytes) -> RuleWeight:
     """Of a file that cannot be compiled: whoever imports it, fails."""
     if is_test(path) and not _is_run(path):
         return _weight("quality", Severity.LOW)
@@ -335,7 +335,7 @@ def _values(content: bytes) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...
     )
 
 
-def _weigh(rule: str, path: str, message: str, lines: str) -> Weight | None:
+def _weigh(rule: str, path: str, message: str, lines: str) -> RuleWeight | None:
     """The same, wherever it is."""
     weight = WEIGHTS.get(rule)
     if weight is None:  # the settings name it
@@ -353,11 +353,11 @@ def _weigh(rule: str, path: str, message: str, lines: str) -> Weight | None:
     return weight
 
 
-def _weight(domain: str, severity: Severity) -> Weight:
-    return Weight(domain, severity, _SURE[severity])
+def _weight(domain: str, severity: Severity) -> RuleWeight:
+    return RuleWeight(domain, severity, _SURE[severity])
 
 
-def _weights() -> dict[str, Weight]:
+def _weights() -> dict[str, RuleWeight]:
     return {
         code: _weight(domain, Severity.from_label(severity))
         for (domain, severity), codes in _TABLE.items()
@@ -365,4 +365,4 @@ def _weights() -> dict[str, Weight]:
     }
 
 
-WEIGHTS: Final[Mapping[str, Weight]] = _weights()
+WEIGHTS: Final[Mapping[str, RuleWeight]] = _weights()

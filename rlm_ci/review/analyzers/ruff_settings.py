@@ -15,7 +15,7 @@ from rlm_ci.config.settings import parse_config
 from rlm_ci.errors import ConfigError
 from rlm_ci.review.analyzers import ruff
 from rlm_ci.review.analyzers.programs import environment, locate
-from rlm_ci.review.analyzers.scratch_folder import Given, Scratch, plain
+from rlm_ci.review.analyzers.scratch_folder import ScratchFolder, ScratchInput, plain
 from rlm_ci.system import process
 from rlm_ci.text.printable import printable
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
     from typing import Any
 
-    from rlm_ci.recursion.nodes import Text
+    from rlm_ci.recursion.nodes import LeafText
     from rlm_ci.report.findings import Finding
 
     #: The contents of files, None for each that is not there.
@@ -91,7 +91,7 @@ def _section(path: str, content: bytes) -> dict[str, Any] | None:
 
 def within(
     found: Sequence[Finding],
-    texts: Sequence[Text],
+    texts: Sequence[LeafText],
     files: Files,
     named: Collection[str],
     *,
@@ -153,21 +153,24 @@ def _said(finding: Finding) -> Said:
     return _rule(finding), place.path, place.line_start or 1
 
 
-def _selected(texts: Sequence[Text], files: Files, *, by_pipe: bool) -> set[Said]:
+def _selected(texts: Sequence[LeafText], files: Files, *, by_pipe: bool) -> set[Said]:
     """What ruff says of ``texts`` by the settings ``files``. Raises ValueError, with its words."""
     program = locate(ruff.NAME)
     if program is None:
         raise ValueError("ruff is not installed where this ran")
     given = [
-        Given(number, one.path, ruff.readable(one.complete)) for number, one in enumerate(texts)
+        ScratchInput(number, one.path, ruff.readable(one.complete))
+        for number, one in enumerate(texts)
     ]
-    own = [Given(-1 - number, path, text.encode()) for number, (path, text) in enumerate(files)]
+    own = [
+        ScratchInput(-1 - number, path, text.encode()) for number, (path, text) in enumerate(files)
+    ]
     command = (
         program, "check", "--no-cache", "--quiet", "--exit-zero", "--no-fix", "--ignore-noqa",
         "--force-exclude", "--output-format", "json",
     )  # fmt: skip
     found: set[Said] = set()
-    with Scratch(own if by_pipe else [*own, *given]) as scratch:
+    with ScratchFolder(own if by_pipe else [*own, *given]) as scratch:
         if by_pipe:
             for one in given:
                 name = os.path.join(scratch.root, *plain(one).split("/"))

@@ -15,7 +15,7 @@ from rlm_ci.review.analyzer_output import sarif, without_place
 from rlm_ci.review.analyzers import ruff
 from rlm_ci.review.analyzers.bisection import by_halves
 from rlm_ci.review.analyzers.execution import run
-from rlm_ci.review.analyzers.scratch_folder import Given, configures, mark
+from rlm_ci.review.analyzers.scratch_folder import ScratchInput, configures, mark
 from rlm_ci.source.languages import language
 from rlm_ci.text.globs import matcher
 from rlm_ci.values import Value
@@ -24,15 +24,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rlm_ci.recursion.nodes import Task, Text
-    from rlm_ci.review.analyzer_output.sarif import Result
+    from rlm_ci.recursion.nodes import LeafTask, LeafText
+    from rlm_ci.review.analyzer_output.sarif import AnalyzerResult
     from rlm_ci.review.analyzers.programs import Analyzer
 
 #: The rule of a finding on a file that cannot be parsed.
 SYNTAX = f"review/{ruff.NAME}-{ruff.SYNTAX}"
 
 
-class Analysis(Value):
+class LeafAnalysis(Value):
     """What the analyzers found in a leaf. ``failed`` are triples of analyzer, path and reason.
 
     ``seen`` are the paths that an analyzer was shown, ``notes`` tell of those that it was not.
@@ -46,8 +46,8 @@ class Analysis(Value):
 
 
 def analyse(
-    task: Task, analyzers: Sequence[Analyzer], domains: Sequence[str], *, by_pipe: bool = False
-) -> Analysis:
+    task: LeafTask, analyzers: Sequence[Analyzer], domains: Sequence[str], *, by_pipe: bool = False
+) -> LeafAnalysis:
     """Run them over the texts of a leaf. Raises StorageError where the disk has no room.
 
     A file that was sliced is shown to them whole, with its first slice. ``by_pipe``: nothing is
@@ -91,7 +91,7 @@ def analyse(
         notes += without_place.note(analyzer.name, lost)
         why_more = without_place.grave(lost, partial(analyzer_output_findings.most, analyzer))
         failed += [(analyzer.name, given[0].path, why) for why in why_more]
-    return Analysis(
+    return LeafAnalysis(
         tuple(_first_errors(findings)),
         Evidence(verified + rejected, verified, 0, rejected),
         tuple(failed),
@@ -101,10 +101,10 @@ def analyse(
 
 
 def _given(
-    analyzer: Analyzer, texts: Sequence[Text]
-) -> tuple[list[Given], list[tuple[str, str]], list[str]]:
+    analyzer: Analyzer, texts: Sequence[LeafText]
+) -> tuple[list[ScratchInput], list[tuple[str, str]], list[str]]:
     """What an analyzer is shown; what it cannot read, and why; what would command it."""
-    given: list[Given] = []
+    given: list[ScratchInput] = []
     unread: list[tuple[str, str]] = []
     kept: list[str] = []
     matches = matcher(analyzer.files) if analyzer.files else None
@@ -113,7 +113,7 @@ def _given(
             if not (matches and matches(path)) and not _is_python(path, content):
                 continue
             try:
-                given.append(Given(number, path, ruff.readable(content)))
+                given.append(ScratchInput(number, path, ruff.readable(content)))
             except ValueError as error:
                 unread.append((path, str(error)))
         elif analyzer.results is not None:
@@ -121,23 +121,25 @@ def _given(
             if isinstance(told, str):
                 unread.append((path, told))
             elif told is not None:
-                given.append(Given(number, path, content))
+                given.append(ScratchInput(number, path, content))
         elif matches is None or matches(path):
             if configures(path):
                 kept.append(name(path))
             else:
-                given.append(Given(number, path, content))
+                given.append(ScratchInput(number, path, content))
     return given, unread, kept
 
 
-def _undecodable(texts: Sequence[Text], given: Sequence[Given]) -> Iterator[Result]:
+def _undecodable(
+    texts: Sequence[LeafText], given: Sequence[ScratchInput]
+) -> Iterator[AnalyzerResult]:
     """What ruff is not shown: the characters that Python could not read."""
     for one in given:
         found = ruff.undecodable(texts[one.text].content)
         if found is not None:
             line, why = found
-            spot = sarif.Spot(one.text, line, line)
-            yield sarif.Result(ruff.SYNTAX, ruff.SYNTAX, why, "error", (spot,))
+            spot = sarif.ResultPlace(one.text, line, line)
+            yield sarif.AnalyzerResult(ruff.SYNTAX, ruff.SYNTAX, why, "error", (spot,))
 
 
 def _is_python(path: str, content: bytes) -> bool:

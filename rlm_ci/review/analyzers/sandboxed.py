@@ -9,7 +9,7 @@ from rlm_ci import sandbox
 from rlm_ci.config.settings import environment
 from rlm_ci.errors import RlmCiError
 from rlm_ci.review.analyzers.programs import search_path
-from rlm_ci.sandbox import Limits, Mount
+from rlm_ci.sandbox import JobLimits, Mount
 from rlm_ci.system import files
 from rlm_ci.values import Value
 
@@ -27,15 +27,15 @@ _NOWHERE = "/dev"
 _REDIRECTED = 'exec "$@" >"$0"'
 
 
-class BrokenError(Exception):
+class AnalyzerError(Exception):
     """Why an analyzer gave nothing, in words."""
 
 
-class UnableError(BrokenError):
+class AnalyzerUnavailableError(AnalyzerError):
     """Why it cannot be started here, whatever it is shown."""
 
 
-class Printed(Value):
+class ProgramOutput(Value):
     """What a program has printed, what it said beside that, and how it ended."""
 
     data: bytes
@@ -52,10 +52,10 @@ def run(
     mounts: tuple[Mount, ...],
     network: bool,
     seconds: float,
-    limits: Limits | None = None,
+    limits: JobLimits | None = None,
     root: str = _NOWHERE,
-) -> Printed:
-    """Run a program in the sandbox of this ``name``. Raises BrokenError.
+) -> ProgramOutput:
+    """Run a program in the sandbox of this ``name``. Raises AnalyzerError.
 
     ``out`` is a folder of ours that it may write to. Its environment holds no variable of ours
     but those that say where tools are. What it sees below ``root``, the ``mounts`` say alone.
@@ -63,7 +63,7 @@ def run(
     place = _sandbox(name)
     known = _known(argv[0])
     printed = os.path.join(out, "printed")
-    job = sandbox.Job(
+    job = sandbox.SandboxJob(
         ("/bin/sh", "-c", _REDIRECTED, printed, *argv),
         cwd=cwd,
         env={**sandbox.toolchain_variables(known), "NO_COLOR": "1", "PYTHONSAFEPATH": "1"},
@@ -73,20 +73,20 @@ def run(
             *mounts,
             Mount(out, out, writable=True),
         ),
-        limits=limits or Limits(wall=seconds, file_size=_WRITTEN, scratch=2 * _WRITTEN),
+        limits=limits or JobLimits(wall=seconds, file_size=_WRITTEN, scratch=2 * _WRITTEN),
         keep=_KEEP,
     )
     try:
         ended = place.run(job)
     except RlmCiError as error:
-        raise BrokenError(str(error)) from None
+        raise AnalyzerError(str(error)) from None
     if ended.reason == "timeout":
         raise too_slow(seconds)
     data = read(printed)
     files.clear(printed)
     if ended.reason:
-        raise BrokenError(f"it used more than it may: {ended.reason}")
-    return Printed(data, ended.output.text().encode(), ended.returncode)
+        raise AnalyzerError(f"it used more than it may: {ended.reason}")
+    return ProgramOutput(data, ended.output.text().encode(), ended.returncode)
 
 
 def read(path: str) -> bytes:
@@ -98,21 +98,21 @@ def read(path: str) -> bytes:
             return b""
         if os.path.isfile(path) and not os.path.islink(path):
             raise too_much() from None
-        raise BrokenError(f"what it printed cannot be read: {error}") from None
+        raise AnalyzerError(f"what it printed cannot be read: {error}") from None
 
 
-def too_slow(seconds: float) -> BrokenError:
+def too_slow(seconds: float) -> AnalyzerError:
     """What is said of one that does not end."""
-    return BrokenError(f"it took more than {seconds:.0f} seconds")
+    return AnalyzerError(f"it took more than {seconds:.0f} seconds")
 
 
-def too_much() -> BrokenError:
+def too_much() -> AnalyzerError:
     """What is said of one that prints without end."""
-    return BrokenError(f"it printed more than {PRINTED >> 20} MiB")
+    return AnalyzerError(f"it printed more than {PRINTED >> 20} MiB")
 
 
 def available(name: str) -> str:
-    """The name of the sandbox that ``name`` stands for here. Raises UnableError."""
+    """The name of the sandbox that ``name`` stands for here. Raises AnalyzerUnavailableError."""
     return _sandbox(name).name
 
 
@@ -120,7 +120,7 @@ def _sandbox(name: str) -> Sandbox:
     try:
         return _chosen(name, environment().get("PATH", ""))
     except RlmCiError as error:
-        raise UnableError(f"{error.what} (--sandbox none runs it as you)") from None
+        raise AnalyzerUnavailableError(f"{error.what} (--sandbox none runs it as you)") from None
 
 
 @lru_cache(maxsize=4)

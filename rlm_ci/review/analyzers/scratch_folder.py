@@ -40,7 +40,7 @@ _CONFIGURING = (
 )  # fmt: skip
 
 
-class Given(Row):
+class ScratchInput(Row):
     """A file to write: the number of its text, its path, and what it holds."""
 
     text: int
@@ -48,25 +48,27 @@ class Given(Row):
     content: bytes
 
 
-class Held(Value):
+class ScratchFile(Value):
     """A file of the scratch folder: its full name, and the number of its text."""
 
     name: str
     text: int
 
 
-class Scratch:
+class ScratchFolder:
     """The folder as a context manager. ``root`` holds the files, ``empty`` nothing.
 
     What a tool prints goes to ``printed``, what it writes by itself to ``printout``.
     """
 
-    def __init__(self, given: Sequence[Given], settings: Sequence[Sequence[str]] = ()) -> None:
+    def __init__(
+        self, given: Sequence[ScratchInput], settings: Sequence[Sequence[str]] = ()
+    ) -> None:
         """``settings`` are pairs of path and text of files that are not among those given."""
         self._given = given
         self._settings = settings
         self._known: dict[str, int] = {}
-        self.held: tuple[Held, ...] = ()
+        self.held: tuple[ScratchFile, ...] = ()
 
     def __enter__(self) -> Self:
         from tempfile import mkdtemp
@@ -110,7 +112,7 @@ class Scratch:
                 return number
         return None
 
-    def _write(self) -> list[Held]:
+    def _write(self) -> list[ScratchFile]:
         held = []
         for name, text in self._settings:
             parts = name.split("/")
@@ -123,7 +125,7 @@ class Scratch:
                 path = os.path.join(self.root, _odd(number, name))
                 _put(path, content)
             self._known[_normal(path)] = number
-            held.append(Held(path, number))
+            held.append(ScratchFile(path, number))
         return held
 
 
@@ -132,7 +134,7 @@ def mark(path: str, content: bytes) -> str:
     return f"{path}\0{sha256(content).hexdigest()[:32]}"
 
 
-def plain(file: Given) -> str:
+def plain(file: ScratchInput) -> str:
     """The name of a file that a tool is told, where it reads the content from a pipe."""
     is_plain = _is_plain(file.path, file.path.split("/"))
     return file.path if is_plain else _odd(file.text, file.path)

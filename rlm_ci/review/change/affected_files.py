@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.source import Outline
-    from rlm_ci.source.import_graph import Graph
+    from rlm_ci.source.import_graph import ImportGraph
 
 #: Hexadecimal digits of a mark. Who writes a file can try contents for as long as he likes, so
 #: that two of one mark must be out of reach.
 DIGITS = 32
 
 
-class Vicinity:
+class AffectedFiles:
     """A corpus with who imports whom, which is read when it is first asked for."""
 
     def __init__(self, corpus: Corpus) -> None:
@@ -52,7 +52,7 @@ class Vicinity:
         return [outline(file.path, content) for file, content in zip(files, contents, strict=True)]
 
     @cached_property
-    def _graph(self) -> Graph:
-        from rlm_ci.source.import_graph import Graph
+    def _graph(self) -> ImportGraph:
+        from rlm_ci.source.import_graph import ImportGraph
 
-        return Graph.of(self._outlines, [*self._oids])
+        return ImportGraph.of(self._outlines, [*self._oids])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from rlm_ci.change.evidence import anchor
-from rlm_ci.recursion.nodes import FILE_GROUP, Node, Scope, Task, Text
+from rlm_ci.recursion.nodes import FILE_GROUP, LeafTask, LeafText, Node, NodeScope
 from rlm_ci.report.findings import KNOWN, UNTOUCHED, Location, Severity
 from rlm_ci.review.analyzers import ruff, run
 from rlm_ci.review.change.changed_lines import is_touched, overlaps, removed_lines
@@ -47,8 +47,8 @@ class _Side:
             texts = self._texts({path: oids[path] for path in wanted[at : at + _BATCH]})
             if not texts:
                 continue
-            node = Node.of(("", None, 0, Scope.of((FILE_GROUP, "", 0, len(texts), None, None))))
-            done = run.analyse(Task(node, texts, {}), self._analyzers, domains)
+            node = Node.of(("", None, 0, NodeScope.of((FILE_GROUP, "", 0, len(texts), None, None))))
+            done = run.analyse(LeafTask(node, texts, {}), self._analyzers, domains)
             found: dict[str, list[tuple[Finding, str]]] = {one.path: [] for one in texts}
             for pair in zip(done.findings, marks(done.findings, texts), strict=True):
                 found[pair[0].evidence[0].path].append(pair)
@@ -58,13 +58,13 @@ class _Side:
             for path, some in found.items():
                 yield path, some, failed.get(path, [])
 
-    def _texts(self, oids: Mapping[str, str]) -> tuple[Text, ...]:
+    def _texts(self, oids: Mapping[str, str]) -> tuple[LeafText, ...]:
         repository = self._change.repository
         sizes = repository.sizes([*oids.values()])
         small = [path for path, size in zip(oids, sizes, strict=True) if 0 <= size <= self._most]
         contents = repository.read(*(oids[path] for path in small)) if small else []
         return tuple(
-            Text.of((path, oids[path], content, 1, None))
+            LeafText.of((path, oids[path], content, 1, None))
             for path, content in zip(small, contents, strict=True)
             if content is not None
         )
@@ -119,7 +119,7 @@ def at_base(
 
 
 def compared(
-    found: Sequence[Finding], texts: Sequence[Text], changed: Ranges, base: Mapping[str, Any]
+    found: Sequence[Finding], texts: Sequence[LeafText], changed: Ranges, base: Mapping[str, Any]
 ) -> list[Finding]:
     """``found``, each that the base has as well suppressed.
 
@@ -138,7 +138,7 @@ def compared(
 class _Comparison:
     """What the base has, from which each finding takes its like."""
 
-    def __init__(self, texts: Sequence[Text], changed: Ranges, base: Mapping[str, Any]) -> None:
+    def __init__(self, texts: Sequence[LeafText], changed: Ranges, base: Mapping[str, Any]) -> None:
         self._texts = {one.path: one for one in texts}
         self._changed = changed
         self._base = base
@@ -189,7 +189,7 @@ def _tool(finding: Finding) -> str:
     return finding.source.partition(":")[2]
 
 
-def _nearest(place: Location, text: Text, changed: Ranges) -> Location | None:
+def _nearest(place: Location, text: LeafText, changed: Ranges) -> Location | None:
     """The changed line that is nearest to ``place``, which may be the one behind a deletion."""
     last = max(1, len(text.complete.splitlines()))
     start = place.line_start or 1

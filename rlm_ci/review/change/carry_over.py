@@ -30,7 +30,7 @@ _HEX = frozenset("0123456789abcdef")
 TOO_MUCH = "-"
 
 
-class Place(Value):
+class HashedLines(Value):
     """Lines of a file, and the digest of what stood there."""
 
     path: str
@@ -39,22 +39,22 @@ class Place(Value):
     digest: str
 
 
-class Claim(Value):
+class CarriedClaim(Value):
     """A finding whose places have not been opened yet."""
 
     finding: Finding
-    places: tuple[Place, ...]
+    places: tuple[HashedLines, ...]
 
 
-class Kept(Value):
+class SavedReview(Value):
     """``terms`` tell who looked and for what; ``marks`` are those of the files looked at."""
 
     terms: str
     marks: frozenset[str]
-    claims: tuple[Claim, ...]
+    claims: tuple[CarriedClaim, ...]
 
 
-class Onward(Value):
+class CarriedReview(Value):
     """What a review goes on from: the commit ``since``, and what holds of it.
 
     ``asked`` are the files that a model has yet to look at, None for all of them, and ``why``
@@ -82,7 +82,7 @@ class Onward(Value):
         }
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Onward:
+    def from_dict(cls, told: Mapping[str, Any]) -> CarriedReview:
         return cls(
             told["why"],
             told["is_doubt"],
@@ -129,7 +129,7 @@ def pack(
     return None if len(data) > _UNPACKED else urlsafe_b64encode(compress(data, 9)).decode()
 
 
-def unpack(text: str, source: str, domains: Collection[str]) -> Kept:
+def unpack(text: str, source: str, domains: Collection[str]) -> SavedReview:
     """What ``text`` holds, its claims as those of ``source``. Raises ValueError on any doubt."""
     import json
     from base64 import urlsafe_b64decode
@@ -146,12 +146,12 @@ def unpack(text: str, source: str, domains: Collection[str]) -> Kept:
             raise ValueError("too many claims")
         claims = tuple(_claim(row, source, domains) for row in rows)
         known = frozenset(marks[at : at + DIGITS] for at in range(0, len(marks), DIGITS))
-        return Kept(_text(terms, DIGITS), known, claims)
+        return SavedReview(_text(terms, DIGITS), known, claims)
     except (broken, KeyError, TypeError, RecursionError) as error:
         raise ValueError(str(error)) from None
 
 
-def _claim(row: Any, source: str, domains: Collection[str]) -> Claim:
+def _claim(row: Any, source: str, domains: Collection[str]) -> CarriedClaim:
     """Raises ValueError, KeyError or TypeError for what is none."""
     rule, severity, domain, confidence, message, hint, fix, places = row
     name = _text(rule, _RULE).removeprefix("review/")
@@ -173,17 +173,17 @@ def _claim(row: Any, source: str, domains: Collection[str]) -> Claim:
         suggested_fix=None if fix is None else _text(fix, _FIX),
         source=source,
     )
-    return Claim(finding, tuple(_place(one) for one in places))
+    return CarriedClaim(finding, tuple(_place(one) for one in places))
 
 
-def _place(row: Any) -> Place:
+def _place(row: Any) -> HashedLines:
     path, start, end, digest = row
     if (start is None) != (end is None):
         raise ValueError("half of a range")
     for line in (start, end):
         if line is not None and (type(line) is not int or not 0 < line < 1 << 31):
             raise ValueError("no line")
-    return Place(_text(path, _PATH), start, end, _text(digest, _DIGEST))
+    return HashedLines(_text(path, _PATH), start, end, _text(digest, _DIGEST))
 
 
 def _text(value: Any, longest: int) -> str:
@@ -202,7 +202,7 @@ def _digest(quote: str | None) -> str:
 # ── as findings ──
 
 
-def stale(claims: Sequence[Claim], asked: Iterable[str], known: Collection[str]) -> set[str]:
+def stale(claims: Sequence[CarriedClaim], asked: Iterable[str], known: Collection[str]) -> set[str]:
     """All files to look at, given those that are new: ``known`` are the ones that are not.
 
     Where a claim points to a file that is looked at, or is gone, its other files are too: what
@@ -223,7 +223,7 @@ def stale(claims: Sequence[Claim], asked: Iterable[str], known: Collection[str])
 
 
 def opened(
-    claims: Sequence[Claim],
+    claims: Sequence[CarriedClaim],
     asked: Collection[str],
     known: Collection[str],
     contents: Mapping[str, tuple[str, bytes]],
@@ -246,7 +246,7 @@ def opened(
     return tuple(kept), Evidence(offered, verified, 0, offered - verified)
 
 
-def _opened(place: Place, contents: Mapping[str, tuple[str, bytes]]) -> Location | None:
+def _opened(place: HashedLines, contents: Mapping[str, tuple[str, bytes]]) -> Location | None:
     found = contents.get(place.path)
     if found is None:
         return None

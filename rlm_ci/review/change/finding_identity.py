@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rlm_ci.recursion.nodes import Text
+    from rlm_ci.recursion.nodes import LeafText
     from rlm_ci.report.findings import Finding
 
 _NUMBER = re.compile(r"\d+")
@@ -29,7 +29,7 @@ _BELOW = ("body", "handlers", "cases", "orelse", "finalbody")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-def marks(found: Sequence[Finding], texts: Sequence[Text]) -> Iterator[str]:
+def marks(found: Sequence[Finding], texts: Sequence[LeafText]) -> Iterator[str]:
     """The mark of each finding; ``texts`` hold the files of all."""
     contents = {one.path: one.complete for one in texts}
     files: dict[str, _File] = {}

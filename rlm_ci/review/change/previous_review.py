@@ -12,7 +12,7 @@ from rlm_ci.github.posting.checkpoint import Checkpoint
 from rlm_ci.github.posting.outcome import NONE
 from rlm_ci.judge.fingerprint import fingerprint
 from rlm_ci.review.change import carry_over
-from rlm_ci.review.change.carry_over import Onward
+from rlm_ci.review.change.carry_over import CarriedReview
 from rlm_ci.review.objective import DOMAINS
 from rlm_ci.text.printable import count
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.settings import Settings
     from rlm_ci.github.posting.outcome import Destination
-    from rlm_ci.github.session import Way
+    from rlm_ci.github.session import GitHubSession
     from rlm_ci.recursion.corpus.corpus import Corpus
-    from rlm_ci.review.change.affected_files import Vicinity
-    from rlm_ci.review.change.carry_over import Kept
+    from rlm_ci.review.change.affected_files import AffectedFiles
+    from rlm_ci.review.change.carry_over import SavedReview
 
 
-class Before:
+class PreviousReviews:
     """The earlier runs on the pull request ``to``; GitHub is asked once, when ``begin`` is.
 
     ``is_asked``: a person who may has asked for a review, by a comment: then for all of it.
     """
 
     def __init__(
-        self, settings: Settings, to: Destination | None, way: Way, *, is_asked: bool
+        self, settings: Settings, to: Destination | None, way: GitHubSession, *, is_asked: bool
     ) -> None:
         self.is_asked = is_asked
         self._settings = settings
@@ -42,30 +42,30 @@ class Before:
         self._way = way
 
     def begin(
-        self, change: ChangeSet, corpus: Corpus, vicinity: Vicinity, source: str, terms: str
-    ) -> Onward:
+        self, change: ChangeSet, corpus: Corpus, vicinity: AffectedFiles, source: str, terms: str
+    ) -> CarriedReview:
         """What a review of the files of ``corpus`` goes on from.
 
         ``source`` is that of the model's findings, ``terms`` tell what it is asked for.
         """
         if self._to is None or self._settings.publish.comment == NONE:
-            return Onward("this run posts no summary comment to store results in")
+            return CarriedReview("this run posts no summary comment to store results in")
         if self.is_asked:
-            return Onward("a comment asks for a full review", is_kept=True)
+            return CarriedReview("a comment asks for a full review", is_kept=True)
         last, doubt = self._last(self._to)
         if last is None:
             why = doubt or "there is no earlier review"
-            return Onward(why, is_doubt=bool(doubt), is_kept=True)
+            return CarriedReview(why, is_doubt=bool(doubt), is_kept=True)
         now = Checkpoint(
             self._to.number, self._to.head, change.base, change.merge_base, "",
             fingerprint(self._settings), "",
         )  # fmt: skip
         since, why = checkpoint.resume(last, now, lambda old, new: _is_ancestor(change, old, new))
         if since is None:
-            return Onward(why, is_doubt=True, is_kept=True)
+            return CarriedReview(why, is_doubt=True, is_kept=True)
         kept = _read(last.review, source, terms)
         if isinstance(kept, str):
-            return Onward(kept, is_doubt=True, is_kept=True)
+            return CarriedReview(kept, is_doubt=True, is_kept=True)
         return _gone_on(since, why, kept, corpus, vicinity)
 
     def _last(self, to: Destination) -> tuple[Checkpoint | None, str]:
@@ -89,7 +89,7 @@ def _is_ancestor(change: ChangeSet, old: str, new: str) -> bool:
     return repository.merge_base(old, new) == old
 
 
-def _read(text: str, source: str, terms: str) -> Kept | str:
+def _read(text: str, source: str, terms: str) -> SavedReview | str:
     """What a review has left, or why nothing can be gone on from."""
     if not text:
         return "the last run had no complete review by a model"
@@ -104,7 +104,9 @@ def _read(text: str, source: str, terms: str) -> Kept | str:
     return kept
 
 
-def _gone_on(since: str, why: str, kept: Kept, corpus: Corpus, vicinity: Vicinity) -> Onward:
+def _gone_on(
+    since: str, why: str, kept: SavedReview, corpus: Corpus, vicinity: AffectedFiles
+) -> CarriedReview:
     known = {file.path: file for file in corpus.files}
     new = [path for path in known if vicinity.mark(path) not in kept.marks]
     asked = carry_over.stale(kept.claims, new, known.keys())
@@ -115,6 +117,8 @@ def _gone_on(since: str, why: str, kept: Kept, corpus: Corpus, vicinity: Vicinit
     claims, counts = carry_over.opened(kept.claims, asked, known.keys(), contents)
     if counts.rejected:
         lost = f"{count(counts.rejected, 'place')} that the last review names"
-        return Onward(f"{lost} cannot be found again", is_doubt=True, is_kept=True, counts=counts)
+        return CarriedReview(
+            f"{lost} cannot be found again", is_doubt=True, is_kept=True, counts=counts
+        )
     order = tuple(path for path in known if path in asked)
-    return Onward(why, is_kept=True, since=since, asked=order, claims=claims, counts=counts)
+    return CarriedReview(why, is_kept=True, since=since, asked=order, claims=claims, counts=counts)

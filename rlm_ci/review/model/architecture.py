@@ -6,7 +6,7 @@ import re
 
 from rlm_ci.errors import LimitError
 from rlm_ci.models.json_question import REPAIR, ask_object
-from rlm_ci.recursion.nodes import Traced
+from rlm_ci.recursion.nodes import TracedFinding
 from rlm_ci.recursion.prompt_windows import LEAST, fence, name
 from rlm_ci.report.findings import Evidence, Finding, Severity
 from rlm_ci.resources import loader
@@ -33,22 +33,22 @@ _SUREST = 0.9
 _SEVERITIES = ("medium", "low", "info")
 
 
-class Drawn(Value):
+class ArchitectureClaims(Value):
     """The claims that stand; how many pointers they offered; what there is to tell.
 
     ``uncovered`` is the reason where nobody could be asked, or nothing came of it.
     """
 
-    found: tuple[Traced, ...] = ()
+    found: tuple[TracedFinding, ...] = ()
     counts: Evidence = Evidence()
     notes: tuple[str, ...] = ()
     uncovered: str = ""
 
 
-def draw(ask: Ask, found: Sequence[Traced]) -> Drawn:
+def draw(ask: Ask, found: Sequence[TracedFinding]) -> ArchitectureClaims:
     """Ask what ``found`` shows together. Raises RemoteError."""
     if len(found) < 2:
-        return Drawn()
+        return ArchitectureClaims()
     render = loader.load_template(_TEMPLATE)
     told: dict[str, Any] = {"fence": fence(""), "listing": ""}
     room = ask.max_bytes - len(render(told).encode()) - REPAIR
@@ -60,15 +60,19 @@ def draw(ask: Ask, found: Sequence[Traced]) -> Drawn:
             break
         lines.append(line)
     if len(lines) < 2:
-        return Drawn()
+        return ArchitectureClaims()
     listing = "\n".join(lines)
     prompt = render({"fence": fence(listing), "listing": listing})
     try:
         answer = ask_object(ask, "architecture-1", prompt, _misfit)
     except LimitError as error:
-        return Drawn(uncovered=f"budget: architecture not looked at, no room in {error.budget}")
+        return ArchitectureClaims(
+            uncovered=f"budget: architecture not looked at, no room in {error.budget}"
+        )
     if answer is None:
-        return Drawn(uncovered="architecture: the model's answer could not be read, twice")
+        return ArchitectureClaims(
+            uncovered="architecture: the model's answer could not be read, twice"
+        )
     notes: tuple[str, ...] = ()
     if len(lines) < len(found):
         told_of = f"{len(lines):,} of {len(found):,} findings"
@@ -106,8 +110,11 @@ def _misfit(answer: Mapping[str, Any]) -> str:
 
 
 def _opened(
-    claims: Sequence[Mapping[str, Any]], found: Sequence[Traced], model: str, notes: tuple[str, ...]
-) -> Drawn:
+    claims: Sequence[Mapping[str, Any]],
+    found: Sequence[TracedFinding],
+    model: str,
+    notes: tuple[str, ...],
+) -> ArchitectureClaims:
     kept, offered, rejected = [], 0, 0
     for claim in claims:
         numbers = list(dict.fromkeys(claim["of"]))
@@ -136,8 +143,12 @@ def _opened(
             else None,
             source=source_of(model),
         )
-        kept.append(Traced(finding, tuple(sorted({node for one in known for node in one.nodes}))))
+        kept.append(
+            TracedFinding(finding, tuple(sorted({node for one in known for node in one.nodes})))
+        )
     if len(kept) < len(claims):
         dropped = len(claims) - len(kept)
         notes = (*notes, f"architecture: {dropped} of {len(claims)} claims rest on no findings")
-    return Drawn(tuple(kept), Evidence(offered, offered - rejected, 0, rejected), notes)
+    return ArchitectureClaims(
+        tuple(kept), Evidence(offered, offered - rejected, 0, rejected), notes
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.agents.builtin.quoting import said_of
-from rlm_ci.change.evidence import REANCHORED, REJECTED, VERIFIED, Anchored, anchor
+from rlm_ci.change.evidence import REANCHORED, REJECTED, VERIFIED, AnchoredClaim, anchor
 from rlm_ci.errors import LimitError
 from rlm_ci.models.json_question import REPAIR, ask_object
 from rlm_ci.recursion.prompt_windows import LEAST, fence, name, windows
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.models.json_question import Ask
-    from rlm_ci.recursion.nodes import Text
-    from rlm_ci.recursion.prompt_windows import Ranges, Window
+    from rlm_ci.recursion.nodes import LeafText
+    from rlm_ci.recursion.prompt_windows import PromptWindow, Ranges
 
 _TEMPLATE = "prompts/review.md.j2"
 _SCHEMA = "review-claim.schema.json"
@@ -34,7 +34,7 @@ _FIX = 2_000
 _SUREST = 0.95
 
 
-class Looked(Value):
+class FinderResult(Value):
     """What came of it. ``uncovered`` are pairs of path and reason, ``notes`` for the report."""
 
     findings: tuple[Finding, ...] = ()
@@ -45,11 +45,11 @@ class Looked(Value):
 
 def look(
     ask: Ask,
-    texts: Sequence[Text],
+    texts: Sequence[LeafText],
     domains: Sequence[str],
     changed: Ranges | None,
     analyzers: Sequence[str] = (),
-) -> Looked:
+) -> FinderResult:
     """Ask for the faults in ``texts``, window by window. Raises RemoteError.
 
     No rule of a model begins with one of the names ``analyzers``, which have their own.
@@ -65,7 +65,7 @@ def look(
     room = ask.max_bytes - len(render(told).encode()) - REPAIR
     if room < LEAST:
         why = f"a prompt of {ask.max_bytes:,} bytes has no room for it"
-        return Looked(uncovered=tuple((text.path, why) for text in texts))
+        return FinderResult(uncovered=tuple((text.path, why) for text in texts))
     cut = windows(texts, room, changed)
     opener = _Opener(texts, domains, ask.model, analyzers)
     uncovered = list(cut.missing)
@@ -81,7 +81,7 @@ def look(
             uncovered += _unseen([window], texts, "the model's answer could not be read, twice")
         else:
             opener.take(answer["findings"])
-    return Looked(
+    return FinderResult(
         tuple(opener.findings), opener.counts(), tuple(dict.fromkeys(uncovered)), opener.notes()
     )
 
@@ -111,7 +111,9 @@ def is_said(text: str) -> bool:
     return any(char.isalnum() for char in text)
 
 
-def _unseen(some: Sequence[Window], texts: Sequence[Text], why: str) -> list[tuple[str, str]]:
+def _unseen(
+    some: Sequence[PromptWindow], texts: Sequence[LeafText], why: str
+) -> list[tuple[str, str]]:
     return [(texts[one.text].path, why) for window in some for one in window.shown]
 
 
@@ -124,10 +126,14 @@ class _Opener:
     """Takes what a model claims, and keeps what stands in the texts."""
 
     def __init__(
-        self, texts: Sequence[Text], domains: Sequence[str], model: str, analyzers: Sequence[str]
+        self,
+        texts: Sequence[LeafText],
+        domains: Sequence[str],
+        model: str,
+        analyzers: Sequence[str],
     ) -> None:
         self._shown = texts
-        self._texts: dict[str, list[Text]] = {}
+        self._texts: dict[str, list[LeafText]] = {}
         for text in texts:  # slices of one file share its path
             for known in {text.path, encodable(text.path), name(text.path)}:
                 self._texts.setdefault(known, []).append(text)
@@ -169,7 +175,7 @@ class _Opener:
     def _open(self, claim: Mapping[str, Any]) -> Location | None:
         path, quote = claim["path"], claim["quote"]
         place = Location(path, int(claim["line_start"]), int(claim["line_end"]), quote=quote)
-        best = Anchored(None, REJECTED, "the path is not there")
+        best = AnchoredClaim(None, REJECTED, "the path is not there")
         for text in self._texts.get(path, ()):
             known = place.replace(path=text.path)
             found = anchor(known, text.content, text.blob, text.line_start)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.models.json_question import Ask
-    from rlm_ci.recursion.nodes import Text
+    from rlm_ci.recursion.nodes import LeafText
     from rlm_ci.report.findings import Finding, Severity
 
 UPHELD = "upheld"
@@ -37,7 +37,7 @@ _DOUBT = 0.6
 _TOLD = 200
 
 
-class Weighed(Value):
+class RefutationResult(Value):
     """The findings that are left; how often each verdict was given; what to tell of the others.
 
     ``uncovered`` are pairs of path and reason where a budget had no room for a second look.
@@ -50,8 +50,8 @@ class Weighed(Value):
 
 
 def weigh(
-    ask: Ask, findings: Sequence[Finding], texts: Sequence[Text], level: Severity | None
-) -> Weighed:
+    ask: Ask, findings: Sequence[Finding], texts: Sequence[LeafText], level: Severity | None
+) -> RefutationResult:
     """Have each of ``findings`` from ``level`` on refuted, if it can be. Raises RemoteError."""
     kept: list[Finding] = []
     verdicts: dict[str, float] = dict.fromkeys(VERDICTS, 0)
@@ -80,10 +80,10 @@ def weigh(
             doubted = round((finding.confidence or 0.0) * _DOUBT, 3)
             kept.append(finding.replace(confidence=doubted))
     left = tuple(dict.fromkeys(uncovered))
-    return Weighed(tuple(kept), verdicts, tuple(notes), left)
+    return RefutationResult(tuple(kept), verdicts, tuple(notes), left)
 
 
-def _look(ask: Ask, place: str, finding: Finding, texts: Sequence[Text]) -> tuple[str, str]:
+def _look(ask: Ask, place: str, finding: Finding, texts: Sequence[LeafText]) -> tuple[str, str]:
     render = loader.load_template(_TEMPLATE)
     primary = finding.evidence[0]
     told: dict[str, Any] = {
@@ -107,7 +107,7 @@ def _look(ask: Ask, place: str, finding: Finding, texts: Sequence[Text]) -> tupl
     return (UNSURE, "") if answer is None else (answer["verdict"], answer["reason"])
 
 
-def _lines(finding: Finding, texts: Sequence[Text], around: int) -> list[str]:
+def _lines(finding: Finding, texts: Sequence[LeafText], around: int) -> list[str]:
     """The lines around each place of a finding, as many as asked for."""
     listed = []
     for place in finding.evidence:

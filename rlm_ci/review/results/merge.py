@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from rlm_ci.recursion.nodes import Traced
+from rlm_ci.recursion.nodes import TracedFinding
 from rlm_ci.report.findings import Location, Severity
 from rlm_ci.report.suppressions import inline
 
@@ -64,10 +64,10 @@ _SYNONYMS = {
 }  # fmt: skip
 
 
-def merge(found: Iterable[Traced]) -> tuple[Traced, ...]:
+def merge(found: Iterable[TracedFinding]) -> tuple[TracedFinding, ...]:
     """All that was found, each thing once, ranked: the worst and surest first."""
     ranked = sorted(found, key=_rank)
-    by_path: dict[str, list[Traced]] = {}
+    by_path: dict[str, list[TracedFinding]] = {}
     for one in ranked:
         path = one.finding.evidence[0].path if one.finding.evidence else ""
         by_path.setdefault(path, []).append(one)
@@ -84,7 +84,7 @@ def merge(found: Iterable[Traced]) -> tuple[Traced, ...]:
     return tuple(sorted(kept, key=_rank))
 
 
-def _are_distinct(some: Sequence[Traced]) -> bool:
+def _are_distinct(some: Sequence[TracedFinding]) -> bool:
     """Whether one tool found all of these, each once: most files are done with that."""
     source = some[0].finding.source
     if source.startswith("model:"):
@@ -102,12 +102,12 @@ class _Kept:
     """The findings of one file, each thing once; known by their lines, since there may be many."""
 
     def __init__(self) -> None:
-        self.all: list[Traced] = []
+        self.all: list[TracedFinding] = []
         self._at: dict[int, dict[str, list[int]]] = {}
         self._long: list[int] = []
         self._told: dict[tuple[object, ...], int] = {}
 
-    def add(self, one: Traced) -> None:
+    def add(self, one: TracedFinding) -> None:
         finding = one.finding
         start, end = _lines(finding) if finding.evidence else (0, 0)
         exact = (finding.source, finding.rule, start, end, finding.message)
@@ -160,7 +160,7 @@ def rank(finding: Finding) -> tuple[object, ...]:
     )
 
 
-def _rank(one: Traced) -> tuple[object, ...]:
+def _rank(one: TracedFinding) -> tuple[object, ...]:
     return (*rank(one.finding), one.nodes)
 
 
@@ -227,7 +227,7 @@ def _stem(word: str) -> str:
     return _SYNONYMS.get(word, word)
 
 
-def _united(first: Traced, second: Traced) -> Traced:
+def _united(first: TracedFinding, second: TracedFinding) -> TracedFinding:
     """Two that say the same: an analyzer's name for it stays, and what the other said is kept."""
     one, other = first.finding, second.finding
     if other.source.startswith("analyzer:") and not one.source.startswith("analyzer:"):
@@ -241,7 +241,7 @@ def _united(first: Traced, second: Traced) -> Traced:
     ]  # fmt: skip
     # Of what two accepted, the one that fails somebody counts.
     accepted = None if None in (one.suppression, other.suppression) else one.suppression
-    return Traced(
+    return TracedFinding(
         one.replace(
             severity=Severity(max(one.severity, other.severity)),
             confidence=_surer(one, other),

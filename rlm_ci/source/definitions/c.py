@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.source import grammars
-from rlm_ci.source.grammar_walk import Dialect, Note, Scope, Walk
+from rlm_ci.source.grammar_walk import DefinitionScope, Dialect, LeadingComment, Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,24 +34,26 @@ _DECLARATORS = frozenset({
 })  # fmt: skip
 
 
-def _include(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
+def _include(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     path = walk.fields(node).get("path")
     if path is not None:
         text = walk.text(path)
         walk.bring(text.strip('<>"'), (), node, 1 if text.startswith('"') else 0)
 
 
-def _template(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _template(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     for child in grammars.named(node):
         if child.type in _DECLARATIONS:
             _declared(walk, scope, child, note, node)
 
 
-def _declaration(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _declaration(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     _declared(walk, scope, node, note, node)
 
 
-def _declared(walk: Walk, scope: Scope, node: Node, note: Note, whole: Node) -> None:
+def _declared(
+    walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment, whole: Node
+) -> None:
     """A declaration; ``whole`` begins with what it is a template of."""
     kind = node.type
     if kind in _CLASSES:
@@ -73,7 +75,7 @@ def _declared(walk: Walk, scope: Scope, node: Node, note: Note, whole: Node) -> 
             walk.define("type", walk.text(name), whole, scope, note, text, is_public=shown)
 
 
-def _is_shown(scope: Scope, name: str, text: str = "") -> bool:
+def _is_shown(scope: DefinitionScope, name: str, text: str = "") -> bool:
     if name.rpartition("::")[2].startswith("_"):  # such names are the implementation's
         return False
     if scope.state:
@@ -81,7 +83,7 @@ def _is_shown(scope: Scope, name: str, text: str = "") -> bool:
     return not re.match(r"(?:\w+\s+)*?static\b", text)
 
 
-def _macro(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _macro(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     fields = walk.fields(node)
     if "name" not in fields or ("value" not in fields and "parameters" not in fields):
         return  # a guard, or a flag
@@ -95,7 +97,7 @@ def _macro(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
     walk.define("macro", name, node, scope.replace(prefix=""), note, head, is_public=shown)
 
 
-def _namespace(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
+def _namespace(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     fields = walk.fields(node)
     body = fields.get("body")
     if body is None:
@@ -106,11 +108,13 @@ def _namespace(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
     name = walk.text(fields["name"]).replace("::", ".").replace(" ", "")
     shown = scope.state != "private" and _HIDDEN.isdisjoint(name.split("."))
     head = walk.head(node, body)
-    inner = walk.define("module", name, node, scope, Note(), head, is_public=shown)
+    inner = walk.define("module", name, node, scope, LeadingComment(), head, is_public=shown)
     walk.body(body, inner.replace(kind="", state=scope.state))
 
 
-def _class(walk: Walk, scope: Scope, node: Node, note: Note, whole: Node) -> None:
+def _class(
+    walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment, whole: Node
+) -> None:
     fields = walk.fields(node)
     body = fields.get("body")
     if "name" not in fields or body is None:
@@ -125,7 +129,7 @@ def _class(walk: Walk, scope: Scope, node: Node, note: Note, whole: Node) -> Non
     _members(walk, inner.replace(state="private" if kind == "class" else "public"), body, note)
 
 
-def _members(walk: Walk, scope: Scope, body: Node, note: Note) -> None:
+def _members(walk: Walk, scope: DefinitionScope, body: Node, note: LeadingComment) -> None:
     """What a class holds: its comments and access are as they stand above each member."""
     comments: list[Node] = []
     if walk.depth > _NESTED:
@@ -150,7 +154,9 @@ def _members(walk: Walk, scope: Scope, body: Node, note: Note) -> None:
     walk.depth -= 1
 
 
-def _function(walk: Walk, scope: Scope, node: Node, note: Note, whole: Node) -> None:
+def _function(
+    walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment, whole: Node
+) -> None:
     """A function, or variables."""
     fields = walk.fields(node)
     header = walk.path.endswith(_HEADERS)
@@ -211,7 +217,7 @@ def _named(walk: Walk, node: Node) -> tuple[str, bool]:
     return (text if len(text) < 300 else ""), is_function
 
 
-def _typedef(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _typedef(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     fields = walk.fields(node)
     inner = fields.get("type")
     kind = "type"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.source import grammars
-from rlm_ci.source.grammar_walk import Note, Scope, Walk
+from rlm_ci.source.grammar_walk import DefinitionScope, LeadingComment, Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
     #: Tells of a function or class by a name: ``javascript`` knows how.
-    Define = Callable[[Walk, Scope, Node, Note, int, str], None]
+    Define = Callable[[Walk, DefinitionScope, Node, LeadingComment, int, str], None]
 
 _NAMED = re.compile(r"(?:module\.)?exports(?:\.([\w$]+)|\[(['\"])([\w$-]+)\2\])")
 _WHOLE = ("exports", "module.exports")
@@ -45,8 +45,8 @@ def is_whole(names: Sequence[str]) -> bool:
 
 
 def give(  # noqa: PLR0917 - as ``javascript._define``, and who defines
-    walk: Walk, scope: Scope, node: Node, note: Note, assigned: tuple[list[str], Node],
-    define: Define,
+    walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment,
+    assigned: tuple[list[str], Node], define: Define,
 ) -> None:  # fmt: skip
     """Tell what the statement ``node`` gives by its assignments."""
     names, value = assigned
@@ -69,7 +69,12 @@ def give(  # noqa: PLR0917 - as ``javascript._define``, and who defines
 
 
 def _named(  # noqa: PLR0917 - as ``give``
-    walk: Walk, scope: Scope, node: Node, note: Note, pair: tuple[str, Node], define: Define
+    walk: Walk,
+    scope: DefinitionScope,
+    node: Node,
+    note: LeadingComment,
+    pair: tuple[str, Node],
+    define: Define,
 ) -> None:
     """``exports.name = value``."""
     name, value = pair
@@ -83,7 +88,7 @@ def _named(  # noqa: PLR0917 - as ``give``
             walk.define("variable", name, node, scope, note, walk.line(node), is_public=True)
 
 
-def _object(walk: Walk, scope: Scope, value: Node, define: Define) -> None:
+def _object(walk: Walk, scope: DefinitionScope, value: Node, define: Define) -> None:
     """``module.exports = {a, b: c, d() {}, e: 1}``."""
     for _, one in grammars.parts(value):
         fields = walk.fields(one)
@@ -92,12 +97,18 @@ def _object(walk: Walk, scope: Scope, value: Node, define: Define) -> None:
         elif one.type == "method_definition" and "name" in fields:
             head = walk.head(one, fields.get("body", one.end_byte))
             walk.define(
-                "function", walk.text(fields["name"]), one, scope, Note(), head, is_public=True
+                "function",
+                walk.text(fields["name"]),
+                one,
+                scope,
+                LeadingComment(),
+                head,
+                is_public=True,
             )
         elif one.type == "pair" and {"key", "value"} <= fields.keys():
             name = walk.text(fields["key"]).strip("\"'")
             if re.fullmatch(r"[\w$-]+", name):
-                _named(walk, scope, one, Note(), (name, fields["value"]), define)
+                _named(walk, scope, one, LeadingComment(), (name, fields["value"]), define)
 
 
 def finish(walk: Walk) -> None:
@@ -114,13 +125,21 @@ def finish(walk: Walk) -> None:
             _renamed(walk, own, given)
             walk.exported.add(own)  # a further name of the same is one that stands for it
         elif given not in walk.names:  # imported, taken out of an object, or has a name already
-            walk.define("variable", given, node, Scope(), Note(), walk.line(node), is_public=True)
+            walk.define(
+                "variable",
+                given,
+                node,
+                DefinitionScope(),
+                LeadingComment(),
+                walk.line(node),
+                is_public=True,
+            )
     for owner, name, node, value, note in walk.members:
         if owner in walk.names and f"{owner}.{name}" not in walk.names:
             body = walk.fields(value).get("body", value)
             head = walk.head(node, body).removesuffix("=>").rstrip()
             walk.define(
-                "method", name, node, Scope(f"{owner}."), note, head,
+                "method", name, node, DefinitionScope(f"{owner}."), note, head,
                 is_public=not name.startswith("_"),
             )  # fmt: skip
 

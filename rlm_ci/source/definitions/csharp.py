@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.source import grammars
-from rlm_ci.source.grammar_walk import Dialect, Note, Scope, Walk, namespace
+from rlm_ci.source.grammar_walk import DefinitionScope, Dialect, LeadingComment, Walk, namespace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,22 +27,22 @@ _BODIES = ("accessors", "constructor_initializer", "body", "value", "arrow_expre
 _ROUTE = re.compile(r"\[Http(Get|Post|Put|Delete|Patch)(?:\(\"([^\"]*)\")?")
 
 
-def _is_shown(words: set[str], scope: Scope) -> bool:
+def _is_shown(words: set[str], scope: DefinitionScope) -> bool:
     return "public" in words or (scope.kind == "interface" and "private" not in words)
 
 
-def _type(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _type(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     words, since, _ = walk.modifiers(node)
     kind = "struct" if "struct" in walk.fields(node) else _TYPES[node.type]
     walk.declare(kind, node, scope, note, since, is_public=_is_shown(words, scope))
 
 
-def _enum_member(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
+def _enum_member(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     if scope.kind == "enum":
-        walk.each("constant", node, "", scope, Note(), is_public=True)
+        walk.each("constant", node, "", scope, LeadingComment(), is_public=True)
 
 
-def _member(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _member(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     fields = walk.fields(node)
     words, since, notes = walk.modifiers(node)
     if "name" in fields:
@@ -69,7 +69,7 @@ def _member(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
         walk.test(node)
 
 
-def _field(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _field(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     words, since, _ = walk.modifiers(node)
     if not words & {"public", "protected", "internal"} and scope.kind != "interface":
         return
@@ -80,12 +80,12 @@ def _field(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
     )  # fmt: skip
 
 
-def _statement(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
+def _statement(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     if not any(one.kind == "main" for one in walk.entries):
         walk.enter("main", walk.path, node)
 
 
-def _using(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
+def _using(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     text = " ".join(walk.text(node).rstrip("; \r\n").split())
     text = text.removeprefix("global ").removeprefix("using ")
     static = text.startswith("static ")

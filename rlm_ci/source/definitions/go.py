@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.source import grammars
-from rlm_ci.source.grammar_walk import Dialect, Note, Scope, Walk
+from rlm_ci.source.grammar_walk import DefinitionScope, Dialect, LeadingComment, Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ _RECEIVER = re.compile(r"\(\s*(?:\w+\s+)?\*?\s*(\w+)")
 _SPECS = ("const_declaration", "var_declaration", "type_declaration", "import_declaration")
 
 
-def _specs(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _specs(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     inner = grammars.named(node)
     lists = [child for child in inner if child.type.endswith("_list")]
     if lists or any(child.type == "(" for _, child in grammars.parts(node)):
@@ -28,7 +28,7 @@ def _specs(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
             walk.visit(scope, child, note)
 
 
-def _value(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _value(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     for field, child in grammars.parts(node):
         name = walk.text(child) if field == "name" else "_"
         if name not in ("_", ","):
@@ -36,12 +36,18 @@ def _value(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
 
 
 def _named(  # noqa: PLR0917 - as ``define``, whose last one follows from the name
-    walk: Walk, kind: str, name: str, node: Node, scope: Scope, note: Note, head: str
-) -> Scope:
+    walk: Walk,
+    kind: str,
+    name: str,
+    node: Node,
+    scope: DefinitionScope,
+    note: LeadingComment,
+    head: str,
+) -> DefinitionScope:
     return walk.define(kind, name, node, scope, note, head, is_public=name[:1].isupper())
 
 
-def _type(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _type(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     fields = walk.fields(node)
     name, what = fields.get("name"), fields.get("type")
     if name is None or what is None:
@@ -53,12 +59,12 @@ def _type(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
         walk.body(what, inner)
 
 
-def _element(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
+def _element(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     name = walk.text(walk.fields(node).get("name", node))
-    _named(walk, "method", name, node, scope, Note(), walk.line(node))
+    _named(walk, "method", name, node, scope, LeadingComment(), walk.line(node))
 
 
-def _function(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _function(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     fields = walk.fields(node)
     if "name" not in fields:
         return
@@ -77,7 +83,7 @@ def _function(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
         walk.test(node)
 
 
-def _import(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
+def _import(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     path = walk.fields(node).get("path")
     if path is not None:
         walk.bring(walk.text(path).strip('"`'), (), node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.source.grammar_walk import Dialect, Note, Scope, Walk
+from rlm_ci.source.grammar_walk import DefinitionScope, Dialect, LeadingComment, Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,17 +22,17 @@ _METHODS = (
 _ROUTE = re.compile(r"@(Get|Post|Put|Delete|Patch|Request)Mapping\s*(?:\([^\"()]*\"([^\"]*)\")?")
 
 
-def _is_shown(words: set[str], scope: Scope) -> bool:
+def _is_shown(words: set[str], scope: DefinitionScope) -> bool:
     return "public" in words or (scope.kind == "interface" and "private" not in words)
 
 
-def _type(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _type(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     words, since, _ = walk.modifiers(node)
     shown = _is_shown(words, scope)
     walk.declare(_TYPES[node.type], node, scope, note, since, is_public=shown)
 
 
-def _method(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _method(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     words, since, notes = walk.modifiers(node)
     shown = _is_shown(words, scope)
     name = walk.declare("method", node, scope, note, since, is_public=shown)
@@ -46,7 +46,7 @@ def _method(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
         walk.test(node)
 
 
-def _field(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _field(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     words, since, _ = walk.modifiers(node)
     constant = {"static", "final"} <= words or scope.kind == "interface"
     if "private" in words or not (constant or words & {"public", "protected"}):
@@ -56,17 +56,17 @@ def _field(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
     walk.each(kind, node, "declarator", scope, note, head, is_public=shown)
 
 
-def _enum_constant(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _enum_constant(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     head = walk.text(walk.fields(node).get("name", node))
     walk.each("constant", node, "", scope, note, head, is_public=True)
 
 
-def _package(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
+def _package(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     name = walk.text(node).removeprefix("package").strip(" \t\r\n;")
-    walk.define("module", name, node, scope, Note(), f"package {name}", is_public=True)
+    walk.define("module", name, node, scope, LeadingComment(), f"package {name}", is_public=True)
 
 
-def _import(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
+def _import(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     text = walk.text(node).removeprefix("import").strip(" \t\r\n;")
     path = "".join(text.removeprefix("static ").split())
     module, _, name = path.rpartition(".")

@@ -6,7 +6,7 @@ import re
 
 from rlm_ci.source import grammars
 from rlm_ci.source.definitions import commonjs
-from rlm_ci.source.grammar_walk import Dialect, Note, Scope, Walk
+from rlm_ci.source.grammar_walk import DefinitionScope, Dialect, LeadingComment, Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,26 +46,26 @@ _DEEPEST = 4
 _TRIALS = ("describe(", "it(", "test(", "suite(")
 
 
-def _ambient(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _ambient(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     for child in grammars.named(node):
         walk.visit(scope.replace(state="export"), child, note)
 
 
-def _script(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
+def _script(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     walk.enter("script", walk.path, node)
 
 
-def _if(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
+def _if(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     if "require.main" in walk.text(node)[:80]:
         walk.enter("main", walk.path, node)
 
 
-def _definition(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _definition(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     _define(walk, scope, node, note, node.start_byte)
 
 
 def _define(  # noqa: PLR0917 - as everywhere, and what only a definition needs
-    walk: Walk, scope: Scope, node: Node, note: Note, since: int, name: str = ""
+    walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment, since: int, name: str = ""
 ) -> None:
     fields = walk.fields(node)
     kind = _KINDS[node.type]
@@ -85,7 +85,7 @@ def _define(  # noqa: PLR0917 - as everywhere, and what only a definition needs
             named = child if field == "name" else walk.fields(child).get("name")
             if named is not None and child.is_named:
                 name, head = walk.text(named), walk.line(child)
-                walk.define("constant", name, child, inner, Note(), head, is_public=True)
+                walk.define("constant", name, child, inner, LeadingComment(), head, is_public=True)
     elif kind == "module":
         # What is declared of a module is there for all; of a namespace, what it exports.
         walk.body(body, inner.replace(kind="", state="export" if node.type == "module" else ""))
@@ -93,7 +93,7 @@ def _define(  # noqa: PLR0917 - as everywhere, and what only a definition needs
         walk.body(body, inner)
 
 
-def _member(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _member(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     fields = walk.fields(node)
     named = fields.get("name") or fields.get("property")
     if named is None:
@@ -112,7 +112,9 @@ def _member(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
     walk.define(kind, name, node, scope, note, head, is_public=not hidden)
 
 
-def _variables(walk: Walk, scope: Scope, node: Node, note: Note, since: int | None = None) -> None:
+def _variables(
+    walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment, since: int | None = None
+) -> None:
     start = node.start_byte if since is None else since
     constant = walk.text(node).startswith("const")
     for _, child in grammars.parts(node):
@@ -158,7 +160,7 @@ def _taken(walk: Walk, pattern: Node, depth: int = 0) -> Iterator[Node]:
             yield from _taken(walk, inner, depth + 1)
 
 
-def _export(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _export(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     scope = scope.replace(state="export")
     since = node.start_byte
     for field, child in grammars.parts(node):
@@ -221,7 +223,7 @@ def _names(walk: Walk, node: Node) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _import(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
+def _import(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     fields = walk.fields(node)
     source = fields.get("source")
     if source is None and "import_require_clause" in fields:
@@ -233,7 +235,7 @@ def _import(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
         walk.bring(walk.text(source).strip("\"'"), names, node, 0, called)
 
 
-def _expression(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _expression(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     text = walk.text(node)
     route = _ROUTE.match(text)
     if route:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from rlm_ci.source import grammars
-from rlm_ci.source.grammar_walk import Dialect, Scope, Walk, namespace
+from rlm_ci.source.grammar_walk import DefinitionScope, Dialect, Walk, namespace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from rlm_ci.source.grammar_walk import Note
+    from rlm_ci.source.grammar_walk import LeadingComment
 
 _TYPES = {
     "class_declaration": "class", "interface_declaration": "interface",
@@ -25,12 +25,12 @@ _REQUIRED = re.compile(
 _DEFINED = re.compile(r"define\s*\(\s*(['\"])(\w+)\1")
 
 
-def _type(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _type(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     _, since, _ = walk.modifiers(node)
     walk.declare(_TYPES[node.type], node, scope, note, since, is_public=True)
 
 
-def _function(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _function(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     words, since, _ = walk.modifiers(node)
     kind, shown = _FUNCTIONS[node.type], words.isdisjoint({"private", "protected"})
     name = walk.declare(kind, node, scope, note, since, is_public=shown)
@@ -38,7 +38,7 @@ def _function(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
         walk.test(node)
 
 
-def _values(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _values(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     words, _, _ = walk.modifiers(node)
     kind = "constant" if node.type == "const_declaration" else "variable"
     shown = words.isdisjoint({"private", "protected"})
@@ -46,11 +46,11 @@ def _values(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
         walk.each(kind, node, _VALUES[node.type], scope, note, is_public=shown)
 
 
-def _case(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _case(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     walk.each("constant", node, "", scope, note, is_public=True)
 
 
-def _expression(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _expression(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     text = walk.text(node)[:400]
     required = _REQUIRED.match(text)
     defined = None if required else _DEFINED.match(text)
@@ -60,13 +60,13 @@ def _expression(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
         walk.define("constant", defined[2], node, scope, note, walk.line(node), is_public=True)
 
 
-def _if(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
+def _if(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     for _, child in grammars.parts(node):  # ``if (!function_exists('f')) { function f ...``
         if child.type == "compound_statement":
             walk.body(child, scope)
 
 
-def _use(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
+def _use(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     r"""``use A\\B, C\\{D, E as F};``"""
     text = " ".join(walk.text(node)[:4000].rstrip(";").split()).removeprefix("use ")
     text = re.sub(r"^(?:function|const) ", "", text)

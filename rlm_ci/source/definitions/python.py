@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.source import grammars
-from rlm_ci.source.grammar_walk import Dialect, Note, Scope, Walk
+from rlm_ci.source.grammar_walk import DefinitionScope, Dialect, LeadingComment, Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,23 +17,23 @@ _THROUGH = frozenset({
 })  # fmt: skip
 
 
-def _assignment(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
+def _assignment(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     inner = [one for _, one in grammars.parts(node) if one.type == "assignment"]
     left = walk.fields(inner[0]).get("left") if inner and not scope.kind else None
     if left is not None and left.type == "identifier":
         name = walk.text(left)
         what = "constant" if name.isupper() else "variable"
         shown = not name.startswith("_")
-        walk.define(what, name, node, scope, Note(), walk.line(node), is_public=shown)
+        walk.define(what, name, node, scope, LeadingComment(), walk.line(node), is_public=shown)
 
 
-def _decorated(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
+def _decorated(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     inner = walk.fields(node).get("definition")
     if inner is not None:
-        _define(walk, scope, inner, Note(leads=(node,)))
+        _define(walk, scope, inner, LeadingComment(leads=(node,)))
 
 
-def _define(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _define(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     """In Python, a comment is no documentation; decorators are the definition's."""
     fields = walk.fields(node)
     if "name" not in fields or "body" not in fields:
@@ -50,7 +50,7 @@ def _define(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
         walk.body(fields["body"], inner)
 
 
-def _import(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
+def _import(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     text = " ".join(re.sub(r"#[^\n]*|[()\\]", " ", walk.text(node)[:8000]).split())
     taken = re.fullmatch(r"from (\.*) ?(\S*) ?import (.*)", text)
     if taken:

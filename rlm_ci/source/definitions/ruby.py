@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.source import grammars
-from rlm_ci.source.grammar_walk import Dialect, Scope, Walk
+from rlm_ci.source.grammar_walk import DefinitionScope, Dialect, Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-    from rlm_ci.source.grammar_walk import Note
+    from rlm_ci.source.grammar_walk import LeadingComment
 
 _ACCESS = {"private", "protected", "public", "module_function"}
 _MARKED = tuple(f"{word} " for word in sorted(_ACCESS))
@@ -27,35 +27,35 @@ _ROUTE = re.compile(r"(get|post|put|delete|patch)\s*\(?\s*(['\"])(/[^'\"\n]{0,20
 _TASK = re.compile(r"(?:task|multitask)\s*\(?\s*(?::(\w+)|(\w+):|['\"]([^'\"\n]+)['\"])")
 
 
-def _of_class(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
+def _of_class(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     body = walk.fields(node).get("body")
     if body is not None:
         _inside(walk, scope.replace(state="", kind=_OF_CLASS), body)
 
 
-def _constant(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _constant(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     left = walk.fields(node).get("left")
     if left is not None and left.type == "constant":
         name = walk.text(left)
         walk.define("constant", name, node, scope, note, walk.line(node), is_public=True)
 
 
-def _alias(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _alias(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     if scope.prefix:
         _named(walk, scope, node, note, [walk.text(one) for _, one in grammars.parts(node)][1:])
 
 
-def _word(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
+def _word(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     word = walk.text(node)
     walk.access = word if word in _ACCESS else walk.access
 
 
-def _if(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
+def _if(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     if "__FILE__" in walk.text(node)[:60]:
         walk.enter("main", walk.path, node)
 
 
-def _class(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _class(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     fields = walk.fields(node)
     if "name" not in fields:
         return
@@ -73,7 +73,7 @@ def _class(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
         _inside(walk, inner, fields["body"], first)
 
 
-def _inside(walk: Walk, scope: Scope, body: Node, first: Sequence[Node] = ()) -> None:
+def _inside(walk: Walk, scope: DefinitionScope, body: Node, first: Sequence[Node] = ()) -> None:
     """A body, in which a word alone decides on all that follows, with its ``first`` comments."""
     hidden = {
         name
@@ -92,7 +92,9 @@ def _inside(walk: Walk, scope: Scope, body: Node, first: Sequence[Node] = ()) ->
             walk.symbols[at] = one.replace(is_public=False)
 
 
-def _method(walk: Walk, scope: Scope, node: Node, note: Note, *, hidden: bool = False) -> None:
+def _method(
+    walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment, *, hidden: bool = False
+) -> None:
     fields = walk.fields(node)
     if "name" not in fields:
         return
@@ -109,7 +111,9 @@ def _method(walk: Walk, scope: Scope, node: Node, note: Note, *, hidden: bool = 
         walk.test(node)
 
 
-def _named(walk: Walk, scope: Scope, node: Node, note: Note, names: Sequence[str]) -> None:
+def _named(
+    walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment, names: Sequence[str]
+) -> None:
     """A method that is made by its name alone; the first of ``names``."""
     name = names[0].lstrip(":") if names else ""
     if re.fullmatch(r"\w+[?!=]?", name):
@@ -117,7 +121,7 @@ def _named(walk: Walk, scope: Scope, node: Node, note: Note, names: Sequence[str
         walk.define("method", name, node, scope, note, walk.line(node), is_public=not hidden)
 
 
-def _call(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _call(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     text = walk.text(node)[:400]
     loaded = _LOADED.match(text)
     later = None if loaded else _LATER.match(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.source.grammar_walk import Dialect, Note, Scope, Walk
+from rlm_ci.source.grammar_walk import DefinitionScope, Dialect, LeadingComment, Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _PLAIN = frozenset(_PLAIN_WRITTEN.split())
 _ALIAS = re.compile(r"\s+as\s+(\w+)")
 
 
-def _define(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _define(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     fields = walk.fields(node)
     if "name" not in fields:
         return
@@ -69,13 +69,13 @@ def _head(walk: Walk, node: Node, kind: str, body: Node | None) -> str:
     return walk.head(node, body)
 
 
-def _variant(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
-    walk.each("constant", node, "", scope, Note(), is_public=True)
+def _variant(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
+    walk.each("constant", node, "", scope, LeadingComment(), is_public=True)
 
 
-def _field(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
+def _field(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     if _is_marked(walk, node):
-        walk.each("variable", node, "", scope, Note(), is_public=True)
+        walk.each("variable", node, "", scope, LeadingComment(), is_public=True)
 
 
 def _is_marked(walk: Walk, node: Node) -> bool:
@@ -83,7 +83,7 @@ def _is_marked(walk: Walk, node: Node) -> bool:
     return mark is not None and walk.text(mark) == "pub"
 
 
-def _impl(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
+def _impl(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     """Methods of a type; those of a trait for a type are known from the trait."""
     fields = walk.fields(node)
     if "trait" in fields or "type" not in fields or "body" not in fields:
@@ -92,17 +92,17 @@ def _impl(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
     walk.body(fields["body"], scope.replace(prefix=f"{scope.prefix}{name}.", kind="impl"))
 
 
-def _foreign(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
+def _foreign(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     walk.body(walk.fields(node).get("body", node), scope)
 
 
-def _crate(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
+def _crate(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     fields = walk.fields(node)
     if "name" in fields:
         walk.bring(walk.text(fields["name"]), (), node)
 
 
-def _use(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
+def _use(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     fields = walk.fields(node)
     if "argument" not in fields or len(walk.text(fields["argument"])) > 20000:
         return

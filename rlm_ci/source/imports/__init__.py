@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlm_ci.values import Row
 
 
-class Found(Row):
+class ResolvedImport(Row):
     """What an import names: ``targets`` inside, else ``package`` outside.
 
     Neither: it should be inside (a relative one), and is not there.
@@ -17,4 +17,4 @@ class Found(Row):
 
 
 #: It leads nowhere that is known.
-NOWHERE = Found()
+NOWHERE = ResolvedImport()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.source.imports import NOWHERE, Found
+from rlm_ci.source.imports import NOWHERE, ResolvedImport
 from rlm_ci.source.imports.file_lookup import ancestors, folder_of, joined, nearest, resolved
 
 TYPE_CHECKING = False
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from rlm_ci.source import Import
-    from rlm_ci.source.imports.file_lookup import Places
+    from rlm_ci.source.imports.file_lookup import FileLookup
 
 #: Headers of C that have no suffix in C++ either way, or one that says nothing.
 _C_HEADERS_WRITTEN = (
@@ -24,12 +24,12 @@ _C_HEADERS_WRITTEN = (
 _C_HEADERS = frozenset(_C_HEADERS_WRITTEN.split())
 
 
-class Go:
+class GoResolver:
     """A package is a folder; the file that stands for it is named in ``of_folder``."""
 
     def __init__(
         self,
-        places: Places,
+        places: FileLookup,
         modules: Mapping[str, Sequence[str]],
         needed: Mapping[str, Collection[str]],
     ) -> None:
@@ -41,21 +41,21 @@ class Go:
         self._modules = modules
         self._needed = {folder: frozenset(names) for folder, names in needed.items()}
 
-    def resolve(self, path: str, one: Import) -> Found:
+    def resolve(self, path: str, one: Import) -> ResolvedImport:
         module = one.module
         if module.startswith("."):
             folder = resolved(folder_of(path), module)
             found = None if folder is None else self.of_folder(folder)
-            return Found((found,)) if found else NOWHERE
+            return ResolvedImport((found,)) if found else NOWHERE
         for prefix in ancestors(module):
             for root in self._modules.get(prefix, ()) if prefix else ():
                 found = self.of_folder(joined(root, module[len(prefix) :].strip("/")).strip("/"))
                 if found:
-                    return Found((found,))
+                    return ResolvedImport((found,))
         words = module.split("/")
         if "." not in words[0]:
-            return Found(package=module, is_standard=True)
-        return Found(package=self._required(path, module) or _module_of(words))
+            return ResolvedImport(package=module, is_standard=True)
+        return ResolvedImport(package=self._required(path, module) or _module_of(words))
 
     def _required(self, path: str, package: str) -> str | None:
         """The module that a package belongs to, by the ``go.mod`` above the file."""
@@ -84,31 +84,31 @@ def _module_of(words: Sequence[str]) -> str:
 _WHOLE_PACKAGE = 64
 
 
-class Java:
+class JavaResolver:
     """A class is a file of its package, or one below the folders of that name."""
 
-    def __init__(self, places: Places, packages: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, places: FileLookup, packages: Mapping[str, Sequence[str]]) -> None:
         """``packages``: for the name of each, the files that say that they belong to it."""
         self._places = places
         self._packages = packages
         self._files = {name: frozenset(paths) for name, paths in packages.items()}
 
-    def resolve(self, path: str, one: Import) -> Found:
+    def resolve(self, path: str, one: Import) -> ResolvedImport:
         names = one.module.split(".")
         parts = [*names, *(name for name in one.names if name != "*")]
         for end in range(len(parts), 1, -1):  # what stands behind a class is a member of it
             if parts[end - 1][:1].isupper():
                 found = self._class(parts[:end], path)
                 if found:
-                    return Found((found,))
+                    return ResolvedImport((found,))
         if "*" in one.names and one.module in self._packages:
-            return Found(self._whole(one.module))
+            return ResolvedImport(self._whole(one.module))
         if names[0] in ("java", "javax", "jdk", "sun"):
-            return Found(package=".".join(names[:2]), is_standard=True)
+            return ResolvedImport(package=".".join(names[:2]), is_standard=True)
         if any(".".join(names[:end]) in self._packages for end in range(2, len(names) + 1)):
             return NOWHERE  # of our own: not in a file that is named after it, or generated
         packages = [name for name in names if not name[:1].isupper()]
-        return Found(package=".".join((packages or names)[:3]))
+        return ResolvedImport(package=".".join((packages or names)[:3]))
 
     def _class(self, parts: Sequence[str], path: str) -> str | None:
         file = f"{parts[-1]}.java"
@@ -125,47 +125,47 @@ class Java:
         return (next(told, files[0]),)
 
 
-class CSharp:
+class CSharpResolver:
     """A namespace leads to a file where there is only one that declares it."""
 
     def __init__(self, namespaces: Mapping[str, Sequence[str]]) -> None:
         self._namespaces = namespaces
 
-    def resolve(self, path: str, one: Import) -> Found:
+    def resolve(self, path: str, one: Import) -> ResolvedImport:
         names = one.module.split(".")
         for end in range(len(names), 0, -1):
             declared = self._namespaces.get(".".join(names[:end]), ())
             if declared and end == len(names):
                 target = nearest(list(declared[:64]), path)
-                return Found((target,)) if target else NOWHERE
+                return ResolvedImport((target,)) if target else NOWHERE
             if declared:
                 break
         if names[0] == "System":
-            return Found(package="System", is_standard=True)
-        return Found(package=".".join(names[:2]))
+            return ResolvedImport(package="System", is_standard=True)
+        return ResolvedImport(package=".".join(names[:2]))
 
 
-class C:
+class CResolver:
     """An include is looked for beside the file, then by the end of its path."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: FileLookup) -> None:
         self._places = places
 
-    def resolve(self, path: str, one: Import) -> Found:
+    def resolve(self, path: str, one: Import) -> ResolvedImport:
         stem, dot, suffix = one.module.rpartition(".")
         standard = not dot or (suffix == "h" and (stem in _C_HEADERS or stem.startswith("sys/")))
         if one.level:
             target = resolved(folder_of(path), one.module)
             if target in self._places.files:
-                return Found((target,)) if target else NOWHERE
+                return ResolvedImport((target,)) if target else NOWHERE
         if one.level or not standard:
             tail = one.module
             while tail.startswith(("../", "./")):
                 tail = tail.partition("/")[2]
             found = self._places.ending(tail, path)
             if found:
-                return Found((found,))
+                return ResolvedImport((found,))
         if standard:
-            return Found(package=one.module, is_standard=True)
+            return ResolvedImport(package=one.module, is_standard=True)
         package = one.module.partition("/")[0]
-        return NOWHERE if one.level and "/" not in one.module else Found(package=package)
+        return NOWHERE if one.level and "/" not in one.module else ResolvedImport(package=package)

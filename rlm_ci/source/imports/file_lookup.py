@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _COMPARED = 64
 
 
-class Places:
+class FileLookup:
     """All paths, by name and by folder. Each question takes a bounded time, however many."""
 
     def __init__(self, paths: Iterable[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.source.imports import NOWHERE, Found
+from rlm_ci.source.imports import NOWHERE, ResolvedImport
 from rlm_ci.source.imports.file_lookup import ancestors, folder_of, joined, nearest, resolved
 
 TYPE_CHECKING = False
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rlm_ci.source import Import
-    from rlm_ci.source.imports.file_lookup import Places
+    from rlm_ci.source.imports.file_lookup import FileLookup
 
 _SUFFIXES = (
     ".ts", ".tsx", ".d.ts", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".json", ".vue",
@@ -30,12 +30,12 @@ _BUILT_IN_WRITTEN = (
 _BUILT_IN = frozenset(_BUILT_IN_WRITTEN.split())
 
 
-class Resolver:
+class JavaScriptResolver:
     """Looks as Node and bundlers do, without their configuration."""
 
     def __init__(
         self,
-        places: Places,
+        places: FileLookup,
         packages: Mapping[str, Sequence[str]],
         mains: Mapping[str, Sequence[str]],
         aliases: Mapping[str, Sequence[Import]],
@@ -50,29 +50,29 @@ class Resolver:
         self._places = places
         self._packages = packages
 
-    def resolve(self, path: str, one: Import) -> Found:
+    def resolve(self, path: str, one: Import) -> ResolvedImport:
         module = one.module.partition("?")[0]
         if module.startswith((".", "/")):
             base = "" if module.startswith("/") else folder_of(path)
             target = resolved(base, module)
             found = None if target is None else self._file(target)
-            return Found((found,)) if found else NOWHERE
+            return ResolvedImport((found,)) if found else NOWHERE
         own = self._alias(path, module)
         if own is not None:
             return own
         words = module.split("/")
         name = "/".join(words[:2]) if module.startswith("@") else words[0]
         if name.startswith("node:") or (name in _BUILT_IN):
-            return Found(package=name.removeprefix("node:"), is_standard=True)
+            return ResolvedImport(package=name.removeprefix("node:"), is_standard=True)
         folders = self._packages.get(name, ())
         if folders:
             folder = nearest([joined(one, "x") for one in folders], path)
             inside = self._inside(folder_of(folder or ""), module[len(name) :].lstrip("/"))
             if inside:
-                return Found((inside,))
-        return Found(package=name)
+                return ResolvedImport((inside,))
+        return ResolvedImport(package=name)
 
-    def _alias(self, path: str, module: str) -> Found | None:
+    def _alias(self, path: str, module: str) -> ResolvedImport | None:
         """What another name stands for, by the nearest configuration that knows it.
 
         NOWHERE for a name that is no package's, be it known or not; None for all others.
@@ -89,7 +89,7 @@ class Resolver:
                 for target in targets:
                     found = None if target is None else self._file(target)
                     if found:
-                        return Found((found,))
+                        return ResolvedImport((found,))
                 is_own = is_own or bool(before)
         return NOWHERE if is_own else None
 

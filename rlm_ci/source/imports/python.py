@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.source.imports import NOWHERE, Found
+from rlm_ci.source.imports import NOWHERE, ResolvedImport
 from rlm_ci.source.imports.file_lookup import ancestors, folder_of, joined, nearest
 from rlm_ci.source.imports.python_stdlib import ALWAYS, is_standard
 from rlm_ci.source.test_files import is_trial
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rlm_ci.source import Import
-    from rlm_ci.source.imports.file_lookup import Places
+    from rlm_ci.source.imports.file_lookup import FileLookup
 
 #: Folders that stand on the path of Python by custom.
 _CUSTOMARY = ("src", "lib", "python", "tests", "test")
@@ -20,12 +20,12 @@ _ROOTS = 16
 _SUFFIXES = (".py", "/__init__.py", ".pyi", "/__init__.pyi")
 
 
-class Resolver:
+class PythonResolver:
     """Looks where Python would look, were it started for the importing file."""
 
     def __init__(
         self,
-        places: Places,
+        places: FileLookup,
         imports: Mapping[str, Sequence[Import]],
         scripts: Iterable[str] = (),
         declared: Iterable[str] = (),
@@ -55,7 +55,7 @@ class Resolver:
         self._seen: dict[tuple[str, str], tuple[str, str] | None] = {}
         self._started = self._with_neighbours(imports, scripts)
 
-    def resolve(self, path: str, one: Import) -> Found:
+    def resolve(self, path: str, one: Import) -> ResolvedImport:
         """Where an import of the file at ``path`` leads."""
         if one.level:
             return self._relative(path, one)
@@ -72,8 +72,8 @@ class Resolver:
         if place is None and top not in ALWAYS and root != folder:
             place = self._in_own_package(path, root, one)
         if place is None:
-            return Found.of(((), top if standard else self._package(root, one), standard))
-        return Found.of((self._targets(place, one, path), "", False))
+            return ResolvedImport.of(((), top if standard else self._package(root, one), standard))
+        return ResolvedImport.of((self._targets(place, one, path), "", False))
 
     def _package(self, root: str, one: Import) -> str:
         """What an import from outside is of: of a namespace that several share, the part of it.
@@ -212,14 +212,14 @@ class Resolver:
 
     # ── what is taken from there ──
 
-    def _relative(self, path: str, one: Import) -> Found:
+    def _relative(self, path: str, one: Import) -> ResolvedImport:
         folder = folder_of(path)
         for _ in range(one.level - 1):
             if not folder:
                 return NOWHERE
             folder = folder_of(folder)
         stem = joined(folder, one.module.replace(".", "/")) if one.module else folder
-        return Found.of((self._targets((folder, stem), one, path), "", False))
+        return ResolvedImport.of((self._targets((folder, stem), one, path), "", False))
 
     def _targets(self, place: tuple[str, str], one: Import, path: str) -> tuple[str, ...]:
         """The files of the names that are imported: submodules, and what defines the others."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.source.imports import NOWHERE, Found
+from rlm_ci.source.imports import NOWHERE, ResolvedImport
 from rlm_ci.source.imports.file_lookup import ancestors, folder_of, joined, nearest
 
 TYPE_CHECKING = False
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rlm_ci.source import Import, Outline
-    from rlm_ci.source.imports.file_lookup import Places
+    from rlm_ci.source.imports.file_lookup import FileLookup
 
 #: Folders of a crate in which each file is a crate of its own, or the module of one.
 _CRATES_BY_FILE = frozenset({"tests", "examples", "benches", "bin"})
@@ -19,12 +19,12 @@ _DEEPEST = 20
 _ITEMS = frozenset({"module", "enum", "struct", "trait", "type"})
 
 
-class Rust:
+class RustResolver:
     """Modules are files below the root of their crate."""
 
     def __init__(
         self,
-        places: Places,
+        places: FileLookup,
         crates: Mapping[str, Sequence[str]],
         needed: Mapping[str, Sequence[str]],
         outlines: Mapping[str, Outline],
@@ -43,24 +43,24 @@ class Rust:
         self._given: dict[str, dict[str, Import]] = {}
         self._scopes: dict[str, dict[str, set[str]]] = {}
 
-    def resolve(self, path: str, one: Import) -> Found:
+    def resolve(self, path: str, one: Import) -> ResolvedImport:
         names = [name.removeprefix("r#") for name in one.module.strip(":").split("::")]
         first = names[0]
         if first in ("std", "core", "alloc", "proc_macro", "test"):
-            return Found(package=first, is_standard=True)
+            return ResolvedImport(package=first, is_standard=True)
         if first == "crate":
             return self._walk(self._root(path), [*names[1:], *one.names])
         if first in ("self", "super"):
             return self._relative(path, [*names, *one.names])
         if one.module.endswith("::"):  # the first word of a path in the code, whatever it is
             needs = first not in self._crates and self._needs(path, first)
-            return Found(package=first) if needs else NOWHERE
+            return ResolvedImport(package=first) if needs else NOWHERE
         folders = self._crates.get(first)
         if folders:
             folder = nearest([joined(one_of, "x") for one_of in folders], path)
             return self._walk(joined(folder_of(folder or ""), "src"), [*names[1:], *one.names])
         if self._needs(path, first):
-            return Found(package=first)
+            return ResolvedImport(package=first)
         # What is of our own may be named without a prefix: beside us or, until 2018, in the root.
         root = self._root(path)
         for base in (*_bases(path), *([] if root is None else [root])):
@@ -70,9 +70,9 @@ class Rust:
         is_own = first[:1].isupper() or any(
             self._is_in_scope(file, first) for file in (path, self._root_file(root))
         )
-        return NOWHERE if is_own else Found(package=first)
+        return NOWHERE if is_own else ResolvedImport(package=first)
 
-    def _relative(self, path: str, names: Sequence[str]) -> Found:
+    def _relative(self, path: str, names: Sequence[str]) -> ResolvedImport:
         """What begins with ``self`` or ``super``."""
         bases = list(_bases(path))
         if len(bases) > 1 and names[0] == "self":  # a module that lies beside its crate
@@ -109,7 +109,9 @@ class Rust:
             self._scopes[path] = _scope(self._outlines.get(path))
         return bool(self._scopes[path].get(name, set()) - {name})
 
-    def _walk(self, base: str | None, names: Sequence[str], *, strict: bool = False) -> Found:
+    def _walk(
+        self, base: str | None, names: Sequence[str], *, strict: bool = False
+    ) -> ResolvedImport:
         """The deepest module of ``names`` below ``base``; its root, unless ``strict``."""
         if base is None:
             return NOWHERE
@@ -129,7 +131,7 @@ class Rust:
         if not found:
             return NOWHERE
         passed = self._passed_on(found, left[0]) if left else ()
-        return Found(tuple(dict.fromkeys((found, *passed))))
+        return ResolvedImport(tuple(dict.fromkeys((found, *passed))))
 
     def _passed_on(self, path: str, name: str) -> tuple[str, ...]:
         """Where a file has ``name`` from that others take from it: ``pub use self::raw::Raw``."""

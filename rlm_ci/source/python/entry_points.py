@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from rlm_ci.source import Entry
+from rlm_ci.source import EntryPoint
 from rlm_ci.source.python.statements import is_guard
 from rlm_ci.source.signatures import clipped
 
@@ -20,7 +20,7 @@ _TASKS = {"task", "shared_task", "periodic_task"}
 
 def entries(
     path: str, module: ast.Module, lines: int, statements: Iterable[ast.stmt]
-) -> list[Entry]:
+) -> list[EntryPoint]:
     """The entry points of a file, in the order in which they stand."""
     found = []
     for node in statements:
@@ -30,19 +30,19 @@ def entries(
             found += _installed(node.value)
     guards = [node for node in module.body if isinstance(node, ast.If) and is_guard(node.test)]
     found += [
-        Entry("main", clipped(path, 300), node.lineno, node.end_lineno or node.lineno)
+        EntryPoint("main", clipped(path, 300), node.lineno, node.end_lineno or node.lineno)
         for node in guards[:1]
     ]
     folder, _, name = path.rpartition("/")
     if name == "__main__.py" and module.body:
         whole = folder.rpartition("/")[2] or "."
         found = [one for one in found if one.kind != "main"]
-        found.append(Entry("main", clipped(f"python -m {whole}", 300), 1, lines))
+        found.append(EntryPoint("main", clipped(f"python -m {whole}", 300), 1, lines))
     tests = [node for node in module.body if _is_test(node)] if is_test_name(name) else []
     if tests:
         last = tests[-1]
         found.append(
-            Entry("test", clipped(path, 300), tests[0].lineno, last.end_lineno or last.lineno)
+            EntryPoint("test", clipped(path, 300), tests[0].lineno, last.end_lineno or last.lineno)
         )
     return sorted(found, key=lambda one: (one.line_start, one.kind, one.name))
 
@@ -62,7 +62,7 @@ def _is_test(node: ast.stmt) -> bool:
     )
 
 
-def _decorated(node: ast.FunctionDef | ast.AsyncFunctionDef, mark: ast.expr) -> Entry | None:
+def _decorated(node: ast.FunctionDef | ast.AsyncFunctionDef, mark: ast.expr) -> EntryPoint | None:
     call = mark if isinstance(mark, ast.Call) else None
     target = call.func if call else mark
     if isinstance(target, ast.Attribute):
@@ -74,12 +74,12 @@ def _decorated(node: ast.FunctionDef | ast.AsyncFunctionDef, mark: ast.expr) -> 
     said = _text(call.args[0]) if call and call.args else None
     end = node.end_lineno or node.lineno
     if bound and word in _ROUTES and said is not None and said.startswith("/"):
-        return Entry("route", clipped(f"{_methods(word, call)} {said}", 300), mark.lineno, end)
+        return EntryPoint("route", clipped(f"{_methods(word, call)} {said}", 300), mark.lineno, end)
     if word in _COMMANDS and bound:
         name = said or _named(call) or node.name.replace("_", "-")
-        return Entry("command", clipped(name, 300), mark.lineno, end)
+        return EntryPoint("command", clipped(name, 300), mark.lineno, end)
     if word in _TASKS:
-        return Entry("task", clipped(said or _named(call) or node.name, 300), mark.lineno, end)
+        return EntryPoint("task", clipped(said or _named(call) or node.name, 300), mark.lineno, end)
     return None
 
 
@@ -99,7 +99,7 @@ def _methods(word: str, call: ast.Call | None) -> str:
     return "GET" if word == "route" else "ANY"
 
 
-def _installed(call: ast.expr) -> list[Entry]:
+def _installed(call: ast.expr) -> list[EntryPoint]:
     """The scripts that ``setup(entry_points={...})`` installs."""
     if not isinstance(call, ast.Call):
         return []
@@ -113,7 +113,7 @@ def _installed(call: ast.expr) -> list[Entry]:
                 name = (_text(one) or "").partition("=")[0].strip()
                 if name:
                     line = one.end_lineno or one.lineno
-                    found.append(Entry("script", clipped(name, 300), one.lineno, line))
+                    found.append(EntryPoint("script", clipped(name, 300), one.lineno, line))
     return found
 
 

@@ -10,7 +10,7 @@ from bisect import bisect_left
 
 from rlm_ci.source import PARSED, Import, Outline, Symbol
 from rlm_ci.source.python.entry_points import entries
-from rlm_ci.source.python.statements import DEFINITIONS, Names, every, exported, ranked
+from rlm_ci.source.python.statements import DEFINITIONS, PublicNames, every, exported, ranked
 from rlm_ci.source.signatures import clipped, folded, line_count, paragraph
 
 TYPE_CHECKING = False
@@ -132,7 +132,7 @@ class _Reader:
     ) -> None:
         """What a module or a class defines."""
         members = bool(prefix)
-        names = Names(body, named, members=members)
+        names = PublicNames(body, named, members=members)
         for node, stays, above in ranked(body):
             if isinstance(node, DEFINITIONS):
                 shown = is_public and names.public(node.name, stays=stays, above=above)

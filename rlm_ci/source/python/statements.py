@@ -71,7 +71,7 @@ def is_guard(test: ast.expr) -> bool:
     return names == ["__name__"] and texts == ["__main__"] and isinstance(test.ops[0], ast.Eq)
 
 
-class Names:
+class PublicNames:
     """Which names of a module, or of a class, are for others."""
 
     def __init__(self, body: Sequence[ast.stmt], exported: set[str] | None, *, members: bool):

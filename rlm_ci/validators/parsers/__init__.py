@@ -14,9 +14,9 @@ from __future__ import annotations
 import os
 from itertools import islice
 
-from rlm_ci.validators.outcomes import PASSED, Outcomes, merged
+from rlm_ci.validators.outcomes import PASSED, TestOutcomes, merged
 from rlm_ci.validators.parsers._line_patterns import TABLE
-from rlm_ci.validators.parsers._output import MOST_FINDINGS, Printout, Tally
+from rlm_ci.validators.parsers._output import MOST_FINDINGS, Printout, TestTally
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.report.findings import Finding
-    from rlm_ci.validators.outcomes import Outcome
+    from rlm_ci.validators.outcomes import TestOutcome
 
 #: Tests of one runner that are read.
 _MOST_OUTCOMES = 50_000
-__all__ = ["Reading", "Tally", "names", "outcomes", "read"]
+__all__ = ["ParsedOutput", "TestTally", "names", "outcomes", "read"]
 
 
-class Reading(Value):
+class ParsedOutput(Value):
     """What an output says: findings, each once, and the tally of each tool that gave one."""
 
     findings: tuple[Finding, ...]
-    tallies: tuple[tuple[str, Tally], ...] = ()
+    tallies: tuple[tuple[str, TestTally], ...] = ()
 
 
 def names() -> tuple[str, ...]:
@@ -52,7 +52,7 @@ def load(name: str) -> Any:
     return TABLE.get(name) or import_module(f"{__name__}.{name}")
 
 
-def read(lines: Iterable[str], root: str, exists: Callable[[str], bool]) -> Reading:
+def read(lines: Iterable[str], root: str, exists: Callable[[str], bool]) -> ParsedOutput:
     """What all the families find in ``lines``; for ``root`` and ``exists`` see Printout."""
     printout = Printout(lines, root, exists)
     findings: dict[Finding, None] = {}
@@ -66,10 +66,10 @@ def read(lines: Iterable[str], root: str, exists: Callable[[str], bool]) -> Read
         tally = family.tally(printout) if hasattr(family, "tally") else None
         if tally is not None:
             tallies.append((family.TOOL, tally))
-    return Reading(tuple(findings), tuple(tallies))
+    return ParsedOutput(tuple(findings), tuple(tallies))
 
 
-def outcomes(lines: Iterable[str], root: str, without: Collection[str] = ()) -> Outcomes:
+def outcomes(lines: Iterable[str], root: str, without: Collection[str] = ()) -> TestOutcomes:
     """How each test ended, as far as runners name it; nothing of those in ``without``.
 
     It is complete where a name is told for each test that a runner counts as passed; a family
@@ -81,7 +81,7 @@ def outcomes(lines: Iterable[str], root: str, without: Collection[str] = ()) -> 
     lines = tuple(lines)
     whole = Printout(lines, root, lambda _path: True)
     others = Printout(pytest.without_failures(lines), root, lambda _path: True)
-    told: list[Outcome] = []
+    told: list[TestOutcome] = []
     complete = []
     for name in names():
         family = load(name)
@@ -95,4 +95,4 @@ def outcomes(lines: Iterable[str], root: str, without: Collection[str] = ()) -> 
             passed += one.state in getattr(family, "COUNTED", (PASSED,))
         names_all = getattr(family, "names_all", lambda _printout: True)
         complete.append(passed >= tally.passed and names_all(printout))
-    return Outcomes(merged(told), complete=bool(complete or without) and all(complete))
+    return TestOutcomes(merged(told), complete=bool(complete or without) and all(complete))

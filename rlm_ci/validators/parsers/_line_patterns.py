@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.report.findings import Severity
-from rlm_ci.validators.parsers._output import Tally, finding
+from rlm_ci.validators.parsers._output import TestTally, finding
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -89,11 +89,11 @@ class LinePatterns(Value):
             severity=_LEVELS.get(told.get("level", "")),
         )
 
-    def tally(self, printout: Printout) -> Tally | None:
+    def tally(self, printout: Printout) -> TestTally | None:
         """Nothing ran, where the tool says so."""
         quantifier, pattern = self.idle
         lines = [line for line in printout.lines if line]
-        return Tally(0) if lines and quantifier(map(re.compile(pattern).match, lines)) else None
+        return TestTally(0) if lines and quantifier(map(re.compile(pattern).match, lines)) else None
 
 
 def _unfolded(lines: tuple[str, ...]) -> Iterator[str]:

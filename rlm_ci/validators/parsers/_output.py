@@ -34,14 +34,14 @@ _FOREIGN = frozenset(
 )
 
 
-class Tally(Value):
+class TestTally(Value):
     """How many tests a tool says that it ran to a good or a bad end (packages, for Go)."""
 
     passed: int
     failed: int = 0
 
 
-class Outline:
+class TitleOutline:
     """Titles that enclose what stands deeper, as reporters for people indent them."""
 
     def __init__(self) -> None:
@@ -198,16 +198,16 @@ def numbers(text: str) -> Iterator[tuple[int, str]]:
 
 def summed(
     counts: Iterable[tuple[int, str]], passed: Collection[str], failed: Collection[str]
-) -> Tally:
+) -> TestTally:
     """The tally of counts, by the words that stand for a good and a bad end."""
     found = list(counts)
-    return Tally(
+    return TestTally(
         sum(number for number, word in found if word in passed),
         sum(number for number, word in found if word in failed),
     )
 
 
-def of_suites(printout: Printout, label: re.Pattern[str], none: str) -> Tally | None:
+def of_suites(printout: Printout, label: re.Pattern[str], none: str) -> TestTally | None:
     """The tally of a runner that counts suites as well: one may fail without a test of its own.
 
     ``label`` is how a line with counts begins, ``none`` one that says that there are no tests.
@@ -216,9 +216,9 @@ def of_suites(printout: Printout, label: re.Pattern[str], none: str) -> Tally | 
     for line in printout.lines:
         if found := label.match(line):
             one = summed(numbers(line[found.end() :]), {"passed"}, {"failed"})
-            tallies.append(one if found[1] == "Tests" else Tally(0, one.failed))
+            tallies.append(one if found[1] == "Tests" else TestTally(0, one.failed))
         elif line.startswith(none):
-            tallies.append(Tally(0))
+            tallies.append(TestTally(0))
     if not tallies:
         return None
-    return Tally(sum(one.passed for one in tallies), max(one.failed for one in tallies))
+    return TestTally(sum(one.passed for one in tallies), max(one.failed for one in tallies))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, Outcome
-from rlm_ci.validators.parsers._output import Tally, blocks, cut, finding, numbers, summed
+from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, TestOutcome
+from rlm_ci.validators.parsers._output import TestTally, blocks, cut, finding, numbers, summed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _SAID = re.compile(r"(?:---- (\S.*) stdout ----| +Running (?:unittests )?(\S+\.r
 _LISTED = re.compile(r"failures:$|test result: ")
 
 
-def outcomes(printout: Printout) -> Iterator[Outcome]:
+def outcomes(printout: Printout) -> Iterator[TestOutcome]:
     """All tests of all targets; what a failing one said stands below the list of its target."""
     place = ""
     for line in printout.lines:
@@ -57,12 +57,12 @@ def _place(target: str | None) -> str:
     return folder if name in ("lib.rs", "main.rs") else target or ""
 
 
-def _outcome(place: str, name: str, state: str, said: str = "") -> Outcome:
+def _outcome(place: str, name: str, state: str, said: str = "") -> TestOutcome:
     path, parting, rest = name.partition(" - ")
     if not parting:
-        return Outcome(place, name, state, message=said)
+        return TestOutcome(place, name, state, message=said)
     item, _, line = rest.rpartition("(line ")  # an example in documentation
-    return Outcome(path, item.strip(), state, f"line {line.rstrip(')')}", said)
+    return TestOutcome(path, item.strip(), state, f"line {line.rstrip(')')}", said)
 
 
 def parse(printout: Printout) -> Iterator[Finding]:
@@ -114,7 +114,7 @@ def _failed(printout: Printout, test: str, said: list[str], place: Location | No
     return finding("cargo", "cargo-test-failure", f"{test}: {'; '.join(said)}", place, subject=test)
 
 
-def tally(printout: Printout) -> Tally | None:
+def tally(printout: Printout) -> TestTally | None:
     """The sum over all targets; None when there is no result."""
     found = [result[1] for line in printout.lines if (result := _RESULT.match(line))]
     pairs = [pair for told in found for pair in numbers(told)]

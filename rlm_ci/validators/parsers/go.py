@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, Outcome
-from rlm_ci.validators.parsers._output import LONGEST_SAID, Tally, finding
+from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, TestOutcome
+from rlm_ci.validators.parsers._output import LONGEST_SAID, TestTally, finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _ENDED = {"FAIL": FAILED, "PASS": PASSED, "SKIP": SKIPPED}
 _FAILED_PACKAGE = re.compile(r"FAIL\t(\S+) \[.* failed\]$")
 
 
-def outcomes(printout: Printout) -> Iterator[Outcome]:
+def outcomes(printout: Printout) -> Iterator[TestOutcome]:
     """The failing tests of each package, and with -v all; a package that cannot be built."""
     states: dict[str, str] = {}
     said: dict[str, list[str]] = {}
@@ -34,10 +34,10 @@ def outcomes(printout: Printout) -> Iterator[Outcome]:
     for line in printout.lines:
         if package := _PACKAGE.match(line):
             if _FAILED_PACKAGE.match(line):
-                yield Outcome(package[2], "", FAILED)
+                yield TestOutcome(package[2], "", FAILED)
             for name, state in states.items():
                 told = "\n".join(said.get(name, ()))[:LONGEST_SAID] if state == FAILED else ""
-                yield Outcome(package[2], name.replace("/", "::"), state, message=told)
+                yield TestOutcome(package[2], name.replace("/", "::"), state, message=told)
             states, said, current = {}, {}, ""
         elif test := _TEST.match(line):
             current = test[2]
@@ -109,7 +109,7 @@ def names_all(printout: Printout) -> bool:
     return not told or any(line.startswith("=== RUN ") for line in printout.lines)
 
 
-def tally(printout: Printout) -> Tally | None:
+def tally(printout: Printout) -> TestTally | None:
     """Packages whose tests passed and failed; None where no package is named."""
     passed = failed = 0
     seen = False
@@ -120,4 +120,4 @@ def tally(printout: Printout) -> Tally | None:
             passed += package[1] == "ok  " and not line.endswith("[no tests to run]")
         elif line.startswith("?   \t") and line.endswith("[no test files]"):
             seen = True
-    return Tally(passed, failed) if seen else None
+    return TestTally(passed, failed) if seen else None

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, Outcome
-from rlm_ci.validators.parsers._output import Outline, Tally, blocks, finding, frame, of_suites
+from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, TestOutcome
+from rlm_ci.validators.parsers._output import (
+    TestTally,
+    TitleOutline,
+    blocks,
+    finding,
+    frame,
+    of_suites,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +36,7 @@ _HEAD = re.compile(rf"{_RAN.pattern}|{_TITLE.pattern}")
 _FRAMES = re.compile(r"      at |Test Suites: |Summary of all")
 
 
-def outcomes(printout: Printout) -> Iterator[Outcome]:
+def outcomes(printout: Printout) -> Iterator[TestOutcome]:
     """The tests that failed, and with --verbose, or of a single file, all."""
     path = ""
     for head, said in blocks(printout.lines, _HEAD, _FRAMES):
@@ -38,17 +45,17 @@ def outcomes(printout: Printout) -> Iterator[Outcome]:
         elif path and head[2] != "Console":
             parts = head[2].split(" › ")
             is_file = parts == ["Test suite failed to run"]
-            yield Outcome(path, "" if is_file else "::".join(parts), FAILED, message=said)
-    path, outline = "", Outline()
+            yield TestOutcome(path, "" if is_file else "::".join(parts), FAILED, message=said)
+    path, outline = "", TitleOutline()
     for line in printout.lines:
         if ran := _RAN.match(line):
-            path, outline = ran[1], Outline()
+            path, outline = ran[1], TitleOutline()
         elif not line or line.startswith("  ● "):
             path = ""  # what failed, and what was printed
         elif path and (told := _LINE.match(line)):
             if told[2]:
                 name = outline.name(len(told[1]), told[3])
-                yield Outcome(path, name, _ENDED.get(told[2], SKIPPED))
+                yield TestOutcome(path, name, _ENDED.get(told[2], SKIPPED))
             else:
                 outline.enter(len(told[1]), told[3])
 
@@ -83,6 +90,6 @@ def _found(title: str, said: list[str], places: list[Location | None] | list[Loc
     return finding(TOOL, condition, f"{title}: {'; '.join(said)}", places[0], subject=title)
 
 
-def tally(printout: Printout) -> Tally | None:
+def tally(printout: Printout) -> TestTally | None:
     """The sum of its summaries; None when there is none."""
     return of_suites(printout, _COUNTS, "No tests found, exiting with code")

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, Outcome
-from rlm_ci.validators.parsers._output import Outline, Tally, blocks, finding, frame, sentence
+from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, TestOutcome
+from rlm_ci.validators.parsers._output import (
+    TestTally,
+    TitleOutline,
+    blocks,
+    finding,
+    frame,
+    sentence,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,24 +31,24 @@ _PENDING = "-"
 _STOP = re.compile(r" +at ")
 
 
-def outcomes(printout: Printout) -> Iterator[Outcome]:
+def outcomes(printout: Printout) -> Iterator[TestOutcome]:
     """All tests of its reporter ``spec``, of others those that failed."""
-    outline = Outline()
+    outline = TitleOutline()
     lines = iter(printout.lines)
     for line in lines:
         if (count := _COUNT.match(line)) and count[2] == "failing":
             break
         if count:
-            outline = Outline()
+            outline = TitleOutline()
         elif (told := _LINE.match(line)) and told[2]:
             state = PASSED if told[2] in "✓✔" else SKIPPED if told[2] == _PENDING else FAILED
-            yield Outcome("", outline.name(len(told[1]), told[3]), state)
+            yield TestOutcome("", outline.name(len(told[1]), told[3]), state)
         elif told:
             outline.enter(len(told[1]), told[3])
     for head, said in blocks(lines, _TITLE, _STOP):
         above, _, below = said.partition("\n\n") if not head[1].endswith(":") else ("", "", said)
         titles = [head[1], *(one.strip() for one in above.split("\n"))] if above else [head[1]]
-        yield Outcome("", "::".join(titles).rstrip(":"), FAILED, message=below)
+        yield TestOutcome("", "::".join(titles).rstrip(":"), FAILED, message=below)
 
 
 def parse(printout: Printout) -> Iterator[Finding]:
@@ -74,7 +81,7 @@ def _found(title: list[str], said: str, place: Location | None) -> Finding:
     return finding(TOOL, "mocha-failure", f"{name}: {said}", place, subject=name)
 
 
-def tally(printout: Printout) -> Tally | None:
+def tally(printout: Printout) -> TestTally | None:
     """The sum of its counts; None when there is none."""
     counts = {"passing": 0, "failing": 0}
     seen = False
@@ -82,4 +89,4 @@ def tally(printout: Printout) -> Tally | None:
         if count := _COUNT.match(line):
             seen = True
             counts[count[2]] += int(count[1])
-    return Tally(counts["passing"], counts["failing"]) if seen else None
+    return TestTally(counts["passing"], counts["failing"]) if seen else None

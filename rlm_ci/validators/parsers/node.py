@@ -5,8 +5,15 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, Outcome
-from rlm_ci.validators.parsers._output import Outline, Tally, blocks, finding, frame, sentence
+from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, TestOutcome
+from rlm_ci.validators.parsers._output import (
+    TestTally,
+    TitleOutline,
+    blocks,
+    finding,
+    frame,
+    sentence,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +33,7 @@ _ENDED = {"✔": PASSED, "✖": FAILED}
 _SCRIPT = re.compile(r"\S+\.[cm]?[jt]sx?$")
 
 
-def outcomes(printout: Printout) -> Iterator[Outcome]:
+def outcomes(printout: Printout) -> Iterator[TestOutcome]:
     """All tests, a suite as well; where a failing one stands is told below, by name and time."""
     failures: dict[str, tuple[str, str]] = {}
     for at, said in blocks(printout.lines, _PLACE, _PLACE):
@@ -34,7 +41,7 @@ def outcomes(printout: Printout) -> Iterator[Outcome]:
         where = printout.spot(at[1])
         message = rest.partition("\n    at ")[0].partition("\n      at ")[0]
         failures[first.strip()] = (where.path if where else "", message)
-    outline = Outline()
+    outline = TitleOutline()
     for before, line in pairwise(("", *printout.lines)):
         is_listed = line == "✖ failing tests:" or before.startswith("test at ")
         if is_listed or (told := _LINE.match(line)) is None:
@@ -48,9 +55,9 @@ def outcomes(printout: Printout) -> Iterator[Outcome]:
         state = SKIPPED if told[5] else _ENDED.get(told[2], SKIPPED)
         place, message = failures.get(line.strip(), ("", "")) if state == FAILED else ("", "")
         if _SCRIPT.fullmatch(title) and not told[1]:  # a file that could not be run
-            yield Outcome(title, "", state, message=message)
+            yield TestOutcome(title, "", state, message=message)
         else:
-            yield Outcome(place, name, state, message=message)
+            yield TestOutcome(place, name, state, message=message)
 
 
 def parse(printout: Printout) -> Iterator[Finding]:
@@ -74,7 +81,7 @@ def parse(printout: Printout) -> Iterator[Finding]:
             said = sentence(said, line.strip())
 
 
-def tally(printout: Printout) -> Tally | None:
+def tally(printout: Printout) -> TestTally | None:
     """The sum of its counts; None when there is none."""
     counts = {"pass": 0, "fail": 0}
     seen = False
@@ -82,4 +89,4 @@ def tally(printout: Printout) -> Tally | None:
         if count := _COUNT.match(line):
             seen = True
             counts[count[1]] += int(count[2])
-    return Tally(counts["pass"], counts["fail"]) if seen else None
+    return TestTally(counts["pass"], counts["fail"]) if seen else None

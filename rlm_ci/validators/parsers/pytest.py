@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, Outcome
-from rlm_ci.validators.parsers._output import Tally, finding, numbers, summed
+from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, TestOutcome
+from rlm_ci.validators.parsers._output import TestTally, finding, numbers, summed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class _Session:
             yield condition, node, said, own
 
 
-def outcomes(printout: Printout) -> Iterator[Outcome]:
+def outcomes(printout: Printout) -> Iterator[TestOutcome]:
     """Tests of its short summary, as far as ``-r`` lets it show them, and of its lines with -v."""
     session = _Session(printout)
     spots = session.spots()
@@ -147,10 +147,10 @@ def outcomes(printout: Printout) -> Iterator[Outcome]:
         yield _outcome(node, state)
 
 
-def _outcome(node: str, state: str, message: str = "") -> Outcome:
+def _outcome(node: str, state: str, message: str = "") -> TestOutcome:
     path, _, test = node.partition("::")
     name, _, case = test.partition("[")
-    return Outcome(path, name, state, case.removesuffix("]"), message)
+    return TestOutcome(path, name, state, case.removesuffix("]"), message)
 
 
 def without_failures(lines: tuple[str, ...]) -> tuple[str, ...]:
@@ -226,7 +226,7 @@ def _take(printout: Printout, block: _Block, line: str) -> None:
             block.places.append(place)
 
 
-def tally(printout: Printout) -> Tally | None:
+def tally(printout: Printout) -> TestTally | None:
     """The sum of its last lines; None when there is none."""
     found = [end[1] for line in printout.lines if (end := _END.match(line))]
     pairs = [pair for told in found for pair in numbers(told)]

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, Outcome
-from rlm_ci.validators.parsers._output import LONGEST_SAID, Outline, Tally, finding, frame, sentence
+from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, TestOutcome
+from rlm_ci.validators.parsers._output import (
+    LONGEST_SAID,
+    TestTally,
+    TitleOutline,
+    finding,
+    frame,
+    sentence,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +76,7 @@ class _Point:
 def _points(printout: Printout) -> Iterator[_Point]:
     """All points, those of a subtest before its own."""
     current: _Point | None = None
-    outline = Outline()
+    outline = TitleOutline()
     for line in printout.lines:
         point = _POINT.match(line)
         if current and (point or (line and len(line) - len(line.lstrip()) <= current.depth)):
@@ -99,15 +106,15 @@ def parse(printout: Printout) -> Iterator[Finding]:
             yield finding(TOOL, "tap-failure", message, place, subject=name)
 
 
-def outcomes(printout: Printout) -> Iterator[Outcome]:
+def outcomes(printout: Printout) -> Iterator[TestOutcome]:
     """All tests."""
     for point in _points(printout):
         place = point.defined or point.place
         said = "\n".join(point.text)[:LONGEST_SAID] if point.state == FAILED else ""
-        yield Outcome(place.path if place else "", point.path, point.state, message=said)
+        yield TestOutcome(place.path if place else "", point.path, point.state, message=said)
 
 
-def tally(printout: Printout) -> Tally | None:
+def tally(printout: Printout) -> TestTally | None:
     """Its own counts, else the points at the left margin; None when it is no TAP."""
     counts: dict[str, int] = {}
     passed = failed = 0
@@ -121,5 +128,5 @@ def tally(printout: Printout) -> Tally | None:
             passed += point[2] is None
             failed += point[2] is not None
     if "pass" in counts:
-        return Tally(counts["pass"], counts.get("fail", 0))
-    return Tally(passed, failed) if seen else None
+        return TestTally(counts["pass"], counts.get("fail", 0))
+    return TestTally(passed, failed) if seen else None

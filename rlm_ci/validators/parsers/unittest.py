@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, Outcome
-from rlm_ci.validators.parsers._output import Tally, blocks, finding
+from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, TestOutcome
+from rlm_ci.validators.parsers._output import TestTally, blocks, finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _STATES = {"ok": PASSED, "FAIL": FAILED, "ERROR": FAILED, "unexpected success": 
 _RULE = re.compile(r"={60,}$|Ran \d+ tests? in ")
 
 
-def outcomes(printout: Printout) -> Iterator[Outcome]:
+def outcomes(printout: Printout) -> Iterator[TestOutcome]:
     """The tests below ``FAIL:`` and ``ERROR:``, and with -v every one."""
     for title, said in blocks(printout.lines, _TITLE, _RULE):
         if named := _NAMED.search(title[2]):
@@ -55,18 +55,18 @@ def _error(said: str) -> str:
     return "\n".join(below[next((at for at, line in enumerate(below) if line[:1].strip()), 0) :])
 
 
-def _outcome(test: str, place: str, state: str, said: str = "") -> Outcome:
+def _outcome(test: str, place: str, state: str, said: str = "") -> TestOutcome:
     """A test as it is named: until Python 3.10 its class stands beside it, then itself as well."""
     parts = place.split(".")
     if parts[-2:] == ["_FailedTest", test] or parts[-1] == "_FailedTest":
-        return Outcome(test, "", state, message=said)  # a module that could not be imported
+        return TestOutcome(test, "", state, message=said)  # a module that could not be imported
     if parts[-1] == test:
         parts.pop()
     first = (at for at, part in enumerate(parts) if at and part[:1].isupper())
     start = next(first, max(0, len(parts) - 1))
     name = parts[start:] if test in ("setUpClass", "tearDownClass") else [*parts[start:], test]
     module = ".".join(parts[:start])
-    return Outcome("" if module == "__main__" else module, "::".join(name), state, message=said)
+    return TestOutcome("" if module == "__main__" else module, "::".join(name), state, message=said)
 
 
 def parse(printout: Printout) -> Iterator[Finding]:
@@ -109,7 +109,7 @@ def names_all(printout: Printout) -> bool:
     return len({(one.place, one.name) for one in outcomes(printout)}) >= ran
 
 
-def tally(printout: Printout) -> Tally | None:
+def tally(printout: Printout) -> TestTally | None:
     """The sum of its summaries; None when there is none."""
     ran = failed = skipped = 0
     seen = False
@@ -123,4 +123,4 @@ def tally(printout: Printout) -> Tally | None:
                     skipped += int(number)
                 else:
                     failed += int(number)
-    return Tally(max(0, ran - failed - skipped), failed) if seen else None
+    return TestTally(max(0, ran - failed - skipped), failed) if seen else None

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, Outcome
-from rlm_ci.validators.parsers._output import Outline, Tally, blocks, finding, frame, of_suites
+from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, TestOutcome
+from rlm_ci.validators.parsers._output import (
+    TestTally,
+    TitleOutline,
+    blocks,
+    finding,
+    frame,
+    of_suites,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,34 +35,34 @@ _ENDED = {"✓": PASSED, "×": FAILED}
 _STOP = re.compile(r" ❯ |⎯")
 
 
-def outcomes(printout: Printout) -> Iterator[Outcome]:
+def outcomes(printout: Printout) -> Iterator[TestOutcome]:
     """The tests that failed, and with the reporter ``verbose``, or of a single file, all."""
     failed: set[tuple[str, str]] = set()
     for title, said in blocks(printout.lines, _TITLE, _STOP):
         if suite := _SUITE.match(title[1]):
-            yield Outcome(suite[1], "", FAILED, message=said)
+            yield TestOutcome(suite[1], "", FAILED, message=said)
         else:
             where, _, test = title[1].partition(" > ")
             failed.add((where, test.rpartition(" > ")[2]))
-            yield Outcome(where, test.replace(" > ", "::"), FAILED, message=said)
-    path, outline = "", Outline()
+            yield TestOutcome(where, test.replace(" > ", "::"), FAILED, message=said)
+    path, outline = "", TitleOutline()
     for line in printout.lines:
         if (told := _LINE.match(line)) is None:
             continue
         depth, name = len(told[1]), _AFTER.sub("", told[3])
         file = _FILE.match(name) if depth == 1 else None
         if file and file[1]:
-            path, outline = file[1], Outline()
+            path, outline = file[1], TitleOutline()
         elif file:
             name = file[3].replace(" > ", "::")
-            yield Outcome(file[2], name, _ENDED.get(told[2], SKIPPED))
+            yield TestOutcome(file[2], name, _ENDED.get(told[2], SKIPPED))
         elif _SUITE_END.search(name) and told[2] != "×":
             outline.enter(depth, _SUITE_END.sub("", name))
         elif told[2] == "×" and (path, name.rpartition(" > ")[2]) in failed:
             continue  # told above by its whole name, and here by its title alone
         elif path and depth > 1:
             full = outline.name(depth, name.replace(" > ", "::"))
-            yield Outcome(path, full, _ENDED.get(told[2], SKIPPED))
+            yield TestOutcome(path, full, _ENDED.get(told[2], SKIPPED))
 
 
 def parse(printout: Printout) -> Iterator[Finding]:
@@ -85,6 +92,6 @@ def _found(printout: Printout, title: str, said: str, places: list[Location]) ->
     return finding(TOOL, condition, f"{suite[1] if suite else title}: {said}", place, subject=title)
 
 
-def tally(printout: Printout) -> Tally | None:
+def tally(printout: Printout) -> TestTally | None:
     """The sum of its summaries; None when there is none."""
     return of_suites(printout, _COUNTS, "No test files found, exiting with code")

@@ -6,7 +6,7 @@ import json
 import re
 
 from rlm_ci.source.manifests import crates, go_modules
-from rlm_ci.wiki.facts.statement import Saying
+from rlm_ci.wiki.facts.statement import Statement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _TOOLS = re.compile(
 )
 
 
-def declared(path: str, content: bytes) -> tuple[tuple[str, Saying], ...]:
+def declared(path: str, content: bytes) -> tuple[tuple[str, Statement], ...]:
     """Names of packages, and how the manifest writes each; () for what is no manifest.
 
     Where a line holds more than one, the name has to do.
@@ -44,7 +44,7 @@ def declared(path: str, content: bytes) -> tuple[tuple[str, Saying], ...]:
             break
     numbers = [number for _, number in found]
     return tuple(
-        (package, Saying(_written(package, lines, number, numbers), number, number))
+        (package, Statement(_written(package, lines, number, numbers), number, number))
         for package, number in found
     )
 

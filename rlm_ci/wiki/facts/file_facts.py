@@ -11,11 +11,11 @@ from rlm_ci.redaction.redactor import SIGN, Redactor
 from rlm_ci.source import Outline
 from rlm_ci.values import Row
 from rlm_ci.wiki.facts.dependencies import declared, project
-from rlm_ci.wiki.facts.note import Note
+from rlm_ci.wiki.facts.note import CodeNote
 from rlm_ci.wiki.facts.other_notes import other_notes
 from rlm_ci.wiki.facts.python_notes import python_notes
 from rlm_ci.wiki.facts.readme import heading, introduction, is_readme
-from rlm_ci.wiki.facts.statement import Saying
+from rlm_ci.wiki.facts.statement import Statement
 from rlm_ci.wiki.pages.paths import is_test
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Mask = Callable[[str], str]
 
 
-class Facts(Row):
+class FileFacts(Row):
     """One file. ``heads`` are, for each symbol of the outline, the lines of its head.
 
     ``about`` is how a README introduces the project; ``declared`` what a manifest says is needed:
@@ -38,9 +38,9 @@ class Facts(Row):
 
     outline: Outline
     heads: tuple[tuple[int, int], ...] = ()
-    notes: tuple[Note, ...] = ()
-    about: Saying | None = None
-    declared: tuple[tuple[str, Saying], ...] = ()
+    notes: tuple[CodeNote, ...] = ()
+    about: Statement | None = None
+    declared: tuple[tuple[str, Statement], ...] = ()
     project: str = ""
     is_generated: bool = False
 
@@ -48,7 +48,7 @@ class Facts(Row):
     def path(self) -> str:
         return self.outline.path
 
-    def masked(self, mask: Mask) -> Facts:
+    def masked(self, mask: Mask) -> FileFacts:
         """The same with ``mask`` laid over every text that a page may show."""
         if not self._changes(mask):
             return self
@@ -97,20 +97,20 @@ class Facts(Row):
         ]
 
     @classmethod
-    def from_list(cls, record: Sequence[Any]) -> Facts:
+    def from_list(cls, record: Sequence[Any]) -> FileFacts:
         outline, heads, notes, about, needed, named, is_generated = record
         return cls(
             Outline.from_dict(dict(zip(Outline._fields, outline, strict=True))),
             tuple((start, end) for start, end in heads),
-            tuple(Note.of(note) for note in notes),
-            None if about is None else Saying.of(about),
-            tuple((name, Saying.of(place)) for name, *place in needed),
+            tuple(CodeNote.of(note) for note in notes),
+            None if about is None else Statement.of(about),
+            tuple((name, Statement.of(place)) for name, *place in needed),
             named,
             is_generated,
         )
 
 
-def facts_of(path: str, content: bytes) -> Facts:
+def facts_of(path: str, content: bytes) -> FileFacts:
     """All of it; nothing that ``content`` may hold raises. What looks like a secret is left out."""
     text = content.decode("utf-8", "surrogateescape")
     if _SECRETS.text(text) == text:
@@ -131,12 +131,12 @@ _PRIVATE_KEY = re.compile(
 )
 
 
-def _facts(path: str, content: bytes) -> Facts:
+def _facts(path: str, content: bytes) -> FileFacts:
     from rlm_ci.source.outline import outline
 
     read = _described(outline(path, content), content)
     if is_test(path):  # what a test dares is no risk of the program, and it promises nothing
-        notes: list[Note] = []
+        notes: list[CodeNote] = []
     elif read.language == "Python":
         notes = python_notes(content, path)
     else:
@@ -144,7 +144,7 @@ def _facts(path: str, content: bytes) -> Facts:
     about = introduction(content, path) if is_readme(path) else None
     named = project(path, content) or heading(content, path)
     found = _sound(read, notes, content)
-    return Facts(*found, about, declared(path, content), named, _is_generated(content))
+    return FileFacts(*found, about, declared(path, content), named, _is_generated(content))
 
 
 #: Where a file says how it was made, in which lines.
@@ -160,8 +160,8 @@ def _is_generated(content: bytes) -> bool:
 
 
 def _sound(
-    read: Outline, notes: Sequence[Note], content: bytes
-) -> tuple[Outline, tuple[tuple[int, int], ...], tuple[Note, ...]]:
+    read: Outline, notes: Sequence[CodeNote], content: bytes
+) -> tuple[Outline, tuple[tuple[int, int], ...], tuple[CodeNote, ...]]:
     """Only what points into the file, lines counted as everybody else counts them.
 
     Python ends lines at a lone carriage return too; of such a file nothing can be cited.
@@ -263,26 +263,26 @@ def _head(symbol: Symbol, lines: Sequence[bytes]) -> tuple[int, int]:
 # ── many files, packed ──
 
 
-def pack(files: Iterable[Facts]) -> str:
+def pack(files: Iterable[FileFacts]) -> str:
     """Facts as one text: a result travels to its parent, to the parent's parent, and so on."""
     records = [one.to_list() for one in files]
     text = json.dumps(records, ensure_ascii=True, separators=(",", ":"))
     return b64encode(zlib.compress(text.encode("ascii"), 6)).decode("ascii")
 
 
-def unpack(packed: str) -> list[Facts]:
+def unpack(packed: str) -> list[FileFacts]:
     """Raises ValueError for what ``pack`` has not written."""
     try:
         records = json.loads(zlib.decompress(b64decode(packed, validate=True)))
-        return [Facts.from_list(record) for record in records]
+        return [FileFacts.from_list(record) for record in records]
     except (zlib.error, TypeError, KeyError) as error:
         raise ValueError(f"these are not facts: {error}") from None
 
 
-def merged(packs: Iterable[str], known: Mapping[str, str] | None = None) -> dict[str, Facts]:
+def merged(packs: Iterable[str], known: Mapping[str, str] | None = None) -> dict[str, FileFacts]:
     """Facts by path, those of ``known``, packed, first; slices of one file become one again."""
     found = {path: unpack(packed)[0] for path, packed in (known or {}).items()}
-    seen: dict[str, list[Facts]] = {}
+    seen: dict[str, list[FileFacts]] = {}
     for packed in packs:
         for one in unpack(packed):
             seen.setdefault(one.path, []).append(one)
@@ -291,7 +291,7 @@ def merged(packs: Iterable[str], known: Mapping[str, str] | None = None) -> dict
     return found
 
 
-def shifted(one: Facts, by: int) -> Facts:
+def shifted(one: FileFacts, by: int) -> FileFacts:
     """The same with all lines ``by`` further down: of a slice, as lines of its file."""
     if not by:
         return one
@@ -320,7 +320,7 @@ def shifted(one: Facts, by: int) -> Facts:
             for entry in old.entries
         ),
     )  # fmt: skip
-    return Facts(
+    return FileFacts(
         outline,
         tuple((start + by, end + by) for start, end in one.heads),
         tuple(
@@ -330,7 +330,7 @@ def shifted(one: Facts, by: int) -> Facts:
     )
 
 
-def _joined(parts: Sequence[Facts]) -> Facts:
+def _joined(parts: Sequence[FileFacts]) -> FileFacts:
     """The facts of slices of one file, in the order of their lines."""
     ordered = sorted(parts, key=lambda part: part.outline.lines)
     first = ordered[0].outline
@@ -342,7 +342,7 @@ def _joined(parts: Sequence[Facts]) -> Facts:
         imports=tuple(found for part in ordered for found in part.outline.imports),
         entries=tuple(entry for part in ordered for entry in part.outline.entries),
     )
-    return Facts(
+    return FileFacts(
         outline,
         tuple(head for part in ordered for head in part.heads),
         tuple(note for part in ordered for note in part.notes),

@@ -61,7 +61,7 @@ MOST = 200
 LONGEST = 12
 
 
-class Note(Row):
+class CodeNote(Row):
     """One of them: where, in what definition (``""``: none), and the words for it.
 
     ``text`` is from the code as it stands, and is data. ``detail`` is too: a message, a name.
@@ -81,7 +81,7 @@ def folded(text: str, limit: int = 160) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-def bounded(notes: list[Note]) -> list[Note]:
+def bounded(notes: list[CodeNote]) -> list[CodeNote]:
     """In order of their places, of each kind as many as are kept."""
     counts: dict[str, int] = {}
     kept = []

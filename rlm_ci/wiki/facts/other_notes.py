@@ -9,7 +9,7 @@ from itertools import accumulate
 from rlm_ci.source import grammars
 from rlm_ci.wiki.facts import note as kinds
 from rlm_ci.wiki.facts import process_aliases
-from rlm_ci.wiki.facts.note import Note, bounded, folded
+from rlm_ci.wiki.facts.note import CodeNote, bounded, folded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ _COMMENT = re.compile(r"\s*(?://|#(?!\[|include|define|if|else|end|pragma)|/\*|\
 _MARK = re.compile(r"(?://|#|/\*|^\s*\*).*?\b(TODO|FIXME|XXX|HACK)\b.*")
 
 
-def other_notes(language: str, source: bytes) -> list[Note]:
+def other_notes(language: str, source: bytes) -> list[CodeNote]:
     """What lines of a known language dare; nothing of any other."""
     patterns = _PATTERNS.get(language)
     if patterns is None:
@@ -148,7 +148,7 @@ def other_notes(language: str, source: bytes) -> list[Note]:
             mark = _MARK.search(line, mark.start() + 1)
         if mark:
             text = folded(mark[0].lstrip("/#* "))
-            found.append(Note(kinds.MARKER, number, number, "", text))
+            found.append(CodeNote(kinds.MARKER, number, number, "", text))
         if _COMMENT.match(line):
             continue
         for pattern, kind in compiled:
@@ -158,10 +158,10 @@ def other_notes(language: str, source: bytes) -> list[Note]:
             )
             if match:
                 name = match.groupdict().get("name") or ""
-                found.append(Note(kind, number, number, "", folded(line, 110), name))
+                found.append(CodeNote(kind, number, number, "", folded(line, 110), name))
         if not is_silent and _SPEAKER.search(line) and not _OF_TYPES.match(line):
             is_silent = True
-            found.append(Note(kinds.NETWORK, number, number, "", folded(line, 110)))
+            found.append(CodeNote(kinds.NETWORK, number, number, "", folded(line, 110)))
     return bounded(list(dict.fromkeys(found)))
 
 

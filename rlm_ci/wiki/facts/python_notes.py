@@ -7,7 +7,7 @@ import re
 
 from rlm_ci.source.python.statements import every, is_guard
 from rlm_ci.wiki.facts import note as kinds
-from rlm_ci.wiki.facts.note import LONGEST, Note, bounded, folded
+from rlm_ci.wiki.facts.note import LONGEST, CodeNote, bounded, folded
 from rlm_ci.wiki.facts.python_calls import CALLS, SILENT, SPEAKERS
 
 TYPE_CHECKING = False
@@ -26,7 +26,7 @@ _ROOTS = frozenset(("lib", "python", "src"))
 _MARK = re.compile(r"#.*?\b(TODO|FIXME|XXX|HACK)\b(.*)")
 
 
-def python_notes(source: bytes, path: str = "") -> list[Note]:
+def python_notes(source: bytes, path: str = "") -> list[CodeNote]:
     """What the code demands and dares; nothing for what does not parse.
 
     What it imports of the package that ``path`` lies in is the package's own.
@@ -49,7 +49,7 @@ class _Reader:
     """One walk over a tree; notes are in order of their kinds' discovery."""
 
     def __init__(self, tree: ast.Module, source: bytes, path: str) -> None:
-        self.notes: list[Note] = []
+        self.notes: list[CodeNote] = []
         self._lines = source.split(b"\n")
         self._names = _aliases(tree)
         self._speakers: set[str] = set()
@@ -88,7 +88,7 @@ class _Reader:
         start: int = node.lineno  # type: ignore[attr-defined]  # statements and expressions have lines
         end: int = node.end_lineno or start  # type: ignore[attr-defined]  # see above
         end = min(end, start + LONGEST - 1)
-        self.notes.append(Note(kind, start, end, within, text, detail))
+        self.notes.append(CodeNote(kind, start, end, within, text, detail))
 
     def _marks(self) -> None:
         for number, row in enumerate(self._lines, 1):
@@ -96,7 +96,7 @@ class _Reader:
                 found = _MARK.search(row.decode("utf-8", "surrogateescape"))
                 if found and found[0].count('"') % 2 == 0 and found[0].count("'") % 2 == 0:
                     text = folded(found[0].lstrip("# "))
-                    self.notes.append(Note(kinds.MARKER, number, number, "", text))
+                    self.notes.append(CodeNote(kinds.MARKER, number, number, "", text))
 
     # ── statements ──
 
@@ -219,7 +219,7 @@ class _Reader:
         start = node.lineno
         end = min(last.end_lineno or start, start + LONGEST - 1)
         text, message = self._segment(node.test), _message(last.exc)
-        self.notes.append(Note(kinds.RAISES, start, end, name, f"{kind}: {text}", message))
+        self.notes.append(CodeNote(kinds.RAISES, start, end, name, f"{kind}: {text}", message))
 
     # ── expressions ──
 

@@ -7,7 +7,7 @@ from functools import cache
 from html import unescape
 from itertools import islice
 
-from rlm_ci.wiki.facts.statement import Saying
+from rlm_ci.wiki.facts.statement import Statement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def is_readme(path: str) -> bool:
     return bool(_NAME.fullmatch(path.rpartition("/")[2]))
 
 
-def introduction(content: bytes, path: str = "") -> Saying | None:
+def introduction(content: bytes, path: str = "") -> Statement | None:
     """The first paragraph of at least four words, as plain text; a quote may be that, too."""
     tokens = _parsed(content, path)
     for number, token in enumerate(tokens):
@@ -65,7 +65,7 @@ def introduction(content: bytes, path: str = "") -> Saying | None:
         if _words(text) >= 4 and not (len(text.split()) < 20 and _TERMS.search(text)):
             start, end = token.map or (0, 0)
             shown = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-            return Saying(shown, start + 1, end)
+            return Statement(shown, start + 1, end)
     return None
 
 

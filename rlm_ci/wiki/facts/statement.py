@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlm_ci.values import Row
 
 
-class Saying(Row):
+class Statement(Row):
     """A text of the repository, and the lines where it stands."""
 
     text: str

@@ -14,35 +14,35 @@ from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 from rlm_ci.wiki import VERSION
 from rlm_ci.wiki.facts.readme import is_readme
-from rlm_ci.wiki.pages.citations import COMMIT, Register, Target, claim_of, opened
+from rlm_ci.wiki.pages.citations import COMMIT, CitationRegister, LinkDestination, claim_of, opened
 from rlm_ci.wiki.pages.dependencies_map import surroundings
 from rlm_ci.wiki.pages.index_page import overview
 from rlm_ci.wiki.pages.layout import laid_out
-from rlm_ci.wiki.pages.module_page import LARGE, World, chapter
+from rlm_ci.wiki.pages.module_page import LARGE, PageSources, chapter
 from rlm_ci.wiki.update.kept_prose import Sentences
-from rlm_ci.wiki.update.state import NAME, WHOLE, Kept, State, hashed
+from rlm_ci.wiki.update.state import NAME, WHOLE, PageState, WikiState, hashed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from rlm_ci.git.history import Chronicle
+    from rlm_ci.git.history import GitHistory
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.report.findings import Location
-    from rlm_ci.source.import_graph import Graph
-    from rlm_ci.wiki.facts.file_facts import Facts
-    from rlm_ci.wiki.pages.citations import Place
-    from rlm_ci.wiki.pages.layout import Layout
-    from rlm_ci.wiki.pages.outer_project import Outside
-    from rlm_ci.wiki.update.state import Prose, Said
+    from rlm_ci.source.import_graph import ImportGraph
+    from rlm_ci.wiki.facts.file_facts import FileFacts
+    from rlm_ci.wiki.pages.citations import CitedPlace
+    from rlm_ci.wiki.pages.layout import PageLayout
+    from rlm_ci.wiki.pages.outer_project import OuterProject
+    from rlm_ci.wiki.update.state import Prose, ProseSentence
 
 INDEX = "index.md"
 #: Functions from which on a file is worth a test of its own.
 _ACTS = 10
 
 
-class Options(Value):
+class PageOptions(Value):
     """``title`` is the project's name; ``target`` says where links lead.
 
     ``is_guess``: the title is only a folder's name. What a manifest or a README says is better,
@@ -51,9 +51,9 @@ class Options(Value):
     """
 
     title: str
-    target: Target = Target()
+    target: LinkDestination = LinkDestination()
     is_guess: bool = False
-    outside: Outside | None = None
+    outside: OuterProject | None = None
 
     def digest(self) -> str:
         target = [self.target.server, self.target.repository, self.target.base]
@@ -63,7 +63,7 @@ class Options(Value):
         return sha256(text.encode()).hexdigest()
 
 
-class Page(Value):
+class WikiPage(Value):
     """``name`` is its path below the wiki's folder; ``is_new`` when its bytes differ from before.
 
     ``evidence`` is what its claims rest on, as it stands at the commit of this run.
@@ -78,11 +78,11 @@ class Page(Value):
         return Document(f"artifacts/wiki/{self.name}", self.text, self.evidence, shown)
 
 
-class Pages(Value):
+class WikiPages(Value):
     """All pages, the index first, and the state that they leave."""
 
-    pages: tuple[Page, ...]
-    state: State
+    pages: tuple[WikiPage, ...]
+    state: WikiState
     sentences: Sentences = Sentences()
 
     def write(self, folder: str) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ class Pages(Value):
         Raises ConfigError where a link leads elsewhere, or such a file is in the way, before
         anything is written; StorageError.
         """
-        old = State.read(folder)
+        old = WikiState.read(folder)
         if os.path.islink(os.path.join(folder, "modules")):
             raise ConfigError(
                 "a page would be written through a link",
@@ -138,23 +138,23 @@ def _read(path: str) -> bytes | None:
         return None
 
 
-class Draft(Value):
+class PageDraft(Value):
     """A page with no commit yet, and the places that it cites, in order."""
 
     name: str
     body: str
-    places: tuple[Place, ...]
+    places: tuple[CitedPlace, ...]
 
 
 def drafted(
-    facts: Mapping[str, Facts],
+    facts: Mapping[str, FileFacts],
     corpus: Corpus,
-    graph: Graph,
-    options: Options,
+    graph: ImportGraph,
+    options: PageOptions,
     *,
-    chronicle: Chronicle | None = None,
+    chronicle: GitHistory | None = None,
     prose: Mapping[str, Prose] | None = None,
-) -> list[Draft]:
+) -> list[PageDraft]:
     """What the pages of a corpus say, whose files ``facts`` knows."""
     facts = {file.path: facts[file.path] for file in corpus.files if file.path in facts}
     layout = laid_out(facts.values())
@@ -162,7 +162,7 @@ def drafted(
     names = {module.key: module.name for module in layout.modules}
     titles = {module.key: module.title for module in layout.modules}
     lost = ((file.path, "failed") for file in corpus.files if file.path not in facts)
-    world = World(
+    world = PageSources(
         files=facts,
         layout=layout,
         omitted=(*corpus.omitted, *lost),
@@ -181,14 +181,14 @@ def drafted(
 
 
 def settled(
-    drafts: list[Draft],
+    drafts: list[PageDraft],
     corpus: Corpus,
-    options: Options,
+    options: PageOptions,
     *,
     prose: Mapping[str, Prose] | None = None,
-    previous: State | None = None,
+    previous: WikiState | None = None,
     folder: str | None = None,
-) -> Pages:
+) -> WikiPages:
     """The pages, from ``drafts``, which is empty afterwards: there may be very many.
 
     A page that says what it said in ``previous``, of the same lines with the same texts, keeps
@@ -210,15 +210,15 @@ def settled(
     commit = corpus.commit
     if previous is not None and previous.tree == corpus.digest:
         commit = previous.commit
-    state = State(corpus.digest, options.digest(), commit, kept, blobs, dict(prose or {}))
-    return Pages(tuple(pages), state)
+    state = WikiState(corpus.digest, options.digest(), commit, kept, blobs, dict(prose or {}))
+    return WikiPages(tuple(pages), state)
 
 
 def _placed(
-    prose: Mapping[str, Prose], facts: Mapping[str, Facts], layout: Layout
-) -> dict[str, tuple[Said, ...]]:
+    prose: Mapping[str, Prose], facts: Mapping[str, FileFacts], layout: PageLayout
+) -> dict[str, tuple[ProseSentence, ...]]:
     """Each sentence on the page of the file that it holds by; what is about the whole, first."""
-    found: dict[str, list[Said]] = {}
+    found: dict[str, list[ProseSentence]] = {}
     for key in sorted(prose):
         for one in prose[key].said:
             known = facts.get(one.path)
@@ -231,21 +231,21 @@ def _placed(
     return {key: tuple(said) for key, said in found.items()}
 
 
-def _drafts(world: World, options: Options, at: str) -> Iterator[Draft]:
+def _drafts(world: PageSources, options: PageOptions, at: str) -> Iterator[PageDraft]:
     """All pages, the commit not yet filled in."""
-    register = Register(options.target, deep=False)
+    register = CitationRegister(options.target, deep=False)
     first = overview(world, register)
     render = load_template("wiki/index.md.j2")
     body = _tidy(render({**first, "title": _title(world, options), "at": at}))
-    yield Draft(INDEX, body, register.cited())
+    yield PageDraft(INDEX, body, register.cited())
     render = load_template("wiki/module.md.j2")
     for module in world.layout.modules:
-        register = Register(options.target, deep=True)
+        register = CitationRegister(options.target, deep=True)
         body = _tidy(render({**chapter(module, world, register), "at": at}))
-        yield Draft(f"modules/{module.name}.md", body, register.cited())
+        yield PageDraft(f"modules/{module.name}.md", body, register.cited())
 
 
-def _title(world: World, options: Options) -> str:
+def _title(world: PageSources, options: PageOptions) -> str:
     from rlm_ci.text.markdown import prose
 
     every = sorted(world.files.items(), key=lambda pair: (is_readme(pair[0]), pair[0]))
@@ -264,12 +264,12 @@ def _tidy(text: str) -> str:
 
 
 def _settled(
-    draft: Draft,
-    locations: Mapping[Place, Location],
+    draft: PageDraft,
+    locations: Mapping[CitedPlace, Location],
     commit: str | None,
-    old: Kept | None,
+    old: PageState | None,
     folder: str | None,
-) -> tuple[Page, Kept]:
+) -> tuple[WikiPage, PageState]:
     """The page as it was, if it says and cites the same; else at this commit."""
     evidence = tuple(locations[place] for place in draft.places)
     cited: list[Any] = [[*claim.place, claim.quote] for claim in map(claim_of, evidence)]
@@ -279,18 +279,18 @@ def _settled(
         same = draft.body.replace(COMMIT, old.commit or "")
         data = _read(os.path.join(folder, *draft.name.split("/"))) if folder is not None else None
         if data == same.encode() and old.sha256 == _hash(same):
-            kept = Kept(digest, old.sha256, old.commit, evidence)
-            return Page(draft.name, same, evidence, is_new=False), kept
+            kept = PageState(digest, old.sha256, old.commit, evidence)
+            return WikiPage(draft.name, same, evidence, is_new=False), kept
     text = draft.body.replace(COMMIT, commit or "")
-    page = Page(draft.name, text, evidence, is_new=True)
-    return page, Kept(digest, _hash(text), commit, evidence)
+    page = WikiPage(draft.name, text, evidence, is_new=True)
+    return page, PageState(digest, _hash(text), commit, evidence)
 
 
 def _hash(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-def _untested(layout: Layout, graph: Graph) -> frozenset[str]:
+def _untested(layout: PageLayout, graph: ImportGraph) -> frozenset[str]:
     """Large files of the program that no test imports, where there are tests that import."""
     tests = {one.path for inner in layout.tests.values() for one in inner}
     tested = {edge.target for path in tests for edge in graph.internal.get(path, ())}
@@ -306,7 +306,7 @@ def _untested(layout: Layout, graph: Graph) -> frozenset[str]:
     return frozenset(path for path in large - tested if _stem(path) not in stems)
 
 
-def _acts(one: Facts) -> bool:
+def _acts(one: FileFacts) -> bool:
     """Whether a file does something: a long table needs no test."""
     return sum(symbol.kind in ("function", "method") for symbol in one.outline.symbols) >= _ACTS
 

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from rlm_ci.recursion.corpus.corpus import Corpus, File
+    from rlm_ci.recursion.corpus.corpus import Corpus, CorpusFile
 
 #: Stands for the commit until it is known which one a page is made at. No text of a repository
 #: can hold it: what cannot be seen is written out.
@@ -26,20 +26,20 @@ _BATCH = 16 << 20
 _KEPT = re.compile(r"[A-Za-z0-9_.~/-]")
 
 
-class Place(Row):
+class CitedPlace(Row):
     path: str
     line_start: int
     line_end: int
 
 
-class Claim(Row):
+class HashedPlace(Row):
     """A place, and a hash of the lines that stand there."""
 
-    place: Place
+    place: CitedPlace
     quote: str
 
 
-class Target(Value):
+class LinkDestination(Value):
     """Where links lead: to a commit on a ``server``, else to files below ``base``.
 
     ``base`` is the way from the folder of ``index.md`` to the top of the repository; where there
@@ -50,11 +50,11 @@ class Target(Value):
     repository: str = ""
     base: str = "."
 
-    def at(self, commit: str | None) -> Target:
+    def at(self, commit: str | None) -> LinkDestination:
         """The same for what is not committed: no server has that."""
-        return self if commit else Target(base=self.base)
+        return self if commit else LinkDestination(base=self.base)
 
-    def url(self, place: Place, *, deep: bool) -> str:
+    def url(self, place: CitedPlace, *, deep: bool) -> str:
         """Where the place can be read; "" for nowhere."""
         if not self.base and not (self.server and self.repository):
             return ""
@@ -66,7 +66,7 @@ class Target(Value):
         return f"{start}{escaped(place.path)}#{lines_of(place)}"
 
 
-def lines_of(place: Place) -> str:
+def lines_of(place: CitedPlace) -> str:
     """``L3-L9``, as GitHub's links have it."""
     return f"L{place.line_start}-L{place.line_end}"
 
@@ -81,35 +81,35 @@ def escaped(path: str) -> str:
     )  # fmt: skip
 
 
-class Register:
+class CitationRegister:
     """The places of one page, collected while it is written."""
 
-    def __init__(self, target: Target, *, deep: bool) -> None:
+    def __init__(self, target: LinkDestination, *, deep: bool) -> None:
         self._target = target
         self._deep = deep
-        self._places: dict[Place, None] = {}
+        self._places: dict[CitedPlace, None] = {}
 
     def link(self, path: str, line_start: int, line_end: int, *, cell: bool = False) -> str:
         """A link to these lines; the whole path is shown, as another file may end like it."""
-        place = Place(path, line_start, max(line_start, line_end))
+        place = CitedPlace(path, line_start, max(line_start, line_end))
         self._places[place] = None
         text = code(printable(f"{path}#{lines_of(place)}"), cell=cell)
         url = self._target.url(place, deep=self._deep)
         return f"[{text}]({url})" if url else text
 
-    def cited(self) -> tuple[Place, ...]:
+    def cited(self) -> tuple[CitedPlace, ...]:
         """The places of all links, in order."""
         return tuple(sorted(self._places, key=tuple))
 
 
 def opened(
-    corpus: Corpus, wanted: Iterable[Place], files: Mapping[str, File]
-) -> dict[Place, Location]:
+    corpus: Corpus, wanted: Iterable[CitedPlace], files: Mapping[str, CorpusFile]
+) -> dict[CitedPlace, Location]:
     """What stands at each place now. Raises DamagedError for one that is not there."""
-    by_path: dict[str, list[Place]] = {}
+    by_path: dict[str, list[CitedPlace]] = {}
     for place in wanted:
         by_path.setdefault(place.path, []).append(place)
-    found: dict[Place, Location] = {}
+    found: dict[CitedPlace, Location] = {}
     for group in batches(files[path] for path in sorted(by_path) if path in files):
         for file, content in zip(group, corpus.read(group), strict=True):
             lines = lines_in(content)
@@ -127,7 +127,7 @@ def lines_in(content: bytes) -> list[str]:
     return [line.rstrip("\r") for line in lines]
 
 
-def _location(place: Place, oid: str, lines: list[str]) -> Location:
+def _location(place: CitedPlace, oid: str, lines: list[str]) -> Location:
     if not 1 <= place.line_start <= place.line_end <= len(lines):
         raise _damaged(place.path)
     quote = None
@@ -144,9 +144,9 @@ def _damaged(path: str) -> DamagedError:
     )
 
 
-def batches(files: Iterable[File]) -> Iterator[list[File]]:
+def batches(files: Iterable[CorpusFile]) -> Iterator[list[CorpusFile]]:
     """The files in groups whose texts fit into memory together."""
-    group: list[File] = []
+    group: list[CorpusFile] = []
     size = 0
     for file in files:
         if group and size + file.size > _BATCH:
@@ -158,11 +158,11 @@ def batches(files: Iterable[File]) -> Iterator[list[File]]:
         yield group
 
 
-def claim_of(location: Location) -> Claim:
+def claim_of(location: Location) -> HashedPlace:
     """The claim as the state keeps it. A place that is not quoted is known by its content."""
-    place = Place(location.path, location.line_start or 1, location.line_end or 1)
+    place = CitedPlace(location.path, location.line_start or 1, location.line_end or 1)
     text = location.quote if location.quote is not None else f"\0{location.blob}"
-    return Claim(place, quote_hash(text))
+    return HashedPlace(place, quote_hash(text))
 
 
 def quote_hash(text: str) -> str:

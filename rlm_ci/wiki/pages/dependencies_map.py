@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from rlm_ci.values import Row, Value
-from rlm_ci.wiki.pages.citations import Place
-from rlm_ci.wiki.pages.mermaid import Box, flowchart
+from rlm_ci.wiki.pages.citations import CitedPlace
+from rlm_ci.wiki.pages.mermaid import DiagramBox, flowchart
 from rlm_ci.wiki.pages.paths import folder_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rlm_ci.source.import_graph import Graph
-    from rlm_ci.wiki.pages.layout import Layout, Module
+    from rlm_ci.source.import_graph import ImportGraph
+    from rlm_ci.wiki.pages.layout import Module, PageLayout
 
 #: Boxes of a diagram: a map that nobody can read is none.
 _BOXES = 28
@@ -23,33 +23,33 @@ _LABEL = 40
 _FEW = 24
 
 
-class Used(Row):
+class UsedPackage(Row):
     """A package from outside: where the first and how many imports of it are.
 
     ``is_standard``: it comes with the language.
     """
 
     package: str
-    place: Place
+    place: CitedPlace
     count: int
     is_standard: bool
 
 
-class Surroundings(Value):
+class ModuleDependencies(Value):
     """``out`` and ``into``: for each module the others, with the first line that shows it.
 
     ``weights`` counts the imports between two. ``packages`` are by module, ``""`` for all.
     """
 
-    out: Mapping[str, Mapping[str, Place]]
-    into: Mapping[str, Mapping[str, Place]]
+    out: Mapping[str, Mapping[str, CitedPlace]]
+    into: Mapping[str, Mapping[str, CitedPlace]]
     weights: Mapping[tuple[str, str], int]
-    packages: Mapping[str, tuple[Used, ...]]
+    packages: Mapping[str, tuple[UsedPackage, ...]]
 
 
-def surroundings(layout: Layout, graph: Graph) -> Surroundings:
-    out: dict[str, dict[str, Place]] = {}
-    into: dict[str, dict[str, Place]] = {}
+def surroundings(layout: PageLayout, graph: ImportGraph) -> ModuleDependencies:
+    out: dict[str, dict[str, CitedPlace]] = {}
+    into: dict[str, dict[str, CitedPlace]] = {}
     weights: dict[tuple[str, str], int] = {}
     keys = {module.key for module in layout.modules}
     for path in sorted(layout.owner):
@@ -62,34 +62,34 @@ def surroundings(layout: Layout, graph: Graph) -> Surroundings:
             other = found.folder if found.is_shared and found.folder in keys else found.key
             if other == own:
                 continue
-            place = Place(path, edge.line, edge.line)
+            place = CitedPlace(path, edge.line, edge.line)
             out.setdefault(own, {}).setdefault(other, place)
             into.setdefault(other, {}).setdefault(own, place)
             weights[own, other] = weights.get((own, other), 0) + 1
-    return Surroundings(out, into, weights, _packages(layout, graph))
+    return ModuleDependencies(out, into, weights, _packages(layout, graph))
 
 
-def _packages(layout: Layout, graph: Graph) -> Mapping[str, tuple[Used, ...]]:
-    found: dict[str, dict[tuple[str, bool], tuple[Place, int]]] = {}
+def _packages(layout: PageLayout, graph: ImportGraph) -> Mapping[str, tuple[UsedPackage, ...]]:
+    found: dict[str, dict[tuple[str, bool], tuple[CitedPlace, int]]] = {}
     for path in sorted(layout.owner):
         for use in graph.external.get(path, ()):
             for key in {layout.owner[path].key, "\0"}:
                 name = use.package, use.is_standard
                 place, count = found.setdefault(key, {}).get(
-                    name, (Place(path, use.line, use.line), 0)
+                    name, (CitedPlace(path, use.line, use.line), 0)
                 )
                 found[key][name] = (place, count + 1)
     return {
-        key: tuple(Used(name, *inner[name, known], known) for name, known in sorted(inner))
+        key: tuple(UsedPackage(name, *inner[name, known], known) for name, known in sorted(inner))
         for key, inner in found.items()
     }
 
 
-#: The key of all modules together in ``Surroundings.packages``.
+#: The key of all modules together in ``ModuleDependencies.packages``.
 ALL = "\0"
 
 
-def neighbourhood(module: Module, around: Surroundings, titles: Mapping[str, str]) -> str:
+def neighbourhood(module: Module, around: ModuleDependencies, titles: Mapping[str, str]) -> str:
     """The module between those that lean on it and those that it leans on; "" where none do."""
     own = module.key
     weights = around.weights
@@ -98,12 +98,12 @@ def neighbourhood(module: Module, around: Surroundings, titles: Mapping[str, str
     if not before and not after:
         return ""
     keys = dict.fromkeys([*sorted(before), own, *sorted(after)])
-    boxes = [Box(key, titles[key]) for key in keys]
+    boxes = [DiagramBox(key, titles[key]) for key in keys]
     arrows = [(key, own) for key in sorted(before)] + [(own, key) for key in sorted(after)]
     return flowchart(boxes, arrows)
 
 
-class Map(Value):
+class DependencyDiagram(Value):
     """A diagram, "" where there is nothing to draw, and what it leaves out."""
 
     diagram: str = ""
@@ -111,7 +111,7 @@ class Map(Value):
     arrows_left: int = 0
 
 
-def architecture(layout: Layout, around: Surroundings) -> Map:
+def architecture(layout: PageLayout, around: ModuleDependencies) -> DependencyDiagram:
     """The map of modules and their imports.
 
     Where there are too many, folders stand for what is below them, and only the heaviest
@@ -126,7 +126,7 @@ def architecture(layout: Layout, around: Surroundings) -> Map:
     }
     linked = {key for pair in around.weights for key in pair}
     if not linked:
-        return Map()
+        return DependencyDiagram()
     standing = {key: packages.get(key, key) for key in keys}
     depth = max((key.count("/") for key in keys), default=0)
     while len(set(standing.values())) > _BOXES and depth > 0:
@@ -144,13 +144,15 @@ def architecture(layout: Layout, around: Surroundings) -> Map:
     shown = sorted(sorted(busy, key=lambda key: (-busy[key], key))[:_BOXES])
     left_out = len(set(standing.values())) - len(shown)
     if not shown:
-        return Map()
+        return DependencyDiagram()
     boxes = [_box(key, _group(key, shown)) for key in shown]
     heavy = sorted(weights, key=lambda pair: (-weights[pair], pair))
     inside = set(shown)
     inside_map = [pair for pair in heavy if set(pair) <= inside]
     arrows = drawn(inside_map, max(_FEW, 2 * len(shown)))
-    return Map(flowchart(boxes, sorted(arrows)), left_out, len(inside_map) - len(arrows))
+    return DependencyDiagram(
+        flowchart(boxes, sorted(arrows)), left_out, len(inside_map) - len(arrows)
+    )
 
 
 def drawn(pairs: Sequence[tuple[str, str]], most: int) -> list[tuple[str, str]]:
@@ -166,13 +168,13 @@ def drawn(pairs: Sequence[tuple[str, str]], most: int) -> list[tuple[str, str]]:
     return list(dict.fromkeys([*ordered, *pairs]))[:most]
 
 
-def _box(key: str, group: str) -> Box:
+def _box(key: str, group: str) -> DiagramBox:
     """In a frame, what follows its name; outside of one all of it, or its end."""
     short = key.rpartition("/")[2] if group else key
     while len(short) > _LABEL and "/" in short:
         short = short.partition("/")[2]
     whole = key or "top level"
-    return Box(key, short if group else whole if short == key else f"…/{short}", group)
+    return DiagramBox(key, short if group else whole if short == key else f"…/{short}", group)
 
 
 def _group(key: str, shown: list[str]) -> str:

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.git.history import Chronicle
-    from rlm_ci.wiki.facts.file_facts import Facts
-    from rlm_ci.wiki.pages.citations import Register
-    from rlm_ci.wiki.pages.layout import Layout, Module
-    from rlm_ci.wiki.pages.module_page import World
+    from rlm_ci.git.history import GitHistory
+    from rlm_ci.wiki.facts.file_facts import FileFacts
+    from rlm_ci.wiki.pages.citations import CitationRegister
+    from rlm_ci.wiki.pages.layout import Module, PageLayout
+    from rlm_ci.wiki.pages.module_page import PageSources
 
 #: Commits from which on a file is a hot spot.
 _OFTEN = 2
@@ -42,7 +42,7 @@ _DEMOS = 5
 _ENTRIES, _HOT, _OMITTED, _PAGES, _LIBRARY = 40, 12, 40, 12, 60
 
 
-def overview(world: World, register: Register) -> dict[str, Any]:
+def overview(world: PageSources, register: CitationRegister) -> dict[str, Any]:
     """All that stands on it but its title."""
     files, layout = world.files, world.layout
     drawn = architecture(layout, world.around)
@@ -76,7 +76,7 @@ def overview(world: World, register: Register) -> dict[str, Any]:
     }
 
 
-def _about(files: Mapping[str, Facts], register: Register) -> dict[str, str] | None:
+def _about(files: Mapping[str, FileFacts], register: CitationRegister) -> dict[str, str] | None:
     found = [one for one in files.values() if one.about is not None and "/" not in one.path]
     found.sort(key=lambda one: (not one.path.lower().endswith(".md"), one.path))
     for one in found:
@@ -86,7 +86,7 @@ def _about(files: Mapping[str, Facts], register: Register) -> dict[str, str] | N
     return None
 
 
-def _module(module: Module, world: World, register: Register) -> dict[str, str]:
+def _module(module: Module, world: PageSources, register: CitationRegister) -> dict[str, str]:
     one = documenting(module.files, module.folder)
     doc = ""
     if one is not None:
@@ -112,12 +112,12 @@ def _module(module: Module, world: World, register: Register) -> dict[str, str]:
     }
 
 
-def _by_kind(files: Mapping[str, Facts], layout: Layout) -> list[Facts]:
+def _by_kind(files: Mapping[str, FileFacts], layout: PageLayout) -> list[FileFacts]:
     """The program's files and the manifests, whose entries are how a user starts something."""
     order = ("package", "script", "command", "main", "route", "task")
     aside = {one.path for inner in layout.beside.values() for one in inner}
 
-    def key(one: Facts) -> tuple[int, str]:
+    def key(one: FileFacts) -> tuple[int, str]:
         found = [order.index(e.kind) for e in one.outline.entries if e.kind in order]
         return min(found, default=len(order)), one.path
 
@@ -127,7 +127,7 @@ def _by_kind(files: Mapping[str, Facts], layout: Layout) -> list[Facts]:
     )
 
 
-def _begins(one: Facts, layout: Layout, aside: Collection[str]) -> bool:
+def _begins(one: FileFacts, layout: PageLayout, aside: Collection[str]) -> bool:
     """Whether a user may start with it: no test, nor what builds the documentation."""
     if one.path in layout.owner or not (one.path in aside or is_beside(one.path)):
         return not is_test(one.path)
@@ -135,7 +135,7 @@ def _begins(one: Facts, layout: Layout, aside: Collection[str]) -> bool:
     return one.path.startswith(".github/") or ("/" not in one.path and installs)
 
 
-def _without_demos(begins: list[Facts]) -> tuple[list[Facts], int]:
+def _without_demos(begins: list[FileFacts]) -> tuple[list[FileFacts], int]:
     """Without the files that merely can be run by themselves, where they are many; how many."""
     demos = {
         one.path
@@ -151,7 +151,9 @@ def _without_demos(begins: list[Facts]) -> tuple[list[Facts], int]:
 # ── packages ──
 
 
-def _packages(files: Mapping[str, Facts], world: World, register: Register) -> list[dict[str, str]]:
+def _packages(
+    files: Mapping[str, FileFacts], world: PageSources, register: CitationRegister
+) -> list[dict[str, str]]:
     every = (name for path in files if _speaks(path) for name, _ in files[path].declared)
     named = {_key(name) for name in (*every, *world.needed)}
     return [
@@ -166,7 +168,7 @@ def _packages(files: Mapping[str, Facts], world: World, register: Register) -> l
     ]
 
 
-def _library(world: World) -> str:
+def _library(world: PageSources) -> str:
     """What comes with the languages: the pages of modules say where."""
     names = [
         code(printable(one.package))
@@ -181,7 +183,9 @@ def _speaks(path: str) -> bool:
     return "/" not in path or is_listed(path) or not (is_beside(path) or is_test(path))
 
 
-def _declared(files: Mapping[str, Facts], world: World, register: Register) -> list[dict[str, str]]:
+def _declared(
+    files: Mapping[str, FileFacts], world: PageSources, register: CitationRegister
+) -> list[dict[str, str]]:
     """What manifests name and no import shows: tools, plugins, what is loaded by its name."""
     if world.beyond is not None:  # whose imports are not looked at
         return []
@@ -217,7 +221,7 @@ def _key(name: str) -> str:
 # ── figures ──
 
 
-def _languages(files: Mapping[str, Facts]) -> list[dict[str, str]]:
+def _languages(files: Mapping[str, FileFacts]) -> list[dict[str, str]]:
     counts: dict[str, list[int]] = {}
     for one in files.values():
         pair = counts.setdefault(one.outline.language, [0, 0])
@@ -234,7 +238,9 @@ def _languages(files: Mapping[str, Facts]) -> list[dict[str, str]]:
     ]
 
 
-def _hot(world: World, chronicle: Chronicle, register: Register) -> list[dict[str, str]]:
+def _hot(
+    world: PageSources, chronicle: GitHistory, register: CitationRegister
+) -> list[dict[str, str]]:
     rows = []
     for path, commits, last, changed in chronicle.hot:
         one = world.files.get(path)
@@ -258,7 +264,9 @@ def _hot(world: World, chronicle: Chronicle, register: Register) -> list[dict[st
     return rows
 
 
-def _where(layout: Layout, world: World, headings: Mapping[str, str]) -> list[dict[str, Any]]:
+def _where(
+    layout: PageLayout, world: PageSources, headings: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """Of each kind how many there are, and on which pages."""
     rows = []
     for kind, heading in headings.items():
@@ -283,7 +291,9 @@ def _where(layout: Layout, world: World, headings: Mapping[str, str]) -> list[di
     return rows
 
 
-def _untested(files: Mapping[str, Facts], world: World, register: Register) -> list[dict[str, str]]:
+def _untested(
+    files: Mapping[str, FileFacts], world: PageSources, register: CitationRegister
+) -> list[dict[str, str]]:
     paths = sorted(world.untested, key=lambda path: (-files[path].outline.lines, path))
     return [
         {
@@ -294,7 +304,7 @@ def _untested(files: Mapping[str, Facts], world: World, register: Register) -> l
     ]
 
 
-def _folders(groups: Mapping[str, Sequence[Facts]]) -> list[dict[str, str]]:
+def _folders(groups: Mapping[str, Sequence[FileFacts]]) -> list[dict[str, str]]:
     return [
         {
             "folder": code(printable(f"{folder}/" if folder else "top level"), cell=True),
@@ -328,7 +338,7 @@ def _omitted(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     return rows
 
 
-def _unparsed(program: Sequence[Facts]) -> list[str]:
+def _unparsed(program: Sequence[FileFacts]) -> list[str]:
     """Languages of the program that nothing here can read, and files that did not parse."""
     counts: dict[str, int] = {}
     for one in program:

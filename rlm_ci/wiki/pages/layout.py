@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rlm_ci.source import Import, Symbol
-    from rlm_ci.wiki.facts.file_facts import Facts
+    from rlm_ci.wiki.facts.file_facts import FileFacts
 
     Given = Mapping[str, frozenset[str]]
 
@@ -41,7 +41,7 @@ class Module(Value):
 
     key: str
     name: str
-    files: tuple[Facts, ...]
+    files: tuple[FileFacts, ...]
     is_file: bool = False
 
     @property
@@ -58,17 +58,17 @@ class Module(Value):
         return self.is_file and self.files[0].outline.language == "Go"
 
 
-class Layout(Value):
+class PageLayout(Value):
     """All files: those of the program by module, tests and what stands beside it by folder."""
 
     modules: tuple[Module, ...]
     owner: Mapping[str, Module]
-    tests: Mapping[str, tuple[Facts, ...]]
-    beside: Mapping[str, tuple[Facts, ...]]
+    tests: Mapping[str, tuple[FileFacts, ...]]
+    beside: Mapping[str, tuple[FileFacts, ...]]
     given: Given
 
 
-def is_code(one: Facts) -> bool:
+def is_code(one: FileFacts) -> bool:
     return one.outline.language not in _DATA
 
 
@@ -83,7 +83,7 @@ def is_inner(path: str) -> bool:
     return any(part.startswith("_") and not part.startswith("__") for part in parts)
 
 
-def public(one: Facts) -> list[tuple[int, Symbol]]:
+def public(one: FileFacts) -> list[tuple[int, Symbol]]:
     """The public symbols of a file, with their numbers; each definition once.
 
     What only says where the others stand is none of them, nor is what a program has written.
@@ -108,7 +108,7 @@ def public(one: Facts) -> list[tuple[int, Symbol]]:
     return found
 
 
-def _spaces(one: Facts) -> set[str]:
+def _spaces(one: FileFacts) -> set[str]:
     """Packages and namespaces; of Ruby the modules that hold nothing but what holds more."""
     outline = one.outline
     found = {symbol.name for symbol in outline.symbols if symbol.kind == "module"}
@@ -125,12 +125,12 @@ def _spaces(one: Facts) -> set[str]:
     return (found & holding) - full
 
 
-def told(one: Facts, name: str) -> str:
+def told(one: FileFacts, name: str) -> str:
     """The whole name of a symbol as its language writes it."""
     return name.replace(".", "::") if one.outline.language in _COLONS else name
 
 
-def api(one: Facts, folder: str, given: Given) -> list[tuple[int, Symbol]] | None:
+def api(one: FileFacts, folder: str, given: Given) -> list[tuple[int, Symbol]] | None:
     """What the page of ``folder`` lists of a file; None where the file is for nobody else.
 
     Of an inner file it is what a package's door gives of it; a stub says its module's names again,
@@ -150,7 +150,7 @@ def api(one: Facts, folder: str, given: Given) -> list[tuple[int, Symbol]] | Non
     return found or None
 
 
-def given_of(files: Iterable[Facts]) -> Given:
+def given_of(files: Iterable[FileFacts]) -> Given:
     """The names that the doors of Python's packages give of inner files, by file; ``*`` for all.
 
     A stub beside its module gives ``_STUB``.
@@ -173,7 +173,7 @@ def given_of(files: Iterable[Facts]) -> Given:
     return {path: frozenset(names) for path, names in found.items()}
 
 
-def given_names(door: Facts, line: Import) -> dict[str, str]:
+def given_names(door: FileFacts, line: Import) -> dict[str, str]:
     """What of an import of a package's door others may take: no more than its ``__all__``.
 
     By the names that they take it by, the names of what is imported.
@@ -199,12 +199,12 @@ def base_of(folder: str, line: Import) -> str | None:
     return None
 
 
-def api_size(one: Facts, folder: str, given: Given) -> int:
+def api_size(one: FileFacts, folder: str, given: Given) -> int:
     """How many names its page lists of a file."""
     return len(api(one, folder, given) or ())
 
 
-def laid_out(files: Iterable[Facts]) -> Layout:
+def laid_out(files: Iterable[FileFacts]) -> PageLayout:
     """The pages that these files make; the same files always make the same."""
     code = sorted((one for one in files if is_code(one)), key=lambda one: one.path)
     tests = [one for one in code if is_test(one.path)]
@@ -216,11 +216,11 @@ def laid_out(files: Iterable[Facts]) -> Layout:
     aside = {one.path for one in beside}
     program = [one for one in rest if one.path not in aside]
     given = given_of(program)
-    groups: dict[str, list[Facts]] = {}
+    groups: dict[str, list[FileFacts]] = {}
     for one in program:
         groups.setdefault(folder_of(one.path), []).append(one)
     groups = _folded(groups)
-    own: list[Facts] = []
+    own: list[FileFacts] = []
     for key, inner in groups.items():
         sizes = {one.path: api_size(one, key, given) for one in inner}
         if sum(sizes.values()) > _MANY:
@@ -238,10 +238,10 @@ def laid_out(files: Iterable[Facts]) -> Layout:
     modules += [Module(one.path, names[one.path], (one,), is_file=True) for one in own]
     modules.sort(key=lambda module: module.key)
     owner = {one.path: module for module in modules for one in module.files}
-    return Layout(tuple(modules), owner, _by_folder(tests), _by_folder(beside), given)
+    return PageLayout(tuple(modules), owner, _by_folder(tests), _by_folder(beside), given)
 
 
-def _is_script(one: Facts) -> bool:
+def _is_script(one: FileFacts) -> bool:
     """Whether a file of Go is run to make the documentation that it stands with."""
     return (
         is_told(one.path)
@@ -250,7 +250,7 @@ def _is_script(one: Facts) -> bool:
     )
 
 
-def _folded(groups: dict[str, list[Facts]]) -> dict[str, list[Facts]]:
+def _folded(groups: dict[str, list[FileFacts]]) -> dict[str, list[FileFacts]]:
     """Folders with nothing to say, deepest first, are told on the page above them."""
     for key in sorted(groups, key=lambda key: (-key.count("/"), key)):
         if not key or _speaks(groups[key]):
@@ -263,7 +263,7 @@ def _folded(groups: dict[str, list[Facts]]) -> dict[str, list[Facts]]:
     return {key: sorted(groups[key], key=lambda one: one.path) for key in sorted(groups)}
 
 
-def _speaks(files: Iterable[Facts]) -> bool:
+def _speaks(files: Iterable[FileFacts]) -> bool:
     """Whether there is something to say: names, notes, entries, or more than a stub of a doc."""
     said = 0
     for one in files:
@@ -273,9 +273,9 @@ def _speaks(files: Iterable[Facts]) -> bool:
     return said >= 4
 
 
-def _by_folder(files: Iterable[Facts]) -> dict[str, tuple[Facts, ...]]:
+def _by_folder(files: Iterable[FileFacts]) -> dict[str, tuple[FileFacts, ...]]:
     """By the topmost folder that holds nothing else of the kind: two levels say enough."""
-    groups: dict[str, list[Facts]] = {}
+    groups: dict[str, list[FileFacts]] = {}
     for one in files:
         parts = folder_of(one.path).split("/")
         groups.setdefault("/".join(parts[:2]), []).append(one)

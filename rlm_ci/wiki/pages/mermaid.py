@@ -19,7 +19,7 @@ _LONGEST = 48
 MOST_ARROWS = 120
 
 
-class Box(Value):
+class DiagramBox(Value):
     """``key`` tells boxes apart and is never shown; ``group`` is the label of a frame, or ""."""
 
     key: str
@@ -37,7 +37,7 @@ def label(text: str) -> str:
     return escaped.strip() or "#8203;"
 
 
-def flowchart(boxes: Sequence[Box], arrows: Iterable[tuple[str, str]]) -> str:
+def flowchart(boxes: Sequence[DiagramBox], arrows: Iterable[tuple[str, str]]) -> str:
     """The diagram as a fenced block of Markdown; arrows go from key to key."""
     numbers = {box.key: number for number, box in enumerate(boxes)}
     lines = ["```mermaid", "flowchart LR"]
@@ -58,8 +58,8 @@ def flowchart(boxes: Sequence[Box], arrows: Iterable[tuple[str, str]]) -> str:
     return "\n".join([*lines, "```"])
 
 
-def _grouped(boxes: Iterable[Box]) -> Mapping[str, list[Box]]:
-    groups: dict[str, list[Box]] = {}
+def _grouped(boxes: Iterable[DiagramBox]) -> Mapping[str, list[DiagramBox]]:
+    groups: dict[str, list[DiagramBox]] = {}
     for box in boxes:
         groups.setdefault(box.group, []).append(box)
     return groups

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 from rlm_ci.agents.builtin.quoting import said_of
-from rlm_ci.change.evidence import REANCHORED, REJECTED, VERIFIED, Anchored, anchor
+from rlm_ci.change.evidence import REANCHORED, REJECTED, VERIFIED, AnchoredClaim, anchor
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.models.json_question import REPAIR, ask_object
 from rlm_ci.recursion.journal.journal import BUDGET, REMOTE
@@ -17,8 +17,8 @@ from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Row, Value
 from rlm_ci.wiki.pages.layout import is_source
 from rlm_ci.wiki.pages.paths import folder_of
-from rlm_ci.wiki.update.kept_prose import LINES, MOST, SENTENCES, Lines, mark, tells
-from rlm_ci.wiki.update.state import Said
+from rlm_ci.wiki.update.kept_prose import LINES, MOST, SENTENCES, QuotedFile, mark, tells
+from rlm_ci.wiki.update.state import ProseSentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.models.json_question import Ask
-    from rlm_ci.recursion.nodes import Text
+    from rlm_ci.recursion.nodes import LeafText
     from rlm_ci.wiki.update.state import Prose
 
 _MODULE = "prompts/wiki-module.md.j2"
@@ -41,38 +41,40 @@ _SENTENCE, _WHOLE_SENTENCE = "wiki-sentence.schema.json", "wiki-whole-sentence.s
 _UNREADABLE = "no_answer: what the model said could not be read, twice"
 
 
-class Told(Value):
+class ProseResult(Value):
     """New sentences by path, those of before that gave way; what became of the pointers.
 
     ``done`` are files that were asked about, ``shown`` hashes of the parts of long ones that were
     shown, ``uncovered`` paths of which something was left out, and why.
     """
 
-    said: Mapping[str, tuple[Said, ...]] = {}
-    displaced: tuple[Said, ...] = ()
+    said: Mapping[str, tuple[ProseSentence, ...]] = {}
+    displaced: tuple[ProseSentence, ...] = ()
     done: tuple[str, ...] = ()
     shown: Mapping[str, tuple[str, ...]] = {}
     counts: Evidence = Evidence()
     uncovered: tuple[tuple[str, str], ...] = ()
 
 
-class Whole(Value):
+class WholeProse(Value):
     """What was said of the whole, and a hash of what it rests on; None where nobody was asked."""
 
-    said: tuple[Said, ...] = ()
+    said: tuple[ProseSentence, ...] = ()
     digest: str | None = None
     counts: Evidence = Evidence()
     uncovered: tuple[tuple[str, str], ...] = ()
 
 
-def tell(ask: Ask, texts: Sequence[Text], known: Mapping[str, Prose] | None = None) -> Told:
+def tell(
+    ask: Ask, texts: Sequence[LeafText], known: Mapping[str, Prose] | None = None
+) -> ProseResult:
     """Ask what the sources among ``texts`` are for, folder by folder.
 
     ``known`` is what stands of what was said before, by path: it is not to be said again, and a
     part that was shown is not shown again.
     """
     teller = _Teller(ask, texts, known or {})
-    groups: dict[str, list[Text]] = {}
+    groups: dict[str, list[LeafText]] = {}
     for text in texts:
         if is_source(text.path):
             groups.setdefault(folder_of(text.path), []).append(text)
@@ -84,7 +86,7 @@ def tell(ask: Ask, texts: Sequence[Text], known: Mapping[str, Prose] | None = No
 class _Teller:
     """Asks about the folders of one leaf."""
 
-    def __init__(self, ask: Ask, texts: Sequence[Text], known: Mapping[str, Prose]) -> None:
+    def __init__(self, ask: Ask, texts: Sequence[LeafText], known: Mapping[str, Prose]) -> None:
         self._ask = ask
         self._render = loader.load_template(_MODULE)
         words = self._render({"fence": fence(""), "listing": "", "known": ["-"]})
@@ -92,14 +94,14 @@ class _Teller:
         self._room = ask.max_bytes - len(words.encode()) - REPAIR - self._for_known
         self._known = known
         self._opener = _Opener(texts)
-        self._said: dict[str, list[Said]] = {}
-        self._displaced: list[Said] = []
+        self._said: dict[str, list[ProseSentence]] = {}
+        self._displaced: list[ProseSentence] = []
         self._shown: dict[str, list[str]] = {}
         self._asked: list[str] = []
         self._uncovered: list[tuple[str, str]] = []
         self._why = ""
 
-    def tell(self, number: int, inner: Sequence[Text]) -> None:
+    def tell(self, number: int, inner: Sequence[LeafText]) -> None:
         """Ask about a folder, by as few prompts as its unknown parts need."""
         paths = [text.path for text in inner]
         self._asked += paths
@@ -156,13 +158,13 @@ class _Teller:
         self._displaced += known[: max(0, len(known) + len(new) - MOST)]
         return True
 
-    def _of(self, piece: _Piece) -> list[Said]:
+    def _of(self, piece: _Piece) -> list[ProseSentence]:
         known = self._known.get(piece.text.path)
         said = known.said if known is not None else ()
         return [one for one in said if piece.line_start <= one.line_start <= piece.line_end]
 
-    def told(self) -> Told:
-        return Told(
+    def told(self) -> ProseResult:
+        return ProseResult(
             {path: tuple(dict.fromkeys(said)) for path, said in self._said.items()},
             tuple(self._displaced),
             tuple(dict.fromkeys(self._asked)),
@@ -175,12 +177,12 @@ class _Teller:
 class _Piece(Row):
     """Lines of a text that are shown together."""
 
-    text: Text
+    text: LeafText
     line_start: int
     line_end: int
 
 
-def _is_slice(text: Text) -> bool:
+def _is_slice(text: LeafText) -> bool:
     return text.line_start > 1 or text.whole is not None
 
 
@@ -191,12 +193,12 @@ def _digest(piece: _Piece) -> str:
     return mark(sha256(b"\n".join(lines)).hexdigest())
 
 
-def _apart(texts: Sequence[Text], room: int) -> Iterator[list[Text]]:
+def _apart(texts: Sequence[LeafText], room: int) -> Iterator[list[LeafText]]:
     """Texts that fit a prompt together; one that is too long stands alone.
 
     So its parts stay what they are, whatever changes around it.
     """
-    some: list[Text] = []
+    some: list[LeafText] = []
     for text in texts:
         size = len(text.content) + _NUMBERED * (text.content.count(b"\n") + 1)
         if size > room:
@@ -211,31 +213,31 @@ def _apart(texts: Sequence[Text], room: int) -> Iterator[list[Text]]:
 
 
 def merged(
-    known: Mapping[str, Sequence[Said]], data: Mapping[str, Any]
-) -> dict[str, tuple[Said, ...]]:
+    known: Mapping[str, Sequence[ProseSentence]], data: Mapping[str, Any]
+) -> dict[str, tuple[ProseSentence, ...]]:
     """What was said of files before, and by a recursion whose result has ``data``."""
-    displaced = {Said.of(row) for row in data["displaced"]}
+    displaced = {ProseSentence.of(row) for row in data["displaced"]}
     found = {path: [one for one in said if one not in displaced] for path, said in known.items()}
     for path, rows in data["prose"].items():
-        found.setdefault(path, []).extend(map(Said.of, rows))
+        found.setdefault(path, []).extend(map(ProseSentence.of, rows))
     return {path: tuple(dict.fromkeys(said)) for path, said in found.items()}
 
 
-def grounds(said: Mapping[str, Sequence[Said]]) -> list[Said]:
+def grounds(said: Mapping[str, Sequence[ProseSentence]]) -> list[ProseSentence]:
     """The sentences that what is said of the whole rests on."""
-    folders: dict[str, list[Said]] = {}
+    folders: dict[str, list[ProseSentence]] = {}
     for path in sorted(said):
         folders.setdefault(folder_of(path), []).extend(said[path])
     return [one for rows in folders.values() for one in rows[:SENTENCES]][:_SUMMED]
 
 
-def digest_of(known: Iterable[Said]) -> str:
+def digest_of(known: Iterable[ProseSentence]) -> str:
     """A hash of the grounds, wherever they stand."""
     rows = [f"{encodable(one.path)}\0{encodable(one.text)}\0" for one in known]
     return mark("".join(rows))
 
 
-def sum_up(ask: Ask, known: Sequence[Said]) -> Whole:
+def sum_up(ask: Ask, known: Sequence[ProseSentence]) -> WholeProse:
     """Ask what the whole is, from sentences that hold; each new one rests on some of them."""
     rows = [f"[{at}] {name(one.path)}: {name(one.text)}" for at, one in enumerate(known, 1)]
     render = loader.load_template(_WHOLE)
@@ -243,16 +245,16 @@ def sum_up(ask: Ask, known: Sequence[Said]) -> Whole:
     while rows and len("\n".join(rows).encode()) > room:
         rows.pop()
     if not rows:
-        return Whole()
+        return WholeProse()
     listing = "\n".join(rows)
     try:
         prompt = render({"fence": fence(listing), "listing": listing})
         answer = ask_object(ask, "tell-whole", prompt, _misfit_whole)
     except (LimitError, RemoteError) as error:
         word = BUDGET if isinstance(error, LimitError) else REMOTE
-        return Whole(uncovered=(("", f"{word}: no prose about the whole"),))
+        return WholeProse(uncovered=(("", f"{word}: no prose about the whole"),))
     if answer is None:
-        return Whole(uncovered=(("", _UNREADABLE),))
+        return WholeProse(uncovered=(("", _UNREADABLE),))
     kept, offered = [], 0
     for sentence in answer["sentences"][:SENTENCES]:
         offered += 1
@@ -264,7 +266,7 @@ def sum_up(ask: Ask, known: Sequence[Said]) -> Whole:
             text = marked(encodable(" ".join(sentence["text"].split())))
             kept.append(ground.replace(text=text))
     counts = Evidence(offered, len(kept), 0, offered - len(kept))
-    return Whole(tuple(kept), digest_of(known), counts)
+    return WholeProse(tuple(kept), digest_of(known), counts)
 
 
 def _misfit(answer: Mapping[str, Any]) -> str:
@@ -287,19 +289,19 @@ def _wrong(answer: Mapping[str, Any], schema: str) -> str:
 class _Opener:
     """Takes what a model says, and keeps what stands by the lines that it quotes."""
 
-    def __init__(self, texts: Sequence[Text]) -> None:
+    def __init__(self, texts: Sequence[LeafText]) -> None:
         self._shown = texts
-        self._texts: dict[str, list[Text]] = {}
+        self._texts: dict[str, list[LeafText]] = {}
         for text in texts:  # slices of one file share its path
             for known in {text.path, encodable(text.path), name(text.path)}:
                 self._texts.setdefault(known, []).append(text)
-        self._lines: dict[Text, Lines] = {}
+        self._lines: dict[LeafText, QuotedFile] = {}
         self._outcomes = {VERIFIED: 0, REANCHORED: 0, REJECTED: 0}
 
     def counts(self) -> Evidence:
         return Evidence(sum(self._outcomes.values()), *self._outcomes.values())
 
-    def kept(self, sentences: Sequence[Mapping[str, Any]]) -> list[Said]:
+    def kept(self, sentences: Sequence[Mapping[str, Any]]) -> list[ProseSentence]:
         found = []
         for one in sentences[:SENTENCES]:
             if loader.misfit(one, _SENTENCE):
@@ -310,9 +312,9 @@ class _Opener:
                 found.append(said)
         return found
 
-    def _open(self, claim: Mapping[str, Any]) -> Said | None:
+    def _open(self, claim: Mapping[str, Any]) -> ProseSentence | None:
         start, end, quote = int(claim["line_start"]), int(claim["line_end"]), claim["quote"]
-        best, source = Anchored(None, REJECTED, "the path is not there"), None
+        best, source = AnchoredClaim(None, REJECTED, "the path is not there"), None
         is_one = tells(quote) and quote.count("\n") < LINES
         for text in self._texts.get(claim["path"], ()) if is_one else ():
             place = Location(text.path, start, end, quote=quote)
@@ -327,9 +329,9 @@ class _Opener:
         self._outcomes[best.outcome if said is not None else REJECTED] += 1
         return said
 
-    def _said(self, source: Text, text: str, start: int, end: int) -> Said | None:
+    def _said(self, source: LeafText, text: str, start: int, end: int) -> ProseSentence | None:
         if source not in self._lines:
-            self._lines[source] = Lines(source.path, source.content)
+            self._lines[source] = QuotedFile(source.path, source.content)
         by = source.line_start - 1
         said = self._lines[source].said(text, start - by, end - by)
         return None if said is None else said.replace(line_start=start, line_end=end)

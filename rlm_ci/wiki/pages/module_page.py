@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.git.history import Chronicle
+    from rlm_ci.git.history import GitHistory
     from rlm_ci.source import Symbol
-    from rlm_ci.source.import_graph import Edge, Graph
-    from rlm_ci.wiki.facts.file_facts import Facts
-    from rlm_ci.wiki.pages.citations import Place, Register
-    from rlm_ci.wiki.pages.dependencies_map import Surroundings
-    from rlm_ci.wiki.pages.layout import Layout, Module
-    from rlm_ci.wiki.update.state import Said
+    from rlm_ci.source.import_graph import ImportEdge, ImportGraph
+    from rlm_ci.wiki.facts.file_facts import FileFacts
+    from rlm_ci.wiki.pages.citations import CitationRegister, CitedPlace
+    from rlm_ci.wiki.pages.dependencies_map import ModuleDependencies
+    from rlm_ci.wiki.pages.layout import Module, PageLayout
+    from rlm_ci.wiki.update.state import ProseSentence
 
 #: Notes that are told of one kind, and names that a package itself gives.
 _NOTES, _EXPORTS = 12, 80
@@ -43,33 +43,33 @@ _DOORS = (
 LARGE = 300
 
 
-class World(Value):
+class PageSources(Value):
     """All that pages are written from; each needs to know something of the others.
 
     ``beyond`` are the repository's files outside of the one folder that is looked at, None where
     all of it is; ``needed`` what the manifests out there declare.
     """
 
-    files: Mapping[str, Facts]
-    layout: Layout
+    files: Mapping[str, FileFacts]
+    layout: PageLayout
     omitted: Sequence[tuple[str, str]]
-    chronicle: Chronicle | None
+    chronicle: GitHistory | None
     titles: Mapping[str, str]
     names: Mapping[str, str]
-    around: Surroundings
+    around: ModuleDependencies
     untested: frozenset[str]
-    prose: Mapping[str, tuple[Said, ...]]
-    graph: Graph
+    prose: Mapping[str, tuple[ProseSentence, ...]]
+    graph: ImportGraph
     beyond: frozenset[str] | None = None
     needed: frozenset[str] = frozenset()
 
-    def inner(self, path: str) -> Sequence[Edge]:
+    def inner(self, path: str) -> Sequence[ImportEdge]:
         """The files of the repository that one imports."""
-        found: Sequence[Edge] = self.graph.internal.get(path, ())
+        found: Sequence[ImportEdge] = self.graph.internal.get(path, ())
         return found
 
 
-def chapter(module: Module, world: World, register: Register) -> dict[str, Any]:
+def chapter(module: Module, world: PageSources, register: CitationRegister) -> dict[str, Any]:
     """All that stands on the page."""
     files = module.files
     lines = sum(one.outline.lines for one in files)
@@ -98,7 +98,7 @@ def chapter(module: Module, world: World, register: Register) -> dict[str, Any]:
     }
 
 
-def _languages(files: Sequence[Facts]) -> str:
+def _languages(files: Sequence[FileFacts]) -> str:
     counts: dict[str, int] = {}
     for one in files:
         name = one.outline.language
@@ -107,7 +107,7 @@ def _languages(files: Sequence[Facts]) -> str:
     return prose(listed(names, 3))
 
 
-def said(claims: Sequence[Said], register: Register) -> list[dict[str, str]]:
+def said(claims: Sequence[ProseSentence], register: CitationRegister) -> list[dict[str, str]]:
     """What a model has said, each sentence with the place that it holds by."""
     return [
         {"text": prose(one.text), "link": register.link(one.path, one.line_start, one.line_end)}
@@ -115,7 +115,7 @@ def said(claims: Sequence[Said], register: Register) -> list[dict[str, str]]:
     ]
 
 
-def documenting(files: Sequence[Facts], folder: str) -> Facts | None:
+def documenting(files: Sequence[FileFacts], folder: str) -> FileFacts | None:
     """The file whose documentation is the module's: its door, or the only one."""
     doors = (
         "__init__.py",
@@ -139,7 +139,7 @@ def documenting(files: Sequence[Facts], folder: str) -> Facts | None:
     return None
 
 
-def _documentation(module: Module, register: Register) -> dict[str, str] | None:
+def _documentation(module: Module, register: CitationRegister) -> dict[str, str] | None:
     one = documenting(module.files, module.folder)
     if one is None:
         return None
@@ -150,7 +150,9 @@ def _documentation(module: Module, register: Register) -> dict[str, str] | None:
     }
 
 
-def _file(one: Facts, module: Module, world: World, register: Register) -> dict[str, str]:
+def _file(
+    one: FileFacts, module: Module, world: PageSources, register: CitationRegister
+) -> dict[str, str]:
     outline = one.outline
     names = api(one, module.folder, world.layout.given)
     shown = one.path.removeprefix(f"{module.folder}/") if module.folder else one.path
@@ -168,11 +170,11 @@ def _file(one: Facts, module: Module, world: World, register: Register) -> dict[
     }
 
 
-def _unlisted(one: Facts) -> str:
+def _unlisted(one: FileFacts) -> str:
     return "stub" if one.path.endswith(".pyi") else "inner"
 
 
-def main_names(files: Sequence[Facts]) -> str:
+def main_names(files: Sequence[FileFacts]) -> str:
     """What files define, where they do not say themselves what they are."""
     every = [pair for one in files for pair in _tops(one)]
     tops = [one for one in every if one[0].kind not in ("constant", "variable")] or every
@@ -181,7 +183,7 @@ def main_names(files: Sequence[Facts]) -> str:
     return listed([code(printable(name), cell=True) for name in names], 4)
 
 
-def _tops(one: Facts) -> list[tuple[Symbol, str]]:
+def _tops(one: FileFacts) -> list[tuple[Symbol, str]]:
     """What stands in no other public symbol of the file, and its whole name."""
     symbols = [symbol for _, symbol in public(one)]
     names = {symbol.name for symbol in symbols}
@@ -192,7 +194,7 @@ def _tops(one: Facts) -> list[tuple[Symbol, str]]:
     ]
 
 
-def _otherwise(one: Facts, world: World) -> str:
+def _otherwise(one: FileFacts, world: PageSources) -> str:
     """What a file is that neither says it nor has public names: what it passes on, or else does."""
     outline = one.outline
     tops = [symbol for symbol in outline.symbols if "." not in symbol.name]
@@ -214,7 +216,9 @@ def _otherwise(one: Facts, world: World) -> str:
     return "not parsed" if outline.state == UNPARSED else "no names"
 
 
-def _others(found: Mapping[str, Place], world: World, register: Register) -> list[dict[str, str]]:
+def _others(
+    found: Mapping[str, CitedPlace], world: PageSources, register: CitationRegister
+) -> list[dict[str, str]]:
     return [
         {
             "title": prose(world.titles[key]),
@@ -225,7 +229,7 @@ def _others(found: Mapping[str, Place], world: World, register: Register) -> lis
     ]
 
 
-def _elsewhere(module: Module, world: World, register: Register) -> str:
+def _elsewhere(module: Module, world: PageSources, register: CitationRegister) -> str:
     """The repository's own files outside of the folder that is looked at, which a module uses."""
     found: dict[str, tuple[str, int]] = {}
     for one in module.files if world.beyond else ():
@@ -240,7 +244,9 @@ def _elsewhere(module: Module, world: World, register: Register) -> str:
     return ", ".join(shown) + more
 
 
-def _packages(module: Module, world: World, register: Register) -> list[dict[str, str]]:
+def _packages(
+    module: Module, world: PageSources, register: CitationRegister
+) -> list[dict[str, str]]:
     return [
         {"name": code(printable(one.package)), "link": register.link(*one.place)}
         for one in world.around.packages.get(module.key, ())
@@ -248,7 +254,7 @@ def _packages(module: Module, world: World, register: Register) -> list[dict[str
     ]
 
 
-def _library(module: Module, world: World, register: Register) -> str:
+def _library(module: Module, world: PageSources, register: CitationRegister) -> str:
     """What comes with the languages: nothing to install, and nothing to keep current."""
     return ", ".join(
         f"{code(printable(one.package))} {register.link(*one.place)}"
@@ -258,7 +264,7 @@ def _library(module: Module, world: World, register: Register) -> str:
 
 
 def entries(
-    files: Sequence[Facts], register: Register, most: int | None = None
+    files: Sequence[FileFacts], register: CitationRegister, most: int | None = None
 ) -> list[dict[str, str]]:
     """Where something begins to run, the first ``most``; tests are told elsewhere."""
     found = [(one, entry) for one in files for entry in one.outline.entries if entry.kind != "test"]
@@ -274,19 +280,19 @@ def entries(
     ]
 
 
-def entry_count(files: Sequence[Facts]) -> int:
+def entry_count(files: Sequence[FileFacts]) -> int:
     return sum(entry.kind != "test" for one in files for entry in one.outline.entries)
 
 
 # ── names ──
 
 
-def _exports(module: Module, world: World, register: Register) -> str:
+def _exports(module: Module, world: PageSources, register: CitationRegister) -> str:
     found = exports(module, world)
     return linked([(name, *found[name]) for name in sorted(found)], _EXPORTS, register)
 
 
-def exports(module: Module, world: World) -> dict[str, tuple[Facts, int]]:
+def exports(module: Module, world: PageSources) -> dict[str, tuple[FileFacts, int]]:
     """Names that a package's door takes from files within, and so gives out."""
     first = f"{module.key}/" if module.key else ""
     doors = {f"{first}{name}" for name in _DOORS}
@@ -294,12 +300,12 @@ def exports(module: Module, world: World) -> dict[str, tuple[Facts, int]]:
     return {} if one is None else _given(one, world, _PASSED_ON)
 
 
-def _given(door: Facts, world: World, further: int) -> dict[str, tuple[Facts, int]]:
+def _given(door: FileFacts, world: PageSources, further: int) -> dict[str, tuple[FileFacts, int]]:
     """What a door gives of other files, and of what other doors give, by name."""
     targets: dict[int, list[str]] = {}
     for edge in world.inner(door.path):
         targets.setdefault(edge.line, []).append(edge.target)
-    found: dict[str, tuple[Facts, int]] = {}
+    found: dict[str, tuple[FileFacts, int]] = {}
     for wanted in door.outline.imports:
         # The graph keeps the first line only that leads to a file: others may, too.
         base = base_of(folder_of(door.path), wanted)
@@ -319,7 +325,7 @@ def _given(door: Facts, world: World, further: int) -> dict[str, tuple[Facts, in
     return found
 
 
-def _called_so(module: str, door: Facts, world: World) -> list[str]:
+def _called_so(module: str, door: FileFacts, world: PageSources) -> list[str]:
     """Of the files that a door imports, those that are called as the last word of ``module``."""
     last = module.replace("::", "/").rpartition("/")[2].partition(".")[0]
     found = []
@@ -330,9 +336,9 @@ def _called_so(module: str, door: Facts, world: World) -> list[str]:
     return found
 
 
-def _own(one: Facts, *, is_all: bool) -> dict[str, tuple[Facts, int]]:
+def _own(one: FileFacts, *, is_all: bool) -> dict[str, tuple[FileFacts, int]]:
     """What a file defines, by name; what ``import *`` takes of it where that takes all."""
-    found: dict[str, tuple[Facts, int]] = {}
+    found: dict[str, tuple[FileFacts, int]] = {}
     for number, symbol in enumerate(one.outline.symbols):
         if "." not in symbol.name and (symbol.is_public or not is_all):
             found.setdefault(symbol.name, (one, number))
@@ -340,10 +346,10 @@ def _own(one: Facts, *, is_all: bool) -> dict[str, tuple[Facts, int]]:
 
 
 def _take(
-    found: dict[str, tuple[Facts, int]],
+    found: dict[str, tuple[FileFacts, int]],
     names: Mapping[str, str],
-    there: Mapping[str, tuple[Facts, int]],
-    door: Facts,
+    there: Mapping[str, tuple[FileFacts, int]],
+    door: FileFacts,
 ) -> None:
     """Add what a door gives by ``names`` of what is ``there``."""
     listed = door.outline.exported
@@ -360,7 +366,10 @@ def _take(
 
 
 def notes(
-    files: Sequence[Facts], headings: Mapping[str, str], register: Register, most: int = _NOTES
+    files: Sequence[FileFacts],
+    headings: Mapping[str, str],
+    register: CitationRegister,
+    most: int = _NOTES,
 ) -> list[dict[str, Any]]:
     """The notes of these kinds, in the order of the headings; the files come in turn."""
     groups = []
@@ -372,7 +381,7 @@ def notes(
     return groups
 
 
-def _note(one: Facts, note: kinds.Note, register: Register) -> dict[str, str]:
+def _note(one: FileFacts, note: kinds.CodeNote, register: CitationRegister) -> dict[str, str]:
     link = register.link(one.path, note.line_start, note.line_end)
     within = code(printable(note.within)) if note.within else ""
     if note.kind == kinds.RAISES:
@@ -392,7 +401,9 @@ def _note(one: Facts, note: kinds.Note, register: Register) -> dict[str, str]:
     return {"text": text, "link": link}
 
 
-def _untested(files: Sequence[Facts], world: World, register: Register) -> list[dict[str, Any]]:
+def _untested(
+    files: Sequence[FileFacts], world: PageSources, register: CitationRegister
+) -> list[dict[str, Any]]:
     items = [
         {
             "text": f"{code(printable(one.path.rpartition('/')[2]))} has "

@@ -13,15 +13,17 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.source import Symbol
-    from rlm_ci.wiki.facts.file_facts import Facts
-    from rlm_ci.wiki.pages.citations import Register
+    from rlm_ci.wiki.facts.file_facts import FileFacts
+    from rlm_ci.wiki.pages.citations import CitationRegister
     from rlm_ci.wiki.pages.layout import Given, Module
 
 #: Names that are listed of one file, members of one class, values of either.
 _NAMES, _MEMBERS, _VALUES = 120, 40, 30
 
 
-def linked(names: Sequence[tuple[str, Facts, int]], most: int, register: Register) -> str:
+def linked(
+    names: Sequence[tuple[str, FileFacts, int]], most: int, register: CitationRegister
+) -> str:
     """Names with their places; only what is shown is a claim."""
     shown = [
         f"{code(printable(name))} {_link(one, number, register)}"
@@ -31,7 +33,9 @@ def linked(names: Sequence[tuple[str, Facts, int]], most: int, register: Registe
     return ", ".join(shown) + more
 
 
-def listing(one: Facts, module: Module, given: Given, register: Register) -> dict[str, Any] | None:
+def listing(
+    one: FileFacts, module: Module, given: Given, register: CitationRegister
+) -> dict[str, Any] | None:
     """What the page of a module lists of a file; None where that is nothing."""
     shown = one.path.removeprefix(f"{module.folder}/") if module.folder else one.path
     symbols = api(one, module.folder, given)
@@ -39,9 +43,9 @@ def listing(one: Facts, module: Module, given: Given, register: Register) -> dic
         return None
     rows: list[dict[str, Any]] = []
     holders: dict[str, dict[str, Any]] = {}
-    names: list[tuple[str, Facts, int]] = []
-    rest: dict[str, list[tuple[str, Facts, int]]] = {}
-    held: dict[str, list[tuple[str, Facts, int]]] = {}
+    names: list[tuple[str, FileFacts, int]] = []
+    rest: dict[str, list[tuple[str, FileFacts, int]]] = {}
+    held: dict[str, list[tuple[str, FileFacts, int]]] = {}
     words: set[str] = set()
     inhabited = {
         symbol.name.rpartition(".")[0]
@@ -96,7 +100,7 @@ def _left(
     return max(0, len(symbols) - shown)
 
 
-def _row(one: Facts, number: int, symbol: Symbol, register: Register) -> dict[str, Any]:
+def _row(one: FileFacts, number: int, symbol: Symbol, register: CitationRegister) -> dict[str, Any]:
     return {
         "signature": signature(symbol.signature or f"{symbol.kind} {symbol.name}"),
         "doc": sentence(symbol.doc) if symbol.doc else "",
@@ -109,5 +113,5 @@ def _row(one: Facts, number: int, symbol: Symbol, register: Register) -> dict[st
     }
 
 
-def _link(one: Facts, number: int, register: Register) -> str:
+def _link(one: FileFacts, number: int, register: CitationRegister) -> str:
     return register.link(one.path, *one.heads[number])

@@ -28,7 +28,7 @@ _MANIFEST = re.compile(
 _MOST, _LONGEST = 500, 1 << 20
 
 
-class Outside(Value):
+class OuterProject(Value):
     """The rest of the repository around the folder ``under``; nothing else of it is looked at.
 
     ``paths`` are its files, ``manifests`` the contents of those among them that name packages.
@@ -39,7 +39,7 @@ class Outside(Value):
     manifests: Mapping[str, bytes] = {}
 
     @classmethod
-    def at_commit(cls, repository: Repository, commit: str, under: str) -> Outside:
+    def at_commit(cls, repository: Repository, commit: str, under: str) -> OuterProject:
         """Raises what git raises."""
         with repository.start_tree(commit, sizes=True) as listing:
             tree = parse_tree(listing.finish())
@@ -49,7 +49,7 @@ class Outside(Value):
         return cls(under, paths, _found(zip(wanted, contents, strict=True)))
 
     @classmethod
-    def on_disk(cls, repository: Repository, every: Iterable[str], under: str) -> Outside:
+    def on_disk(cls, repository: Repository, every: Iterable[str], under: str) -> OuterProject:
         """``every``: the files of the work tree."""
         paths = _beyond(every, under)
         contents = ((path, _content(repository.root, path)) for path in _manifests(paths))

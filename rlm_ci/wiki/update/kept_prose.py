@@ -10,7 +10,7 @@ from collections import Counter
 from hashlib import sha256
 
 from rlm_ci.agents.builtin.quoting import said_of
-from rlm_ci.recursion.nodes import Text
+from rlm_ci.recursion.nodes import LeafText
 from rlm_ci.recursion.prompt_windows import LEAST, name
 from rlm_ci.source.outline import outline
 from rlm_ci.text.line_references import marked
@@ -19,18 +19,18 @@ from rlm_ci.text.printable import count, encodable
 from rlm_ci.values import Value
 from rlm_ci.wiki.pages.citations import batches, lines_in, quote_hash
 from rlm_ci.wiki.pages.layout import is_source
-from rlm_ci.wiki.update.state import WHOLE, Prose, Said
+from rlm_ci.wiki.update.state import WHOLE, Prose, ProseSentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from rlm_ci.recursion.corpus.corpus import Corpus, File
-    from rlm_ci.wiki.update.state import State
+    from rlm_ci.recursion.corpus.corpus import Corpus, CorpusFile
+    from rlm_ci.wiki.update.state import WikiState
 
     Why = tuple[str, str]
     #: A sentence with its key, its model, and whether it is one that may be looked for.
-    _Row = tuple[str, Said, str, bool]
+    _Row = tuple[str, ProseSentence, str, bool]
 
 #: Raised whenever the prompts ask for something else.
 _VERSION = 1
@@ -59,12 +59,12 @@ ELSEWHERE = (
 NOT_OURS = "it is malformed, or one too many", "they are malformed, or too many"
 
 
-class Kept(Value):
+class KeptProse(Value):
     """What was kept and stands, by path and WHOLE; how many moved; what goes, and why."""
 
     prose: Mapping[str, Prose] = {}
     moved: int = 0
-    dropped: tuple[tuple[Said, Why], ...] = ()
+    dropped: tuple[tuple[ProseSentence, Why], ...] = ()
 
 
 class Sentences(Value):
@@ -78,10 +78,10 @@ class Sentences(Value):
     moved: int = 0
     new: int = 0
     replaced: int = 0
-    dropped: tuple[tuple[Said, Why], ...] = ()
+    dropped: tuple[tuple[ProseSentence, Why], ...] = ()
 
     @classmethod
-    def of(cls, before: Kept, prose: Mapping[str, Prose]) -> Sentences:
+    def of(cls, before: KeptProse, prose: Mapping[str, Prose]) -> Sentences:
         """What ``prose``, the sentences of now, has of those that were kept."""
         old = {(key, said) for key, one in before.prose.items() for said in one.said}
         now = {(key, said) for key, one in prose.items() for said in one.said}
@@ -124,7 +124,7 @@ def folded(lines: Iterable[str]) -> str:
     return "\n".join(line.strip() for line in lines)
 
 
-class Lines:
+class QuotedFile:
     """A file's lines, in which quotes are looked for."""
 
     def __init__(self, path: str, content: bytes) -> None:
@@ -135,7 +135,7 @@ class Lines:
         self._runs: dict[int, dict[str, list[int]]] = {}
         self._names: list[tuple[int, int, str]] | None = None
 
-    def moved(self, said: Said) -> Said | None:
+    def moved(self, said: ProseSentence) -> ProseSentence | None:
         """The sentence where its quote stands now, nearest to where it stood; None for nowhere."""
         length = said.line_end - said.line_start + 1
         here = self._at(said.line_start, length)
@@ -149,7 +149,7 @@ class Lines:
         start = min(starts, key=lambda start: (abs(start - said.line_start), start))
         return self.said(said.text, start, start + length - 1)
 
-    def said(self, text: str, start: int, end: int) -> Said | None:
+    def said(self, text: str, start: int, end: int) -> ProseSentence | None:
         """A sentence by these lines; None where they say too little to hold one."""
         quote = folded(self._lines[start - 1 : end])
         if not tells(quote):
@@ -159,9 +159,9 @@ class Lines:
         # A quote that stands twice is told apart by the definition that it stands in.
         is_single = self._text.find(f"\n{quote}\n", self._text.find(f"\n{quote}\n") + 1) < 0
         within = "" if is_single else self._name(start)
-        return Said(encodable(text), self.path, start, end, quote_hash(quote), within)
+        return ProseSentence(encodable(text), self.path, start, end, quote_hash(quote), within)
 
-    def _is_within(self, said: Said, start: int) -> bool:
+    def _is_within(self, said: ProseSentence, start: int) -> bool:
         return not said.within or self._name(start) == said.within
 
     def _at(self, start: int, length: int) -> tuple[str, str] | None:
@@ -193,10 +193,10 @@ class Lines:
         return min(around, default=(0, 0, ""))[2].rpartition(".")[2]
 
 
-def held(state: State | None, corpus: Corpus, under: str = "") -> Kept:
+def held(state: WikiState | None, corpus: Corpus, under: str = "") -> KeptProse:
     """What of the sentences in ``state`` stands in ``corpus``, the files below ``under``."""
     if state is None or not state.prose:
-        return Kept()
+        return KeptProse()
     rows = list(_rows(state.prose, corpus))
     files = {file.path: file for file in corpus.files}
     there: dict[str, list[int]] = {}
@@ -205,7 +205,7 @@ def held(state: State | None, corpus: Corpus, under: str = "") -> Kept:
         if is_sound:
             wanted = there if said.path in files else gone
             wanted.setdefault(said.path, []).append(number)
-    found: dict[int, Said] = {}
+    found: dict[int, ProseSentence] = {}
     for lines in _opened(corpus, (files[path] for path in there)):
         _look(lines, there[lines.path], rows, found)
     prose = _asked(state, files)
@@ -213,7 +213,7 @@ def held(state: State | None, corpus: Corpus, under: str = "") -> Kept:
         new = _New(state, corpus, (row[1] for row in rows))
         prose |= new.renamed(gone)
         _follow(new, gone, rows, found)
-    said_of: dict[str, dict[Said, None]] = {}
+    said_of: dict[str, dict[ProseSentence, None]] = {}
     for number in sorted(found):
         now = found[number] = _marked(found[number], state, corpus, files)
         key, _, model, _ = rows[number]
@@ -233,10 +233,12 @@ def held(state: State | None, corpus: Corpus, under: str = "") -> Kept:
         if number not in found:
             why = LINES_GONE if said.path in files else _missing(said.path, omitted, under)
             dropped.append((said, why if is_sound else NOT_OURS))
-    return Kept({key: prose[key] for key in sorted(prose)}, moved, tuple(dropped))
+    return KeptProse({key: prose[key] for key in sorted(prose)}, moved, tuple(dropped))
 
 
-def _marked(said: Said, state: State, corpus: Corpus, files: Mapping[str, File]) -> Said:
+def _marked(
+    said: ProseSentence, state: WikiState, corpus: Corpus, files: Mapping[str, CorpusFile]
+) -> ProseSentence:
     """The sentence; a place that it names is marked, but in a file as the model was shown it."""
     if marked(said.text) == said.text:
         return said
@@ -246,13 +248,13 @@ def _marked(said: Said, state: State, corpus: Corpus, files: Mapping[str, File])
         if path in files and one.digest == mark(files[path].oid) and path in said.text
     ]
     texts = [
-        Text(file.path, file.oid, content)
+        LeafText(file.path, file.oid, content)
         for file, content in zip(same, corpus.read(same), strict=True)
     ]
     return said.replace(text=said_of(texts, said.text))
 
 
-def _asked(state: State, files: Mapping[str, File]) -> dict[str, Prose]:
+def _asked(state: WikiState, files: Mapping[str, CorpusFile]) -> dict[str, Prose]:
     """What a model has been asked about, nothing said yet; anew where a file has changed."""
     found = {}
     for key, one in state.prose.items():
@@ -280,17 +282,17 @@ def _rows(prose: Mapping[str, Prose], corpus: Corpus) -> Iterator[_Row]:
             yield key, said, one.model, is_sound
 
 
-def _opened(corpus: Corpus, files: Iterable[File]) -> Iterator[Lines]:
+def _opened(corpus: Corpus, files: Iterable[CorpusFile]) -> Iterator[QuotedFile]:
     for group in batches(files):
         for file, content in zip(group, corpus.read(group), strict=True):
-            yield Lines(file.path, content)
+            yield QuotedFile(file.path, content)
 
 
 def _look(
-    lines: Lines,
+    lines: QuotedFile,
     numbers: Iterable[int],
     rows: Sequence[_Row],
-    found: dict[int, Said],
+    found: dict[int, ProseSentence],
 ) -> None:
     for number in numbers:
         one = lines.moved(rows[number][1]) if number not in found else None
@@ -299,13 +301,13 @@ def _look(
 
 
 def _follow(
-    new: _New, gone: Mapping[str, list[int]], rows: Sequence[_Row], found: dict[int, Said]
+    new: _New, gone: Mapping[str, list[int]], rows: Sequence[_Row], found: dict[int, ProseSentence]
 ) -> None:
     """Look for what was said of files that are gone in those that are new: they may be renamed."""
     for path, numbers in gone.items():
-        looked: list[dict[int, Said]] = []
+        looked: list[dict[int, ProseSentence]] = []
         for lines in new.opened(path):
-            here: dict[int, Said] = {}
+            here: dict[int, ProseSentence] = {}
             _look(lines, numbers, rows, here)
             looked.append(here)
             if len(here) == len(numbers):
@@ -318,12 +320,12 @@ def _follow(
 class _New:
     """The sources that the last run did not know, for one that is gone the likeliest first."""
 
-    def __init__(self, state: State, corpus: Corpus, said: Iterable[Said]) -> None:
+    def __init__(self, state: WikiState, corpus: Corpus, said: Iterable[ProseSentence]) -> None:
         old = state.blobs.keys() | state.prose.keys() | {one.path for one in said}
         self._corpus = corpus
         self._state = state
-        self._alike: dict[str, list[File]] = {}
-        self._marks: dict[str, File] = {}
+        self._alike: dict[str, list[CorpusFile]] = {}
+        self._marks: dict[str, CorpusFile] = {}
         for file in corpus.files:
             if file.path not in old and is_source(file.path):
                 base = file.path.rpartition("/")[2]
@@ -340,7 +342,7 @@ class _New:
             if one.digest in self._marks
         }
 
-    def opened(self, path: str) -> Iterator[Lines]:
+    def opened(self, path: str) -> Iterator[QuotedFile]:
         base = path.rpartition("/")[2]
         keys = (self._state.blobs.get(path, ""), base, _suffix(base))
         known = self._state.prose.get(path)

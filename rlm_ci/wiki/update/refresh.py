@@ -8,31 +8,31 @@ from hashlib import sha256
 
 from rlm_ci.errors import RlmCiError
 from rlm_ci.recursion.prompt_windows import TOO_LONG
-from rlm_ci.source.import_graph import Graph
+from rlm_ci.source.import_graph import ImportGraph
 from rlm_ci.system import files
 from rlm_ci.text.printable import encodable
 from rlm_ci.values import Value
 from rlm_ci.wiki import objective
-from rlm_ci.wiki.facts.file_facts import Facts, facts_of, merged, pack, unpack
+from rlm_ci.wiki.facts.file_facts import FileFacts, facts_of, merged, pack, unpack
 from rlm_ci.wiki.facts.reader_versions import readers
 from rlm_ci.wiki.pages.build import drafted, settled
 from rlm_ci.wiki.pages.citations import batches
 from rlm_ci.wiki.pages.layout import is_source
 from rlm_ci.wiki.pages.model_prose import digest_of, grounds
 from rlm_ci.wiki.pages.model_prose import merged as merged_prose
-from rlm_ci.wiki.update.kept_prose import SENTENCES, Kept, Sentences, held, mark
-from rlm_ci.wiki.update.state import WHOLE, Prose, Said, State
+from rlm_ci.wiki.update.kept_prose import SENTENCES, KeptProse, Sentences, held, mark
+from rlm_ci.wiki.update.state import WHOLE, Prose, ProseSentence, WikiState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.git.history import Chronicle
+    from rlm_ci.git.history import GitHistory
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.nodes import NodeResult
     from rlm_ci.wiki.facts.file_facts import Mask
-    from rlm_ci.wiki.pages.build import Draft, Options, Pages
+    from rlm_ci.wiki.pages.build import PageDraft, PageOptions, WikiPages
 
     Settle = Callable[[list[list[int]]], list[list[int]]]
 
@@ -52,12 +52,12 @@ class Refresh(Value):
     todo: Corpus
     options: Mapping[str, Any]
     known: Mapping[str, str]
-    prose: Kept
+    prose: KeptProse
 
 
 def plan(
     corpus: Corpus,
-    state: State | None,
+    state: WikiState | None,
     *,
     cache: str | None = None,
     model: str | None = None,
@@ -130,15 +130,15 @@ def _chosen(corpus: Corpus, runs: Iterable[Sequence[int]]) -> set[str]:
 def finish(
     work: Refresh,
     result: NodeResult | None,
-    options: Options,
+    options: PageOptions,
     *,
-    chronicle: Chronicle | None = None,
-    state: State | None = None,
+    chronicle: GitHistory | None = None,
+    state: WikiState | None = None,
     folder: str | None = None,
     cache: str | None = None,
     model: str | None = None,
     mask: Mask | None = None,
-) -> Pages:
+) -> WikiPages:
     """The pages, from what was known and ``result``, None where there was nothing to do.
 
     ``folder`` holds the pages of ``state``. What is known now is kept in ``cache``. ``mask`` takes
@@ -166,13 +166,13 @@ def finish(
 def _drafts(
     work: Refresh,
     packed: Sequence[str],
-    options: Options,
+    options: PageOptions,
     prose: Mapping[str, Prose],
-    chronicle: Chronicle | None,
+    chronicle: GitHistory | None,
     *,
     cache: str | None,
     mask: Mask | None,
-) -> list[Draft]:
+) -> list[PageDraft]:
     """What the pages say; all that is known of the files is gone again when they are written."""
     facts = merged(packed, work.known)
     if cache is not None:
@@ -188,7 +188,7 @@ def _drafts(
         paths += options.outside.paths
     declared = {name for one in facts.values() for name, _ in one.declared}
     declared |= options.outside.needed() if options.outside is not None else set()
-    graph = Graph.of(outlines, paths, sorted(declared))
+    graph = ImportGraph.of(outlines, paths, sorted(declared))
     del outlines, paths
     return drafted(facts, work.corpus, graph, options, chronicle=chronicle, prose=prose)
 
@@ -224,7 +224,7 @@ def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, P
     whole = data.get("whole")
     if whole is not None:
         known = before[WHOLE].said if WHOLE in before else ()
-        rows = dict.fromkeys((*map(Said.of, whole["said"]), *known))
+        rows = dict.fromkeys((*map(ProseSentence.of, whole["said"]), *known))
         found[WHOLE] = Prose(whole["digest"], model, tuple(rows)[:SENTENCES])
     return {key: found[key] for key in sorted(found)}
 
@@ -254,7 +254,7 @@ def _load(folder: str, corpus: Corpus) -> dict[str, str]:
     return found
 
 
-def _store(folder: str, work: Refresh, facts: Mapping[str, Facts]) -> None:
+def _store(folder: str, work: Refresh, facts: Mapping[str, FileFacts]) -> None:
     """Keep what is known of the files of this corpus; that it cannot be kept is no failure."""
 
     def rows() -> Iterator[bytes]:

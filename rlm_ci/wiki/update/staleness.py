@@ -13,28 +13,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rlm_ci.change.change_set import ChangeSet, FileChange
-    from rlm_ci.wiki.pages.citations import Claim
-    from rlm_ci.wiki.update.state import State
+    from rlm_ci.wiki.pages.citations import HashedPlace
+    from rlm_ci.wiki.update.state import WikiState
 
 #: Bytes of a file that are read to see whether what was cited still stands there.
 _LIMIT = 8 << 20
 
 
-class Stale(Value):
+class StalePage(Value):
     """A page, and the places that it cites and that are no more: as they were, old side."""
 
     page: str
     places: tuple[Location, ...]
 
 
-def stale(state: State, change: ChangeSet) -> tuple[Stale, ...]:
+def stale(state: WikiState, change: ChangeSet) -> tuple[StalePage, ...]:
     """The pages that say something of lines which ``change`` edits or removes.
 
     Lines that have only moved still say what they said; a page that was stale before is not
     blamed on the change.
     """
     changed = {one.old_path or one.path: one for one in change.files() if one.status != "A"}
-    wanted: dict[str, dict[Claim, list[str]]] = {}
+    wanted: dict[str, dict[HashedPlace, list[str]]] = {}
     for name, page in state.pages.items():
         for claim in page.claims:
             if claim.place.path in changed:
@@ -51,11 +51,11 @@ def stale(state: State, change: ChangeSet) -> tuple[Stale, ...]:
         for claim, place in _gone(wanted[path], path, one.old_oid, (old, new)):
             for name in wanted[path][claim]:
                 found.setdefault(name, []).append(place)
-    return tuple(Stale(name, tuple(found[name])) for name in sorted(found))
+    return tuple(StalePage(name, tuple(found[name])) for name in sorted(found))
 
 
 def renewed(
-    pages: Iterable[str], brought: State | None, change: ChangeSet, folder: str
+    pages: Iterable[str], brought: WikiState | None, change: ChangeSet, folder: str
 ) -> frozenset[str]:
     """Those of ``pages`` that the change itself brings, in ``folder``, as its new side has it.
 
@@ -85,7 +85,7 @@ def renewed(
 
 
 def _stands(
-    claim: Claim,
+    claim: HashedPlace,
     changed: Mapping[str, FileChange],
     gone: set[str],
     known: dict[str, Sequence[str] | None],
@@ -108,8 +108,8 @@ def _stands(
 
 
 def _gone(
-    claims: Iterable[Claim], path: str, blob: str, sides: tuple[bytes, bytes | None]
-) -> list[tuple[Claim, Location]]:
+    claims: Iterable[HashedPlace], path: str, blob: str, sides: tuple[bytes, bytes | None]
+) -> list[tuple[HashedPlace, Location]]:
     """The claims whose lines stand on the old side and on the new one no more."""
     old = lines_in(sides[0])
     new = None if sides[1] is None else lines_in(sides[1])

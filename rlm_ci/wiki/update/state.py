@@ -13,7 +13,7 @@ from rlm_ci.text.printable import printable
 from rlm_ci.values import Row, Value
 from rlm_ci.wiki import VERSION
 from rlm_ci.wiki.facts.reader_versions import readers
-from rlm_ci.wiki.pages.citations import Claim, Place, claim_of
+from rlm_ci.wiki.pages.citations import CitedPlace, HashedPlace, claim_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _LIMIT = 256 << 20
 WHOLE = "/"
 
 
-class Said(Row):
+class ProseSentence(Row):
     """A sentence of a model, the lines that it holds by, and a hash of these.
 
     ``within`` is the definition that they stand in, where they alone do not tell the place.
@@ -55,7 +55,7 @@ class Prose(Value):
 
     digest: str
     model: str
-    said: tuple[Said, ...]
+    said: tuple[ProseSentence, ...]
     shown: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class Prose(Value):
         )
 
 
-class Kept(Value):
+class PageState(Value):
     """One page: a hash of what it says and cites, one of its bytes, the commit it was made at.
 
     ``cited`` is what it claims, or what the claims are made of: there may be very many.
@@ -83,11 +83,11 @@ class Kept(Value):
     digest: str
     sha256: str
     commit: str | None
-    cited: tuple[Claim, ...] | tuple[Location, ...]
+    cited: tuple[HashedPlace, ...] | tuple[Location, ...]
 
     @property
-    def claims(self) -> Iterator[Claim]:
-        return (one if isinstance(one, Claim) else claim_of(one) for one in self.cited)
+    def claims(self) -> Iterator[HashedPlace]:
+        return (one if isinstance(one, HashedPlace) else claim_of(one) for one in self.cited)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -98,18 +98,18 @@ class Kept(Value):
         }
 
 
-class State(Value):
+class WikiState(Value):
     """``tree`` is the corpus' digest, ``options`` a hash of all else that the pages depend on."""
 
     tree: str = ""
     options: str = ""
     commit: str | None = None
-    pages: Mapping[str, Kept] = {}
+    pages: Mapping[str, PageState] = {}
     blobs: Mapping[str, str] = {}
     prose: Mapping[str, Prose] = {}
 
     @classmethod
-    def read(cls, folder: str) -> State | None:
+    def read(cls, folder: str) -> WikiState | None:
         """What the folder's ``wiki.json`` holds; None where there is none.
 
         That of another version is read if it can be, as it keeps what was paid for; else None.
@@ -126,7 +126,7 @@ class State(Value):
         return cls.from_bytes(data, path)
 
     @classmethod
-    def from_bytes(cls, data: bytes, where: str = NAME) -> State | None:
+    def from_bytes(cls, data: bytes, where: str = NAME) -> WikiState | None:
         try:
             record = json.loads(data)
         except (ValueError, RecursionError):
@@ -152,7 +152,7 @@ class State(Value):
         }
         lines = [f"{json.dumps(key)}: {json.dumps(value)},\n" for key, value in head.items()]
         yield "".join(("{\n", *lines)).encode("ascii")
-        yield from _object("pages", self.pages, Kept.to_dict, ",")
+        yield from _object("pages", self.pages, PageState.to_dict, ",")
         yield from _object("blobs", self.blobs, str, ",")
         yield from _object("prose", self.prose, Prose.to_dict, "")
         yield b"}\n"
@@ -174,7 +174,7 @@ class State(Value):
         """The commits at which pages were made."""
         return {page.commit for page in self.pages.values() if page.commit}
 
-    def summed_up(self, commits: Collection[str]) -> State:
+    def summed_up(self, commits: Collection[str]) -> WikiState:
         """What pages are compared by, without the commits that are not among these.
 
         What they cite is not held: of a large repository that is more than all else.
@@ -209,12 +209,12 @@ def _read(path: str) -> str:
         return ""
 
 
-def _state(record: Mapping[str, Any]) -> State:
+def _state(record: Mapping[str, Any]) -> WikiState:
     """What ``schemas/wiki.schema.json`` describes; raises for anything else."""
     for name in record["pages"]:
         if not _PAGE.fullmatch(name):
             raise ValueError(f"{printable(name[:80])} is not a page")
-    return State(
+    return WikiState(
         _text(record["tree"]),
         _text(record["options"]),
         _commit(record["commit"]),
@@ -224,22 +224,22 @@ def _state(record: Mapping[str, Any]) -> State:
     )
 
 
-def _kept(record: Mapping[str, Any]) -> Kept:
-    return Kept(
+def _kept(record: Mapping[str, Any]) -> PageState:
+    return PageState(
         _text(record["digest"]),
         _text(record["sha256"]),
         _commit(record["commit"]),
         tuple(
-            Claim.of((Place.of((_text(path), *_range(start, end))), _text(quote)))
+            HashedPlace.of((CitedPlace.of((_text(path), *_range(start, end))), _text(quote)))
             for path, start, end, quote in record["claims"]
         ),
     )
 
 
-def _said(row: list[Any]) -> Said:
+def _said(row: list[Any]) -> ProseSentence:
     text, path, start, end, quote, *within = row
     (name,) = map(_text, within or ("",))
-    return Said(_text(text), _text(path), *_range(start, end), _text(quote), name)
+    return ProseSentence(_text(text), _text(path), *_range(start, end), _text(quote), name)
 
 
 def _text(value: object) -> str:

@@ -18,21 +18,28 @@ from rlm_ci.errors import LockedError, StorageError
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 from rlm_ci.workspace.apply import file_moves
-from rlm_ci.workspace.apply.staging import RefusedError, Staged, blamed, held, make_folders, prune
-from rlm_ci.workspace.snapshot import LINK, SCRIPT, Places, is_inside
+from rlm_ci.workspace.apply.staging import (
+    ApplyRefusedError,
+    StagedResult,
+    blamed,
+    held,
+    make_folders,
+    prune,
+)
+from rlm_ci.workspace.snapshot import LINK, SCRIPT, PathInspector, is_inside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from rlm_ci.git.objects import Entry
+    from rlm_ci.git.objects import TreeEntry
     from rlm_ci.git.repository import Repository
-    from rlm_ci.workspace.apply.staging import Change
+    from rlm_ci.workspace.apply.staging import PathChange
 
 _BATCH = 64
 
 
-class Landed(Value):
+class ApplyOutcome(Value):
     """Whether the result is in the work tree: it is, unless there is a ``reason``.
 
     ``undone`` are the paths at which an earlier landing was undone that had been killed.
@@ -49,11 +56,11 @@ class Landed(Value):
 
 def land(
     root: str,
-    wanted: Sequence[Change],
+    wanted: Sequence[PathChange],
     objects: Repository,
-    before: Mapping[str, Entry],
-    look: Callable[[], Mapping[str, Entry]],
-) -> Landed:
+    before: Mapping[str, TreeEntry],
+    look: Callable[[], Mapping[str, TreeEntry]],
+) -> ApplyOutcome:
     """Make the changes that are ``wanted`` in the tree at ``root``, if that is as ``before``.
 
     ``look`` says what it holds now. First all is staged, then one looks, then it is moved: the
@@ -63,7 +70,7 @@ def land(
     undone: Sequence[str] = ()
     try:
         with held(root) as undone:
-            landing = _Landing(root, wanted)
+            landing = _Apply(root, wanted)
             try:
                 landing.stage(objects)
                 landing.require_unchanged(before, look())
@@ -71,35 +78,37 @@ def land(
                 landing.give_up()
                 raise
             landing.move()
-    except RefusedError as error:
-        return Landed(str(error), undone=tuple(undone))
+    except ApplyRefusedError as error:
+        return ApplyOutcome(str(error), undone=tuple(undone))
     except LockedError as error:
-        return Landed(error.what)
-    return Landed(changed=tuple(one.path for one in wanted), undone=tuple(undone))
+        return ApplyOutcome(error.what)
+    return ApplyOutcome(changed=tuple(one.path for one in wanted), undone=tuple(undone))
 
 
-class _Landing:
+class _Apply:
     """One landing, under the lock of the tree. Its steps raise RefusedError and StorageError."""
 
-    def __init__(self, root: str, wanted: Sequence[Change]) -> None:
+    def __init__(self, root: str, wanted: Sequence[PathChange]) -> None:
         self._root = root
         self._wanted = wanted
         try:
-            self._staged = Staged.begin(root, wanted)
+            self._staged = StagedResult.begin(root, wanted)
         except OSError as error:
-            raise RefusedError(blamed(error, root)) from None
+            raise ApplyRefusedError(blamed(error, root)) from None
 
     def stage(self, objects: Repository) -> None:
         """Write every new content beside the tree, durably."""
         for change in self._wanted:
             if not is_inside(change.path):
-                raise RefusedError(f"no file may be there: {printable(change.path)}")
+                raise ApplyRefusedError(f"no file may be there: {printable(change.path)}")
         try:
             self._stage(objects)
         except OSError as error:
-            raise RefusedError(blamed(error, self._root)) from None
+            raise ApplyRefusedError(blamed(error, self._root)) from None
 
-    def require_unchanged(self, before: Mapping[str, Entry], now: Mapping[str, Entry]) -> None:
+    def require_unchanged(
+        self, before: Mapping[str, TreeEntry], now: Mapping[str, TreeEntry]
+    ) -> None:
         """Nothing may be touched where the work tree is no longer what it was."""
         ours = {change.path: change.new for change in self._wanted}
         odd = []
@@ -108,26 +117,26 @@ class _Landing:
             if not is_known and not (path in ours and _is_same(now.get(path), ours[path])):
                 odd.append(path)
         if odd:
-            raise RefusedError(_changed(*odd))
-        places = Places(self._root)
+            raise ApplyRefusedError(_changed(*odd))
+        places = PathInspector(self._root)
         for change in self._wanted:
             if change.old is not None or change.path in now:
                 continue
             status = places.look(change.path)
             if status is not None and not stat.S_ISDIR(status.st_mode):
                 where = printable(change.path)
-                raise RefusedError(f"a file that git ignores is in the way: {where}")
+                raise ApplyRefusedError(f"a file that git ignores is in the way: {where}")
 
     def move(self) -> None:
         """Do it; an error undoes what was done."""
         try:
             self._move()
             self._require_originals()
-        except (OSError, RefusedError) as error:
+        except (OSError, ApplyRefusedError) as error:
             left = self._staged.originals if self._staged.undo() else ""
             if isinstance(error, OSError):
-                raise RefusedError(blamed(error, self._root, left)) from None
-            raise RefusedError(f"{error}{left}") from None
+                raise ApplyRefusedError(blamed(error, self._root, left)) from None
+            raise ApplyRefusedError(f"{error}{left}") from None
         except BaseException:
             self._staged.undo()
             raise
@@ -151,7 +160,7 @@ class _Landing:
                     )
                 self._write(change, content)
 
-    def _write(self, change: Change, content: bytes) -> None:
+    def _write(self, change: PathChange, content: bytes) -> None:
         place = self._staged.place("new", change.number)
         mode = change.new.mode if change.new else ""
         if mode == LINK:
@@ -164,7 +173,7 @@ class _Landing:
             0o777 if is_script else 0o666,
         )
         with os.fdopen(descriptor, "wb") as stream:
-            before = Places(self._root).look(change.path)
+            before = PathInspector(self._root).look(change.path)
             if before is not None and stat.S_ISREG(before.st_mode):
                 kept = stat.S_IMODE(before.st_mode) & 0o777
                 readers = (kept & 0o444) >> 2
@@ -186,7 +195,7 @@ class _Landing:
             if change.old is None:
                 self._put(change)
 
-    def _take(self, change: Change) -> None:
+    def _take(self, change: PathChange) -> None:
         """Take away what stands at its path; it is looked at when all is done."""
         try:
             with file_moves.folder_of(self._root, change.path) as (folder, name):
@@ -194,9 +203,9 @@ class _Landing:
                     os.rename(name, self._staged.place("old", change.number), src_dir_fd=folder)
         except (FileNotFoundError, NotADirectoryError):
             if change.new is not None:
-                raise RefusedError(_changed(change.path)) from None
+                raise ApplyRefusedError(_changed(change.path)) from None
 
-    def _put(self, change: Change) -> None:
+    def _put(self, change: PathChange) -> None:
         """Put a file in its place, where nothing may stand but empty folders, or this very file."""
         make_folders(self._root, change.path)
         source = self._staged.place("new", change.number)
@@ -206,14 +215,14 @@ class _Landing:
                 file_moves.put_in(source, name, folder)
                 or file_moves.holds(name, change.new, folder)
             ):
-                raise RefusedError(f"something is in the way: {printable(change.path)}")
+                raise ApplyRefusedError(f"something is in the way: {printable(change.path)}")
 
     def _require_originals(self) -> None:
         """Refuse where something else was taken away than the file that was known."""
         for change in self._wanted:
             original = self._staged.place("old", change.number)
             if self._staged.taken(change) and not file_moves.holds(original, change.old):
-                raise RefusedError(_changed(change.path))
+                raise ApplyRefusedError(_changed(change.path))
 
 
 def _changed(*paths: str) -> str:
@@ -221,7 +230,7 @@ def _changed(*paths: str) -> str:
     return f"the work tree has changed meanwhile: {how_many}, {printable(paths[0])}"
 
 
-def _is_same(one: Entry | None, other: Entry | None) -> bool:
+def _is_same(one: TreeEntry | None, other: TreeEntry | None) -> bool:
     """Whether both are the same file, wherever they were found."""
     if one is None or other is None:
         return one is other

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlm_ci.git.objects import Entry
+    from rlm_ci.git.objects import TreeEntry
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -64,7 +64,7 @@ def is_one(source: str, name: str, folder: int) -> bool:
         return False
 
 
-def holds(name: str, entry: Entry | None, folder: int | None = None) -> bool:
+def holds(name: str, entry: TreeEntry | None, folder: int | None = None) -> bool:
     """Whether the file ``name`` is what git calls ``entry``; nothing is None."""
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)

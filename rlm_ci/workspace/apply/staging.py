@@ -20,7 +20,7 @@ import re
 from contextlib import contextmanager, suppress
 
 from rlm_ci.errors import StorageError
-from rlm_ci.git.objects import Entry
+from rlm_ci.git.objects import TreeEntry
 from rlm_ci.system import files
 from rlm_ci.system.lock import exclusive
 from rlm_ci.text.printable import count, printable
@@ -45,24 +45,24 @@ _IN_THE_WAY = frozenset((
 ))  # fmt: skip
 
 
-class RefusedError(Exception):
+class ApplyRefusedError(Exception):
     """Why a result stays a patch."""
 
 
-class Change(Value):
+class PathChange(Value):
     """One path that differs: what it was and what it becomes; None where it is not."""
 
     number: int
     path: str
-    old: Entry | None
-    new: Entry | None
+    old: TreeEntry | None
+    new: TreeEntry | None
 
 
-def changes(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> list[Change]:
+def changes(before: Mapping[str, TreeEntry], after: Mapping[str, TreeEntry]) -> list[PathChange]:
     """All differences of two trees, numbered by the order of their paths."""
     every = before.keys() | after.keys()
     paths = sorted(path for path in every if before.get(path) != after.get(path))
-    return [Change(n, path, before.get(path), after.get(path)) for n, path in enumerate(paths)]
+    return [PathChange(n, path, before.get(path), after.get(path)) for n, path in enumerate(paths)]
 
 
 @contextmanager
@@ -74,12 +74,12 @@ def held(root: str) -> Iterator[Sequence[str]]:
     """
     place = os.path.join(root, STAGING)
     if os.path.realpath(place) != place or (os.path.lexists(place) and not os.path.isdir(place)):
-        raise RefusedError(f"something is in the way: {printable(place)}")
+        raise ApplyRefusedError(f"something is in the way: {printable(place)}")
     try:
         with suppress(FileExistsError):
             os.mkdir(place, 0o700)
     except OSError as error:
-        raise RefusedError(blamed(error, root)) from None
+        raise ApplyRefusedError(blamed(error, root)) from None
     try:
         with exclusive(place, "is putting a result into the work tree"):
             yield _undo_killed(root, place)
@@ -100,10 +100,10 @@ def _undo_killed(root: str, place: str) -> Sequence[str]:
     """Undo all that processes have left that are gone; we hold the lock."""
     undone: list[str] = []
     for name in sorted(filter(_FOLDER.fullmatch, os.listdir(place))):
-        staged = Staged.left(root, name)
+        staged = StagedResult.left(root, name)
         undone += staged.touched()
         if stuck := staged.undo():
-            raise RefusedError(
+            raise ApplyRefusedError(
                 "an earlier result was applied in part, and cannot be undone: "
                 f"{count(len(stuck), 'file')}, {printable(stuck[0])}{staged.originals}"
             )
@@ -124,10 +124,10 @@ def blamed(error: OSError, root: str, left: str = "") -> str:
     ) from None
 
 
-class Staged:
+class StagedResult:
     """One landing on the disk: what it wants to change, and how far it got."""
 
-    def __init__(self, root: str, name: str, wanted: Sequence[Change]) -> None:
+    def __init__(self, root: str, name: str, wanted: Sequence[PathChange]) -> None:
         self.root = root
         self.wanted = wanted
         self._folder = os.path.join(root, STAGING, name)
@@ -135,7 +135,7 @@ class Staged:
         self.originals = f"; originals lie in {STAGING}/{name}/old"
 
     @classmethod
-    def begin(cls, root: str, wanted: Sequence[Change]) -> Self:
+    def begin(cls, root: str, wanted: Sequence[PathChange]) -> Self:
         """A new one, its plan written down. Raises OSError, StorageError."""
         staged = cls(root, os.urandom(8).hex(), wanted)
         os.mkdir(staged._folder, 0o700)
@@ -159,7 +159,7 @@ class Staged:
         left = cls(root, name, ())
         for place in map(left.place, ("", "new", "back", "old")):
             if os.path.islink(place.rstrip("/")):
-                raise RefusedError(f"something is in the way: {printable(place)}")
+                raise ApplyRefusedError(f"something is in the way: {printable(place)}")
         try:
             plan = json.loads(files.read_inside(root, f"{STAGING}/{name}/{_PLAN}", _PLAN_LIMIT))
             rows = [(path, _entry(old), _entry(new)) for path, old, new in plan]
@@ -167,12 +167,12 @@ class Staged:
                 raise ValueError(plan)
         except (files.UnreadableError, ValueError, TypeError, RecursionError):
             rows = []
-        return cls(root, name, [Change(n, *row) for n, row in enumerate(rows)])
+        return cls(root, name, [PathChange(n, *row) for n, row in enumerate(rows)])
 
     def place(self, kind: str, *number: int) -> str:
         return os.path.join(self._folder, kind, *map(str, number))
 
-    def taken(self, change: Change) -> bool:
+    def taken(self, change: PathChange) -> bool:
         """Whether the original of ``change`` is here, and not in the tree."""
         return os.path.lexists(self.place("old", change.number))
 
@@ -213,14 +213,14 @@ class Staged:
             self.clear()
         return stuck
 
-    def _is_put(self, change: Change) -> bool:
+    def _is_put(self, change: PathChange) -> bool:
         try:
             with file_moves.folder_of(self.root, change.path) as (folder, name):
                 return file_moves.is_one(self.place("new", change.number), name, folder)
         except OSError:
             return False
 
-    def _take_back(self, change: Change) -> bool:
+    def _take_back(self, change: PathChange) -> bool:
         """Take a file of ours away again, if it is still what we have put there."""
         if not self._is_put(change):
             return True
@@ -236,7 +236,7 @@ class Staged:
                 files.clear(back)
             return is_there
 
-    def _bring_back(self, change: Change) -> bool:
+    def _bring_back(self, change: PathChange) -> bool:
         """Put an original back, unless somebody has saved something else there."""
         backup = self.place("old", change.number)
         if not os.path.lexists(backup):
@@ -270,20 +270,20 @@ def prune(root: str, path: str) -> None:
             return
 
 
-def _try(step: Any, change: Change) -> bool:
+def _try(step: Any, change: PathChange) -> bool:
     try:
         return bool(step(change))
     except OSError:
         return False
 
 
-def _record(entry: Entry | None) -> list[Any] | None:
+def _record(entry: TreeEntry | None) -> list[Any] | None:
     return None if entry is None else [entry.mode, entry.kind, entry.oid]
 
 
-def _entry(record: Any) -> Entry | None:
+def _entry(record: Any) -> TreeEntry | None:
     """Raises TypeError, ValueError."""
     if record is None:
         return None
     mode, kind, oid = record
-    return Entry(str(mode), str(kind), str(oid))
+    return TreeEntry(str(mode), str(kind), str(oid))

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from rlm_ci.agents.agent import Agent, Assignment
-from rlm_ci.agents.builtin.agent import Coder
-from rlm_ci.agents.builtin.turn_loop import Bounds
+from rlm_ci.agents.builtin.agent import BuiltinAgent
+from rlm_ci.agents.builtin.turn_loop import TurnLimits
 from rlm_ci.errors import ConfigError, RemoteError
-from rlm_ci.models import Completion, Request, SpentError
+from rlm_ci.models import Completion, ModelRequest, SpentError
 from rlm_ci.models.budget import Ledger
 from rlm_ci.models.record.record import Record
-from rlm_ci.models.scripted import Scripted
+from rlm_ci.models.scripted import ScriptedModel
 from testing.agent_workspaces import Folder
 
 
@@ -35,7 +35,7 @@ class Studio:
         model: str = "m",
         **bounds: int,
     ) -> None:
-        self.model = Scripted(steps, name="scripted")
+        self.model = ScriptedModel(steps, name="scripted")
         self.record = Record.open(str(path / "calls.jsonl"), redact=str, replay_only=replay)
         self.ledger = Ledger()
         self.tested: list[tuple[str, ...]] = []
@@ -44,16 +44,16 @@ class Studio:
         folder.mkdir()
         (folder / "a.py").write_text("x = 1\n")
         self.workspace = Folder(folder)
-        self.coder = Coder(
+        self.coder = BuiltinAgent(
             self._complete,
             self.record.fact,
             model=model,
             tests=self._test,
-            bounds=Bounds(**bounds),
+            bounds=TurnLimits(**bounds),
         )
         self.agent: Agent = self.coder  # the loop's contract, as a type checker sees it
 
-    def _complete(self, request: Request, place: str) -> Completion:
+    def _complete(self, request: ModelRequest, place: str) -> Completion:
         return self.record.complete(self.model, self.ledger, request, place)
 
     def _test(self, tests: tuple[str, ...]) -> str:

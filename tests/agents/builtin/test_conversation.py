@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 
-from rlm_ci.agents.builtin.conversation import History
-from rlm_ci.agents.builtin.tool_calls import Call
+from rlm_ci.agents.builtin.conversation import Conversation
+from rlm_ci.agents.builtin.tool_calls import ToolCall
 
 
-def long_talk(limit: int, exchanges: int, size: int, written: int | None = None) -> History:
-    history = History(limit)
+def long_talk(limit: int, exchanges: int, size: int, written: int | None = None) -> Conversation:
+    history = Conversation(limit)
     history.prompt("system", "system")
     history.prompt("GOAL " + "g" * 500)
     for number in range(exchanges):
-        call = Call(
+        call = ToolCall(
             f"c{number}",
             "write",
             json.dumps({"path": "a", "content": "w" * (size if written is None else written)}),
@@ -24,7 +24,7 @@ def long_talk(limit: int, exchanges: int, size: int, written: int | None = None)
     return history
 
 
-def size_of(history: History) -> int:
+def size_of(history: Conversation) -> int:
     return len(json.dumps(history.messages()))
 
 
@@ -73,12 +73,12 @@ def test_a_prompt_is_never_cut() -> None:
 
 def test_between_two_cuts_a_request_only_grows() -> None:
     """An endpoint's prompt cache serves a request whose beginning it has seen."""
-    history = History(60_000)
+    history = Conversation(60_000)
     history.prompt("goal")
     before: list[object] = []
     cuts = 0
     for number in range(100):
-        call = Call(f"c{number}", "read", "{}")
+        call = ToolCall(f"c{number}", "read", "{}")
         history.answer("", [call])
         history.result(call, "r" * 2000)
         now: list[object] = list(history.messages())

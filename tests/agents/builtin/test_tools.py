@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rlm_ci.agents.builtin.quoting import OUTPUT_LIMIT
-from rlm_ci.agents.builtin.tools import Coding
+from rlm_ci.agents.builtin.tools import CodeTools
 from rlm_ci.system.safe_tree import FILE_LIMIT
 
 
@@ -18,7 +18,7 @@ class Bench:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.tested: list[tuple[str, ...]] = []
-        self.environment = Coding(str(root), tests=self._test)
+        self.environment = CodeTools(str(root), tests=self._test)
 
     def _test(self, tests: tuple[str, ...]) -> str:
         self.tested.append(tests)
@@ -244,10 +244,10 @@ def test_done_ends_it(bench: Bench) -> None:
 
 
 def test_who_only_looks_has_no_other_tools(bench: Bench) -> None:
-    def names(environment: Coding) -> list[str]:
+    def names(environment: CodeTools) -> list[str]:
         return [one["function"]["name"] for one in environment.tools()]
 
-    looking = Coding(str(bench.root), tests=lambda _tests: "", read_only=True)
+    looking = CodeTools(str(bench.root), tests=lambda _tests: "", read_only=True)
     assert names(looking) == ["read", "search", "list", "done"]
-    assert names(Coding(str(bench.root)))[-2:] == ["delete", "done"]
+    assert names(CodeTools(str(bench.root)))[-2:] == ["delete", "done"]
     assert "run_tests" in names(bench.environment)

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlm_ci.agents.builtin.conversation import History
-from rlm_ci.agents.builtin.tools import Coding
-from rlm_ci.agents.builtin.turn_loop import CALLS_LIMIT, Bounds, Ending, Loop
+from rlm_ci.agents.builtin.conversation import Conversation
+from rlm_ci.agents.builtin.tools import CodeTools
+from rlm_ci.agents.builtin.turn_loop import CALLS_LIMIT, LoopEnd, TurnLimits, TurnLoop
 from rlm_ci.errors import LimitError
-from rlm_ci.models import Completion, Request
-from rlm_ci.models.scripted import Scripted
+from rlm_ci.models import Completion, ModelRequest
+from rlm_ci.models.scripted import ScriptedModel
 
 Step = dict[str, Any] | str | Completion
 
@@ -37,28 +37,28 @@ class Talk:
     """One loop over a folder, with all that was asked in ``requests``."""
 
     def __init__(self, root: Path, *steps: Step, textual: bool = False, **bounds: int) -> None:
-        self.model = Scripted(list(steps))
+        self.model = ScriptedModel(list(steps))
         self.places: list[str] = []
-        self.history = History()
+        self.history = Conversation()
         self.history.prompt("system text", "system")
         self.history.prompt("the goal")
-        self.loop = Loop(
+        self.loop = TurnLoop(
             self._complete,
-            Coding(str(root), tests=lambda tests: f"tested {tests}"),
+            CodeTools(str(root), tests=lambda tests: f"tested {tests}"),
             model="m",
-            bounds=Bounds(**bounds),
+            bounds=TurnLimits(**bounds),
             textual=textual,
         )
 
-    def _complete(self, request: Request, place: str) -> Completion:
+    def _complete(self, request: ModelRequest, place: str) -> Completion:
         self.places.append(place)
         return self.model.complete(request)
 
-    def run(self) -> Ending:
+    def run(self) -> LoopEnd:
         return self.loop.run(self.history, "here")
 
     @property
-    def requests(self) -> list[Request]:
+    def requests(self) -> list[ModelRequest]:
         return self.model.requests
 
     def last(self) -> str:
@@ -76,7 +76,7 @@ def test_tools_are_carried_out_until_done(tmp_path: Path) -> None:
         step(call("edit", path="a.py", old="1", new="2"), call("run_tests"), text="I see."),
         DONE,
     )
-    assert talk.run() == Ending("All well.", "", 3)
+    assert talk.run() == LoopEnd("All well.", "", 3)
     assert (tmp_path / "a.py").read_text() == "x = 2\n"
     assert talk.places == ["here/turn-1", "here/turn-2", "here/turn-3"]
     messages = talk.requests[2].messages
@@ -136,13 +136,13 @@ def test_after_so_many_mistakes_it_fails_and_is_no_answer(tmp_path: Path) -> Non
 def test_mistakes_are_counted_in_a_row(tmp_path: Path) -> None:
     good = step(call("list"))
     talk = Talk(tmp_path, "no", "no", "no", good, "no", "no", "no", DONE)
-    assert talk.run() == Ending("All well.", "", 8)
+    assert talk.run() == LoopEnd("All well.", "", 8)
 
 
 def test_a_refusal_is_no_mistake_and_turns_are_counted(tmp_path: Path) -> None:
     talk = Talk(tmp_path, *[step(call("read", path="/etc/passwd"))] * 20, turns=12)
     ending = talk.run()
-    assert ending == Ending("", "not done after 12 turns", 12)
+    assert ending == LoopEnd("", "not done after 12 turns", 12)
     assert len(talk.requests) == 12
     assert "root:" not in json.dumps([one.to_dict() for one in talk.requests])
 

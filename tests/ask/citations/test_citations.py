@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rlm_ci.ask.citations.citations import MOST, NO_FILE, NO_PLACE, cite
 from rlm_ci.ask.citations.cited_lines import NEVER_READ, PLACES, QUOTED_LINES
-from rlm_ci.ask.citations.compare_files import OTHER, Standing, refuted_by
+from rlm_ci.ask.citations.compare_files import OTHER, FileComparison, refuted_by
 from rlm_ci.change import evidence
 from rlm_ci.context.builder.build import build
 from rlm_ci.git.repository import Repository, discover
@@ -481,7 +481,7 @@ def test_a_file_that_holds_something_else_refutes(tmp_path: Path, repo: GitRepo)
     repository = Repository(*discover(str(repo.path)), os.environ)
 
     def flaws(*paths: str, object_of: Context = context) -> dict[str, bool]:
-        standing = Standing(object_of, repository, repo.sha())
+        standing = FileComparison(object_of, repository, repo.sha())
         answer = ", ".join(paths)
         cited = cite(answer, object_of, everything(object_of), refute=standing)
         kept = cite(answer, object_of, everything(object_of), refute=refuted_by(standing.refuted))
@@ -494,7 +494,7 @@ def test_a_file_that_holds_something_else_refutes(tmp_path: Path, repo: GitRepo)
         "a.py:1": False, "a.py:2": True, "a.py:3": False, "b.py:1": True, "b.py:2": False,
         "gone.py:1": False, "c.py:1": False,
     }  # fmt: skip
-    standing = Standing(context, repository, None)
+    standing = FileComparison(context, repository, None)
     assert cite(context.pointer(0), context, everything(context), refute=standing).verified == 0
     odd = tmp_path / "odd"
     odd.mkdir()

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from rlm_ci.ask.planner.plan import (
     PARSE_ERROR,
     VALIDATION_ERROR,
-    Limits,
-    Parsed,
+    ParsedPlan,
     Plan,
     PlanError,
+    PlanLimits,
     Read,
     Search,
     Snippet,
@@ -43,8 +43,8 @@ def flaw(pointer: str) -> str | None:
     return None if pointer == CHUNK else f"there is no chunk {pointer.rpartition(':')[2]}"
 
 
-def parsed(text: str, **limits: int) -> Parsed:
-    return parse(text, Limits(**limits), flaw, OBJECT, SIZE)
+def parsed(text: str, **limits: int) -> ParsedPlan:
+    return parse(text, PlanLimits(**limits), flaw, OBJECT, SIZE)
 
 
 def plan_of(intent: str = "continue", **members: Any) -> str:
@@ -88,7 +88,7 @@ def test_the_plan_of_the_specification_is_taken() -> None:
             }
         ],
     )
-    assert parsed(text) == Parsed(
+    assert parsed(text) == ParsedPlan(
         Plan(
             "continue",
             searches=(Search("validator failure", 10, "locate failing tests"),),
@@ -119,7 +119,7 @@ def test_top_k_defaults_to_the_limit() -> None:
     """Spec: "`top_k` defaults to `RLM_SEARCH_TOP_K`"."""
     text = plan_of(searches=[{"query": "x"}])
     assert parsed(text).plan.searches == (Search("x", 20),)
-    assert parsed(text, top_k=7) == Parsed(Plan("continue", searches=(Search("x", 7),)))
+    assert parsed(text, top_k=7) == ParsedPlan(Plan("continue", searches=(Search("x", 7),)))
 
 
 def test_snippets_and_spans_are_accepted_beside_pointers() -> None:
@@ -235,7 +235,7 @@ def test_a_range_that_ends_behind_the_context_is_cut_at_its_end() -> None:
     spans = [{"start_byte": 90, "end_byte": 200}]
     call = {"purpose": "verify", "spans": spans, "max_input_bytes": 9}
     text = plan_of(reads=[{"pointer": "bytes:50-150", "bytes": 1}], subcalls=[call])
-    told = parse(text, Limits(), flaw, OBJECT, 100)
+    told = parse(text, PlanLimits(), flaw, OBJECT, 100)
     assert told.plan.reads[0].pointer == f"ctx:{OBJECT}#bytes:50-100"
     assert told.plan.subcalls[0].snippets == (Snippet(f"ctx:{OBJECT}#bytes:90-100", 0, 10),)
     assert told.clamped == (
@@ -249,7 +249,7 @@ def test_a_range_that_ends_behind_the_context_is_cut_at_its_end() -> None:
 
     for span in ("bytes:100-101", f"ctx:sha256:00#bytes:50-{MOST}"):
         text = plan_of(reads=[{"pointer": span, "bytes": 1}])
-        assert parse(text, Limits(), noting, OBJECT, 100).clamped == (), "that is a flaw"
+        assert parse(text, PlanLimits(), noting, OBJECT, 100).clamped == (), "that is a flaw"
     assert asked == [f"ctx:{OBJECT}#bytes:100-101", f"ctx:sha256:00#bytes:50-{MOST}"]
 
 
@@ -321,12 +321,12 @@ def test_snippets_and_spans_stand_under_one_cap() -> None:
 
 def test_what_a_pause_asks_for_is_kept_for_when_it_is_over() -> None:
     taken = parsed(plan_of("pause", reads=[{"pointer": CHUNK, "bytes": 1}]))
-    assert taken == Parsed(Plan("pause", reads=(Read(CHUNK, 0, 1),)))
+    assert taken == ParsedPlan(Plan("pause", reads=(Read(CHUNK, 0, 1),)))
 
 
 def test_a_plan_that_ends_has_no_actions_and_says_so() -> None:
     text = plan_of("final", final_answer="a", reads=[{"pointer": "nowhere", "bytes": 1}])
-    assert parsed(text) == Parsed(
+    assert parsed(text) == ParsedPlan(
         Plan("final", final_answer="a"), ({"what": "reads", "asked": 1, "given": 0},)
     )
 
@@ -521,7 +521,7 @@ def test_10_000_of_everything_cost_no_more_than_is_taken() -> None:
     for wrong in ([], [{"purpose": "sing"}]):
         text = plan_of(subcalls=[*wrong, *[subcall(pointers=["x"] * 6)] * 10_000])
         with pytest.raises(PlanError) as caught:
-            parse(text, Limits(), counting, OBJECT, SIZE)
+            parse(text, PlanLimits(), counting, OBJECT, SIZE)
         assert caught.value.kind == VALIDATION_ERROR
     assert len(asked) < 6, "after a few that are wrong no more are looked at"
     good = parsed(plan_of(subcalls=[subcall(pointers=["subcall:0:sc0001"])] * 8_000))

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci import errors
-from rlm_ci.ask.planner.plan import PARSE_ERROR, VALIDATION_ERROR, Limits, Plan, Read
+from rlm_ci.ask.planner.plan import PARSE_ERROR, VALIDATION_ERROR, Plan, PlanLimits, Read
 from rlm_ci.ask.planner.planner import BadPlanError, Planner
 from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.models import Completion, Model, Request, SpentError
+from rlm_ci.models import Completion, Model, ModelRequest, SpentError
 from rlm_ci.models.budget import Ledger
 from rlm_ci.models.record.record import Record
-from rlm_ci.models.scripted import Scripted
+from rlm_ci.models.scripted import ScriptedModel
 from rlm_ci.resources import loader
 from rlm_ci.system import files
 from testing.loopback_model.server import ModelServer
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from rlm_ci.ask.iteration import Step
-    from rlm_ci.ask.planner.planner import Planned
+    from rlm_ci.ask.iteration import Iteration
+    from rlm_ci.ask.planner.planner import AcceptedPlan
 
 GOOD = json.dumps(
     {
@@ -63,7 +63,7 @@ class Studio:
     def __init__(
         self,
         path: Path,
-        answers: Sequence[Any] | Callable[[Request], Any],
+        answers: Sequence[Any] | Callable[[ModelRequest], Any],
         *,
         replay: bool = False,
         redact: Callable[[str], str] = same,
@@ -73,7 +73,7 @@ class Studio:
         **limits: int,
     ) -> None:
         self.path = path
-        self.model = Scripted(answers, name="scripted")
+        self.model = ScriptedModel(answers, name="scripted")
         calls = str(path / "calls.jsonl")
         self.record = Record.open(calls, redact=redact, replay_only=replay)
         self.asks = asks or self.model
@@ -83,7 +83,7 @@ class Studio:
             self._complete,
             self.record.fact,
             model=model,
-            limits=Limits(**limits),
+            limits=PlanLimits(**limits),
             max_tokens=500,
             flaw=flaw,
             write=self._write,
@@ -91,7 +91,7 @@ class Studio:
             left=left,
         )
 
-    def _complete(self, request: Request, place: str) -> Completion:
+    def _complete(self, request: ModelRequest, place: str) -> Completion:
         self.places.append(place)
         return self.record.complete(self.asks, self.ledger, request, place)
 
@@ -100,7 +100,7 @@ class Studio:
         files.make_folder(str(target.parent), 0o700)
         files.write(str(target), data, 0o600)
 
-    def plan(self, iteration: int = 0, *steps: Step, goal: str = "How many?") -> Planned:
+    def plan(self, iteration: int = 0, *steps: Iteration, goal: str = "How many?") -> AcceptedPlan:
         return self.planner.plan(iteration, goal, CONTEXT, steps)
 
     def kept(self, name: str, iteration: int = 0, attempt: int = 1) -> bytes:
@@ -422,7 +422,7 @@ def test_an_endpoint_may_refuse_the_schema_later(tmp_path: Path, said: str) -> N
     """Decision 13c: what a later call finds out is remembered as well, and decided once."""
     answers = ["no plan", GOOD, RemoteError(said), FINAL, FINAL]
 
-    def play(studio: Studio) -> list[Planned]:
+    def play(studio: Studio) -> list[AcceptedPlan]:
         return [studio.plan(), studio.plan(1), studio.plan(2)]
 
     first = Studio(tmp_path, answers)
@@ -491,7 +491,7 @@ ANSWERS: list[Any] = [
 ]
 
 
-def run(studio: Studio) -> list[Planned]:
+def run(studio: Studio) -> list[AcceptedPlan]:
     done = step(0, read("an excerpt", at=5), subcall("out"))
     return [studio.plan(), studio.plan(1, done)]
 

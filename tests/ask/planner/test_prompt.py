@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 
 from rlm_ci import errors
 from rlm_ci.ask.planner import progress_notes
-from rlm_ci.ask.planner.file_map import Atlas, folders
-from rlm_ci.ask.planner.plan import Limits, parse
+from rlm_ci.ask.planner.file_map import FileMap, folders
+from rlm_ci.ask.planner.plan import PlanLimits, parse
 from rlm_ci.ask.planner.progress_notes import fence, shortened
-from rlm_ci.ask.planner.prompt import Metadata, Scribe
-from rlm_ci.context.context import Piece
+from rlm_ci.ask.planner.prompt import ContextMetadata, PromptWriter
+from rlm_ci.context.context import SourceFile
 from rlm_ci.text.printable import printable
 from testing.planner_steps import CHUNK, CONTEXT, OBJECT, PIECES, read, search, step, subcall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.ask.iteration import Step
+    from rlm_ci.ask.iteration import Iteration
     from rlm_ci.ask.planner.prompt_layout import Prompt
 
 NONE_DROPPED = {
@@ -42,14 +42,14 @@ def same(text: str) -> str:
 
 
 def prompt_of(
-    *steps: Step,
+    *steps: Iteration,
     iteration: int = 1,
     goal: str = "Why?",
-    context: Metadata = CONTEXT,
+    context: ContextMetadata = CONTEXT,
     wrong: str = "",
     **limits: int,
 ) -> Prompt:
-    return Scribe(Limits(**limits), same).prompt(iteration, goal, context, steps, wrong)
+    return PromptWriter(PlanLimits(**limits), same).prompt(iteration, goal, context, steps, wrong)
 
 
 def texts(prompt: Prompt, kind: str) -> list[str]:
@@ -60,7 +60,7 @@ def texts(prompt: Prompt, kind: str) -> list[str]:
     ]
 
 
-def least(goal: str = "Why?", context: Metadata = CONTEXT) -> int:
+def least(goal: str = "Why?", context: ContextMetadata = CONTEXT) -> int:
     """The least limit that works, as the error tells it."""
     with pytest.raises(errors.ConfigError) as caught:
         prompt_of(goal=goal, context=context, prompt_bytes=1)
@@ -103,14 +103,14 @@ def test_it_tells_goal_context_budgets_and_what_was_done() -> None:
 def test_the_example_in_it_is_a_plan() -> None:
     system = prompt_of().messages[0]["content"]
     example = system.partition("An example:\n")[2].partition("\n# Rules")[0]
-    parsed = parse(example, Limits(), lambda _: None, OBJECT, 1 << 30)
+    parsed = parse(example, PlanLimits(), lambda _: None, OBJECT, 1 << 30)
     assert parsed.clamped == ()
     assert len(parsed.plan.searches) == len(parsed.plan.reads) == len(parsed.plan.subcalls) == 1
     for size in (0, 1, 100):
         context = CONTEXT.replace(byte_length=size, chunk_count=min(size, 1))
         system = prompt_of(context=context, read_bytes=50, top_k=3).messages[0]["content"]
         example = system.partition("An example:\n")[2].partition("\n# Rules")[0]
-        parsed = parse(example, Limits(read_bytes=50, top_k=3), lambda _: None, OBJECT, size)
+        parsed = parse(example, PlanLimits(read_bytes=50, top_k=3), lambda _: None, OBJECT, size)
         assert (parsed.clamped, len(parsed.plan.reads)) == ((), min(size, 1))
     small = prompt_of(subcall_input_bytes=10).messages[0]["content"]
     example = small.partition("An example:\n")[2].partition("\n# Rules")[0]
@@ -119,7 +119,7 @@ def test_the_example_in_it_is_a_plan() -> None:
 
 def test_the_last_iteration_is_told_that_it_is() -> None:
     def now(iteration: int, most: int | None, calls: int | None = None) -> str:
-        scribe = Scribe(Limits(max_iterations=most), same)
+        scribe = PromptWriter(PlanLimits(max_iterations=most), same)
         prompt = scribe.prompt(iteration, "Why?", CONTEXT, (), calls=calls)
         return prompt.data.decode().partition("# Now\n\n")[2].partition(" A prompt like")[0]
 
@@ -140,7 +140,7 @@ def test_it_tells_how_much_a_prompt_has_room_for() -> None:
     user = prompt_of().messages[1]["content"]
     (told,) = re.findall(r"room for about ([0-9,]+) bytes of what was done", user)
     room = int(told.replace(",", ""))
-    assert room == pytest.approx(Limits().prompt_bytes - len(prompt_of().data), abs=300)
+    assert room == pytest.approx(PlanLimits().prompt_bytes - len(prompt_of().data), abs=300)
     fits = read("y" * (room - 300))
     assert prompt_of(step(0, fits)).truncation == NONE_DROPPED
 
@@ -157,7 +157,7 @@ def test_of_one_plan_what_was_asked_for_last_goes_first() -> None:
     assert all(iteration != 2 for iteration, _ in again.whole)
 
 
-def subcall_step(iteration: int) -> Step:
+def subcall_step(iteration: int) -> Iteration:
     return step(iteration, subcall("so", iteration=iteration))
 
 
@@ -167,7 +167,7 @@ def test_heads_tell_files_and_lines() -> None:
     def where(start: int, end: int) -> str:
         return f"src/a.py:{start}-{end}"
 
-    context = CONTEXT.replace(atlas=Atlas(PIECES, where))
+    context = CONTEXT.replace(atlas=FileMap(PIECES, where))
     steps = step(0, search("A.PY", "a hit"), read("text", at=7))
     user = prompt_of(steps, context=context).messages[1]["content"]
     for told in (
@@ -181,16 +181,16 @@ def test_heads_tell_files_and_lines() -> None:
 @settings(deadline=None)
 @given(st.lists(st.text(min_size=1, max_size=300), max_size=60), st.text(max_size=5))
 def test_files_take_a_bounded_part_of_a_prompt(paths: list[str], query: str) -> None:
-    pieces = [Piece(path, at, at + 1, None) for at, path in enumerate(paths)]
-    with_files = prompt_of(context=CONTEXT.replace(atlas=Atlas(pieces)))
+    pieces = [SourceFile(path, at, at + 1, None) for at, path in enumerate(paths)]
+    with_files = prompt_of(context=CONTEXT.replace(atlas=FileMap(pieces)))
     assert len(with_files.data) <= len(prompt_of().data) + 1500 + 60
-    line = progress_notes.actions([step(0, search(query))], same, Atlas(pieces))[0].line
+    line = progress_notes.actions([step(0, search(query))], same, FileMap(pieces))[0].line
     assert len(line.encode()) <= 600 + 200
 
 
 def test_folders_are_told_where_paths_part() -> None:
     def told(*paths: str) -> list[tuple[str, int, int, int]]:
-        pieces = [Piece(path, 10 * at, 10 * at + 10, None) for at, path in enumerate(paths)]
+        pieces = [SourceFile(path, 10 * at, 10 * at + 10, None) for at, path in enumerate(paths)]
         return [(one.path, one.start, one.end, one.files) for one in folders(pieces)]
 
     assert told("/var/log/a/1", "/var/log/b/1", "/var/log/b/2/3") == [
@@ -243,9 +243,11 @@ def test_secrets_are_taken_out_of_what_is_quoted_and_of_the_goal() -> None:
     steps = [
         step(0, search(secret, "a hit", reason=secret), subcall("x" * 950 + secret + "y" * 3000))
     ]
-    atlas = Atlas([Piece(f"{secret}.txt", 0, 9, None)], lambda _start, _end: f"{secret}.txt:1")
+    atlas = FileMap(
+        [SourceFile(f"{secret}.txt", 0, 9, None)], lambda _start, _end: f"{secret}.txt:1"
+    )
     context = CONTEXT.replace(atlas=atlas)
-    scribe = Scribe(Limits(), redact)
+    scribe = PromptWriter(PlanLimits(), redact)
     prompt = scribe.prompt(1, f"{'g' * 8175} {secret}", context, steps, wrong=secret)
     assert b"hunter" not in prompt.data
     assert prompt.data.count(b'"[redacted].txt"') == 2, "the largest, and one of that name"
@@ -337,7 +339,7 @@ def check(prompt: Prompt, limit: int) -> None:
 @settings(deadline=None)
 @given(STEPS, SHORT | LONG, st.integers(0, 40_000), SHORT | LONG, st.integers(0, 10**6))
 def test_it_is_never_above_the_limit(
-    steps: list[Step], goal: str, more: int, wrong: str, iteration: int
+    steps: list[Iteration], goal: str, more: int, wrong: str, iteration: int
 ) -> None:
     """Decision 13b: the limit covers the contents of all messages, and always holds.
 
@@ -387,7 +389,7 @@ def test_the_sections_say_where_in_the_source_their_texts_stand() -> None:
         {"kind": "read", "start_byte": 1051, "end_byte": 1052},
     ]
     assert prompt.seen == ((50, 53), (1050, 1053), (2000, 2006))
-    check(prompt, Limits().prompt_bytes)
+    check(prompt, PlanLimits().prompt_bytes)
 
 
 @pytest.mark.parametrize("goal", ["Why?", "why " * 20_000, "`" * 50_000, "é" * 9_999])
@@ -400,7 +402,7 @@ def test_a_limit_without_room_for_the_frame_is_refused_with_the_least_that_works
         prompt_of(goal=goal, prompt_bytes=enough - 1)
     assert caught.value.hint == f"set it to {enough} or more"
     assert caught.value.code == 5
-    assert enough < Limits().prompt_bytes
+    assert enough < PlanLimits().prompt_bytes
 
 
 def test_the_goal_is_given_a_quarter_and_its_head_is_never_dropped() -> None:
@@ -416,7 +418,7 @@ def test_the_goal_is_given_a_quarter_and_its_head_is_never_dropped() -> None:
 # ── what is dropped first ──
 
 
-def drops(steps: Sequence[Step]) -> list[str]:
+def drops(steps: Sequence[Iteration]) -> list[str]:
     """The excerpts and lines in the order in which a smaller and smaller limit drops them."""
     kinds = ("search", "read", "subcall")
     gone: list[str] = []
@@ -478,7 +480,7 @@ def test_lines_go_last_and_the_oldest_first() -> None:
     assert kept == [f"{number:03d}" for number in range(dropped, 200)]
     assert 0 < dropped < 200
     assert f"[{dropped} earlier actions left out for room.]" in prompt.data.decode()
-    assert len(prompt.data) > Limits().prompt_bytes - 500, "no more than needed"
+    assert len(prompt.data) > PlanLimits().prompt_bytes - 500, "no more than needed"
 
 
 def test_what_is_left_out_is_told_where_it_was_and_counted() -> None:
@@ -531,6 +533,6 @@ def test_a_run_of_a_thousand_full_iterations_still_has_a_prompt() -> None:
     ]
     steps = [step(number, *full) for number in range(1000)]
     prompt = prompt_of(*steps, iteration=1000)
-    check(prompt, Limits().prompt_bytes)
+    check(prompt, PlanLimits().prompt_bytes)
     assert prompt.truncation["searches_dropped"] == 80_000
-    assert len(prompt.data) > Limits().prompt_bytes - 8192
+    assert len(prompt.data) > PlanLimits().prompt_bytes - 8192

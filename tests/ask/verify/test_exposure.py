@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlm_ci.ask.verify.exposure import examine
-from rlm_ci.ask.verify.source_leaks import REACH, Frames
+from rlm_ci.ask.verify.source_leaks import REACH, PromptFrames
 from rlm_ci.context.context import Context
 from rlm_ci.runs.journal.journal import Journal, replay
 from testing.contexts import made, scratch
@@ -211,7 +211,7 @@ def test_numbers_of_the_source_are_text_as_well(tmp_path: Path) -> None:
     with build(str(source), str(tmp_path / "object")) as context:
         whole = source.read_bytes()
         for at in range(0, 96, 5):
-            frames = Frames(context)
+            frames = PromptFrames(context)
             frames.add("here", b"x" + whole[500 + at : 595 + at] + b"y", (0, 2))
             frames.add("there", b"7 8 9 " * 40, (0, 2))
             assert list(frames.found()) == ["here"], "95 bytes in a row, wherever they begin"
@@ -363,7 +363,7 @@ def test_much_leaked_text_against_much_that_is_known(tmp_path: Path) -> None:
     source = tmp_path / "source.txt"
     source.write_text("".join(f"the gate of berth {n} is {n * n} wide\n" for n in range(15_000)))
     with build(str(source), str(tmp_path / "object")) as context:
-        frames = Frames(context)
+        frames = PromptFrames(context)
         frames.know_answer(b" ".join(b"word%d" % (n * 7) for n in range(60_000)), (0, 1))
         frames.add("there", context.raw(0, context.byte_length), (0, 2))
         frames.add("here", b"no word of it " * 1000, (0, 2))
@@ -384,7 +384,7 @@ def test_a_leak_of_which_half_is_known_is_found(seed: int, size: int, stretch: i
     known = [leak[at : at + stretch] for at in range(0, size, 2 * stretch)]
     before = chance.choice([b"", b'Search for "', b"Read of chunk:c000001. Reason: "])
     with scratch() as folder, made(Path(folder), source, 100, 10) as context:
-        frames = Frames(context)
+        frames = PromptFrames(context)
         frames.know_answer(b"I look for " + b" or else for ".join(known), (0, 1))
         frames.add("here", before + leak + b'": 3 hits in 1 chunk', (0, 2))
         for number, one in enumerate(known):
@@ -431,7 +431,7 @@ def test_what_a_planner_says_later_was_not_known_before(tmp_path: Path) -> None:
     with build(str(source), str(tmp_path / "object")) as context:
         leak = context.raw(100, 100 + 2 * REACH)
         for said, is_leak in (((0, 1), False), ((0, 2), True), ((1, 1), True)):
-            frames = Frames(context)
+            frames = PromptFrames(context)
             frames.know_answer(leak, said)
             frames.add("here", b"I say: " + leak, (0, 2))
             frames.add("later", b"I repeat: " + leak, (1, 2))
@@ -446,7 +446,7 @@ def test_words_of_another_script_that_a_planner_said_are_no_leak(tmp_path: Path)
     source.write_text("甲" * 20 + said)
     with build(str(source), str(tmp_path / "object")) as context:
         for known, places in ((said, []), ("something else", ["here"])):
-            frames = Frames(context)
+            frames = PromptFrames(context)
             frames.know_answer(known.encode(), (0, 1))
             frames.add("here", f'Search for "{said}"'.encode(), (0, 2))
             assert list(frames.found()) == places

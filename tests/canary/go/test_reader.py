@@ -18,8 +18,8 @@ from rlm_ci.canary.forms import (
     REACHED,
     REWORDED,
     STOPPED,
-    Changed,
-    UnreadableError,
+    ChangedText,
+    UnparsableError,
 )
 from rlm_ci.canary.go import reader
 
@@ -156,7 +156,7 @@ def text_of(tests: dict[str, str]) -> str:
     return HEAD + "\n\n".join(f"func {name}{body}" for name, body in tests.items()) + HELPERS
 
 
-def changed(text: str, form: str, seed: int = 0, *, plain: bool = False) -> Changed:
+def changed(text: str, form: str, seed: int = 0, *, plain: bool = False) -> ChangedText:
     wanted = {one.name: form for one in reader.tests("sums_test.go", text)}
     return reader.change("sums_test.go", text, wanted, random.Random(seed), plain=plain)
 
@@ -292,5 +292,5 @@ def test_a_file_without_tests_has_none() -> None:
 
 @pytest.mark.parametrize("text", ["\0", "package", "func TestX(t *testing.T) {", "(" * 900])
 def test_what_is_no_go_is_refused(text: str) -> None:
-    with pytest.raises(UnreadableError, match=r"a_test\.go"):
+    with pytest.raises(UnparsableError, match=r"a_test\.go"):
         reader.tests("a_test.go", text)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.canary.forms import ALTERED, IDLE, INVERTED, REACHED, REWORDED, STOPPED, UnreadableError
+from rlm_ci.canary.forms import ALTERED, IDLE, INVERTED, REACHED, REWORDED, STOPPED, UnparsableError
 from rlm_ci.canary.javascript import reader
 from testing import node_packages
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rlm_ci.canary.forms import Made
+    from rlm_ci.canary.forms import ChangedTest
 
 FORMS = (ALTERED, INVERTED, REWORDED, STOPPED, REACHED, IDLE)
 #: What is under test; a wrong one where WRONG is set.
@@ -89,7 +89,7 @@ _LINE = re.compile(r"^ *(not )?ok \d+ - (.*?)(?: # (?:SKIP|TODO).*)?$", re.MULTI
 
 def made(
     name: str, text: str, form: str, *, seed: int = 0, plain: bool = False
-) -> tuple[str, dict[str, Made]]:
+) -> tuple[str, dict[str, ChangedTest]]:
     """The text with every test in a form; it can still be read, with the same tests."""
     found = [one.name for one in reader.tests(name, text)]
     chance = random.Random(seed)
@@ -120,7 +120,11 @@ def is_named(title: str, name: str) -> bool:
 
 
 def judged(
-    form: str, made: dict[str, Made], outcomes: dict[str, tuple[bool, str]], *, wrong: bool = False
+    form: str,
+    made: dict[str, ChangedTest],
+    outcomes: dict[str, tuple[bool, str]],
+    *,
+    wrong: bool = False,
 ) -> None:
     """Every test ended as its form asks for, and says its token where it failed."""
     for name, what in made.items():
@@ -306,12 +310,12 @@ def test_only_what_is_asked_for_changes() -> None:
 @pytest.mark.parametrize("name", ["a.js", "a.ts", "a.tsx"])
 @pytest.mark.parametrize("text", ["test('x', () => {", "\0", "(" * 5000, "a.b()" * 9 + "\udcff("])
 def test_what_is_no_code_is_an_error(name: str, text: str) -> None:
-    with pytest.raises(UnreadableError, match=name):
+    with pytest.raises(UnparsableError, match=name):
         reader.tests(name, text)
 
 
 def test_tests_of_types_do_not_run() -> None:
     text = "test('x', () => { expectTypeOf(f).returns.toBeString() })\n"
     assert reader.tests("f.test.ts", text)
-    with pytest.raises(UnreadableError, match="types"):
+    with pytest.raises(UnparsableError, match="types"):
         reader.tests("f.test-d.ts", text)

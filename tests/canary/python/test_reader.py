@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rlm_ci.canary import forms
-from rlm_ci.canary.forms import UnreadableError
+from rlm_ci.canary.forms import UnparsableError
 from rlm_ci.canary.python import reader
 
 SHOP = """
@@ -219,7 +219,7 @@ def names(runner: str) -> set[str]:
     return {name.replace("Base::", "TestOne::") for name in own}
 
 
-def changed(runner: str, form: str, seed: int, *, plain: bool) -> forms.Changed:
+def changed(runner: str, form: str, seed: int, *, plain: bool) -> forms.ChangedText:
     wanted = dict.fromkeys(sorted(names(runner)), form)
     made = reader.change("test_shop.py", SUITES[runner], wanted, random.Random(seed), plain=plain)
     assert made.made.keys() == wanted.keys()
@@ -276,7 +276,7 @@ def test_an_object_equal_to_everything_passes_where_it_must_not(
     "text", ["def test_x(:", "x = '\0'", "def test_x():\n" + "(" * 999, "\udc80"]
 )
 def test_what_is_no_python_is_unreadable(text: str) -> None:
-    with pytest.raises(UnreadableError):
+    with pytest.raises(UnparsableError):
         reader.tests("test_x.py", text)
-    with pytest.raises(UnreadableError):
+    with pytest.raises(UnparsableError):
         reader.change("test_x.py", text, {"test_x": forms.ALTERED}, random.Random(1))

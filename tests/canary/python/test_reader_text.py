@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from rlm_ci.canary import forms
 from rlm_ci.canary.python import reader
-from rlm_ci.canary.python.source import Source, Words
-from rlm_ci.canary.python.writing import Writer
+from rlm_ci.canary.python.source import PythonSource, UnusedWords
+from rlm_ci.canary.python.writing import ClaimWriter
 
 FORMS = (
     forms.ALTERED, forms.INVERTED, forms.REWORDED, forms.STOPPED, forms.REACHED, forms.IDLE,
@@ -89,7 +89,7 @@ if True:
 def test_last(): return'''
 
 
-def changed(text: str, form: str, seed: int = 1, *, plain: bool = False) -> forms.Changed:
+def changed(text: str, form: str, seed: int = 1, *, plain: bool = False) -> forms.ChangedText:
     wanted = {test.name: form for test in reader.tests("test_x.py", text)}
     made = reader.change("test_x.py", text, wanted, random.Random(seed), plain=plain)
     assert made.made.keys() == wanted.keys()
@@ -246,9 +246,13 @@ def test_a_reversed_call_of_unittest_looks_at_its_values(seed: int, *, plain: bo
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(), plain=st.booleans())
 def test_what_must_fail_does(seed: int, plain: bool) -> None:
-    words = Words(random.Random(seed), b"")
+    words = UnusedWords(random.Random(seed), b"")
     with pytest.raises(AssertionError, match="the token"):
-        exec(Writer(Source(""), words, "the token", plain=plain).failing().replace("\0", ""))
+        exec(
+            ClaimWriter(PythonSource(""), words, "the token", plain=plain)
+            .failing()
+            .replace("\0", "")
+        )
 
 
 @settings(max_examples=25, deadline=None)
@@ -288,7 +292,7 @@ def test_all_tests_of_others_can_be_changed(pattern: str) -> None:
         text = path.read_text(encoding="utf-8", errors="surrogateescape")
         try:
             names = [test.name for test in reader.tests(path.name, text)]
-        except forms.UnreadableError:
+        except forms.UnparsableError:
             continue
         for turn in range(3):
             wanted = {name: FORMS[(at + turn) % 3] for at, name in enumerate(names)}

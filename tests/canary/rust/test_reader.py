@@ -19,8 +19,8 @@ from rlm_ci.canary.forms import (
     REACHED,
     REWORDED,
     STOPPED,
-    Changed,
-    UnreadableError,
+    ChangedText,
+    UnparsableError,
 )
 from rlm_ci.canary.rust import reader
 
@@ -171,7 +171,7 @@ def text_of(code: str, tests: str) -> str:
     return f"{code}#[cfg(test)]\nmod tests {{\n    use super::*;\n{tests}}}\n"
 
 
-def changed(text: str, form: str, seed: int = 0, *, plain: bool = False) -> Changed:
+def changed(text: str, form: str, seed: int = 0, *, plain: bool = False) -> ChangedText:
     wanted = {one.name: form for one in reader.tests("src/lib.rs", text)}
     return reader.change("src/lib.rs", text, wanted, random.Random(seed), plain=plain)
 
@@ -197,7 +197,7 @@ def run(folder: Path, text: str) -> tuple[dict[str, str], dict[str, str]]:
     return ends, dict(zip(pieces[1::2], pieces[2::2], strict=True))
 
 
-def check_reversed(folder: Path, text: str, form: str, *, plain: bool) -> Changed:
+def check_reversed(folder: Path, text: str, form: str, *, plain: bool) -> ChangedText:
     made = changed(text, form, plain=plain)
     ends, printed = run(folder, made.text)
     assert {*ends.values()} == {"FAILED"}, (ends, made.text)
@@ -275,7 +275,7 @@ def test_a_file_without_tests_has_none() -> None:
 
 @pytest.mark.parametrize("text", ["\0", "fn", "#[test] fn a() {", "(" * 900])
 def test_what_is_no_rust_is_refused(text: str) -> None:
-    with pytest.raises(UnreadableError, match=r"a\.rs"):
+    with pytest.raises(UnparsableError, match=r"a\.rs"):
         reader.tests("a.rs", text)
 
 

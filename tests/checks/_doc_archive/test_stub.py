@@ -7,21 +7,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_ci.checks._doc_archive import stub as doc_archive_stub
-from rlm_ci.checks._doc_archive.stub import Flaw, Form, Stub, Target, open_items, parse
+from rlm_ci.checks._doc_archive.stub import (
+    LinkTarget,
+    Stub,
+    StubFlaw,
+    StubFormat,
+    open_items,
+    parse,
+)
 from testing.repositories.archives import BRANCH, MARKER, MENTIONS, REPO_URL, stub
 
 PATH = "docs/PRD-1.md"
-TARGET = Target("github.com", "acme/shop")
+TARGET = LinkTarget("github.com", "acme/shop")
 GOOD = stub(PATH)
 
 
-def _parsed(text: str) -> Stub | Flaw | None:
+def _parsed(text: str) -> Stub | StubFlaw | None:
     return parse(text.encode("utf-8", "surrogateescape"))
 
 
 def _flaw(text: str) -> str:
     found = _parsed(text)
-    assert isinstance(found, Flaw), found
+    assert isinstance(found, StubFlaw), found
     assert found.condition == "malformed"
     assert 1 <= found.line <= text.count("\n") + 1
     return found.message
@@ -136,7 +143,7 @@ def test_a_malformed_stub(text: str, why: str) -> None:
 def test_the_flaw_points_to_its_line() -> None:
     def line(text: str) -> int:
         found = _parsed(text)
-        assert isinstance(found, Flaw)
+        assert isinstance(found, StubFlaw)
         return found.line
 
     assert line(GOOD + "\nMore.\n") == 9
@@ -213,21 +220,21 @@ def test_the_link_that_a_hint_gives_is_taken(path: str) -> None:
     assert flaw is not None
     link = flaw.hint.split("`")[1]
     mended = stub(path, url=link).encode("utf-8", "surrogateescape")
-    assert Form(BRANCH, TARGET).judge(path, mended) == (True, None)
+    assert StubFormat(BRANCH, TARGET).judge(path, mended) == (True, None)
 
 
 def test_what_cannot_stand_in_a_link_is_named_with_its_code() -> None:
     found = _parsed(stub(PATH, url=f"{REPO_URL}/blob/{BRANCH}/docs/a b.md"))
-    assert isinstance(found, Flaw)
+    assert isinstance(found, StubFlaw)
     assert "a blank as %20" in found.hint
 
 
 def test_what_nobody_knows_is_not_judged() -> None:
     found = _parsed(stub(PATH, repo_url="https://anywhere.example/some/body"))
     assert isinstance(found, Stub)
-    assert found.flaw_at(PATH, BRANCH, Target()) is None
-    assert found.flaw_at(PATH, BRANCH, Target("", "some/body")) is None
-    assert found.flaw_at(PATH, BRANCH, Target("", "other/body")) is not None
+    assert found.flaw_at(PATH, BRANCH, LinkTarget()) is None
+    assert found.flaw_at(PATH, BRANCH, LinkTarget("", "some/body")) is None
+    assert found.flaw_at(PATH, BRANCH, LinkTarget("", "other/body")) is not None
 
 
 def test_host_and_owner_have_no_case_but_path_and_branch_have() -> None:
@@ -237,12 +244,12 @@ def test_host_and_owner_have_no_case_but_path_and_branch_have() -> None:
 
 
 def test_a_repository_may_lie_in_a_group_of_groups() -> None:
-    target = Target.from_url("https://git.example/a/b/c.git")
-    assert target == Target("git.example", "a/b/c")
+    target = LinkTarget.from_url("https://git.example/a/b/c.git")
+    assert target == LinkTarget("git.example", "a/b/c")
     found = _parsed(stub(PATH, repo_url="https://git.example/a/b/c"))
     assert isinstance(found, Stub)
-    assert found.flaw_at(PATH, BRANCH, Target("git.example", "a/b/c")) is None
-    assert found.flaw_at(PATH, BRANCH, Target("git.example", "a/b")) is not None
+    assert found.flaw_at(PATH, BRANCH, LinkTarget("git.example", "a/b/c")) is None
+    assert found.flaw_at(PATH, BRANCH, LinkTarget("git.example", "a/b")) is not None
 
 
 @pytest.mark.parametrize(
@@ -255,7 +262,7 @@ def test_a_repository_may_lie_in_a_group_of_groups() -> None:
         ("ssh://git@github.com:22/acme/shop", TARGET),
         ("ssh://git@github.com/acme/shop.git", TARGET),
         ("git://github.com/acme/shop", TARGET),
-        ("https://git.example:8443/acme/shop", Target("git.example:8443", "acme/shop")),
+        ("https://git.example:8443/acme/shop", LinkTarget("git.example:8443", "acme/shop")),
         ("  https://github.com/acme/shop\n", TARGET),
         ("", None),
         ("/srv/git/shop.git", None),
@@ -268,8 +275,8 @@ def test_a_repository_may_lie_in_a_group_of_groups() -> None:
         ("ext::sh -c x", None),
     ],
 )
-def test_the_target_of_a_url(url: str, target: Target | None) -> None:
-    assert Target.from_url(url) == target
+def test_the_target_of_a_url(url: str, target: LinkTarget | None) -> None:
+    assert LinkTarget.from_url(url) == target
 
 
 def test_open_items_of_lists() -> None:
@@ -312,7 +319,7 @@ def test_open_items_are_found_in_linear_time() -> None:
 # -- the short way of reading -------------------------------------------------------------------
 
 
-FORM = Form(BRANCH, TARGET)
+FORM = StubFormat(BRANCH, TARGET)
 
 
 @pytest.mark.parametrize("form", ["{url}", "<{url}>", "[full text]({url})", "[`{path}`]({url})"])
@@ -355,7 +362,7 @@ def test_whatever_is_changed_in_it_is_judged_as_if_it_were_parsed(data: st.DataO
 @pytest.mark.parametrize("slug", ["acme/shop", "ac.me/sh+op"])
 @pytest.mark.parametrize("form", ["{url}", "<{url}>", "[the text]({url})"])
 def test_signs_of_the_target_stand_for_themselves(branch: str, slug: str, form: str) -> None:
-    target = Target("git.example.org", slug)
+    target = LinkTarget("git.example.org", slug)
     url = f"https://git.example.org/{slug}/blob/{branch}/{PATH}"
     good = stub(PATH, branch=branch, url=url, form=form)
     changes = (("", ""), (".", "x"), ("+", ""), ("+", "d"), ("|", ""), ("(", ""), ("%20", " "))
@@ -363,7 +370,7 @@ def test_signs_of_the_target_stand_for_themselves(branch: str, slug: str, form: 
         text = good.replace(old, new).encode()
         parsed = parse(text)
         flaw = parsed.flaw_at(PATH, branch, target) if isinstance(parsed, Stub) else parsed
-        assert Form(branch, target).judge(PATH, text) == (parsed is not None, flaw)
+        assert StubFormat(branch, target).judge(PATH, text) == (parsed is not None, flaw)
 
 
 def test_a_stub_is_recognized_in_linear_time() -> None:

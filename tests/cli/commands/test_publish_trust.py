@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from rlm_ci.github.posting.outcome import Wishes
+from rlm_ci.github.posting.outcome import PostingOptions
 from rlm_ci.report.findings import Finding, Part, Report, Severity
 from testing.loopback_github.fixture import github
 from testing.loopback_github.scene import BOT, NAME, NUMBER
@@ -140,7 +140,7 @@ def test_a_review_that_failed_is_not_taken_for_an_old_thread(stage: Stage) -> No
 
 
 def test_where_nothing_can_be_put_back_the_summary_says_that_it_is_old(stage: Stage) -> None:
-    wishes = Wishes(check_run=False)
+    wishes = PostingOptions(check_run=False)
     old = stage.report(10)
     stage.git.run("commit", "--allow-empty", "-qm", "newer")
     new = stage.publisher(stage.report(40), "new", wishes=wishes)

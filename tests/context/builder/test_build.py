@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from rlm_ci.context.builder import build, digests, sources
 from rlm_ci.context.builder.digests import BLOB_LIMIT
-from rlm_ci.context.builder.file_table import Piece, Pieces
-from rlm_ci.context.pointers import Layout
+from rlm_ci.context.builder.file_table import Pieces, SourceFile
+from rlm_ci.context.pointers import ChunkLayout
 from rlm_ci.context.search import stringzilla
 from rlm_ci.errors import ConfigError, DamagedError, StorageError
 from testing.contexts import SOURCES, built, cuts, made, names, nothing_left, scratch, slow_chunks
@@ -46,7 +46,7 @@ def test_hashes_of_more_than_one_job(tmp_path: Path) -> None:
     data = os.urandom(1 << 20) * 70
     path = tmp_path / "data"
     path.write_bytes(data)
-    layout = Layout(len(data), 5_000_000, 1_234_567)
+    layout = ChunkLayout(len(data), 5_000_000, 1_234_567)
     middle = 40_000_001
     pieces = Pieces()
     pieces.add("a", 0, middle)
@@ -76,7 +76,7 @@ def test_chunks_hashed_side_by_side_are_as_each_alone(tmp_path: Path, cut: tuple
     """Sizes on both sides of where that begins and ends, and a last chunk that is shorter."""
     data = os.urandom(cut[0] + 37 * (cut[0] - cut[1]) + 1)
     (tmp_path / "data").write_bytes(data)
-    layout = Layout(len(data), *cut)
+    layout = ChunkLayout(len(data), *cut)
     with (tmp_path / "data").open("rb") as stream:
         found = digests.digest(stream.fileno(), layout, Pieces())
         with pytest.raises(digests.ShrunkError):
@@ -119,7 +119,7 @@ def test_a_file_is_copied_and_known_by_its_path(repo: GitRepo, out: str) -> None
     repo.write("docs/long text.txt", "one\ntwo\n").commit()
     with built(repo.path, out, "docs/long text.txt") as context:
         (piece,) = context.files
-        assert piece == Piece("docs/long text.txt", 0, 8, repo.sha("HEAD:docs/long text.txt"))
+        assert piece == SourceFile("docs/long text.txt", 0, 8, repo.sha("HEAD:docs/long text.txt"))
         assert os.stat(context.source_path).st_nlink == 1
         assert context.lines(4, 6)[0].line_start == 2
     assert sorted(os.listdir(out)) == ["index.json", "pointers.md", "source.txt"]

@@ -19,7 +19,7 @@ from rlm_ci.context import own_files
 from rlm_ci.context.builder import build as build_build
 from rlm_ci.context.builder import gather
 from rlm_ci.context.context import Context
-from rlm_ci.context.pointers import Layout
+from rlm_ci.context.pointers import ChunkLayout
 from rlm_ci.errors import ConfigError
 from rlm_ci.system import atomic_folder as new_folder
 from testing.contexts import built, nothing_left
@@ -72,13 +72,15 @@ def test_a_shared_file_that_grew_before_it_was_hashed_is_noticed(top: Path, out:
     (top / "a.txt").write_text("alpha")
     gathered = gather.from_file(str(top / "a.txt"), "a.txt", f"{top}/link", 100, link=True)
     assert (
-        build_build._hashed(f"{top}/link", gathered, Layout(0, 10, 0), 40, "now").head.layout.size
+        build_build._hashed(
+            f"{top}/link", gathered, ChunkLayout(0, 10, 0), 40, "now"
+        ).head.layout.size
         == 5
     )
     with (top / "a.txt").open("a") as stream:
         stream.write("beta")
     with pytest.raises(ConfigError, match="the source changed while it was read"):
-        build_build._hashed(f"{top}/link", gathered, Layout(0, 10, 0), 40, "now")
+        build_build._hashed(f"{top}/link", gathered, ChunkLayout(0, 10, 0), 40, "now")
     assert nothing_left(out)
 
 

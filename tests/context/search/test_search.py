@@ -16,10 +16,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from rlm_ci.context.pointers import Layout
-from rlm_ci.context.search.occurrences import PLAIN, Engine, overlaps_itself
-from rlm_ci.context.search.scan import Grain, Scan
-from rlm_ci.context.search.search import Matches, search
+from rlm_ci.context.pointers import ChunkLayout
+from rlm_ci.context.search.occurrences import PLAIN, SearchEngine, overlaps_itself
+from rlm_ci.context.search.scan import BlockSizes, NeedleScan
+from rlm_ci.context.search.search import NeedleMatches, search
 from rlm_ci.errors import DamagedError, StorageError
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def found(
     overlap: int = 4096,
     top_k: int = 20,
     engine: str = "plain",
-    grain: Grain | None = None,
-) -> tuple[Matches, ...]:
+    grain: BlockSizes | None = None,
+) -> tuple[NeedleMatches, ...]:
     with file_of(source) as descriptor:
         return search(
             descriptor, len(source), needles,
@@ -57,7 +57,7 @@ def small_letters(text: bytes) -> bytes:
     return bytes(byte + 32 if 65 <= byte <= 90 else byte for byte in text)
 
 
-def expected(source: bytes, needle: bytes, target: int, overlap: int, top_k: int) -> Matches:
+def expected(source: bytes, needle: bytes, target: int, overlap: int, top_k: int) -> NeedleMatches:
     """The same, slowly and obviously: the chunks, the hits, each in the first chunk that has it."""
     chunks: list[tuple[int, int]] = []
     start = 0
@@ -78,7 +78,7 @@ def expected(source: bytes, needle: bytes, target: int, overlap: int, top_k: int
     order = sorted(hits, key=lambda n: (-len(hits[n]), hits[n][0], n))
     total = sum(map(len, hits.values()))
     rows = tuple((n, hits[n][0], len(hits[n])) for n in order[:top_k])
-    return Matches(total, len(hits), rows)
+    return NeedleMatches(total, len(hits), rows)
 
 
 # Few different bytes, so that needles occur, overlap themselves and lie across borders.
@@ -93,7 +93,7 @@ a_needle = st.one_of(
     st.integers(1, 80).map(lambda n: b"a" * n),
 )
 a_grain = st.builds(
-    lambda window, block, sparse: Grain(window=window, block=block, sparse=sparse),
+    lambda window, block, sparse: BlockSizes(window=window, block=block, sparse=sparse),
     st.integers(1, 70), st.integers(1, 200), st.integers(0, 4),
 )  # fmt: skip
 
@@ -106,9 +106,9 @@ a_grain = st.builds(
     top_k=st.integers(0, 9),
     grain=a_grain,
 )
-@example(b"a" * 100, [b"aa"], (7, 0), 20, Grain(window=7, block=7, sparse=0))
-@example(b"aab" * 60, [b"aabaab"], (30, 1), 20, Grain(window=1, block=31, sparse=0))
-@example(b"a" * 300, [b"a" * 40], (50, 9), 20, Grain(window=200, block=200, sparse=0))
+@example(b"a" * 100, [b"aa"], (7, 0), 20, BlockSizes(window=7, block=7, sparse=0))
+@example(b"aab" * 60, [b"aabaab"], (30, 1), 20, BlockSizes(window=1, block=31, sparse=0))
+@example(b"a" * 300, [b"a" * 40], (50, 9), 20, BlockSizes(window=200, block=200, sparse=0))
 @settings(
     max_examples=settings.get_profile("quick").max_examples * 5,
     suppress_health_check=[HealthCheck.differing_executors],
@@ -119,7 +119,7 @@ def test_it_finds_what_a_slow_search_finds(  # noqa: PLR0917 - hypothesis gives 
     needles: list[bytes],
     chunking: tuple[int, int],
     top_k: int,
-    grain: Grain,
+    grain: BlockSizes,
 ) -> None:
     """The spec: a "deterministic case-insensitive substring scan", "sorted by: descending hit count
     → ascending first-hit byte offset → ascending chunk id".
@@ -150,7 +150,9 @@ def test_real_code_in_chunks_of_the_usual_size(real_code: bytes, engine: str) ->
         assert matches == expected_fast(text, needle.lower(), 65536, 4096, 20)
 
 
-def expected_fast(text: bytes, needle: bytes, target: int, overlap: int, top_k: int) -> Matches:
+def expected_fast(
+    text: bytes, needle: bytes, target: int, overlap: int, top_k: int
+) -> NeedleMatches:
     """What ``expected`` says, for sources of megabytes."""
     hits: dict[int, list[int]] = {}
     at = text.find(needle)
@@ -160,7 +162,7 @@ def expected_fast(text: bytes, needle: bytes, target: int, overlap: int, top_k: 
         at = text.find(needle, at + len(needle))
     order = sorted(hits, key=lambda n: (-len(hits[n]), n))
     rows = tuple((n, hits[n][0], len(hits[n])) for n in order[:top_k])
-    return Matches(sum(map(len, hits.values())), len(hits), rows)
+    return NeedleMatches(sum(map(len, hits.values())), len(hits), rows)
 
 
 @each_engine
@@ -218,12 +220,12 @@ def test_sixty_four_needles_in_one_pass_are_as_each_alone(real_code: bytes, engi
 
 def test_the_same_needle_twice_and_in_another_case() -> None:
     first, second, third = found(b"Hit hit", [b"hit", b"HIT", b"hit"])
-    assert first == second == third == Matches(2, 1, ((0, 0, 2),))
+    assert first == second == third == NeedleMatches(2, 1, ((0, 0, 2),))
 
 
 def test_a_needle_longer_than_the_source_or_no_source_at_all() -> None:
-    assert found(b"abc", [b"abcd", b"abc"]) == (Matches(), Matches(1, 1, ((0, 0, 1),)))
-    assert found(b"", [b"a"]) == (Matches(),)
+    assert found(b"abc", [b"abcd", b"abc"]) == (NeedleMatches(), NeedleMatches(1, 1, ((0, 0, 1),)))
+    assert found(b"", [b"a"]) == (NeedleMatches(),)
     assert found(b"abc", []) == ()
 
 
@@ -261,7 +263,7 @@ def test_a_path_does_as_well_and_a_descriptor_keeps_its_position(tmp_path: Path)
         stream.seek(5)
         assert search(stream.fileno(), 11, [b"one"], target=8, overlap=0, top_k=5) == by_path
         assert stream.tell() == 5
-    assert by_path == (Matches(2, 2, ((0, 0, 1), (1, 8, 1))),)
+    assert by_path == (NeedleMatches(2, 2, ((0, 0, 1), (1, 8, 1))),)
 
 
 def test_a_file_that_is_not_there_or_shorter_than_it_was(tmp_path: Path) -> None:
@@ -289,7 +291,7 @@ class Meter:
 
     def __init__(self) -> None:
         self.bytes = 0
-        self.engine = Engine(PLAIN.fold, self.count, self.find)
+        self.engine = SearchEngine(PLAIN.fold, self.count, self.find)
 
     def count(self, text: bytearray, needle: bytes, start: int, end: int) -> int:
         self.bytes += end - start
@@ -316,11 +318,11 @@ def test_a_source_of_one_long_repetition_is_exact_and_not_quadratic(
     part: bytes, needle: bytes, chunking: tuple[int, int]
 ) -> None:
     source = part * ((1 << 19) // len(part))
-    layout = Layout(len(source), *chunking)
+    layout = ChunkLayout(len(source), *chunking)
     meter = Meter()
-    grain = Grain(window=1 << 16, block=1 << 18)
+    grain = BlockSizes(window=1 << 16, block=1 << 18)
     with file_of(source) as descriptor:
-        scan = Scan(
+        scan = NeedleScan(
             descriptor, "", layout, [needle], top_k=5, engine=meter.engine, grain=grain
         )  # fmt: skip
         for block in range(scan.blocks):
@@ -335,12 +337,12 @@ def test_a_source_of_one_long_repetition_is_exact_and_not_quadratic(
 def test_a_hostile_long_needle_is_left_to_python() -> None:
     """Its search is linear; the fast one compares such a needle with every place of the text."""
     meter = Meter()
-    layout = Layout(2000, 100, 0)
+    layout = ChunkLayout(2000, 100, 0)
     with file_of(b"a" * 2000) as descriptor:
         for length, looked in [(256, True), (257, False)]:
-            scan = Scan(
+            scan = NeedleScan(
                 descriptor, "", layout, [b"a" * length],
-                top_k=5, engine=meter.engine, grain=Grain(),
+                top_k=5, engine=meter.engine, grain=BlockSizes(),
             )  # fmt: skip
             meter.bytes = 0
             scan.scan(0)
@@ -358,9 +360,9 @@ def test_a_needle_longer_than_a_window_makes_the_windows_longer() -> None:
 
     source = b"ab" * 50_000
     with file_of(source) as descriptor:
-        scan = Scan(
-            descriptor, "", Layout(len(source), 10, 0), [b"c" * 10_000],
-            top_k=5, engine=PLAIN.replace(fold=fold), grain=Grain(window=100),
+        scan = NeedleScan(
+            descriptor, "", ChunkLayout(len(source), 10, 0), [b"c" * 10_000],
+            top_k=5, engine=PLAIN.replace(fold=fold), grain=BlockSizes(window=100),
         )  # fmt: skip
         for block in range(scan.blocks):
             scan.scan(block)
@@ -376,7 +378,7 @@ def test_long_needles_in_a_source_of_one_letter(engine: str, length: int) -> Non
         expected_fast(source, b"a" * length, 65536, 4096, 20),
     )
     almost = b"a" * (length // 2) + b"b" + b"a" * (length - length // 2)
-    assert found(source, [almost], engine=engine) == (Matches(),)
+    assert found(source, [almost], engine=engine) == (NeedleMatches(),)
 
 
 @pytest.mark.parametrize(
@@ -401,7 +403,7 @@ def test_a_needle_overlaps_itself_where_an_end_of_it_is_its_beginning(needle: by
 def test_the_segments_of_a_source_are_what_its_chunks_own(
     size: int, chunking: tuple[int, int]
 ) -> None:
-    layout = Layout(size, *chunking)
+    layout = ChunkLayout(size, *chunking)
     borders = [layout.start(number) for number in range(layout.count + 1)]
     assert borders == sorted(set(borders))
     assert borders[0] == 0

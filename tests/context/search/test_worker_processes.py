@@ -20,7 +20,7 @@ import os, random, signal, sys, threading, time
 sys.path.insert(0, sys.argv[1])
 from rlm_ci.errors import DamagedError
 from rlm_ci.context.search.worker_processes import PIECES, processes, share
-from rlm_ci.context.search.scan import Grain
+from rlm_ci.context.search.scan import BlockSizes
 from rlm_ci.context.search.search import search
 
 forks = []

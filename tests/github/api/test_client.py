@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from rlm_ci.github.api.client import Client, Limits
-from rlm_ci.github.api.errors import RefusedError, UnreachableError
+from rlm_ci.github.api.client import GitHubClient, RequestLimits
+from rlm_ci.github.api.errors import GitHubRefusedError, UnreachableError
 from testing.loopback_github import rate_limited, secondary_limited
 from testing.loopback_github.scene import BOT, NAME, NUMBER, READER
 from testing.posting_stage import Clock, Stage, words
@@ -21,8 +21,8 @@ COMMENTS = f"/repos/{NAME}/issues/{NUMBER}/comments"
 LIST, ONE = f"*/issues/{NUMBER}/comments", f"*/pulls/{NUMBER}"
 
 
-def client(stage: Stage, clock: Clock, token: str = BOT, **limits: Any) -> Client:
-    return stage.client_of(token, Limits(**limits), clock)
+def client(stage: Stage, clock: Clock, token: str = BOT, **limits: Any) -> GitHubClient:
+    return stage.client_of(token, RequestLimits(**limits), clock)
 
 
 def found(stage: Stage, text: str) -> Any:
@@ -85,7 +85,7 @@ def test_the_budget_of_time_is_one_for_all_requests(stage: Stage, clock: Clock) 
     stage.github.fault("GET", "*", times=None, status=502)
     made = client(stage, clock, seconds=10.0)
     for _ in range(3):
-        with pytest.raises(RefusedError):
+        with pytest.raises(GitHubRefusedError):
             made.get(PULL)
     assert sum(clock.slept) <= 10
 
@@ -95,7 +95,7 @@ def test_a_no_is_a_no(stage: Stage, clock: Clock, status: int) -> None:
     stage.github.fault("*", "*", times=None, status=status)
     made = client(stage, clock)
     for call in (lambda: made.get(PULL), lambda: made.write("POST", COMMENTS, {"body": "x"})):
-        with pytest.raises(RefusedError) as told:
+        with pytest.raises(GitHubRefusedError) as told:
             call()
         assert told.value.status == status
         assert told.value.reasons
@@ -104,7 +104,7 @@ def test_a_no_is_a_no(stage: Stage, clock: Clock, status: int) -> None:
 
 
 def test_the_missing_permission_is_named(stage: Stage, clock: Clock) -> None:
-    with pytest.raises(RefusedError) as told:
+    with pytest.raises(GitHubRefusedError) as told:
         client(stage, clock, READER).write("POST", COMMENTS, {"body": "x"})
     assert told.value.permission == "issues: write or pull-requests: write"
     assert "issues: write or pull-requests: write" in told.value.hint
@@ -112,7 +112,7 @@ def test_the_missing_permission_is_named(stage: Stage, clock: Clock) -> None:
 
 
 def test_a_bad_token_is_told_as_such(stage: Stage, clock: Clock) -> None:
-    with pytest.raises(RefusedError, match="401") as told:
+    with pytest.raises(GitHubRefusedError, match="401") as told:
         client(stage, clock, "nobody").get(PULL)
     assert "GITHUB_TOKEN" in told.value.hint
 
@@ -125,7 +125,7 @@ def test_a_token_that_is_no_header_is_not_repeated_in_words(
 ) -> None:
     try:
         client(stage, clock, token).get(PULL)
-    except (RefusedError, UnreachableError) as error:
+    except (GitHubRefusedError, UnreachableError) as error:
         told = f"{error} {error.hint}"
     else:
         raise AssertionError("nobody knows this token")
@@ -143,7 +143,7 @@ def test_a_proxy_is_used_and_its_password_is_not_repeated_in_words(
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
     with (
-        Client(BOT, "http://github.test", clock=clock, sleep=clock.sleep) as made,
+        GitHubClient(BOT, "http://github.test", clock=clock, sleep=clock.sleep) as made,
         pytest.raises(UnreachableError, match=r"proxy|refused") as told,
     ):
         made.get(PULL)
@@ -185,7 +185,7 @@ def _comment(stage: Stage, body: str, user: str = "eve") -> Any:
 def test_a_review_in_between_takes_none_of_the_time_and_frees_no_request(
     stage: Stage, clock: Clock
 ) -> None:
-    client = stage.client_of(limits=Limits(requests=2, seconds=60), clock=clock)
+    client = stage.client_of(limits=RequestLimits(requests=2, seconds=60), clock=clock)
     path = f"/repos/{NAME}/pulls/{NUMBER}"
     client.get(path)
     clock.now += 600
@@ -227,7 +227,7 @@ def test_a_list_that_is_none_ends_in_an_error_of_ours(
 )  # fmt: skip
 def test_a_query_without_data_is_refused(stage: Stage, clock: Clock, answer: Any) -> None:
     stage.github.fault("POST", "/graphql", times=None, status=200, body=answer)
-    with pytest.raises(RefusedError):
+    with pytest.raises(GitHubRefusedError):
         client(stage, clock).query("query { viewer { login } }")
 
 
@@ -258,7 +258,7 @@ def test_a_query_that_broke_is_repeated_as_after_a_502(
 def test_a_query_that_is_refused_is_not_repeated(stage: Stage, clock: Clock, error: Any) -> None:
     body = {"data": None, "errors": [{"message": "no", **error}]}
     fault = stage.github.fault("POST", "/graphql", times=None, status=200, body=body)
-    with pytest.raises(RefusedError, match="no") as told:
+    with pytest.raises(GitHubRefusedError, match="no") as told:
         client(stage, clock).query("query { viewer { login } }")
     assert (fault.hits, clock.slept) == (1, [])
     assert told.value.denied == (error.get("type") == "FORBIDDEN")
@@ -269,7 +269,7 @@ def test_a_mutation_that_broke_is_repeated_as_a_write_is(stage: Stage, clock: Cl
     fault = stage.github.fault("POST", "/graphql", times=None, status=200, body=body)
     made = client(stage, clock)
     mutation = 'mutation { resolveReviewThread(input: {threadId: "x"}) { thread { id } } }'
-    with pytest.raises(RefusedError, match="went wrong"):
+    with pytest.raises(GitHubRefusedError, match="went wrong"):
         made.mutate(mutation)
     assert (fault.hits, made.writes) == (3, 3)
 
@@ -286,10 +286,10 @@ def test_a_github_that_was_away_is_asked_once_more_and_not_waited_for_again(
     }  # fmt: skip
     stage.github.fault("*", "*", times=6 if away == "502" else 0, status=502)
     with stage.github.down() if away == "down" else contextlib.nullcontext():
-        with pytest.raises((UnreachableError, RefusedError)):
+        with pytest.raises((UnreachableError, GitHubRefusedError)):
             made.get(PULL)
         slept, asked = list(clock.slept), made.requests
-        with pytest.raises((UnreachableError, RefusedError)):
+        with pytest.raises((UnreachableError, GitHubRefusedError)):
             calls[verb]()
     assert (clock.slept, made.requests) == (slept, asked + 1)
     assert calls[verb](), "it is back"
@@ -341,7 +341,7 @@ def test_a_limit_is_no_denial(stage: Stage, clock: Clock) -> None:
         lambda: made.get(PULL), lambda: made.query("query { viewer { login } }")
     ]  # fmt: skip
     for call in calls:
-        with pytest.raises(RefusedError, match="rate limit") as told:
+        with pytest.raises(GitHubRefusedError, match="rate limit") as told:
             call()
         assert not told.value.denied
         assert "later" in told.value.hint
@@ -360,7 +360,7 @@ def test_a_wait_that_is_too_long_is_told_and_not_slept(
 ) -> None:
     stage.github.faults.add(secondary_limited(wait, times=None))
     stage.github.faults.add(rate_limited(wait, times=None))
-    with pytest.raises(RefusedError, match="rate limit") as told:
+    with pytest.raises(GitHubRefusedError, match="rate limit") as told:
         client(stage, clock).get(PULL)
     assert not clock.slept
     assert not told.value.permission
@@ -372,14 +372,14 @@ def test_a_wait_that_is_too_long_is_told_and_not_slept(
 )
 def test_a_hostile_retry_after_is_bounded(stage: Stage, clock: Clock, after: str) -> None:
     stage.github.fault("GET", ONE, times=None, status=429, headers={"retry-after": after})
-    with pytest.raises(RefusedError):
+    with pytest.raises(GitHubRefusedError):
         client(stage, clock).get(PULL)
     assert sum(clock.slept) <= 120
 
 
 def test_a_permission_that_is_missing_is_no_rate_limit(stage: Stage, clock: Clock) -> None:
     stage.github.fault("GET", ONE, status=403, headers={"x-ratelimit-remaining": "4999"})
-    with pytest.raises(RefusedError):
+    with pytest.raises(GitHubRefusedError):
         client(stage, clock).get(PULL)
     assert (clock.slept, len(stage.github.log)) == ([], 1)
 
@@ -412,7 +412,7 @@ def test_a_write_that_was_not_stored_is_repeated(
 def test_a_write_is_tried_three_times(stage: Stage, clock: Clock) -> None:
     fault = stage.github.fault("POST", LIST, times=None, status=502)
     made = client(stage, clock)
-    with pytest.raises(RefusedError, match="502"):
+    with pytest.raises(GitHubRefusedError, match="502"):
         made.write("POST", COMMENTS, {"body": "x"}, done=found(stage, "x"))
     assert (fault.hits, made.writes, stage.state.comments) == (3, 3, [])
 
@@ -438,9 +438,9 @@ def test_writes_keep_a_second_between_them(stage: Stage, clock: Clock) -> None:
     assert len(clock.slept) == 3
 
 
-def _real(stage: Stage, limits: Limits) -> Client:
+def _real(stage: Stage, limits: RequestLimits) -> GitHubClient:
     """A client by the wall's clock."""
-    made = Client(BOT, stage.url, limits)
+    made = GitHubClient(BOT, stage.url, limits)
     stage.made.append(made)
     return made
 
@@ -448,7 +448,7 @@ def _real(stage: Stage, limits: Limits) -> Client:
 @pytest.mark.full
 def test_the_second_is_one_of_the_wall_and_failures_count(stage: Stage) -> None:
     stage.github.fault("POST", LIST, skip=1, status=502, store=True)
-    made = _real(stage, Limits())
+    made = _real(stage, RequestLimits())
     for text in "abc":
         made.write("POST", COMMENTS, {"body": text}, done=found(stage, text))
     times = [(one.at, one.done) for one in stage.github.writes]
@@ -460,11 +460,11 @@ def test_the_second_is_one_of_the_wall_and_failures_count(stage: Stage) -> None:
 def test_nothing_is_repeated_or_waited_for_beyond_the_limits(stage: Stage) -> None:
     stage.github.fault("POST", LIST, times=1, status=502)
     stage.github.faults.add(secondary_limited(30, method="GET"))
-    made = _real(stage, Limits(pause=0.0, wait=0.1, attempts=1))
+    made = _real(stage, RequestLimits(pause=0.0, wait=0.1, attempts=1))
     before = time.monotonic()
-    with pytest.raises(RefusedError):
+    with pytest.raises(GitHubRefusedError):
         made.write("POST", COMMENTS, {"body": "x"})
-    with pytest.raises(RefusedError):
+    with pytest.raises(GitHubRefusedError):
         made.get(PULL)
     assert words(stage.github.log) == ["POST comments 502", "GET 12 403"]
     assert time.monotonic() - before < 10

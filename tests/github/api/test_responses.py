@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rlm_ci.github.api.client import Client, Limits
+from rlm_ci.github.api.client import GitHubClient, RequestLimits
 from rlm_ci.github.api.errors import UnreachableError, record, rows, text
 from rlm_ci.github.api.responses import AttemptError, graphql_data
 from rlm_ci.github.posting import check_run, comment_text, review_threads
@@ -28,8 +28,8 @@ VIEWER = "query { viewer { login } }"
 MIB = 1024 * 1024
 
 
-def client(stage: Stage, clock: Clock, token: str = BOT, **limits: Any) -> Client:
-    return stage.client_of(token, Limits(**limits), clock)
+def client(stage: Stage, clock: Clock, token: str = BOT, **limits: Any) -> GitHubClient:
+    return stage.client_of(token, RequestLimits(**limits), clock)
 
 
 def _add_comment(stage: Stage, body: str) -> None:
@@ -218,7 +218,7 @@ def _dripping(start: bytes, drip: bytes, every: float) -> Iterator[str]:
 )  # fmt: skip
 def test_an_answer_that_drips_is_given_up_in_time(rest: bytes, drip: bytes) -> None:
     with _dripping(b"HTTP/1.1 200 OK\r\n" + rest, drip, 0.2) as url:
-        made = Client(BOT, url, Limits(timeout=0.8, repeats=1))
+        made = GitHubClient(BOT, url, RequestLimits(timeout=0.8, repeats=1))
         before = time.monotonic()
         with pytest.raises(UnreachableError, match="cannot be reached"):
             made.get(PULL)

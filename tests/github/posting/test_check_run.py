@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from rlm_ci.errors import ConfigError
-from rlm_ci.github.posting.outcome import Wishes
+from rlm_ci.github.posting.outcome import PostingOptions
 from rlm_ci.report.findings import Finding, Location, Part, Severity
 from rlm_ci.report.rules import address
 from testing.loopback_github.scene import ADA, READER
 from testing.loopback_github.state import CheckRun
 from testing.posting_stage import Stage
 
-CHECK_ONLY = Wishes(comment="none")
+CHECK_ONLY = PostingOptions(comment="none")
 Annotations = list[dict[str, Any]]
 
 

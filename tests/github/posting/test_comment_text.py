@@ -10,12 +10,12 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from rlm_ci import errors
-from rlm_ci.github.posting.comment_text import Remarks, marker, read_marker
-from rlm_ci.github.posting.placement import FILE, INLINE, Placed
+from rlm_ci.github.posting.comment_text import CommentTexts, marker, read_marker
+from rlm_ci.github.posting.placement import FILE, INLINE, PlacedFinding
 from rlm_ci.report import suggestions
 from rlm_ci.report.findings import Finding, Location, Severity, Subject, fingerprints
 from rlm_ci.report.formats.markdown import ROOM
-from rlm_ci.report.render import Options
+from rlm_ci.report.render import RenderOptions
 from rlm_ci.text import neutralise
 from testing import reports
 from testing.markup_judges import LINKED, Element, Page, github_commands, github_html
@@ -23,7 +23,7 @@ from testing.reports import hostile
 
 MARK = "0123456789abcdef" * 2
 OTHER = "f" * 32
-REMARKS = Remarks(reports.subject())
+REMARKS = CommentTexts(reports.subject())
 
 
 def finding(**fields: Any) -> Finding:
@@ -34,9 +34,11 @@ def finding(**fields: Any) -> Finding:
     return Finding(**{**known, **fields})
 
 
-def inline(**fields: Any) -> Placed:
+def inline(**fields: Any) -> PlacedFinding:
     suggestion = fields.pop("suggestion", None)
-    return Placed(finding(**fields), INLINE, "", "src/a.py", 5, "RIGHT", 4, "RIGHT", suggestion)
+    return PlacedFinding(
+        finding(**fields), INLINE, "", "src/a.py", 5, "RIGHT", 4, "RIGHT", suggestion
+    )
 
 
 def blocks(body: str) -> list[Element]:
@@ -95,7 +97,7 @@ def test_no_comment_is_written_that_would_not_be_found_again(mark: str) -> None:
 # -- hostile texts ------------------------------------------------------------------------------
 
 
-def placements() -> st.SearchStrategy[Placed]:
+def placements() -> st.SearchStrategy[PlacedFinding]:
     spots = st.lists(reports.locations(), max_size=9).map(tuple)
     found = st.builds(
         Finding, hostile(), st.sampled_from(Severity), hostile(), st.none() | hostile(), spots,
@@ -103,11 +105,11 @@ def placements() -> st.SearchStrategy[Placed]:
         source=st.sampled_from(("check", "model:x/y")) | hostile(),
     )  # fmt: skip
     reasons = st.sampled_from(("", "line 3 is outside of the diff"))
-    return st.builds(Placed, found, st.just(FILE), reasons, st.just("a.py"))
+    return st.builds(PlacedFinding, found, st.just(FILE), reasons, st.just("a.py"))
 
 
 @given(placements())
-def test_nothing_happens_in_a_comment_and_no_text_forges_the_marker(placed: Placed) -> None:
+def test_nothing_happens_in_a_comment_and_no_text_forges_the_marker(placed: PlacedFinding) -> None:
     body = REMARKS.body(placed, MARK)
     page = github_html(body)
     assert read_marker(body) == MARK
@@ -240,15 +242,15 @@ def test_a_comment_says_what_how_bad_and_how_to_mend_it() -> None:
 
 def test_a_comment_on_a_file_names_the_lines_and_why_it_is_not_beside_them() -> None:
     reason = "lines 4-5 are outside of the diff"
-    body = REMARKS.body(Placed(finding(), FILE, reason, "src/a.py"), MARK)
+    body = REMARKS.body(PlacedFinding(finding(), FILE, reason, "src/a.py"), MARK)
     assert f"Not beside lines 4-5: {reason}." in shown(body)
     assert f"/blob/{reports.HEAD}/src/a.py#L4-L5" in body
     old = finding(evidence=(Location("src/a.py", 4, 4, "old"),))
-    body = REMARKS.body(Placed(old, FILE, "r", "src/a.py"), MARK)
+    body = REMARKS.body(PlacedFinding(old, FILE, "r", "src/a.py"), MARK)
     assert "Not beside line 4 of the file before the change: r." in shown(body)
     assert f"/blob/{reports.MERGE_BASE}/src/a.py#L4" in body
     whole = finding(evidence=(Location("src/a.py"),))
-    assert "Not beside" not in REMARKS.body(Placed(whole, FILE, "r", "src/a.py"), MARK)
+    assert "Not beside" not in REMARKS.body(PlacedFinding(whole, FILE, "r", "src/a.py"), MARK)
 
 
 @pytest.mark.parametrize(
@@ -294,8 +296,8 @@ def test_a_block_that_has_no_room_is_told_as_advice() -> None:
 
 def test_a_template_of_the_project_keeps_the_marker_and_the_room() -> None:
     def body(source: str) -> str:
-        options = Options(templates={"review.md.j2": source})
-        return Remarks(Subject(), options).body(inline(), MARK)
+        options = RenderOptions(templates={"review.md.j2": source})
+        return CommentTexts(Subject(), options).body(inline(), MARK)
 
     assert body("{{ message }}, we think") == f"{marker(MARK)}\nIt breaks., we think\n"
     extended = '{% extends "shipped/review.md.j2" %}{% block hint %}\n\nAsk Ada.\n{% endblock %}'

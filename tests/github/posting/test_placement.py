@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rlm_ci.git.patches import Diff, FileDiff, Hunk, from_records
+from rlm_ci.git.patches import FileDiff, Hunk, PatchDiff, from_records
 from rlm_ci.github.posting.placement import (
     FILE,
     INLINE,
@@ -18,8 +18,8 @@ from rlm_ci.github.posting.placement import (
     SUMMARY,
     UNKNOWN,
     VALID,
-    Caps,
-    Placed,
+    CommentLimits,
+    PlacedFinding,
     classify,
     place,
     without_invalid,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from testing.repositories.git_repo import GitRepo
 
 OLD, NEW = "1" * 40, "2" * 40
-ENDLESS = Caps(10**9, 10**9, 10**9)
+ENDLESS = CommentLimits(10**9, 10**9, 10**9)
 PATCH = "@@ -3,4 +3,5 @@ def f():\n c\n-d\n+D\n+E\n e\n f\n@@ -40,2 +41,2 @@\n x\n-y\n+Y"
 
 
@@ -49,12 +49,12 @@ def finding(
     return Finding("check/rule", evidence=spots, **known)
 
 
-def one(found: Finding, diff: Diff | None = None, **options: Any) -> Placed:
+def one(found: Finding, diff: PatchDiff | None = None, **options: Any) -> PlacedFinding:
     (placed,) = place([found], diff or from_records([record(PATCH)]), **options)
     return placed
 
 
-def anchor(placed: Placed) -> tuple[object, ...]:
+def anchor(placed: PlacedFinding) -> tuple[object, ...]:
     return (placed.start_line, placed.start_side, placed.line, placed.side)
 
 
@@ -133,7 +133,7 @@ def test_inline_is_what_a_slow_reader_finds_in_one_hunk(
             assert given_back.line == end
             assert given_back.start_line == (start if start < end else None)
         # The judge of refusals, asked for the same place, agrees.
-        sent = Placed(given_back.finding, INLINE, "", "a.py", end,
+        sent = PlacedFinding(given_back.finding, INLINE, "", "a.py", end,
                       "LEFT" if side == "old" else "RIGHT")  # fmt: skip
         if start != end:
             sent = sent.replace(start_line=start, start_side=sent.side)
@@ -162,7 +162,7 @@ def test_a_file_that_has_one_side_has_lines_on_that_side_only(
     assert (there.where, there.side) == (INLINE, "RIGHT" if side == "old" else "LEFT")
 
 
-def renamed() -> Diff:
+def renamed() -> PatchDiff:
     patch = "@@ -8,3 +8,3 @@\n a\n-b\n+B\n c"
     moved = record(patch, filename="new.py", previous_filename="a.py", status="renamed")
     return from_records([moved])
@@ -271,8 +271,10 @@ def test_after_a_move_no_line_is_believed_without_its_quote() -> None:
 
 
 def test_quotes_of_odd_bytes() -> None:
-    def diff(text: str) -> Diff:
-        return Diff((FileDiff("a.py", "a.py", "A", from_records([record(text)]).files[0].hunks),))
+    def diff(text: str) -> PatchDiff:
+        return PatchDiff(
+            (FileDiff("a.py", "a.py", "A", from_records([record(text)]).files[0].hunks),)
+        )
 
     tailed = diff("@@ -0,0 +1,2 @@\n+a\r\n+b\r")
     assert one(finding("a.py", 1, 2, quote="a\nb"), tailed).where == INLINE
@@ -348,11 +350,11 @@ def test_a_suggestion_never_mends_line_endings_by_the_way(patch: str, offered: b
 def test_the_worst_take_the_room_and_the_rest_is_said() -> None:
     lines = [("medium", 42), ("low", 3), ("critical", 7), ("high", 6), ("high", 5), ("low", 41)]
     found = [finding("a.py", line, severity=Severity.from_label(label)) for label, line in lines]
-    placed = place(found, from_records([record(PATCH)]), caps=Caps(comments=4))
+    placed = place(found, from_records([record(PATCH)]), caps=CommentLimits(comments=4))
     assert [one.finding for one in placed] == found
     assert [one.line for one in placed] == [42, None, 7, 6, 5, None]
     assert {one.reason for one in placed} == {"", "more than 4 review comments"}
-    placed = place(found, from_records([record(PATCH)]), caps=Caps(per_file=1))
+    placed = place(found, from_records([record(PATCH)]), caps=CommentLimits(per_file=1))
     assert [one.where for one in placed].count(INLINE) == 1
     assert placed[2].line == 7
     assert placed[0].reason == "more than 1 comment on this file"
@@ -361,7 +363,7 @@ def test_the_worst_take_the_room_and_the_rest_is_said() -> None:
 
 def test_comments_on_whole_files_have_a_cap_of_their_own() -> None:
     found = [finding("a.py", 99), finding("a.py"), finding("a.py", 4)]
-    placed = place(found, from_records([record(PATCH)]), caps=Caps(whole_files=0))
+    placed = place(found, from_records([record(PATCH)]), caps=CommentLimits(whole_files=0))
     assert [one.where for one in placed] == [SUMMARY, SUMMARY, INLINE]
     assert placed[0].reason == (
         "line 99 is outside of the diff; more than 0 comments on whole files"
@@ -370,7 +372,7 @@ def test_comments_on_whole_files_have_a_cap_of_their_own() -> None:
 
 def test_comments_beside_lines_take_no_room_of_those_on_files() -> None:
     found = [finding("a.py", 4), finding("a.py", 5), finding("a.py", 99)]
-    placed = place(found, from_records([record(PATCH)]), caps=Caps(whole_files=1))
+    placed = place(found, from_records([record(PATCH)]), caps=CommentLimits(whole_files=1))
     assert [one.where for one in placed] == [INLINE, INLINE, FILE]
 
 
@@ -382,9 +384,9 @@ def test_comments_beside_lines_take_no_room_of_those_on_files() -> None:
         ),
         max_size=40,
     ),
-    st.builds(Caps, st.integers(0, 9), st.integers(0, 5), st.integers(0, 5)),
+    st.builds(CommentLimits, st.integers(0, 9), st.integers(0, 5), st.integers(0, 5)),
 )  # fmt: skip
-def test_caps_hold_and_nothing_is_lost(found: list[Finding], caps: Caps) -> None:
+def test_caps_hold_and_nothing_is_lost(found: list[Finding], caps: CommentLimits) -> None:
     diff = from_records([record(PATCH), record(PATCH, filename="b.py")])
     free = place(found, diff, caps=ENDLESS)
     placed = place(found, diff, caps=caps)
@@ -408,8 +410,8 @@ def test_caps_hold_and_nothing_is_lost(found: list[Finding], caps: Caps) -> None
 # -- after a refusal ----------------------------------------------------------------------------
 
 
-def sent(line: int = 4, side: str = "RIGHT", **fields: Any) -> Placed:
-    return Placed(finding(), INLINE, "", fields.pop("path", "a.py"), line, side, **fields)
+def sent(line: int = 4, side: str = "RIGHT", **fields: Any) -> PlacedFinding:
+    return PlacedFinding(finding(), INLINE, "", fields.pop("path", "a.py"), line, side, **fields)
 
 
 @pytest.mark.parametrize(
@@ -428,15 +430,15 @@ def sent(line: int = 4, side: str = "RIGHT", **fields: Any) -> Placed:
         (sent(5, start_line=4), INVALID),
         (sent(path="gone.py"), INVALID),
         (sent(path="big.py"), UNKNOWN),
-        (Placed(finding(), FILE, "r", "a.py"), VALID),
-        (Placed(finding(), FILE, "r", "big.py"), VALID),
-        (Placed(finding(), FILE, "r", "gone.py"), INVALID),
-        (Placed(finding(), SUMMARY, "r", "gone.py"), VALID),
-        (Placed(finding(None), SUMMARY, "r"), VALID),
+        (PlacedFinding(finding(), FILE, "r", "a.py"), VALID),
+        (PlacedFinding(finding(), FILE, "r", "big.py"), VALID),
+        (PlacedFinding(finding(), FILE, "r", "gone.py"), INVALID),
+        (PlacedFinding(finding(), SUMMARY, "r", "gone.py"), VALID),
+        (PlacedFinding(finding(None), SUMMARY, "r"), VALID),
     ],
 )
 def test_a_refused_comment_is_valid_unknown_or_proven_invalid(
-    placed: Placed, expected: str
+    placed: PlacedFinding, expected: str
 ) -> None:
     files = [record(PATCH), record(filename="big.py")]
     assert classify(placed, from_records(files)) == expected
@@ -545,7 +547,7 @@ def test_three_thousand_files_take_no_time(repo: GitRepo) -> None:
 @pytest.mark.full
 def test_many_hunks_and_many_findings_do_not_multiply() -> None:
     hunks = tuple(Hunk(9 * n, 1, 9 * n, 1, ()) for n in range(1, 100_001))
-    diff = Diff((FileDiff("a.py", "a.py", "M", hunks),))
+    diff = PatchDiff((FileDiff("a.py", "a.py", "M", hunks),))
     found = [finding("a.py", 9 * n, 9 * n) for n in range(1, 2001)]
     began = time.process_time()
     placed = place(found, diff, caps=ENDLESS)

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from rlm_ci.github.posting import comment_text
-from rlm_ci.github.posting.outcome import Publication, Wishes
+from rlm_ci.github.posting.outcome import PostingOptions, Publication
 from testing.loopback_github.scene import BOT, NAME, NUMBER
 from testing.loopback_github.server import Request
 from testing.posting_stage import Stage, once
@@ -26,7 +26,7 @@ Run = Callable[[], Publication]
 class Race:
     """Two runs: of the old head and, once that is pushed, of the new one; or of one head."""
 
-    def __init__(self, stage: Stage, *, same: bool, known: bool, wishes: Wishes) -> None:
+    def __init__(self, stage: Stage, *, same: bool, known: bool, wishes: PostingOptions) -> None:
         self.stage = stage
         stage.github.token(OTHER)
         if known:
@@ -54,7 +54,7 @@ class Race:
         assert max(marks.values(), default=0) <= 1, marks
 
 
-STICKY = Wishes(comment="sticky")
+STICKY = PostingOptions(comment="sticky")
 #: Nobody has a copy of the words but the comment's own history.
 ALONE = STICKY.replace(check_run=False)
 
@@ -68,7 +68,7 @@ ALONE = STICKY.replace(check_run=False)
     "boundary", [0, 2, 4, 6, *(pytest.param(n, marks=pytest.mark.full) for n in (1, 3, 5))]
 )
 def test_a_whole_run_in_the_middle_of_another(
-    stage: Stage, boundary: int, when: str, inner: str, *, known: bool, wishes: Wishes
+    stage: Stage, boundary: int, when: str, inner: str, *, known: bool, wishes: PostingOptions
 ) -> None:
     race = Race(stage, same=inner == "same", known=known, wishes=wishes)
     results: list[Publication] = []
@@ -157,7 +157,7 @@ def interleaved(stage: Stage, race: Race, seed: int) -> Iterator[Publication]:
     yield from results
 
 
-def _race(stage: Stage, seeds: Sequence[int], *, same: bool, wishes: Wishes) -> None:
+def _race(stage: Stage, seeds: Sequence[int], *, same: bool, wishes: PostingOptions) -> None:
     for seed in seeds:
         stage.github.faults.clear()
         for rows in (stage.state.comments, stage.state.review_comments, stage.home.checks):
@@ -176,26 +176,26 @@ def _race(stage: Stage, seeds: Sequence[int], *, same: bool, wishes: Wishes) -> 
 
 @pytest.mark.parametrize("wishes", [STICKY, ALONE], ids=["check run", "alone"])
 @pytest.mark.parametrize("same", [False, True], ids=["two heads", "one head"])
-def test_requests_in_any_order(stage: Stage, same: bool, wishes: Wishes) -> None:
+def test_requests_in_any_order(stage: Stage, same: bool, wishes: PostingOptions) -> None:
     _race(stage, range(12), same=same, wishes=wishes)
 
 
 @pytest.mark.parametrize("same", [False, True], ids=["two heads", "one head"])
 def test_review_comments_in_any_order(stage: Stage, same: bool) -> None:
-    _race(stage, range(8), same=same, wishes=Wishes())
+    _race(stage, range(8), same=same, wishes=PostingOptions())
 
 
 @pytest.mark.parametrize(
     "wishes",
-    [STICKY, Wishes(), ALONE, Wishes(check_run=False)],
+    [STICKY, PostingOptions(), ALONE, PostingOptions(check_run=False)],
     ids=["summary", "review", "summary alone", "review alone"],
 )
 @pytest.mark.parametrize("same", [False, True], ids=["two heads", "one head"])
-def test_requests_in_many_orders(stage: Stage, same: bool, wishes: Wishes) -> None:
+def test_requests_in_many_orders(stage: Stage, same: bool, wishes: PostingOptions) -> None:
     _race(stage, range(100, 140), same=same, wishes=wishes)
 
 
-def late(stage: Stage, wishes: Wishes, act: Callable[[], object] = bool) -> Race:
+def late(stage: Stage, wishes: PostingOptions, act: Callable[[], object] = bool) -> Race:
     """An older run wrote over all that a newer one had said; ``act`` comes between the two."""
     race = Race(stage, same=False, known=True, wishes=wishes)
 
@@ -230,7 +230,7 @@ def test_without_a_history_the_newer_words_are_taken_from_our_check_run_alone(
 
 @pytest.mark.parametrize("wishes", [STICKY, ALONE], ids=["check run", "alone"])
 def test_the_newer_words_are_put_back_from_the_comments_own_history(
-    stage: Stage, wishes: Wishes
+    stage: Stage, wishes: PostingOptions
 ) -> None:
     race = late(stage, wishes)
     assert race.old.publish().ok

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rlm_ci.github.posting import comment_text
-from rlm_ci.github.posting.outcome import Wishes
+from rlm_ci.github.posting.outcome import PostingOptions
 from rlm_ci.report.findings import Finding, Location, Severity
 from testing.loopback_github.scene import ADA, BOT, NAME, NUMBER, lines
 from testing.posting_stage import Stage, words
@@ -347,8 +347,10 @@ def test_a_push_during_the_review(stage: Stage) -> None:
     assert "moved on" in result.reason
 
 
-@pytest.mark.parametrize("wishes", [Wishes(least=Severity.CRITICAL), Wishes(comment="sticky")])
-def test_no_review_comments_are_wished_for(stage: Stage, wishes: Wishes) -> None:
+@pytest.mark.parametrize(
+    "wishes", [PostingOptions(least=Severity.CRITICAL), PostingOptions(comment="sticky")]
+)
+def test_no_review_comments_are_wished_for(stage: Stage, wishes: PostingOptions) -> None:
     result = stage.publish(stage.report(10), wishes=wishes)
     assert (result.ok, result.review, stage.beside) == (True, "skipped", [])
     assert not stage.github.sent("POST", "/reviews")

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from rlm_ci.github.posting import checkpoint
-from rlm_ci.github.posting.outcome import Wishes
+from rlm_ci.github.posting.outcome import PostingOptions
 from rlm_ci.report.findings import Usage
 from testing.loopback_github.scene import ADA, EVE, NAME, NUMBER
 from testing.loopback_github.state import Comment
 from testing.posting_stage import Stage, words
 
-SUMMARY_ONLY = Wishes(comment="sticky", check_run=False)
+SUMMARY_ONLY = PostingOptions(comment="sticky", check_run=False)
 BOT_LOGIN = "github-actions[bot]"
 
 

@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.git.objects import Entry
+from rlm_ci.git.objects import TreeEntry
 from rlm_ci.guard.protected.protection import Protection, holding
-from rlm_ci.validators.outcomes import PASSED, Outcome, Outcomes
+from rlm_ci.validators.outcomes import PASSED, TestOutcome, TestOutcomes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def ran(*places: str, complete: bool = True, opened: str = "", held: str = "") -> Outcomes:
-    tests = tuple(Outcome(place, "test_a", PASSED) for place in places)
-    return Outcomes(tests, complete, frozenset(held.split()), frozenset(opened.split()))
+def ran(*places: str, complete: bool = True, opened: str = "", held: str = "") -> TestOutcomes:
+    tests = tuple(TestOutcome(place, "test_a", PASSED) for place in places)
+    return TestOutcomes(tests, complete, frozenset(held.split()), frozenset(opened.split()))
 
 
-def protection(files: str, outcomes: Outcomes, command: str = "") -> Protection:
-    entries = {path: Entry("100644", "blob", "0" * 40) for path in files.split()}
+def protection(files: str, outcomes: TestOutcomes, command: str = "") -> Protection:
+    entries = {path: TreeEntry("100644", "blob", "0" * 40) for path in files.split()}
     return Protection.of(entries, lambda oids: [b"" for _ in oids], command).learning(
         outcomes, entries
     )
@@ -29,7 +29,7 @@ def protection(files: str, outcomes: Outcomes, command: str = "") -> Protection:
 PY = "tests/test_shop.py tests/helpers.py tests/data/a.json tests/__init__.py conftest.py"
 JS = "package.json web/cart.js web/cart.test.js web/__mocks__/api.js web/__snapshots__/x.snap"
 #: The tree, what the first run told, what is of tests, and what is not.
-KNOWN: dict[str, tuple[str, Outcomes, str, str]] = {
+KNOWN: dict[str, tuple[str, TestOutcomes, str, str]] = {
     "folders of tests": (
         f"{PY} shop/cart.py league/fixtures/teams.json",
         ran("tests/test_shop.py"),
@@ -65,7 +65,7 @@ KNOWN: dict[str, tuple[str, Outcomes, str, str]] = {
             f"{JS} go/cart_test.go go/cart.go go/testdata/a.json src/test/java/A.java "
             "spec/paper.py src/test/java/CartTest.java"
         ),
-        Outcomes(),
+        TestOutcomes(),
         (
             "web/cart.test.js web/__mocks__/api.js web/__snapshots__/x.snap go/cart_test.go "
             "go/testdata/a.json src/test/java/A.java"
@@ -112,7 +112,7 @@ def test_what_held_tests_is_told_even_where_it_is_source() -> None:
 
 def test_a_source_in_which_vitest_looks_for_tests_is_source() -> None:
     paths = ("vitest.config.ts", "src/cart.ts", "src/cart.test.ts")
-    entries = {path: Entry("100644", "blob", "0" * 40) for path in paths}
+    entries = {path: TreeEntry("100644", "blob", "0" * 40) for path in paths}
     outcomes = ran("src/cart.ts", "src/cart.test.ts")
     for text, expected in ((b"test: { includeSource: ['src/*.ts'] }", False), (b"test: {}", True)):
 
@@ -128,10 +128,10 @@ def test_a_source_in_which_vitest_looks_for_tests_is_source() -> None:
 def test_a_module_with_examples_is_source() -> None:
     files = "shop/cart.py shop/__init__.py shop/lint.py tests/test_a.py"
     named = (("shop/cart.py", "shop.cart.add"), ("shop/__init__.py", "shop"))
-    examples = tuple(Outcome(place, name, PASSED) for place, name in named)
-    assert holding(Outcomes(examples), files.split()) == frozenset()
-    linted = Outcomes(
-        (Outcome("shop/lint.py", "mypy", PASSED),), held=frozenset(["tests/test_a.py"])
+    examples = tuple(TestOutcome(place, name, PASSED) for place, name in named)
+    assert holding(TestOutcomes(examples), files.split()) == frozenset()
+    linted = TestOutcomes(
+        (TestOutcome("shop/lint.py", "mypy", PASSED),), held=frozenset(["tests/test_a.py"])
     )
     assert holding(linted, files.split()) == {"tests/test_a.py"}
 
@@ -145,7 +145,7 @@ def test_a_new_test_stays_and_what_tests_are_run_with_does_not() -> None:
 
 
 def test_what_the_command_names_is_restored() -> None:
-    known = protection("check.py calc.py", Outcomes(), "python check.py")
+    known = protection("check.py calc.py", TestOutcomes(), "python check.py")
     assert known.is_of_tests("check.py")
     assert not known.is_protected("calc.py")
 

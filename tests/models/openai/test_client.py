@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci.errors import ConfigError, RemoteError
-from rlm_ci.models import SpentError, Usage
-from rlm_ci.models.openai.client import OpenAIModel, Patience
+from rlm_ci.models import SpentError, TokenUsage
+from rlm_ci.models.openai.client import OpenAIModel, RetryLimits
 from testing.loopback_model.replies import Answer, Call, Raw, redirect, refusal
 from testing.loopback_model.server import ModelServer
 from testing.model_clients import TOOL, WAYS, Client, question
@@ -29,7 +29,7 @@ def test_an_answer_with_its_usage(client: Client, llm: ModelServer, progress: An
     with_it = client(llm, progress=progress)
     completion = with_it.complete(question(temperature=0.5))
     assert completion.text == "The test is wrong: « é »\n" * 5
-    assert completion.usage == Usage(17, 42)
+    assert completion.usage == TokenUsage(17, 42)
     assert (completion.finish_reason, completion.model, completion.tool_calls) == (
         "stop",
         "m-1",
@@ -97,17 +97,17 @@ def test_no_usage_is_no_zero(client: Client, llm: ModelServer, progress: Any) ->
     ("told", "meant"),
     [
         # reasoning that only the total counts
-        ({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 65}, Usage(10, 55)),
+        ({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 65}, TokenUsage(10, 55)),
         (
             {"prompt_tokens": 10, "completion_tokens": 5,
              "prompt_tokens_details": {"cached_tokens": 8}},
-            Usage(10, 5, 8),
+            TokenUsage(10, 5, 8),
         ),
         # more cached than there was
         (
             {"prompt_tokens": 10, "completion_tokens": 5,
              "prompt_tokens_details": {"cached_tokens": 800}},
-            Usage(10, 5, 10),
+            TokenUsage(10, 5, 10),
         ),
         ({"prompt_tokens": -1, "completion_tokens": 5}, None),
         ({"prompt_tokens": 0, "completion_tokens": 0}, None),
@@ -159,7 +159,7 @@ def test_threads_take_turns_and_wait_for_their_answers_together(
         return Answer("fine")
 
     llm.script(answer)
-    model = client(llm, patience=Patience())
+    model = client(llm, patience=RetryLimits())
     with ThreadPoolExecutor(8) as pool:
         texts = list(pool.map(lambda n: model.complete(question(f"q{n}")).text, range(24)))
     assert texts == ["fine"] * 24

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlm_ci.errors import RemoteError
-from rlm_ci.models import SpentError, Usage
+from rlm_ci.models import SpentError, TokenUsage
 from rlm_ci.models.openai import responses
 from testing.loopback_model.replies import Answer, Raw, Reply, deep_json, html
 from testing.loopback_model.server import ModelServer
@@ -82,7 +82,7 @@ def test_what_the_endpoint_counted_of_a_useless_answer_is_known(
     llm.script([Answer(None, finish_reason="length", usage=(20, 100))])
     with pytest.raises(SpentError) as caught:
         client(llm).complete(question())
-    assert caught.value.usage == Usage(20, 100)
+    assert caught.value.usage == TokenUsage(20, 100)
 
 
 STREAMS: list[tuple[str, Reply, str, bool]] = [

@@ -15,9 +15,9 @@ import pytest
 from rlm_ci.errors import ConfigError, DamagedError, LimitError, RemoteError, RlmCiError
 from rlm_ci.models import SpentError
 from rlm_ci.models.budget import Ledger
-from rlm_ci.models.record.index import Facts
-from rlm_ci.models.record.record import Absent, Record
-from rlm_ci.models.scripted import Scripted
+from rlm_ci.models.record.index import FactIndex
+from rlm_ci.models.record.record import AbsentModel, Record
+from rlm_ci.models.scripted import ScriptedModel
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.runs.journal.journal import Journal, replay
 from testing.call_records import SECRET, lines, never, opened, plain
@@ -149,9 +149,9 @@ def test_what_costs_money_is_synced_and_what_counts_only_is_not(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rlm_ci.models.record.index.Journal", Watched)
-    facts = Facts(str(path), writes=True)
+    facts = FactIndex(str(path), writes=True)
     with Record(facts, plain) as record:
-        script = Scripted([SpentError("cut", again=True), "hi", RemoteError("away")])
+        script = ScriptedModel([SpentError("cut", again=True), "hi", RemoteError("away")])
         record.complete(script, Ledger(), question(), "1")
         with pytest.raises(RemoteError):
             record.complete(script, Ledger(), question(), "2")
@@ -166,11 +166,11 @@ def test_what_costs_money_is_synced_and_what_counts_only_is_not(
 
 def test_a_replay_finds_everything_and_writes_nothing(path: Path) -> None:
     with opened(path) as record:
-        first = record.complete(Scripted(["hi"]), Ledger(), question(), "1/1")
+        first = record.complete(ScriptedModel(["hi"]), Ledger(), question(), "1/1")
     before = (path.read_bytes(), path.stat().st_mtime_ns)
     os.chmod(path, 0o400)
     with opened(path, replay_only=True) as record:
-        assert record.complete(Absent("scripted"), Ledger(), question(), "1/1") == first
+        assert record.complete(AbsentModel("scripted"), Ledger(), question(), "1/1") == first
         assert (record.calls, record.replayed) == (0, 1)
     assert (path.read_bytes(), path.stat().st_mtime_ns) == before
     assert sorted(os.listdir(path.parent)) == ["calls.jsonl"]
@@ -216,7 +216,7 @@ def test_a_budget_that_ended_a_run_ends_its_replay(path: Path) -> None:
     for more in ({}, {"replay_only": True}):
         with opened(path, **more) as record:
             ledger = Ledger(max_calls=2, spent=record.spent)
-            model = Absent("scripted") if more else Scripted(["a", "b", "c"])
+            model = AbsentModel("scripted") if more else ScriptedModel(["a", "b", "c"])
             for n in range(2):
                 record.complete(model, ledger, question(), f"{n}")
             with pytest.raises(LimitError, match="2 calls") as caught:
@@ -226,7 +226,7 @@ def test_a_budget_that_ended_a_run_ends_its_replay(path: Path) -> None:
 
 def test_an_absent_model_is_never_asked() -> None:
     with pytest.raises(ConfigError, match="asks no model"):
-        Absent("openai").complete(question())
+        AbsentModel("openai").complete(question())
 
 
 def test_a_replay_needs_a_journal(path: Path) -> None:
@@ -331,7 +331,7 @@ def test_a_completion_of_another_shape_is_damage(
 ) -> None:
     """Its own run's, and one that was taken over from another run's."""
     with opened(path) as record:
-        record.complete(Scripted(["hi"]), Ledger(), question(), "1")
+        record.complete(ScriptedModel(["hi"]), Ledger(), question(), "1")
     (row,) = (one for one in lines(path) if one["type"] == "fact")
     change(row["value"])
     other = tmp_path / "other.jsonl"

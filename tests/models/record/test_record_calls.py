@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.models import Completion, Request, SpentError, Usage
-from rlm_ci.models.budget import Ledger, Spent
+from rlm_ci.models import Completion, ModelRequest, SpentError, TokenUsage
+from rlm_ci.models.budget import BudgetUse, Ledger
 from rlm_ci.models.prices import Prices
-from rlm_ci.models.record.record import Absent
-from rlm_ci.models.scripted import Scripted
+from rlm_ci.models.record.record import AbsentModel
+from rlm_ci.models.scripted import ScriptedModel
 from rlm_ci.runs.journal.journal import replay
 from testing.call_records import DIME, ROOT, lines, never, opened
 from testing.loopback_model.replies import Answer, Raw, refusal
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 def test_a_completion_carries_what_it_cost(path: Path) -> None:
     ledger = Ledger(price=Prices(DIME).of)
     with opened(path) as record:
-        model = Scripted([{"text": "hi", "usage": [7, 50]}])
+        model = ScriptedModel([{"text": "hi", "usage": [7, 50]}])
         first = record.complete(model, ledger, question(), "1/1")
-        assert first == Completion("hi", (), "stop", "m-1", Usage(7, 50), Decimal("0.005"))
+        assert first == Completion("hi", (), "stop", "m-1", TokenUsage(7, 50), Decimal("0.005"))
         # Found: it charges nothing.
         assert record.complete(model, ledger, question(), "1/1") == first
         assert (record.calls, record.replayed, len(model.requests)) == (1, 1, 1)
-        assert ledger.spent == record.spent == Spent(1, 7, 50, Decimal("0.005"))
+        assert ledger.spent == record.spent == BudgetUse(1, 7, 50, Decimal("0.005"))
         assert record.usage() == {
             "calls": 1, "replayed": 1, "prompt_tokens": 7, "completion_tokens": 50,
             "cost_usd": 0.005,
@@ -53,16 +53,16 @@ def test_a_completion_carries_what_it_cost(path: Path) -> None:
 def test_what_nobody_knows_the_price_of_costs_null(path: Path) -> None:
     with opened(path) as record:
         assert record.usage()["cost_usd"] is None
-        assert record.complete(Scripted(["hi"]), Ledger(), question(), "p").cost is None
+        assert record.complete(ScriptedModel(["hi"]), Ledger(), question(), "p").cost is None
         assert record.usage()["cost_usd"] is None
     lines(path)
 
 
 def test_usage_that_the_endpoint_kept_to_itself_is_what_was_reserved(path: Path) -> None:
-    silent = Scripted([Completion("hi", (), "stop", "m-1")])
+    silent = ScriptedModel([Completion("hi", (), "stop", "m-1")])
     with opened(path) as record:
         answer = record.complete(silent, Ledger(price=Prices(DIME).of), question(), "p")
-    assert answer.usage == Usage(question().prompt_bytes(), 100, estimated=True)
+    assert answer.usage == TokenUsage(question().prompt_bytes(), 100, estimated=True)
     assert answer.cost == Decimal("0.01")
 
 
@@ -72,24 +72,24 @@ def test_a_resumed_ledger_begins_with_what_was_spent(path: Path) -> None:
     with opened(path) as record:
         ledger = Ledger(budget_usd=Decimal(1), price=Prices(DIME).of)
         for n in range(6):
-            record.complete(Scripted(answers), ledger, request, f"{n}")
+            record.complete(ScriptedModel(answers), ledger, request, f"{n}")
     with opened(path) as record:
         ledger = Ledger(budget_usd=Decimal(1), price=Prices(DIME).of, spent=record.spent)
         for n in range(10):
-            record.complete(Scripted(answers), ledger, request, f"{n}")
+            record.complete(ScriptedModel(answers), ledger, request, f"{n}")
         with pytest.raises(LimitError):
-            record.complete(Scripted(answers), ledger, request, "10")
+            record.complete(ScriptedModel(answers), ledger, request, "10")
         assert (record.calls, record.replayed) == (4, 6)
         assert record.spent.usd == Decimal("1.0")
 
 
 def test_a_lost_answer_is_charged_and_asked_for_once_more(path: Path) -> None:
     ledger = Ledger(price=Prices(DIME).of, max_calls=2)
-    script = Scripted([SpentError("cut", again=True), {"text": "hi", "usage": [1, 10]}])
+    script = ScriptedModel([SpentError("cut", again=True), {"text": "hi", "usage": [1, 10]}])
     with opened(path) as record:
         assert record.complete(script, ledger, question(), "p").text == "hi"
         reserved = question().prompt_bytes()
-        assert ledger.spent == Spent(2, reserved + 1, 110, Decimal("0.011"))
+        assert ledger.spent == BudgetUse(2, reserved + 1, 110, Decimal("0.011"))
         assert record.spent == ledger.spent
     assert [line["type"] for line in lines(path)] == ["intent", "failed", "intent", "fact"]
     with opened(path) as record:
@@ -98,16 +98,16 @@ def test_a_lost_answer_is_charged_and_asked_for_once_more(path: Path) -> None:
 
 @pytest.mark.parametrize(("again", "asked"), [(True, 2), (False, 1)])
 def test_what_stays_lost_is_an_error(path: Path, again: bool, asked: int) -> None:
-    script = Scripted([SpentError("cut", again=again, usage=Usage(4, 5))] * 3)
+    script = ScriptedModel([SpentError("cut", again=again, usage=TokenUsage(4, 5))] * 3)
     ledger = Ledger()
     with opened(path) as record, pytest.raises(SpentError, match="cut"):
         record.complete(script, ledger, question(), "p")
     assert len(script.requests) == asked
-    assert ledger.spent == Spent(asked, 4 * asked, 5 * asked)
+    assert ledger.spent == BudgetUse(asked, 4 * asked, 5 * asked)
 
 
 def test_there_is_no_second_try_without_room_for_it(path: Path) -> None:
-    script = Scripted([SpentError("cut", again=True)] * 3)
+    script = ScriptedModel([SpentError("cut", again=True)] * 3)
     ledger = Ledger(max_calls=1)
     with opened(path) as record, pytest.raises(LimitError):
         record.complete(script, ledger, question(), "p")
@@ -123,30 +123,32 @@ def test_a_refusal_costs_nothing(path: Path) -> None:
                 raise error
 
             with pytest.raises(type(error)):
-                record.complete(Scripted(fail), ledger, question(), "p")
-        assert ledger.spent == record.spent == Spent()
-        record.complete(Scripted(["hi"]), ledger, question(), "p")
+                record.complete(ScriptedModel(fail), ledger, question(), "p")
+        assert ledger.spent == record.spent == BudgetUse()
+        record.complete(ScriptedModel(["hi"]), ledger, question(), "p")
 
 
 def test_another_provider_or_request_is_another_question(path: Path) -> None:
     with opened(path) as record:
-        record.complete(Scripted(["a"]), Ledger(), question(), "p")
-        other = Scripted(["b"], name="other")
+        record.complete(ScriptedModel(["a"]), Ledger(), question(), "p")
+        other = ScriptedModel(["b"], name="other")
         assert record.complete(other, Ledger(), question(), "p").text == "b"
         for more in ({"max_tokens": 5}, {"temperature": 0.5}, {"model": "m-2"}):
-            assert record.complete(Scripted(["c"]), Ledger(), question(**more), "p").text == "c"
+            assert (
+                record.complete(ScriptedModel(["c"]), Ledger(), question(**more), "p").text == "c"
+            )
 
 
 def test_a_call_that_was_begun_and_lost_with_its_process_is_counted(path: Path) -> None:
     with opened(path) as record:
-        record.complete(Scripted(["a"]), Ledger(), question(), "p")
+        record.complete(ScriptedModel(["a"]), Ledger(), question(), "p")
     whole = path.read_bytes()
     path.write_bytes(whole[: whole.index(b"\n") + 1])
     with opened(path) as record:
-        record.complete(Scripted(["a"]), Ledger(), question(), "p")
+        record.complete(ScriptedModel(["a"]), Ledger(), question(), "p")
         assert (record.calls, record.repeated) == (1, 1)
     with opened(path) as record:
-        record.complete(Absent("scripted"), Ledger(), question(), "p")
+        record.complete(AbsentModel("scripted"), Ledger(), question(), "p")
         assert record.repeated == 0
 
 
@@ -159,7 +161,7 @@ class Slow:
         self.given: list[float | None] = []
         self._error = error
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: ModelRequest) -> Completion:
         self.given.append(request.seconds)
         time.sleep(request.seconds or 0)
         raise self._error
@@ -178,7 +180,7 @@ def test_the_minutes_of_the_run_end_a_call_and_it_is_charged(path: Path) -> None
     assert len(model.given) == 1
     assert 0 < (model.given[0] or 0) <= 0.2
     with opened(path, replay_only=True) as record, pytest.raises(LimitError) as again:
-        record.complete(Absent("slow"), Ledger(), question(), "p")
+        record.complete(AbsentModel("slow"), Ledger(), question(), "p")
     assert str(again.value) == str(caught.value)
     assert lines(path)[-1]["charge"] is not None
 
@@ -188,7 +190,7 @@ def test_minutes_that_ended_while_nobody_could_be_reached_end_the_run_too(path: 
     with opened(path) as record, pytest.raises(LimitError) as caught:
         record.complete(Slow(RemoteError("away")), ledger, question(), "p", seconds=50)
     assert caught.value.budget == "max_minutes"
-    assert ledger.spent == Spent()
+    assert ledger.spent == BudgetUse()
 
 
 def test_both_tries_of_a_call_share_its_seconds(path: Path) -> None:
@@ -198,14 +200,14 @@ def test_both_tries_of_a_call_share_its_seconds(path: Path) -> None:
             record.complete(model, Ledger(), question(), "p", seconds=0.2)
         assert len(model.given) == 1, "there is no time for another"
 
-        def lost(request: Request) -> Completion:
+        def lost(request: ModelRequest) -> Completion:
             given.append(request.seconds)
             time.sleep(0.05)
             raise SpentError("cut", again=True)
 
         given: list[float | None] = []
         with pytest.raises(SpentError):
-            record.complete(Scripted(lost), Ledger(), question(), "q", seconds=10)
+            record.complete(ScriptedModel(lost), Ledger(), question(), "q", seconds=10)
     first, second = given
     assert first == 10
     assert 5 < (second or 0) <= 9.96
@@ -213,8 +215,8 @@ def test_both_tries_of_a_call_share_its_seconds(path: Path) -> None:
 
 def test_seconds_are_no_part_of_the_question(path: Path) -> None:
     with opened(path) as record:
-        record.complete(Scripted(["a"]), Ledger(), question(), "p", seconds=5)
-        record.complete(Absent("scripted"), Ledger(max_minutes=1), question(seconds=7), "p")
+        record.complete(ScriptedModel(["a"]), Ledger(), question(), "p", seconds=5)
+        record.complete(AbsentModel("scripted"), Ledger(max_minutes=1), question(seconds=7), "p")
         assert (record.calls, record.replayed) == (1, 1)
 
 
@@ -222,7 +224,7 @@ def test_only_completions_are_looked_up_in_other_runs(path: Path, tmp_path: Path
     old, broken = tmp_path / "old.jsonl", tmp_path / "broken.jsonl"
     with opened(old) as record:
         for place, text in (("1", "first"), ("2", "second")):
-            record.complete(Scripted([text]), Ledger(), question(), place)
+            record.complete(ScriptedModel([text]), Ledger(), question(), place)
         record.fact("command", "1/validator", {"argv": ["x"]}, lambda: {"code": 1})
     broken.write_bytes(b"no journal\n")
     cache = [str(broken), str(tmp_path / "missing.jsonl"), str(old)]
@@ -231,7 +233,7 @@ def test_only_completions_are_looked_up_in_other_runs(path: Path, tmp_path: Path
             "code": 0
         }
         found = [
-            record.complete(Absent("scripted"), Ledger(), question(), place).text
+            record.complete(AbsentModel("scripted"), Ledger(), question(), place).text
             for place in ("2", "1", "elsewhere")
         ]
         assert found == ["second", "first", "first"], "the same place first"
@@ -239,20 +241,22 @@ def test_only_completions_are_looked_up_in_other_runs(path: Path, tmp_path: Path
 
 def test_other_runs_are_looked_into_only_when_handed_in(path: Path, tmp_path: Path) -> None:
     with opened(tmp_path / "old.jsonl") as record:
-        old = record.complete(Scripted(["old"]), Ledger(price=Prices(DIME).of), question(), "1")
+        old = record.complete(
+            ScriptedModel(["old"]), Ledger(price=Prices(DIME).of), question(), "1"
+        )
     with opened(path, cache=[str(tmp_path / "old.jsonl")]) as record:
         ledger = Ledger(max_calls=1)
-        found = record.complete(Scripted([]), ledger, question(), "elsewhere")
+        found = record.complete(ScriptedModel([]), ledger, question(), "elsewhere")
         assert found == old
-        assert record.complete(Scripted(["new"]), ledger, question("other"), "2").text == "new"
+        assert record.complete(ScriptedModel(["new"]), ledger, question("other"), "2").text == "new"
         assert ledger.spent.calls == record.spent.calls == 1
         assert record.usage()["replayed"] == 1
     lines(path)
     with opened(path) as record:  # the other run is not needed again
-        assert record.complete(Absent("scripted"), Ledger(), question(), "elsewhere") == old
+        assert record.complete(AbsentModel("scripted"), Ledger(), question(), "elsewhere") == old
         assert record.spent.calls == 1
     with opened(tmp_path / "third.jsonl") as record:
-        assert record.complete(Scripted(["mine"]), Ledger(), question(), "1").text == "mine"
+        assert record.complete(ScriptedModel(["mine"]), Ledger(), question(), "1").text == "mine"
 
 
 # -- over HTTP, from many threads, and through a kill --------------------------------------------
@@ -302,7 +306,7 @@ CHILD = """
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from rlm_ci.models import Request
+from rlm_ci.models import ModelRequest
 from rlm_ci.models.budget import Ledger
 from rlm_ci.models.openai.client import OpenAIModel
 from rlm_ci.models.record.record import Record
@@ -312,7 +316,7 @@ with Record.open(path, redact=str) as record, OpenAIModel(base_url=url, api_key=
     ledger = Ledger(spent=record.spent)
 
     def work(n):
-        request = Request("m-1", ({"role": "user", "content": f"q{n}"},), 100)
+        request = ModelRequest("m-1", ({"role": "user", "content": f"q{n}"},), 100)
         text = record.complete(model, ledger, request, f"{n}").text
         os.write(1, f"{n} {text}\\n".encode())
 

@@ -13,7 +13,7 @@ from rlm_ci.errors import ConfigError
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.pipelines.repository.scope import with_closed
 from rlm_ci.recursion.corpus.corpus import at_commit, in_folder, in_worktree, order
-from rlm_ci.recursion.corpus.eligibility import WORDS, Rules
+from rlm_ci.recursion.corpus.eligibility import WORDS, EligibilityRules
 from rlm_ci.report.findings import INCOMPLETE, Part
 from testing.repositories.git_repo import GITLINK, GitRepo
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: Any user that is not root.
 _NOBODY = 65534
-DEFAULT = Rules()
+DEFAULT = EligibilityRules()
 ATTRIBUTES = """\
 gen/** linguist-generated
 third/** linguist-vendored
@@ -37,7 +37,7 @@ def repository(repo: GitRepo) -> Repository:
     return Repository(*discover(str(repo.path)), os.environ)
 
 
-def committed(repo: GitRepo, rules: Rules = DEFAULT, under: str = "") -> Corpus:
+def committed(repo: GitRepo, rules: EligibilityRules = DEFAULT, under: str = "") -> Corpus:
     return at_commit(repository(repo), repo.commit(), rules, under)
 
 
@@ -74,7 +74,7 @@ def fill(repo: GitRepo) -> None:
     repo.symlink("loop", "loop").symlink("up", ".").symlink("sub/out", "/etc")
 
 
-RULES = Rules(exclude=("out/",), max_file_bytes=10_000)
+RULES = EligibilityRules(exclude=("out/",), max_file_bytes=10_000)
 OMITTED = {
     "gen/made.py": "generated",
     "third/party.js": "vendored",
@@ -182,7 +182,7 @@ def test_a_folder_outside_of_git_is_walked(tmp_path: Path) -> None:
         (top / name).write_bytes(b"1\n")
     (top / "a/loop").symlink_to("..")
     (top / "closed").mkdir(mode=0o000)
-    found = in_folder(str(top), Rules())
+    found = in_folder(str(top), EligibilityRules())
     assert paths(found) == ["b.py", "a/z.py", "a/b/c.py"]
     told = reasons(found)
     if os.getuid():  # root opens everything
@@ -209,8 +209,8 @@ def test_names_in_every_encoding_are_carried(repo: GitRepo) -> None:
     for file, content in zip(found.files, found.read(found.files), strict=True):
         if file.path != ".gitattributes":
             assert content == b"content of " + os.fsencode(file.path)
-    assert paths(in_worktree(repository(repo), Rules())) == paths(found)
-    assert in_worktree(repository(repo), Rules()).digest == found.digest
+    assert paths(in_worktree(repository(repo), EligibilityRules())) == paths(found)
+    assert in_worktree(repository(repo), EligibilityRules()).digest == found.digest
 
 
 def test_files_come_before_folders_and_names_go_by_their_bytes() -> None:
@@ -252,9 +252,9 @@ def test_a_change_does_not_say_itself_what_is_generated(repo: GitRepo) -> None:
 
 def test_what_is_too_large_is_never_read(repo: GitRepo) -> None:
     repo.write("small.txt", "1\n").write("big.txt", "y" * 5000)
-    found = committed(repo, Rules(max_file_bytes=100))
+    found = committed(repo, EligibilityRules(max_file_bytes=100))
     assert dict(found.omitted) == {"big.txt": "too_large: 5,000 bytes, more than 100"}
-    assert reasons(in_worktree(repository(repo), Rules(max_file_bytes=100))) == {
+    assert reasons(in_worktree(repository(repo), EligibilityRules(max_file_bytes=100))) == {
         "big.txt": "too_large"
     }
 
@@ -262,14 +262,14 @@ def test_what_is_too_large_is_never_read(repo: GitRepo) -> None:
 def test_a_submodule_is_told(repo: GitRepo) -> None:
     commit = repo.write("a.txt", "1\n").commit()
     repo.submodule("lib/other", commit)
-    found = at_commit(repository(repo), repo.commit(stage=False), Rules())
+    found = at_commit(repository(repo), repo.commit(stage=False), EligibilityRules())
     assert reasons(found)["lib/other"] == "submodule"
 
 
 def test_a_pattern_that_cannot_be_read_is_an_error(repo: GitRepo) -> None:
     repo.write("a.txt", "1\n")
     with pytest.raises(ConfigError, match="pattern"):
-        committed(repo, Rules(exclude=("[z-a]",)))
+        committed(repo, EligibilityRules(exclude=("[z-a]",)))
 
 
 @pytest.mark.full
@@ -286,7 +286,7 @@ def test_a_hundred_thousand_files_take_seconds(repo: GitRepo) -> None:
     import time
 
     begun = time.process_time()
-    found = at_commit(repository(repo), repo.sha(), Rules())
+    found = at_commit(repository(repo), repo.sha(), EligibilityRules())
     assert len(found.files) == 100_000
     assert reasons(found) == {"huge.bin": "too_large", "loop": "link", "module": "submodule"}
     assert time.process_time() - begun < 30
@@ -315,7 +315,7 @@ def test_what_names_and_lines_tell_is_left_out_unless_the_repository_says_otherw
 ) -> None:
     guessing(repo)
     plain = {**GUESSED, "ours/vendor/a.js": "vendored", "ours/vendor/b.min.js": "vendored"}
-    rules = Rules(guess=True)
+    rules = EligibilityRules(guess=True)
     assert reasons(committed(repo, rules)) == plain
     assert reasons(in_folder(str(repo.path), rules)) == {**plain, ".git/": "own"}
     assert reasons(committed(repo)) == {}

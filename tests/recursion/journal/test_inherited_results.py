@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rlm_ci.models.json_question import Ask
-    from rlm_ci.recursion.nodes import Node, Task
+    from rlm_ci.recursion.nodes import LeafTask, Node
 
     Records = list[dict[str, Any]]
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Packing(Counting):
     """Says something of each file, and something of its own of each folder; some are left out."""
 
-    def judge(self, node: Node, task: Task, analysis: Any, ask: Ask | None) -> NodeResult:
+    def judge(self, node: Node, task: LeafTask, analysis: Any, ask: Ask | None) -> NodeResult:
         found = super().judge(node, task, analysis, ask)
         left = tuple((one.path, "odd: it is") for one in task.texts if one.path.endswith("b.py"))
         status = PARTIAL if left else COMPLETED
@@ -90,7 +90,7 @@ def test_resumed_behind_any_result_it_comes_to_the_same(done: Path, tmp_path: Pa
 class Mending(Packing):
     bad = "till"
 
-    def judge(self, node: Node, task: Task, analysis: Any, ask: Ask | None) -> NodeResult:
+    def judge(self, node: Node, task: LeafTask, analysis: Any, ask: Ask | None) -> NodeResult:
         if self.bad and any(self.bad in text.path for text in task.texts):
             raise ValueError("not today")
         return super().judge(node, task, analysis, ask)

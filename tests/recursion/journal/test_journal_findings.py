@@ -12,7 +12,7 @@ from rlm_ci.errors import DamagedError
 from rlm_ci.recursion.journal import recovery, run_json
 from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.journal.verify import verify
-from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult, Traced
+from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult, TracedFinding
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report.findings import Finding, Location, Severity
 from testing.solver_cases import Counting, records, rewritten, shop, solve
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rlm_ci.models.json_question import Ask
-    from rlm_ci.recursion.nodes import Node, Task
+    from rlm_ci.recursion.nodes import LeafTask, Node
 
     Records = list[dict[str, Any]]
 
@@ -36,14 +36,14 @@ class Verbose(Counting):
         super().__init__()
         self._said = "much " * length
 
-    def judge(self, node: Node, task: Task, analysis: Any, ask: Ask | None) -> NodeResult:
-        found = tuple(Traced(self._finding(one.path), (node.id,)) for one in task.texts)
+    def judge(self, node: Node, task: LeafTask, analysis: Any, ask: Ask | None) -> NodeResult:
+        found = tuple(TracedFinding(self._finding(one.path), (node.id,)) for one in task.texts)
         return super().judge(node, task, analysis, ask).replace(findings=found)
 
     def aggregate(self, node: Node, children: Sequence[NodeResult], ask: Ask | None) -> NodeResult:
         found = [one for child in reversed(children) for one in child.findings]
         nodes = tuple(sorted({*found[0].nodes, *found[-1].nodes}))
-        first = Traced(found[0].finding.replace(message="\udcff"), nodes)
+        first = TracedFinding(found[0].finding.replace(message="\udcff"), nodes)
         return super().aggregate(node, children, ask).replace(findings=(*found[1:], first))
 
     def _finding(self, path: str) -> Finding:
@@ -107,7 +107,7 @@ def test_resumed_behind_any_result_it_comes_to_the_same(done: Path, tmp_path: Pa
 def test_a_secret_is_hidden_once_and_for_all(tmp_path: Path) -> None:
     place = Location("a.py", 1, 1)
     found = [
-        Traced(Finding("c/r", Severity.LOW, message, evidence=(place,)), ("0" * 16,))
+        TracedFinding(Finding("c/r", Severity.LOW, message, evidence=(place,)), ("0" * 16,))
         for message in ("token-0123456789", "fine")
     ]
     leaf = NodeResult("0" * 16, COMPLETED, "", 1.0, tuple(found))
@@ -130,7 +130,7 @@ def test_a_secret_is_hidden_once_and_for_all(tmp_path: Path) -> None:
 class Mending(Verbose):
     bad = "till"
 
-    def judge(self, node: Node, task: Task, analysis: Any, ask: Ask | None) -> NodeResult:
+    def judge(self, node: Node, task: LeafTask, analysis: Any, ask: Ask | None) -> NodeResult:
         if self.bad and any(self.bad in text.path for text in task.texts):
             raise ValueError("not today")
         return super().judge(node, task, analysis, ask)

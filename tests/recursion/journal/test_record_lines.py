@@ -80,7 +80,7 @@ def test_results_are_given_back_as_they_stand_on_the_disk(tmp_path: Path) -> Non
 # -- skimmed ------------------------------------------------------------------------------------
 
 
-def states(one: previous_sessions.Earlier) -> dict[str, tuple[int, Any]]:
+def states(one: previous_sessions.PreviousSessions) -> dict[str, tuple[int, Any]]:
     return {
         node: (
             state % previous_sessions.DECIDED,
@@ -91,7 +91,7 @@ def states(one: previous_sessions.Earlier) -> dict[str, tuple[int, Any]]:
 
 
 def told(folder: Path, *, skim: bool) -> tuple[Any, ...]:
-    one = previous_sessions.Earlier()
+    one = previous_sessions.PreviousSessions()
     results, nodes, _ = recovery.readers(str(folder), places=True)
     results.read(one.results, one.skim_results if skim else None)
     nodes.read(one.nodes, one.skim_nodes if skim else None)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rlm_ci.recursion.nodes import FILE_GROUP, FILE_SLICE, FOLDER, MODULE, REPO
 from rlm_ci.recursion.split import tree
 from rlm_ci.recursion.split.file_slices import cut, offsets
-from rlm_ci.recursion.split.tree import Shape, Tree
+from rlm_ci.recursion.split.tree import SplitTree, TreeShape
 from testing.solver_cases import corpus
 
 if TYPE_CHECKING:
@@ -37,10 +37,12 @@ def trees(draw: st.DrawFn) -> dict[str, bytes]:
     return found
 
 
-SHAPES = st.builds(Shape, st.integers(1, 300), st.integers(1, 5), st.integers(2, 6))
+SHAPES = st.builds(TreeShape, st.integers(1, 300), st.integers(1, 5), st.integers(2, 6))
 
 
-def walk(one: Tree, part: Part, above: str, depth: int = 0) -> Iterator[tuple[str, Part, bool]]:
+def walk(
+    one: SplitTree, part: Part, above: str, depth: int = 0
+) -> Iterator[tuple[str, Part, bool]]:
     """Every node's id and part, and whether it is a leaf."""
     assert depth < 60, "it never ends"
     found = one.corpus.files
@@ -60,13 +62,13 @@ def walk(one: Tree, part: Part, above: str, depth: int = 0) -> Iterator[tuple[st
             yield from walk(one, inner, identifier, depth + 1)
 
 
-def leaves(files: Mapping[str, bytes], shape: Shape) -> list[tuple[str, Part]]:
-    one = Tree(corpus(files), shape)
+def leaves(files: Mapping[str, bytes], shape: TreeShape) -> list[tuple[str, Part]]:
+    one = SplitTree(corpus(files), shape)
     return [(found, part) for found, part, is_leaf in walk(one, one.whole(), "") if is_leaf]
 
 
 @given(trees(), SHAPES)
-def test_the_leaves_of_any_tree_are_its_files(files: dict[str, bytes], shape: Shape) -> None:
+def test_the_leaves_of_any_tree_are_its_files(files: dict[str, bytes], shape: TreeShape) -> None:
     whole = corpus(files)
     seen: dict[str, bytes] = {}
     for _, part in leaves(files, shape):
@@ -81,25 +83,28 @@ def test_the_leaves_of_any_tree_are_its_files(files: dict[str, bytes], shape: Sh
 
 @given(trees(), SHAPES)
 def test_ids_are_the_same_every_time_and_no_two_are_equal(
-    files: dict[str, bytes], shape: Shape
+    files: dict[str, bytes], shape: TreeShape
 ) -> None:
-    one, other = Tree(corpus(files), shape), Tree(corpus(dict(reversed(files.items()))), shape)
+    one, other = (
+        SplitTree(corpus(files), shape),
+        SplitTree(corpus(dict(reversed(files.items()))), shape),
+    )
     found = [identifier for identifier, _, _ in walk(one, one.whole(), "")]
     assert found == [identifier for identifier, _, _ in walk(other, other.whole(), "")]
     assert len(set(found)) == len(found)
 
 
 @given(trees(), SHAPES)
-def test_a_leaf_is_small_or_cannot_be_parted(files: dict[str, bytes], shape: Shape) -> None:
-    one = Tree(corpus(files), shape)
+def test_a_leaf_is_small_or_cannot_be_parted(files: dict[str, bytes], shape: TreeShape) -> None:
+    one = SplitTree(corpus(files), shape)
     for _, part in leaves(files, shape):
         if not one.is_small(part):
             assert part[3] - part[2] == 1
             assert one.confidence(part) == 0.0
 
 
-def shapes(files: Mapping[str, bytes], shape: Shape) -> list[tuple[str, str]]:
-    one = Tree(corpus(files), shape)
+def shapes(files: Mapping[str, bytes], shape: TreeShape) -> list[tuple[str, str]]:
+    one = SplitTree(corpus(files), shape)
     return [(part[0], tree.shown(part)) for part in one.parts(one.whole())]
 
 
@@ -112,7 +117,7 @@ def test_folders_are_kept_whole_and_chains_of_folders_are_one() -> None:
         "tools/a": b"x" * 150,
         "tools/go.mod": b"x" * 100,
     }
-    assert shapes(files, Shape(250, 4, 8)) == [
+    assert shapes(files, TreeShape(250, 4, 8)) == [
         (FILE_GROUP, "."),
         (FOLDER, "docs/guide/en"),
         (MODULE, "src/app"),
@@ -122,13 +127,13 @@ def test_folders_are_kept_whole_and_chains_of_folders_are_one() -> None:
 
 def test_small_neighbours_are_looked_at_together() -> None:
     files = {f"p{number}/a.py": b"x" * 20 for number in range(10)} | {"q/large": b"x" * 300}
-    assert shapes(files, Shape(400, 16, 8)) == [(FILE_GROUP, "."), (FOLDER, "q")]
+    assert shapes(files, TreeShape(400, 16, 8)) == [(FILE_GROUP, "."), (FOLDER, "q")]
 
 
 def test_a_file_elsewhere_changes_no_id() -> None:
     files = {f"{folder}/{name}": b"x" * 100 for folder in "abc" for name in "12345"}
-    before = dict(leaves(files, Shape(200, 2, 8)))
-    after = dict(leaves(files | {"a/0": b"x", "d/1": b"x" * 100}, Shape(200, 2, 8)))
+    before = dict(leaves(files, TreeShape(200, 2, 8)))
+    after = dict(leaves(files | {"a/0": b"x", "d/1": b"x" * 100}, TreeShape(200, 2, 8)))
     kept = [part[1] for found, part in before.items() if found in after]
     assert kept.count("b") == kept.count("c") == 3
 
@@ -136,7 +141,7 @@ def test_a_file_elsewhere_changes_no_id() -> None:
 @pytest.mark.parametrize("count", [257, 1000])
 def test_a_wide_folder_has_groups_of_groups(count: int) -> None:
     files = {f"wide/f{number:05}": b"x" for number in range(count)}
-    one = Tree(corpus(files), Shape(1000, 4, 8))
+    one = SplitTree(corpus(files), TreeShape(1000, 4, 8))
     found = list(walk(one, one.whole(), ""))
     assert sum(is_leaf for _, _, is_leaf in found) == -(-count // 4)
     assert {part[0] for _, part, _ in found} == {REPO, FILE_GROUP}
@@ -147,7 +152,7 @@ def test_a_large_file_is_cut_at_its_definitions() -> None:
     for number in range(30):
         lines += [f"def f{number}():", *("    pass" for _ in range(number % 5)), ""]
     content = "\n".join(lines).encode()
-    one = Tree(corpus({"large.py": content, "b.py": b""}), Shape(200, 4, 64))
+    one = SplitTree(corpus({"large.py": content, "b.py": b""}), TreeShape(200, 4, 64))
     large = one.parts(one.whole())[1]
     assert large[:2] == (FILE_GROUP, "large.py")
     assert one.confidence(large) == tree.BY_SYNTAX
@@ -160,14 +165,14 @@ def test_a_large_file_is_cut_at_its_definitions() -> None:
 
 def test_a_large_text_is_cut_between_its_lines() -> None:
     content = b"".join(b"line %d\n" % number for number in range(100))
-    one = Tree(corpus({"large.txt": content}), Shape(200, 4, 64))
+    one = SplitTree(corpus({"large.txt": content}), TreeShape(200, 4, 64))
     assert one.confidence(one.whole()) == tree.BY_LINES
     assert b"".join(cut(content, p[4], p[5]) for p in one.parts(one.whole())) == content
     assert all(part[6] <= 200 for part in one.parts(one.whole()))
 
 
 def test_one_long_line_cannot_be_parted() -> None:
-    one = Tree(corpus({"min.js": b"x" * 5000}), Shape(200, 4, 64))
+    one = SplitTree(corpus({"min.js": b"x" * 5000}), TreeShape(200, 4, 64))
     assert one.confidence(one.whole()) == 0.0
     assert one.parts(one.whole()) == [one.whole()]
 
@@ -183,6 +188,6 @@ def test_lines_are_counted_as_git_does(content: bytes) -> None:
 @pytest.mark.full
 def test_a_folder_of_twenty_thousand_files() -> None:
     files = {f"wide/f{number}": b"x" for number in range(20_000)}
-    one = Tree(corpus(files), Shape())
+    one = SplitTree(corpus(files), TreeShape())
     found = list(walk(one, one.whole(), ""))
     assert sum(is_leaf for _, _, is_leaf in found) == 1250

@@ -23,5 +23,5 @@ def test_every_case_is_used() -> None:
 def test_rules_link_to_their_page_where_a_surface_has_links(surface: str) -> None:
     """Views of runs of earlier versions have none: they are made again as they were."""
     assert f"{PAGE}#diff-budgetfiles" in surfaces.render(reports.typical(), surface)
-    before = surfaces.Options(rule_pages=False)
+    before = surfaces.RenderOptions(rule_pages=False)
     assert PAGE not in surfaces.render(reports.typical(), surface, before)

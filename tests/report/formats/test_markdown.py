@@ -14,7 +14,7 @@ from rlm_ci import errors
 from rlm_ci.report import suppressions, wording
 from rlm_ci.report.findings import Coverage, Finding, Location, Part, Report, Severity, Subject
 from rlm_ci.report.formats import markdown, summary
-from rlm_ci.report.render import Options, names, render
+from rlm_ci.report.render import RenderOptions, names, render
 from rlm_ci.report.rules import address
 from rlm_ci.report.view import ICONS
 from rlm_ci.text import neutralise
@@ -348,7 +348,7 @@ def test_the_template_gets_no_raw_text() -> None:
         "{% for g in groups %}{% for f in g.findings %}{{ f.message }} {{ f.hint }}{% endfor %}"
         "{{ g.path }}{% endfor %}{% for p in parts %}{{ p.result }}{% endfor %}"
     )
-    text = render(report, "markdown", Options(templates={"comment.md.j2": template}))
+    text = render(report, "markdown", RenderOptions(templates={"comment.md.j2": template}))
     check_shape(text, report)
 
 

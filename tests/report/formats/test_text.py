@@ -9,12 +9,12 @@ import unicodedata
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from rlm_ci.fix.loop import Ended, Judged
-from rlm_ci.fix.report import Account, build
+from rlm_ci.fix.loop import FixEnd, ValidationResult
+from rlm_ci.fix.report import FixDetails, build
 from rlm_ci.report import wording
 from rlm_ci.report.findings import Finding, Location, Part, Report, Severity, Subject, Usage
 from rlm_ci.report.render import render
-from rlm_ci.runs.state import Final
+from rlm_ci.runs.state import FinalState
 from rlm_ci.text.printable import printable
 from testing import reports
 from testing.markup_judges import github_commands
@@ -122,8 +122,12 @@ def test_hostile_texts_cannot_steer_terminal_or_runner(report: Report) -> None:
 
 def test_no_surface_ticks_a_run_whose_agent_did_nothing() -> None:
     """It ends with 0, as its terms say, and that is all that is well about it."""
-    ended = Ended(Final.of("budget_complete", "2 turns"), Judged(passed=False), idled="no program")
-    account = Account("sh", "single", "none", isolated=True, validator="", iterations=2, files=0)
+    ended = FixEnd(
+        FinalState.of("budget_complete", "2 turns"),
+        ValidationResult(passed=False),
+        idled="no program",
+    )
+    account = FixDetails("sh", "single", "none", isolated=True, validator="", iterations=2, files=0)
     report = build(ended, account, Subject(), Usage())
     assert (report.verdict(), report.exit_code()) == ("clean", 0)
     assert "\n! Nothing was done: the agent failed" in render(report, "text")

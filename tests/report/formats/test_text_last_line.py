@@ -9,14 +9,14 @@ import pytest
 from rlm_ci.report import wording
 from rlm_ci.report.findings import Evidence, Part, Report, Severity, Subject
 from rlm_ci.report.formats import text
-from rlm_ci.report.render import Options
+from rlm_ci.report.render import RenderOptions
 
 LOOP = {"status": "passed", "files": 1, "applied": True, "patch": "rlm/result.patch"}
 
 
 def line(part: str, *, quiet: bool = False, **metrics: Any) -> str:
     report = Report(Subject(), Severity.HIGH, (Part(part, "told", metrics),))
-    lines = text.render(report, Options(quiet=quiet)).splitlines()
+    lines = text.render(report, RenderOptions(quiet=quiet)).splitlines()
     assert wording.headline(report)
     return lines[-1] if lines else ""
 
@@ -54,7 +54,7 @@ def test_a_wiki_without_anything_new_was_not_written() -> None:
 def test_an_answer_with_citations_that_do_not_hold_has_no_tick() -> None:
     part = Part("rlm", "told", {"status": "passed", "mode": "symbolic"})
     report = Report(Subject(), Severity.HIGH, (part,), evidence=Evidence(3, 1, 0, 2))
-    told = text.render(report, Options()).splitlines()[-1]
+    told = text.render(report, RenderOptions()).splitlines()[-1]
     assert told == "! Answered, but 2 of 3 citations could not be verified"
     report = report.replace(evidence=Evidence(3, 3))
-    assert text.render(report, Options()).splitlines()[-1] == "✓ Answered"
+    assert text.render(report, RenderOptions()).splitlines()[-1] == "✓ Answered"

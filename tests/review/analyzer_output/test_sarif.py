@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlm_ci.review.analyzer_output.sarif import Printout, SarifError, read
+from rlm_ci.review.analyzer_output.sarif import AnalyzerOutput, SarifError, read
 
 KEYS = (
     "runs", "results", "tool", "driver", "extensions", "rules", "id", "name", "properties", "tags",
@@ -37,7 +37,7 @@ JSON = st.recursive(
 def test_whatever_a_result_holds_is_read_or_rejected(result: dict[str, Any]) -> None:
     log = {"runs": [{"results": [result], "tool": result.get("tool")}, result]}
     found = read(json.dumps(log).encode(), lambda _address: 0)
-    assert isinstance(found, Printout)
+    assert isinstance(found, AnalyzerOutput)
     for one in found.results:
         assert one.message
         assert one.spots
@@ -88,7 +88,7 @@ def test_what_is_no_failure_is_no_finding(kind: str) -> None:
         "locations": [{"physicalLocation": {"artifactLocation": {"uri": "a"}}}],
     }
     log = json.dumps({"runs": [{"results": [result]}]}).encode()
-    assert read(log, lambda _address: 0) == Printout((), 0)
+    assert read(log, lambda _address: 0) == AnalyzerOutput((), 0)
 
 
 def test_a_region_that_ends_before_a_line_does_not_reach_it() -> None:

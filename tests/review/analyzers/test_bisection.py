@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.recursion.nodes import PARTIAL
-from rlm_ci.review.analyzer_output.sarif import Printout
+from rlm_ci.review.analyzer_output.sarif import AnalyzerOutput
 from rlm_ci.review.analyzers import bisection, sandboxed
 from rlm_ci.review.analyzers.bisection import by_halves
-from rlm_ci.review.analyzers.execution import Heard
-from rlm_ci.review.analyzers.sandboxed import BrokenError
-from rlm_ci.review.analyzers.scratch_folder import Given
-from rlm_ci.review.objective import Review, analyse, options
+from rlm_ci.review.analyzers.execution import AnalyzerReport
+from rlm_ci.review.analyzers.sandboxed import AnalyzerError
+from rlm_ci.review.analyzers.scratch_folder import ScratchInput
+from rlm_ci.review.objective import ReviewObjective, analyse, options
 from testing.analyzed_file import SHOP, rules
 from testing.analyzer_programs import at, log, tool
 from testing.review_leaves import leaf, reviewed, text
@@ -32,7 +32,7 @@ def test_a_file_that_ruff_crashes_on_stands_alone(by_pipe: bool) -> None:
     texts[3:3] = [text("src/deep.py", DEEP), text("src/shop.py", SHOP)]
     chosen = {**options(), "by_pipe": by_pipe}
     task = leaf(texts, chosen)
-    result = Review(chosen).judge(task.node, task, analyse(task), None)
+    result = ReviewObjective(chosen).judge(task.node, task, analyse(task), None)
     assert "ruff-s608" in rules(result)
     assert result.status == PARTIAL
     [(path, why)] = result.uncovered
@@ -85,14 +85,14 @@ class Tool:
         self.always = always
         self.runs = 0
 
-    def __call__(self, files: Sequence[Given], _seconds: float) -> Heard:
+    def __call__(self, files: Sequence[ScratchInput], _seconds: float) -> AnalyzerReport:
         self.runs += 1
         if self.always or any(one.text in self.culprits and one.content for one in files):
-            raise BrokenError("it fails")
-        return Heard(Printout((), len(files)), ())
+            raise AnalyzerError("it fails")
+        return AnalyzerReport(AnalyzerOutput((), len(files)), ())
 
 
-FILES = [Given(number, f"{number}.go", b"x") for number in range(1024)]
+FILES = [ScratchInput(number, f"{number}.go", b"x") for number in range(1024)]
 
 
 @pytest.mark.parametrize("culprits", [(), (0,), (1023,), (0, 1), (5, 1000), (1, 300, 600, 900)])

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from rlm_ci.git.repository import Repository, discover
-from rlm_ci.review.analyzers.checkouts import Tree, lay, make_folder
+from rlm_ci.review.analyzers.checkouts import AnalyzedTree, lay, make_folder
 from rlm_ci.review.analyzers.known_tools import TOOLS
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def test_the_base_has_its_settings_and_the_head_its_code(repo: GitRepo, tmp_path
     repo.run("rm", "-q", "gone.py")
     head = repo.commit()
     found = Repository(*discover(os.fspath(repo)), os.environ)
-    trees = [Tree.of(found, one) for one in (base, head)]
+    trees = [AnalyzedTree.of(found, one) for one in (base, head)]
     whole, part = tmp_path / "whole", tmp_path / "part"
     lay(trees[1], trees[0], str(whole))
     same = {"pyproject.toml": "old", "src/.eslintrc": "old", "Cargo.toml": "new"}
@@ -56,7 +56,7 @@ def test_no_link_of_a_tree_leads_out_of_the_folder(repo: GitRepo, tmp_path: Path
     both = f"120000 blob {blob}\tsub\n040000 tree {inner}\tsub\n"
     odd = made("mktree", rows=both)
     found = Repository(*discover(os.fspath(repo)), os.environ)
-    for tree in (Tree.of(found, head), Tree.of(found, odd)):
+    for tree in (AnalyzedTree.of(found, head), AnalyzedTree.of(found, odd)):
         lay(tree, tree, str(folder))
     assert os.path.islink(folder / "sub")
     assert not make_folder(str(folder), "sub")
@@ -78,5 +78,5 @@ def test_a_head_sets_up_no_tool(repo: GitRepo, tmp_path: Path) -> None:
         repo.write(name, "new").write(f"inner/{name}", "new")
     head = repo.write("a.py", "new").commit()
     found = Repository(*discover(os.fspath(repo)), os.environ)
-    lay(Tree.of(found, head), Tree.of(found, base), str(tmp_path / "tree"))
+    lay(AnalyzedTree.of(found, head), AnalyzedTree.of(found, base), str(tmp_path / "tree"))
     assert listed(tmp_path / "tree") == {"a.py": "new"}

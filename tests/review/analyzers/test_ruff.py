@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlm_ci.errors import ConfigError
-from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, Traced
+from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, TracedFinding
 from rlm_ci.report.findings import Finding, Severity
 from rlm_ci.review.analyzers import programs, ruff
 from rlm_ci.review.objective import options
@@ -263,7 +263,7 @@ def test_a_value_that_a_type_may_have_is_no_name() -> None:
     assert lines == {9, 10, 11}
 
 
-def _of(one: Traced) -> Finding:
+def _of(one: TracedFinding) -> Finding:
     return one.finding
 
 

@@ -12,11 +12,11 @@ import pytest
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.recursion.limits import Constraints
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
-from rlm_ci.recursion.split.tree import Shape
+from rlm_ci.recursion.split.tree import TreeShape
 from rlm_ci.report.findings import UNTOUCHED, Finding
 from rlm_ci.review.analyzers import execution, programs, run, scratch_folder
 from rlm_ci.review.analyzers.programs import Analyzer
-from rlm_ci.review.objective import Review, options
+from rlm_ci.review.objective import ReviewObjective, options
 from testing.analyzed_file import SHOP, rules
 from testing.review_leaves import FILE_GROUP, by_file, leaf, reviewed, text
 from testing.solver_cases import solve
@@ -51,8 +51,8 @@ def placed(finding: Finding) -> tuple[str, str, list[int | None]]:
 
 def in_slices(folder: Path, path: str, content: str, **more: Any) -> NodeResult:
     """The review of a file that is looked at in slices."""
-    constraints = Constraints(shape=Shape(200, 4, 64))
-    objective = Review(options(domains=("security", "quality"), **more))
+    constraints = Constraints(shape=TreeShape(200, 4, 64))
+    objective = ReviewObjective(options(domains=("security", "quality"), **more))
     files = {path: content.encode()}
     result = solve(folder, files, objective=objective, constraints=constraints)
     assert len((folder / "nodes.jsonl").read_bytes().splitlines()) > 4
@@ -157,7 +157,10 @@ def test_nothing_is_left_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert by_file({"a.py": SHOP}, kind=FILE_GROUP).findings
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(RuntimeError), scratch_folder.Scratch([scratch_folder.Given(0, "a", b"x")]):
+    with (
+        pytest.raises(RuntimeError),
+        scratch_folder.ScratchFolder([scratch_folder.ScratchInput(0, "a", b"x")]),
+    ):
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
 
@@ -169,4 +172,4 @@ def test_a_leaf_without_anything_to_analyse_starts_nothing(
     monkeypatch.setattr(scratch_folder, "_put", lambda *_: pytest.fail("a folder was made"))
     task = leaf([text("a.md", "# A\n")], chosen)
     known = [Analyzer.from_dict(row) for row in chosen["analyzers"]]
-    assert run.analyse(task, known, chosen["domains"]) == run.Analysis()
+    assert run.analyse(task, known, chosen["domains"]) == run.LeafAnalysis()

@@ -68,7 +68,7 @@ def judged(repo: GitRepo, base: str, **more: Any) -> list[Finding]:
         if one.status[:1] != "D" and (content := change.repository.read(one.new_oid)[0]) is not None
     ]
     task = leaf(texts, told)
-    result = objective.Review(told).judge(task.node, task, objective.analyse(task), None)
+    result = objective.ReviewObjective(told).judge(task.node, task, objective.analyse(task), None)
     return [one.finding for one in result.findings]
 
 

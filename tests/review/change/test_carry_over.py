@@ -37,11 +37,11 @@ def packed(*claims: Finding) -> str:
     return text
 
 
-def unpacked(text: str) -> carry_over.Kept:
+def unpacked(text: str) -> carry_over.SavedReview:
     return carry_over.unpack(text, MODEL, DOMAINS)
 
 
-def opened(kept: carry_over.Kept, **files: bytes) -> list[Finding]:
+def opened(kept: carry_over.SavedReview, **files: bytes) -> list[Finding]:
     contents = {name.replace("_", "."): ("b1", data) for name, data in files.items()}
     found, _ = carry_over.opened(kept.claims, (), contents.keys(), contents)
     return list(found)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rlm_ci.recursion.nodes import Text
+from rlm_ci.recursion.nodes import LeafText
 from rlm_ci.report.findings import Finding, Location, Severity
 from rlm_ci.review.change import finding_identity
 
@@ -39,7 +39,7 @@ def test_a_file_with_a_finding_in_each_line(source: str) -> None:
             Finding("a/b", Severity.HIGH, "it is", evidence=(Location("a.py", line, quote="x"),))
             for line in range(1, lines + 1)
         ]
-        text = Text("a.py", "", content.encode())
+        text = LeafText("a.py", "", content.encode())
         return steps(lambda: list(finding_identity.marks(found, [text])))
 
     assert marked(400) < 3 * marked(200)

@@ -13,7 +13,7 @@ from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
 from rlm_ci.recursion.prompt_windows import fence, windows
 from rlm_ci.report.findings import UNTOUCHED, Evidence
 from rlm_ci.review.change.changed_lines import changed_lines
-from rlm_ci.review.objective import DOMAINS, Review, analyse, options
+from rlm_ci.review.objective import DOMAINS, ReviewObjective, analyse, options
 from testing.loopback_model.replies import Answer
 from testing.review_leaves import (
     FILE_GROUP,
@@ -301,12 +301,12 @@ def test_a_change_marks_its_lines_and_answers_for_them_alone(llm: ModelServer) -
 
 
 def test_the_changed_lines_follow_from_the_hunks() -> None:
-    from rlm_ci.git.patches import Hunk, Line
+    from rlm_ci.git.patches import Hunk, HunkLine
 
     hunk = Hunk(3, 5, 3, 5, (
-        Line(" ", 3, 3, "a"), Line("-", 4, None, "b"), Line("+", None, 4, "B"),
-        Line("+", None, 5, "C"), Line(" ", 5, 6, "d"), Line("-", 6, None, "gone"),
-        Line(" ", 7, 7, "e"),
+        HunkLine(" ", 3, 3, "a"), HunkLine("-", 4, None, "b"), HunkLine("+", None, 4, "B"),
+        HunkLine("+", None, 5, "C"), HunkLine(" ", 5, 6, "d"), HunkLine("-", 6, None, "gone"),
+        HunkLine(" ", 7, 7, "e"),
     ))  # fmt: skip
     assert changed_lines({"a.py": [hunk], "empty": []}, ["odd"]) == {
         "a.py": [[4, 7]], "empty": [], "odd": [[1, 1 << 31]],
@@ -339,7 +339,7 @@ def test_what_findings_show_together_rests_on_them(llm: ModelServer) -> None:
         ]}),
     ])  # fmt: skip
     chosen = options(ruff="off")
-    review, asking = Review(chosen), Asking(llm)
+    review, asking = ReviewObjective(chosen), Asking(llm)
     children = []
     for name in ("shop.py", "b.py"):
         task = leaf([text(name, SHOP)], chosen, kind=FILE_GROUP)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rlm_ci.recursion.nodes import FILE_GROUP
 from rlm_ci.report.findings import INCOMPLETE
-from rlm_ci.review.objective import Review, analyse, options
+from rlm_ci.review.objective import ReviewObjective, analyse, options
 from rlm_ci.review.results.report import part
 from testing.review_leaves import (
     SHOP,
@@ -30,7 +30,7 @@ __all__ = ["closing"]
 def test_structure_that_nobody_could_tell_of_is_not_looked_at(llm: ModelServer) -> None:
     llm.script([answering(TOTAL), answering({**TOTAL, "path": "b.py"}), *["I cannot."] * 2])
     chosen = options(ruff="off")
-    review, asking = Review(chosen), Asking(llm)
+    review, asking = ReviewObjective(chosen), Asking(llm)
     children = []
     for name in ("shop.py", "b.py"):
         task = leaf([text(name, SHOP)], chosen, kind=FILE_GROUP)

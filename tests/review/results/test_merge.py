@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rlm_ci.recursion.nodes import Traced
+from rlm_ci.recursion.nodes import TracedFinding
 from rlm_ci.report.findings import Finding, Location, Severity
 from rlm_ci.review.results import merge as results_merge
 from rlm_ci.review.results.clusters import clusters
@@ -32,8 +32,8 @@ RUFF = said(
 )  # fmt: skip
 
 
-def merged(*found: Finding) -> list[Traced]:
-    return list(merge(Traced(one, (f"n{number}",)) for number, one in enumerate(found)))
+def merged(*found: Finding) -> list[TracedFinding]:
+    return list(merge(TracedFinding(one, (f"n{number}",)) for number, one in enumerate(found)))
 
 
 @pytest.mark.parametrize(
@@ -127,10 +127,10 @@ def test_what_one_accepted_and_the_other_did_not_counts() -> None:
 
 def test_the_order_in_which_they_came_decides_nothing() -> None:
     some = [
-        Traced(RUFF, ("a",)),
-        Traced(said("SQL is injected by the query's string"), ("b",)),
-        Traced(said("The query string lets SQL in", line=9, end=11, confidence=0.3), ("c",)),
-        Traced(said("The connection leaks", rule="review/leak", domain="quality"), ("d",)),
+        TracedFinding(RUFF, ("a",)),
+        TracedFinding(said("SQL is injected by the query's string"), ("b",)),
+        TracedFinding(said("The query string lets SQL in", line=9, end=11, confidence=0.3), ("c",)),
+        TracedFinding(said("The connection leaks", rule="review/leak", domain="quality"), ("d",)),
     ]
     first = merge(some)
     assert len(first) == 2
@@ -139,7 +139,9 @@ def test_the_order_in_which_they_came_decides_nothing() -> None:
 
 
 def test_merged_once_more_nothing_changes() -> None:
-    first = merge([Traced(RUFF, ("a",)), Traced(said("SQL injection by string"), ("b",))])
+    first = merge(
+        [TracedFinding(RUFF, ("a",)), TracedFinding(said("SQL injection by string"), ("b",))]
+    )
     assert merge(first) == first
     assert merge((*first, *first)) == first
 
@@ -147,7 +149,7 @@ def test_merged_once_more_nothing_changes() -> None:
 def test_what_one_tool_found_is_merged_as_what_many_did(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files with the findings of one tool are done sooner: it makes no difference."""
     found = [
-        Traced(
+        TracedFinding(
             said(
                 f"message {number % 3}", rule=f"review/r{number % 2}", line=number % 7,
                 end=number % 7 + (90 if number % 11 == 0 else 0),

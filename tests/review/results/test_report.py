@@ -23,7 +23,7 @@ from rlm_ci.report.findings import (
 )
 from rlm_ci.report.render import render
 from rlm_ci.resources import loader
-from rlm_ci.review.objective import Review, analyse, options
+from rlm_ci.review.objective import ReviewObjective, analyse, options
 from rlm_ci.review.results import report as results_report
 from rlm_ci.review.results.clusters import clusters
 from rlm_ci.review.results.merge import rank
@@ -271,7 +271,7 @@ def test_golden(llm: ModelServer) -> None:
     ])  # fmt: skip
     chosen = options(domains=("security", "quality"))
     task = leaf(TEXTS, chosen)
-    result = Review(chosen).judge(task.node, task, analyse(task), Asking(llm))
+    result = ReviewObjective(chosen).judge(task.node, task, analyse(task), Asking(llm))
     for row in chosen["analyzers"]:
         row["version"] = "1"  # what this version of it finds here, others find too
     made = files(result, reported(result, chosen, model="m-1"))

@@ -40,7 +40,7 @@ def case(name: str) -> tuple[tuple[str, ...], dict[str, Any]]:
     return lines_of((CASES / f"{name}.txt").read_bytes()), record
 
 
-def told(reading: parsers.Reading) -> dict[str, Any]:
+def told(reading: parsers.ParsedOutput) -> dict[str, Any]:
     """A reading in the form of a case."""
     return {
         "findings": [

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.errors import ConfigError, DamagedError
-from rlm_ci.git.history import Chronicle
+from rlm_ci.git.history import GitHistory
 from rlm_ci.git.repository import Repository
 from rlm_ci.recursion.corpus import corpus as corpora
-from rlm_ci.recursion.corpus.eligibility import Rules
+from rlm_ci.recursion.corpus.eligibility import EligibilityRules
 from rlm_ci.resources.loader import misfit
-from rlm_ci.wiki.pages.build import Options
-from rlm_ci.wiki.pages.citations import Target
+from rlm_ci.wiki.pages.build import PageOptions
+from rlm_ci.wiki.pages.citations import LinkDestination
 from rlm_ci.wiki.update import refresh
 from rlm_ci.wiki.update import state as states
-from rlm_ci.wiki.update.state import State
+from rlm_ci.wiki.update.state import WikiState
 from testing import wiki_stage as stage
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def test_the_shop_has_exactly_these_pages(repo: GitRepo, tmp_path: Path) -> None
     corpus = stage.corpus_of(repo, commit)
     out = tmp_path / "wiki"
     repository = stage.opened(repo)
-    chronicle = Chronicle.of(repository, commit, 100)
+    chronicle = GitHistory.of(repository, commit, 100)
     pages, touched, _ = stage.wiki(corpus, out, tmp_path, chronicle=chronicle)
     stage.judge(pages, corpus, out, repository)
     made = stage.texts(out)
@@ -87,7 +87,7 @@ def test_an_unchanged_repository_costs_nothing_and_makes_no_difference(
     before = stage.texts(out)
     second = repo.commit("nothing")
     corpus = stage.corpus_of(repo, second)
-    state = State.read(str(out))
+    state = WikiState.read(str(out))
     assert state is not None
     asked = corpus.digest, stage.OPTIONS.digest(), str(out)
     cache = str(tmp_path / "cache")
@@ -150,7 +150,7 @@ def test_what_was_read_without_the_grammars_is_read_again_with_them(
         for module in (refresh, states):
             without.setattr(module, "readers", lambda: "none of them")
         stage.wiki(corpus, out, tmp_path)
-        state = State.read(str(out))
+        state = WikiState.read(str(out))
         assert state is not None
         asked = corpus.digest, stage.OPTIONS.digest(), str(out)
         assert state.covers(*asked, cache=str(tmp_path / "cache"))
@@ -170,7 +170,7 @@ def test_a_state_that_a_change_brings_is_not_believed(repo: GitRepo, tmp_path: P
     mark = hashlib.sha256(page.read_bytes()).hexdigest()
     record["pages"]["modules/src.web.md"]["sha256"] = mark
     (out / "wiki.json").write_text(json.dumps(record))
-    state = State.read(str(out))
+    state = WikiState.read(str(out))
     assert state is not None
     asked = corpus.digest, stage.OPTIONS.digest(), str(out)
     assert not state.covers(*asked, cache=str(tmp_path / "cache"))
@@ -218,7 +218,7 @@ def test_a_damaged_cache_is_as_good_as_none(repo: GitRepo, tmp_path: Path) -> No
 def test_a_state_that_is_none_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "wiki.json").write_text(text)
     with pytest.raises(DamagedError) as caught:
-        State.read(str(tmp_path))
+        WikiState.read(str(tmp_path))
     assert caught.value.hint
 
 
@@ -230,15 +230,15 @@ def test_a_state_cannot_name_a_page_outside_of_its_folder(repo: GitRepo, tmp_pat
     record["pages"]["../../precious.md"] = record["pages"].pop("index.md")
     (out / "wiki.json").write_text(json.dumps(record))
     with pytest.raises(DamagedError):
-        State.read(str(out))
+        WikiState.read(str(out))
     record["pages"]["index.md"] = record["pages"].pop("../../precious.md")
     record["pages"]["index.md"]["commit"] = "main) <img src=x>"
     (out / "wiki.json").write_text(json.dumps(record))
     with pytest.raises(DamagedError):
-        State.read(str(out))
+        WikiState.read(str(out))
     record["version"] = 1
     (out / "wiki.json").write_text(json.dumps(record))
-    assert State.read(str(out)) is None
+    assert WikiState.read(str(out)) is None
 
 
 def test_a_folder_outside_of_git_has_links_to_its_files(tmp_path: Path) -> None:
@@ -246,9 +246,9 @@ def test_a_folder_outside_of_git_has_links_to_its_files(tmp_path: Path) -> None:
     for path, text in stage.shop().items():
         (top / path).parent.mkdir(parents=True, exist_ok=True)
         (top / path).write_text(text)
-    corpus = corpora.in_folder(str(top), Rules())
+    corpus = corpora.in_folder(str(top), EligibilityRules())
     out = top / "docs" / "wiki"
-    options = Options("shop", Target("https://github.com", "acme/shop", base="../.."))
+    options = PageOptions("shop", LinkDestination("https://github.com", "acme/shop", base="../.."))
     pages, _, _ = stage.wiki(corpus, out, tmp_path, options=options)
     for page in pages.pages:
         for path, _, _ in stage.sources(page.text):
@@ -261,7 +261,7 @@ def test_where_nothing_can_be_linked_places_are_told_all_the_same(
     repo: GitRepo, tmp_path: Path
 ) -> None:
     corpus = stage.corpus_of(repo, stage.commit_all(repo, stage.shop()))
-    options = Options("shop", Target(base=""))
+    options = PageOptions("shop", LinkDestination(base=""))
     pages, _, _ = stage.wiki(corpus, tmp_path / "wiki", tmp_path, options=options)
     for page in pages.pages:
         assert stage.sources(page.text) == set()
@@ -300,9 +300,11 @@ def test_real_packages_have_wikis_in_which_everything_holds(package: str, tmp_pa
         [sys.executable, "-c", f"import {package}; print({package}.__path__[0])"],
         check=True, capture_output=True, text=True,
     ).stdout.strip()  # fmt: skip
-    corpus = corpora.in_folder(found, Rules(exclude=("**/__pycache__/**", "typeshed/**")))
+    corpus = corpora.in_folder(
+        found, EligibilityRules(exclude=("**/__pycache__/**", "typeshed/**"))
+    )
     out = tmp_path / "wiki"
-    options = Options(package, Target(base=".."))
+    options = PageOptions(package, LinkDestination(base=".."))
     pages, _, _ = stage.wiki(corpus, out, tmp_path, options=options)
     stage.judge(pages, corpus, out, Repository(found, None, {}))
     assert len(pages.pages) > 1

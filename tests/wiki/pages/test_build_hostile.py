@@ -69,7 +69,10 @@ mermaid.initialize({startOnLoad: false});
 def test_diagrams_of_hostile_names_are_boxes_and_arrows_to_the_real_mermaid(
     wiki: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
-    diagrams = [*wiki[1], *(mermaid.flowchart([mermaid.Box("a", name)], ()) for name in NAMES)]
+    diagrams = [
+        *wiki[1],
+        *(mermaid.flowchart([mermaid.DiagramBox("a", name)], ()) for name in NAMES),
+    ]
     diagrams = [one.removeprefix("```mermaid\n").removesuffix("\n```") for one in diagrams]
     assert len(diagrams) > len(NAMES)
     script = static_site.mermaid_script()
@@ -100,7 +103,7 @@ LINE = re.compile(
 
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=5), st.text(max_size=30))
 def test_a_diagram_is_made_of_nothing_but_our_own_lines(names: list[str], group: str) -> None:
-    boxes = [mermaid.Box(str(n), name, group) for n, name in enumerate(names)]
+    boxes = [mermaid.DiagramBox(str(n), name, group) for n, name in enumerate(names)]
     lines = mermaid.flowchart(boxes, [("0", str(n)) for n in range(len(names))]).split("\n")
     assert (lines[0], lines[-1]) == ("```mermaid", "```")
     for line in lines[1:-1]:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci.errors import LimitError
-from rlm_ci.recursion.nodes import Text
+from rlm_ci.recursion.nodes import LeafText
 from rlm_ci.wiki.facts.readme import heading
 from rlm_ci.wiki.pages.citations import quote_hash
 from rlm_ci.wiki.pages.model_prose import sum_up, tell
-from rlm_ci.wiki.update.state import Said, State
+from rlm_ci.wiki.update.state import ProseSentence, WikiState
 from testing import wiki_stage as stage
 from testing.wiki_sentences import Scripted, all_by
 
@@ -122,7 +122,7 @@ def test_what_the_budget_cut_off_is_told_and_asked_for_again(repo: GitRepo, tmp_
     out = tmp_path / "wiki"
     pages, _, _ = stage.wiki(corpus, out, tmp_path, ask=lambda _node: Scripted(broke))
     assert "In words" not in pages.pages[0].text
-    state = State.read(str(out))
+    state = WikiState.read(str(out))
     assert state is not None
     assert not any(one.said for one in state.prose.values())
     ask = Scripted(of_shop)
@@ -132,7 +132,9 @@ def test_what_the_budget_cut_off_is_told_and_asked_for_again(repo: GitRepo, tmp_
 
 def test_an_answer_that_is_none_is_told_and_asked_for_again(repo: GitRepo, tmp_path: Path) -> None:
     corpus = stage.corpus_of(repo, stage.commit_all(repo, stage.shop()))
-    oven = Text("src/shop/oven/control.py", "", stage.shop()["src/shop/oven/control.py"].encode())
+    oven = LeafText(
+        "src/shop/oven/control.py", "", stage.shop()["src/shop/oven/control.py"].encode()
+    )
     told = tell(Scripted(lambda _place, _prompt: "no"), [oven])
     assert told.uncovered == (
         (oven.path, "no_answer: what the model said could not be read, twice"),
@@ -169,7 +171,9 @@ def test_one_sentence_out_of_form_costs_no_other(repo: GitRepo, tmp_path: Path) 
     stage.wiki(corpus, out, tmp_path, ask=lambda _node: ask)
     assert HEAT in stage.texts(out)["modules/src.shop.oven.md"]
     assert "The shop heats an oven" in stage.texts(out)["index.md"]
-    oven = Text("src/shop/oven/control.py", "", stage.shop()["src/shop/oven/control.py"].encode())
+    oven = LeafText(
+        "src/shop/oven/control.py", "", stage.shop()["src/shop/oven/control.py"].encode()
+    )
     told = tell(Scripted(odd), [oven])
     assert told.counts.rejected == 3
     assert told.uncovered == ()
@@ -225,7 +229,7 @@ def test_a_sentence_of_the_state_is_no_more_than_text(repo: GitRepo, tmp_path: P
 
 
 def test_answers_that_are_none_are_asked_for_once_more() -> None:
-    said = (Said("It is.", "src/a.py", 1, 2, ""),)
+    said = (ProseSentence("It is.", "src/a.py", 1, 2, ""),)
     ask = Scripted(lambda place, _: "no" if "whole" in place else {"sentences": []})
     told = sum_up(ask, said)
     assert (told.said, told.digest) == ((), None)
@@ -236,7 +240,7 @@ def test_answers_that_are_none_are_asked_for_once_more() -> None:
 
 def test_a_place_that_the_model_was_not_shown_is_marked_in_a_sentence() -> None:
     """A sentence is held by its quote, and not for what else it names."""
-    shown = Text("src/a.py", "0" * 40, b"def heat_the_oven():\n    return 1\n")
+    shown = LeafText("src/a.py", "0" * 40, b"def heat_the_oven():\n    return 1\n")
     claim = sentence("See src/a.py:2 and src/b.py:9.", "src/a.py", (1, 1), "def heat_the_oven():")
     ask = Scripted(lambda *_: {"sentences": [claim]})
     [said] = tell(ask, [shown]).said["src/a.py"]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.recursion.corpus import corpus as corpora
-from rlm_ci.recursion.corpus.eligibility import Rules
+from rlm_ci.recursion.corpus.eligibility import EligibilityRules
 from rlm_ci.wiki.pages import outer_project
-from rlm_ci.wiki.pages.outer_project import Outside
+from rlm_ci.wiki.pages.outer_project import OuterProject
 from testing import wiki_stage as stage
 
 if TYPE_CHECKING:
@@ -48,11 +48,11 @@ def pages(repo: GitRepo, tmp_path: Path, under: str, *, on_disk: bool = False) -
     commit = repo.commit()
     opened = stage.opened(repo)
     if on_disk:
-        corpus = corpora.in_worktree(opened, Rules(), under)
-        found = Outside.on_disk(opened, outer_project.listed(opened), under)
+        corpus = corpora.in_worktree(opened, EligibilityRules(), under)
+        found = OuterProject.on_disk(opened, outer_project.listed(opened), under)
     else:
-        corpus = corpora.at_commit(opened, commit, Rules(), under)
-        found = Outside.at_commit(opened, commit, under)
+        corpus = corpora.at_commit(opened, commit, EligibilityRules(), under)
+        found = OuterProject.at_commit(opened, commit, under)
     options = stage.OPTIONS.replace(outside=found)
     made, _, _ = stage.wiki(corpus, tmp_path / "wiki", tmp_path, options=options)
     stage.judge(made, corpus, tmp_path / "wiki", opened)
@@ -94,10 +94,10 @@ def test_a_package_of_the_same_repository_is_none_of_others(repo: GitRepo, tmp_p
 def test_what_stands_around_is_a_part_of_the_options(repo: GitRepo, tmp_path: Path) -> None:
     pages(repo, tmp_path, "shop/safe")
     opened = stage.opened(repo)
-    before = Outside.at_commit(opened, repo.sha(), "shop/safe")
-    assert before == Outside.on_disk(opened, outer_project.listed(opened), "shop/safe")
+    before = OuterProject.at_commit(opened, repo.sha(), "shop/safe")
+    assert before == OuterProject.on_disk(opened, outer_project.listed(opened), "shop/safe")
     repo.write("pyproject.toml", FILES["pyproject.toml"].replace("rich", "poor"))
-    after = Outside.at_commit(opened, repo.commit(), "shop/safe")
+    after = OuterProject.at_commit(opened, repo.commit(), "shop/safe")
     assert before.digest() != after.digest()
     assert after.needed() == {"requests", "poor"}
     assert stage.OPTIONS.replace(outside=after).digest() != stage.OPTIONS.digest()

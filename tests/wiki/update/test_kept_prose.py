@@ -9,8 +9,8 @@ import pytest
 
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.recursion.corpus import corpus as corpora
-from rlm_ci.recursion.corpus.eligibility import Rules
-from rlm_ci.wiki.update.state import WHOLE, Said, State
+from rlm_ci.recursion.corpus.eligibility import EligibilityRules
+from rlm_ci.wiki.update.state import WHOLE, ProseSentence, WikiState
 from testing import wiki_stage as stage
 from testing.wiki_sentences import FILES, SAID, TILL, Scripted, all_by, says
 
@@ -150,13 +150,13 @@ def test_a_sentence_stays_while_its_quote_stands(
         assert again.sentences.told() == f"{len(said)} sentences kept"
 
 
-def of(out: Path) -> list[Said]:
-    state = State.read(str(out))
+def of(out: Path) -> list[ProseSentence]:
+    state = WikiState.read(str(out))
     assert state is not None
     return [said for one in state.prose.values() for said in one.said]
 
 
-def assert_right_places(corpus: Corpus, said: list[Said]) -> None:
+def assert_right_places(corpus: Corpus, said: list[ProseSentence]) -> None:
     contents = {
         file.path: content.decode()
         for file, content in zip(corpus.files, corpus.read(corpus.files), strict=True)
@@ -282,7 +282,7 @@ def test_what_is_outside_of_the_scope_goes_by_that_name(repo: GitRepo, tmp_path:
     out = tmp_path / "wiki"
     commit = stage.commit_all(repo, FILES)
     stage.wiki(stage.corpus_of(repo, commit), out, tmp_path, ask=all_by(Scripted(says)))
-    rules = Rules(exclude=("shelf.py",))
+    rules = EligibilityRules(exclude=("shelf.py",))
     corpus = corpora.at_commit(stage.opened(repo), commit, rules, "store")
     pages, _, _ = stage.wiki(corpus, out, tmp_path, under="store")
     told = pages.sentences.told()

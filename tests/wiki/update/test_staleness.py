@@ -8,7 +8,7 @@ import pytest
 
 from rlm_ci.change.change_set import ChangeSet
 from rlm_ci.wiki.update.staleness import renewed, stale
-from rlm_ci.wiki.update.state import State
+from rlm_ci.wiki.update.state import WikiState
 from testing import wiki_stage as stage
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def first(repo: GitRepo, tmp_path: Path) -> str:
 
 def found(repo: GitRepo, tmp_path: Path, base: str, head: str) -> dict[str, list[str]]:
     """The quotes that are gone, by page."""
-    state = State.read(str(tmp_path / "wiki"))
+    state = WikiState.read(str(tmp_path / "wiki"))
     assert state is not None
     change = ChangeSet(stage.opened(repo), "range", base, head, base)
     pages = {one.page: [place.quote or "" for place in one.places] for one in stale(state, change)}
@@ -111,7 +111,7 @@ def left(repo: GitRepo, base: str, head: str) -> tuple[set[str], set[str]]:
     """The pages that a change makes stale, and those of them that it does not bring."""
     change = ChangeSet(stage.opened(repo), "range", base, head, base)
     sides = [change.read(f"{FOLDER}/wiki.json", 1 << 20, old=old) for old in (True, False)]
-    states = [State.from_bytes(data) for data in sides if data is not None]
+    states = [WikiState.from_bytes(data) for data in sides if data is not None]
     assert states[0] is not None
     pages = {one.page for one in stale(states[0], change)}
     return pages, pages - renewed(pages, states[-1], change, FOLDER)
