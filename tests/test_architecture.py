@@ -58,6 +58,7 @@ HOMES = {
     "unidiff": "git/patches.py",
     "pathspec": "text/globs.py",
     "tomllib": "config/settings.py",
+    "github": "github/api/client.py",
     "openai": "models/openai/client.py",
     "httpx2": "system/transport.py models/openai/client.py",  # openai sends by it
     "genai_prices": "models/prices.py",

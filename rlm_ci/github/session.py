@@ -24,11 +24,12 @@ def client(access: Access) -> GitHubClient:
 
     Raises UnavailableError without PyGithub, ConfigError for an address that is none.
     """
-    from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.report.links import check_server_url
 
     url = check_server_url(access.api_url)
     try:
+        from rlm_ci.github.api.client import GitHubClient
+
         return GitHubClient(access.token, url)
     except ModuleNotFoundError as error:
         raise UnavailableError(

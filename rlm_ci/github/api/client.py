@@ -1,18 +1,18 @@
-"""GitHub's API: how often, how fast, and what may be asked twice.
+"""GitHub's API, through PyGithub: how often, how fast, and what may be asked twice.
 
 A read is repeated within a budget of time and requests; a write is repeated only after its
-caller has looked whether it was done all the same. Limits that GitHub sets are obeyed as
-long as the budget has the time.
-
-PyGithub is left out. It would take a connection of ours (``requestJson(cnx=...)``), but loads
-``requests`` too, follows redirects and waits by itself, and would only write a header for us.
+caller has looked whether it was done all the same. RequestLimits that GitHub sets are obeyed as
+long as the budget has the time. PyGithub's own retries are off: they repeat a POST after a 502,
+and so post twice. It sends by our transport, so that it follows and waits for nothing.
 """
 
 from __future__ import annotations
 
-import json
+import logging
 import time
 from urllib.parse import urljoin, urlsplit
+
+from github import Auth, Github
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.github.api.errors import GitHubRefusedError, UnreachableError, record
@@ -24,6 +24,7 @@ from rlm_ci.system.transport import (
     HttpClient,
     redirect_target,
 )
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Closing, Value
 
 TYPE_CHECKING = False
@@ -57,6 +58,58 @@ class RequestLimits(Value):
     timeout: float = 15.0
 
 
+class _UnreadError(Exception):
+    """An answer that PyGithub would act upon by itself."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(str(answer.status))
+        self.answer = answer
+
+
+class _Connection:
+    """What PyGithub sends through. ``seconds`` is how long the next request may take."""
+
+    def __init__(self, origin: str) -> None:
+        self.origin = origin
+        self.seconds = 0.0
+        self._http = HttpClient("github")
+        self._asked: dict[str, Any] = {}
+        self._answer = Answer(0, {}, b"")
+
+    def request(
+        self, verb: str, url: str, body: Any, headers: dict[str, str], _stream: Any = None
+    ) -> None:
+        self._asked = {
+            "method": verb,
+            "url": f"{self.origin}{url}",
+            "content": body,
+            "headers": headers,
+        }
+
+    def getresponse(self) -> _Connection:
+        """Raises _UnreadError, and what ``HttpClient.send`` raises."""
+        verb = self._asked["method"]
+        self._answer = self._http.send(
+            self._asked, self.seconds, _LONGEST_ANSWER, lambda status: _is_read(verb, status)
+        )
+        if not _is_read(verb, self._answer.status):
+            raise _UnreadError(self._answer)
+        return self
+
+    @property
+    def status(self) -> int:
+        return self._answer.status
+
+    def getheaders(self) -> Any:
+        return self._answer.headers.items()
+
+    def read(self) -> str:
+        return self._answer.body.decode("utf-8", "replace")
+
+    def close(self) -> None:
+        self._http.close()
+
+
 class GitHubClient(Closing):
     """One run's way to GitHub. ``requests`` and ``writes`` count what was sent."""
 
@@ -78,16 +131,25 @@ class GitHubClient(Closing):
         self._uncounted = 0
         self.requests = 0
         self.writes = 0
+        # PyGithub's lines have addresses and answers in them, and belong to no report of ours.
+        logging.getLogger("github").setLevel(logging.CRITICAL + 1)
         self._token = token.strip()
-        self._url = api_url.rstrip("/")
-        split = urlsplit(self._url)
-        self._origin = f"{split.scheme}://{split.netloc}"
-        self._graphql = f"{self._url.removesuffix('/v3')}/graphql"
-        self._http = HttpClient("github")
+        split = urlsplit(api_url)
+        self._connection: Any = _Connection(f"{split.scheme}://{split.netloc}")
+        github = Github(
+            auth=Auth.Token(self._token),
+            base_url=api_url.rstrip("/"),
+            user_agent="rlm-ci",
+            retry=None,
+            seconds_between_requests=None,
+            seconds_between_writes=None,
+        )
+        self._requester = github.requester
 
     def close(self) -> None:
         """End the connection; the end of the process does as much."""
-        self._http.close()
+        self._connection.close()
+        self._requester.close()
 
     def go_on(self) -> None:
         """After a while in which nothing was asked: the time begins anew, the counts do not."""
@@ -97,7 +159,7 @@ class GitHubClient(Closing):
     # ── reading ──
 
     def get(self, path: str, **parameters: str) -> dict[str, Any]:
-        """The record at ``path``. Raises RefusedError or UnreachableError."""
+        """The record at ``path``. Raises GitHubRefusedError or UnreachableError."""
         data = self._read("GET", path, parameters=parameters)[1]
         return record(data, f"GET {path}")
 
@@ -123,7 +185,7 @@ class GitHubClient(Closing):
     def query(self, document: str, **variables: Any) -> dict[str, Any]:
         """The data of a GraphQL query, which changes nothing. Raises as ``get``."""
         body = {"query": document, "variables": variables}
-        return record(self._read("POST", self._graphql, body=body)[1])
+        return record(self._read("POST", self._requester.graphql_url, body=body)[1])
 
     def _read(
         self,
@@ -149,7 +211,7 @@ class GitHubClient(Closing):
         """Change something, once. ``done`` looks whether it is there, and returns it.
 
         It is asked after every failure that leaves open whether GitHub did it. Raises
-        RefusedError or UnreachableError.
+        GitHubRefusedError or UnreachableError.
         """
         for attempt in range(1, self._limits.attempts + 1):
             self._pace()
@@ -171,7 +233,7 @@ class GitHubClient(Closing):
     def mutate(self, document: str, **variables: Any) -> dict[str, Any]:
         """GraphQL mutations that may be done twice without harm. Raises as ``write``."""
         body = {"query": document, "variables": variables}
-        return record(self.write("POST", self._graphql, body))
+        return record(self.write("POST", self._requester.graphql_url, body))
 
     def more(self) -> None:
         """The next request is one of a series whose length the report decides: not counted."""
@@ -189,58 +251,56 @@ class GitHubClient(Closing):
         self, verb: str, path: str, parameters: Mapping[str, str] | None, body: Any
     ) -> tuple[Mapping[str, str], Any]:
         where = f"{verb} {path.partition('://')[2].partition('/')[2] or path}"
-        answer = self._answer(
-            verb, self._moved.get(path, path) if verb == "GET" else path, parameters, body, where
-        )
-        to = self._same_host(answer) if verb == "GET" else ""
-        if to:
+        try:
+            status, headers, text = self._answer(
+                verb, self._moved.get(path, path) if verb == "GET" else path,
+                parameters, body, where,
+            )  # fmt: skip
+        except _UnreadError as unread:
+            to = self._same_host(unread.answer) if verb == "GET" else ""
+            if not to:
+                raise _elsewhere(unread.answer, where) from None
             self._moved[path] = to  # a renamed repository, as a rule
-            answer = self._answer(verb, to, parameters, body, where)
-        if not _is_read(verb, answer.status):
-            raise _elsewhere(answer, where)
-        data = decoded(answer.body)
-        if answer.status >= 400:
-            raise failure(answer.status, answer.headers, data, where)
+            try:
+                status, headers, text = self._answer(verb, to, parameters, body, where)
+            except _UnreadError as again:
+                raise _elsewhere(again.answer, where) from None
+        data = decoded(text)
+        if status >= 400:
+            raise failure(status, headers, data, where)
         if verb != "DELETE" and not isinstance(data, (dict, list)):
             raise AttemptError(
                 UnreachableError("GitHub's answer is not a record", where), again=True
             )
-        if path == self._graphql:
-            data = graphql_data(data, answer.headers)
+        if path == self._requester.graphql_url:
+            data = graphql_data(data, headers)
         self._away = False
-        return answer.headers, data
+        return headers, data
 
     def _answer(
         self, verb: str, path: str, parameters: Mapping[str, str] | None, body: Any, where: str
-    ) -> Answer:
-        """One request over the wire. Raises AttemptError."""
-        seconds = self._spend(where)
+    ) -> tuple[int, Mapping[str, str], str]:
+        """One request over the wire. Raises AttemptError or _UnreadError."""
+        self._connection.seconds = self._spend(where)
         if not (self._token.isascii() and self._token.isprintable() and " " not in self._token):
             refused = GitHubRefusedError(
                 401, ("the token has characters that no token has",), where
             )
             raise AttemptError(refused, again=False)
-        request = {
-            "method": verb,
-            "url": f"{self._url}{path}" if path.startswith("/") else path,
-            "params": parameters or None,
-            "content": None if body is None else json.dumps(body),
-            "headers": {
-                "Authorization": f"token {self._token}",
-                "Content-Type": "application/json",
-                "User-Agent": "rlm-ci",
-            },
-        }
         try:
-            return self._http.send(
-                request, seconds, _LONGEST_ANSWER, lambda status: _is_read(verb, status)
-            )
+            return self._requester.requestJson(
+                verb, path, parameters=dict(parameters) if parameters else None, input=body,
+                cnx=self._connection,
+            )  # fmt: skip
         except AnswerTooLongError:
             what = f"GitHub's answer is longer than {_LONGEST_ANSWER // _MIB} MiB"
             raise AttemptError(UnreachableError(what, where), again=False) from None
         except (ConnectionBrokenError, ConfigError) as error:
             away = UnreachableError(f"GitHub cannot be reached: {error}", where)
             raise AttemptError(away, again=isinstance(error, ConnectionBrokenError)) from None
+        except (ValueError, ArithmeticError) as error:  # headers that are no numbers
+            what = f"GitHub's answer cannot be read: {printable(str(error))[:200]}"
+            raise AttemptError(UnreachableError(what, where), again=True) from None
 
     def _spend(self, where: str) -> float:
         """Take one request from the budget; the seconds that it may take. Raises AttemptError."""
@@ -261,11 +321,11 @@ class GitHubClient(Closing):
         if answer.status not in _REDIRECTS or not location:
             return ""
         try:
-            address = urljoin(self._origin, location)
+            address = urljoin(self._connection.origin, location)
             split = urlsplit(address)
         except ValueError:
             return ""
-        return address if f"{split.scheme}://{split.netloc}" == self._origin else ""
+        return address if f"{split.scheme}://{split.netloc}" == self._connection.origin else ""
 
     def _wait_or_raise(self, failed: AttemptError, attempt: int) -> None:
         """Wait before the next attempt; raise where there is none, or no time for it."""

@@ -1,4 +1,4 @@
-"""How GitHub says no, or nothing at all. Known also where httpx2 is not installed."""
+"""How GitHub says no, or nothing at all. Known also where PyGithub is not installed."""
 
 from __future__ import annotations
 

@@ -66,10 +66,10 @@ def failure(status: int, headers: Mapping[str, Any], data: Any, where: str) -> A
     return AttemptError(refused, again=status >= 500 or status == 408)
 
 
-def decoded(body: bytes) -> Any:
+def decoded(text: str) -> Any:
     """The JSON of an answer; None for what is none, such as a proxy's page."""
     try:
-        return json.loads(body.decode("utf-8", "replace"))
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None
 

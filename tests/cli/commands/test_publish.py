@@ -88,8 +88,8 @@ def test_github_is_down(job: Job) -> None:
     assert "cannot be reached" in posted.stderr
 
 
-#: The program where httpx2 cannot be imported.
-BARE = "import sys; sys.modules['httpx2'] = None; from rlm_ci.__main__ import main; main()"
+#: The program where PyGithub cannot be imported.
+BARE = "import sys; sys.modules['github'] = None; from rlm_ci.__main__ import main; main()"
 
 
 def test_without_the_extra_pr_warns_and_publish_ends(job: Job) -> None:
