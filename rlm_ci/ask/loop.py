@@ -69,7 +69,7 @@ class Question:
         self,
         plan: Planning,
         environment: PlanExecutor,
-        terms: AskLimits,
+        limits: AskLimits,
         *,
         fact: Fact,
         clock: RunClock,
@@ -79,7 +79,7 @@ class Question:
     ) -> None:
         self._plan = plan
         self._environment = environment
-        self._terms = terms
+        self._limits = limits
         self._fact = fact
         self._clock = clock
         self._state = state
@@ -97,8 +97,8 @@ class Question:
         idle = 0
         for iteration in count():
             seconds, at = self._clock.tick(iteration)
-            terms = self._terms
-            stop = over(iteration, seconds / 60, terms.max_iterations, terms.max_minutes)
+            limits = self._limits
+            stop = over(iteration, seconds / 60, limits.max_iterations, limits.max_minutes)
             if stop:
                 return self._ended(*stop)
             try:

@@ -40,7 +40,7 @@ class UnparsableError(ValueError):
 
 
 class FoundTest(Value):
-    """A test in a text: its name as in ``Outcome``, its lines (1-based, inclusive), its claims.
+    """A test in a text: its name as in ``TestOutcome``, its lines (1-based, inclusive), its claims.
 
     A part of the name that is computed, or filled in by parameters, is ``*``. ``claims`` is how
     many can be reversed.

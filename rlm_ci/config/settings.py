@@ -1,4 +1,4 @@
-"""The settings: the rows of ``table``, read from flags, environment and config file.
+"""The settings: the rows of ``options``, read from flags, environment and config file.
 
 This is the only reader of ``os.environ``.
 Order, highest first: flag, environment, config file, inputs of the pipeline, default; the winner is

@@ -40,7 +40,7 @@ def tried(
     work: PipelineJob,
     record: Record,
     agreed: FixOptions,
-    cell: SandboxedCommands,
+    commands: SandboxedCommands,
     redact: Callable[[str], str],
 ) -> FixOptions:
     """The terms with the first validator that can run, of those that were found.
@@ -52,12 +52,12 @@ def tried(
     texts = (agreed.validator, *agreed.others)
 
     def produce() -> Mapping[str, Any]:
-        chosen = validator_candidates.choose(cell, texts, redact)
+        chosen = validator_candidates.choose(commands, texts, redact)
         why, command = "; ".join(chosen.refused), chosen.command
         if command is None:
             return _picked(work, agreed, why)
         if why:
-            work.progress.say(f"{why}; using {validator_candidates.shown(cell, command)}")
+            work.progress.say(f"{why}; using {validator_candidates.shown(commands, command)}")
         reason = f"{agreed.reason}; {why}" if why else agreed.reason
         return {"validator": command.text, "reason": reason}
 

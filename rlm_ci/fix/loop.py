@@ -1,6 +1,6 @@
 """Fix until green: goal, agent, validator, again and again, until it passes or a budget ends.
 
-The crank knows neither who edits nor what decides: both are handed in. Whatever comes from
+The loop knows neither who edits nor what decides: ``steps`` does. Whatever comes from
 outside (the clock, what the agent did, what the validator said) is a fact of the run's record,
 so that a run that is resumed or replayed takes every turn again exactly as it was.
 """
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.report.findings import Finding
 
-    class Site(Protocol):
-        """Where the loop works; every step of it is journalled."""
+    class Steps(Protocol):
+        """What the loop calls; every step is journalled."""
 
         def elapsed(self, iteration: int) -> float:
             """Minutes since the run began, all its sessions together."""
@@ -113,50 +113,50 @@ def blocking(tampering: tuple[Finding, ...]) -> tuple[Finding, ...]:
     return tuple(one for one in tampering if one.fails(Severity.HIGH))
 
 
-def run(site: Site, terms: FixLimits) -> FixEnd:
-    """Turn the crank until it is green, a budget ends, or nothing moves any more."""
-    judged = site.judge("0") if terms.validated else ValidationResult(passed=False)
-    tampering = site.tampering()
+def run(steps: Steps, limits: FixLimits) -> FixEnd:
+    """Repeat until the validator passes, a budget ends, or nothing changes any more."""
+    judged = steps.judge("0") if limits.validated else ValidationResult(passed=False)
+    tampering = steps.tampering()
     was_green = judged.passed
     iteration = idle = forbidden = 0
     failed = idled = ""
     stop = None
     while stop is None:
         iteration += 1
-        minutes = site.elapsed(iteration)
-        stop = over(iteration - 1, minutes, terms.max_iterations, terms.max_minutes)
+        minutes = steps.elapsed(iteration)
+        stop = over(iteration - 1, minutes, limits.max_iterations, limits.max_minutes)
         if stop:
             break
         try:
-            acted = site.act(iteration, judged, tampering)
+            acted = steps.act(iteration, judged, tampering)
         except LimitError as error:  # what was edited until then may be enough
             stop, acted = (error.budget, error.what), TurnResult(error.what, changed=True)
         cut = f" (its turn was cut short: {acted.summary[:_SAID]})" if stop else ""
         failed = f" (the agent failed: {acted.summary[:_SAID]})" if acted.exit_code else ""
         has_idled = iteration == 1 or bool(idled)
         idled = acted.summary if has_idled and acted.exit_code and not acted.changed else ""
-        judged = site.judge(str(iteration)) if terms.validated else judged
-        tampering = site.tampering()
+        judged = steps.judge(str(iteration)) if limits.validated else judged
+        tampering = steps.tampering()
         if judged.passed and not blocking(tampering):
-            judged = site.confirm()
-            tampering = site.tampering() if judged.passed else tampering
-            if judged.passed and not (blocking(tampering) or site.is_unchanged()):
-                tampering += site.probe()
+            judged = steps.confirm()
+            tampering = steps.tampering() if judged.passed else tampering
+            if judged.passed and not (blocking(tampering) or steps.is_unchanged()):
+                tampering += steps.probe()
         held = blocking(tampering)
-        site.note(iteration, acted, judged, tampering)
+        steps.note(iteration, acted, judged, tampering)
         if judged.passed and not held:
-            if site.is_unchanged():
-                final = _unchanged(terms, stop, failed, was_green=was_green)
+            if steps.is_unchanged():
+                final = _unchanged(limits, stop, failed, was_green=was_green)
             else:
                 reason = f"the validator passes after {printable.count(iteration, 'iteration')}"
                 final = FinalState.of(PASSED, f"{reason}{failed or cut}")
             return FixEnd(final, judged, tampering)
         idle = 0 if acted.changed else idle + 1
         forbidden = forbidden + 1 if judged.passed else 0
-        if terms.validated and stop is None:
+        if limits.validated and stop is None:
             stop = _stuck(idle, forbidden)
     status, reason = stop
-    final = _final(status, f"{reason}{failed}", terms, judged, tampering)
+    final = _final(status, f"{reason}{failed}", limits, judged, tampering)
     return FixEnd(final, judged, tampering, idled)
 
 
@@ -169,14 +169,14 @@ def _stuck(idle: int, forbidden: int) -> tuple[str, str] | None:
 
 
 def _unchanged(
-    terms: FixLimits, stop: tuple[str, str] | None, failed: str, *, was_green: bool
+    limits: FixLimits, stop: tuple[str, str] | None, failed: str, *, was_green: bool
 ) -> FinalState:
     """The end of a loop that is green and has nothing to show for it."""
     how = "as it did before" if was_green else "now, and failed before"
     if stop:
         return FinalState.of(stop[0], f"{stop[1]}; the validator passes {how}{failed}")
     reason = f"the validator passes {how}, and the agent changed nothing{failed}"
-    if terms.allow_no_change and not failed:
+    if limits.allow_no_change and not failed:
         return FinalState.of(PASSED, reason)
     hint = "" if failed else "; --allow-no-change accepts that"
     return FinalState.of(NO_CHANGE, f"{reason}{hint}")
@@ -185,11 +185,11 @@ def _unchanged(
 def _final(
     status: str,
     reason: str,
-    terms: FixLimits,
+    limits: FixLimits,
     judged: ValidationResult,
     tampering: tuple[Finding, ...],
 ) -> FinalState:
-    if not terms.validated:
+    if not limits.validated:
         return FinalState.of(BUDGET_COMPLETE, f"{reason}; nothing validates the result")
     if held := blocking(tampering):
         found = printable.count(len(held), "finding")

@@ -80,7 +80,7 @@ class Participants:
         self,
         settings: Settings,
         agreed: FixOptions,
-        cell: SandboxedCommands,
+        commands: SandboxedCommands,
         record: Record,
         redact: Callable[[str], str],
         *,
@@ -88,7 +88,7 @@ class Participants:
     ) -> None:
         self._settings = settings
         self._agreed = agreed
-        self._cell = cell
+        self._commands = commands
         self._record = record
         self._redact = redact
         self._replay = replay
@@ -99,11 +99,11 @@ class Participants:
             return None
 
         def exists(path: str) -> bool:
-            return os.path.isfile(os.path.join(self._cell.root, path))
+            return os.path.isfile(os.path.join(self._commands.root, path))
 
         return Validator(
             Command.parse(self._agreed.validator),
-            root=self._cell.place,
+            root=self._commands.place,
             exists=exists,
             redact=self._redact,
             find=self._find,
@@ -113,13 +113,13 @@ class Participants:
 
     def _find(self, program: str) -> str | None:
         """Where a program is; a replay asks for none that was not there."""
-        return program if self._replay else self._cell.find(program)
+        return program if self._replay else self._commands.find(program)
 
     def agent(self, clock: RunClock, tests: Tests | None) -> Agent:
         """The agent that was agreed on. Raises ConfigError for budgets that cannot hold."""
         name = self._agreed.agent
         if name == "openai":
-            return UnrecordedAgent(self._coder(clock, tests), self._cell.workspace)
+            return UnrecordedAgent(self._coder(clock, tests), self._commands.workspace)
         agent: Agent
         if name == "autofix":
             validator = self._agreed.validator or ""
@@ -143,7 +143,7 @@ class Participants:
         settings = self._settings
         given = [name for name in _BUDGETS if settings.sources[name] != "default"]
         agents.require_metered(agent, {name: getattr(settings, name) for name in given})
-        return RecordedAgent(agent, self._record.fact, self._cell.workspace)
+        return RecordedAgent(agent, self._record.fact, self._commands.workspace)
 
     @property
     def roles_from(self) -> str:

@@ -168,8 +168,8 @@ class Roles:
 class _RoleIteration:
     """One iteration: its turns, and what its roles have to tell each other."""
 
-    def __init__(self, cast: Roles, brief: RoleBrief, notes: tuple[RoleNote, ...]) -> None:
-        self._cast = cast
+    def __init__(self, roles: Roles, brief: RoleBrief, notes: tuple[RoleNote, ...]) -> None:
+        self._roles = roles
         self._brief = brief
         self._conversation: list[Any] = []
         self.notes = list(notes)
@@ -181,7 +181,7 @@ class _RoleIteration:
         notes = [] if heard else [note.to_dict() for note in self.notes]
         variables = {"brief": self._brief.to_dict(), "notes": notes, "heard": heard, **more}
         prompt = loader.load_template(f"prompts/{role}.md.j2")(variables).strip() + "\n"
-        outcome = self._cast.assign(
+        outcome = self._roles.assign(
             role, self._brief, prompt, self._conversation, read_only=read_only
         )
         self.turns.append(RoleTurn(role, prompt, outcome))
@@ -191,7 +191,7 @@ class _RoleIteration:
     def is_accepted(self) -> bool:
         """Ask the critic, once more if it gives no verdict; without one nothing is accepted."""
         for unclear in (False, True):
-            difference = self._cast.difference()
+            difference = self._roles.difference()
             critic = self.turn("critic", read_only=True, diff=difference, unclear=unclear)
             verdict = verdict_of(critic.summary) or verdict_of(critic.output)
             if verdict:

@@ -91,19 +91,20 @@ class FixRun(Attempt):
         _tell_omitted(workspace.snapshot.omitted)
         if not (place.isolated or self._all.replay):
             _tell_editable(root, workspace.snapshot.dependencies)
-        cell = SandboxedCommands(place, workspace, root, settings.environ, self._all.progress.heard)
+        heard = self._all.progress.heard
+        commands = SandboxedCommands(place, workspace, root, settings.environ, heard)
         try:
             agreed = choose_validator.tried(
-                self._all, self._record, agreed, cell, run.redactor.text
+                self._all, self._record, agreed, commands, run.redactor.text
             )
             self._describe(agreed)
-            site, terms = self._site(agreed, cell)
+            steps, limits = self._steps(agreed, commands)
             budget_increase.keep(self._record, self._all.more)
             try:
-                ended = loop.run(site, terms)
+                ended = loop.run(steps, limits)
             except _STOPS as error:
-                return self._stopped(agreed, workspace, site, error)
-            return self._conclude(agreed, workspace, site, ended)
+                return self._stopped(agreed, workspace, steps, error)
+            return self._conclude(agreed, workspace, steps, ended)
         finally:
             if (doubt := workspace.discard()) is not None:
                 warn(doubt)
@@ -117,7 +118,7 @@ class FixRun(Attempt):
             loop = self._all.settings.loop
             allow = rules.known(loop.allow, self._all.settings.sources["loop.allow"])
             selection = choose_validator.select(self._all)
-            terms = FixOptions(
+            options = FixOptions(
                 goal=self._goal,
                 validator=selection.command.text if selection.command else None,
                 reason=selection.reason,
@@ -141,8 +142,8 @@ class FixRun(Attempt):
                 isolated=place.isolated,
                 mark=secrets.token_hex(8),
             )
-            choose_validator.require_an_end(terms, self._all.settings.sources["loop.validator"])
-            return terms.to_dict()
+            choose_validator.require_an_end(options, self._all.settings.sources["loop.validator"])
+            return options.to_dict()
 
         return self._record.shaped("terms", "start", {}, produce, lambda told: FixOptions(**told))
 
@@ -177,8 +178,8 @@ class FixRun(Attempt):
 
     # ── the loop, and its end ──
 
-    def _site(self, agreed: FixOptions, cell: SandboxedCommands) -> tuple[FixSteps, FixLimits]:
-        terms = FixLimits(
+    def _steps(self, agreed: FixOptions, commands: SandboxedCommands) -> tuple[FixSteps, FixLimits]:
+        limits = FixLimits(
             agreed.max_iterations,
             agreed.max_minutes,
             validated=agreed.validator is not None,
@@ -189,7 +190,7 @@ class FixRun(Attempt):
         minutes = agreed.canary_minutes
         plan = ValidatorPlan(
             agreed.goal,
-            terms,
+            limits,
             seconds,
             seconds if minutes is None else minutes * 60 or float("inf"),
             setup,
@@ -197,31 +198,30 @@ class FixRun(Attempt):
             tuple(agreed.allow),
         )
         redact, progress = self._run.redactor.text, self._all.progress
-        crew = Participants(
-            self._all.settings, agreed, cell, self._record, redact, replay=bool(self._all.replay)
-        )
-        validator = crew.validator()
+        settings, replay = self._all.settings, bool(self._all.replay)
+        participants = Participants(settings, agreed, commands, self._record, redact, replay=replay)
+        validator = participants.validator()
 
         def run_tests(names: tuple[str, ...]) -> str:
-            return site.tests(names)
+            return steps.tests(names)
 
         def difference() -> str:
-            return site.difference()
+            return steps.difference()
 
-        cast = Roles(
-            crew.agent(self._clock, run_tests if validator else None),
-            cell,
+        roles = Roles(
+            participants.agent(self._clock, run_tests if validator else None),
+            commands,
             mode=agreed.roles,
-            where=crew.roles_from,
+            where=participants.roles_from,
             subagents=agreed.subagents,
             diff=difference,
-            deadline=self._clock.deadline(terms.max_minutes),
+            deadline=self._clock.deadline(limits.max_minutes),
             on_progress=lambda line: progress.heard(f"{line}\n".encode()),
         )
-        site = FixSteps(
+        steps = FixSteps(
             plan,
-            cell,
-            cast,
+            commands,
+            roles,
             validator,
             fact=self._record.fact,
             clock=self._clock,
@@ -231,10 +231,10 @@ class FixRun(Attempt):
             redactor=self._run.redactor,
         )
         progress.left = lambda: self._left(agreed.max_minutes, metered=agreed.agent == "openai")
-        return site, terms
+        return steps, limits
 
     def _stopped(
-        self, agreed: FixOptions, workspace: Workspace, site: FixSteps, error: RlmCiError
+        self, agreed: FixOptions, workspace: Workspace, steps: FixSteps, error: RlmCiError
     ) -> tuple[FinalState, Report]:
         """The end by an error of a run that has changed something: what there is, is kept.
 
@@ -244,8 +244,8 @@ class FixRun(Attempt):
         try:
             if workspace.tree() == workspace.snapshot.tree and not self._state.entries:
                 raise error
-            ended = ended.replace(tampering=site.tampering())
-            return self._conclude(agreed, workspace, site, ended, error)
+            ended = ended.replace(tampering=steps.tampering())
+            return self._conclude(agreed, workspace, steps, ended, error)
         except RlmCiError:
             raise error from None
 
@@ -253,13 +253,13 @@ class FixRun(Attempt):
         self,
         agreed: FixOptions,
         workspace: Workspace,
-        site: FixSteps,
+        steps: FixSteps,
         ended: FixEnd,
         error: RlmCiError | None = None,
     ) -> tuple[FinalState, Report]:
         """The end and its report, the patch written before anything is applied."""
         left = workspace.tree()
-        tree = site.result(left)
+        tree = steps.result(left)
         edits = secret_in_diff.edits(workspace, tree, left, self._run.redactor)
         if edits:
             files.write(self._run.path_of("rlm", TESTS), edits, 0o600)
@@ -293,9 +293,9 @@ class FixRun(Attempt):
             files=len(status.splitlines()),
             home=home,
             patch=f"rlm/{PATCH}" if patch else None,
-            canary=site.canary,
+            canary=steps.canary,
             allowed=tuple(agreed.allow),
-            tests=_edits(workspace, site, tree, left, allowed=agreed.allow_test_edits),
+            tests=_edits(workspace, steps, tree, left, allowed=agreed.allow_test_edits),
             omitted=workspace.snapshot.omitted,
         )
         head = workspace.snapshot.head  # what stood there before the loop is looked up in it
@@ -307,7 +307,7 @@ class FixRun(Attempt):
     def _land(self, workspace: Workspace, ended: FixEnd, tree: str) -> report.ApplyResult:
         """Bring what is green into the user's own tree, if that is wanted; once.
 
-        Raises _UnlandedError where the disk does not let us, and StorageError for the record.
+        Raises _NotAppliedError where the disk does not let us, and StorageError for the record.
         """
         settings = self._all.settings
         wanted = not settings.ci if settings.loop.apply is None else settings.loop.apply
@@ -357,7 +357,7 @@ class FixRun(Attempt):
         return self._run.redactor.text(git_filters.told(self._all.repository, before, after))
 
 
-def _edits(workspace: Workspace, site: FixSteps, result: str, left: str, *, allowed: bool) -> str:
+def _edits(workspace: Workspace, steps: FixSteps, result: str, left: str, *, allowed: bool) -> str:
     """What became of edits to tests, in a few words; "" where there are none."""
     base = workspace.entries(workspace.snapshot.tree)
     if not allowed:
@@ -367,7 +367,7 @@ def _edits(workspace: Workspace, site: FixSteps, result: str, left: str, *, allo
     names = [
         printable(one.path)[:_NAME]
         for one in changes(base, workspace.entries(left))
-        if one.path in base and site.is_of_tests(one.path)
+        if one.path in base and steps.is_of_tests(one.path)
     ]
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     return f"edited tests: {', '.join(names[:_NAMED])}{more}" if names else ""

@@ -1,7 +1,7 @@
-"""The place that a fix loop works at: copy, sandbox, validator, agent, and the record of it all.
+"""The steps of a fix loop, on its copy: sandbox, validator, agent, and the record of it all.
 
-The engine turns the crank; here each of its steps is done once and journalled, or found in the
-journal and taken as it was.
+``loop`` says which step is next. Here each is done once and journalled, or found in the journal
+and taken as it was.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _WRITERS = 4
 
 
 class FixSteps:
-    """See ``engine.Site``. ``path_of`` gives the place of a file in the run's folder."""
+    """The steps that ``loop.run`` calls. ``path_of`` places a file in the run's folder."""
 
     def __init__(
         self,
         plan: ValidatorPlan,
-        cell: SandboxedCommands,
-        cast: Roles,
+        commands: SandboxedCommands,
+        roles: Roles,
         validator: Validator | None,
         *,
         fact: Fact,
@@ -62,20 +62,20 @@ class FixSteps:
     ) -> None:
         self._redactor = redactor or Redactor({})
         self._plan = plan
-        self._cell = cell
-        self._cast = cast
+        self._commands = commands
+        self._roles = roles
         self._validator = validator
         self._clock = clock
         self._state = state
         self._path_of = path_of
         self._on_step = on_step
-        self._base = cell.workspace.snapshot.tree
+        self._base = commands.workspace.snapshot.tree
         #: A tree, and what has changed from the base to it.
         self._noted = (self._base, "")
         self._began = ""
         self._judge = ResultJudge(
             plan,
-            cell,
+            commands,
             validator,
             fact=fact,
             clock=clock,
@@ -111,7 +111,7 @@ class FixSteps:
             protected=(*PROTECTED, *sorted(self._judge.protection.scripts)[:_NAMED]),
             allow_test_edits=self._plan.allow_test_edits,
         )
-        turns = self._cast.perform(brief)
+        turns = self._roles.perform(brief)
         self._write_turns(iteration, turns)
         outcome = _edited(turns).outcome
         summary = outcome.summary or outcome.reason or "it said nothing"
@@ -123,7 +123,7 @@ class FixSteps:
     def difference(self) -> str:
         """What differs from the start while the agents are at work, for one of them to read."""
         _, patch = secret_in_diff.account(
-            self._cell.workspace, self._cell.tree(), (), self._redactor
+            self._commands.workspace, self._commands.tree(), (), self._redactor
         )
         return self._redactor.without_known(patch.decode("utf-8", "replace"))
 
@@ -144,7 +144,7 @@ class FixSteps:
         lost = self._judge.lost() if is_last else ()
         has_counts = is_last and not lost
         found = guard.findings(
-            self._cell.workspace,
+            self._commands.workspace,
             self._judge.tree(),
             self._judge.collected_first if has_counts else None,
             self._judge.collected if has_counts else None,
@@ -173,7 +173,7 @@ class FixSteps:
     def _status(self, tree: str) -> str:
         """What has changed from the base to ``tree``; nearly always the last turn's end."""
         known, status = self._noted
-        return status if known == tree else self._cell.status(self._base, tree)
+        return status if known == tree else self._commands.status(self._base, tree)
 
     # ── what is kept of it ──
 
@@ -185,7 +185,7 @@ class FixSteps:
         tampering: tuple[Finding, ...],
     ) -> None:
         tree = self._judge.tree()
-        space = self._cell.workspace
+        space = self._commands.workspace
         status, patch = secret_in_diff.account(space, tree, tampering, self._redactor)
         self._noted = (tree, status)
         self._write(iteration, {"status.txt": status, "diff.patch": patch})

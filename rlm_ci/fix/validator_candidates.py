@@ -37,13 +37,13 @@ class ChosenValidator(Value):
 
 
 def choose(
-    cell: SandboxedCommands, texts: Sequence[str], redact: Callable[[str], str]
+    commands: SandboxedCommands, texts: Sequence[str], redact: Callable[[str], str]
 ) -> ChosenValidator:
-    """Try the commands in order, in the copy of ``cell``, which stays as it is."""
+    """Try the commands in order, in the copy of ``commands``, which stays as it is."""
     refused: list[str] = []
     for text in texts:
         command = Command.parse(text)
-        why = _why_not(cell, command, redact)
+        why = _why_not(commands, command, redact)
         if not why:
             return ChosenValidator(command, tuple(refused))
         if why not in refused:
@@ -51,10 +51,10 @@ def choose(
     return ChosenValidator(None, tuple(refused))
 
 
-def shown(cell: SandboxedCommands, command: Command) -> str:
+def shown(commands: SandboxedCommands, command: Command) -> str:
     """A command as one would type it, with the path of a program of the repository's own."""
-    place = cell.find(command.argv[0])
-    inside = os.path.relpath(place, cell.place) if place else os.pardir
+    place = commands.find(command.argv[0])
+    inside = os.path.relpath(place, commands.place) if place else os.pardir
     return (
         command.text
         if inside.startswith(os.pardir)
@@ -62,20 +62,20 @@ def shown(cell: SandboxedCommands, command: Command) -> str:
     )
 
 
-def _why_not(cell: SandboxedCommands, command: Command, redact: Callable[[str], str]) -> str:
+def _why_not(commands: SandboxedCommands, command: Command, redact: Callable[[str], str]) -> str:
     """Why a command cannot run, as a sentence without an end; "" where it can."""
     program = command.argv[0]
-    if cell.find(program) is None:
+    if commands.find(program) is None:
         return f"{program} is not installed"
     trial = _trial(command.argv)
     if not trial:
         return ""
-    before, names = cell.tree(), set(os.listdir(cell.root))
-    ended = cell.command(trial, _SECONDS)
-    for name in set(os.listdir(cell.root)) - names:  # an environment that it began to make
-        files.clear(os.path.join(cell.root, name))
-    if cell.tree() != before:
-        cell.workspace.restore(before)
+    before, names = commands.tree(), set(os.listdir(commands.root))
+    ended = commands.command(trial, _SECONDS)
+    for name in set(os.listdir(commands.root)) - names:  # an environment that it began to make
+        files.clear(os.path.join(commands.root, name))
+    if commands.tree() != before:
+        commands.workspace.restore(before)
     if ended.returncode == 0:
         return ""
     if command.argv[1:2] == ("-m",):

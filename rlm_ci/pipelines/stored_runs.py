@@ -80,7 +80,7 @@ class StoredRuns:
         return runs_find.entries(self.store, self.task)
 
     def prune(self, seconds: float, now: float) -> list[FoundRun]:
-        """See ``listing.prune``."""
+        """See ``find.prune``."""
         self._tell_of_brought()
         return runs_find.prune(self.store, seconds, now, self.task)
 

@@ -1,7 +1,7 @@
 """Secrets recognised by their form: published tokens, keys, and logins in headers and addresses.
 
 A token is its beginning and what follows it. Most beginnings come from a table that others keep
-(see ``secret_forms``). A text is searched for them only where it has words that are long enough.
+(see ``published_tokens``). A text is searched for them only where its words are long enough.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def without_disk(told: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def terms(told: Mapping[str, Any], model: str | None) -> str:
+def asked_for(told: Mapping[str, Any], model: str | None) -> str:
     """A hash over what a model is, and what it is asked to look for."""
     import json
     from hashlib import sha256

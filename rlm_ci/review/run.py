@@ -8,8 +8,8 @@ from rlm_ci.errors import UnavailableError
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.job import RepositoryJob
+from rlm_ci.pipelines.repository.plan import RecursionPlan
 from rlm_ci.pipelines.repository.scope import RepositoryScope
-from rlm_ci.pipelines.repository.terms import RecursionPlan
 from rlm_ci.recursion.corpus import eligibility as why_not
 from rlm_ci.report import render, suppressions
 from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, Finding, Part, Severity
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from rlm_ci.config.settings import Settings
     from rlm_ci.git.repository import Repository
     from rlm_ci.models.record.record import Record
-    from rlm_ci.pipelines.repository.terms import RecursionResult, RepositoryOptions
+    from rlm_ci.pipelines.repository.plan import RecursionResult, RepositoryOptions
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.report.findings import Coverage, Report, Subject
     from rlm_ci.review.change.previous_review import PreviousReviews
@@ -275,7 +275,7 @@ class ChangeReviewJob(ReviewJob):
         corpus = whole.limited(vicinity.concerned(self.change.names()))
         model = self.settings.model
         begun = self.before.begin(
-            self.change, corpus, vicinity, source_of(model), objective.terms(told, model)
+            self.change, corpus, vicinity, source_of(model), objective.asked_for(told, model)
         )
         return {**told, "onward": begun.to_dict()}
 
@@ -307,8 +307,8 @@ class ChangeReviewJob(ReviewJob):
         if part.state is None and begun.is_kept:
             claims = [Finding.from_dict(one) for one in result.data["claims"]]
             marks = [self._vicinity.mark(file.path) for file in done.corpus.files]
-            terms = objective.terms(done.agreed.options, done.agreed.model)
-            self.kept = pack(claims, marks, terms, done.run.redactor.text) or TOO_MUCH
+            asked_for = objective.asked_for(done.agreed.options, done.agreed.model)
+            self.kept = pack(claims, marks, asked_for, done.run.redactor.text) or TOO_MUCH
         asked = len(done.corpus.files) if begun.asked is None else len(begun.asked)
         metrics = {
             "since": begun.since,

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.git.repository import Repository
-    from rlm_ci.pipelines.repository.terms import RecursionPlan, RepositoryOptions
+    from rlm_ci.pipelines.repository.plan import RecursionPlan, RepositoryOptions
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.nodes import NodeResult
     from rlm_ci.report.findings import Report

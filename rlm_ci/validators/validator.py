@@ -60,7 +60,7 @@ class Validator:
 
     ``root`` is the repository as the command sees it, ``exists`` says whether a relative path
     is a file there, ``redact`` takes secrets out of a text, ``find`` resolves a program as the
-    sandbox would (``command.finder``), ``mark`` is a random word of this run for the feedback.
+    sandbox would (``command_line.finder``), ``mark`` is a random word of this run for the feedback.
     With ``trust_exit_code`` nothing but the exit code counts.
     """
 

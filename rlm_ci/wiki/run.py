@@ -8,7 +8,7 @@ from rlm_ci.console.messages import warn
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.job import RepositoryJob
-from rlm_ci.pipelines.repository.terms import RecursionPlan
+from rlm_ci.pipelines.repository.plan import RecursionPlan
 from rlm_ci.recursion.coverage import refusal
 from rlm_ci.recursion.nodes import FAILED, PARTIAL
 from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, Document, Evidence, Location, Part, Severity
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.git.history import GitHistory
     from rlm_ci.models.record.record import Record
+    from rlm_ci.pipelines.repository.plan import RecursionResult, RepositoryOptions
     from rlm_ci.pipelines.repository.scope import RepositoryScope
-    from rlm_ci.pipelines.repository.terms import RecursionResult, RepositoryOptions
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.report.findings import Report
     from rlm_ci.runs.run import Run

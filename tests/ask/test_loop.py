@@ -118,7 +118,7 @@ class Place:
     def ask(
         self,
         *plans: Plan | Exception,
-        terms: AskLimits = NO_END,
+        limits: AskLimits = NO_END,
         limit: int | None = None,
         room: int = 99,
     ) -> AskEnd:
@@ -127,7 +127,7 @@ class Place:
         return Question(
             self.planning,
             self.acting,  # type: ignore[arg-type]
-            terms,
+            limits,
             fact=self.facts,
             clock=RunClock(self.facts, clock=lambda: self.now, now=lambda: 0.0),
             state=state,
@@ -290,7 +290,7 @@ def test_the_same_subcalls_again_and_again_bring_nothing(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("terms", "ends", "turns"),
+    ("limits", "ends", "turns"),
     [
         (AskLimits(2, None), "max_iterations", 2),
         (AskLimits(None, 2), "max_minutes", 2),
@@ -299,19 +299,19 @@ def test_the_same_subcalls_again_and_again_bring_nothing(place: Place) -> None:
     ],
 )
 def test_a_budget_ends_it_between_two_turns(
-    place: Place, terms: AskLimits, ends: str, turns: int
+    place: Place, limits: AskLimits, ends: str, turns: int
 ) -> None:
-    ended = place.ask(*(Plan("continue", (Search(f"{n}", 1),)) for n in range(99)), terms=terms)
+    ended = place.ask(*(Plan("continue", (Search(f"{n}", 1),)) for n in range(99)), limits=limits)
     assert status(ended) == (ends, 3)
     assert len(place.turns if turns else []) == turns
 
 
 def test_time_that_was_used_is_used_in_the_next_process_as_well(place: Place) -> None:
     plans = [Plan("continue", (Search(f"{n}", 1),)) for n in range(99)]
-    place.ask(*plans[:2], Plan("pause"), terms=AskLimits(None, 2))
+    place.ask(*plans[:2], Plan("pause"), limits=AskLimits(None, 2))
     used = place.now
     place.now += 10_000  # nobody was at work then
-    ended = place.ask(*plans, terms=AskLimits(None, 2))
+    ended = place.ask(*plans, limits=AskLimits(None, 2))
     assert status(ended) == ("max_minutes", 3)
     assert place.now - used - 10_000 <= 4 * 30
 

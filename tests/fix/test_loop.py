@@ -1,4 +1,4 @@
-"""The crank of the fix loop: every way that it ends, on a site that keeps state."""
+"""The fix loop: every way that it ends, on steps that keep state."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ class Tree:
         self.notes.append((iteration, judged.passed, len(tampering)))
 
 
-def end(tree: Tree, terms: FixLimits = FOREVER) -> tuple[str, int]:
-    final = run(tree, terms).final
+def end(tree: Tree, limits: FixLimits = FOREVER) -> tuple[str, int]:
+    final = run(tree, limits).final
     assert final.reason
     return final.status, final.exit_code
 
@@ -111,7 +111,7 @@ def test_the_agent_hears_what_the_validator_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("terms", "code"),
+    ("limits", "code"),
     [
         (FixLimits(3, None), ("max_iterations", 3)),
         (FixLimits(None, 3.0), ("max_minutes", 3)),
@@ -120,11 +120,11 @@ def test_the_agent_hears_what_the_validator_said() -> None:
     ],
     ids=str,
 )
-def test_a_budget_ends_it(terms: FixLimits, code: tuple[str, int]) -> None:
+def test_a_budget_ends_it(limits: FixLimits, code: tuple[str, int]) -> None:
     tree = Tree("abcdefgh", minutes=1.0)
-    assert end(tree, terms) == code
+    assert end(tree, limits) == code
     assert tree.text == "abc"
-    assert tree.judgements == (["0", "1", "2", "3"] if terms.validated else [])
+    assert tree.judgements == (["0", "1", "2", "3"] if limits.validated else [])
 
 
 @pytest.mark.parametrize("budget", ["max_calls", "max_tokens", "budget_usd"])
@@ -243,11 +243,11 @@ def test_a_goal_that_may_hold_already_is_reached_by_an_agent_that_does_not_fail(
         ) -> TurnResult:
             return super().act(iteration, last, tampering).replace(exit_code=2)
 
-    terms = FixLimits(None, None, allow_no_change=True)
-    assert end(green([""]), terms) == ("passed", 0)
+    limits = FixLimits(None, None, allow_no_change=True)
+    assert end(green([""]), limits) == ("passed", 0)
     tree = Failing([""])
     tree.text = tree.first = "goal"
-    assert end(tree, terms) == ("no_change", 3)
+    assert end(tree, limits) == ("no_change", 3)
 
 
 def test_a_budget_that_ends_a_turn_before_any_change_is_what_ended_it() -> None:

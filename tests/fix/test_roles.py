@@ -63,8 +63,8 @@ def workspace(tmp_path: Path) -> Folder:
 def perform(
     player: Player, workspace: Folder, *briefs: RoleBrief, mode: str = "triad", **more: Any
 ) -> list[tuple[RoleTurn, ...]]:
-    cast = Roles(player, workspace, mode=mode, diff=lambda: "-old\n+new ```\n", **more)
-    return [cast.perform(brief) for brief in briefs or (BRIEF,)]
+    roles = Roles(player, workspace, mode=mode, diff=lambda: "-old\n+new ```\n", **more)
+    return [roles.perform(brief) for brief in briefs or (BRIEF,)]
 
 
 def test_the_modes() -> None:

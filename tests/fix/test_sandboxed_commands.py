@@ -76,12 +76,12 @@ def place(repo: GitRepo, tmp_path: Path) -> tuple[Path, SandboxedCommands]:
 def run(
     place: tuple[Path, SandboxedCommands], validator: str, writer: Writer, iterations: int
 ) -> loop.FixEnd:
-    folder, cell = place
-    root = cell.workspace.path
+    folder, commands = place
+    root = commands.workspace.path
     judge = Validator(Command.parse(validator), root=root, exists=lambda _path: True, redact=str,
                       find=lambda name: name, mark="mark", trust_exit_code=True)  # fmt: skip
-    diff = lambda: cell.workspace.patch().decode()  # noqa: E731
-    cast = Roles(UnrecordedAgent(writer, cell.workspace), cell, diff=diff)
+    diff = lambda: commands.workspace.patch().decode()  # noqa: E731
+    roles = Roles(UnrecordedAgent(writer, commands.workspace), commands, diff=diff)
     terms = FixLimits(iterations, None)
     folder.joinpath("rlm").mkdir(exist_ok=True)
 
@@ -90,11 +90,11 @@ def run(
         path.parent.mkdir(parents=True, exist_ok=True)
         return str(path)
 
-    site = FixSteps(ValidatorPlan("goal", terms, 60.0), cell, cast, judge, fact=produced,
+    steps = FixSteps(ValidatorPlan("goal", terms, 60.0), commands, roles, judge, fact=produced,
                 clock=RunClock(produced), state=RunState(path_of("rlm", "state.json"), {}),
                 path_of=path_of)  # fmt: skip
-    writer.tests = site.tests
-    return loop.run(site, terms)
+    writer.tests = steps.tests
+    return loop.run(steps, terms)
 
 
 def kept(place: tuple[Path, SandboxedCommands], iteration: int, name: str) -> str:

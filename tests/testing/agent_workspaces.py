@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Folder:
-    """The contract of ``loop.agent.Workspace`` over one folder, without a sandbox around it."""
+    """An ``AgentWorkspace`` over one folder, without a sandbox around it."""
 
     def __init__(self, path: Path, programs: Path | None = None) -> None:
         self.path = path

@@ -177,7 +177,7 @@ def _said(text: str) -> tuple[str, str]:
 
 
 def _in_file(text: str) -> str:
-    """A piece of the answer as it stands in its file; see ``outcome.as_file``."""
+    """A piece of the answer as it stands in its file; see ``report.as_file``."""
     return ask_report.as_file(text).decode("utf-8", "replace")[:-1]
 
 

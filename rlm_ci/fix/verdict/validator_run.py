@@ -43,7 +43,7 @@ class ValidatorPlan(Value):
     """
 
     goal: str
-    terms: FixLimits
+    limits: FixLimits
     validator_seconds: float
     canary_seconds: float = float("inf")
     setup: Command | None = None
@@ -71,20 +71,20 @@ class ValidatorRun(Value):
 class ValidatorRuns:
     """Runs commands, each as a fact. ``protection`` tells which paths count as written.
 
-    ``reporter`` is how pytest tells of its tests: see ``reporting``; "" where it is not run.
+    ``reporter`` is how pytest tells of its tests: see ``test_reports``; "" where it is not run.
     """
 
     def __init__(
         self,
         plan: ValidatorPlan,
-        cell: SandboxedCommands,
+        commands: SandboxedCommands,
         protection: Protection,
         *,
         fact: Fact,
         clock: RunClock,
     ) -> None:
         self._plan = plan
-        self._cell = cell
+        self._commands = commands
         self._fact = fact
         self._clock = clock
         self.protection = protection
@@ -99,7 +99,7 @@ class ValidatorRuns:
 
         What the ``first`` one leaves in caches is trusted: nobody was at work before it.
         """
-        space = self._cell.workspace
+        space = self._commands.workspace
 
         def produce() -> Mapping[str, Any]:
             settled = space.settled  # None where an agent asks, who goes on
@@ -108,7 +108,7 @@ class ValidatorRuns:
             record = self._reported(argv, self._timeout())
             if first:
                 space.caches.keep_first()
-            left = self._cell.tree()
+            left = self._commands.tree()
             if left == tree:
                 space.settled = settled
             else:
@@ -135,25 +135,27 @@ class ValidatorRuns:
         """
 
         def produce() -> Mapping[str, Any]:
-            copy = self._cell.workspace.fresh(tree)
+            copy = self._commands.workspace.fresh(tree)
             prepared: dict[str, Any] = {}
             began = tree
             if self._plan.setup:
                 began = copy.tree()
                 try:
                     setup = self._plan.setup.argv
-                    ended = self._cell.command(setup, self._timeout(), copy, network=True)
+                    ended = self._commands.command(setup, self._timeout(), copy, network=True)
                 except UnavailableError as error:
                     raise UnavailableError(error.what, where=SETUP, hint=error.hint) from None
                 prepared = {"setup": record_of(ended)}
                 self.prepared = ended
                 wrong = frozenset(self._rewrote(began, copy.tree()))
-                self._cell.workspace.put_back(copy, began, wrong.__contains__)
+                self._commands.workspace.put_back(copy, began, wrong.__contains__)
                 began = copy.tree()
             timeout = min(self._timeout(), seconds)
             record = self._reported(argv, timeout, copy=copy, short=True, hide=hide, keep=keep)
             if record["returncode"] in validation.SHELL_CODES:
-                here, there = (set(dependency_folders(one)) for one in (self._cell.root, copy.path))
+                here, there = (
+                    set(dependency_folders(one)) for one in (self._commands.root, copy.path)
+                )
                 prepared["missing"] = sorted(here - there)
             return record | {"written": list(self._rewrote(began, copy.tree()))} | prepared
 
@@ -193,26 +195,26 @@ class ValidatorRuns:
         keep: int = KEEP,
     ) -> dict[str, Any]:
         """The record of a command, with what our plugin of pytest has told."""
-        cell = self._cell
+        commands = self._commands
         # Without a sandbox a command works where the copy lies.
-        root = cell.place if cell.sandbox.isolated else copy.path if copy else cell.root
+        root = commands.place if commands.sandbox.isolated else copy.path if copy else commands.root
         env: dict[str, str] = {}
         extra: tuple[Mount, ...] = ()
         with files.scratch("rlm-ci-") as folder:
             if self.reporter:
                 plugin = self.reporter == PLUGIN
                 env = test_reports.environment(
-                    folder, root, cell.env, plugin=plugin, short=short, hide=hide
+                    folder, root, commands.env, plugin=plugin, short=short, hide=hide
                 )
-                extra = test_reports.mounts(folder) if cell.sandbox.isolated and plugin else ()
-            ended = cell.command(argv, timeout, copy, env=env, extra=extra, keep=keep)
+                extra = test_reports.mounts(folder) if commands.sandbox.isolated and plugin else ()
+            ended = commands.command(argv, timeout, copy, env=env, extra=extra, keep=keep)
             return record_of(ended) | {"reported": test_reports.collect(folder), "root": root}
 
     def _rewrote(self, before: str, after: str) -> tuple[str, ...]:
         """The protected paths that differ from one tree to the other."""
         if before == after:
             return ()
-        space = self._cell.workspace
+        space = self._commands.workspace
         return guard.rewritten(
             space.entries(before),
             space.entries(after),
@@ -224,8 +226,8 @@ class ValidatorRuns:
     def _timeout(self) -> float:
         """Seconds that a command may take, so that the run ends when it has to."""
         limit = self._plan.validator_seconds
-        if self._plan.terms.max_minutes is not None:
-            left = self._plan.terms.max_minutes * 60 - self._clock.seconds()
+        if self._plan.limits.max_minutes is not None:
+            left = self._plan.limits.max_minutes * 60 - self._clock.seconds()
             limit = min(limit, max(1.0, left))
         return limit
 

@@ -46,7 +46,7 @@ class ResultJudge:
     def __init__(
         self,
         plan: ValidatorPlan,
-        cell: SandboxedCommands,
+        commands: SandboxedCommands,
         validator: Validator | None,
         *,
         fact: Fact,
@@ -56,18 +56,18 @@ class ResultJudge:
         redactor: Redactor,
     ) -> None:
         self._plan = plan
-        self._space = cell.workspace
-        self._cell = cell
+        self._space = commands.workspace
+        self._commands = commands
         self._validator = validator
         self._fact = fact
         self._path_of = path_of
         self._on_step = on_step
         self._redactor = redactor
-        self._base = cell.workspace.snapshot.tree
+        self._base = commands.workspace.snapshot.tree
         self.iteration = 0
         self._tests = 0
         self._runs = ValidatorRuns(
-            plan, cell, self._protected_by(validator), fact=fact, clock=clock
+            plan, commands, self._protected_by(validator), fact=fact, clock=clock
         )
         #: The last thing that the validator said; the name of that run, and what it tells of tests.
         self.verdict: Verdict | None = None
@@ -115,7 +115,7 @@ class ResultJudge:
     def tree(self) -> str:
         """The id of the tree that the copy holds; looked up only if it may be another one."""
         if self._space.settled is None:
-            self._space.settled = self._cell.tree()
+            self._space.settled = self._commands.tree()
         return self._space.settled
 
     def begin(self, iteration: int) -> None:
@@ -229,7 +229,7 @@ class ResultJudge:
         self._tests += 1
         place = f"iteration-{self.iteration}/tests-{self._tests}"
         argv = (*validator.command.argv, *names)
-        ran = self._runs.in_copy("tests", place, argv, self._cell.tree())
+        ran = self._runs.in_copy("tests", place, argv, self._commands.tree())
         verdict = validator.judge(lambda _argv: ran.ended)
         return "it passes" if verdict.passed else verdict.feedback
 

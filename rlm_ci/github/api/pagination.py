@@ -46,7 +46,7 @@ def read(
 ) -> Iterator[ResultPage]:
     """The pages of the list ``name`` with these ``fields`` of each row; ``what`` to call it.
 
-    Raises RefusedError or UnreachableError, also where GitHub answers in part: taken for all,
+    Raises GitHubRefusedError or UnreachableError, also where GitHub answers in part: taken for all,
     everything would be posted again.
     """
     query = _QUERY.replace("@LIST@", name).replace("@FIELDS@", fields)

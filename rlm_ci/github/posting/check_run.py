@@ -37,7 +37,7 @@ def post(
     """Post the check run of ``head``, whole from its first request on.
 
     ``summary`` is of at most 65,535 bytes, ``unfinished`` the conclusion for a report that is
-    incomplete or did not run. At most ``most`` annotations are sent. Raises RefusedError or
+    incomplete or did not run. At most ``most`` annotations are sent. Raises GitHubRefusedError or
     UnreachableError.
     """
     path = f"/repos/{repository}/check-runs"

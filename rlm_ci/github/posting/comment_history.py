@@ -57,7 +57,7 @@ class CommentHistory(Value):
 def read(client: GitHubClient, to: Destination, comment: str, author: str) -> CommentHistory:
     """The comment whose global id is ``comment``, with the texts that ``author`` gave it.
 
-    Raises RefusedError or UnreachableError.
+    Raises GitHubRefusedError or UnreachableError.
     """
     owner, _, name = to.repository.partition("/")
     asked = {"owner": owner, "name": name, "number": to.number, "comment": comment}

@@ -38,7 +38,7 @@ class PreviousRun(Value):
 
 
 def read(client: GitHubClient, repository: str, number: int) -> PreviousRun:
-    """Raises RefusedError or UnreachableError."""
+    """Raises GitHubRefusedError or UnreachableError."""
     login = ""
     found: list[dict[str, Any]] = []
     told = pagination.read(client, repository, number, "comments", fields=_FIELDS, what="comments")

@@ -53,7 +53,7 @@ class ReviewComments:
         """Comment on what is new; all of ``placed``, as it stands on GitHub in the end.
 
         A thread that somebody else resolved is an answer, so its finding is not raised again;
-        one that we resolved was gone, and comes back. Raises RefusedError or UnreachableError.
+        one that we resolved was gone, and comes back. Raises GitHubRefusedError, UnreachableError.
         """
         self._before = {one.id for one in known}
         there = {one.fingerprint for one in known if not one.resolved or one.closed}

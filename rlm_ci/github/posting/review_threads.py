@@ -54,7 +54,7 @@ class PullRequestThreads(Value):
 def viewer(client: GitHubClient) -> str:
     """The login that the token writes under, as REST names it (a bot's ends in ``[bot]``).
 
-    Raises RefusedError or UnreachableError.
+    Raises GitHubRefusedError or UnreachableError.
     """
     login = text(record(client.query(_VIEWER).get("viewer")).get("login"))
     if not login:
@@ -63,7 +63,7 @@ def viewer(client: GitHubClient) -> str:
 
 
 def read(client: GitHubClient, repository: str, number: int) -> PullRequestThreads:
-    """Raises RefusedError or UnreachableError."""
+    """Raises GitHubRefusedError or UnreachableError."""
     login = head = ""
     found: list[ReviewThread] = []
     told = pagination.read(
@@ -123,7 +123,7 @@ def _person(name: str) -> str:
 def close(client: GitHubClient, threads: Sequence[ReviewThread]) -> None:
     """Resolve these threads, or fold them as outdated where that is not allowed.
 
-    Raises RefusedError or UnreachableError.
+    Raises GitHubRefusedError or UnreachableError.
     """
     try:
         _each(client, "resolveReviewThread(input: {threadId: $%s})", "thread { id }",
@@ -140,7 +140,7 @@ def close(client: GitHubClient, threads: Sequence[ReviewThread]) -> None:
 def remove_duplicates(client: GitHubClient, threads: Sequence[ReviewThread]) -> None:
     """Delete our open threads about a finding that an older one is about.
 
-    Two runs that begin at once cannot see each other's. Raises RefusedError or UnreachableError.
+    Two runs that begin at once miss each other's. Raises GitHubRefusedError, UnreachableError.
     """
     there: set[str] = set()
     surplus = []

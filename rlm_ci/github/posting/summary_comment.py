@@ -3,7 +3,7 @@
 GitHub changes a comment without asking what it was before, so two runs at once can post two
 or write over each other. A run therefore looks right before it writes and again after it:
 duplicates are folded into the oldest, and what belongs to a newer head is left alone or put
-back (see ``history``).
+back (see ``comment_history``).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class SummaryComments:
         """Post or update the summary of ``now``; what was done, and the comment.
 
         ``head`` tells that of the pull request, and is asked once, right before the write.
-        ``write`` makes the body, given the last checkpoint. Raises RefusedError or
+        ``write`` makes the body, given the last checkpoint. Raises GitHubRefusedError or
         UnreachableError.
         """
         known = self.find()

@@ -152,7 +152,7 @@ class OpenAIModel(Closing):
     # -- one attempt ------------------------------------------------------------------------
 
     def _ask(self, request: ModelRequest, cap: str, deadline: float, once: str) -> Completion:
-        """One request. Raises RefusedError when it cost nothing, SpentError when it may have."""
+        """One request. Raises EndpointRefusedError if it cost nothing, SpentError if not."""
         began = self._clock()
         end = min(began + self._patience.answer, deadline)
         try:

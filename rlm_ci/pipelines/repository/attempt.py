@@ -11,8 +11,8 @@ from rlm_ci.models import ModelRequest
 from rlm_ci.models.gateway import Gateway, provider_of
 from rlm_ci.models.record.clock import RunClock
 from rlm_ci.pipelines.repository import scope
+from rlm_ci.pipelines.repository.plan import RecursionResult, RepositoryOptions
 from rlm_ci.pipelines.repository.scheduler_choice import address
-from rlm_ci.pipelines.repository.terms import RecursionResult, RepositoryOptions
 from rlm_ci.recursion.journal import journal, run_json
 from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.limits import Budget, Constraints
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from rlm_ci.models import Completion, Message
     from rlm_ci.models.json_question import Ask
     from rlm_ci.models.record.record import Record
+    from rlm_ci.pipelines.repository.plan import RecursionPlan
     from rlm_ci.pipelines.repository.scope import RepositoryScope
-    from rlm_ci.pipelines.repository.terms import RecursionPlan
     from rlm_ci.pipelines.repository.verb import RepositoryVerb
     from rlm_ci.recursion.nodes import Node, NodeResult
     from rlm_ci.runs.run import Run

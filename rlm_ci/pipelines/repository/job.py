@@ -101,7 +101,7 @@ def _prepare(settings: Settings, repository: Repository) -> None:
 
 
 def making(kind: type[Kind]) -> Callable[..., Kind]:
-    """Makes the work of this kind, for ``built_in.make``; raises ConfigError."""
+    """Makes the work of this kind, for ``registry.make``; raises ConfigError."""
 
     def make(
         settings: Settings,

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.models.record.record import Record
+    from rlm_ci.pipelines.repository.plan import RecursionPlan, RecursionResult, RepositoryOptions
     from rlm_ci.pipelines.repository.scope import RepositoryScope
-    from rlm_ci.pipelines.repository.terms import RecursionPlan, RecursionResult, RepositoryOptions
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.report.findings import Part, Report
     from rlm_ci.runs.run import Run

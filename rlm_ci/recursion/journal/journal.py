@@ -4,7 +4,7 @@ A record waits in memory for at most a moment, until there are many or nobody ha
 then all are written as one batch (see ``recovery``). A result is given back as it is written, to
 whoever aggregates it now and to whoever resumes: both see the same. A finding is written once, by
 the lowest node that has it: above, the number of its place is; what else a node passes on of its
-children is not written again either (see ``gathering``). Of results that are written, only
+children is not written again either (see ``inherited_results``). Of results that are written, only
 their places in the file are in memory, and the findings that nobody has gathered further up.
 """
 

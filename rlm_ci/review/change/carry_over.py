@@ -47,9 +47,9 @@ class CarriedClaim(Value):
 
 
 class SavedReview(Value):
-    """``terms`` tell who looked and for what; ``marks`` are those of the files looked at."""
+    """``asked_for`` tells who looked and for what; ``marks`` are those of the files looked at."""
 
-    terms: str
+    asked_for: str
     marks: frozenset[str]
     claims: tuple[CarriedClaim, ...]
 
@@ -98,7 +98,7 @@ class CarriedReview(Value):
 
 
 def pack(
-    claims: Sequence[Finding], marks: Iterable[str], terms: str, mask: Callable[[str], str]
+    claims: Sequence[Finding], marks: Iterable[str], asked_for: str, mask: Callable[[str], str]
 ) -> str | None:
     """The text that ``unpack`` reads; None for more than is kept.
 
@@ -124,7 +124,7 @@ def pack(
     names = [one.rule for one in claims] + [place.path for one in claims for place in one.evidence]
     if len(rows) > _CLAIMS or any(mask(name) != name or encodable(name) != name for name in names):
         return None
-    record = {"t": terms, "m": "".join(sorted(set(marks))), "f": rows}
+    record = {"t": asked_for, "m": "".join(sorted(set(marks))), "f": rows}
     data = json.dumps(record, separators=(",", ":"), sort_keys=True).encode("ascii")
     return None if len(data) > _UNPACKED else urlsafe_b64encode(compress(data, 9)).decode()
 
@@ -139,14 +139,14 @@ def unpack(text: str, source: str, domains: Collection[str]) -> SavedReview:
     try:
         data = decompressobj().decompress(urlsafe_b64decode(text), _UNPACKED)
         record = json.loads(data)
-        marks, terms, rows = record["m"], record["t"], record["f"]
+        marks, asked_for, rows = record["m"], record["t"], record["f"]
         if not isinstance(marks, str) or len(marks) % DIGITS or not set(marks) <= _HEX:
             raise ValueError("no marks")
         if len(rows) > _CLAIMS:
             raise ValueError("too many claims")
         claims = tuple(_claim(row, source, domains) for row in rows)
         known = frozenset(marks[at : at + DIGITS] for at in range(0, len(marks), DIGITS))
-        return SavedReview(_text(terms, DIGITS), known, claims)
+        return SavedReview(_text(asked_for, DIGITS), known, claims)
     except (broken, KeyError, TypeError, RecursionError) as error:
         raise ValueError(str(error)) from None
 

@@ -42,11 +42,16 @@ class PreviousReviews:
         self._way = way
 
     def begin(
-        self, change: ChangeSet, corpus: Corpus, vicinity: AffectedFiles, source: str, terms: str
+        self,
+        change: ChangeSet,
+        corpus: Corpus,
+        vicinity: AffectedFiles,
+        source: str,
+        asked_for: str,
     ) -> CarriedReview:
         """What a review of the files of ``corpus`` goes on from.
 
-        ``source`` is that of the model's findings, ``terms`` tell what it is asked for.
+        ``source`` is that of the model's findings, ``asked_for`` tell what it is asked for.
         """
         if self._to is None or self._settings.publish.comment == NONE:
             return CarriedReview("this run posts no summary comment to store results in")
@@ -63,7 +68,7 @@ class PreviousReviews:
         since, why = checkpoint.resume(last, now, lambda old, new: _is_ancestor(change, old, new))
         if since is None:
             return CarriedReview(why, is_doubt=True, is_kept=True)
-        kept = _read(last.review, source, terms)
+        kept = _read(last.review, source, asked_for)
         if isinstance(kept, str):
             return CarriedReview(kept, is_doubt=True, is_kept=True)
         return _gone_on(since, why, kept, corpus, vicinity)
@@ -89,7 +94,7 @@ def _is_ancestor(change: ChangeSet, old: str, new: str) -> bool:
     return repository.merge_base(old, new) == old
 
 
-def _read(text: str, source: str, terms: str) -> SavedReview | str:
+def _read(text: str, source: str, asked_for: str) -> SavedReview | str:
     """What a review has left, or why nothing can be gone on from."""
     if not text:
         return "the last run had no complete review by a model"
@@ -99,7 +104,7 @@ def _read(text: str, source: str, terms: str) -> SavedReview | str:
         kept = carry_over.unpack(text, source, DOMAINS)
     except ValueError:
         return "the state of the last review cannot be read"
-    if kept.terms != terms:
+    if kept.asked_for != asked_for:
         return "the model or its task has changed"
     return kept
 

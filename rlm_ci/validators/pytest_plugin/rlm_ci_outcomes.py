@@ -42,7 +42,7 @@ _encode = JSONEncoder(separators=(",", ":")).encode
 
 
 class _Recorder:
-    """What is known of this session; ``settings`` are what ``reporting.environment`` set."""
+    """What is known of this session; ``settings`` are what ``test_reports.environment`` set."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings

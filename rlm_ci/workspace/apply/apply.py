@@ -86,7 +86,7 @@ def land(
 
 
 class _Apply:
-    """One landing, under the lock of the tree. Its steps raise RefusedError and StorageError."""
+    """One landing, under the lock of the tree. Raises ApplyRefusedError, StorageError."""
 
     def __init__(self, root: str, wanted: Sequence[PathChange]) -> None:
         self._root = root

@@ -69,7 +69,7 @@ def changes(before: Mapping[str, TreeEntry], after: Mapping[str, TreeEntry]) -> 
 def held(root: str) -> Iterator[Sequence[str]]:
     """Have the tree at ``root`` to ourselves; the paths at which a killed landing was undone.
 
-    Raises LockedError when another process does not let go of it, RefusedError when a killed
+    Raises LockedError when another process does not let go of it, ApplyRefusedError when a killed
     landing cannot be undone, or something else stands there, StorageError for a disk that fails.
     """
     place = os.path.join(root, STAGING)
@@ -154,7 +154,7 @@ class StagedResult:
         """One that another process began; without a plan nothing was moved.
 
         A repository may bring a folder like it. What is real there leads nowhere that its own
-        files could not; a link would: RefusedError is raised.
+        files could not; a link would: ApplyRefusedError is raised.
         """
         left = cls(root, name, ())
         for place in map(left.place, ("", "new", "back", "old")):

@@ -49,7 +49,7 @@ def opened(kept: carry_over.SavedReview, **files: bytes) -> list[Finding]:
 
 def test_what_is_written_is_read_and_opened() -> None:
     kept = unpacked(packed(claim(), claim(line=3, suggested_fix="x", hint="why")))
-    assert (kept.terms, kept.marks) == (TERMS, frozenset(MARKS))
+    assert (kept.asked_for, kept.marks) == (TERMS, frozenset(MARKS))
     assert opened(kept, a_py=CONTENT) == [claim(), claim(line=3, suggested_fix="x", hint="why")]
 
 
