@@ -52,7 +52,7 @@ SHOWN_BY = {
     "pipelines/repository/job": "cli/commands/test_review.py",
     "pipelines/repository/scheduler_choice": "recursion/test_dask_pool.py",
     "pipelines/repository/scope": "recursion/corpus/test_corpus.py",
-    "pipelines/repository/terms": "cli/commands/test_review.py",
+    "pipelines/repository/plan": "cli/commands/test_review.py",
     "pipelines/repository/tree_progress": "console/test_progress.py",
     "pipelines/repository/verb": "cli/commands/test_review.py",
     "pipelines/stored_runs": "cli/commands/test_list.py",
