@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rlm_ci.source.imports.compiled import CResolver, CSharpResolver, GoResolver, JavaResolver
 from rlm_ci.source.imports.file_lookup import FileLookup, folder_of, nearest
-from rlm_ci.source.imports.javascript import JavaScriptResolver as JavaScript
-from rlm_ci.source.imports.python import PythonResolver as Python
+from rlm_ci.source.imports.javascript import JavaScriptResolver
+from rlm_ci.source.imports.python import PythonResolver
 from rlm_ci.source.imports.ruby_php import PHPResolver, RubyResolver
 from rlm_ci.source.imports.rust import RustResolver
 from rlm_ci.source.test_files import is_trial, subject_of
@@ -200,7 +200,7 @@ def _resolvers(
             known_here.extend(renamed[: max(0, _ALIASES - len(known_here))])
     rust = {one.path: one for one in outlines if one.language == "Rust"}
     go = GoResolver(places, named.get("go.mod", {}), modules)
-    script = JavaScript(places, named.get("package.json", {}), mains, aliases).resolve
+    script = JavaScriptResolver(places, named.get("package.json", {}), mains, aliases).resolve
     c = CResolver(places).resolve
     made: dict[str, Resolve] = {
         "C": c, "C++": c, "CUDA": c, "Objective-C": c,
@@ -226,10 +226,12 @@ def _said(outlines: Sequence[Outline], manifest: str) -> dict[str, list[str]]:
     }
 
 
-def _python(outlines: Sequence[Outline], places: FileLookup, declared: Iterable[str]) -> Python:
+def _python(
+    outlines: Sequence[Outline], places: FileLookup, declared: Iterable[str]
+) -> PythonResolver:
     read = [one for one in outlines if one.language == "Python"]
     scripts = [one.path for one in read if any(begun.kind == "main" for begun in one.entries)]
-    return Python(
+    return PythonResolver(
         places, {one.path: one.imports for one in read} if scripts else {}, scripts, declared
     )
 

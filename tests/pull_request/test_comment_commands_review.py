@@ -35,7 +35,7 @@ class _Written(ScratchFolder):
 
 @pytest.fixture
 def pushes(stage: Stage, llm: ModelServer) -> Iterator[Pushes]:
-    stage.monkeypatch.setattr(execution, "Scratch", _Written)
+    stage.monkeypatch.setattr(execution, "ScratchFolder", _Written)
     critic = Critic(llm)
     llm.script(critic)
     made = Pushes(stage, critic)

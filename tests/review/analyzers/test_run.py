@@ -34,7 +34,7 @@ def test_by_a_pipe_it_says_the_same_as_of_files_and_nothing_is_written(
     texts.append(text("broken.py", "def f(:\n"))
     chosen = options()
     by_files = run.analyse(leaf(texts, chosen), _rows(chosen), chosen["domains"])
-    monkeypatch.setattr(execution, "Scratch", None)
+    monkeypatch.setattr(execution, "ScratchFolder", None)
     by_pipe = run.analyse(leaf(texts, chosen), _rows(chosen), chosen["domains"], by_pipe=True)
     assert by_pipe.findings
     assert sorted(by_pipe.findings, key=str) == sorted(by_files.findings, key=str)
