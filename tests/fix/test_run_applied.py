@@ -25,7 +25,7 @@ def test_what_a_killed_landing_has_left_is_put_back_at_the_start(stage: Stage) -
     (stage.repo.path / "calc.py").unlink()
     ended, run = stage.fixed(*AGENT)
     assert (ended.code, run.final, stage.source()) == (0, "passed", MENDED), ended
-    assert "a run was killed while its result was applied: 1 file put back" in ended.stderr
+    assert "a run was killed while its result was applied: 1 file restored" in ended.stderr
     assert not (stage.repo.path / STAGING).exists()
 
 

@@ -380,7 +380,7 @@ def test_certificates_that_are_none_are_named(
 
 
 def test_text_that_is_no_unicode_is_told(client: Client, llm: ModelServer) -> None:
-    with pytest.raises(ConfigError, match="no Unicode"):
+    with pytest.raises(ConfigError, match="not Unicode"):
         client(llm).complete(question("\udc80"))
     assert llm.asked == []
 

@@ -20,8 +20,8 @@ from testing.model_clients import Client, question
 
 TALK = Answer("a longer answer, in several chunks of a stream")
 SPENT: list[tuple[str, Reply, str, bool]] = [
-    ("cut JSON", Raw(200, b'{"choices": [{"message": {"content": "hi'), "cut, or none", True),
-    ("nothing", Raw(200, b""), "with nothing", True),
+    ("cut JSON", Raw(200, b'{"choices": [{"message": {"content": "hi'), "incomplete JSON", True),
+    ("nothing", Raw(200, b""), "an empty answer", True),
     ("deep JSON", deep_json(40_000), "nested too deeply", False),
     ("no choices", Answer("hi", more={"choices": []}), "no choices", True),
     ("choices null", Answer("hi", more={"choices": None}), "no choices", True),
@@ -93,7 +93,7 @@ STREAMS: list[tuple[str, Reply, str, bool]] = [
     (
         "half JSON",
         Raw(200, b'data: {"choices": [\n\ndata: [DONE]\n\n', kind="text/event-stream"),
-        "cut, or none",
+        "incomplete JSON",
         True,
     ),
     (
