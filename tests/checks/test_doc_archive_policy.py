@@ -180,7 +180,7 @@ def test_what_to_write_instead_can_be_copied_from_the_comment(cli: Cli, repo: Gi
     wrong = stub(PATH, repo_url="https://git.example/any/body")
     repo.write(PATH, wrong).commit()
     shown = cli(*CHECK, "--format", "markdown", cwd=repo).stdout
-    (_, right, _) = shown.partition("let it lead to ")[2].split("`", 2)
+    (_, right, _) = shown.partition("link to ")[2].split("`", 2)
     (link,) = [word for word in wrong.split() if word.startswith("https://")]
     repo.write(PATH, wrong.replace(link, right)).commit()
     assert check(cli, repo).code == 0

@@ -103,9 +103,7 @@ def test_tampered(stage: Stage) -> None:
     ("validator", "told"),
     [
         ("printf '%s\\n' ----- 'Ran 0 tests in 0.000s' '' OK", "unittest says that no test ran"),
-        pytest.param(
-            "kill -9 $$", "exit code 137, which stands for SIGKILL", marks=pytest.mark.full
-        ),
+        pytest.param("kill -9 $$", "exit code 137, which means SIGKILL", marks=pytest.mark.full),
         pytest.param("exit 3", "it fails with exit code 3, and names no", marks=pytest.mark.full),
     ],
 )

@@ -326,7 +326,7 @@ def test_an_override_that_cannot_be_kept_is_an_error(stage: Stage) -> None:
     event = stage.events.comment(OVERRIDE)
     assert stage.run(event, "--no-publish") == 5
     assert stage.run(event, RLM_CI_PUBLISH_COMMENT="none") == 5
-    assert "an override is kept in the summary comment" in stage.said
+    assert "an override is stored in the summary comment" in stage.said
     assert not [one for one in stage.pull.comments if one.user == ACTIONS_BOT]
 
 

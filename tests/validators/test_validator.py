@@ -134,7 +134,7 @@ def test_a_silent_command_is_taken_at_its_word(tmp_path: Path) -> None:
         (127, "exit code 127"),
         (126, "exit code 126"),
         (2, "exit code 2"),
-        (137, "exit code 137, which stands for SIGKILL"),
+        (137, "exit code 137, which means SIGKILL"),
         (255, "exit code 255"),
     ],
 )

@@ -123,7 +123,7 @@ def test_a_folder_that_holds_something_else_is_left_alone(repo: GitRepo, tmp_pat
     out = tmp_path / "site"
     out.mkdir()
     (out / "thesis.txt").write_text("the only copy")
-    with pytest.raises(ConfigError, match="something else"):
+    with pytest.raises(ConfigError, match="has other content"):
         static_site.build(str(tmp_path / "wiki"), str(out), os.environ)
     assert [path.name for path in out.iterdir()] == ["thesis.txt"]
     with pytest.raises(ConfigError, match="no wiki"):

@@ -274,7 +274,7 @@ def test_submodules_are_kept_and_nested_repositories_are_told(
 def test_a_file_that_cannot_be_snapshotted_is_named(project: GitRepo, tmp_path: Path) -> None:
     (project.path / "app.py").unlink()
     os.mkfifo(project.path / "app.py")
-    with pytest.raises(ConfigError, match="no regular file") as caught:
+    with pytest.raises(ConfigError, match="not a regular file") as caught:
         workspace(project, tmp_path / "run")
     assert caught.value.where.endswith("app.py")
     (project.path / "app.py").unlink()

@@ -27,7 +27,7 @@ def test_the_head_of_a_report_is_the_one_of_its_event(job: Job) -> None:
     path = job.report(subject={"head": job.stage.git.sha("main")})
     ended = job.publish(path)
     assert ended.code == 5
-    assert "is no head of acme/shop#12" in ended.stderr
+    assert "is not the head of acme/shop#12" in ended.stderr
     assert job.stage.github.writes == []
 
 

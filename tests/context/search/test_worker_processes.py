@@ -73,7 +73,7 @@ for turn in range(30):
     target = some.randrange(2, 300)
     how = dict(target=target, overlap=some.randrange(target), top_k=some.randrange(30),
                engine=some.choice(["plain", "stringzilla"]),
-               grain=Grain(window=some.randrange(1, 200), block=some.randrange(1, 400), sparse=1))
+               grain=BlockSizes(some.randrange(1, 200), some.randrange(1, 400), sparse=1))
     one = search(alone.fileno(), len(source), needles, workers=1, **how)
     before = len(forks)
     three = search(alone.fileno(), len(source), needles, workers=3, **how)
@@ -209,7 +209,7 @@ def test_a_process_with_threads_does_not_fork(tmp_path: Path) -> None:
 path = sys.argv[2]
 with open(path, "wb") as stream:
     stream.write(b"Needle in a stack. " * 500)
-how = dict(target=100, overlap=10, top_k=3, grain=Grain(window=50, block=100))
+how = dict(target=100, overlap=10, top_k=3, grain=BlockSizes(window=50, block=100))
 size = os.path.getsize(path)
 assert processes(3) == 3
 several = search(path, size, [b"needle"], workers=3, **how)
@@ -256,7 +256,7 @@ with open(path, "wb") as stream:
     stream.write(b"Needle in a stack. " * 500)
 try:
     search(path, 10_000, [b"needle"], workers=3, target=100, overlap=10, top_k=3,
-           grain=Grain(window=50, block=100))
+           grain=BlockSizes(window=50, block=100))
 except DamagedError as error:
     assert "source" in str(error) and forks
 else:

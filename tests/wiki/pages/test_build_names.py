@@ -365,7 +365,7 @@ def test_a_repository_without_code_says_so(repo: GitRepo, tmp_path: Path) -> Non
     corpus = stage.corpus_of(repo, stage.commit_all(repo, {"a.txt": "of note\n"}))
     pages, _, _ = stage.wiki(corpus, tmp_path / "wiki", tmp_path)
     assert len(pages.pages) == 1
-    assert "There is no code of a program in it: its files are counted." in pages.pages[0].text
+    assert "It has no program code: its files are only counted." in pages.pages[0].text
 
 
 def test_facts_know_what_a_file_exports() -> None:

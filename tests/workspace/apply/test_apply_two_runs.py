@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: its ``when``-th step until it is let go on.
 _LANDER = """
 import os, sys
-from loop.spaces import opened
+from testing.workspaces import opened
 from rlm_ci.workspace.workspace import Workspace
 root, place, tree, when = sys.argv[1:]
 left, locks = int(when), 0
