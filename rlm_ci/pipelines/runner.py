@@ -15,8 +15,7 @@ from rlm_ci.errors import (
     UnavailableError,
 )
 from rlm_ci.pipelines.definition import BUILT_IN, COMMAND, OWN
-from rlm_ci.runs import FAILED, SUCCEEDED, run_folder
-from rlm_ci.runs import manifest as manifests
+from rlm_ci.runs import FAILED, SUCCEEDED, manifest, run_folder
 from rlm_ci.runs.run import Run
 from rlm_ci.system import files, process
 from rlm_ci.system.process_stream import Clip, stream
@@ -134,7 +133,7 @@ def _step(run: Run, stage: Stage, place: RunnerContext, goal: str | None) -> tup
 def _command(run: Run, stage: Stage, step: Step, place: RunnerContext, goal: str | None) -> int:
     argv = ["sh", "-c", stage.command] if isinstance(stage.command, str) else list(stage.command)
     limit = stage.timeout or place.timeout or _NO_LIMIT
-    begun = manifests.timestamp(run.now())
+    begun = manifest.timestamp(run.now())
     try:
         ended = stream(
             argv,
@@ -176,7 +175,7 @@ def _environment(run: Run, stage: Stage, place: RunnerContext, goal: str | None)
         f"{prefix}TASK_ID": run.task_id,
         f"{prefix}RUN_ID": run.id,
         f"{prefix}PIPELINE_ID": run.manifest.pipeline_id,
-        f"{prefix}MANIFEST_PATH": os.path.join(run.path, manifests.NAME),
+        f"{prefix}MANIFEST_PATH": os.path.join(run.path, manifest.NAME),
         f"{prefix}RUN_DIR": run.path,
         f"{prefix}RUNS_DIR": os.path.abspath(place.store.root),
         f"{prefix}OUT_DIR": os.path.abspath(run.out),

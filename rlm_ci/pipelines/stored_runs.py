@@ -13,9 +13,8 @@ from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.pipelines.repository.tree_progress import TreeWatcher
 from rlm_ci.redaction.redactor import Redactor
-from rlm_ci.runs import IN_PROGRESS, QUEUED, request, require_task_id
+from rlm_ci.runs import IN_PROGRESS, QUEUED, manifest, request, require_task_id
 from rlm_ci.runs import find as runs_find
-from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.store import RunStore
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import count, printable
@@ -37,7 +36,7 @@ ROWS: tuple[Setting, ...] = (*COMMON, *OUT_DIR)
 OF_A_COMMAND = request.OF_A_COMMAND
 _WIDE = 72
 #: Seconds of silence that are told: two heartbeats are missing.
-_SILENT = 2 * manifests.HEARTBEAT
+_SILENT = 2 * manifest.HEARTBEAT
 
 
 def settings_of(flags: Mapping[str, Any]) -> Settings:
@@ -217,5 +216,5 @@ def standing(entry: FoundRun, now: float) -> str:
 
 def took(run: Manifest, now: float) -> str:
     """How long a run took, or has taken so far."""
-    end = manifests.moment(run.completed_at) if run.completed_at else now
-    return duration(max(0.0, end - manifests.moment(run.started_at)))
+    end = manifest.moment(run.completed_at) if run.completed_at else now
+    return duration(max(0.0, end - manifest.moment(run.started_at)))

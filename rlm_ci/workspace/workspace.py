@@ -15,7 +15,7 @@ import tempfile
 from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.system import files
 from rlm_ci.text.printable import count, printable
-from rlm_ci.workspace import snapshot as snapshots
+from rlm_ci.workspace import snapshot
 from rlm_ci.workspace.apply.apply import ApplyOutcome, land
 from rlm_ci.workspace.apply.staging import changes
 from rlm_ci.workspace.checkout import Checkout, restored
@@ -260,7 +260,7 @@ class Workspace:
     def restored(self, tree: str, base: str, is_protected: Callable[[str], bool]) -> str:
         """The id of ``tree`` with the paths that are protected as ``base`` has them."""
         index = "fresh.index"
-        snapshots.remove_index(self._git.path(index))
+        snapshot.remove_index(self._git.path(index))
         self._git.read(self._git.folder, index, "read-tree", tree)
         back = restored(self.entries(base), self.entries(tree), is_protected)
         if back:
@@ -284,7 +284,7 @@ class Workspace:
             f"{entries[path].mode} {oid}\t{path}\0"
             for path, oid in zip(contents, oids, strict=True)
         ]
-        snapshots.remove_index(self._git.path(index))
+        snapshot.remove_index(self._git.path(index))
         self._git.read(self._git.folder, index, "read-tree", tree)
         listed = encode("".join(rows))
         self._git.write(self._git.folder, index, "update-index", "-z", "--index-info", stdin=listed)
@@ -301,8 +301,8 @@ class Workspace:
 
         def look() -> Mapping[str, TreeEntry]:
             try:
-                listing = snapshots.look(self._git, repository, self._bounds, self._skipped)
-                return self.entries(snapshots.store(self._git, repository.root, listing))
+                listing = snapshot.look(self._git, repository, self._bounds, self._skipped)
+                return self.entries(snapshot.store(self._git, repository.root, listing))
             except OSError as error:
                 raise files.storage_error(error, repository.root) from None
 
@@ -336,7 +336,7 @@ class Workspace:
         )
 
     def _take(self) -> Snapshot:
-        taken = snapshots.take(self._git, self._repository, self._bounds, self._skipped)
+        taken = snapshot.take(self._git, self._repository, self._bounds, self._skipped)
         record = json.dumps(taken.to_dict(), indent=1).encode()
         files.write(os.path.join(self._place, _RECORD), record, 0o600)
         return taken

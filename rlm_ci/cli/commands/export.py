@@ -11,7 +11,7 @@ from rlm_ci.console.output import STDOUT
 from rlm_ci.errors import UsageError
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines.stored_runs import ROWS, StoredRuns, one_run
-from rlm_ci.runs import archive as exporting
+from rlm_ci.runs import archive
 from rlm_ci.system import files
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import count, printable
@@ -41,7 +41,7 @@ def run(arguments: Arguments) -> int:
     target = settings.output or f"{entry.run_id}.tar.gz"
     if target == STDOUT:
         return _to_stdout(entry.path, entry.run_id, settings)
-    done = exporting.export(entry.path, entry.run_id, target)
+    done = archive.export(entry.path, entry.run_id, target)
     if settings.format == "json":
         facts = {"file": target, "run_id": entry.run_id, "files": done.files, "bytes": done.size}
         write(neutralise.record(facts | {"sha256": done.sha256}))
@@ -61,7 +61,7 @@ def _to_stdout(folder: str, run_id: str, settings: Settings) -> int:
             hint="name a file, or a pipe",
         )
     try:
-        done = exporting.write(sys.stdout.buffer, folder, run_id)
+        done = archive.write(sys.stdout.buffer, folder, run_id)
         sys.stdout.buffer.flush()
     except OSError as error:
         raise files.storage_error(error, "standard output") from None

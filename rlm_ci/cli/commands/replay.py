@@ -14,7 +14,7 @@ from rlm_ci.console.progress import Progress
 from rlm_ci.errors import FINDINGS, ConfigError, RlmCiError
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import definition, load, stored_runs
-from rlm_ci.runs import run_folder as folder
+from rlm_ci.runs import run_folder
 from rlm_ci.runs.request import RunRequest
 from rlm_ci.runs.run import Run
 from rlm_ci.solve import registry
@@ -59,7 +59,7 @@ def run(arguments: Arguments) -> int:
     runs = stored_runs.StoredRuns(options)
     entry = runs.own(word)
     _require_record(entry)
-    folder.require_plain(entry.path)
+    run_folder.require_plain(entry.path)
     asked = RunRequest.read(entry.path, entry.run.pipeline_id)
     settings = Settings(table.values(), {**asked.flags, **arguments.flags})
     with (

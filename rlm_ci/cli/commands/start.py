@@ -16,8 +16,7 @@ from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import definition, stored_runs
 from rlm_ci.pipelines import load as pipelines_load
 from rlm_ci.pipelines.definition import OWN
-from rlm_ci.runs import derived_task_id, is_task_id, require_task_id
-from rlm_ci.runs import manifest as manifests
+from rlm_ci.runs import derived_task_id, is_task_id, manifest, require_task_id
 from rlm_ci.runs.checksums import LOG
 from rlm_ci.runs.request import RunRequest
 from rlm_ci.runs.run import Run
@@ -189,7 +188,7 @@ def _begin(
         except RlmCiError as error:
             run.stop(error)
             raise
-    place = os.path.join(os.path.abspath(run.path), manifests.NAME)
+    place = os.path.join(os.path.abspath(run.path), manifest.NAME)
     # -P: the current folder is not searched for modules; it is the repository's.
     argv = [sys.executable, "-P", "-m", "rlm_ci", "resume", place]
     argv += ["--repo", os.path.abspath(runs.root), "--no-interactive", *said]
@@ -226,7 +225,7 @@ def _detach(argv: Sequence[str], environ: Mapping[str, str], log: str) -> None:
 
 
 def _told(begun: Manifest, settings: Settings) -> str:
-    place = f"{begun.artifact_root}/{manifests.NAME}"
+    place = f"{begun.artifact_root}/{manifest.NAME}"
     if settings.format == "json":
         facts = {"run_id": begun.run_id, "task_id": begun.task_id, "status": begun.status}
         facts |= {"pipeline_id": begun.pipeline_id, "artifact_root": begun.artifact_root}

@@ -14,7 +14,7 @@ from rlm_ci.errors import UsageError
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines.repository.tree_progress import TreeWatcher
 from rlm_ci.pipelines.stored_runs import ROWS, StoredRuns, facts, one_run, record, tell
-from rlm_ci.runs import manifest as manifests
+from rlm_ci.runs import manifest
 from rlm_ci.runs.checksums import EVENTS
 from rlm_ci.runs.journal.journal import replay
 from rlm_ci.text import neutralise
@@ -183,5 +183,5 @@ def _line(event: Mapping[str, Any]) -> str:
     if isinstance(code, int) and code:
         said.append(f"exit {code}")
     stamp = event.get("timestamp")
-    clock = stamp[11:19] if isinstance(stamp, str) and manifests.is_time(stamp) else "--:--:--"
+    clock = stamp[11:19] if isinstance(stamp, str) and manifest.is_time(stamp) else "--:--:--"
     return neutralise.log(printable(f"{clock}  {'  '.join(said)}"))

@@ -8,8 +8,7 @@ from rlm_ci.fix.step_records import ended_of, record_of
 from rlm_ci.guard import guard
 from rlm_ci.system import files
 from rlm_ci.system.transcript import transcribe
-from rlm_ci.validators import test_reports
-from rlm_ci.validators import validator as validation
+from rlm_ci.validators import test_reports, validator
 from rlm_ci.values import Value
 from rlm_ci.workspace.snapshot import dependency_folders
 
@@ -152,7 +151,7 @@ class ValidatorRuns:
                 began = copy.tree()
             timeout = min(self._timeout(), seconds)
             record = self._reported(argv, timeout, copy=copy, short=True, hide=hide, keep=keep)
-            if record["returncode"] in validation.SHELL_CODES:
+            if record["returncode"] in validator.SHELL_CODES:
                 here, there = (
                     set(dependency_folders(one)) for one in (self._commands.root, copy.path)
                 )
