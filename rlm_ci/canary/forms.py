@@ -46,8 +46,6 @@ class FoundTest(Value):
     many can be reversed.
     """
 
-    __test__ = False  # pytest would take it for a test
-
     name: str
     line: int
     end: int

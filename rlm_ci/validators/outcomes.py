@@ -25,8 +25,6 @@ class TestOutcome(Value):
     ``message`` is what it failed with, shortened.
     """
 
-    __test__ = False  # pytest would take it for a test
-
     place: str
     name: str
     state: str
@@ -36,8 +34,6 @@ class TestOutcome(Value):
 
 class TestOutcomes(Value):
     """All that a run tells. ``complete``: tests that passed are named as well, every one."""
-
-    __test__ = False  # pytest would take it for a test
 
     tests: tuple[TestOutcome, ...] = ()
     complete: bool = False

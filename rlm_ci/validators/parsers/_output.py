@@ -37,8 +37,6 @@ _FOREIGN = frozenset(
 class TestTally(Value):
     """How many tests a tool says that it ran to a good or a bad end (packages, for Go)."""
 
-    __test__ = False  # pytest would take it for a test
-
     passed: int
     failed: int = 0
 
