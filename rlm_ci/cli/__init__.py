@@ -11,7 +11,6 @@ from time import monotonic
 from rlm_ci import __version__, errors
 from rlm_ci.config.options import COMMON
 from rlm_ci.config.settings import nearest
-from rlm_ci.console.failures import failure
 from rlm_ci.console.messages import annotate, complain, say, write
 from rlm_ci.errors import RlmCiError, UsageError
 
@@ -52,6 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         say("interrupted" if interrupted else "terminated")
         return errors.INTERRUPTED if interrupted else errors.TERMINATED
     except Exception as error:  # noqa: BLE001 - the boundary: whatever is left is a bug of ours
+        from rlm_ci.console.failures import failure  # no hook pays for it
+
         return _fail(failure(error, words=words))
 
 
