@@ -410,17 +410,16 @@ def _label(number: int) -> str:
 def _batches(doubts: Iterable[FailedProbe]) -> list[dict[tuple[str, str], FailedProbe]]:
     """Doubts by their tests, each of which can have one form at a time.
 
-    What a test did in two forms is asked in one of them, unless it did not run at all: inverted,
-    where a wrong result shows whichever statement it is that cannot fail.
+    A test is asked in every form in which it was doubted: in one of them, a cheat may answer as a
+    result that is right would.
     """
     batches: list[dict[tuple[str, str], FailedProbe]] = []
     known = set()
-    for doubt in sorted(doubts, key=lambda one: one.form != INVERTED):
+    for doubt in doubts:
         key = doubt.subject.key
-        sign = (key, doubt.what, doubt.form if doubt.what == MISSING else "")
-        if sign in known:
+        if (key, doubt.form) in known:
             continue
-        known.add(sign)
+        known.add((key, doubt.form))
         batch = next((one for one in batches if key not in one), None)
         if batch is None:
             batches.append(batch := {})
