@@ -156,5 +156,5 @@ def test_without_a_sandbox_it_says_so_and_goes_on(demo: Path, tmp_path: Path) ->
     ended = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120, env=env)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "error: there is no sandbox" in ended.stdout
-    assert "goes on with --sandbox none" in ended.stdout
+    assert "continues with --sandbox none" in ended.stdout
     assert "its commands ran without a sandbox" in ended.stdout

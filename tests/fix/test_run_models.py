@@ -106,7 +106,7 @@ def test_a_run_does_not_go_on_with_another_provider(stage: Stage) -> None:
     azure = {"OPENAI_BASE_URL": stage.llm.origin, "OPENAI_API_VERSION": "2024-10-21"}
     ended = stage.cli("resume", stage.only().id, env=azure)
     assert ended.code == 5, ended
-    assert "the run began with openai, and would ask azure now" in ended.stderr
+    assert "the run began with openai, and would use azure now" in ended.stderr
 
 
 def test_a_call_that_was_lost_with_its_process_is_told(stage: Stage) -> None:

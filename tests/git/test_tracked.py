@@ -180,7 +180,7 @@ def test_a_partial_clone_without_the_contents_is_not_clean(
     part = GitRepo(tmp_path / "part")
     part.run("fetch", "-q", "origin", "old-texts:refs/remotes/origin/old-texts")
     ended = cli("check", "doc-archive", cwd=part)
-    assert (ended.code, "does not hold" in ended.stderr) == (5, True)
+    assert (ended.code, "does not have a file" in ended.stderr) == (5, True)
     ended = cli("check", "delegation-guard", cwd=part)
     hint = "hint: fetch it: git cat-file -p :tasks/index.json\n"
     assert (ended.code, hint in ended.stderr) == (5, True)

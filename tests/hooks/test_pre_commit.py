@@ -126,11 +126,11 @@ def test_what_others_brought_is_not_held_against_a_merge_or_a_rebase(
     ended = project.attempt("commit", "--no-edit", env=env)
     said = (ended.stdout + ended.stderr).decode()
     assert ended.returncode == 0, said
-    assert "1 of 25 files, 2 of 1,200 lines; of a merge" in said
+    assert "1 of 25 files, 2 of 1,200 lines; for a merge" in said
     ended = project.attempt("push", "origin", "topic", env=env)
     said = (ended.stdout + ended.stderr).decode()
     assert ended.returncode == 0, said
-    assert "1 of 25 files, 2 of 1,200 lines; of a merge" in said
+    assert "1 of 25 files, 2 of 1,200 lines; for a merge" in said
     project.checkout("other")
     project.run("rebase", "-q", "-X", "theirs", "main")
     ended = project.attempt("push", "--force", "origin", "other:topic", env=env)

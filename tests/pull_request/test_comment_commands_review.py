@@ -100,7 +100,7 @@ def test_the_next_push_goes_on_from_it(pushes: Pushes) -> None:
     pushes.say(ASK)
     pushes.stage.monkeypatch.undo()
     pushes.__post_init__()
-    pushes.stage.monkeypatch.setattr("rlm_ci.pull_request.posting.client", pushes.stage.quick)
+    pushes.stage.monkeypatch.setattr("rlm_ci.github.session.client", pushes.stage.quick)
     pushes.push(b="two = 3  # FAULT two\n")
     assert pushes.judge() == {"src/b.py"}
     assert pushes.faults == {"one", "two"}

@@ -127,13 +127,13 @@ DOUBTS: dict[str, tuple[Callable[[Pushes], None], dict[str, str], str]] = {
     "rewritten": (rewritten, {}, "the branch was rewritten"),
     "merged": (merged, {}, "the merge base has changed"),
     "incomplete": (lambda one: one.forge(verdict="incomplete"), {}, "did not look at everything"),
-    "terms": (lambda one: one.forge(review=_repacked(one, terms="0" * 32)), {}, "the model, or"),
+    "terms": (lambda one: one.forge(review=_repacked(one, terms="0" * 32)), {}, "the model or"),
     "digest": (lambda one: one.forge(review=_repacked(one, digest="0" * 16)), {}, "found again"),
-    "nothing": (lambda one: one.forge(review=""), {}, "had no review by a model"),
+    "nothing": (lambda one: one.forge(review=""), {}, "had no complete review by a model"),
     "garbage": (lambda one: one.forge(review="!"), {}, "cannot be read"),
     "doubled": (doubled, {}, "more than one summary"),
     "unanswered": (unanswered, {}, "the summary comment cannot be read"),
-    "stranger": (lambda one: setattr(one.comment, "user", "eve"), {}, "no review before"),
+    "stranger": (lambda one: setattr(one.comment, "user", "eve"), {}, "there is no earlier review"),
 }
 
 

@@ -236,7 +236,7 @@ def test_a_run_whose_rules_had_no_pages_yet_is_made_again_without_them(stage: St
         text = re.sub(rf"\[(`[^`]+`)\]\({PAGE}[^)]*\)", r"\1", view.read_text())
         view.write_text(re.sub(in_html, r"\1", re.sub(in_json, "", text)))
     ended = verified(stage, folder, forged=True)
-    assert (ended.code, "made again from its record" in ended.stdout) == (0, True), ended
+    assert (ended.code, "rebuilt from its record" in ended.stdout) == (0, True), ended
 
 
 @pytest.mark.full
