@@ -19,13 +19,18 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
 _LIMIT = 4 << 20
 _COUNT = re.compile(
     r"(\d{1,9}) (?:subtests )?"
-    r"(failed|passed|skipped|deselected|xfailed|xpassed|todo|pending)\b"
+    r"(failed|passed|skipped|deselected|xfailed|xpassed|todo|pending|passing|failing|ignored|filtered)"
+    r"\b"
 )
+#: What a runner counts, and did not judge.
+_LEFT_OUT = (
+    "skipped", "deselected", "xfailed", "todo", "pending", "ignored", "filtered",
+)  # fmt: skip
 _PYTEST = re.compile(
     r"^(?:=+ )?(?:(?:\d{1,9} [a-z]+(?: [a-z]+)?(?:, )?)+|no tests ran) in [0-9.]+s\b.*$",
     re.MULTILINE,
@@ -41,18 +46,21 @@ _PYTEST_FOUND = re.compile(
 _UNITTEST = re.compile(r"^Ran (\d{1,9}) tests? in ", re.MULTILINE)
 _UNITTEST_END = re.compile(r"^(?:OK|FAILED) \(([^)\n]{0,200})\)", re.MULTILINE)
 _UNITTEST_SKIPS = re.compile(r"\b(?:skipped|expected failures)=(\d{1,9})")
-_JEST = re.compile(r"^Tests: {1,12}[^\n]{1,200}? total$", re.MULTILINE)
-_VITEST = re.compile(r"^ {1,8}Tests {1,8}(?:no tests|[^\n]{1,200}?\(\d{1,9}\))$", re.MULTILINE)
-_MOCHA = re.compile(r"^ {1,4}(\d{1,9}) (passing|failing|pending)\b", re.MULTILINE)
+#: Runners whose last lines have all the counts.
+_SUMMARIES = {
+    "jest": re.compile(r"^Tests: {1,12}[^\n]{1,200}? total$", re.MULTILINE),
+    "vitest": re.compile(r"^ {1,8}Tests {1,8}(?:no tests|[^\n]{1,200}?\(\d{1,9}\))$", re.MULTILINE),
+    "mocha": re.compile(r"^ {1,4}\d{1,9} (?:passing|failing|pending)\b", re.MULTILINE),
+    "cargo": re.compile(
+        r"^test result: \w{1,10}\.(?: \d{1,9} (?:passed|failed|ignored|measured);){4}"
+        r" \d{1,9} filtered out",
+        re.MULTILINE,
+    ),
+}
 _NODE = re.compile(r"^(?:#|ℹ) (tests|skipped|todo) {1,4}(\d{1,9})$", re.MULTILINE)
 _TAP = re.compile(r"^(?:not )?ok \d{1,9}\b(.*)$", re.MULTILINE)
 _TAP_WAIVED = re.compile(r"# *(?:TODO|SKIP)\b", re.IGNORECASE)
 _CARGO_START = re.compile(r"^running \d{1,9} tests?$", re.MULTILINE)
-_CARGO = re.compile(
-    r"^test result: \w{1,10}\. (\d{1,9}) passed; (\d{1,9}) failed; (\d{1,9}) ignored;"
-    r" \d{1,9} measured; (\d{1,9}) filtered out",
-    re.MULTILINE,
-)
 _GO_TEST = re.compile(r"^ {0,64}--- (PASS|FAIL|SKIP): ", re.MULTILINE)
 _GO_RUN = re.compile(r"^(?:=== RUN  | {0,64}--- (?:PASS|SKIP): )", re.MULTILINE)
 _GO_PACKAGE = re.compile(
@@ -83,17 +91,26 @@ def parse(output: str) -> dict[str, CollectedTests]:
     failures, ends = _PYTEST_FAILURES.search(text), list(_PYTEST.finditer(text))
     if failures and ends and failures.end() < ends[-1].start():
         text = text[: failures.start()] + text[ends[-1].start() :]
-    found = (read(text) for read in _READERS)
+    found = [read(text) for read in (_pytest, _unittest, _node, _tap, _go, _go_verbose)]
+    found += [_summary(runner, text) for runner in _SUMMARIES]
     return {one.runner: one for one in found if one is not None}
 
 
-def _tally(lines: Iterable[str]) -> Counter[str]:
-    """How often each word is counted, summed over the lines."""
+def _counted(runner: str, lines: Iterable[str]) -> CollectedTests:
+    """What the summaries of a runner add up to."""
     counts: Counter[str] = Counter()
     for line in lines:
         for number, what in _COUNT.findall(line):
             counts[what] += int(number)
-    return counts
+    return CollectedTests(runner, counts.total(), sum(counts[what] for what in _LEFT_OUT))
+
+
+def _summary(runner: str, text: str) -> CollectedTests | None:
+    lines = _SUMMARIES[runner].findall(text)
+    begun = len(_CARGO_START.findall(text)) if runner == "cargo" else 0
+    if not lines and not begun:
+        return None
+    return _counted(runner, lines).replace(early=begun > len(lines))
 
 
 def _pytest(text: str) -> CollectedTests | None:
@@ -102,12 +119,11 @@ def _pytest(text: str) -> CollectedTests | None:
     if not lines and not begun:
         return None
     # An error may come on top of a test that passed: it does not count as one more.
-    counts = _tally(lines)
-    left_out = sum(counts[what] for what in ("skipped", "deselected", "xfailed"))
-    total = counts.total()
-    unjudged = max(0, sum(map(int, _PYTEST_FOUND.findall(text))) - total)
+    counted = _counted("pytest", lines)
+    unjudged = max(0, sum(map(int, _PYTEST_FOUND.findall(text))) - counted.total)
     early = begun > len(lines) or bool(_PYTEST_EARLY.search(text) or unjudged)
-    return CollectedTests("pytest", total + unjudged, left_out + unjudged, early)
+    total, skipped = counted.total + unjudged, counted.skipped + unjudged
+    return CollectedTests("pytest", total, skipped, early)
 
 
 def _unittest(text: str) -> CollectedTests | None:
@@ -120,29 +136,10 @@ def _unittest(text: str) -> CollectedTests | None:
     return CollectedTests("unittest", sum(map(int, runs)), sum(skips))
 
 
-def _javascript(runner: str, lines: list[str]) -> CollectedTests | None:
-    if not lines:
-        return None
-    counts = _tally(lines)
-    left_out = sum(counts[what] for what in ("skipped", "todo", "pending"))
-    return CollectedTests(runner, counts.total(), left_out)
-
-
-def _jest(text: str) -> CollectedTests | None:
-    return _javascript("jest", _JEST.findall(text))
-
-
-def _vitest(text: str) -> CollectedTests | None:
-    return _javascript("vitest", _VITEST.findall(text))
-
-
-def _mocha(text: str) -> CollectedTests | None:
-    counts = _summed((what, number) for number, what in _MOCHA.findall(text))
-    return CollectedTests("mocha", counts.total(), counts["pending"]) if counts else None
-
-
 def _node(text: str) -> CollectedTests | None:
-    counts = _summed(_NODE.findall(text))
+    counts: Counter[str] = Counter()
+    for what, number in _NODE.findall(text):
+        counts[what] += int(number)
     if "tests" not in counts:
         return None
     return CollectedTests("node", counts["tests"], counts["skipped"] + counts["todo"])
@@ -153,15 +150,6 @@ def _tap(text: str) -> CollectedTests | None:
     points = _TAP.findall(text)
     waived = sum(1 for point in points if _TAP_WAIVED.search(point))
     return CollectedTests("TAP", len(points), waived) if points else None
-
-
-def _cargo(text: str) -> CollectedTests | None:
-    rows = [tuple(map(int, row)) for row in _CARGO.findall(text)]
-    begun = len(_CARGO_START.findall(text))
-    if not rows and not begun:
-        return None
-    left_out = sum(row[2] + row[3] for row in rows)
-    return CollectedTests("cargo", sum(map(sum, rows)), left_out, early=begun > len(rows))
 
 
 def _go(text: str) -> CollectedTests | None:
@@ -176,15 +164,3 @@ def _go_verbose(text: str) -> CollectedTests | None:
         return None
     tests = _GO_TEST.findall(text)
     return CollectedTests("go -v", len(tests), tests.count("SKIP"))
-
-
-def _summed(pairs: Iterable[tuple[str, str]]) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for what, number in pairs:
-        counts[what] += int(number)
-    return counts
-
-
-_READERS: tuple[Callable[[str], CollectedTests | None], ...] = (
-    _pytest, _unittest, _jest, _vitest, _mocha, _node, _tap, _cargo, _go, _go_verbose,
-)  # fmt: skip

@@ -1,12 +1,10 @@
 """What tools print, turned into findings: one file a family of tools.
 
-A family is a row of the table in ``_line_patterns``, or a file of this package, found by being
-there. It has ``TOOL`` (the name in ``analyzer:NAME``), ``parse(printout)``, which yields findings,
-and, where the tool says how many tests it ran,
-``tally(printout)``: a Tally, or None when the output is not its own. A runner of tests has
-``outcomes(printout)`` as well: each test that it names, and how it ended. A parser never raises for
-what it reads, looks at each line a bounded number of times, and names no place that is not a
-file of the repository.
+A family is a file of this package, or a row of a table of ``_line_patterns`` and ``_javascript``.
+It has ``TOOL`` (the name in ``analyzer:NAME``), ``parse(printout)``, which yields findings, and, if
+the tool says how many tests it ran, ``tally(printout)``: None for the output of another tool. A
+runner of tests also has ``outcomes(printout)``: each test that it names, and how it ended. A parser
+never raises, looks at each line a bounded number of times, and names only files of the repository.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import os
 from itertools import islice
 
 from rlm_ci.validators.outcomes import PASSED, TestOutcomes, merged
-from rlm_ci.validators.parsers._line_patterns import TABLE
+from rlm_ci.validators.parsers import _javascript, _line_patterns
 from rlm_ci.validators.parsers._output import MOST_FINDINGS, Printout, TestTally
 from rlm_ci.values import Value
 
@@ -27,6 +25,8 @@ if TYPE_CHECKING:
     from rlm_ci.report.findings import Finding
     from rlm_ci.validators.outcomes import TestOutcome
 
+#: The families that are no file of their own.
+_TABLE: dict[str, Any] = {**_line_patterns.TABLE, **_javascript.TABLE}
 #: Tests of one runner that are read.
 _MOST_OUTCOMES = 50_000
 __all__ = ["ParsedOutput", "TestTally", "names", "outcomes", "read"]
@@ -42,14 +42,14 @@ class ParsedOutput(Value):
 def names() -> tuple[str, ...]:
     """The families, sorted."""
     found = (entry for entry in os.listdir(os.path.dirname(__file__)) if entry.endswith(".py"))
-    return tuple(sorted([*TABLE, *(entry[:-3] for entry in found if entry[0] not in "._")]))
+    return tuple(sorted([*_TABLE, *(entry[:-3] for entry in found if entry[0] not in "._")]))
 
 
 def load(name: str) -> Any:
     """One family."""
     from importlib import import_module
 
-    return TABLE.get(name) or import_module(f"{__name__}.{name}")
+    return _TABLE.get(name) or import_module(f"{__name__}.{name}")
 
 
 def read(lines: Iterable[str], root: str, exists: Callable[[str], bool]) -> ParsedOutput:

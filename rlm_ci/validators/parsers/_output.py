@@ -23,6 +23,8 @@ MOST_FINDINGS = 200
 LONGEST_MESSAGE = 500
 #: Characters of what one test failed with.
 LONGEST_SAID = 4000
+#: Matches no line.
+NEVER = re.compile(r"$.")
 #: Lines of source as jest and vitest show them around a failure.
 _SOURCE = re.compile(r" *(?:> *)?\d* ?\|")
 _DEEPEST = 50
@@ -104,6 +106,11 @@ class Printout:
         found = cut(text)
         return self.place(*found) if found else None
 
+    def broken(self, lines: Iterable[str]) -> Location | None:
+        """The first place of ours in the frames of a JavaScript stack."""
+        frames = (line for line in lines if line.lstrip().startswith(("at ", "❯ ")))
+        return next(filter(None, map(self.spot, map(frame, frames))), None)
+
     def _is_there(self, path: str) -> bool:
         if path not in self._known:
             if len(self._known) >= _MOST_LOOKUPS or len(path) > LONGEST_LINE:
@@ -135,35 +142,46 @@ def frame(line: str) -> str:
     return said.rpartition(" ")[2]
 
 
-def sentence(said: str, more: str) -> str:
+def sentence(lines: Iterable[str]) -> str:
     """The first line of a message, and the next one where the first ends in a colon."""
-    if not said or not more:
-        return said or more
-    return f"{said} {more}" if said.endswith(":") else said
+    said = ""
+    for line in lines:
+        if said and not said.endswith(":"):
+            break
+        said = f"{said} {line.strip()}".strip()
+    return said
 
 
 def blocks(
-    lines: Iterable[str], begin: re.Pattern[str], end: re.Pattern[str]
-) -> Iterator[tuple[re.Match[str], str]]:
-    """What stands below each line that ``begin`` matches, to the next one or one of ``end``.
-
-    Quoted source is left out: what a failure says is what it was told to say.
-    """
+    lines: Iterable[str], begin: re.Pattern[str], end: re.Pattern[str] = NEVER
+) -> Iterator[tuple[re.Match[str], list[str]]]:
+    """The lines below each line that ``begin`` matches, to the next one or one of ``end``."""
     head: re.Match[str] | None = None
-    said: list[str] = []
-    size = 0
+    below: list[str] = []
     for line in lines:
         first = begin.match(line)
         if head and (first or end.match(line)):
-            yield head, "\n".join(said).strip()
+            yield head, below
             head = None
         if first:
-            head, said, size = first, [], 0
-        elif head and size < LONGEST_SAID and not _SOURCE.match(line):
+            head, below = first, []
+        elif head:
+            below.append(line)
+    if head:
+        yield head, below
+
+
+def message(below: Iterable[str], stop: re.Pattern[str] = NEVER) -> str:
+    """What a failure says, up to a line that ``stop`` matches, without the source it quotes."""
+    said: list[str] = []
+    size = 0
+    for line in below:
+        if stop.match(line) or size >= LONGEST_SAID:
+            break
+        if not _SOURCE.match(line):
             said.append(line)
             size += len(line)
-    if head:
-        yield head, "\n".join(said).strip()
+    return "\n".join(said).strip()
 
 
 def finding(
@@ -205,20 +223,3 @@ def summed(
         sum(number for number, word in found if word in passed),
         sum(number for number, word in found if word in failed),
     )
-
-
-def of_suites(printout: Printout, label: re.Pattern[str], none: str) -> TestTally | None:
-    """The tally of a runner that counts suites as well: one may fail without a test of its own.
-
-    ``label`` is how a line with counts begins, ``none`` one that says that there are no tests.
-    """
-    tallies = []
-    for line in printout.lines:
-        if found := label.match(line):
-            one = summed(numbers(line[found.end() :]), {"passed"}, {"failed"})
-            tallies.append(one if found[1] == "Tests" else TestTally(0, one.failed))
-        elif line.startswith(none):
-            tallies.append(TestTally(0))
-    if not tallies:
-        return None
-    return TestTally(sum(one.passed for one in tallies), max(one.failed for one in tallies))

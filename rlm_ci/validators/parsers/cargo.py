@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 
 from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, TestOutcome
-from rlm_ci.validators.parsers._output import TestTally, blocks, cut, finding, numbers, summed
+from rlm_ci.validators.parsers._output import (
+    TestTally,
+    blocks,
+    cut,
+    finding,
+    message,
+    numbers,
+    summed,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,11 +52,11 @@ def outcomes(printout: Printout) -> Iterator[TestOutcome]:
         elif test := _TEST.match(line):
             yield _outcome(place, test[1], _ENDED[test[2]])
     place = ""
-    for block, said in blocks(printout.lines, _SAID, _LISTED):
+    for block, below in blocks(printout.lines, _SAID, _LISTED):
         if block[1] is None:
             place = _place(block[2])
         else:
-            yield _outcome(place, block[1], FAILED, said)
+            yield _outcome(place, block[1], FAILED, message(below))
 
 
 def _place(target: str | None) -> str:

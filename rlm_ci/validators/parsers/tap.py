@@ -68,7 +68,7 @@ class _Point:
         elif any(sign in told for sign in _FRAMES):
             self.place = self.place or printout.spot(frame(told))
         elif self._reads_error or not self._is_yaml:
-            self.said = sentence(self.said, told)
+            self.said = sentence((self.said, told))
             if len(self.text) < _LINES:
                 self.text.append(told)
 

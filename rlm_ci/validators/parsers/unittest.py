@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, TestOutcome
-from rlm_ci.validators.parsers._output import TestTally, blocks, finding
+from rlm_ci.validators.parsers._output import TestTally, blocks, finding, message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlm_ci.report.findings import Finding, Location
+    from rlm_ci.report.findings import Finding
     from rlm_ci.validators.parsers._output import Printout
 
 TOOL = "unittest"
 
 _TITLE = re.compile(r"(FAIL|ERROR): (\S.*)$")
 _FRAME = re.compile(r'  File "([^"]+)", line (\d+)')
+_RULE = re.compile(r"={5,}$")
+_STOP = re.compile(r"=====|Ran \d+ tests? in ")
+#: The error stands at the left margin, below the last frame.
+_ERROR = re.compile(r"(?!-----|Traceback \()\S")
 _RAN = re.compile(r"Ran (\d{1,8}) tests? in ")
 _END = re.compile(r"(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$")
 _COUNT = re.compile(r"((?<!expected )failures|errors|skipped|unexpected successes)=(\d{1,8})")
@@ -27,14 +32,25 @@ _NAMED = re.compile(r"\b(\w+) \(([\w.<>]+)\)(?: \([^()]*\)| \[[^\[\]]*\])*$")
 _VERBOSE = re.compile(r"(.*) \.\.\. (.*)$")
 _STATE = re.compile(r"(?:.* )?(ok|FAIL|ERROR|skipped .*|expected failure|unexpected success)$")
 _STATES = {"ok": PASSED, "FAIL": FAILED, "ERROR": FAILED, "unexpected success": FAILED}
-_RULE = re.compile(r"={60,}$|Ran \d+ tests? in ")
+
+
+def _failures(
+    printout: Printout,
+) -> Iterator[tuple[re.Match[str], list[re.Match[str]], list[str]]]:
+    """The title of each failure, the frames of its traceback, and the lines of its error."""
+    for _, below in blocks(printout.lines, _RULE, _STOP):
+        if title := _TITLE.match("".join(below[:1])):
+            frames = [(at, told) for at, line in enumerate(below) if (told := _FRAME.match(line))]
+            said = below[frames[-1][0] + 1 if frames else 1 :]
+            begin = (at for at, line in enumerate(said) if _ERROR.match(line))
+            yield title, [told for _, told in frames], said[next(begin, len(said)) :]
 
 
 def outcomes(printout: Printout) -> Iterator[TestOutcome]:
     """The tests below ``FAIL:`` and ``ERROR:``, and with -v every one."""
-    for title, said in blocks(printout.lines, _TITLE, _RULE):
+    for title, _, error in _failures(printout):
         if named := _NAMED.search(title[2]):
-            yield _outcome(named[1], named[2], FAILED, _error(said))
+            yield _outcome(named[1], named[2], FAILED, message(error))
     before = ""
     waiting: re.Match[str] | None = None  # a test that prints, before its end is told
     for line in printout.lines:
@@ -45,14 +61,6 @@ def outcomes(printout: Printout) -> Iterator[TestOutcome]:
             yield _outcome(waiting[1], waiting[2], _STATES.get(state[1], SKIPPED))
             waiting = None
         before = line
-
-
-def _error(said: str) -> str:
-    """What stands below the last frame of a traceback."""
-    lines = said.split("\n")
-    frames = [at for at, line in enumerate(lines) if _FRAME.match(line)]
-    below = lines[frames[-1] + 1 :] if frames else lines
-    return "\n".join(below[next((at for at, line in enumerate(below) if line[:1].strip()), 0) :])
 
 
 def _outcome(test: str, place: str, state: str, said: str = "") -> TestOutcome:
@@ -71,56 +79,38 @@ def _outcome(test: str, place: str, state: str, said: str = "") -> TestOutcome:
 
 def parse(printout: Printout) -> Iterator[Finding]:
     """One finding a failed test."""
-    lines = printout.lines
-    index = 1
-    while index < len(lines):
-        title = _TITLE.match(lines[index])
-        index += 1
-        if title is None or set(lines[index - 2]) != {"="}:
-            continue
-        places: list[Location] = []
-        said = ""
-        while index < len(lines) and not lines[index].startswith("====="):
-            line = lines[index]
-            if _RAN.match(line):
-                break
-            if frame := _FRAME.match(line):
-                place = printout.place(frame[1], frame[2])
-                places += [place] if place else []
-                said = ""
-            elif line[:1].strip() and not line.startswith(("-----", "Traceback (")):
-                # the error itself stands at the left margin, after the last frame
-                said = said or line
-            index += 1
-        condition = "unittest-failure" if title[1] == "FAIL" else "unittest-error"
-        kept = [places[-1], places[0]] if places else []
-        message = f"{title[2]}: {said}" if said else title[2]
-        yield finding(TOOL, condition, message, *kept, subject=title[2])
+    for title, frames, error in _failures(printout):
+        places = [place for one in frames if (place := printout.place(one[1], one[2]))]
+        rule = "unittest-failure" if title[1] == "FAIL" else "unittest-error"
+        said = ": ".join((title[2], *error[:1]))
+        yield finding(TOOL, rule, said, *places[-1:], *places[:1], subject=title[2])
+
+
+def _ran(printout: Printout) -> tuple[int, Counter[str]] | None:
+    """How many tests ran, and what the last lines count of them; None without a summary."""
+    counts: Counter[str] = Counter()
+    ran = None
+    for line in printout.lines:
+        if told := _RAN.match(line):
+            ran = (ran or 0) + int(told[1])
+        elif ran is not None and (end := _END.match(line)) and end[1]:
+            for word, number in _COUNT.findall(end[1]):
+                counts[word] += int(number)
+    return None if ran is None else (ran, counts)
 
 
 def names_all(printout: Printout) -> bool:
     """Whether each test that ran is named; of one, many parts may fail."""
-    ran = 0
-    for line in printout.lines:
-        if told := _RAN.match(line):
-            ran += int(told[1])
-        elif ran and (end := _END.match(line)) and end[1]:
-            ran -= sum(int(number) for word, number in _COUNT.findall(end[1]) if word == "skipped")
-    return len({(one.place, one.name) for one in outcomes(printout)}) >= ran
+    ran, counts = _ran(printout) or (0, Counter())
+    named = {(one.place, one.name) for one in outcomes(printout)}
+    return len(named) >= ran - counts["skipped"]
 
 
 def tally(printout: Printout) -> TestTally | None:
     """The sum of its summaries; None when there is none."""
-    ran = failed = skipped = 0
-    seen = False
-    for line in printout.lines:
-        if told := _RAN.match(line):
-            seen = True
-            ran += int(told[1])
-        elif seen and (end := _END.match(line)) and end[1]:
-            for word, number in _COUNT.findall(end[1]):
-                if word == "skipped":
-                    skipped += int(number)
-                else:
-                    failed += int(number)
-    return TestTally(max(0, ran - failed - skipped), failed) if seen else None
+    found = _ran(printout)
+    if found is None:
+        return None
+    ran, counts = found
+    failed = counts.total() - counts["skipped"]
+    return TestTally(max(0, ran - counts.total()), failed)
