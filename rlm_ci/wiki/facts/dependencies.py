@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 
 from rlm_ci.source.manifests import crates, go_modules
-from rlm_ci.wiki.facts.statement import Statement
+from rlm_ci.wiki.facts.note import Statement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     Found = Iterator[tuple[str, int]]
+    Known = Mapping[str, ast.expr]
 
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.-]*")
 _QUOTED = re.compile(r"""(["'])(.+?)\1""")
 _MOST = 300
+#: Pieces of a literal: a name may be a list that holds that name.
+_PIECES = 2000
 _LISTED = re.compile(r"(?:^|/)requirements/(?:[\w.-]+/)*[\w.-]+\.txt$")
 #: What is needed to work on the program rather than by it.
 _TOOLS = re.compile(
@@ -65,16 +69,6 @@ def _written(package: str, lines: Sequence[str], number: int, numbers: Sequence[
     return text if is_own else package
 
 
-def _from_setup(content: bytes) -> Found:
-    """What ``setup.py`` writes out: ``install_requires``, and ``extras_require``."""
-    from rlm_ci.wiki.facts.setup_py import requirements
-
-    for text, number in requirements(content):
-        match = _REQUIREMENT.match(text)
-        if match:
-            yield match[0], number
-
-
 _PROJECT = re.compile(r"[A-Za-z0-9@/._-]{1,100}")
 _NAMES = {
     "pyproject.toml": (r"(?:project|tool\.poetry)", r"name\s*=\s*[\"']([^\"']+)"),
@@ -88,14 +82,12 @@ _NAMES = {
 def project(path: str, content: bytes) -> str:
     """The name that a manifest at the top gives its project, "" where it does not say."""
     if path == "setup.py":
-        from rlm_ci.wiki.facts.setup_py import named
-
-        name = named(content)
+        known, given = _setup(content)
+        name = next((text for text, _ in _texts(given.get("name"), known)), "")
         return name if _PROJECT.fullmatch(name) else ""
-    known = _NAMES.get(path)
-    if known is None:
+    if path not in _NAMES:
         return ""
-    table, pattern = known
+    table, pattern = _NAMES[path]
     inside = not table
     for line in content[:100_000].decode("utf-8", "replace").split("\n"):
         if table and line.startswith("["):
@@ -190,3 +182,63 @@ _READERS = {
     "go.mod": _go_mod,
     "setup.cfg": _setup_cfg,
 }
+
+# ── setup.py: read, and not run ──
+
+
+def _from_setup(content: bytes) -> Found:
+    """The literal ``install_requires``, then ``extras_require``."""
+    known, given = _setup(content)
+    extras = _resolved(given.get("extras_require"), known)
+    nodes = [
+        given.get("install_requires"),
+        *(extras.values if isinstance(extras, ast.Dict) else ()),
+    ]
+    for text, number in (one for node in nodes for one in _texts(node, known)):
+        match = _REQUIREMENT.match(text)
+        if match:
+            yield match[0], number
+
+
+def _setup(content: bytes) -> tuple[Known, Known]:
+    """What names stand for, and what ``setup`` is called with."""
+    from rlm_ci.source.python.outline import parsed, utf8
+    from rlm_ci.source.python.statements import every
+
+    source = utf8(content)
+    module = parsed(source) if source is not None and b"setup" in source else None
+    known: dict[str, ast.expr] = {}
+    given: dict[str, ast.expr] = {}
+    for node in sorted(every(module), key=lambda one: one.lineno) if module is not None else ():
+        if isinstance(node, ast.Assign):
+            known |= {one.id: node.value for one in node.targets if isinstance(one, ast.Name)}
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            called = node.value.func
+            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+            if name == "setup":
+                given |= {one.arg: one.value for one in node.value.keywords if one.arg}
+    return known, given
+
+
+def _resolved(node: ast.expr | None, known: Known) -> ast.expr | None:
+    return known.get(node.id) if isinstance(node, ast.Name) else node
+
+
+def _texts(node: ast.expr | None, known: Known) -> Iterator[tuple[str, int]]:
+    """The texts of a text, a list of texts, or the sum of such, line by line."""
+    stack = [node]
+    for _ in range(_PIECES):
+        if not stack:
+            return
+        one = _resolved(stack.pop(), known)
+        if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add):
+            stack += [one.right, one.left]
+        elif isinstance(one, ast.List | ast.Tuple | ast.Set):
+            stack += reversed(one.elts)
+        elif isinstance(one, ast.Constant) and isinstance(one.value, str):
+            lines = one.value.split("\n")
+            # Lines of the value are not the file's where it is put together or escaped.
+            runs = len(lines) - 1 == (one.end_lineno or one.lineno) - one.lineno
+            for number, text in enumerate(lines):
+                if text.strip():
+                    yield text.strip(), one.lineno + (number if runs else 0)

@@ -11,11 +11,10 @@ from rlm_ci.redaction.redactor import SIGN, Redactor
 from rlm_ci.source import Outline
 from rlm_ci.values import Row
 from rlm_ci.wiki.facts.dependencies import declared, project
-from rlm_ci.wiki.facts.note import CodeNote
+from rlm_ci.wiki.facts.note import CodeNote, Statement
 from rlm_ci.wiki.facts.other_notes import other_notes
 from rlm_ci.wiki.facts.python_notes import python_notes
 from rlm_ci.wiki.facts.readme import heading, introduction, is_readme
-from rlm_ci.wiki.facts.statement import Statement
 from rlm_ci.wiki.pages.paths import is_test
 
 TYPE_CHECKING = False
@@ -49,39 +48,23 @@ class FileFacts(Row):
         return self.outline.path
 
     def masked(self, mask: Mask) -> FileFacts:
-        """The same with ``mask`` laid over every text that a page may show."""
-        if not self._changes(mask):
-            return self
-        old = self.outline
+        """The same with ``mask`` over every text that a page may show."""
+        old, about = self.outline, self.about
         outline = old.replace(
             doc=mask(old.doc),
-            symbols=tuple(
-                one.replace(signature=mask(one.signature), doc=mask(one.doc)) for one in old.symbols
-            ),
-            entries=tuple(one.replace(name=mask(one.name)) for one in old.entries),
+            symbols=_altered(old.symbols, mask, "signature", "doc"),
+            entries=_altered(old.entries, mask, "name"),
             exported=tuple(map(mask, old.exported)),
         )
-        about = self.about
         return self.replace(
             outline=outline,
-            notes=tuple(
-                one.replace(text=mask(one.text), detail=mask(one.detail)) for one in self.notes
-            ),
+            notes=_altered(self.notes, mask, "text", "detail"),
             about=None if about is None else about.replace(text=mask(about.text)),
             project=mask(self.project),
             declared=tuple(
                 (mask(name), place.replace(text=mask(place.text))) for name, place in self.declared
             ),
         )
-
-    def _changes(self, mask: Mask) -> bool:
-        texts = [self.outline.doc, self.project, *self.outline.exported]
-        texts += [text for one in self.outline.symbols for text in (one.signature, one.doc)]
-        texts += [one.name for one in self.outline.entries]
-        texts += [text for one in self.notes for text in (one.text, one.detail)]
-        texts += [] if self.about is None else [self.about.text]
-        texts += [text for name, place in self.declared for text in (name, place.text)]
-        return any(text and mask(text) != text for text in texts)
 
     def to_list(self) -> list[Any]:
         """As JSON, short: there may be one for each of a hundred thousand files."""
@@ -108,6 +91,14 @@ class FileFacts(Row):
             named,
             is_generated,
         )
+
+
+def _altered(rows: Iterable[Any], change: Callable[[Any], Any], *names: str) -> tuple[Any, ...]:
+    """``rows`` with ``change`` made to these fields, where they are not empty."""
+    return tuple(
+        row.replace(**{name: change(value) for name in names if (value := getattr(row, name))})
+        for row in rows
+    )
 
 
 def facts_of(path: str, content: bytes) -> FileFacts:
@@ -176,7 +167,9 @@ def _sound(
     )
     if read.doc_end > last or not 0 < read.doc_start <= read.doc_end:
         read = read.replace(doc="", doc_start=0, doc_end=0)
-    return read, _heads(read, content), tuple(one for one in notes if one.line_end <= last)
+    lines = content.split(b"\n")
+    heads = tuple(_head(symbol, lines) for symbol in read.symbols)
+    return read, heads, tuple(one for one in notes if one.line_end <= last)
 
 
 #: Whose it is does not tell what it is.
@@ -190,14 +183,15 @@ def _described(read: Outline, content: bytes) -> Outline:
     """Without the title that a documentation may begin with: what follows it tells more."""
     if not read.doc:
         return read
+    undescribed = read.replace(doc="", doc_start=0, doc_end=0)
     if _LEGAL.search(read.doc):
-        return read.replace(doc="", doc_start=0, doc_end=0)
+        return undescribed
     lines = content.split(b"\n")
     inside = range(read.doc_start - 1, min(read.doc_end, len(lines)))
     ends = _ending(read, lines)
     if _is_own_name(read):
         if ends.search(lines[inside[-1]].rstrip()[3:]):
-            return read.replace(doc="", doc_start=0, doc_end=0)
+            return undescribed
     elif not any(_RULE.fullmatch(lines[number]) for number in inside):
         return read
     start = read.doc_end
@@ -212,10 +206,10 @@ def _described(read: Outline, content: bytes) -> Outline:
         told.append(lines[end][: closed.start()])
         end += 1
     if end == start or end - start > 30 or _RULE.fullmatch(lines[end - 1]):
-        return read.replace(doc="", doc_start=0, doc_end=0)
-    text = b" ".join(b" ".join(told).split()).decode("utf-8", "surrogateescape")
+        return undescribed
     if lines[start].lstrip().startswith((b"..", b":", b">>>")):
-        return read.replace(doc="", doc_start=0, doc_end=0)
+        return undescribed
+    text = b" ".join(b" ".join(told).split()).decode("utf-8", "surrogateescape")
     return read.replace(doc=text, doc_start=start + 1, doc_end=end)
 
 
@@ -238,13 +232,8 @@ def _ending(read: Outline, lines: Sequence[bytes]) -> re.Pattern[bytes]:
 _ENDS = re.compile(rb"\"\"\"|'''|\*/")
 
 
-def _heads(read: Outline, content: bytes) -> tuple[tuple[int, int], ...]:
-    """Where each symbol is named: its decorators and its body are left out."""
-    lines = content.split(b"\n")
-    return tuple(_head(symbol, lines) for symbol in read.symbols)
-
-
 def _head(symbol: Symbol, lines: Sequence[bytes]) -> tuple[int, int]:
+    """Where a symbol is named, without decorators and body; its documentation if it is near."""
     name = re.split(r"\.|::|#", symbol.name)[-1].encode("utf-8", "surrogateescape")
     first = symbol.line_start
     for number in range(symbol.line_start, min(symbol.line_end, symbol.line_start + 40) + 1):
@@ -279,9 +268,9 @@ def unpack(packed: str) -> list[FileFacts]:
         raise ValueError(f"these are not facts: {error}") from None
 
 
-def merged(packs: Iterable[str], known: Mapping[str, str] | None = None) -> dict[str, FileFacts]:
+def merged(packs: Iterable[str], known: Mapping[str, str]) -> dict[str, FileFacts]:
     """Facts by path, those of ``known``, packed, first; slices of one file become one again."""
-    found = {path: unpack(packed)[0] for path, packed in (known or {}).items()}
+    found = {path: unpack(packed)[0] for path, packed in known.items()}
     seen: dict[str, list[FileFacts]] = {}
     for packed in packs:
         for one in unpack(packed):
@@ -295,39 +284,21 @@ def shifted(one: FileFacts, by: int) -> FileFacts:
     """The same with all lines ``by`` further down: of a slice, as lines of its file."""
     if not by:
         return one
-    old = one.outline
 
-    def moved(line: int) -> int:
-        return line + by if line else 0
+    def moved(rows: Iterable[Any], *names: str) -> tuple[Any, ...]:
+        return _altered(rows, lambda line: line + by, *names)
 
-    symbols = tuple(
-        symbol.replace(
-            line_start=symbol.line_start + by,
-            line_end=symbol.line_end + by,
-            doc_start=moved(symbol.doc_start),
-            doc_end=moved(symbol.doc_end),
-        )
-        for symbol in old.symbols
-    )
+    old, ends = one.outline, ("line_start", "line_end")
     outline = old.replace(
         # Only the beginning of a file documents the file.
         doc="", doc_start=0, doc_end=0,
         lines=old.lines + by,
-        symbols=symbols,
-        imports=tuple(found.replace(line=found.line + by) for found in old.imports),
-        entries=tuple(
-            entry.replace(line_start=entry.line_start + by, line_end=entry.line_end + by)
-            for entry in old.entries
-        ),
+        symbols=moved(old.symbols, *ends, "doc_start", "doc_end"),
+        imports=moved(old.imports, "line"),
+        entries=moved(old.entries, *ends),
     )  # fmt: skip
-    return FileFacts(
-        outline,
-        tuple((start + by, end + by) for start, end in one.heads),
-        tuple(
-            note.replace(line_start=note.line_start + by, line_end=note.line_end + by)
-            for note in one.notes
-        ),
-    )
+    heads = tuple((start + by, end + by) for start, end in one.heads)
+    return FileFacts(outline, heads, moved(one.notes, *ends))
 
 
 def _joined(parts: Sequence[FileFacts]) -> FileFacts:

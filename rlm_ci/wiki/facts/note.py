@@ -1,4 +1,4 @@
-"""What is worth telling of a piece of code besides its names: what it demands, what it dares."""
+"""What a wiki says of a file besides its names: a text and its lines, what it demands and dares."""
 
 from __future__ import annotations
 
@@ -8,63 +8,48 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Kinds of a note about what always holds, in the order of a page.
-RAISES = "raises"
-ASSERTS = "asserts"
-FROZEN = "frozen"
-CHOICES = "choices"
-FINAL = "final"
-ABSTRACT = "abstract"
-
-#: How a page calls them.
+#: Kinds of a note about what always holds, with their headings, in the order of a page.
 INVARIANTS: Mapping[str, str] = {
-    RAISES: "Refused arguments and states",
-    ASSERTS: "Asserted when it is loaded",
-    FROZEN: "Immutable",
-    CHOICES: "One of a fixed set",
-    FINAL: "Set once",
-    ABSTRACT: "Left to subclasses",
+    "raises": "Refused arguments and states",
+    "asserts": "Asserted when it is loaded",
+    "frozen": "Immutable",
+    "choices": "One of a fixed set",
+    "final": "Set once",
+    "abstract": "Left to subclasses",
 }
-
 #: Kinds of a note about what may go wrong in operation, the most severe first.
-SHELL = "shell"
-CODE = "code"
-OBJECTS = "objects"
-DELETES = "deletes"
-PROGRAM = "program"
-NETWORK = "network"
-THREADS = "threads"
-MEMORY = "memory"
-ENVIRONMENT = "environment"
-ENDS = "ends"
-SWALLOWS = "swallows"
-MARKER = "marker"
-
 RISKS: Mapping[str, str] = {
-    SHELL: "Asks a shell",
-    CODE: "Evaluates code",
-    OBJECTS: "Loads objects from bytes",
-    DELETES: "Deletes files",
-    PROGRAM: "Starts other programs",
-    NETWORK: "Speaks to a network",
-    THREADS: "Starts threads or processes",
-    MEMORY: "Works outside of memory safety",
-    ENVIRONMENT: "Depends on environment variables",
-    ENDS: "Ends the process",
-    SWALLOWS: "Swallows errors",
-    MARKER: "Marked as to do",
+    "shell": "Asks a shell",
+    "code": "Evaluates code",
+    "objects": "Loads objects from bytes",
+    "deletes": "Deletes files",
+    "program": "Starts other programs",
+    "network": "Speaks to a network",
+    "threads": "Starts threads or processes",
+    "memory": "Works outside of memory safety",
+    "environment": "Depends on environment variables",
+    "ends": "Ends the process",
+    "swallows": "Swallows errors",
+    "marker": "Marked as to do",
 }
-
 #: Notes of one kind that are kept of one file.
 MOST = 200
-#: Lines that the place of a note has at most.
+#: Lines of a note's place.
 LONGEST = 12
 
 
-class CodeNote(Row):
-    """One of them: where, in what definition (``""``: none), and the words for it.
+class Statement(Row):
+    """A text of the repository, and its lines."""
 
-    ``text`` is from the code as it stands, and is data. ``detail`` is too: a message, a name.
+    text: str
+    line_start: int
+    line_end: int
+
+
+class CodeNote(Row):
+    """A note about code: its lines, the definition around them ("" for none), and the words.
+
+    ``text`` and ``detail`` (a message, a name) are from the code, and are data.
     """
 
     kind: str
@@ -82,7 +67,7 @@ def folded(text: str, limit: int = 160) -> str:
 
 
 def bounded(notes: list[CodeNote]) -> list[CodeNote]:
-    """In order of their places, of each kind as many as are kept."""
+    """The notes in order of their places, ``MOST`` of each kind."""
     counts: dict[str, int] = {}
     kept = []
     for note in sorted(notes, key=lambda note: (note.line_start, note.kind, note.text)):

@@ -4,114 +4,112 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from itertools import accumulate
+from itertools import accumulate, islice
 
 from rlm_ci.source import grammars
-from rlm_ci.wiki.facts import note as kinds
-from rlm_ci.wiki.facts import process_aliases
+from rlm_ci.source.definitions.rust import spread
 from rlm_ci.wiki.facts.note import CodeNote, bounded, folded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from tree_sitter import Node
 
+    #: An expression, and the kind of the note that it makes.
+    Patterns = tuple[tuple[str, str], ...]
+
 _SCRIPT = (
-    (r"\bshell:\s*true", kinds.SHELL),
-    (r"(?<![.\w])eval\(|(?<![.\w])Function\(", kinds.CODE),
-    (r"\b(?:unlink|unlinkSync|rmSync|rmdir|rmdirSync|rimraf)\(", kinds.DELETES),
-    (r"(?<![.\w])fetch\(|\bnew (?:XMLHttpRequest|WebSocket|EventSource)\(", kinds.NETWORK),
-    (r"\b(?:https?|http2|net|tls)\.(?:request|get|connect|create\w+)\(", kinds.NETWORK),
-    (r"\bnew Worker\(", kinds.THREADS),
-    (r"\bprocess\.env\b(?:\.(?P<name>\w+))?", kinds.ENVIRONMENT),
-    (r"\bprocess\.exit\(", kinds.ENDS),
-    (r"\bcatch\s*(?:\([^)]*\))?\s*\{\s*\}", kinds.SWALLOWS),
+    (r"\bshell:\s*true", "shell"),
+    (r"(?<![.\w])eval\(|(?<![.\w])Function\(", "code"),
+    (r"\b(?:unlink|unlinkSync|rmSync|rmdir|rmdirSync|rimraf)\(", "deletes"),
+    (r"(?<![.\w])fetch\(|\bnew (?:XMLHttpRequest|WebSocket|EventSource)\(", "network"),
+    (r"\b(?:https?|http2|net|tls)\.(?:request|get|connect|create\w+)\(", "network"),
+    (r"\bnew Worker\(", "threads"),
+    (r"\bprocess\.env\b(?:\.(?P<name>\w+))?", "environment"),
+    (r"\bprocess\.exit\(", "ends"),
+    (r"\bcatch\s*(?:\([^)]*\))?\s*\{\s*\}", "swallows"),
 )  # fmt: skip
 _C = (
-    (r"(?<![.\w>])(?:system|popen)\s*\(", kinds.SHELL),
-    (r"(?<![.\w>])(?:execv[ep]*|execl[ep]*|posix_spawnp?)\s*\(", kinds.PROGRAM),
-    (r"(?<![.\w>])(?:unlink|rmdir)\s*\(", kinds.DELETES),
-    (r"(?<![.\w>])(?:connect|bind|listen|accept)\s*\(", kinds.NETWORK),
-    (r"\b(?:pthread_create|std::thread|std::async)\b|(?<![.\w>])fork\s*\(", kinds.THREADS),
-    (r"(?<![.\w>])(?:strcpy|strcat|sprintf|gets|alloca)\s*\(", kinds.MEMORY),
-    (r"\bgetenv\s*\(\s*\"(?P<name>\w+)\"", kinds.ENVIRONMENT),
-    (r"(?<![.\w>])(?:abort|_exit|exit)\s*\(", kinds.ENDS),
+    (r"(?<![.\w>])(?:system|popen)\s*\(", "shell"),
+    (r"(?<![.\w>])(?:execv[ep]*|execl[ep]*|posix_spawnp?)\s*\(", "program"),
+    (r"(?<![.\w>])(?:unlink|rmdir)\s*\(", "deletes"),
+    (r"(?<![.\w>])(?:connect|bind|listen|accept)\s*\(", "network"),
+    (r"\b(?:pthread_create|std::thread|std::async)\b|(?<![.\w>])fork\s*\(", "threads"),
+    (r"(?<![.\w>])(?:strcpy|strcat|sprintf|gets|alloca)\s*\(", "memory"),
+    (r"\bgetenv\s*\(\s*\"(?P<name>\w+)\"", "environment"),
+    (r"(?<![.\w>])(?:abort|_exit|exit)\s*\(", "ends"),
 )
 #: What a line of a language says, and which note that is.
-_PATTERNS: Mapping[str, tuple[tuple[str, str], ...]] = {
+_PATTERNS: Mapping[str, Patterns] = {
     "JavaScript": _SCRIPT,
     "TypeScript": _SCRIPT,
     "TSX": _SCRIPT,
     "C": _C,
     "C++": _C,
     "Go": (
-        (r"\bexec\.Command(?:Context)?\(", kinds.PROGRAM),
-        (r"\bos\.Remove(?:All)?\(", kinds.DELETES),
-        (r"\bnet\.(?:Dial|Listen)\w*\(|\bhttp\.(?:Get|Post|ListenAndServe\w*)\(", kinds.NETWORK),
-        (r"\bunsafe\.\w+", kinds.MEMORY),
-        (r"\bos\.(?:Getenv|LookupEnv)\(\"(?P<name>\w+)\"", kinds.ENVIRONMENT),
-        (r"\bos\.Exit\(|\blog\.Fatal\w*\(", kinds.ENDS),
-        (r"\bgo func\(", kinds.THREADS),
+        (r"\bexec\.Command(?:Context)?\(", "program"),
+        (r"\bos\.Remove(?:All)?\(", "deletes"),
+        (r"\bnet\.(?:Dial|Listen)\w*\(|\bhttp\.(?:Get|Post|ListenAndServe\w*)\(", "network"),
+        (r"\bunsafe\.\w+", "memory"),
+        (r"\bos\.(?:Getenv|LookupEnv)\(\"(?P<name>\w+)\"", "environment"),
+        (r"\bos\.Exit\(|\blog\.Fatal\w*\(", "ends"),
+        (r"\bgo func\(", "threads"),
     ),
     "Rust": (
-        (r"\bfs::remove_(?:file|dir|dir_all)\(", kinds.DELETES),
-        (r"\b(?:TcpListener|TcpStream|UdpSocket)::\w+\(", kinds.NETWORK),
-        (r"\bthread::spawn\(", kinds.THREADS),
-        (r"\bunsafe\s*(?:\{|fn\b|impl\b)", kinds.MEMORY),
-        (r"\benv::var(?:_os)?\(\"(?P<name>\w+)\"", kinds.ENVIRONMENT),
-        (r"\bprocess::(?:exit|abort)\(", kinds.ENDS),
+        (r"\bfs::remove_(?:file|dir|dir_all)\(", "deletes"),
+        (r"\b(?:TcpListener|TcpStream|UdpSocket)::\w+\(", "network"),
+        (r"\bthread::spawn\(", "threads"),
+        (r"\bunsafe\s*(?:\{|fn\b|impl\b)", "memory"),
+        (r"\benv::var(?:_os)?\(\"(?P<name>\w+)\"", "environment"),
+        (r"\bprocess::(?:exit|abort)\(", "ends"),
     ),
     "Java": (
-        (r"\bgetRuntime\(\)\.exec\(|\bnew ProcessBuilder\(", kinds.PROGRAM),
-        (r"\bnew ObjectInputStream\(", kinds.OBJECTS),
-        (r"\bFiles\.delete(?:IfExists)?\(", kinds.DELETES),
-        (r"\bnew (?:Server|Datagram|Multicast)?Socket\(|\bHttpClient\.new\w+\(", kinds.NETWORK),
-        (r"\w*(?:Socket|Datagram)Channel\.open\(|\.openConnection\(", kinds.NETWORK),
-        (r"\bHttps?Server\.create\(", kinds.NETWORK),
-        (r"\bnew Thread\(|\bExecutors\.new\w+\(", kinds.THREADS),
-        (r"\bSystem\.getenv\(\"(?P<name>\w+)\"", kinds.ENVIRONMENT),
-        (r"\bSystem\.exit\(", kinds.ENDS),
-        (r"\bcatch\s*\([^)]*\)\s*\{\s*\}", kinds.SWALLOWS),
+        (r"\bgetRuntime\(\)\.exec\(|\bnew ProcessBuilder\(", "program"),
+        (r"\bnew ObjectInputStream\(", "objects"),
+        (r"\bFiles\.delete(?:IfExists)?\(", "deletes"),
+        (r"\bnew (?:Server|Datagram|Multicast)?Socket\(|\bHttpClient\.new\w+\(", "network"),
+        (r"\w*(?:Socket|Datagram)Channel\.open\(|\.openConnection\(", "network"),
+        (r"\bHttps?Server\.create\(", "network"),
+        (r"\bnew Thread\(|\bExecutors\.new\w+\(", "threads"),
+        (r"\bSystem\.getenv\(\"(?P<name>\w+)\"", "environment"),
+        (r"\bSystem\.exit\(", "ends"),
+        (r"\bcatch\s*\([^)]*\)\s*\{\s*\}", "swallows"),
     ),
     "C#": (
-        (r"\bProcess\.Start\(", kinds.PROGRAM),
-        (r"\bBinaryFormatter\b", kinds.OBJECTS),
-        (r"\b(?:File|Directory)\.Delete\(", kinds.DELETES),
-        (r"\bnew (?:HttpClient|TcpListener|TcpClient)\(", kinds.NETWORK),
-        (r"\bnew Thread\(|\bTask\.Run\(", kinds.THREADS),
-        (r"\bunsafe\b", kinds.MEMORY),
-        (r"\bGetEnvironmentVariable\(\"(?P<name>\w+)\"", kinds.ENVIRONMENT),
-        (r"\bEnvironment\.Exit\(", kinds.ENDS),
+        (r"\bProcess\.Start\(", "program"),
+        (r"\bBinaryFormatter\b", "objects"),
+        (r"\b(?:File|Directory)\.Delete\(", "deletes"),
+        (r"\bnew (?:HttpClient|TcpListener|TcpClient)\(", "network"),
+        (r"\bnew Thread\(|\bTask\.Run\(", "threads"),
+        (r"\bunsafe\b", "memory"),
+        (r"\bGetEnvironmentVariable\(\"(?P<name>\w+)\"", "environment"),
+        (r"\bEnvironment\.Exit\(", "ends"),
     ),
     "Ruby": (
-        (r"(?<![.\w])(?:system|exec)[ (]|(?<!\w)%x[({\[]", kinds.SHELL),
-        (r"(?<![.\w])eval[ (]|\.(?:instance|class|module)_eval\b", kinds.CODE),
-        (r"\bMarshal\.load\b|\bYAML\.(?:unsafe_)?load\(", kinds.OBJECTS),
-        (r"\bFile\.(?:delete|unlink)\b|\bFileUtils\.rm\w*", kinds.DELETES),
-        (r"\bNet::HTTP\b|\bTCP(?:Socket|Server)\.new\b", kinds.NETWORK),
-        (r"\bThread\.new\b|(?<![.\w])fork\b", kinds.THREADS),
-        (r"\bENV(?:\.fetch\(|\[)[\"'](?P<name>\w+)", kinds.ENVIRONMENT),
+        (r"(?<![.\w])(?:system|exec)[ (]|(?<!\w)%x[({\[]", "shell"),
+        (r"(?<![.\w])eval[ (]|\.(?:instance|class|module)_eval\b", "code"),
+        (r"\bMarshal\.load\b|\bYAML\.(?:unsafe_)?load\(", "objects"),
+        (r"\bFile\.(?:delete|unlink)\b|\bFileUtils\.rm\w*", "deletes"),
+        (r"\bNet::HTTP\b|\bTCP(?:Socket|Server)\.new\b", "network"),
+        (r"\bThread\.new\b|(?<![.\w])fork\b", "threads"),
+        (r"\bENV(?:\.fetch\(|\[)[\"'](?P<name>\w+)", "environment"),
     ),
     "PHP": (
-        (r"(?<![>:\w$])(?:shell_exec|exec|system|passthru|popen|proc_open)\s*\(", kinds.SHELL),
-        (r"(?<![>:\w$])eval\s*\(", kinds.CODE),
-        (r"(?<![>:\w$])unserialize\s*\(", kinds.OBJECTS),
-        (r"(?<![>:\w$])(?:unlink|rmdir)\s*\(", kinds.DELETES),
-        (r"\bcurl_(?:exec|init)\s*\(|\bfsockopen\s*\(", kinds.NETWORK),
-        (r"\bgetenv\s*\(\s*[\"'](?P<name>\w+)", kinds.ENVIRONMENT),
+        (r"(?<![>:\w$])(?:shell_exec|exec|system|passthru|popen|proc_open)\s*\(", "shell"),
+        (r"(?<![>:\w$])eval\s*\(", "code"),
+        (r"(?<![>:\w$])unserialize\s*\(", "objects"),
+        (r"(?<![>:\w$])(?:unlink|rmdir)\s*\(", "deletes"),
+        (r"\bcurl_(?:exec|init)\s*\(|\bfsockopen\s*\(", "network"),
+        (r"\bgetenv\s*\(\s*[\"'](?P<name>\w+)", "environment"),
     ),
     "Shell": (
-        (r"(?:^|[;&|]\s*)eval\s", kinds.CODE),
-        (r"\brm\s+-\w*r", kinds.DELETES),
-        (r"(?:^|[;&|(]\s*)(?:curl|wget)\s", kinds.NETWORK),
+        (r"(?:^|[;&|]\s*)eval\s", "code"),
+        (r"\brm\s+-\w*r", "deletes"),
+        (r"(?:^|[;&|(]\s*)(?:curl|wget)\s", "network"),
     ),
 }
-#: What is found of one file alone.
-_OF_FILE: Mapping[str, Callable[[str], process_aliases.Patterns]] = {
-    **dict.fromkeys(("JavaScript", "TypeScript", "TSX"), process_aliases.of_script),
-    "Rust": process_aliases.of_rust,
-}
+_SCRIPTS = ("JavaScript", "TypeScript", "TSX")
 #: Modules of JavaScript that speak to a network for whoever imports them: the first import counts.
 _SPEAKER = re.compile(
     r"(?:\bfrom|\b(?:require|import)\s?\(|\bimport)\s?[\"'](?:(?:node:)?(?:https?|http2|net|tls|dgram)"
@@ -132,10 +130,12 @@ def other_notes(language: str, source: bytes) -> list[CodeNote]:
     if patterns is None:
         return []
     text = source.decode("utf-8", "surrogateescape")
-    if language in _OF_FILE:
-        patterns = (*patterns, *_OF_FILE[language](text))
+    if language in _SCRIPTS:
+        patterns = (*patterns, *_programs_of_script(text))
+    elif language == "Rust":
+        patterns = (*patterns, _programs_of_rust(text))
     compiled = [(re.compile(pattern), kind) for pattern, kind in patterns]
-    is_silent = _OF_FILE.get(language) is not process_aliases.of_script
+    is_silent = language not in _SCRIPTS
     aside = _aside(text) if language == "Rust" else frozenset()
     code = _Code(language, source)
     found = []
@@ -148,7 +148,7 @@ def other_notes(language: str, source: bytes) -> list[CodeNote]:
             mark = _MARK.search(line, mark.start() + 1)
         if mark:
             text = folded(mark[0].lstrip("/#* "))
-            found.append(CodeNote(kinds.MARKER, number, number, "", text))
+            found.append(CodeNote("marker", number, number, "", text))
         if _COMMENT.match(line):
             continue
         for pattern, kind in compiled:
@@ -161,7 +161,7 @@ def other_notes(language: str, source: bytes) -> list[CodeNote]:
                 found.append(CodeNote(kind, number, number, "", folded(line, 110), name))
         if not is_silent and _SPEAKER.search(line) and not _OF_TYPES.match(line):
             is_silent = True
-            found.append(CodeNote(kinds.NETWORK, number, number, "", folded(line, 110)))
+            found.append(CodeNote("network", number, number, "", folded(line, 110)))
     return bounded(list(dict.fromkeys(found)))
 
 
@@ -239,3 +239,85 @@ def _aside(text: str) -> frozenset[int]:
             last = closing[at]
         lines.update(range(number, last + 1))
     return frozenset(lines)
+
+
+# ── by what names a file starts programs ──
+
+
+#: What starts a program, by the module of JavaScript that it comes from; "" is the module itself.
+_MODULE = r"['\"](?:node:)?child_process['\"]"
+_STARTS: Mapping[str, str] = {
+    **dict.fromkeys(("exec", "execSync"), "shell"),
+    **dict.fromkeys(("spawn", "spawnSync", "execFile", "execFileSync", "fork"), "program"),
+}
+_IMPORT = re.compile(r"\bimport\b")
+_REQUIRE = re.compile(r"\b(?:require|import)\s*\($")
+_BOUND = re.compile(r"(?:\{[^{}]*\}|[\w$]+)$")
+_MEMBER = re.compile(r"\s*\)\s*(?:\.\s*(\w+))?")
+#: So many imports of the module are looked at, and so many characters before each.
+_IMPORTS, _BEFORE = 20, 2000
+_LISTED = re.compile(r"(\w+)(?:\s*(?::|\bas\b)\s*(\w+))?")
+_PROMISED = re.compile(
+    r"\b(?:const|let|var)\s+(\w+)\s*=\s*(?:\w+\.)?promisify\(\s*(?:(\w+)\.)?(\w+)\s*\)"
+)
+
+
+def _programs_of_script(text: str) -> Patterns:
+    """The calls by which a file of JavaScript or TypeScript starts programs."""
+    if "child_process" not in text:
+        return ()
+    modules: set[str] = set()
+    names: dict[str, str] = {}
+    for found in islice(re.finditer(_MODULE, text), _IMPORTS):
+        clause, member = _clause(text, found.start(), found.end())
+        listed = re.search(r"\{([^{}]*)\}", clause)
+        for there, here in _LISTED.findall(listed[1]) if listed else ():
+            names[here or there] = there
+        own = re.match(r"\s*(?:\*\s*as\s+)?(\w+)", clause)
+        if own and member:
+            names[own[1]] = member
+        elif own:
+            modules.add(own[1])
+    for name, module, there in _PROMISED.findall(text):
+        if module in modules or there in names:
+            names[name] = there if module else names[there]
+    return tuple(_calls(modules, names))
+
+
+def _clause(text: str, start: int, end: int) -> tuple[str, str]:
+    """What the module there is bound to, and the member of it that is, "" for the whole."""
+    before = text[max(0, start - _BEFORE) : start].rstrip()
+    if before.endswith("from"):
+        return _IMPORT.split(before.removesuffix("from"))[-1], ""
+    call = _REQUIRE.search(before)
+    rest = before[: call.start()].rstrip().removesuffix("await").rstrip() if call else ""
+    bound = _BOUND.search(rest.removesuffix("=").rstrip()) if rest.endswith("=") else None
+    member = _MEMBER.match(text[end : end + 200])
+    return bound[0] if bound else "", (member[1] if member else None) or ""
+
+
+def _calls(modules: Iterable[str], names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    held = "|".join([*sorted(modules), rf"require\({_MODULE}\)"])
+    for kind in ("shell", "program"):
+        members = "|".join(there for there in _STARTS if _STARTS[there] == kind)
+        calls = [rf"(?:{held})\.(?:{members})"]
+        calls += [name for name, there in sorted(names.items()) if _STARTS.get(there) == kind]
+        yield rf"(?<![.\w$])(?:{'|'.join(calls)})\(", kind
+
+
+_USE = re.compile(r"\buse\s+([^;]{1,2000});")
+_AS = re.compile(r"\s+as\s+")
+#: Crates whose ``process::Command`` starts a program.
+_CRATES = ("std", "tokio", "async_std", "async_process")
+
+
+def _programs_of_rust(text: str) -> tuple[str, str]:
+    """How a file of Rust starts programs: other crates have a ``Command``, too."""
+    names = [r"(?:\w+::)*process::Command"]
+    for said in _USE.findall(text) if "Command" in text else ():
+        for path in spread("".join(_AS.sub("@", said).split())):
+            there, _, here = path.partition("@")
+            parts = there.removeprefix("::").split("::")
+            if parts[0] in _CRATES and parts[-1] == "Command":
+                names.append(here or "Command")
+    return rf"(?<![\w:])(?:{'|'.join(dict.fromkeys(names))})::new\(", "program"

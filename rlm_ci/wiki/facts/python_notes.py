@@ -4,23 +4,73 @@ from __future__ import annotations
 
 import ast
 import re
+from contextlib import suppress
 
 from rlm_ci.source.python.statements import every, is_guard
-from rlm_ci.wiki.facts import note as kinds
 from rlm_ci.wiki.facts.note import LONGEST, CodeNote, bounded, folded
-from rlm_ci.wiki.facts.python_calls import CALLS, SILENT, SPEAKERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    Definition = ast.FunctionDef | ast.AsyncFunctionDef
+    #: A node that has lines.
+    Placed = ast.stmt | ast.expr | ast.excepthandler | ast.arg
+
+#: Calls by their full names, by the kind of the note.
+_CALLS = {
+    name: kind
+    for kind, names in {
+        "shell": """os.system os.popen subprocess.getoutput subprocess.getstatusoutput
+            asyncio.create_subprocess_shell""",
+        "program": """subprocess.run subprocess.call subprocess.check_call subprocess.check_output
+            subprocess.Popen os.execv os.execve os.execvp os.execvpe os.execl os.execlp
+            os.posix_spawn os.posix_spawnp os.spawnv os.spawnl os.startfile pty.spawn
+            asyncio.create_subprocess_exec""",
+        "code": """eval exec builtins.eval builtins.exec runpy.run_path runpy.run_module
+            code.interact""",
+        "objects": """pickle.load pickle.loads pickle.Unpickler marshal.load marshal.loads
+            shelve.open dill.load dill.loads joblib.load yaml.load yaml.unsafe_load yaml.full_load
+            torch.load""",
+        "deletes": "os.remove os.unlink os.rmdir os.removedirs shutil.rmtree",
+        "network": """socket.socket socket.create_connection socket.create_server
+            urllib.request.urlopen urllib.request.urlretrieve http.client.HTTPConnection
+            http.client.HTTPSConnection smtplib.SMTP smtplib.SMTP_SSL ftplib.FTP ftplib.FTP_TLS
+            imaplib.IMAP4 poplib.POP3 telnetlib.Telnet asyncio.open_connection
+            asyncio.start_server requests.get requests.post requests.put requests.delete
+            requests.request requests.Session httpx.get httpx.post httpx.request httpx.Client
+            httpx.AsyncClient urllib3.PoolManager aiohttp.ClientSession""",
+        "threads": """threading.Thread threading.Timer _thread.start_new_thread
+            concurrent.futures.ThreadPoolExecutor concurrent.futures.ProcessPoolExecutor
+            concurrent.futures.thread.ThreadPoolExecutor
+            concurrent.futures.process.ProcessPoolExecutor multiprocessing.Process
+            multiprocessing.Pool os.fork os.forkpty""",
+        "environment": "os.getenv os.environ.get os.environ.pop os.environ.setdefault",
+        "ends": "os._exit os.abort sys.exit",
+    }.items()
+    for name in names.split()
+}
+#: Packages whose import means a network; a name counts for all below it.
+_SPEAKERS = frozenset((
+    "aioboto3", "aiohttp", "aiokafka", "aiomysql", "anthropic", "asyncpg", "asyncssh", "azure",
+    "boto3", "botocore", "elasticsearch", "fabric", "ftplib", "github", "gitlab", "google.cloud",
+    "grpc", "gunicorn", "h2", "http.client", "http.server", "httpcore", "httplib2", "httpx",
+    "httpx2", "hypercorn", "imaplib", "kafka", "ldap3", "mysql.connector", "nntplib", "openai",
+    "paho", "paramiko", "pika", "poplib", "psycopg", "psycopg2", "pycurl", "pymongo", "pymysql",
+    "redis", "requests", "smtplib", "socketserver", "telnetlib", "tornado", "treq",
+    "twisted.internet", "urllib.request", "urllib3", "uvicorn", "waitress", "websocket",
+    "websockets", "werkzeug.serving", "wsgiref.simple_server", "xmlrpc", "zmq",
+))  # fmt: skip
+#: What is taken from such a package without using a network.
+_SILENT = frozenset((
+    "_collections", "_types", "contrib", "errors", "exceptions", "fields", "filepost", "models",
+    "status_codes", "structures", "types", "typing", "util", "utils",
+))  # fmt: skip
 #: Bases, and decorators, that say what instances are.
 _ENUMS = {"enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "enum.IntFlag"}
 _FINALS = {"typing.Final", "typing_extensions.Final"}
 _LITERALS = {"typing.Literal", "typing_extensions.Literal"}
 _ABSTRACT = {"abc.abstractmethod", "abc.abstractproperty"}
-#: Nodes below which there is nothing.
-_EMPTY = {ast.Load, ast.Store, ast.Del, ast.Name, ast.Constant}
 #: Folders that packages lie in.
 _ROOTS = frozenset(("lib", "python", "src"))
 _MARK = re.compile(r"#.*?\b(TODO|FIXME|XXX|HACK)\b(.*)")
@@ -38,15 +88,13 @@ def python_notes(source: bytes, path: str = "") -> list[CodeNote]:
     if text is None or tree is None:
         return []
     reader = _Reader(tree, text, path)
-    try:
+    with suppress(RecursionError):
         reader.statements(tree.body, "", public=True)
-    except RecursionError:
-        return bounded(reader.notes)
     return bounded(reader.notes)
 
 
 class _Reader:
-    """One walk over a tree; notes are in order of their kinds' discovery."""
+    """One walk over a tree."""
 
     def __init__(self, tree: ast.Module, source: bytes, path: str) -> None:
         self.notes: list[CodeNote] = []
@@ -55,21 +103,16 @@ class _Reader:
         self._speakers: set[str] = set()
         folders = path.split("/")[:-1]
         self._package = next((one for one in folders if one not in _ROOTS), "")
-        if any(mark in source for mark in (b"TODO", b"FIXME", b"XXX", b"HACK")):
-            self._marks()
+        self._marks()
 
     # ── texts and names ──
 
-    def _segment(self, node: ast.AST) -> str:
+    def _segment(self, node: Placed, limit: int = 160) -> str:
         """The source of a node, on one line."""
-        start, end = node.lineno - 1, (node.end_lineno or node.lineno)  # type: ignore[attr-defined]  # the nodes asked for have lines
-        first, last = node.col_offset, node.end_col_offset  # type: ignore[attr-defined]  # see above
-        rows = self._lines[start:end]
-        if len(rows) == 1:
-            text = rows[0][first:last]
-        else:
-            text = b" ".join([rows[0][first:], *rows[1:-1], rows[-1][:last]])
-        return folded(text.decode("utf-8", "surrogateescape"))
+        rows = self._lines[node.lineno - 1 : node.end_lineno or node.lineno]
+        rows[-1] = rows[-1][: node.end_col_offset]
+        rows[0] = rows[0][node.col_offset :]
+        return folded(b" ".join(rows).decode("utf-8", "surrogateescape"), limit)
 
     def _dotted(self, node: ast.AST) -> str:
         """The full name that an expression stands for, "" where imports do not tell."""
@@ -84,11 +127,18 @@ class _Reader:
             return node.id if not parts and node.id in ("eval", "exec") else ""
         return ".".join([known, *reversed(parts)])
 
-    def _note(self, kind: str, node: ast.AST, within: str, text: str, detail: str = "") -> None:
-        start: int = node.lineno  # type: ignore[attr-defined]  # statements and expressions have lines
-        end: int = node.end_lineno or start  # type: ignore[attr-defined]  # see above
-        end = min(end, start + LONGEST - 1)
-        self.notes.append(CodeNote(kind, start, end, within, text, detail))
+    def _note(
+        self,
+        kind: str,
+        node: Placed,
+        within: str,
+        text: str,
+        detail: str = "",
+        *,
+        end: int | None = None,
+    ) -> None:
+        end = min(end or node.end_lineno or node.lineno, node.lineno + LONGEST - 1)
+        self.notes.append(CodeNote(kind, node.lineno, end, within, text, detail))
 
     def _marks(self) -> None:
         for number, row in enumerate(self._lines, 1):
@@ -96,35 +146,34 @@ class _Reader:
                 found = _MARK.search(row.decode("utf-8", "surrogateescape"))
                 if found and found[0].count('"') % 2 == 0 and found[0].count("'") % 2 == 0:
                     text = folded(found[0].lstrip("# "))
-                    self.notes.append(CodeNote(kinds.MARKER, number, number, "", text))
+                    self.notes.append(CodeNote("marker", number, number, "", text))
 
     # ── statements ──
 
-    def statements(self, body: Iterable[ast.AST], within: str, *, public: bool) -> None:
+    def statements(self, body: Iterable[ast.stmt], within: str, *, public: bool) -> None:
         """Notes about statements at the top of a module or a class, and all below them."""
         for node in body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 self._function(node, within, public=public)
             elif isinstance(node, ast.ClassDef):
                 self._class(node, within, public=public)
-            elif isinstance(node, ast.Assert):
-                self._note(kinds.ASSERTS, node, within, self._segment(node.test))
-                self._expressions(node, within)
             elif isinstance(node, ast.If | ast.Try | ast.With):
                 self._below(node, within, public=public)
             else:
-                if isinstance(node, ast.AnnAssign):
+                if isinstance(node, ast.Assert):
+                    self._note("asserts", node, within, self._segment(node.test))
+                elif isinstance(node, ast.AnnAssign):
                     self._annotated(node, within)
                 self._expressions(node, within)
 
-    def _below(self, node: ast.AST, within: str, *, public: bool) -> None:
+    def _below(self, node: ast.stmt, within: str, *, public: bool) -> None:
         """A compound statement at the top: what is defined in it is defined there too."""
         if isinstance(node, ast.If) and is_guard(node.test):
             return  # what a script does when it is run is told as its entry
         if isinstance(node, ast.If) and _is_for_types(node.test):
             self.statements(node.orelse, within, public=public)
             return
-        inner: list[ast.AST] = []
+        inner: list[ast.stmt] = []
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.ExceptHandler):
                 self._handler(child, within)
@@ -138,7 +187,6 @@ class _Reader:
     def _class(self, node: ast.ClassDef, within: str, *, public: bool) -> None:
         name = f"{within}.{node.name}" if within else node.name
         shown = public and not node.name.startswith("_")
-        head = _head(node)
         bases = {self._dotted(base) for base in node.bases}
         if shown and bases & _ENUMS:
             members = [
@@ -151,9 +199,9 @@ class _Reader:
             if members:
                 more = f" and {len(members) - 12} more" if len(members) > 12 else ""
                 text = ", ".join(members[:12]) + more
-                self._note(kinds.CHOICES, head, within, name, text)
+                self._note("choices", node, within, name, text, end=node.lineno)
         if shown and (any(map(self._freezes, node.decorator_list)) or "typing.NamedTuple" in bases):
-            self._note(kinds.FROZEN, head, within, name)
+            self._note("frozen", node, within, name, end=node.lineno)
         for one in (*node.decorator_list, *node.bases):
             self._expressions(one, within)
         self.statements(node.body, name, public=shown)
@@ -174,28 +222,26 @@ class _Reader:
     def _annotated(self, node: ast.AnnAssign, within: str) -> None:
         if not isinstance(node.target, ast.Name) or node.target.id.startswith("_"):
             return
-        bare = node.annotation.value if isinstance(node.annotation, ast.Subscript) else (
-            node.annotation
-        )  # fmt: skip
+        bare = node.annotation
+        if isinstance(bare, ast.Subscript):
+            bare = bare.value
         if self._dotted(bare) in _FINALS:
             name = f"{within}.{node.target.id}" if within else node.target.id
-            self._note(kinds.FINAL, node, within, name)
+            self._note("final", node, within, name)
 
-    def _function(
-        self, node: ast.FunctionDef | ast.AsyncFunctionDef, within: str, *, public: bool
-    ) -> None:
+    def _function(self, node: Definition, within: str, *, public: bool) -> None:
         name = f"{within}.{node.name}" if within else node.name
         dunder = node.name.startswith("__") and node.name.endswith("__")
         if public and (dunder or not node.name.startswith("_")):
             if any(self._dotted(one) in _ABSTRACT for one in node.decorator_list):
-                self._note(kinds.ABSTRACT, _head(node), within, name)
+                self._note("abstract", node, within, name, end=node.lineno)
             self._choices(node, name)
             for statement in node.body:
                 if isinstance(statement, ast.If):
                     self._refusal(statement, name)
         self._expressions(node, name)
 
-    def _choices(self, node: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> None:
+    def _choices(self, node: Definition, name: str) -> None:
         arguments = node.args
         for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
             if one.annotation is not None and any(
@@ -205,7 +251,7 @@ class _Reader:
                 text = self._segment(one.annotation)
                 if re.search(r"Literal\[(?:True|False)\]", text):  # tells overloads apart
                     continue
-                self._note(kinds.CHOICES, one, name, f"{name}: {one.arg}", text)
+                self._note("choices", one, name, f"{name}: {one.arg}", text)
 
     def _refusal(self, node: ast.If, name: str) -> None:
         """``if …: raise …`` in the body of a function is what it demands of its callers."""
@@ -216,31 +262,25 @@ class _Reader:
         kind = self._segment(called)
         if kind == "NotImplementedError" or (called is last.exc and not _is_class(kind)):
             return  # what was caught, or kept, is raised again
-        start = node.lineno
-        end = min(last.end_lineno or start, start + LONGEST - 1)
-        text, message = self._segment(node.test), _message(last.exc)
-        self.notes.append(CodeNote(kinds.RAISES, start, end, name, f"{kind}: {text}", message))
+        text = f"{kind}: {self._segment(node.test)}"
+        self._note("raises", node, name, text, _message(last.exc), end=last.end_lineno)
 
     # ── expressions ──
 
     def _expressions(self, top: ast.AST, within: str) -> None:
         """Notes about calls and handlers anywhere below ``top``."""
-        stack: list[ast.AST] = [top]
-        while stack:
-            node = stack.pop()
-            kind = type(node)
-            if kind is ast.Call:
-                self._call(node, within)  # type: ignore[arg-type]  # its type was just looked at
-            elif kind is ast.Import or kind is ast.ImportFrom:
-                self._imported(node, within)  # type: ignore[arg-type]  # see above
-            elif kind is ast.Raise and _raised(node) == "SystemExit":  # type: ignore[arg-type]  # see above
-                self._note(kinds.ENDS, node, within, folded(self._segment(node), 110))
-            elif kind is ast.ExceptHandler:
-                self._handler(node, within)  # type: ignore[arg-type]  # see above
-            elif kind is ast.Subscript and self._dotted(node.value) == "os.environ":  # type: ignore[attr-defined]  # see above
-                name = _constant(node.slice)  # type: ignore[attr-defined]  # see above
-                self._note(kinds.ENVIRONMENT, node, within, self._segment(node), name)
-            stack += _children(node)
+        for node in ast.walk(top):
+            if isinstance(node, ast.Call):
+                self._call(node, within)
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                self._imported(node, within)
+            elif isinstance(node, ast.Raise) and _raised(node) == "SystemExit":
+                self._note("ends", node, within, self._segment(node, 110))
+            elif isinstance(node, ast.ExceptHandler):
+                self._handler(node, within)
+            elif isinstance(node, ast.Subscript) and self._dotted(node.value) == "os.environ":
+                name = _constant(node.slice)
+                self._note("environment", node, within, self._segment(node), name)
 
     def _imported(self, node: ast.Import | ast.ImportFrom, within: str) -> None:
         """The first import of a package that speaks to a network."""
@@ -254,34 +294,30 @@ class _Reader:
             parts = name.split(".")
             if parts[0] == self._package:
                 continue
-            heads = {".".join(parts[:size]) for size in (1, 2, 3)} & SPEAKERS
-            if heads - self._speakers and not SILENT.intersection(parts):
+            heads = {".".join(parts[:size]) for size in (1, 2, 3)} & _SPEAKERS
+            if heads - self._speakers and not _SILENT.intersection(parts):
                 self._speakers |= heads
-                self._note(kinds.NETWORK, node, within, folded(self._segment(node), 110))
+                self._note("network", node, within, self._segment(node, 110))
                 return
-
-    def _line(self, node: ast.AST) -> str:
-        row = self._lines[node.lineno - 1]  # type: ignore[attr-defined]  # expressions have lines
-        return folded(row.decode("utf-8", "surrogateescape"), 110)
 
     def _call(self, node: ast.Call, within: str) -> None:
         name = self._dotted(node.func)
-        kind = CALLS.get(name)
+        kind = _CALLS.get(name)
         if kind is None and self._is_of_path(node.func):
-            kind = kinds.DELETES
+            kind = "deletes"
         if kind is None:
             return
-        if kind == kinds.PROGRAM and any(
+        if kind == "program" and any(
             one.arg == "shell"
             and not (isinstance(one.value, ast.Constant) and one.value.value is False)
             for one in node.keywords
         ):
-            kind = kinds.SHELL
+            kind = "shell"
         more = [*node.args[1:], *(one.value for one in node.keywords)]
         if name == "yaml.load" and any("Safe" in self._segment(one) for one in more):
             return
-        detail = _constant(node.args[0]) if kind == kinds.ENVIRONMENT and node.args else ""
-        self._note(kind, node, within, folded(self._segment(node), 110), detail)
+        detail = _constant(node.args[0]) if kind == "environment" and node.args else ""
+        self._note(kind, node, within, self._segment(node, 110), detail)
 
     def _is_of_path(self, called: ast.expr) -> bool:
         """``Path(…).unlink``: of a name nobody knows whether it is a path."""
@@ -303,7 +339,8 @@ class _Reader:
             for one in node.body
         )
         if broad and (idle or (node.type is None and not _raises(node.body))):
-            self._note(kinds.SWALLOWS, node, within, self._line(node))
+            line = self._lines[node.lineno - 1].decode("utf-8", "surrogateescape")
+            self._note("swallows", node, within, folded(line, 110))
 
 
 def _is_class(name: str) -> bool:
@@ -317,11 +354,6 @@ def _raised(node: ast.Raise) -> str:
 
 def _raises(body: list[ast.stmt]) -> bool:
     return any(isinstance(one, ast.Raise) for statement in body for one in ast.walk(statement))
-
-
-def _head(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
-    """The first line of a definition, as a place: its decorators are told on their own."""
-    return ast.Pass(lineno=node.lineno, end_lineno=node.lineno, col_offset=0, end_col_offset=0)
 
 
 def _is_for_types(test: ast.expr) -> bool:
@@ -351,22 +383,9 @@ def _aliases(tree: ast.Module) -> dict[str, str]:
     for node in every(tree):
         if isinstance(node, ast.Import):
             for one in node.names:
-                names[one.asname or one.name.partition(".")[0]] = (
-                    one.name if one.asname else one.name.partition(".")[0]
-                )
+                top = one.name.partition(".")[0]
+                names[one.asname or top] = one.name if one.asname else top
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for one in node.names:
                 names[one.asname or one.name] = f"{node.module}.{one.name}"
     return names
-
-
-def _children(node: ast.AST) -> list[ast.AST]:
-    """As ``ast.iter_child_nodes``, which takes most of the time otherwise."""
-    found: list[ast.AST] = []
-    for name in node._fields:
-        value = getattr(node, name, None)
-        if isinstance(value, list):
-            found += [one for one in value if isinstance(one, ast.AST)]
-        elif isinstance(value, ast.AST) and type(value) not in _EMPTY:
-            found.append(value)
-    return found

@@ -7,7 +7,7 @@ from functools import cache
 from html import unescape
 from itertools import islice
 
-from rlm_ci.wiki.facts.statement import Statement
+from rlm_ci.wiki.facts.note import Statement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

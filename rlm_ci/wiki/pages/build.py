@@ -152,32 +152,30 @@ def drafted(
     graph: ImportGraph,
     options: PageOptions,
     *,
-    chronicle: GitHistory | None = None,
-    prose: Mapping[str, Prose] | None = None,
+    chronicle: GitHistory | None,
+    prose: Mapping[str, Prose],
 ) -> list[PageDraft]:
     """What the pages of a corpus say, whose files ``facts`` knows."""
     facts = {file.path: facts[file.path] for file in corpus.files if file.path in facts}
     layout = laid_out(facts.values())
-    outside = options.outside
-    names = {module.key: module.name for module in layout.modules}
-    titles = {module.key: module.title for module in layout.modules}
+    outside, target = options.outside, options.target.at(corpus.commit)
     lost = ((file.path, "failed") for file in corpus.files if file.path not in facts)
     world = PageSources(
         files=facts,
         layout=layout,
         omitted=(*corpus.omitted, *lost),
         chronicle=chronicle,
-        titles=titles,
-        names=names,
+        names={module.key: module.name for module in layout.modules},
         around=surroundings(layout, graph),
         untested=_untested(layout, graph) if outside is None else frozenset(),
-        prose=_placed(prose or {}, facts, layout),
+        prose=_placed(prose, facts, layout),
         graph=graph,
+        register=CitationRegister(target, deep=False),
         beyond=None if outside is None else frozenset(outside.paths),
         needed=frozenset() if outside is None else outside.needed(),
     )
     at = f" at commit `{COMMIT}`" if corpus.commit else ""
-    return list(_drafts(world, options.replace(target=options.target.at(corpus.commit)), at))
+    return list(_drafts(world, options.replace(target=target), at))
 
 
 def settled(
@@ -233,16 +231,14 @@ def _placed(
 
 def _drafts(world: PageSources, options: PageOptions, at: str) -> Iterator[PageDraft]:
     """All pages, the commit not yet filled in."""
-    register = CitationRegister(options.target, deep=False)
-    first = overview(world, register)
     render = load_template("wiki/index.md.j2")
-    body = _tidy(render({**first, "title": _title(world, options), "at": at}))
-    yield PageDraft(INDEX, body, register.cited())
+    body = _tidy(render({**overview(world), "title": _title(world, options), "at": at}))
+    yield PageDraft(INDEX, body, world.register.cited())
     render = load_template("wiki/module.md.j2")
     for module in world.layout.modules:
-        register = CitationRegister(options.target, deep=True)
-        body = _tidy(render({**chapter(module, world, register), "at": at}))
-        yield PageDraft(f"modules/{module.name}.md", body, register.cited())
+        page = world.replace(register=CitationRegister(options.target, deep=True))
+        body = _tidy(render({**chapter(module, page), "at": at}))
+        yield PageDraft(f"modules/{module.name}.md", body, page.register.cited())
 
 
 def _title(world: PageSources, options: PageOptions) -> str:

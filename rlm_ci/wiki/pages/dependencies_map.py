@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Row, Value
 from rlm_ci.wiki.pages.citations import CitedPlace
-from rlm_ci.wiki.pages.mermaid import DiagramBox, flowchart
-from rlm_ci.wiki.pages.paths import folder_of
+from rlm_ci.wiki.pages.paths import folder_of, title_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rlm_ci.source.import_graph import ImportGraph
     from rlm_ci.wiki.pages.layout import Module, PageLayout
@@ -19,6 +19,8 @@ _BOXES = 28
 _NEAR = 10
 #: Characters of a name in a box.
 _LABEL = 40
+#: What can be imported, and is no package.
+_NO_PACKAGES = frozenset(("__future__", "_typeshed"))
 #: Arrows that even a small map may have.
 _FEW = 24
 
@@ -73,6 +75,8 @@ def _packages(layout: PageLayout, graph: ImportGraph) -> Mapping[str, tuple[Used
     found: dict[str, dict[tuple[str, bool], tuple[CitedPlace, int]]] = {}
     for path in sorted(layout.owner):
         for use in graph.external.get(path, ()):
+            if use.package in _NO_PACKAGES:
+                continue
             for key in {layout.owner[path].key, "\0"}:
                 name = use.package, use.is_standard
                 place, count = found.setdefault(key, {}).get(
@@ -89,7 +93,7 @@ def _packages(layout: PageLayout, graph: ImportGraph) -> Mapping[str, tuple[Used
 ALL = "\0"
 
 
-def neighbourhood(module: Module, around: ModuleDependencies, titles: Mapping[str, str]) -> str:
+def neighbourhood(module: Module, around: ModuleDependencies) -> str:
     """The module between those that lean on it and those that it leans on; "" where none do."""
     own = module.key
     weights = around.weights
@@ -98,7 +102,7 @@ def neighbourhood(module: Module, around: ModuleDependencies, titles: Mapping[st
     if not before and not after:
         return ""
     keys = dict.fromkeys([*sorted(before), own, *sorted(after)])
-    boxes = [DiagramBox(key, titles[key]) for key in keys]
+    boxes = [DiagramBox(key, title_of(key)) for key in keys]
     arrows = [(key, own) for key in sorted(before)] + [(own, key) for key in sorted(after)]
     return flowchart(boxes, arrows)
 
@@ -173,7 +177,7 @@ def _box(key: str, group: str) -> DiagramBox:
     short = key.rpartition("/")[2] if group else key
     while len(short) > _LABEL and "/" in short:
         short = short.partition("/")[2]
-    whole = key or "top level"
+    whole = title_of(key)
     return DiagramBox(key, short if group else whole if short == key else f"…/{short}", group)
 
 
@@ -183,3 +187,42 @@ def _group(key: str, shown: list[str]) -> str:
         if folder and sum(folder_of(other) == folder for other in shown) > 1:
             return folder
     return ""
+
+
+# ── Mermaid: a fixed subset, in which no text of a repository is ever syntax ──
+
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 ./-_")
+_LONGEST = 48
+
+
+class DiagramBox(Value):
+    """``key`` tells boxes apart and is never shown; ``group`` is the label of a frame, or ""."""
+
+    key: str
+    label: str
+    group: str = ""
+
+
+def label(text: str) -> str:
+    """A text as the inside of a quoted label."""
+    text = printable(text)
+    if len(text) > _LONGEST:
+        text = f"{text[: _LONGEST - 1]}…"
+    # Mermaid would take a label that begins with a number and a dot for a list.
+    escaped = "".join(char if char in _PLAIN else f"#{ord(char)};" for char in text)
+    return escaped.strip() or "#8203;"
+
+
+def flowchart(boxes: Sequence[DiagramBox], arrows: Iterable[tuple[str, str]]) -> str:
+    """The diagram as a fenced block of Markdown; arrows go from key to key."""
+    numbers = {box.key: number for number, box in enumerate(boxes)}
+    groups: dict[str, list[DiagramBox]] = {}
+    for box in boxes:
+        groups.setdefault(box.group, []).append(box)
+    lines = ["```mermaid", "flowchart LR"]
+    for number, (name, inner) in enumerate(groups.items()):
+        indent = "    " if name else "  "
+        rows = [f'{indent}n{numbers[box.key]}["{label(box.label)}"]' for box in inner]
+        lines += [f'  subgraph g{number}["{label(name)}"]', *rows, "  end"] if name else rows
+    lines += [f"  n{numbers[source]} --> n{numbers[target]}" for source, target in arrows]
+    return "\n".join([*lines, "```"])

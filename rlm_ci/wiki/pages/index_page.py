@@ -6,69 +6,63 @@ from rlm_ci.recursion.corpus.eligibility import EXCLUDED, OWN
 from rlm_ci.source.grammars import lacking
 from rlm_ci.text.markdown import code, prose
 from rlm_ci.text.printable import count, printable
-from rlm_ci.wiki.facts import note as kinds
 from rlm_ci.wiki.facts.dependencies import is_listed
+from rlm_ci.wiki.facts.note import INVARIANTS, RISKS
 from rlm_ci.wiki.pages.dependencies_map import ALL, architecture
 from rlm_ci.wiki.pages.layout import api, api_size
 from rlm_ci.wiki.pages.module_page import (
-    NO_PACKAGES,
     documenting,
     entries,
-    entry_count,
     exports,
     main_names,
     said,
+    starts,
+    summary,
 )
-from rlm_ci.wiki.pages.paths import folder_of, is_beside, is_test
-from rlm_ci.wiki.pages.wording import listed, sentence
+from rlm_ci.wiki.pages.paths import folder_of, is_beside, is_test, title_of
+from rlm_ci.wiki.pages.wording import listed
 from rlm_ci.wiki.update.state import WHOLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.git.history import GitHistory
     from rlm_ci.wiki.facts.file_facts import FileFacts
-    from rlm_ci.wiki.pages.citations import CitationRegister
     from rlm_ci.wiki.pages.layout import Module, PageLayout
     from rlm_ci.wiki.pages.module_page import PageSources
 
 #: Commits from which on a file is a hot spot.
 _OFTEN = 2
-#: Files that can be run by themselves, and are told one by one.
-_DEMOS = 5
 #: Rows of a list on the first page.
 _ENTRIES, _HOT, _OMITTED, _PAGES, _LIBRARY = 40, 12, 40, 12, 60
 
 
-def overview(world: PageSources, register: CitationRegister) -> dict[str, Any]:
+def overview(world: PageSources) -> dict[str, Any]:
     """All that stands on it but its title."""
     files, layout = world.files, world.layout
     drawn = architecture(layout, world.around)
-    begins, runnable = _without_demos(_by_kind(files, layout))
-    lines = sum(one.outline.lines for one in files.values())
+    begins = starts(_begins_of(files, layout))
     program = [one for module in layout.modules for one in module.files]
     return {
-        "about": _about(files, register),
-        "head": f"{count(len(files), 'file')} with {count(lines, 'line')}",
-        "said": said(world.prose.get(WHOLE, ()), register),
+        "about": _about(files, world),
+        "head": f"{count(len(files), 'file')} with {count(_lines(files.values()), 'line')}",
+        "said": said(world.prose.get(WHOLE, ()), world),
         "diagram": drawn.diagram,
         "boxes_left": drawn.boxes_left and count(drawn.boxes_left, "module"),
         "arrows_left": drawn.arrows_left and count(drawn.arrows_left, "arrow"),
-        "modules": [_module(module, world, register) for module in layout.modules],
-        "entries": entries(begins, register, _ENTRIES),
-        "runnable": runnable and count(runnable, "file"),
-        "entries_more": max(0, entry_count(begins) - _ENTRIES),
-        "packages": _packages(files, world, register),
+        "modules": [_module(module, world) for module in layout.modules],
+        "entries": entries(begins[:_ENTRIES], world),
+        "entries_more": max(0, len(begins) - _ENTRIES),
+        "packages": _packages(world),
         "library": _library(world),
-        "declared": _declared(files, world, register),
+        "declared": _declared(world),
         "is_part": world.beyond is not None,
         "languages": _languages(files),
-        "hot": [] if world.chronicle is None else _hot(world, world.chronicle, register),
-        "invariants": _where(layout, world, kinds.INVARIANTS),
-        "risks": _where(layout, world, kinds.RISKS),
-        "untested": _untested(files, world, register),
+        "hot": _hot(world),
+        "invariants": _where(world, INVARIANTS),
+        "risks": _where(world, RISKS),
+        "untested": _untested(world),
         "tests": _folders(layout.tests),
         "beside": _folders(layout.beside),
         "omitted": _omitted(world.omitted),
@@ -76,55 +70,49 @@ def overview(world: PageSources, register: CitationRegister) -> dict[str, Any]:
     }
 
 
-def _about(files: Mapping[str, FileFacts], register: CitationRegister) -> dict[str, str] | None:
+def _about(files: Mapping[str, FileFacts], world: PageSources) -> dict[str, str] | None:
     found = [one for one in files.values() if one.about is not None and "/" not in one.path]
     found.sort(key=lambda one: (not one.path.lower().endswith(".md"), one.path))
     for one in found:
         if one.about is not None:
-            link = register.link(one.path, one.about.line_start, one.about.line_end)
+            link = world.register.link(one.path, one.about.line_start, one.about.line_end)
             return {"text": prose(one.about.text), "link": link}
     return None
 
 
-def _module(module: Module, world: PageSources, register: CitationRegister) -> dict[str, str]:
+def _module(module: Module, world: PageSources) -> dict[str, str]:
     one = documenting(module.files, module.folder)
-    doc = ""
+    given = world.layout.given
     if one is not None:
-        outline = one.outline
-        link = register.link(one.path, outline.doc_start, outline.doc_end, cell=True)
-        doc = f"{sentence(outline.doc, cell=True)} {link}"
+        doc = summary(one, world)
     else:
-        given = world.layout.given
         doc = main_names([one for one in module.files if api(one, module.folder, given)])
         names = sorted(exports(module, world)) or list(
             dict.fromkeys(one.path.rpartition("/")[2] for one in module.files if one.outline.lines)
         )
         doc = doc or listed([code(printable(name), cell=True) for name in names], 4)
-    size = sum(api_size(one, module.folder, world.layout.given) for one in module.files)
+    size = sum(api_size(one, module.folder, given) for one in module.files)
     return {
-        "title": prose(module.title, cell=True),
+        "title": prose(title_of(module.key), cell=True),
         "page": f"modules/{module.name}.md",
         "doc": doc,
         "files": f"{len(module.files):,}",
-        "lines": f"{sum(one.outline.lines for one in module.files):,}",
+        "lines": f"{_lines(module.files):,}",
         "names": f"{size:,}",
         "used_by": "" if module.is_shared else f"{len(world.around.into.get(module.key, ())):,}",
     }
 
 
-def _by_kind(files: Mapping[str, FileFacts], layout: PageLayout) -> list[FileFacts]:
-    """The program's files and the manifests, whose entries are how a user starts something."""
-    order = ("package", "script", "command", "main", "route", "task")
+def _begins_of(files: Mapping[str, FileFacts], layout: PageLayout) -> list[FileFacts]:
+    """The files by which a user starts something, what is most the program's own first."""
+    order = ("package", "script", "command", "route", "main", "task")
     aside = {one.path for inner in layout.beside.values() for one in inner}
 
     def key(one: FileFacts) -> tuple[int, str]:
         found = [order.index(e.kind) for e in one.outline.entries if e.kind in order]
         return min(found, default=len(order)), one.path
 
-    return sorted(
-        (one for one in files.values() if one.outline.entries and _begins(one, layout, aside)),
-        key=key,
-    )
+    return sorted((one for one in files.values() if _begins(one, layout, aside)), key=key)
 
 
 def _begins(one: FileFacts, layout: PageLayout, aside: Collection[str]) -> bool:
@@ -135,25 +123,11 @@ def _begins(one: FileFacts, layout: PageLayout, aside: Collection[str]) -> bool:
     return one.path.startswith(".github/") or ("/" not in one.path and installs)
 
 
-def _without_demos(begins: list[FileFacts]) -> tuple[list[FileFacts], int]:
-    """Without the files that merely can be run by themselves, where they are many; how many."""
-    demos = {
-        one.path
-        for one in begins
-        if {entry.kind for entry in one.outline.entries} == {"main"}
-        and not one.path.endswith("__main__.py")
-    }
-    if len(demos) <= _DEMOS:
-        return begins, 0
-    return [one for one in begins if one.path not in demos], len(demos)
-
-
 # ── packages ──
 
 
-def _packages(
-    files: Mapping[str, FileFacts], world: PageSources, register: CitationRegister
-) -> list[dict[str, str]]:
+def _packages(world: PageSources) -> list[dict[str, str]]:
+    files = world.files
     every = (name for path in files if _speaks(path) for name, _ in files[path].declared)
     named = {_key(name) for name in (*every, *world.needed)}
     return [
@@ -161,10 +135,10 @@ def _packages(
             "name": code(printable(one.package), cell=True),
             "count": f"{one.count:,}",
             "declared": "yes" if _key(one.package) in named else "",
-            "link": register.link(*one.place, cell=True),
+            "link": world.register.link(*one.place, cell=True),
         }
         for one in world.around.packages.get(ALL, ())
-        if not one.is_standard and one.package not in NO_PACKAGES
+        if not one.is_standard
     ]
 
 
@@ -183,20 +157,19 @@ def _speaks(path: str) -> bool:
     return "/" not in path or is_listed(path) or not (is_beside(path) or is_test(path))
 
 
-def _declared(
-    files: Mapping[str, FileFacts], world: PageSources, register: CitationRegister
-) -> list[dict[str, str]]:
+def _declared(world: PageSources) -> list[dict[str, str]]:
     """What manifests name and no import shows: tools, plugins, what is loaded by its name."""
     if world.beyond is not None:  # whose imports are not looked at
         return []
     used = {_key(one.package) for one in world.around.packages.get(ALL, ())}
+    files = world.files
     found: dict[str, dict[str, str]] = {}
     for path in sorted(files, key=lambda path: (path.count("/"), path)):
         if path.count("/") > 1 or not _speaks(path):
             continue
         for name, place in files[path].declared:
             if _key(name) not in used and name.lower() != files[path].project.lower():
-                link = register.link(path, place.line_start, place.line_end)
+                link = world.register.link(path, place.line_start, place.line_end)
                 found.setdefault(_key(name), {"text": code(printable(place.text)), "link": link})
     return [found[key] for key in sorted(found)][:60]
 
@@ -222,25 +195,24 @@ def _key(name: str) -> str:
 
 
 def _languages(files: Mapping[str, FileFacts]) -> list[dict[str, str]]:
-    counts: dict[str, list[int]] = {}
+    groups: dict[str, list[FileFacts]] = {}
     for one in files.values():
-        pair = counts.setdefault(one.outline.language, [0, 0])
-        pair[0] += 1
-        pair[1] += one.outline.lines
-    names = sorted(counts, key=lambda name: (-counts[name][1], name))
+        groups.setdefault(one.outline.language, []).append(one)
+    rows = [(name, len(inner), _lines(inner)) for name, inner in groups.items()]
     return [
-        {
-            "name": prose(name, cell=True),
-            "files": f"{counts[name][0]:,}",
-            "lines": f"{counts[name][1]:,}",
-        }
-        for name in names
+        {"name": prose(name, cell=True), "files": f"{number:,}", "lines": f"{lines:,}"}
+        for name, number, lines in sorted(rows, key=lambda row: (-row[2], row[0]))
     ]
 
 
-def _hot(
-    world: PageSources, chronicle: GitHistory, register: CitationRegister
-) -> list[dict[str, str]]:
+def _lines(files: Iterable[FileFacts]) -> int:
+    return sum(one.outline.lines for one in files)
+
+
+def _hot(world: PageSources) -> list[dict[str, str]]:
+    chronicle = world.chronicle
+    if chronicle is None:
+        return []
     rows = []
     for path, commits, last, changed in chronicle.hot:
         one = world.files.get(path)
@@ -252,7 +224,7 @@ def _hot(
             f"{prose(name, cell=True)} ({share:.0%})" for name, share in chronicle.owners(path)[:3]
         )
         rows.append({
-            "file": register.link(path, 1, one.outline.lines, cell=True),
+            "file": world.register.link(path, 1, one.outline.lines, cell=True),
             "page": f"modules/{world.names[world.layout.owner[path].key]}.md",
             "commits": f"{commits:,}",
             "changed": f"{changed:,}",
@@ -264,42 +236,35 @@ def _hot(
     return rows
 
 
-def _where(
-    layout: PageLayout, world: PageSources, headings: Mapping[str, str]
-) -> list[dict[str, Any]]:
+def _where(world: PageSources, headings: Mapping[str, str]) -> list[dict[str, Any]]:
     """Of each kind how many there are, and on which pages."""
     rows = []
     for kind, heading in headings.items():
         counts = {
             module.key: found
-            for module in layout.modules
+            for module in world.layout.modules
             if (found := sum(note.kind == kind for one in module.files for note in one.notes))
         }
         if counts:
             keys = sorted(counts, key=lambda key: (-counts[key], key))
             pages = [
-                f"[{prose(world.titles[key], cell=True)}](modules/{world.names[key]}.md) "
+                f"[{prose(title_of(key), cell=True)}](modules/{world.names[key]}.md) "
                 f"({counts[key]:,})"
-                for key in keys[:_PAGES]
+                for key in keys
             ]
-            more = f" and {len(keys) - _PAGES} more" if len(keys) > _PAGES else ""
             rows.append({
                 "heading": heading,
                 "count": f"{sum(counts.values()):,}",
-                "pages": ", ".join(pages) + more,
+                "pages": listed(pages, _PAGES),
             })  # fmt: skip
     return rows
 
 
-def _untested(
-    files: Mapping[str, FileFacts], world: PageSources, register: CitationRegister
-) -> list[dict[str, str]]:
-    paths = sorted(world.untested, key=lambda path: (-files[path].outline.lines, path))
+def _untested(world: PageSources) -> list[dict[str, str]]:
+    large = {path: world.files[path].outline.lines for path in world.untested}
+    paths = sorted(large, key=lambda path: (-large[path], path))
     return [
-        {
-            "lines": count(files[path].outline.lines, "line"),
-            "link": register.link(path, 1, files[path].outline.lines),
-        }
+        {"lines": count(large[path], "line"), "link": world.register.link(path, 1, large[path])}
         for path in paths[:_ENTRIES]
     ]
 
@@ -307,9 +272,9 @@ def _untested(
 def _folders(groups: Mapping[str, Sequence[FileFacts]]) -> list[dict[str, str]]:
     return [
         {
-            "folder": code(printable(f"{folder}/" if folder else "top level"), cell=True),
+            "folder": code(printable(f"{folder}/" if folder else title_of("")), cell=True),
             "files": f"{len(files):,}",
-            "lines": f"{sum(one.outline.lines for one in files):,}",
+            "lines": f"{_lines(files):,}",
         }
         for folder, files in groups.items()
     ]

@@ -49,10 +49,6 @@ class Module(Value):
         return folder_of(self.key) if self.is_file else self.key
 
     @property
-    def title(self) -> str:
-        return self.key or "top level"
-
-    @property
     def is_shared(self) -> bool:
         """Whether it is a file of a package whose files need not import each other."""
         return self.is_file and self.files[0].outline.language == "Go"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from rlm_ci.source import UNPARSED
 from rlm_ci.text.markdown import code, prose
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
-from rlm_ci.wiki.facts import note as kinds
+from rlm_ci.wiki.facts.note import INVARIANTS, RISKS
 from rlm_ci.wiki.facts.readme import plain
 from rlm_ci.wiki.pages.dependencies_map import neighbourhood
 from rlm_ci.wiki.pages.layout import CONTAINERS, api, base_of, given_names, public, told
 from rlm_ci.wiki.pages.name_list import linked, listing
-from rlm_ci.wiki.pages.paths import folder_of, is_test
+from rlm_ci.wiki.pages.paths import folder_of, is_test, title_of
 from rlm_ci.wiki.pages.wording import listed, paragraph, sentence
 
 TYPE_CHECKING = False
@@ -20,18 +22,20 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.git.history import GitHistory
-    from rlm_ci.source import Symbol
-    from rlm_ci.source.import_graph import ImportEdge, ImportGraph
+    from rlm_ci.source import EntryPoint, Symbol
+    from rlm_ci.source.import_graph import ImportGraph
     from rlm_ci.wiki.facts.file_facts import FileFacts
+    from rlm_ci.wiki.facts.note import CodeNote
     from rlm_ci.wiki.pages.citations import CitationRegister, CitedPlace
     from rlm_ci.wiki.pages.dependencies_map import ModuleDependencies
     from rlm_ci.wiki.pages.layout import Module, PageLayout
     from rlm_ci.wiki.update.state import ProseSentence
 
+    #: Definitions by name: the file, and the number of the symbol in it.
+    Names = Mapping[str, tuple[FileFacts, int]]
+
 #: Notes that are told of one kind, and names that a package itself gives.
 _NOTES, _EXPORTS = 12, 80
-#: What can be imported, and is no package: orders to the compiler, what type checkers alone have.
-NO_PACKAGES = frozenset(("__future__", "_typeshed"))
 #: Doors in a row that pass a name on.
 _PASSED_ON = 2
 #: Files that stand for their folder, and may give what others define.
@@ -44,7 +48,7 @@ LARGE = 300
 
 
 class PageSources(Value):
-    """All that pages are written from; each needs to know something of the others.
+    """All that a page is written from; ``register`` is the page's own, ``names`` those of pages.
 
     ``beyond`` are the repository's files outside of the one folder that is looked at, None where
     all of it is; ``needed`` what the manifests out there declare.
@@ -54,124 +58,111 @@ class PageSources(Value):
     layout: PageLayout
     omitted: Sequence[tuple[str, str]]
     chronicle: GitHistory | None
-    titles: Mapping[str, str]
     names: Mapping[str, str]
     around: ModuleDependencies
     untested: frozenset[str]
     prose: Mapping[str, tuple[ProseSentence, ...]]
     graph: ImportGraph
+    register: CitationRegister
     beyond: frozenset[str] | None = None
     needed: frozenset[str] = frozenset()
 
-    def inner(self, path: str) -> Sequence[ImportEdge]:
-        """The files of the repository that one imports."""
-        found: Sequence[ImportEdge] = self.graph.internal.get(path, ())
-        return found
 
-
-def chapter(module: Module, world: PageSources, register: CitationRegister) -> dict[str, Any]:
+def chapter(module: Module, world: PageSources) -> dict[str, Any]:
     """All that stands on the page."""
     files = module.files
     lines = sum(one.outline.lines for one in files)
     return {
-        "title": prose(module.title),
+        "title": prose(title_of(module.key)),
         "head": f"{count(len(files), 'file')}, {count(lines, 'line')} of {_languages(files)}",
-        "doc": _documentation(module, register),
-        "said": said(world.prose.get(module.key, ()), register),
-        "files": [] if module.is_file else [_file(one, module, world, register) for one in files],
-        "diagram": neighbourhood(module, world.around, world.titles),
-        "uses": _others(world.around.out.get(module.key, {}), world, register),
-        "used_by": _others(world.around.into.get(module.key, {}), world, register),
+        "doc": _documentation(module, world),
+        "said": said(world.prose.get(module.key, ()), world),
+        "files": [] if module.is_file else [_file(one, module, world) for one in files],
+        "diagram": neighbourhood(module, world.around),
+        "uses": _others(world.around.out.get(module.key, {}), world),
+        "used_by": _others(world.around.into.get(module.key, {}), world),
         "is_part": world.beyond is not None,
-        "elsewhere": _elsewhere(module, world, register),
-        "packages": _packages(module, world, register),
-        "library": _library(module, world, register),
-        "entries": entries(files, register),
-        "exports": _exports(module, world, register),
+        "elsewhere": _elsewhere(module, world),
+        "packages": [
+            {"name": code(printable(one.package)), "link": world.register.link(*one.place)}
+            for one in world.around.packages.get(module.key, ())
+            if not one.is_standard
+        ],
+        "library": _library(module, world),
+        "entries": entries(starts(files), world),
+        "exports": _exports(module, world),
         "api": [
             group
             for one in files
-            if (group := listing(one, module, world.layout.given, register)) is not None
+            if (group := listing(one, module, world.layout.given, world.register)) is not None
         ],
-        "invariants": notes(files, kinds.INVARIANTS, register),
-        "risks": [*notes(files, kinds.RISKS, register), *_untested(files, world, register)],
+        "invariants": notes(files, INVARIANTS, world),
+        "risks": [*notes(files, RISKS, world), *_untested(files, world)],
     }
 
 
 def _languages(files: Sequence[FileFacts]) -> str:
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for one in files:
-        name = one.outline.language
-        counts[name] = counts.get(name, 0) + one.outline.lines
-    names = sorted(counts, key=lambda name: (-counts[name], name))
-    return prose(listed(names, 3))
+        counts[one.outline.language] += one.outline.lines
+    return prose(listed(sorted(counts, key=lambda name: (-counts[name], name)), 3))
 
 
-def said(claims: Sequence[ProseSentence], register: CitationRegister) -> list[dict[str, str]]:
+def said(claims: Sequence[ProseSentence], world: PageSources) -> list[dict[str, str]]:
     """What a model has said, each sentence with the place that it holds by."""
     return [
-        {"text": prose(one.text), "link": register.link(one.path, one.line_start, one.line_end)}
+        {
+            "text": prose(one.text),
+            "link": world.register.link(one.path, one.line_start, one.line_end),
+        }
         for one in claims
     ]
 
 
 def documenting(files: Sequence[FileFacts], folder: str) -> FileFacts | None:
     """The file whose documentation is the module's: its door, or the only one."""
-    doors = (
-        "__init__.py",
-        "mod.rs",
-        "lib.rs",
-        "index.ts",
-        "index.js",
-        "doc.go",
-        "main.go",
-        "package-info.java",
-    )
-    inside = [one for one in files if folder_of(one.path) == folder and one.outline.doc]
-    for door in doors:
-        for one in inside:
-            if one.path.rpartition("/")[2] == door:
-                return one
-    if sum(one.outline.lines > 0 for one in files) == 1:
-        return inside[0] if inside else None
-    if inside and all(one.outline.language == "Go" for one in inside):
-        return inside[0]
+    inside = {
+        one.path.rpartition("/")[2]: one
+        for one in files
+        if folder_of(one.path) == folder and one.outline.doc
+    }
+    for door in (*_DOORS, "doc.go", "main.go", "package-info.java"):
+        if door in inside:
+            return inside[door]
+    is_single = sum(one.outline.lines > 0 for one in files) == 1
+    if is_single or all(one.outline.language == "Go" for one in inside.values()):
+        return next(iter(inside.values()), None)
     return None
 
 
-def _documentation(module: Module, register: CitationRegister) -> dict[str, str] | None:
+def _documentation(module: Module, world: PageSources) -> dict[str, str] | None:
     one = documenting(module.files, module.folder)
     if one is None:
         return None
-    outline = one.outline
-    return {
-        "text": paragraph(outline.doc),
-        "link": register.link(one.path, outline.doc_start, outline.doc_end),
-    }
+    return {"text": paragraph(one.outline.doc), "link": _doc_link(one, world)}
 
 
-def _file(
-    one: FileFacts, module: Module, world: PageSources, register: CitationRegister
-) -> dict[str, str]:
+def _doc_link(one: FileFacts, world: PageSources, *, cell: bool = False) -> str:
     outline = one.outline
+    return world.register.link(one.path, outline.doc_start, outline.doc_end, cell=cell)
+
+
+def summary(one: FileFacts, world: PageSources) -> str:
+    """The first sentence of a file's documentation and its place, for a cell of a table."""
+    return f"{sentence(one.outline.doc, cell=True)} {_doc_link(one, world, cell=True)}"
+
+
+def _file(one: FileFacts, module: Module, world: PageSources) -> dict[str, str]:
     names = api(one, module.folder, world.layout.given)
     shown = one.path.removeprefix(f"{module.folder}/") if module.folder else one.path
-    doc = ""
-    if outline.doc:
-        link = register.link(one.path, outline.doc_start, outline.doc_end, cell=True)
-        doc = f"{sentence(outline.doc, cell=True)} {link}"
-    else:
-        doc = main_names([one]) or _otherwise(one, world)
+    unlisted = "stub" if one.path.endswith(".pyi") else "inner"
+    described = summary(one, world) if one.outline.doc else main_names([one])
     return {
         "name": code(printable(shown), cell=True),
-        "lines": f"{outline.lines:,}",
-        "names": str(len(names)) if names is not None else _unlisted(one),
-        "doc": doc,
+        "lines": f"{one.outline.lines:,}",
+        "names": str(len(names)) if names is not None else unlisted,
+        "doc": described or _otherwise(one, world),
     }
-
-
-def _unlisted(one: FileFacts) -> str:
-    return "stub" if one.path.endswith(".pyi") else "inner"
 
 
 def main_names(files: Sequence[FileFacts]) -> str:
@@ -216,83 +207,69 @@ def _otherwise(one: FileFacts, world: PageSources) -> str:
     return "not parsed" if outline.state == UNPARSED else "no names"
 
 
-def _others(
-    found: Mapping[str, CitedPlace], world: PageSources, register: CitationRegister
-) -> list[dict[str, str]]:
+def _others(found: Mapping[str, CitedPlace], world: PageSources) -> list[dict[str, str]]:
     return [
         {
-            "title": prose(world.titles[key]),
+            "title": prose(title_of(key)),
             "page": f"{world.names[key]}.md",
-            "link": register.link(*found[key]),
+            "link": world.register.link(*found[key]),
         }
         for key in sorted(found)
     ]
 
 
-def _elsewhere(module: Module, world: PageSources, register: CitationRegister) -> str:
+def _elsewhere(module: Module, world: PageSources) -> str:
     """The repository's own files outside of the folder that is looked at, which a module uses."""
     found: dict[str, tuple[str, int]] = {}
-    for one in module.files if world.beyond else ():
-        for edge in world.inner(one.path):
-            if world.beyond is not None and edge.target in world.beyond:
+    for one in module.files:
+        for edge in world.graph.internal.get(one.path, ()):
+            if edge.target in (world.beyond or ()):
                 found.setdefault(edge.target, (one.path, edge.line))
     shown = [
-        f"{code(printable(target))} {register.link(path, line, line)}"
+        f"{code(printable(target))} {world.register.link(path, line, line)}"
         for target, (path, line) in sorted(found.items())[:_NOTES]
     ]
-    more = f" and {len(found) - _NOTES:,} more" if len(found) > _NOTES else ""
-    return ", ".join(shown) + more
+    return listed(shown, _NOTES, len(found))
 
 
-def _packages(
-    module: Module, world: PageSources, register: CitationRegister
-) -> list[dict[str, str]]:
-    return [
-        {"name": code(printable(one.package)), "link": register.link(*one.place)}
-        for one in world.around.packages.get(module.key, ())
-        if not one.is_standard and one.package not in NO_PACKAGES
-    ]
-
-
-def _library(module: Module, world: PageSources, register: CitationRegister) -> str:
+def _library(module: Module, world: PageSources) -> str:
     """What comes with the languages: nothing to install, and nothing to keep current."""
     return ", ".join(
-        f"{code(printable(one.package))} {register.link(*one.place)}"
+        f"{code(printable(one.package))} {world.register.link(*one.place)}"
         for one in world.around.packages.get(module.key, ())
-        if one.is_standard and one.package not in NO_PACKAGES
+        if one.is_standard
     )
 
 
+def starts(files: Sequence[FileFacts]) -> list[tuple[FileFacts, EntryPoint]]:
+    """Where something begins to run, tests apart."""
+    return [(one, entry) for one in files for entry in one.outline.entries if entry.kind != "test"]
+
+
 def entries(
-    files: Sequence[FileFacts], register: CitationRegister, most: int | None = None
+    found: Sequence[tuple[FileFacts, EntryPoint]], world: PageSources
 ) -> list[dict[str, str]]:
-    """Where something begins to run, the first ``most``; tests are told elsewhere."""
-    found = [(one, entry) for one in files for entry in one.outline.entries if entry.kind != "test"]
     return [
         {
             "kind": prose(entry.kind),
             "name": code(printable(entry.name)),
-            "link": register.link(
+            "link": world.register.link(
                 one.path, entry.line_start, min(entry.line_end, entry.line_start + 11)
             ),
         }
-        for one, entry in found[:most]
+        for one, entry in found
     ]
-
-
-def entry_count(files: Sequence[FileFacts]) -> int:
-    return sum(entry.kind != "test" for one in files for entry in one.outline.entries)
 
 
 # ── names ──
 
 
-def _exports(module: Module, world: PageSources, register: CitationRegister) -> str:
+def _exports(module: Module, world: PageSources) -> str:
     found = exports(module, world)
-    return linked([(name, *found[name]) for name in sorted(found)], _EXPORTS, register)
+    return linked([(name, *found[name]) for name in sorted(found)], _EXPORTS, world.register)
 
 
-def exports(module: Module, world: PageSources) -> dict[str, tuple[FileFacts, int]]:
+def exports(module: Module, world: PageSources) -> Names:
     """Names that a package's door takes from files within, and so gives out."""
     first = f"{module.key}/" if module.key else ""
     doors = {f"{first}{name}" for name in _DOORS}
@@ -300,10 +277,10 @@ def exports(module: Module, world: PageSources) -> dict[str, tuple[FileFacts, in
     return {} if one is None else _given(one, world, _PASSED_ON)
 
 
-def _given(door: FileFacts, world: PageSources, further: int) -> dict[str, tuple[FileFacts, int]]:
+def _given(door: FileFacts, world: PageSources, further: int) -> Names:
     """What a door gives of other files, and of what other doors give, by name."""
     targets: dict[int, list[str]] = {}
-    for edge in world.inner(door.path):
+    for edge in world.graph.internal.get(door.path, ()):
         targets.setdefault(edge.line, []).append(edge.target)
     found: dict[str, tuple[FileFacts, int]] = {}
     for wanted in door.outline.imports:
@@ -329,14 +306,14 @@ def _called_so(module: str, door: FileFacts, world: PageSources) -> list[str]:
     """Of the files that a door imports, those that are called as the last word of ``module``."""
     last = module.replace("::", "/").rpartition("/")[2].partition(".")[0]
     found = []
-    for edge in world.inner(door.path):
+    for edge in world.graph.internal.get(door.path, ()):
         stem = edge.target.rpartition(".")[0].removesuffix("/mod").removesuffix("/index")
         if last and stem.rpartition("/")[2] == last:
             found.append(edge.target)
     return found
 
 
-def _own(one: FileFacts, *, is_all: bool) -> dict[str, tuple[FileFacts, int]]:
+def _own(one: FileFacts, *, is_all: bool) -> Names:
     """What a file defines, by name; what ``import *`` takes of it where that takes all."""
     found: dict[str, tuple[FileFacts, int]] = {}
     for number, symbol in enumerate(one.outline.symbols):
@@ -348,7 +325,7 @@ def _own(one: FileFacts, *, is_all: bool) -> dict[str, tuple[FileFacts, int]]:
 def _take(
     found: dict[str, tuple[FileFacts, int]],
     names: Mapping[str, str],
-    there: Mapping[str, tuple[FileFacts, int]],
+    there: Names,
     door: FileFacts,
 ) -> None:
     """Add what a door gives by ``names`` of what is ``there``."""
@@ -366,49 +343,43 @@ def _take(
 
 
 def notes(
-    files: Sequence[FileFacts],
-    headings: Mapping[str, str],
-    register: CitationRegister,
-    most: int = _NOTES,
+    files: Sequence[FileFacts], headings: Mapping[str, str], world: PageSources
 ) -> list[dict[str, Any]]:
     """The notes of these kinds, in the order of the headings; the files come in turn."""
     groups = []
     for kind, heading in headings.items():
         found = [(one, note) for one in files for note in one.notes if note.kind == kind]
         if found:
-            items = [_note(one, note, register) for one, note in found[:most]]
+            items = [_note(one, note, world) for one, note in found[:_NOTES]]
             groups.append({"heading": heading, "items": items, "more": len(found) - len(items)})
     return groups
 
 
-def _note(one: FileFacts, note: kinds.CodeNote, register: CitationRegister) -> dict[str, str]:
-    link = register.link(one.path, note.line_start, note.line_end)
+def _note(one: FileFacts, note: CodeNote, world: PageSources) -> dict[str, str]:
+    link = world.register.link(one.path, note.line_start, note.line_end)
     within = code(printable(note.within)) if note.within else ""
-    if note.kind == kinds.RAISES:
+    if note.kind == "raises":
         name, _, condition = note.text.partition(": ")
         text = f"{within} raises {code(printable(name))} if {code(printable(condition))}"
         text += f": “{prose(plain(note.detail))}”" if note.detail else ""
-    elif note.kind == kinds.CHOICES:
+    elif note.kind == "choices":
         text = f"{code(printable(note.text))}: {code(printable(note.detail))}"
-    elif note.kind == kinds.MARKER:
+    elif note.kind == "marker":
         text = prose(note.text)
-    elif note.kind == kinds.ENVIRONMENT and note.detail:
+    elif note.kind == "environment" and note.detail:
         text = code(printable(note.detail)) + (f" in {within}" if within else "")
     else:
-        text = code(printable(note.text)) + (
-            f" in {within}" if within and note.kind in kinds.RISKS else ""
-        )
+        text = code(printable(note.text))
+        text += f" in {within}" if within and note.kind in RISKS else ""
     return {"text": text, "link": link}
 
 
-def _untested(
-    files: Sequence[FileFacts], world: PageSources, register: CitationRegister
-) -> list[dict[str, Any]]:
+def _untested(files: Sequence[FileFacts], world: PageSources) -> list[dict[str, Any]]:
     items = [
         {
             "text": f"{code(printable(one.path.rpartition('/')[2]))} has "
             f"{count(one.outline.lines, 'line')}",
-            "link": register.link(one.path, 1, one.outline.lines),
+            "link": world.register.link(one.path, 1, one.outline.lines),
         }
         for one in files
         if one.path in world.untested

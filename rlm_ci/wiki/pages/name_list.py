@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlm_ci.text.markdown import code
 from rlm_ci.text.printable import printable
 from rlm_ci.wiki.pages.layout import CONTAINERS, api, told
-from rlm_ci.wiki.pages.wording import sentence, signature
+from rlm_ci.wiki.pages.wording import listed, sentence, signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ def linked(
         f"{code(printable(name))} {_link(one, number, register)}"
         for name, one, number in names[:most]
     ]
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(shown) + more
+    return listed(shown, most, len(names))
 
 
 def listing(

@@ -59,6 +59,11 @@ def folder_of(path: str) -> str:
     return path.rpartition("/")[0]
 
 
+def title_of(key: str) -> str:
+    """How pages call the folder or file ``key``."""
+    return key or "top level"
+
+
 def page_names(keys: Iterable[str]) -> dict[str, str]:
     """A file name, without suffix, for each path of a folder or a file.
 

@@ -362,7 +362,7 @@ def test_facts_travel_packed_and_slices_become_one_file() -> None:
     one = facts_of("a.py", source)
     assert unpack(pack([one])) == [one]
     second = shifted(facts_of("a.py", b"def g():\n    eval('')\n"), 6)
-    both = merged([pack([second]), pack([one])])["a.py"]
+    both = merged([pack([second]), pack([one])], {})["a.py"]
     assert [symbol.name for symbol in both.outline.symbols] == ["f", "g"]
     assert both.outline.lines == 8
     assert [note.line_start for note in both.notes] == [6, 8]

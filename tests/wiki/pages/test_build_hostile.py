@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rlm_ci.wiki import static_site
 from rlm_ci.wiki.facts.file_facts import facts_of
-from rlm_ci.wiki.pages import mermaid
+from rlm_ci.wiki.pages.dependencies_map import DiagramBox, flowchart
 from rlm_ci.wiki.pages.paths import page_names
 from testing import browser
 from testing import wiki_stage as stage
@@ -71,7 +71,7 @@ def test_diagrams_of_hostile_names_are_boxes_and_arrows_to_the_real_mermaid(
 ) -> None:
     diagrams = [
         *wiki[1],
-        *(mermaid.flowchart([mermaid.DiagramBox("a", name)], ()) for name in NAMES),
+        *(flowchart([DiagramBox("a", name)], ()) for name in NAMES),
     ]
     diagrams = [one.removeprefix("```mermaid\n").removesuffix("\n```") for one in diagrams]
     assert len(diagrams) > len(NAMES)
@@ -103,8 +103,8 @@ LINE = re.compile(
 
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=5), st.text(max_size=30))
 def test_a_diagram_is_made_of_nothing_but_our_own_lines(names: list[str], group: str) -> None:
-    boxes = [mermaid.DiagramBox(str(n), name, group) for n, name in enumerate(names)]
-    lines = mermaid.flowchart(boxes, [("0", str(n)) for n in range(len(names))]).split("\n")
+    boxes = [DiagramBox(str(n), name, group) for n, name in enumerate(names)]
+    lines = flowchart(boxes, [("0", str(n)) for n in range(len(names))]).split("\n")
     assert (lines[0], lines[-1]) == ("```mermaid", "```")
     for line in lines[1:-1]:
         assert LINE.fullmatch(line), line
