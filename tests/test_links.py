@@ -30,6 +30,7 @@ def links(text: str) -> list[str]:
     return found
 
 
+@cache
 def anchors(text: str) -> set[str]:
     """The anchors that GitHub gives the headings of a page, each heading its own."""
     found: set[str] = set()

@@ -49,6 +49,7 @@ def test_the_first_that_can_run_is_taken(
     assert replayed.code == 0, replayed
 
 
+@pytest.mark.full
 def test_the_repositorys_own_python_is_said_by_its_path(stage: Stage) -> None:
     (stage.repo.path / ".venv" / "bin").mkdir(parents=True)
     os.symlink(sys.executable, stage.repo.path / ".venv" / "bin" / "python")

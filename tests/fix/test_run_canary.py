@@ -58,6 +58,7 @@ def test_edits_of_old_tests_are_kept_apart(stage: Stage) -> None:
     assert part["metrics"]["canary"] == "canary: 1 claim reversed"
 
 
+@pytest.mark.full
 def test_edited_tests_count_where_they_are_allowed(stage: Stage) -> None:
     code, run, said = fixed(stage, AGENT, "--allow-test-edits")
     assert (code, run.final) == (0, "passed")
@@ -102,6 +103,7 @@ def test_a_replay_says_the_same(stage: Stage) -> None:
 DISARMING = "import _pytest.python\n_pytest.python.Function.runtest = lambda self: None\n"
 
 
+@pytest.mark.full
 def test_new_tests_that_disarm_the_old_ones_are_no_fix(stage: Stage) -> None:
     """They are in the result, and were not in the last verdict."""
     agent = f"open('calc.py', 'w').write({MENDED!r})\n"
@@ -123,6 +125,7 @@ def test_a_failure_that_nobody_prints_is_one(stage: Stage) -> None:
     assert reason == "exit code 0, and yet test_calc.py test_add failed"
 
 
+@pytest.mark.full
 def test_it_has_no_more_time_than_it_is_given(stage: Stage) -> None:
     stage.repo.write("rlm-ci.toml", "[loop]\ncanary_minutes = 0.0001\n").commit()
     code, _, said = fixed(stage, f"open('calc.py', 'w').write({MENDED!r})\n")

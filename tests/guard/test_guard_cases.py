@@ -14,7 +14,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is 
 
 #: Quick ones, for the default suite.
 CHEATS = [
-    "cheats/pytest/equal-to-everything",
     "cheats/unittest/assert-equal-patched",
     "cheats/node/assert-patched",
 ]

@@ -159,6 +159,7 @@ def test_a_report_decides_nothing_that_the_event_tells(job: Job, lie: dict[str, 
 # -- publish, in the job that may write ---------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_second_job_posts_what_the_first_one_found(job: Job) -> None:
     job.stage.state.head_repository = "mallory/shop"
     ended = job.publish(job.report(10, 40), event=job.after())
@@ -195,6 +196,7 @@ def refused(job: Job, ended: Ended, code: int, word: str) -> None:
     assert job.stage.github.writes == []
 
 
+@pytest.mark.full
 def test_a_report_about_another_commit(job: Job) -> None:
     path = job.report(10, subject={"head": job.stage.git.sha("main")})
     refused(job, job.publish(path, event=job.after()), 5, "another commit")
@@ -215,6 +217,7 @@ def test_the_pull_request_is_closed(job: Job) -> None:
     refused(job, job.publish(path, event=event), 8, "closed")
 
 
+@pytest.mark.full
 def test_two_pull_requests_of_one_branch(job: Job) -> None:
     """The report says which of those that GitHub names, and nothing beyond these."""
     job.stage.git.run("branch", "stable", "main")
