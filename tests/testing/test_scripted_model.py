@@ -2,17 +2,14 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.models import Completion, TokenUsage
-from rlm_ci.models.scripted import ScriptedModel
 from testing.model_clients import question
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from testing.scripted_model import ScriptedModel
 
 
 def test_answers_come_in_order_and_run_out_with_a_word() -> None:
@@ -56,39 +53,6 @@ def test_a_completion_is_what_it_is() -> None:
     whole = Completion("x", (), "length", "other", TokenUsage(1, 2))
     assert ScriptedModel([whole]).complete(question()) is whole
     assert Completion.from_dict(json.loads(json.dumps(whole.to_dict()))) == whole
-
-
-def test_a_script_from_a_file(tmp_path: Path) -> None:
-    script = tmp_path / "answers.json"
-    script.write_text(json.dumps(["one", {"text": "two"}]))
-    model = ScriptedModel.from_file(str(script))
-    assert [model.complete(question()).text for _ in range(2)] == ["one", "two"]
-    with pytest.raises(ConfigError, match=r"answers\.json"):
-        model.complete(question())
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("{", "not a JSON list"),
-        ('{"text": "x"}', "not a JSON list"),
-        ("[1]", "not a JSON list"),
-        ("[" * 10_000, "not a JSON list"),
-        ('[{"txt": "x"}]', "unknown key 'txt'"),
-        ('["a", {"text": 5}]', "text is not a string"),
-        ('[{"tool_calls": [{"arguments": "{}"}]}]', "tool_calls is not a list"),
-        ('[{"text": "x", "usage": [1]}]', "usage is not"),
-        ('[{"text": "x", "usage": 5}]', "usage is not"),
-        (None, "cannot be read"),
-    ],
-)
-def test_a_script_that_is_none_is_told(tmp_path: Path, content: str | None, words: str) -> None:
-    script = tmp_path / "answers.json"
-    if content is not None:
-        script.write_text(content)
-    with pytest.raises(ConfigError, match=words) as caught:
-        ScriptedModel.from_file(str(script))
-    assert str(script) in caught.value.where
 
 
 def test_usage_of_a_script_is_made_up_but_not_zero() -> None:
