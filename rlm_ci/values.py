@@ -73,7 +73,11 @@ class Value:
 
     def replace(self, **changes: Any) -> Self:
         """A copy with ``changes`` in place of the fields that they name."""
-        return type(self)(**{**{name: getattr(self, name) for name in self._fields}, **changes})
+        return type(self)(**{**Value.to_dict(self), **changes})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name, in order."""
+        return {name: getattr(self, name) for name in self._fields}
 
 
 class Closing:

@@ -1,7 +1,7 @@
-"""What is asked of a model, and what it answers: one contract, whoever serves it.
+"""What a model is asked, and what it answers.
 
-Messages, tools and response formats are plain dicts in the format of OpenAI's chat API; they
-are passed on as they are. Arguments of a tool call stay the text that the model wrote.
+Messages, tools and response formats are plain dicts in the format of OpenAI's chat API and pass
+unchanged. The arguments of a tool call stay the text that the model wrote.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ else:
 
 
 class ModelRequest(Value):
-    """One question. ``max_tokens`` caps what is written, hidden reasoning included.
+    """One question. ``max_tokens`` limits the answer, hidden reasoning included.
 
-    ``messages`` and ``tools`` must not be changed once they are here. ``seconds`` is how long
-    the answer may take, all attempts together: no part of what is asked.
+    Do not change ``messages`` and ``tools`` afterwards. ``seconds`` limits the time of all
+    attempts together.
     """
 
     model: str
@@ -38,27 +38,22 @@ class ModelRequest(Value):
     seconds: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """All that the answer depends on, as JSON has it."""
-        return {
-            "model": self.model,
-            "messages": list(self.messages),
-            "max_tokens": self.max_tokens,
-            "tools": list(self.tools),
-            "temperature": self.temperature,
-            "response_format": self.response_format,
-        }
+        """What the answer depends on, as JSON has it: all but ``seconds``."""
+        record = super().to_dict()
+        del record["seconds"]
+        return {**record, "messages": list(self.messages), "tools": list(self.tools)}
 
     def prompt_bytes(self) -> int:
-        """The bytes of all that the model reads, with the JSON around it: an upper estimate."""
+        """The bytes of all that the model reads, as JSON: an upper estimate."""
         read = [self.messages, self.tools, self.response_format]
         # Lone surrogates, which UTF-8 has no bytes for, count as they are escaped.
         return len(json.dumps(read, ensure_ascii=False).encode("utf-8", "backslashreplace"))
 
 
 class TokenUsage(Value):
-    """Tokens of one answer; reasoning counts as completion, cached ones are among the prompt's.
+    """Tokens of one call; reasoning counts as completion, ``cached_tokens`` are in the prompt's.
 
-    ``estimated`` when the endpoint said nothing: then they are what was reserved.
+    ``estimated``: the endpoint gave no count, so these are the tokens reserved.
     """
 
     prompt_tokens: int
@@ -66,21 +61,13 @@ class TokenUsage(Value):
     cached_tokens: int = 0
     estimated: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "prompt_tokens": self.prompt_tokens,
-            "completion_tokens": self.completion_tokens,
-            "cached_tokens": self.cached_tokens,
-            "estimated": self.estimated,
-        }
-
 
 class Completion(Value):
-    """One whole answer. ``tool_calls`` are ``{"id", "name", "arguments"}``, all of them texts.
+    """One whole answer. ``tool_calls`` are ``{"id", "name", "arguments"}``, all texts.
 
     ``finish_reason`` is the endpoint's: ``stop``, ``tool_calls``, or ``length`` for a text that
-    the cap cut off. ``usage`` is None only until the ledger has charged it; ``cost`` is in USD,
-    None where the price is not known.
+    was cut off. ``usage`` is None until the ledger has charged it; ``cost`` is in USD, None
+    where the price is not known.
     """
 
     text: str
@@ -91,12 +78,10 @@ class Completion(Value):
     cost: Decimal | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As it is journalled; ``from_dict`` reads it back."""
+        """As the journal has it; ``from_dict`` reads it back."""
         return {
-            "text": self.text,
+            **super().to_dict(),
             "tool_calls": list(self.tool_calls),
-            "finish_reason": self.finish_reason,
-            "model": self.model,
             "usage": None if self.usage is None else self.usage.to_dict(),
             "cost": None if self.cost is None else str(self.cost),
         }
@@ -106,34 +91,31 @@ class Completion(Value):
         from decimal import Decimal
 
         usage, cost = value["usage"], value["cost"]
-        return cls(
-            value["text"],
-            tuple(value["tool_calls"]),
-            value["finish_reason"],
-            value["model"],
-            None if usage is None else TokenUsage(**usage),
-            None if cost is None else Decimal(cost),
-        )
+        parsed = {
+            "tool_calls": tuple(value["tool_calls"]),
+            "usage": None if usage is None else TokenUsage(**usage),
+            "cost": None if cost is None else Decimal(cost),
+        }
+        return cls(**{**value, **parsed})
 
 
 class Model(Protocol):
-    """Whoever answers. ``name`` is the provider's, such as ``openai``: part of a call's key."""
+    """Answers requests. ``name`` is the provider's, such as ``openai``: part of a call's key."""
 
     name: str
 
     def complete(self, request: ModelRequest) -> Completion:
-        """The answer; from many threads at once.
+        """The answer; safe for many threads.
 
-        Raises RemoteError when there is none and nothing was paid, SpentError when there is
-        none that is of use and it may have been paid for.
+        Raises RemoteError for a call without an answer or a cost, SpentError for one without a
+        usable answer that may have cost something.
         """
 
 
 class SpentError(RemoteError):
-    """The model was at work, and its answer was lost or is of no use: it may cost all the same.
+    """An answer was lost or is of no use, and may cost all the same.
 
-    ``usage`` is what the endpoint said of it, None when it said nothing; ``again`` whether
-    asking once more may help.
+    ``usage`` is the endpoint's count, if it gave one; ``again``: asking once more may help.
     """
 
     def __init__(

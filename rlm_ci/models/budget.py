@@ -1,21 +1,22 @@
-"""One account for a whole tree of calls and all of its threads: it cannot be overspent.
+"""The budgets of a run, one account for all its threads.
 
-Before a call, the most that it can use is reserved: the prompt, the cap on what is written, and
-both at their price. After it, what it did use takes the reservation's place. A call for which
-there is no room waits while others may give some back, and is refused when they cannot.
+Before a call the ledger reserves the most that it can use; afterwards it charges what it did
+use. A call without room waits while others may give some back, and is refused otherwise.
 
 Only the endpoint can count a prompt's tokens, so there are two figures. The ``worst`` is a token
-a byte: no tokenizer makes more. What is to be expected goes by what was counted before; it may
-be wrong, so it decides only for a call that is alone, at the end of a budget. So at most one
-call can overspend, by what its prompt has more than was to be expected.
+a byte: no tokenizer makes more. The expected one follows earlier counts; it may be wrong, so it
+decides only for a call that is alone at the end of a budget. At most one call can overspend, by
+what its prompt exceeds the estimate.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_left
 from decimal import Decimal
 from fractions import Fraction
+from operator import add
 
 from rlm_ci.errors import LimitError
 from rlm_ci.models import TokenUsage, prices
@@ -36,7 +37,7 @@ _MARGIN: Final = Fraction(6, 5)
 #: The setting that says how much of a budget an answer is reserved.
 _CAP: Final = "models.max_completion_tokens"
 _CAP_VARIABLE: Final = "RLM_CI_MODELS_MAX_COMPLETION_TOKENS"
-#: Tokens of an answer with which a model can do something, and by which one is proposed.
+#: Tokens of the shortest answer that is proposed, and the step between two proposals.
 _SHORTEST: Final = 500
 _STEP: Final = 100
 _FLAGS: Final = {
@@ -60,37 +61,21 @@ class BudgetUse(Value):
         return self.prompt_tokens + self.completion_tokens
 
     def __add__(self, other: BudgetUse) -> BudgetUse:
-        return BudgetUse(
-            self.calls + other.calls,
-            self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens,
-            self.usd + other.usd,
-        )
-
-    def __sub__(self, other: BudgetUse) -> BudgetUse:
-        return BudgetUse(
-            self.calls - other.calls,
-            self.prompt_tokens - other.prompt_tokens,
-            self.completion_tokens - other.completion_tokens,
-            self.usd - other.usd,
-        )
+        return BudgetUse(*map(add, self.to_dict().values(), other.to_dict().values()))
 
 
-class Reservation:
-    """Room for one call: ``most`` is what it should use, ``worst`` what it can at the worst.
 
-    It is given back once.
-    """
+_NOTHING: Final = BudgetUse()
 
-    def __init__(
-        self, model: str, prompt_bytes: int, most: BudgetUse, worst: BudgetUse, price: Price | None
-    ) -> None:
-        self.model = model
-        self.prompt_bytes = prompt_bytes
-        self.most = most
-        self.worst = worst
-        self.price = price
-        self.open = True
+
+class Reservation(Value):
+    """Room for one call: ``most`` is the expected use, ``worst`` an upper bound."""
+
+    model: str
+    prompt_bytes: int
+    most: BudgetUse
+    worst: BudgetUse
+    price: Price | None
 
 
 class Charge(Value):
@@ -110,19 +95,18 @@ class Charge(Value):
 
 
 class _Counted:
-    """What an endpoint's counts tell of the prompts to one model."""
+    """What an endpoint's counts show about prompts to one model."""
 
     def __init__(self) -> None:
         self.ratio: Fraction | None = None  # tokens a byte, the largest
         self.largest = 0  # bytes of the largest prompt that was counted
-        self.added = 0  # tokens beyond one a byte: what the endpoint puts into a prompt itself
+        self.added = 0  # tokens beyond one a byte: what the endpoint adds to a prompt
 
     def worst(self, size: int) -> int:
-        """The most tokens that a prompt of ``size`` bytes can come to."""
         return size + self.added
 
     def most(self, size: int) -> int:
-        """Those that are to be expected; what is larger than any before, a token a byte."""
+        """The expected tokens; bytes beyond the largest known prompt count as a token each."""
         if self.ratio is None:
             return self.worst(size)
         known = min(size, self.largest)
@@ -137,10 +121,10 @@ class _Counted:
 
 
 class Ledger:
-    """The budgets of a run; None is no limit. ``spent`` is what an earlier process used of them.
+    """The budgets of a run; None is no limit. ``spent`` is what an earlier process used.
 
-    ``price`` tells a model's price, ``clock`` seconds that never go back; of ``max_minutes``,
-    which begin now, so many seconds are ``used`` already.
+    ``price`` gives a model's price, ``clock`` monotonic seconds; ``used`` seconds of
+    ``max_minutes`` are over already.
     """
 
     def __init__(
@@ -151,7 +135,7 @@ class Ledger:
         budget_usd: Decimal | None = None,
         max_minutes: float | None = None,
         price: Callable[[str], Price | None] = lambda _model: None,
-        spent: BudgetUse = BudgetUse(),  # noqa: B008 - immutable
+        spent: BudgetUse = _NOTHING,
         clock: Callable[[], float] = time.monotonic,
         used: float = 0.0,
     ) -> None:
@@ -164,11 +148,10 @@ class Ledger:
         self._deadline = None if max_minutes is None else clock() + max_minutes * 60 - used
         self._changed = threading.Condition()
         self._spent = spent
-        self._reserved = BudgetUse()  # the worst of all calls under way
+        self._open: list[Reservation] = []  # those of the calls under way
         self._counted: dict[str, _Counted] = {}  # by model; of those that have answered once
-        self._first: set[str] = set()  # the others of which a call is under way
-        self._surprise = ""  # the call that last came to more than was to be expected
-        self._liar: LimitError | None = None
+        self._surprise = ""  # the last call that exceeded its estimate
+        self._exceeds_cap: LimitError | None = None
 
     @property
     def spent(self) -> BudgetUse:
@@ -180,8 +163,8 @@ class Ledger:
         return None if self._deadline is None else max(0.0, self._deadline - self._clock())
 
     def out_of_time(self) -> LimitError | None:
-        """What is told once the minutes are over; None before."""
-        return self._refusal("max_minutes") if self.seconds_left() == 0 else None
+        """The error once the minutes are over; None before."""
+        return self._refusal("max_minutes", _NOTHING) if self.seconds_left() == 0 else None
 
     def require_time(self) -> None:
         """Raise LimitError when the minutes are over."""
@@ -190,36 +173,33 @@ class Ledger:
             raise over
 
     def require_price(self, model: str) -> None:
-        """Raise ConfigError when money is limited and nobody knows what ``model`` costs."""
+        """Raise ConfigError when money is limited and the price of ``model`` is unknown."""
         if self.budget_usd is not None and self._price(model) is None:
             raise prices.unknown(model)
 
     def reserve(self, request: ModelRequest) -> Reservation:
         """Room for ``request``; waits while calls under way may give some back.
 
-        Raises LimitError when there is none and will be none, ConfigError when the price that
-        a budget of money needs is unknown.
+        Raises LimitError when there will be none, and as ``require_price``.
         """
         self.require_price(request.model)
         size, price = request.prompt_bytes(), self._price(request.model)
         with self._changed:
             while True:
                 self.require_time()
-                if self._liar is not None:
-                    raise self._liar
+                if self._exceeds_cap is not None:
+                    raise self._exceeds_cap
                 most, worst = self._needs(request, size, price)
                 if self._has_room(request.model, most, worst):
-                    self._reserved += worst
-                    if request.model not in self._counted:
-                        self._first.add(request.model)
-                    return Reservation(request.model, size, most, worst, price)
+                    self._open.append(Reservation(request.model, size, most, worst, price))
+                    return self._open[-1]
                 never = self._exceeded(self._spent + most)
                 if never is not None:
                     raise self._refusal(never, most, price)
                 self._changed.wait(self.seconds_left())
 
     def commit(self, reservation: Reservation, usage: TokenUsage | None) -> Charge:
-        """Charge what a call used: all that was reserved, where the endpoint did not say."""
+        """Charge what a call used; all that was reserved, if the endpoint gave no count."""
         most, price = reservation.most, reservation.price
         if usage is None or usage.estimated:
             usage = TokenUsage(most.prompt_tokens, most.completion_tokens, estimated=True)
@@ -245,16 +225,14 @@ class Ledger:
             self._changed.notify_all()
 
     def _give_back(self, reservation: Reservation) -> None:
-        if not reservation.open:
+        if reservation not in self._open:
             raise ValueError("a reservation is given back once")
-        reservation.open = False
-        self._reserved -= reservation.worst
-        self._first.discard(reservation.model)
+        self._open.remove(reservation)
 
     def _needs(
         self, request: ModelRequest, size: int, price: Price | None
     ) -> tuple[BudgetUse, BudgetUse]:
-        """What a call should use at most, and what it can at the worst."""
+        """The expected use of a call, and its upper bound."""
         counted = self._counted.get(request.model) or _Counted()
 
         def spent(prompt: int) -> BudgetUse:
@@ -266,19 +244,19 @@ class Ledger:
         return needed, needed if most == worst else spent(worst)
 
     def _has_room(self, model: str, most: BudgetUse, worst: BudgetUse) -> bool:
-        """Whether a call may begin now, beside those that are under way."""
-        if not self._reserved.calls:
+        if not self._open:
             return self._exceeded(self._spent + most) is None
-        # How much an endpoint adds to a prompt shows in the first one: no other goes beside it.
-        if model in self._first and self._limits_tokens():
+        # The first call shows how much an endpoint adds to a prompt: no other runs beside it.
+        is_first = model not in self._counted
+        if is_first and self._limits_tokens() and model in {one.model for one in self._open}:
             return False
-        return self._exceeded(self._spent + self._reserved + worst) is None
+        return self._exceeded(sum((one.worst for one in self._open), self._spent + worst)) is None
 
     def _limits_tokens(self) -> bool:
         return (self.budget_usd, self.max_tokens) != (None, None)
 
     def _judge(self, reservation: Reservation, usage: TokenUsage) -> None:
-        """Whether the endpoint keeps to what it is told, and a prompt to what was expected."""
+        """Note a prompt that exceeded its estimate, and an answer that exceeded its cap."""
         model, most = printable(reservation.model), reservation.most
         if usage.prompt_tokens > most.prompt_tokens:
             self._surprise = (
@@ -289,7 +267,7 @@ class Ledger:
         budget = "budget_usd" if self.budget_usd is not None else "max_tokens"
         if wrote > cap and self._limits_tokens():
             # Nothing bounds the next call either.
-            self._liar = LimitError(
+            self._exceeds_cap = LimitError(
                 f"the endpoint wrote {wrote:,} tokens where {cap:,} were allowed "
                 f"(model {model}), so no budget can be kept",
                 budget=budget,
@@ -299,58 +277,52 @@ class Ledger:
 
     def _exceeded(self, total: BudgetUse) -> str | None:
         """The budget that ``total`` would overspend."""
-        if self.max_calls is not None and total.calls > self.max_calls:
-            return "max_calls"
-        if self.max_tokens is not None and total.tokens > self.max_tokens:
-            return "max_tokens"
-        if self.budget_usd is not None and total.usd > self.budget_usd:
-            return "budget_usd"
+        for budget, amount in _amounts(total).items():
+            limit = getattr(self, budget)
+            if limit is not None and amount > limit:
+                return budget
         return None
 
-    def _refusal(
-        self, budget: str, most: BudgetUse | None = None, price: Price | None = None
-    ) -> LimitError:
-        spent, limit = self._spent, getattr(self, budget)
-        used, needed = {
-            "max_calls": (spent.calls, 1),
-            "max_tokens": (spent.tokens, most.tokens if most else 0),
-            "budget_usd": (spent.usd, most.usd if most else 0),
-            "max_minutes": (self.max_minutes or 0, 0),
-        }[budget]
-        what = f"the budget of {_told(budget, limit)} is used up"
-        if budget in ("max_tokens", "budget_usd") and used > limit:
-            what = f"the budget of {_told(budget, limit)} is overspent: {_told(budget, used)} used"
+    def _refusal(self, budget: str, most: BudgetUse, price: Price | None = None) -> LimitError:
+        limit = getattr(self, budget)
+        what = f"the budget of {_told(budget, limit)} "
+        if budget not in ("max_tokens", "budget_usd"):
+            what += "is used up"
+        elif (used := _amounts(self._spent)[budget]) > limit:
+            what += f"is overspent: {_told(budget, used)} used"
             what += f"; {self._surprise}" if self._surprise else ""
-        elif budget in ("max_tokens", "budget_usd"):
-            what = (
-                f"the budget of {_told(budget, limit)} has no room for another call: "
-                f"{_told(budget, used)} used, up to {_told(budget, needed)} more needed"
+        else:
+            what += (
+                f"has no room for another call: {_told(budget, used)} used, up to "
+                f"{_told(budget, _amounts(most)[budget])} more needed, for a prompt of "
+                f"{most.prompt_tokens:,} tokens and an answer of {most.completion_tokens:,} ({_CAP})"
             )
-            if most is not None:
-                prompt, answer = (f"{n:,}" for n in (most.prompt_tokens, most.completion_tokens))
-                what += f", for a prompt of {prompt} tokens and an answer of {answer} ({_CAP})"
-                shorter = 0 if spent.calls else self._shorter(most, price)
-                if shorter:
-                    what += f"; answers of {shorter:,} fit ({_CAP_VARIABLE}={shorter})"
+            shorter = 0 if self._spent.calls else self._shorter(most, price)
+            if shorter:
+                what += f"; answers of {shorter:,} fit ({_CAP_VARIABLE}={shorter})"
         hint = f"raise {_FLAGS[budget]}, and start again"
         return LimitError(what, budget=budget, where=budget, hint=hint)
 
     def _shorter(self, most: BudgetUse, price: Price | None) -> int:
-        """The longest answer for which there is room beside this prompt; 0 for none of use."""
-        fits, longest, prompt = 0, most.completion_tokens, most.prompt_tokens
-        while fits < longest:
-            tried = (fits + longest + 1) // 2
-            usd = _ZERO if price is None else price.most(prompt, tried)
-            if self._exceeded(self._spent + BudgetUse(1, prompt, tried, usd)) is None:
-                fits = tried
-            else:
-                longest = tried - 1
-        rounded = fits // _STEP * _STEP
-        return rounded if rounded >= _SHORTEST else 0
+        """The longest answer for which there is room beside this prompt; 0 if it is too short."""
+        prompt = most.prompt_tokens
+
+        def is_too_long(steps: int) -> bool:
+            answer = steps * _STEP
+            usd = _ZERO if price is None else price.most(prompt, answer)
+            return self._exceeded(self._spent + BudgetUse(1, prompt, answer, usd)) is not None
+
+        steps = range(most.completion_tokens // _STEP + 1)
+        longest = (bisect_left(steps, True, key=is_too_long) - 1) * _STEP
+        return longest if longest >= _SHORTEST else 0
+
+
+def _amounts(use: BudgetUse) -> dict[str, int | Decimal]:
+    """What counts against each budget but that of time."""
+    return {"max_calls": use.calls, "max_tokens": use.tokens, "budget_usd": use.usd}
 
 
 def _told(budget: str, amount: Any) -> str:
-    """An amount of what ``budget`` limits, in words."""
     if budget == "budget_usd":
         return f"${amount}"
     if budget == "max_minutes":

@@ -1,7 +1,6 @@
-"""So many threads of a run may ask a model at once; who is answered makes room for another.
+"""How many threads of a run ask a model at once.
 
-An answer is on the disk before anybody acts on it. A thread that waits for the disk asks nobody
-meanwhile, so its turn is another's by then.
+A thread gives its turn to another while it writes its answer to the disk.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ if TYPE_CHECKING:
 
 
 class ConcurrencyLimit:
-    """``count`` turns, for whichever threads take them."""
+    """``count`` turns."""
 
     def __init__(self, count: int) -> None:
         self._free = count
         self._lock = threading.Lock()
-        #: A gate for each thread that waits; those that go on with what they began come first.
+        #: A gate for each thread that waits; threads that already had a turn come first.
         self._again: deque[threading.Lock] = deque()
         self._fresh: deque[threading.Lock] = deque()
 
@@ -60,7 +59,7 @@ class ConcurrencyLimit:
 
 
 class _Own(threading.local):
-    """What this thread has; one that never came by a turn waits for nobody."""
+    """What this thread has; one without a limit never waits."""
 
     turns: ConcurrencyLimit | None = None
     has: bool = False

@@ -1,4 +1,4 @@
-"""The way to a model, for everything that asks one: who answers, what it may cost, the record."""
+"""One way to a model for a whole run: its endpoint, budgets and record."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 #: How many of the runs before are looked into, and bytes of all that they were answered.
 _EARLIER = 5
 _EARLIER_BYTES = 64 << 20
-#: Seconds for all attempts of a call, where a shorter time bounds each of them.
+#: Seconds that all attempts of a call have at least.
 _LEAST = 300.0
-#: Calls that nobody needs to count any more.
+#: No caller needs to know of more calls than this.
 _MANY = 1000
 
 
 class ModelOptions(Value):
     """Where a model is asked, and what all calls of a run may cost.
 
-    ``timeout`` is in seconds, for one answer; ``prices`` are per million tokens, by model.
+    ``timeout``: seconds for one answer; ``prices``: USD per million tokens, by model.
     """
 
     base_url: str
@@ -45,11 +45,11 @@ class ModelOptions(Value):
 
 
 class Gateway:
-    """One ledger and one record for all calls of a run; ``model`` is the one that it asks.
+    """One ledger and one record for all calls of a run to ``model``.
 
-    A ``replay`` asks nobody. ``provider`` is the one that the run began with (see
-    ``provider_of``), None for whichever is set. Raises ConfigError when no ``model`` is named,
-    the provider is another one now, or money is limited and the price unknown.
+    ``provider`` is the one that the run began with, if it did; a ``replay`` asks none. Raises
+    ConfigError without a ``model``, with another provider now, and when money is limited and
+    the price unknown.
     """
 
     def __init__(
@@ -86,16 +86,16 @@ class Gateway:
         self._model = _answering(options, provider or provider_of(options), replay=replay)
 
     def complete(self, request: ModelRequest, place: str) -> Completion:
-        """The answer to what is asked at ``place``: found, or paid for. See ``Record.complete``."""
+        """See ``Record.complete``."""
         return self._record.complete(
             self._model, self.ledger, request, place, seconds=self._seconds
         )
 
     def calls_left(self, cap: int) -> int | None:
-        """How many calls the budgets still allow, one after the other, each like those so far.
+        """How many more calls like those so far the budgets allow, one after the other.
 
-        ``cap`` is the most tokens of an answer, which each must have room for. None where no
-        budget tells, and where the next call will be refused, as that is told then.
+        Each must have room for an answer of ``cap`` tokens. None where no budget limits them, and
+        where the next one will be refused anyway.
         """
         ledger, spent = self.ledger, self._record.spent
         ends = [] if ledger.max_calls is None else [ledger.max_calls - spent.calls]
@@ -113,14 +113,14 @@ class Gateway:
 
 
 def _times(left: Decimal, usual: Decimal, most: Decimal | int) -> int:
-    """How often ``usual`` can be spent of ``left`` while there is room for ``most``."""
+    """How often ``left`` allows for ``usual`` while there is room for ``most``."""
     if left < most:
         return 0
     return 1 + min(int((left - most) / usual), _MANY) if usual else _MANY
 
 
 def provider_of(options: ModelOptions) -> str:
-    """Whose way of being asked is set: the answers of a run are known by it."""
+    """The provider that is set; a call's key holds it."""
     return "azure" if options.api_version else "openai"
 
 
@@ -147,9 +147,9 @@ def _answering(options: ModelOptions, provider: str, *, replay: bool) -> Model:
 
 
 def earlier(run: str, name: str) -> tuple[str, ...]:
-    """The files ``name`` of the runs before ``run``, a folder beside theirs, the newest first.
+    """The files ``name`` of a few runs beside the folder ``run``, the newest first.
 
-    They are few, and together not too large to be read.
+    Together they are small enough to be read.
     """
     folder, own = os.path.split(os.path.abspath(run))
     try:

@@ -191,7 +191,8 @@ def test_money_with_a_model_of_unknown_price_is_refused_before_it_is_asked() -> 
     with pytest.raises(ConfigError, match="'nobody-knows-it' is not known") as caught:
         ledger.reserve(question(model="nobody-knows-it"))
     assert '[models.prices."nobody-knows-it"]' in caught.value.hint
-    charge = Ledger().commit(Ledger().reserve(question()), TokenUsage(1, 1))
+    free = Ledger()
+    charge = free.commit(free.reserve(question()), TokenUsage(1, 1))
     assert charge == Charge(TokenUsage(1, 1), None)
 
 

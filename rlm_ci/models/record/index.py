@@ -100,11 +100,9 @@ class FactIndex:
 
     def charge(self, charge: Charge) -> None:
         """Count a call that was charged."""
-        usage = charge.usage
-        self.priced = self.priced or charge.cost is not None
-        self.spent += BudgetUse(
-            1, usage.prompt_tokens, usage.completion_tokens, charge.cost or Decimal(0)
-        )
+        usage, cost = charge.usage, charge.cost
+        self.priced = self.priced or cost is not None
+        self.spent += BudgetUse(1, usage.prompt_tokens, usage.completion_tokens, cost or Decimal(0))
 
     def _take(self, found: list[dict[str, Any]]) -> None:
         for record in found:
