@@ -1,13 +1,14 @@
-"""Run a command: its own process group, bounded output, a deadline, no ambient environment.
+"""Run a command: its own process group, bounded output, a deadline, no inherited environment.
 
-On POSIX this spawns directly (``subprocess`` alone would double the start-up of a hook);
-elsewhere it goes through ``subprocess``. Nothing ever passes through a shell.
+On POSIX this spawns directly, since ``subprocess`` would double the start-up of a hook. Nothing
+passes through a shell.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from codecs import utf_8_decode
 from contextlib import suppress
 from time import monotonic
 
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
 DEFAULT_TIMEOUT = 600.0
 #: Bytes of one stream that are kept; a command that prints more is stopped.
 DEFAULT_LIMIT = 1 << 30
-#: So many bytes a secret may have, in the longest way of writing it (hex doubles it).
+#: The longest secret in bytes, in the longest way of writing it (hex doubles it).
 SEAM = 16 << 10
 _CHUNK = 1 << 18
 _PIPE = 1 << 20
+#: Bytes of a UTF-8 character behind its first.
+_CONTINUATION = bytes(range(0x80, 0xC0))
 
 
 class ProcessResult(Value):
@@ -52,10 +55,7 @@ class Clipped(Value):
     omitted: int = 0
 
     def without_seam(self) -> Clipped:
-        """The same without what lies next to the gap, if there is one.
-
-        A secret that was cut in two there could no longer be told by those who look for it.
-        """
+        """The same without the bytes next to the gap, where half a secret may be."""
         if not self.omitted:
             return self
         head, tail = self.head[:-SEAM], self.tail[SEAM:]
@@ -67,45 +67,24 @@ class Clipped(Value):
         return len(self.head) + self.omitted + len(self.tail)
 
     def text(self) -> str:
-        """What was kept, as text; a line in the middle says how much is missing there.
+        """What was kept, as untrusted text; a line in the middle tells how much is missing.
 
-        What is no UTF-8 becomes U+FFFD. Control characters stay: whoever shows it must not
-        trust it.
+        Invalid UTF-8 becomes U+FFFD; a character that the gap cut is left out.
         """
         if not self.omitted:
             return (self.head + self.tail).decode("utf-8", "replace")
-        head, tail = _whole_end(self.head), _whole_start(self.tail)
-        omitted = self.size - len(head) - len(tail)
-        line = f"[... {omitted:,} bytes left out ...]"
-        before, after = head.decode("utf-8", "replace"), tail.decode("utf-8", "replace")
+        before, used = utf_8_decode(self.head, "replace", False)  # noqa: FBT003 - it has no name
+        tail = self.tail[:3].lstrip(_CONTINUATION) + self.tail[3:]
+        line = f"[... {self.size - used - len(tail):,} bytes left out ...]"
+        after = tail.decode("utf-8", "replace")
         return f"{before}{'' if before.endswith(chr(10)) else chr(10)}{line}\n{after}"
 
 
-def _whole_end(data: bytes) -> bytes:
-    """``data`` without a character of UTF-8 that the cut has left unfinished at its end."""
-    for back in range(1, min(3, len(data)) + 1):
-        byte = data[-back]
-        if byte >= 0xC0:  # the first byte of a character tells how long it is
-            length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return data[:-back] if length > back else data
-        if byte < 0x80:
-            break
-    return data
-
-
-def _whole_start(data: bytes) -> bytes:
-    """``data`` without the rest of a character whose beginning the cut has taken."""
-    rest = 0
-    while rest < min(3, len(data)) and 0x80 <= data[rest] < 0xC0:
-        rest += 1
-    return data[rest:]
-
-
 class StreamResult(Value):
-    """How a streamed command ended: its output, merged as it came, and the time it took.
+    """How a streamed command ended: its output, both streams merged, and its seconds.
 
-    ``returncode`` is negative for a signal; ``reason`` says why it was stopped: ``timeout``,
-    or what its watch said; empty when it ended by itself.
+    ``returncode`` is negative for a signal; ``reason`` says why it was stopped: ``timeout``, or
+    the answer of its watch; empty when it ended by itself.
     """
 
     returncode: int
@@ -122,10 +101,10 @@ def run(
     timeout: float = DEFAULT_TIMEOUT,
     limit: int = DEFAULT_LIMIT,
 ) -> ProcessResult:
-    """Run ``argv`` to its end and return what it said.
+    """Run ``argv`` to its end.
 
-    ``timeout`` is in seconds; past it, or past ``limit`` bytes on one stream, the whole
-    process group is killed. Raises UnavailableError when the program cannot be started.
+    After ``timeout`` seconds, or ``limit`` bytes on one stream, its process group is killed.
+    Raises UnavailableError when the program cannot be started.
     """
     with Child(argv, env, stdin, timeout, limit) as child:
         return child.finish()
@@ -141,7 +120,7 @@ def unavailable(program: str | bytes, error: OSError) -> UnavailableError:
 def locate(program: str, path: str, endings: str) -> str | None:
     """The file of a program of Windows, by its PATH and PATHEXT; None when there is none.
 
-    Windows itself would look into the current folder first, which is that of the change.
+    Windows itself would search the current folder first, which belongs to the change.
     """
     if os.path.isabs(program):
         return program
@@ -152,10 +131,9 @@ def locate(program: str, path: str, endings: str) -> str | None:
 
 
 def harden() -> bool:
-    """Keep other processes of this user out of our memory and our environment.
+    """Keep other processes of this user from reading our memory and environment in /proc.
 
-    They could read both by way of /proc. It holds for this process alone, not for its
-    children. False where the system has no such switch (only Linux has).
+    It does not hold for children. Returns whether it worked: only Linux has it.
     """
     if sys.platform != "linux":
         return False
@@ -166,7 +144,7 @@ def harden() -> bool:
 
 
 class PortableChild:
-    """The same by ``subprocess``, for platforms without processes that can be spawned."""
+    """``Child`` by ``subprocess``, for platforms without ``posix_spawn``."""
 
     def __init__(
         self,
@@ -176,7 +154,6 @@ class PortableChild:
         timeout: float = DEFAULT_TIMEOUT,
         limit: int = DEFAULT_LIMIT,
     ) -> None:
-        """Start it. Raises UnavailableError when it cannot be started."""
         import subprocess
 
         name = os.fsdecode(argv[0])
@@ -206,7 +183,7 @@ class PortableChild:
         self._child.__exit__(None, None, None)
 
     def finish(self) -> ProcessResult:
-        """Wait for its end or its deadline; what it said, up to the limit."""
+        """Wait for its end or its deadline; its output, up to the limit."""
         import subprocess
 
         timed_out = False
@@ -226,26 +203,26 @@ if sys.platform != "win32":
     import select
     import signal
 
-    #: What ends us, and must not do so between the start of a child and the care for it.
+    #: Signals that wait while a child is being started.
     INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def defer() -> set[int]:
-        """Let what would end us wait, until ``undefer`` is given what this returns."""
+        """Block the signals that would end us, until ``undefer`` gets what this returns."""
         return {int(one) for one in signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)}
 
     def undefer(before: set[int]) -> None:
-        """Hear of it again, at once if it has come meanwhile."""
+        """Take signals again, at once if one has come meanwhile."""
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def keep_back(given: Sequence[int] = ()) -> None:
-        """Have no child get what whoever started us left open, but the three and ``given``.
+        """Let no child inherit open files of our parent, but the three and ``given``.
 
-        A folder among them would be a way out of any sandbox. To close them in the child fails
+        An open folder would be a way out of any sandbox. To close them in the child would fail
         above a limit that was lowered since.
         """
         try:
             numbers = [int(name) for name in os.listdir("/dev/fd")]
-        except OSError:  # a machine without it: all that there can be
+        except OSError:  # a machine without it
             most = os.sysconf("SC_OPEN_MAX")
             numbers = list(range(most if most > 0 else 1 << 16))
         for number in numbers:
@@ -261,11 +238,10 @@ if sys.platform != "win32":
         *,
         session: bool = False,
     ) -> int:
-        """Start ``argv`` as leader of a group, with ``descriptors`` as its 0, 1, 2 and so on.
+        """Start ``argv`` as leader of a group, with ``descriptors`` as its only 0, 1, 2 and so on.
 
-        It has no other descriptor. ``mask`` are the signals that it starts with blocked. In a
-        ``session`` of its own it hears of interrupts whatever we do. Returns the process id;
-        raises OSError.
+        ``mask`` are the signals blocked in it. In a ``session`` of its own it takes interrupts
+        even where we ignore them. Returns the process id; raises OSError.
         """
         own: dict[str, Any] = {"setsid": True} if session else {"setpgroup": 0}
         given = [(os.POSIX_SPAWN_DUP2, ours, its) for its, ours in enumerate(descriptors)]
@@ -282,10 +258,7 @@ if sys.platform != "win32":
         )
 
     class Started:
-        """A running command, leader of its own process group, as a context manager.
-
-        It works beside us; left before it has ended, it is killed.
-        """
+        """A running command, leader of its own process group; leaving the context kills it."""
 
         def __init__(
             self,
@@ -295,9 +268,9 @@ if sys.platform != "win32":
             outputs: int,
             descriptors: Sequence[int] = (),
         ) -> None:
-            """Start it. Raises UnavailableError when it cannot be started.
+            """``outputs``: one pipe or two; ``descriptors`` become its 3, 4 and so on.
 
-            It writes to one pipe, or two; ``descriptors`` become its 3, 4 and so on.
+            Raises UnavailableError when it cannot be started.
             """
             self._input = memoryview(stdin)
             self._status: int | None = None
@@ -322,7 +295,7 @@ if sys.platform != "win32":
         def __enter__(self) -> Self:
             try:
                 signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
-                if sys.platform == "linux":  # nobody shall wait for the other's next look
+                if sys.platform == "linux":  # fewer waits for the other side
                     import fcntl
 
                     for descriptor in (self._stdin, self._outputs[0]):
@@ -336,7 +309,6 @@ if sys.platform != "win32":
             return self
 
         def __exit__(self, *_error: object) -> None:
-            # An interrupt must not leave a child behind: it is in a group of its own.
             self._end()
             self._close()
 
@@ -352,13 +324,13 @@ if sys.platform != "win32":
                     self._input = self._input[os.write(self._stdin, self._input[:_CHUNK]) :]
             except BlockingIOError:
                 return
-            except BrokenPipeError:  # it ended without reading everything: its own affair
+            except BrokenPipeError:  # it need not read everything
                 pass
             os.close(self._stdin)
             self._stdin = -1
 
         def _end(self) -> int:
-            """Kill the whole group; the status of the command, which may be known already."""
+            """Kill the whole group; the status of the command."""
             if self._pid >= 0:
                 # macOS refuses to signal a group of which only the zombie is left.
                 with suppress(ProcessLookupError, PermissionError):
@@ -370,7 +342,7 @@ if sys.platform != "win32":
             return self._status or 0
 
     class Child(Started):
-        """A command that is trusted: ``finish`` waits for it, and has all that it said."""
+        """A trusted command: ``finish`` waits for it and returns all its output."""
 
         def __init__(
             self,
@@ -385,7 +357,7 @@ if sys.platform != "win32":
             super().__init__(argv, env, stdin, 2)
 
         def finish(self) -> ProcessResult:
-            """Wait for its end, its deadline or its limit; what it said."""
+            """Wait for its end, its deadline or its limit."""
             output = {descriptor: bytearray() for descriptor in self._outputs}
             reason = self._pump(output) or self._wait()
             code = os.waitstatus_to_exitcode(self._end())
@@ -393,7 +365,7 @@ if sys.platform != "win32":
             return ProcessResult(code, stdout, stderr, reason == "timeout", reason == "limit")
 
         def _pump(self, output: dict[int, bytearray]) -> str:
-            """Move bytes until both outputs end; the reason to stop early, or nothing."""
+            """Move bytes until both outputs end; the reason to stop early, or ""."""
             poll = select.poll()
             open_outputs = set(output)
             for descriptor in open_outputs:
@@ -421,12 +393,12 @@ if sys.platform != "win32":
             return ""
 
         def _wait(self) -> str:
-            """Wait for the end of a command that has closed its outputs; why not any longer."""
-            if self._stdin >= 0:  # nobody will answer to the rest of it
+            """Wait for the end of a command that has closed its outputs; "timeout", or ""."""
+            if self._stdin >= 0:
                 os.close(self._stdin)
                 self._stdin = -1
             poll = select.poll()
-            with suppress(AttributeError, OSError):  # not Linux, or not allowed: look now and then
+            with suppress(AttributeError, OSError):  # not Linux, or not allowed
                 self._handle = os.pidfd_open(self._pid)
                 poll.register(self._handle, select.POLLIN)
             while True:
@@ -443,8 +415,8 @@ else:
     Child = PortableChild
 
     def defer() -> set[int]:
-        """Nothing can be deferred here."""
+        """Windows cannot block signals."""
         return set()
 
     def undefer(before: set[int]) -> None:
-        """So nothing has waited."""
+        """See ``defer``."""

@@ -1,8 +1,7 @@
-"""Run a command that may say anything, for as long as it likes: head and tail are kept.
+"""Run an untrusted command: the head and the tail of its output are kept.
 
-What ``process.run`` is to a command that we trust and whose answer we want whole, ``stream``
-is to one that we do not: both outputs are merged as they come, memory stays flat, and the
-process group is dead when it returns, a grandchild that holds the output open included.
+Both outputs are merged as they come, memory stays flat, and the process group is dead when
+``stream`` returns, with any grandchild that holds the output open.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Self
 
-#: Bytes of a command's output that are kept, of its beginning and of its end.
+#: Bytes kept of the beginning and of the end of an output.
 HEAD = 1 << 20
 TAIL = 4 << 20
 #: Seconds that the output may stay open after the command has ended.
@@ -29,7 +28,7 @@ DRAIN = 2.0
 #: Seconds between two looks at what a command is doing.
 WATCH = 0.1
 _CHUNK = 1 << 18
-#: Where the system does not tell that a child has ended, we look so often (seconds).
+#: Seconds between two looks where the system does not report the end of a child.
 _LOOK = 0.02
 #: Open files without which no command can be started and looked after.
 LEAST_OPEN = 64
@@ -51,7 +50,7 @@ class Clip:
             self._head += chunk[:room]
             chunk = chunk[room:]
         self._tail += chunk
-        if len(self._tail) > 2 * self._tail_limit + _CHUNK:  # moving bytes has its price, too
+        if len(self._tail) > 2 * self._tail_limit + _CHUNK:
             self._trim()
 
     def _trim(self) -> None:
@@ -61,16 +60,15 @@ class Clip:
             self._dropped += surplus
 
     def clipped(self) -> Clipped:
-        """What was kept of all that came so far."""
+        """What is kept so far."""
         self._trim()
         return Clipped(bytes(self._head), bytes(self._tail), self._dropped)
 
 
 def find(program: str, path: str, folder: str) -> str:
-    """The file of ``program``, by ``path`` (a PATH), or by ``folder`` if it says where it lies.
+    """The file of ``program`` by ``path`` (a PATH); relative to ``folder`` where it has a ``/``.
 
-    Only absolute folders of the PATH count: a relative one would be in somebody's tree.
-    Raises UnavailableError.
+    Relative folders of the PATH do not count: a change could bring one. Raises UnavailableError.
     """
     if "/" in program:
         places = [os.path.join(folder, program)]
@@ -85,7 +83,7 @@ def find(program: str, path: str, folder: str) -> str:
 
 
 def require_open_files() -> None:
-    """Raise ConfigError where this process may not have as many files open as it takes."""
+    """Raise ConfigError where this process may open too few files."""
     most = LEAST_OPEN if sys.platform == "win32" else os.sysconf("SC_OPEN_MAX")
     if 0 <= most < LEAST_OPEN:
         raise ConfigError(
@@ -122,15 +120,13 @@ else:
         gate: tuple[int, Callable[[], object]] | None = None,
         grace: float = 0.0,
     ) -> StreamResult:
-        """Run ``argv`` to its end, or until ``timeout`` seconds have passed.
+        """Run ``argv``, found on the PATH of ``env``, for at most ``timeout`` seconds.
 
-        The program is looked for on the PATH of ``env``. ``on_output`` is called with each
-        piece of output as it comes; ``watch`` with the process id, every tenth of a second,
-        and any text that it returns is the reason to stop. ``descriptors`` become the child's
-        3, 4 and so on. ``gate`` is a descriptor, and what is called once as soon as something
-        can be read from it: so a child may wait until we have seen to it. One that must be stopped
-        gets SIGTERM and ``grace`` seconds before its group is killed. Raises UnavailableError when
-        it cannot be started.
+        ``on_output`` gets each piece of output; ``watch`` the process id every tenth of a second,
+        and any text that it returns is the reason to stop. ``descriptors`` become the child's 3, 4
+        and so on. ``gate``: a descriptor, and what to call once it can be read. A child that must
+        stop gets SIGTERM, and ``grace`` seconds before its group is killed. Raises
+        UnavailableError when it cannot be started.
         """
         folder = os.path.abspath(cwd or ".")
         words = [find(argv[0], env.get("PATH", ""), folder), *argv[1:]]
@@ -139,15 +135,13 @@ else:
                 raise process.unavailable(
                     argv[0], NotADirectoryError(0, f"{folder} is not a folder to work in")
                 )
-            # A spawned process cannot be told its folder. The words pass through as they are.
+            # posix_spawn knows no folder. The words pass through the shell as they are.
             words = ["/bin/sh", "-c", 'cd -- "$0" && exec "$@"', folder, *words]
         with _Stream(words, env, stdin, descriptors, grace) as running:
             running.gate = gate
             return running.finish(monotonic() + timeout, clip or Clip(), on_output, watch)
 
     class _Stream(process.Started):
-        """A command that is not trusted."""
-
         def __init__(
             self,
             argv: Sequence[str],
@@ -187,8 +181,6 @@ else:
             on_output: Callable[[bytes], object] | None,
             watch: Callable[[int], str] | None,
         ) -> StreamResult:
-            """Wait for its end, or the deadline, or a word of the watch."""
-
             def take(chunk: bytes) -> None:
                 clip.add(chunk)
                 if on_output is not None:
@@ -206,7 +198,7 @@ else:
             take: Callable[[bytes], None],
             watch: Callable[[int], str] | None,
         ) -> str:
-            """Move bytes until it has ended and its output too; the reason to stop before."""
+            """Move bytes until the command and its output end; the reason to stop early, or ""."""
             poll = self._poll
             for descriptor in (self._output, self._handle):
                 if descriptor >= 0:
@@ -228,14 +220,13 @@ else:
 
         def _drain(self, until: float, take: Callable[[bytes], None]) -> str:
             """Take what comes after the end, for a while: a grandchild may hold it open."""
-            if self._handle >= 0:  # it would only say again and again that it has ended
+            if self._handle >= 0:
                 self._poll.unregister(self._handle)
             while self._is_open and monotonic() < until:
                 self._move(until, take)
             return ""
 
         def _move(self, until: float, take: Callable[[bytes], None]) -> None:
-            """Wait for something to do, no longer than ``until``, and do it."""
             wait = until - monotonic()
             if self._handle < 0:
                 wait = min(wait, _LOOK)
@@ -262,17 +253,14 @@ else:
                 return None
 
         def _take_rest(self, take: Callable[[bytes], None]) -> None:
-            """What those who are dead now had still written: no more than a pipe holds."""
+            """Take what is left in the pipe."""
             left = 4 << 20
             while left > 0 and (chunk := self._read()):
                 left -= len(chunk)
                 take(chunk)
 
         def _has_ended(self) -> bool:
-            """Whether the command itself is over; where possible it stays to be waited for.
-
-            As long as it does, nobody else can have its number, and its group can be killed.
-            """
+            """Whether the command has ended; it is not reaped, so its number stays its own."""
             if self._status is not None:
                 return True
             if hasattr(os, "waitid"):
@@ -283,24 +271,20 @@ else:
             return pid != 0
 
         def _end(self) -> int:
-            """Ask it to end, where it has time for that, and end the whole group."""
+            """Give it time to end by itself, then kill the whole group."""
             try:
                 if self._pid >= 0 and self._grace and not self._has_ended():
-                    self._ask(self._grace)
-            finally:  # whoever interrupts the wait, too, wants it to end
+                    with suppress(ProcessLookupError):
+                        os.kill(self._pid, signal.SIGTERM)
+                    end = monotonic() + self._grace
+                    while not self._has_ended() and (left := end - monotonic()) > 0:
+                        select.select([], [], [], min(left, _LOOK))
+            finally:
                 status = super()._end()
             return status
 
-        def _ask(self, grace: float) -> None:
-            """Tell it to end, and give it time."""
-            with suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGTERM)
-            end = monotonic() + grace
-            while not self._has_ended() and (left := end - monotonic()) > 0:
-                select.select([], [], [], min(left, _LOOK))
-
     def _lifted(descriptors: Sequence[int]) -> list[int]:
-        """The same files, by numbers that none of them is about to take in the child."""
+        """Copies of ``descriptors`` above the numbers that they get in the child."""
         import fcntl
 
         lowest = 3 + len(descriptors)
