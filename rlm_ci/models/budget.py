@@ -64,7 +64,6 @@ class BudgetUse(Value):
         return BudgetUse(*map(add, self.to_dict().values(), other.to_dict().values()))
 
 
-
 _NOTHING: Final = BudgetUse()
 
 

@@ -1,4 +1,4 @@
-"""A run as one file: a tar.gz that is the same whenever the same run is exported."""
+"""A run as a reproducible tar.gz."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import io
 import os
 import stat
 import tarfile
-from contextlib import suppress
 
 from rlm_ci.system import files
 from rlm_ci.system.lock import NAME as LOCK
@@ -34,48 +33,27 @@ class ExportedRun(Value):
 
 
 def export(folder: str, run_id: str, target: str) -> ExportedRun:
-    """Write the run in ``folder`` to the archive ``target``, whole or not at all.
+    """Write the run in ``folder`` to the archive ``target``, as ``files.write`` does.
 
-    Links, copies of the work tree and git folders stay out: they are not what the run has
-    found, and may hold anything. A run in progress is exported as it stands. A pipe, a device
-    or the name of an open file is written to, and stays what it is. Raises StorageError.
+    Links, copies of the work tree and git folders stay out. A run in progress is exported as it
+    is now. Raises StorageError.
     """
+    is_channel = files.is_channel(target)
     try:
-        if files.is_channel(target):
-            with open(target, "wb") as stream:
-                return write(stream, folder, run_id)
-        return _replace(target, folder, run_id)
+        with open(target, "wb") if is_channel else files.replacing(target, 0o600) as stream:
+            return write(stream, folder, run_id)
     except OSError as error:
         raise files.storage_error(error, target) from None
 
 
-def _replace(target: str, folder: str, run_id: str) -> ExportedRun:
-    temporary = f"{target}.{os.urandom(6).hex()}.tmp"
-    try:
-        with open(temporary, "xb", opener=_private) as stream:
-            exported = write(stream, folder, run_id)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)
-        files.sync_folder(os.path.dirname(target) or ".")
-    finally:
-        with suppress(OSError):
-            os.unlink(temporary)
-    return exported
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
 def write(stream: IO[bytes], folder: str, run_id: str) -> ExportedRun:
-    """As ``export``, to an open file, a pipe, whatever can be written to. Raises OSError."""
+    """As ``export``, to an open file or a pipe. Raises OSError."""
     sums = []
     size = 0
-    told = _Told(stream)
-    # No time and no name in the gzip header, or no two archives would be alike.
+    hashed = _HashedOutput(stream)
+    # No time and no name in the gzip header, so that equal runs give equal archives.
     with (
-        gzip.GzipFile("", "wb", 6, told, mtime=0) as packed,
+        gzip.GzipFile("", "wb", 6, hashed, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
         for name in names(folder):
@@ -84,15 +62,15 @@ def write(stream: IO[bytes], folder: str, run_id: str) -> ExportedRun:
             except OSError:  # a link, or gone meanwhile
                 continue
             with os.fdopen(descriptor, "rb") as source:
-                # What a run in progress appends from now on is not part of it.
+                # A run in progress may append meanwhile.
                 length = os.fstat(descriptor).st_size
-                counted = _Counted(source, length)
-                archive.addfile(_member(f"{run_id}/{name}", length), counted)
-            sums.append(sum_line(counted.digest.hexdigest(), name))
+                read = _HashedInput(source, length)
+                archive.addfile(_member(f"{run_id}/{name}", length), read)
+            sums.append(sum_line(read.digest.hexdigest(), name))
             size += length
         listed = "".join(sums).encode("utf-8", "surrogateescape")
         archive.addfile(_member(f"{run_id}/{SUMS}", len(listed)), io.BytesIO(listed))
-    return ExportedRun(len(sums), size, told.digest.hexdigest())
+    return ExportedRun(len(sums), size, hashed.digest.hexdigest())
 
 
 def sum_line(digest: str, name: str) -> str:
@@ -108,8 +86,8 @@ def _member(name: str, length: int) -> tarfile.TarInfo:
     return member
 
 
-class _Told:
-    """Passes on what is written; the digest of it. A pipe cannot be read again."""
+class _HashedOutput:
+    """Passes on what is written, and hashes it: a pipe cannot be read again."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -123,8 +101,8 @@ class _Told:
         self._stream.flush()
 
 
-class _Counted(io.RawIOBase):
-    """A file up to a length; the digest of what was read of it."""
+class _HashedInput(io.RawIOBase):
+    """A file up to a length, hashed as it is read."""
 
     def __init__(self, source: IO[bytes], length: int) -> None:
         self._source = source
@@ -158,7 +136,7 @@ def names(folder: str, inside: str = "") -> Iterator[str]:
 
 
 def _is_working_copy(parent: str, name: str) -> bool:
-    """Whether a folder is a git folder or holds some, is a checkout, or a copy beside the run's."""
+    """Whether a folder is a checkout, a git folder, or holds git folders."""
     path = os.path.join(parent, name)
     if os.path.lexists(os.path.join(path, ".git")):
         return True

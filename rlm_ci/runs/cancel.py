@@ -1,4 +1,4 @@
-"""Ends a run that another process holds, without ever hitting a process that is not it."""
+"""End a run that another process holds, and no other process."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rlm_ci.errors import ConfigError
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs import run_folder
 from rlm_ci.runs.run import Run, holder_of, is_free
+from rlm_ci.system.lock import ProcessStatus
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from rlm_ci.runs.manifest import Manifest
     from rlm_ci.system.lock import LockHolder
 
-#: Seconds that a run has to save its state and end by itself.
+#: Seconds that a run has to end by itself.
 GRACE = 10.0
 _LOOK = 0.05
 #: The variable by which every command of a run is known.
@@ -28,8 +29,8 @@ MARK = "CODEX_ORCHESTRATOR_RUN_ID"
 
 
 class CancelledRun(Value):
-    """What became of the wish: the manifest as it stands now; whether it was this that ended the
-    run; and what happened to its process: "" (there was none), "ended" or "killed".
+    """The manifest now, whether this call ended the run, and what happened to its process:
+    "" (there was none), "ended" or "killed".
     """
 
     manifest: Manifest
@@ -42,9 +43,9 @@ def cancel(
 ) -> CancelledRun:
     """End the run in the folder ``path``, and those that it started.
 
-    Its process gets SIGTERM, and after ``grace`` seconds SIGKILL together with all that it has
-    started. A run that has ended stays as it is. Raises LockedError where somebody else still
-    holds the run, ConfigError where its process is not ours to end, DamagedError, StorageError.
+    Its process gets SIGTERM, and after ``grace`` seconds SIGKILL with all that it has started. A
+    run that has ended stays as it is. Raises LockedError where another process still holds the
+    run, ConfigError where its process belongs to another user, DamagedError, StorageError.
     """
     if not manifest.can_be_cancelled:
         return CancelledRun(manifest, ended_now=False)
@@ -64,20 +65,20 @@ def cancel(
 
 
 def end_leftovers(run_id: str) -> int:
-    """Kill what a run's process has left running when it was killed itself; how many there were.
+    """Kill the commands that a killed run left running; returns how many there were.
 
-    They are known by the run's id in the environment that its commands were given. This process
-    and those above it are spared: a command of a run may look after another one.
+    The run's id in their environment shows them. This process and its ancestors are spared: a
+    command of a run may cancel it.
     """
-    table = _table()
+    table = _processes()
     spared, pid = set(), os.getpid()
     while pid in table and pid not in spared:
         spared.add(pid)
-        pid = table[pid][1]
+        pid = table[pid].parent
     count = 0
-    for pid, (started, _, _) in table.items():
+    for pid, status in table.items():
         if pid not in spared and _carries(pid, run_id):
-            target = _Target.of(pid, started)
+            target = _Target.of(pid, status.started)
             if target is not None:
                 with suppress(PermissionError):
                     target.send(signal.SIGKILL)
@@ -95,9 +96,8 @@ def _carries(pid: int, run_id: str) -> bool:
 
 
 def _end(path: str, held: LockHolder, grace: float) -> str:
-    """End the process that holds the run in ``path``: "ended", or "killed" for want of time."""
     target = _Target.of(held.pid, held.started)
-    # Looked at again now that we have a handle: whatever its number means later, this is it.
+    # Look again now that we have a handle: from here on the number cannot mean another process.
     again = holder_of(path)
     if target is None or again is None or again.pid != held.pid or not again.alive:
         return "ended"
@@ -119,7 +119,7 @@ def _end(path: str, held: LockHolder, grace: float) -> str:
 
 
 class _Target:
-    """A process, by a handle that its number's next owner cannot take over."""
+    """A process, by a handle that no other process can get."""
 
     def __init__(self, pid: int, started: str, handle: int) -> None:
         self.pid = pid
@@ -128,15 +128,15 @@ class _Target:
 
     @classmethod
     def of(cls, pid: int, started: str) -> _Target | None:
-        """None when there is no such process any more."""
+        """None when that process has ended."""
         try:
             handle = os.pidfd_open(pid)
         except ProcessLookupError:
             return None
-        except (AttributeError, OSError):  # not Linux: its number is all that there is
+        except (AttributeError, OSError):  # not Linux: the number has to do
             handle = -1
         target = cls(pid, started, handle)
-        if started and _table().get(pid, ("", 0, 0))[0] != started:
+        if started and ProcessStatus.of(pid).started != started:
             target.close()
             return None
         return target
@@ -165,7 +165,7 @@ class _Target:
         return False
 
     def kill_tree(self) -> None:
-        """Kill it and all that it has started, stopped first so that nothing new comes."""
+        """Kill it and all its descendants, stopped first so that they start nothing."""
         tree: dict[int, _Target] = {self.pid: self}
         try:
             self.send(signal.SIGSTOP)
@@ -183,23 +183,20 @@ class _Target:
                     target.close()
 
     def _unseen(self, known: dict[int, _Target]) -> list[_Target]:
-        """Descendants, and the members of its session if that is its own, not in ``known``."""
-        found = []
-        for pid, (started, parent, session) in _table().items():
-            if pid not in known and (parent in known or session == self.pid):
-                target = _Target.of(pid, started)
-                if target is not None:
-                    found.append(target)
-        return found
+        """Descendants, and members of a session of its own, not in ``known``."""
+        found = (
+            _Target.of(pid, status.started)
+            for pid, status in _processes().items()
+            if pid not in known and (status.parent in known or status.session == self.pid)
+        )
+        return [target for target in found if target is not None]
 
 
-def _table() -> dict[int, tuple[str, int, int]]:
-    """Start time, parent and session of every process; empty where nobody tells (not Linux)."""
-    found = {}
-    with suppress(FileNotFoundError):
-        for name in os.listdir("/proc"):
-            if name.isdigit():
-                with suppress(OSError, IndexError), open(f"/proc/{name}/stat", "rb") as stream:
-                    fields = stream.read().rpartition(b")")[2].split()
-                    found[int(name)] = (fields[19].decode(), int(fields[1]), int(fields[3]))
-    return found
+def _processes() -> dict[int, ProcessStatus]:
+    """All processes by their number; none where the system is not Linux."""
+    try:
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except FileNotFoundError:
+        return {}
+    found = {pid: ProcessStatus.of(pid) for pid in pids}
+    return {pid: status for pid, status in found.items() if status.started}

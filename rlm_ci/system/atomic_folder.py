@@ -1,4 +1,4 @@
-"""A folder that appears whole, under its own name, or not at all."""
+"""Make a folder whole or not at all."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: How the name of a folder ends that is not yet an object, nor taken for anything else.
+#: How the name of an unfinished folder ends.
 _UNFINISHED = ".building"
-#: Bytes of the final folder's name in it, and of chance; and how often a new one is made.
+#: Bytes of the final folder's name in it, and random ones; how often a new one is made.
 _NAME = 100
 _RANDOM = 6
 _TRIES = 8
@@ -25,56 +25,48 @@ _TRIES = 8
 
 @contextmanager
 def beside(folder: str) -> Iterator[str]:
-    """A new folder, which becomes ``folder`` when nothing went wrong, and else is removed."""
+    """A new folder, renamed to ``folder`` after success and removed after an error."""
     _require_free(folder)
     parent, name = os.path.split(os.path.abspath(folder))
     files.make_folder(parent)
     begin = f".{os.fsdecode(os.fsencode(name)[:_NAME])}."
     try:
         _clear(parent, begin)
-        with _new(parent, begin) as temporary:
-            yield temporary
-            files.sync_folder(temporary)
-            os.rename(temporary, folder)
+        with ExitStack() as held:
+            temporary = _made(parent, begin, held)
+            try:
+                yield temporary
+                files.sync_folder(temporary)
+                os.rename(temporary, folder)
+            finally:
+                _remove(temporary)
         files.sync_folder(parent)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-            _require_free(folder)  # somebody else was quicker
+            _require_free(folder)  # another process was faster
         raise files.storage_error(error, folder) from None
 
 
-@contextmanager
-def _new(parent: str, begin: str) -> Iterator[str]:
-    """A new folder whose lock is ours; it is removed in the end, if it is still there."""
-    with ExitStack() as held:
-        path = _made(parent, begin, held)
-        try:
-            yield path
-        finally:
-            _remove(path)
-
-
 def _made(parent: str, begin: str, held: ExitStack) -> str:
-    """Make a folder and lock it; another one when a build took it for left before it was locked."""
-    tries = _TRIES
-    while True:
-        tries -= 1
+    """A new folder, locked; ``_clear`` may have removed the first before it was locked."""
+    for left in reversed(range(_TRIES)):
         path = os.path.join(parent, f"{begin}{os.urandom(_RANDOM).hex()}{_UNFINISHED}")
         os.mkdir(path, 0o700)
         try:
             held.enter_context(_held(path))
-            os.stat(path)  # the lock of a folder that is gone protects nothing
+            os.stat(path)  # the lock of a removed folder protects nothing
             return path
         except OSError as error:
             held.close()
             _remove(path)
-            if not (tries and isinstance(error, FileNotFoundError | BlockingIOError)):
+            if not (left and isinstance(error, FileNotFoundError | BlockingIOError)):
                 raise
+    raise AssertionError("the last try returns or raises")
 
 
 @contextmanager
 def _held(folder: str) -> Iterator[None]:
-    """Hold the lock of a folder. Raises BlockingIOError when another process does."""
+    """Hold the lock of a folder. Raises BlockingIOError when another process has it."""
     import fcntl
 
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -86,7 +78,7 @@ def _held(folder: str) -> Iterator[None]:
 
 
 def _clear(parent: str, begin: str) -> None:
-    """Remove what builds of the same folder have left that were killed; a living one is locked."""
+    """Remove what killed builds of the same folder have left; a running one holds its lock."""
     left = re.compile(f"{re.escape(begin)}[0-9a-f]{{{2 * _RANDOM}}}{re.escape(_UNFINISHED)}")
     for name in os.listdir(parent):
         if left.fullmatch(name):
@@ -96,7 +88,7 @@ def _clear(parent: str, begin: str) -> None:
 
 
 def _require_free(folder: str) -> None:
-    """Raise ConfigError when there is something that a rename would not replace."""
+    """Raise ConfigError for anything that a rename would not replace."""
     try:
         with os.scandir(folder) as entries:
             is_free = next(entries, None) is None

@@ -1,11 +1,12 @@
-"""Files of a tree that somebody else may have made: opened without following links.
+"""Files of a tree that may be hostile.
 
-Reading is bounded and takes regular files only, so that no link, pipe or device in a pull
-request's tree can lead elsewhere or hang us. Writing is whole or not at all.
+Reading is bounded, follows no link and takes regular files only, so that no link, pipe or device
+of a pull request can lead elsewhere or hang us. Writing is whole or not at all.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import contextmanager, suppress
@@ -15,10 +16,10 @@ from rlm_ci.errors import StorageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import IO
 
-# O_BINARY: a file of Windows is opened as text, unless one asks.
+# O_BINARY: without it, Windows opens a file as text.
 _ALWAYS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
-_READ = os.O_RDONLY | _ALWAYS
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = os.O_RDONLY | _ALWAYS | _NO_FOLLOW | getattr(os, "O_DIRECTORY", 0)
 _CHUNK = 1 << 20
@@ -53,54 +54,42 @@ def read_inside(root: str, path: str, limit: int) -> bytes:
 
 
 def _walk(root: str, parts: list[str], limit: int) -> bytes:
+    folder = -1
     try:
-        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise _unreadable(error) from None
-    try:
+        folder = os.open(root, _FOLDER & ~_NO_FOLLOW)
         for part in parts[:-1]:
-            try:
-                inner = os.open(
-                    part, os.O_RDONLY | os.O_DIRECTORY | _NO_FOLLOW | os.O_CLOEXEC, dir_fd=folder
-                )
-            except OSError as error:
-                raise _unreadable(error) from None
+            inner = os.open(part, _FOLDER, dir_fd=folder)
             os.close(folder)
             folder = inner
         return _read(parts[-1], limit, folder)
+    except OSError as error:
+        raise _unreadable(error) from None
     finally:
-        os.close(folder)
+        if folder >= 0:
+            os.close(folder)
 
 
 def _read(path: str, limit: int, folder: int | None) -> bytes:
     try:
-        if not _NO_FOLLOW and os.path.islink(path):
-            raise UnreadableError("it is a link, not a regular file")
-        descriptor = os.open(path, _READ | _NO_FOLLOW, dir_fd=folder)
+        descriptor = open_regular(path, os.O_RDONLY, folder=folder)
+        try:
+            size = os.fstat(descriptor).st_size
+            if size > limit:
+                raise UnreadableError(f"it has {size:,} bytes, more than {limit:,}")
+            data = os.read(descriptor, min(limit, size) + 1)
+            if len(data) != size:  # it grows, or has no size, like those of /proc
+                while len(data) <= limit and (more := os.read(descriptor, _CHUNK)):
+                    data += more
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise _unreadable(error) from None
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise UnreadableError("it is not a regular file")
-        if status.st_size > limit:
-            raise UnreadableError(f"it has {status.st_size:,} bytes, more than {limit:,}")
-        data = os.read(descriptor, min(limit, status.st_size) + 1)
-        if len(data) != status.st_size:  # it grows, or never told its size, as those of /proc
-            while len(data) <= limit and (more := os.read(descriptor, _CHUNK)):
-                data += more
-        if len(data) > limit:
-            raise UnreadableError(f"it has more than {limit:,} bytes")
-        return data
-    except OSError as error:
-        raise _unreadable(error) from None
-    finally:
-        os.close(descriptor)
+    if len(data) > limit:
+        raise UnreadableError(f"it has more than {limit:,} bytes")
+    return data
 
 
 def _unreadable(error: OSError) -> UnreadableError:
-    import errno
-
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         return UnreadableError("it does not exist", missing=True)
     if error.errno in (errno.ELOOP, errno.EMLINK):
@@ -109,20 +98,16 @@ def _unreadable(error: OSError) -> UnreadableError:
 
 
 def blocks(path: str) -> Iterable[bytes]:
-    """The content of a regular file, in order, piece by piece; raises UnreadableError."""
+    """The content of a regular file, piece by piece; raises UnreadableError."""
     try:
-        descriptor = os.open(path, _READ | _NO_FOLLOW)
+        descriptor = open_regular(path, os.O_RDONLY)
+        try:
+            while block := os.read(descriptor, _CHUNK):
+                yield block
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise _unreadable(error) from None
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise UnreadableError("it is not a regular file")
-        while block := os.read(descriptor, _CHUNK):
-            yield block
-    except OSError as error:
-        raise _unreadable(error) from None
-    finally:
-        os.close(descriptor)
 
 
 def require_inside(root: str, path: str) -> None:
@@ -142,32 +127,39 @@ def require_inside(root: str, path: str) -> None:
 def write(path: str, data: bytes | Iterable[bytes], mode: int = 0o644) -> None:
     """Replace ``path`` by ``data``, or all its pieces, in one step, durably. Raises StorageError.
 
-    A pipe, a device or the name of an open file is written to, and stays what it is.
+    Writes to a pipe, a device or the name of an open file instead of replacing it.
     """
     if is_channel(path):
         _write_to(path, "wb", data if isinstance(data, bytes) else b"".join(data))
         return
-    folder = os.path.dirname(path) or "."
-    temporary = os.path.join(folder, f".{os.path.basename(path)}.{os.urandom(6).hex()}.tmp")
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW, mode)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.writelines((data,) if isinstance(data, bytes) else data)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
-        sync_folder(folder)
+        with replacing(path, mode) as stream:
+            stream.writelines((data,) if isinstance(data, bytes) else data)
     except OSError as error:
         raise storage_error(error, path) from None
 
 
+@contextmanager
+def replacing(path: str, mode: int = 0o644) -> Iterator[IO[bytes]]:
+    """A new file that replaces ``path`` in one step, durably, in the end. Raises OSError."""
+    folder = os.path.dirname(path) or "."
+    temporary = os.path.join(folder, f".{os.path.basename(path)}.{os.urandom(6).hex()}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    sync_folder(folder)
+
+
 def sync_folder(folder: str) -> None:
-    """Make the names in ``folder`` durable, as fsync of a file does its content. Raises OSError."""
+    """Make the names in ``folder`` durable. Raises OSError."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -176,11 +168,11 @@ def sync_folder(folder: str) -> None:
             os.close(descriptor)
 
 
-def open_regular(path: str, flags: int, mode: int = 0o600) -> int:
+def open_regular(path: str, flags: int, mode: int = 0o600, folder: int | None = None) -> int:
     """A descriptor of a regular file, not inherited, not by way of a link. Raises OSError."""
-    import errno
-
-    descriptor = os.open(path, flags | _NO_FOLLOW | _ALWAYS, mode)
+    if not _NO_FOLLOW and os.path.islink(path):
+        raise OSError(errno.ELOOP, "it is a link, not a regular file")
+    descriptor = os.open(path, flags | _NO_FOLLOW | _ALWAYS, mode, dir_fd=folder)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is not a regular file")
@@ -188,7 +180,7 @@ def open_regular(path: str, flags: int, mode: int = 0o600) -> int:
 
 
 def append(path: str, data: bytes) -> None:
-    """Add ``data`` to the end of a file that others write to as well. Raises StorageError."""
+    """Append ``data`` to a file that others write, too. Raises StorageError."""
     _write_to(path, "ab", data)
 
 
@@ -201,9 +193,9 @@ def _write_to(path: str, mode: str, data: bytes) -> None:
 
 
 def is_channel(path: str) -> bool:
-    """Whether ``path`` is no file to replace: a pipe, a device, the name of an open file."""
+    """Whether ``path`` is a pipe, a device or the name of an open file: never replaced."""
     if os.path.abspath(path).startswith(("/dev/std", "/dev/fd/", "/proc/")):
-        return True  # it may lead to a regular file, and is none itself
+        return True  # it may lead to a regular file
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -212,7 +204,7 @@ def is_channel(path: str) -> bool:
 
 
 def make_folder(path: str, mode: int = 0o777) -> None:
-    """The folder ``path``, made with its parents where it is not there. Raises StorageError."""
+    """Make the folder ``path`` and its parents where they are missing. Raises StorageError."""
     try:
         os.makedirs(path, mode, exist_ok=True)
     except OSError as error:
@@ -222,8 +214,8 @@ def make_folder(path: str, mode: int = 0o777) -> None:
 def clear(place: str) -> None:
     """Remove ``place`` and all below it, however deep and whatever its modes. Raises OSError.
 
-    A link is removed, never followed. Folders are emptied one after the other at the top: neither
-    the stack, nor the number of open files, nor the length of a path limits the depth.
+    A link is removed, never followed. Inner folders move to the top before they are emptied, so
+    that neither the stack, nor open files, nor the length of a path limits the depth.
     """
     try:
         if not stat.S_ISDIR(os.lstat(place).st_mode):
@@ -258,7 +250,7 @@ def clear(place: str) -> None:
 
 @contextmanager
 def scratch(prefix: str) -> Iterator[str]:
-    """A folder of its own for a job, which is removed however deep the job has made it.
+    """A temporary folder, removed however deep it is.
 
     ``tempfile.TemporaryDirectory`` takes a frame of the stack for each level.
     """
@@ -273,7 +265,7 @@ def scratch(prefix: str) -> Iterator[str]:
 
 
 def _emptied(folder: int) -> list[str]:
-    """Remove all but the folders in the open ``folder``; their names, each open to us now."""
+    """Remove the files in the open ``folder``; the names of its folders, now accessible."""
     folders = []
     with os.scandir(folder) as found:
         entries = list(found)
@@ -287,7 +279,7 @@ def _emptied(folder: int) -> list[str]:
 
 
 def storage_error(error: OSError, path: str) -> StorageError:
-    """What an ``OSError`` means to whoever asked for ``path`` to be written."""
+    """The error of a failed write to ``path``."""
     return StorageError(
         f"cannot be written: {error.strerror}",
         where=path,

@@ -1,7 +1,7 @@
-"""One writer: a lock on a file of its own, let go of by the kernel however its process ends.
+"""A lock for one writer, released by the kernel however its process ends.
 
-``flock`` and not ``lockf``, which is lost as soon as anything in the process closes the file.
-What the file says of its holder is for people, and for ``cancel``; the lock itself is the kernel's.
+``flock`` and not ``lockf``, which is lost as soon as anything in the process closes the file. The
+file names its holder for people and for ``cancel``; the lock itself is the kernel's.
 """
 
 from __future__ import annotations
@@ -20,21 +20,20 @@ if TYPE_CHECKING:
 
 _LIMIT = 4096
 _TRIES = 100
-#: Seconds between two looks at a lock that somebody else has.
+#: Seconds between two looks at a lock that another process holds.
 _PAUSE = 0.02
 #: Its file in the folder of a run.
 NAME = ".lock"
 #: Its file in a folder of the work tree; the fix loop leaves names like this out of its snapshots.
 TREE_NAME = ".rlm-ci-lock.tmp"
-#: Seconds that a folder is waited for: to write to one takes a few, unless a process is stopped.
+#: Seconds to wait for a folder: writing to one takes a few, unless a process is stopped.
 PATIENCE = 60.0
 
 
 class LockHolder(Value):
     """The process that took a lock: ``since`` in seconds of the epoch, ``started`` in ticks.
 
-    ``alive`` says whether that very process still runs, and not another with its number; a child
-    of a process that ended may have inherited the lock.
+    ``alive``: that very process still runs. If not, a child of it may have inherited the lock.
     """
 
     pid: int
@@ -84,7 +83,7 @@ class Lock(Closing):
 
     @classmethod
     def wait(cls, path: str, seconds: float) -> Lock:
-        """As ``take``, as soon as whoever has it lets go, within so many seconds."""
+        """As ``take``, but wait for the holder for so many seconds."""
         deadline = time.monotonic() + seconds
         while True:
             try:
@@ -96,7 +95,7 @@ class Lock(Closing):
 
     @classmethod
     def is_free(cls, path: str) -> bool:
-        """Whether nobody holds the lock at ``path``, whatever is written there."""
+        """Whether no process holds the lock at ``path``."""
         try:
             cls.take(path).release()
         except LockedError:
@@ -104,7 +103,7 @@ class Lock(Closing):
         return True
 
     def release(self) -> None:
-        """Let go of the lock; the file stays, empty."""
+        """Release the lock; the file stays, empty."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor < 0:
             return
@@ -120,14 +119,14 @@ class Lock(Closing):
 
 @contextmanager
 def exclusive(folder: str, doing: str = "is writing to this folder") -> Iterator[None]:
-    """Have a folder to which others of us write as well to ourselves; it is made if need be.
+    """Have a folder to which other processes of rlm-ci write, too; it is made where missing.
 
-    The lock in it goes with the last to leave, and so may the folder. Raises LockedError where
-    another process, which is ``doing`` the same, does not let go of it; StorageError.
+    The lock in it is removed at the end. Raises LockedError where another process, which is
+    ``doing`` the same, keeps it; StorageError.
     """
     path = os.path.join(folder, TREE_NAME)
     lock = None
-    while lock is None:  # whoever had it may just have removed the folder: it is made again
+    while lock is None:  # the last holder may have removed the folder: make it again
         _make(folder)
         try:
             lock = Lock.wait(path, PATIENCE)
@@ -161,7 +160,7 @@ def _make(folder: str) -> None:
 
 
 def holder(path: str) -> LockHolder | None:
-    """Who took the lock at ``path`` and has not let go; None when nobody did or says so."""
+    """The process that the lock file at ``path`` names; None without a valid one."""
     import json
 
     try:
@@ -187,32 +186,36 @@ def _sign(descriptor: int, now: float) -> None:
     import json
 
     pid = os.getpid()
-    said = {"pid": pid, "since": round(now, 3), "started": _started(pid)}
+    said = {"pid": pid, "since": round(now, 3), "started": ProcessStatus.of(pid).started}
     os.ftruncate(descriptor, 0)
     os.write(descriptor, json.dumps(said).encode() + b"\n")
 
 
-def _started(pid: int) -> str:
-    """When a process was started, in ticks since the machine was; "" where nobody tells."""
-    return _told(pid)[1]
+class ProcessStatus(Value):
+    """What Linux tells of a process; ``started`` in ticks since the boot."""
 
+    state: str = ""
+    parent: int = 0
+    session: int = 0
+    started: str = ""
 
-def _told(pid: int) -> tuple[str, str]:
-    """State and start of a process, as the kernel tells them; two times "" where it does not."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as stream:
-            # The name, in parentheses, may hold anything; the start is the 20th field behind it.
-            fields = stream.read().rpartition(b")")[2].split()
-            return fields[0].decode("ascii"), fields[19].decode("ascii")
-    except (OSError, IndexError):
-        return "", ""
+    @classmethod
+    def of(cls, pid: int) -> ProcessStatus:
+        """That of ``pid``; without values where there is none, or no Linux."""
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as stream:
+                # The name, in parentheses, may hold anything.
+                fields = stream.read().rpartition(b")")[2].decode("ascii").split()
+                return cls(fields[0], int(fields[1]), int(fields[3]), fields[19])
+        except (OSError, IndexError):
+            return cls()
 
 
 def _runs(pid: int, started: str) -> bool:
-    if started or _started(os.getpid()):  # where the kernel tells, who does not say it is nobody
-        state, since = _told(pid)
-        # One that only waits to be reaped is dead: in many a container nobody ever reaps it.
-        return since == started and state not in ("Z", "X")
+    if started or ProcessStatus.of(os.getpid()).started:  # on Linux each holder has a start
+        now = ProcessStatus.of(pid)
+        # A zombie is dead: in many containers nothing ever reaps it.
+        return now.started == started and now.state not in ("Z", "X")
     try:
         os.kill(pid, 0)
     except PermissionError:

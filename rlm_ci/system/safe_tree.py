@@ -1,8 +1,8 @@
 """The files that a model may touch: one folder, walked by descriptors, no link followed.
 
-A model is as hostile as what it has read. Every path is checked as text and then opened
-folder by folder without following links, so that neither ``..`` nor a link made meanwhile
-by a test leads outside. Git's own folder is not there for anybody.
+A model is as hostile as what it has read. Every path is checked as text and opened folder by
+folder, so that neither ``..`` nor a link that a test just made leads outside. Git's own folder
+is closed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 
 from rlm_ci.system import files
 from rlm_ci.text.printable import count, printable
@@ -24,10 +25,9 @@ FILE_LIMIT = 1 << 20
 #: Files that one walk looks at.
 WALK_LIMIT = 100_000
 _PATH_LIMIT = 1000
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
-_FOLDER |= getattr(os, "O_CLOEXEC", 0)
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-_NEW |= getattr(os, "O_CLOEXEC", 0)
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | getattr(os, "O_CLOEXEC", 0)
 #: What builds and tests leave behind: noise to a reader, and never part of a patch.
 LITTER = frozenset((
     "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".tox", ".nox", ".venv", "venv",
@@ -36,7 +36,7 @@ LITTER = frozenset((
 
 
 class Refused(Exception):  # noqa: N818 - nothing failed: a call is declined, and the model told why
-    """Why a call is not carried out, in words for the model that made it."""
+    """Why a call is declined, in words for the model."""
 
 
 class Missing(Refused):
@@ -44,7 +44,7 @@ class Missing(Refused):
 
 
 def checked(path: str) -> str:
-    """``path`` as ``a/b/c``, if it can only mean something inside; raises Refused."""
+    """``path`` as ``a/b/c``, if it can only lie inside; raises Refused."""
     text = path.strip().removeprefix("./")
     if not text or len(text) > _PATH_LIMIT:
         raise Refused(f"a path has 1 to {_PATH_LIMIT} characters")
@@ -53,14 +53,14 @@ def checked(path: str) -> str:
     parts = text.split("/")
     if text.startswith("/") or any(part in ("", ".", "..") for part in parts):
         raise Refused(f"{text!r} is not a path inside of the repository, such as 'src/name.py'")
-    # Some file systems fold case, drop a final dot or blank, or know it by its short name.
+    # Some file systems fold case, drop a final dot or blank, or have short names.
     if any(part.casefold().rstrip(". ") in (".git", "git~1") for part in parts):
         raise Refused(f"{text!r}: git's own folder is closed")
     return text
 
 
 class SafeTree:
-    """The files below ``root``, for somebody who is not trusted with anything else."""
+    """The files below ``root``."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -75,10 +75,10 @@ class SafeTree:
             raise kind(f"{inside} cannot be read: {error}") from None
 
     def write(self, path: str, data: bytes) -> bool:
-        """Put ``data`` there in one step, mode bits kept; was there no such file before?
+        """Write ``data`` in one step, mode bits kept; whether the file is new.
 
-        Not durable: after a crash the tree is made again from its snapshot. Raises Refused,
-        and StorageError when the disk does not take it.
+        Not durable: after a crash the tree comes from its snapshot. Raises Refused, and
+        StorageError when the disk fails.
         """
         inside = checked(path)
         if len(data) > FILE_LIMIT:
@@ -88,7 +88,7 @@ class SafeTree:
             mode = 0o644 if status is None else stat.S_IMODE(status.st_mode) & 0o777
             temporary = f".{name[:100]}.rlm-ci.tmp"
             try:
-                with suppress(FileNotFoundError):  # of a process that was killed
+                with suppress(FileNotFoundError):  # left by a kill
                     os.unlink(temporary, dir_fd=folder)
                 descriptor = os.open(temporary, _NEW, mode, dir_fd=folder)
                 with os.fdopen(descriptor, "wb") as stream:
@@ -113,9 +113,9 @@ class SafeTree:
                 raise _error(error, inside) from None
 
     def paths(self, below: str = "") -> Iterator[tuple[str, int]]:
-        """Path and size of each regular file below a folder, in order of their names.
+        """Path and size of each regular file below a folder, by name.
 
-        Raises Refused when there is no such folder, and past WALK_LIMIT files.
+        Raises Refused without such a folder, and past WALK_LIMIT files.
         """
         name = below.strip()
         inside = "" if name in ("", ".", "./") else checked(name.rstrip("/"))
@@ -135,40 +135,29 @@ class SafeTree:
                         if stat.S_ISREG(status.st_mode):
                             yield f"{prefix}/{name}" if prefix else name, status.st_size
 
-    def _folder(self, path: str, *, make: bool) -> _Folder:
-        return _Folder(self.root, path.split("/"), make=make)
-
-
-class _Folder:
-    """The open folder that holds a path, and the last part of its name."""
-
-    def __init__(self, root: str, parts: list[str], *, make: bool) -> None:
-        self._name = parts[-1]
-        self._open = os.open(root, _FOLDER & ~getattr(os, "O_NOFOLLOW", 0))
+    @contextmanager
+    def _folder(self, path: str, *, make: bool) -> Iterator[tuple[int, str]]:
+        """The open folder that holds ``path``, and the last part of its name."""
+        *parts, name = path.split("/")
+        folder = os.open(self.root, _FOLDER)
         try:
-            for part in parts[:-1]:
-                self._enter(part, make=make)
-        except OSError as error:
-            os.close(self._open)
-            raise _error(error, "/".join(parts[:-1])) from None
-
-    def _enter(self, part: str, *, make: bool) -> None:
-        if make:
-            with suppress(FileExistsError):
-                os.mkdir(part, dir_fd=self._open)
-        inner = os.open(part, _FOLDER, dir_fd=self._open)
-        os.close(self._open)
-        self._open = inner
-
-    def __enter__(self) -> tuple[int, str]:
-        return self._open, self._name
-
-    def __exit__(self, *_error: object) -> None:
-        os.close(self._open)
+            try:
+                for part in parts:
+                    if make:
+                        with suppress(FileExistsError):
+                            os.mkdir(part, dir_fd=folder)
+                    inner = os.open(part, _FOLDER | _NO_FOLLOW, dir_fd=folder)
+                    os.close(folder)
+                    folder = inner
+            except OSError as error:
+                raise _error(error, "/".join(parts)) from None
+            yield folder, name
+        finally:
+            os.close(folder)
 
 
 def _error(error: OSError, path: str) -> Exception:
-    """What went wrong at ``path``: the model's affair, or the disk's."""
+    """The error at ``path``: Refused for the model's mistakes, StorageError for the disk's."""
     reasons = {
         errno.ELOOP: "a part of it is a link",
         errno.EMLINK: "a part of it is a link",
@@ -194,10 +183,9 @@ def _status(folder: int, name: str, path: str) -> os.stat_result | None:
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Does a glob fit: ``*`` and ``?`` within a name, ``**`` across folders?
+    """Whether a glob fits: ``*`` and ``?`` within a name, ``**`` across folders.
 
-    Without ``/`` it is about the last name alone. Linear work for each pair of parts: no
-    pattern of a model becomes a regular expression.
+    Without ``/`` it is about the last name alone. Linear work for each pair of parts.
     """
     if "/" not in pattern:
         return _name_matches(pattern, path.rpartition("/")[2])
@@ -218,16 +206,4 @@ def matches(pattern: str, path: str) -> bool:
 
 
 def _name_matches(pattern: str, name: str) -> bool:
-    at = place = 0
-    star = retry = -1
-    while place < len(name):
-        if at < len(pattern) and pattern[at] == "*":
-            star, retry, at = at, place, at + 1
-        elif at < len(pattern) and pattern[at] in ("?", name[place]):
-            at, place = at + 1, place + 1
-        elif star >= 0:
-            retry += 1
-            at, place = star + 1, retry
-        else:
-            return False
-    return not pattern[at:].strip("*")
+    return fnmatchcase(name, pattern.replace("[", "[[]"))

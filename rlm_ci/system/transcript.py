@@ -1,9 +1,7 @@
-"""What a command printed, made into lines in which nothing hides, secrets taken out.
+"""The output of a command as visible lines without secrets.
 
-Terminal sequences are dropped, of a line that was overwritten by carriage returns the last
-state stays, control and invisible characters are taken out *before* secrets are looked for, so
-that none can be cut apart by them. A log, the findings and what a model is told all come from
-these lines.
+Terminal sequences go; of a line overwritten by carriage returns the last state stays. Control
+and invisible characters go *before* the search for secrets, so that they cannot split one.
 """
 
 from __future__ import annotations
@@ -19,9 +17,9 @@ if TYPE_CHECKING:
 
     from rlm_ci.system.process import Clipped
 
-#: Bytes of an output that are looked at. The end is where a failure is: it gets three quarters.
+#: Bytes of an output that are kept; three quarters are its end, where failures are.
 LIMIT = 1 << 20
-#: At a cut the torn line goes, up to so much: half a secret cannot be recognised.
+#: At a cut so much of the torn line goes at most: half a secret cannot be recognised.
 _TORN = 1024
 #: CSI, OSC and its kin up to their end, and all other escapes; possessive, so linear.
 _TERMINAL = re.compile(
@@ -52,7 +50,7 @@ def gap(omitted: int) -> str:
 
 
 def transcribe(output: Clipped, redact: Callable[[str], str], *, limit: int = LIMIT) -> Transcript:
-    """The transcript of at most ``limit`` bytes of what was kept of an output."""
+    """The transcript of at most ``limit`` bytes of an output."""
     head, tail, omitted = output.head, output.tail, output.omitted
     if not omitted:
         head, tail = head + tail, b""
@@ -71,7 +69,6 @@ def transcribe(output: Clipped, redact: Callable[[str], str], *, limit: int = LI
 
 
 def _whole_end(data: bytes) -> bytes:
-    """``data`` without the line that a cut tore."""
     end = data.rfind(b"\n", max(0, len(data) - _TORN))
     return data[: end + 1] if end >= 0 else data[: max(0, len(data) - _TORN)]
 
@@ -82,22 +79,18 @@ def _whole_start(data: bytes) -> bytes:
 
 
 def _lines(data: bytes, redact: Callable[[str], str]) -> tuple[str, ...]:
-    text = plain(data.decode("utf-8", "replace"))
-    if "\r" in text:
-        text = "\n".join(
-            line.rstrip("\r").rpartition("\r")[2] if "\r" in line else line
-            for line in text.split("\n")
-        )
+    lines = plain(data.decode("utf-8", "replace")).split("\n")
+    text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
     text = redact(visible(text)).removesuffix("\n")
     return tuple(text.split("\n")) if text else ()
 
 
 def plain(text: str) -> str:
-    """``text`` without the sequences that a terminal would take for orders, such as colours."""
+    """``text`` without terminal sequences, such as colours."""
     return _TERMINAL.sub("", text)
 
 
 def visible(text: str) -> str:
-    """``text`` without what cannot be seen; tabs and line breaks stay."""
+    """``text`` without invisible characters; tabs and line breaks stay."""
     hidden = {ord(char): None for char in set(text) - {"\n", "\t"} if printable(char) != char}
     return text.translate(hidden) if hidden else text

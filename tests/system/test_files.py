@@ -70,7 +70,7 @@ def test_line_ends_and_control_z_are_not_touched(tmp_path: Path) -> None:
     files.write(str(path), b"a\r\nb\nc\x1ad\r")
     assert files.read(str(path), 100) == b"a\r\nb\nc\x1ad\r"
     # Windows alone has a text mode below Python's, and it is the default there.
-    assert files._READ & getattr(os, "O_BINARY", 0) == getattr(os, "O_BINARY", 0)
+    assert files._ALWAYS & getattr(os, "O_BINARY", 0) == getattr(os, "O_BINARY", 0)
 
 
 def test_what_is_not_there_is_missing(tmp_path: Path) -> None:
