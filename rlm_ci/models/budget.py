@@ -294,7 +294,8 @@ class Ledger:
             what += (
                 f"has no room for another call: {_told(budget, used)} used, up to "
                 f"{_told(budget, _amounts(most)[budget])} more needed, for a prompt of "
-                f"{most.prompt_tokens:,} tokens and an answer of {most.completion_tokens:,} ({_CAP})"
+                f"{most.prompt_tokens:,} tokens and an answer of {most.completion_tokens:,} "
+                f"({_CAP})"
             )
             shorter = 0 if self._spent.calls else self._shorter(most, price)
             if shorter:
@@ -306,14 +307,13 @@ class Ledger:
         """The longest answer for which there is room beside this prompt; 0 if it is too short."""
         prompt = most.prompt_tokens
 
-        def is_too_long(steps: int) -> bool:
-            answer = steps * _STEP
+        def is_too_long(answer: int) -> bool:
             usd = _ZERO if price is None else price.most(prompt, answer)
             return self._exceeded(self._spent + BudgetUse(1, prompt, answer, usd)) is not None
 
-        steps = range(most.completion_tokens // _STEP + 1)
-        longest = (bisect_left(steps, True, key=is_too_long) - 1) * _STEP
-        return longest if longest >= _SHORTEST else 0
+        answers = range(_SHORTEST, most.completion_tokens + 1, _STEP)
+        fitting = bisect_left(answers, x=1, key=is_too_long)
+        return answers[fitting - 1] if fitting else 0
 
 
 def _amounts(use: BudgetUse) -> dict[str, int | Decimal]:
