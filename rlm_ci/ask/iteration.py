@@ -1,8 +1,7 @@
-"""What one iteration of the symbolic loop came to, as its planner's next prompt is made of it.
+"""The results of one iteration of the symbolic loop, for the next prompt and the state.
 
-Texts in here are bounded by the limits and free of secrets; :meth:`Iteration.to_dict` is the
-step's entry in ``rlm/state.json`` and holds pointers, byte counts and paths, no text of the
-source or of a model.
+Texts in here are bounded by the limits and free of secrets. ``Iteration.to_dict`` is the entry in
+``rlm/state.json``: pointers, byte counts and paths, but no text of the source or of a model.
 """
 
 from __future__ import annotations
@@ -12,27 +11,29 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from rlm_ci.context.context import Excerpt, QueryResult
 
-#: How a pointer to the output of an earlier sub-call begins: ``subcall:<iteration>:<id>``.
+#: The beginning of a pointer to a sub-call's output: ``subcall:<iteration>:<id>``.
 SUBCALL = "subcall:"
+
+#: The fields of a hit in the state.
+_HIT = ("pointer", "start_byte", "end_byte", "score")
 
 SUCCEEDED = "succeeded"
 FAILED = "failed"
-#: How the error of a sub-call begins that was asked of a model which nobody allowed.
+#: The beginning of the error of a sub-call that names a model which is not allowed.
 NOT_ALLOWED = "model not allowed"
 
 
 def subcall_pointer(iteration: int, subcall_id: str) -> str:
-    """The pointer by which later iterations read the output of a sub-call."""
     return f"{SUBCALL}{iteration}:{subcall_id}"
 
 
 class SearchResult(Value):
-    """``found`` holds at most ``top_k`` hits; its previews are as the planner may see them."""
+    """``found`` has at most ``top_k`` hits, with redacted previews."""
 
     query: str
     top_k: int
@@ -48,10 +49,8 @@ class SearchResult(Value):
             "chunks_matched": self.found.chunks_matched,
             "hits": [
                 {
-                    "pointer": hit.pointer,
-                    "start_byte": hit.start_byte,
-                    "end_byte": hit.end_byte,
-                    "score": hit.score,
+                    name: getattr(hit, name)
+                    for name in ("pointer", "start_byte", "end_byte", "score")
                 }
                 for hit in self.found.hits
             ],
@@ -61,8 +60,7 @@ class SearchResult(Value):
 class ReadResult(Value):
     """An excerpt of the context, or of an earlier sub-call's output.
 
-    ``excerpt.start`` and ``excerpt.end`` are byte offsets in ``source.txt``, or, where
-    ``of_subcall``, in that sub-call's ``output.txt``.
+    The excerpt's offsets are bytes of ``source.txt`` or, if ``of_subcall``, of ``output.txt``.
     """
 
     pointer: str
@@ -85,13 +83,12 @@ class ReadResult(Value):
 
 
 class SubcallResult(Value):
-    """What one sub-call gave. ``pointer`` is how later iterations name its output.
+    """``pointer`` names the output in later iterations.
 
-    ``output`` is the whole text of ``output.txt``, possibly empty where it ``status`` is
-    ``failed``; ``error`` then says why. ``cut`` is True for an output that the model's cap on
-    tokens ended. ``spans`` are the byte ranges of the source that it was shown.
-    ``artifact_paths`` (``input``, ``prompt``, ``output``, ``meta``) are relative to the run's
-    folder, so that a prompt that names them is the same in a replay.
+    ``output`` is the text of ``output.txt``, possibly empty if ``status`` is ``failed``;
+    ``error`` then says why. ``cut`` is True if the cap on tokens ended it. ``spans`` are the byte
+    ranges of the source that the model was shown. ``artifact_paths`` (``input``, ``prompt``,
+    ``output``, ``meta``) are relative to the run's folder.
     """
 
     id: str
@@ -108,10 +105,6 @@ class SubcallResult(Value):
     spans: tuple[tuple[int, int], ...] = ()
     model: str = ""
     cut: bool = False
-
-    @property
-    def succeeded(self) -> bool:
-        return self.status == SUCCEEDED
 
     def to_dict(self, prefix: str = "") -> dict[str, Any]:
         return {
@@ -138,11 +131,6 @@ class Iteration(Value):
     reads: tuple[ReadResult, ...] = ()
     subcalls: tuple[SubcallResult, ...] = ()
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether the plan asked for nothing."""
-        return not (self.searches or self.reads or self.subcalls)
-
     def to_dict(self, prefix: str = "") -> dict[str, Any]:
         """The entry of ``state.json``; ``prefix`` goes before the paths of artifacts."""
         return {
@@ -151,3 +139,14 @@ class Iteration(Value):
             "reads": [one.to_dict() for one in self.reads],
             "subcalls": [one.to_dict(prefix) for one in self.subcalls],
         }
+
+
+def merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same bytes as spans that neither touch nor overlap, in order."""
+    result: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if result and start <= result[-1][1]:
+            result[-1] = result[-1][0], max(result[-1][1], end)
+        elif start < end:
+            result.append((start, end))
+    return result

@@ -1,8 +1,8 @@
-"""A question to a long text: plan, look, ask, again and again, until the planner has an answer.
+"""A question about a long text: plan, read and ask sub-calls until the planner has an answer.
 
-The text itself stays on disk. The planner sees what it asked for, within bounds; what it says
-and what sub-calls answer are facts of the run's record, and all else follows from these and
-the context, so that a run that is resumed or replayed takes every turn again exactly as it was.
+The text stays on disk. The planner sees what it asked for, within limits. Its answers and those
+of sub-calls are facts of the run's record, and all else follows from these and the context: a run
+that is resumed or replayed repeats every iteration exactly.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain, count
 
-from rlm_ci.ask.pauses import is_lifted
-from rlm_ci.ask.planner.planner import BadPlanError
+from rlm_ci.ask.planner.planner import BadPlanError, is_lifted
 from rlm_ci.errors import LimitError
 from rlm_ci.models.record.clock import over
 from rlm_ci.runs.state import FAILED, NO_PROGRESS, PASSED, PAUSED, FinalState
@@ -36,22 +35,22 @@ if TYPE_CHECKING:
             """The plan that follows ``steps``. Raises BadPlanError, LimitError."""
 
 
-#: Plans that bring nothing new, one after the other, that are enough.
+#: Plans in a row without anything new that end a run.
 ENOUGH = 2
-#: How often one thing may be looked for because a prompt had no room for all of it.
+#: Searches or reads of the same, which a prompt may have had no room for.
 _OFTEN = 3
 _REASON = 500
 
 
 class AskLimits(Value):
-    """What ends the search for an answer; None is no limit."""
+    """None is no limit."""
 
     max_iterations: float | None
     max_minutes: float | None
 
 
 class AskEnd(Value):
-    """How it ended; ``seen`` are the ranges of the source's bytes that models were shown."""
+    """The end of a run; ``seen`` are the ranges of the source's bytes that models were shown."""
 
     final: FinalState
     answer: str = ""
@@ -59,10 +58,10 @@ class AskEnd(Value):
 
 
 class Question:
-    """One question on its way.
+    """One question.
 
     ``plan`` asks the planner; ``shown`` names a file of the run, given its path in the run's
-    folder; ``on_step`` is told what begins now.
+    folder; ``on_step`` reports progress.
     """
 
     def __init__(
@@ -89,9 +88,9 @@ class Question:
         self._plans: list[Plan] = []  # those that were carried out, by iteration
 
     def run(self) -> AskEnd:
-        """Go on until there is an answer, a budget ends, or nothing moves any more.
+        """Iterate until there is an answer, a limit is reached, or there is no progress.
 
-        Raises BadPlanError, which is a ConfigError, and whatever else ends a run.
+        Raises BadPlanError, and whatever else ends a run.
         """
         steps: list[Iteration] = []
         idle = 0
@@ -115,13 +114,12 @@ class Question:
         raise AssertionError("the count of iterations has no end")
 
     def _is_idle(self, planned: AcceptedPlan) -> bool:
-        """Whether a plan asks for nothing that its planner has not before it.
+        """Whether the prompt of a plan already shows all that the plan asks for.
 
-        The context does not change, nor does what a sub-call is given: they say the same again.
-        What had no room in the prompt is new when it is looked at again, though not forever.
+        What had no room in the prompt may be asked for again, a few times.
         """
         plan = planned.plan
-        if plan.intent != "continue":  # after a pause somebody has let it go on
+        if plan.intent != "continue":  # a pause that was lifted
             return False
         looked = [_looked(one) for one in self._plans]
         known = {looked[iteration][index] for iteration, index in planned.whole}
@@ -133,7 +131,7 @@ class Question:
     def _turn(
         self, iteration: int, at: str, steps: Sequence[Iteration]
     ) -> tuple[AcceptedPlan, Iteration | None]:
-        """A plan, and what it came to; None for one that ends the run."""
+        """A plan and its results; None for a plan that ends the run."""
         self._on_step(f"iteration {iteration}: asking for a plan")
         try:
             planned = self._plan(iteration, steps)
@@ -148,7 +146,7 @@ class Question:
         if not goes_on:
             self._note(iteration, at, planned, plan)
             return planned, None
-        self._on_step(f"iteration {iteration}: {_told(plan)}")
+        self._on_step(f"iteration {iteration}: {_summary(plan)}")
         try:
             step = self._environment.act(plan, iteration)
         except LimitError:
@@ -159,7 +157,7 @@ class Question:
         return planned, step
 
     def _concluded(self, plan: Plan, iteration: int) -> AskEnd:
-        # Some planners give their reason in the answer's place.
+        # Some planners give their reason as the answer.
         reason = printable.printable(plan.reason.strip() or plan.final_answer)[:_REASON]
         turns = printable.count(iteration + 1, "iteration")
         if plan.intent == "final":
@@ -180,7 +178,7 @@ class Question:
         plan: Plan | None = None,
         step: Iteration | None = None,
     ) -> None:
-        """The turn's entry in the state."""
+        """Add the turn to the state."""
         entry: dict[str, Any] = {
             "iteration": iteration,
             "startedAt": at,
@@ -204,13 +202,12 @@ class Question:
 
 
 def _looked(plan: Plan) -> tuple[Search | Read, ...]:
-    """Where a plan looks, whatever its reasons: its searches, then its reads."""
+    """The searches and reads of a plan, without their reasons."""
     searches = (one.replace(reason="") for one in plan.searches)
     return (*searches, *(one.replace(reason="") for one in plan.reads))
 
 
-def _told(plan: Plan) -> str:
-    """What a plan asks for, in words."""
+def _summary(plan: Plan) -> str:
     asked = (
         (len(plan.searches), "search", "searches"),
         (len(plan.reads), "read", "reads"),

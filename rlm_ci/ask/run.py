@@ -1,4 +1,4 @@
-"""A question to a long text, put together from its systems."""
+"""A run of a question about a long text."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from rlm_ci.ask.citations.citations import cite
 from rlm_ci.ask.citations.compare_files import FileComparison, refuted_by
 from rlm_ci.ask.execute_plan import PlanExecutor
 from rlm_ci.ask.loop import AskLimits, Question
+from rlm_ci.ask.model_access import ModelAccess
 from rlm_ci.ask.planner.plan import PlanLimits
 from rlm_ci.ask.planner.planner import Planner
 from rlm_ci.ask.planner.prompt import ContextMetadata
+from rlm_ci.ask.subcalls import Subcalls
 from rlm_ci.ask.verify.recorded_answers import STANDING
+from rlm_ci.ask.visible_context import VisibleContext
 from rlm_ci.context.builder.build import POINTERS, EmptyError, take_in
 from rlm_ci.context.context import Context
 from rlm_ci.context.own_files import is_object
@@ -46,9 +49,9 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 _POINTERS_LIMIT = 64 << 20
-#: Characters of the question that stand in the prompt of each sub-call.
+#: Characters of the question in the prompt of each sub-call.
 _QUESTION = 2000
-#: The settings of the mode and the limits that they set.
+#: The limits of the mode, and the settings that they have.
 _LIMITS = {
     "searches": "searches", "reads": "reads", "subcalls": "subcalls", "read_bytes": "read_bytes",
     "snippets": "snippets", "snippet_bytes": "snippet_bytes",
@@ -58,7 +61,7 @@ _LIMITS = {
 
 
 class AskOptions(Value):
-    """What holds for a run from its first moment on, however often it is resumed."""
+    """The options of a run, the same whenever it is resumed."""
 
     goal: str
     model: str
@@ -75,7 +78,7 @@ class AskOptions(Value):
 
 
 class AskRun(Attempt):
-    """The symbolic mode. Where it is not ``required``, NoContextError ends it without a context."""
+    """The symbolic mode. If it is not ``required``, NoContextError ends it without a context."""
 
     turns = "symbolic_iterations"
 
@@ -84,7 +87,7 @@ class AskRun(Attempt):
     ) -> None:
         super().__init__(work, run, goal, record, mode, head={"context": None})
         self._required = required
-        #: Whether the context came as an object, whose table of files others have made.
+        #: Whether the context was given as an object, with a table of files from elsewhere.
         self._is_adopted = False
 
     def _work(self) -> tuple[FinalState, Report]:
@@ -94,7 +97,7 @@ class AskRun(Attempt):
                 model=agreed.model,
                 maxIterations=agreed.max_iterations or 0,
                 maxMinutes=agreed.max_minutes or 0,
-                # In one order, whether they were agreed on now or found in the record.
+                # In one order, also if they come from the record.
                 budgets={name: agreed.limits[name] for name in _LIMITS},
                 context={
                     "object_id": context.object_id,
@@ -109,7 +112,7 @@ class AskRun(Attempt):
     # ── the context ──
 
     def _context(self) -> Context:
-        """The context of this run, whole and as it was at first."""
+        """The context of this run, verified to be the one that it began with."""
         folder = self._run.path_of("rlm", "context")
         kept = None
 
@@ -118,7 +121,7 @@ class AskRun(Attempt):
             try:
                 kept = self._made(folder)
                 self._hide_names(folder)
-            except EmptyError:  # somebody named it: that was a question, and no fixing
+            except EmptyError:  # an empty context that was named is an error in any mode
                 raise
             except RlmCiError as error:
                 if self._required or not isinstance(error, ConfigError | DamagedError):
@@ -127,26 +130,30 @@ class AskRun(Attempt):
             adopted = _is_given_object(self._all.settings)
             return {"object_id": kept.object_id, "stamp": kept.stamp(), "adopted": adopted}
 
-        told = self._record.fact("context", "start", {}, produce)
-        self._is_adopted = told.get("adopted", False)
-        if told["object_id"] is None:
-            raise NoContextError(told["why"])
+        known = self._record.fact("context", "start", {}, produce)
+        self._is_adopted = known.get("adopted", False)
+        if known["object_id"] is None:
+            raise NoContextError(known["why"])
         if kept is not None:
             return kept
-        context = self._replayed(folder) if self._all.replay else Context.open(folder)
-        if context.object_id != told["object_id"]:
+        if self._all.replay:
+            theirs = os.path.join(os.path.dirname(self._all.replay), "rlm", "context")
+            context = take_in(theirs, folder)
+        else:
+            context = Context.open(folder)
+        if context.object_id != known["object_id"]:
             context.close()
             raise DamagedError(
                 "the context is not the one that the run began with",
                 where=folder,
                 hint="restore it, or start a new run",
             )
-        if not self._all.replay and context.stamp() != told["stamp"]:
+        if not self._all.replay and context.stamp() != known["stamp"]:
             context.verify()
         return context
 
     def _made(self, folder: str) -> Context:
-        """The object of what was given, or of the goal; one that a killed process left is whole."""
+        """The object of the source, or of the goal; a killed process leaves a whole one or none."""
         if is_object(folder):
             context = Context.open(folder)
             context.verify()
@@ -166,13 +173,13 @@ class AskRun(Attempt):
         )
 
     def _hide_names(self, folder: str) -> None:
-        """Take secrets out of what people read; the index keeps names of files as they are."""
+        """Redact the list of pointers, which is for people; the index keeps names as they are."""
         try:
-            told = files.read(os.path.join(folder, POINTERS), _POINTERS_LIMIT).decode()
+            listed = files.read(os.path.join(folder, POINTERS), _POINTERS_LIMIT).decode()
         except (files.UnreadableError, ValueError):  # nothing needs it
             return
-        clean = self._run.redactor.text(told)
-        if clean != told:
+        clean = self._run.redactor.text(listed)
+        if clean != listed:
             self._write(f"rlm/context/{POINTERS}", clean.encode())
 
     def _opened(self, source: str) -> Any:
@@ -186,11 +193,7 @@ class AskRun(Attempt):
             )
         return sys.stdin.buffer
 
-    def _replayed(self, folder: str) -> Context:
-        theirs = os.path.join(os.path.dirname(self._all.replay or ""), "rlm", "context")
-        return take_in(theirs, folder)
-
-    # ── the terms ──
+    # ── the options ──
 
     def _agree(self) -> AskOptions:
         def produce() -> Mapping[str, Any]:
@@ -227,30 +230,20 @@ class AskRun(Attempt):
         )
         most = agreed.max_iterations
         limits = PlanLimits(**agreed.limits, max_iterations=None if most is None else int(most))
-        environment = PlanExecutor(
-            context,
-            gateway.complete,
-            record.fact,
-            limits=limits,
-            model=gateway.model,
-            question=agreed.goal[:_QUESTION],
-            max_tokens=agreed.max_completion_tokens,
+        access = ModelAccess(
+            complete=gateway.complete,
+            fact=record.fact,
             write=self._write,
             redact=redact,
-            longest=self._run.redactor.longest,
-            models=agreed.subcall_models,
+            limits=limits,
+            model=gateway.model,
+            max_tokens=agreed.max_completion_tokens,
+            models=tuple(name for name in agreed.subcall_models if name != gateway.model),
         )
+        window = VisibleContext(context, redact, self._run.redactor.longest)
+        subcalls = Subcalls(access, window, agreed.goal[:_QUESTION])
         planner = Planner(
-            gateway.complete,
-            record.fact,
-            model=gateway.model,
-            limits=limits,
-            max_tokens=agreed.max_completion_tokens,
-            flaw=environment.flaw,
-            write=self._write,
-            redact=redact,
-            left=lambda: gateway.calls_left(agreed.max_completion_tokens),
-            models=[name for name in agreed.subcall_models if name != gateway.model],
+            access, window.flaw, lambda: gateway.calls_left(agreed.max_completion_tokens)
         )
         metadata = ContextMetadata.of(context)
 
@@ -260,7 +253,7 @@ class AskRun(Attempt):
         self._all.progress.left = lambda: self._left(agreed.max_minutes, metered=True)
         return Question(
             plan,
-            environment,
+            PlanExecutor(window, subcalls, limits.preview_bytes),
             AskLimits(agreed.max_iterations, agreed.max_minutes),
             fact=record.fact,
             clock=self._clock,
@@ -273,15 +266,15 @@ class AskRun(Attempt):
         files.write(self._run.path_of(*path.split("/")), data, 0o600)
 
     def _cited(self, agreed: AskOptions, context: Context, ended: AskEnd) -> CitedAnswer:
-        """The answer with its citations followed, also into the files of the repository."""
+        """The answer with its citations checked, also against the files of the repository."""
 
         def compare() -> Mapping[str, Any]:
-            standing = FileComparison(context, self._all.repository, agreed.head)
-            cite(ended.answer, context, ended.seen, refute=standing)
-            return {"refuted": standing.refuted}
+            comparison = FileComparison(context, self._all.repository, agreed.head)
+            cite(ended.answer, context, ended.seen, refute=comparison)
+            return {"refuted": comparison.refuted}
 
         refuted: Mapping[str, str] = {}
-        if self._is_adopted:  # an object that we have just made says where we have read it
+        if self._is_adopted:  # an object of our own has the right table of files
             refuted = self._record.fact(STANDING, "answer", {}, compare)["refuted"]
         return cite(
             ended.answer,
@@ -298,16 +291,15 @@ class AskRun(Attempt):
         return report.build(
             ended,
             cited,
-            account=report.AnswerDetails.of(agreed.model, context, self._state.entries),
+            metrics=report.metrics(agreed.model, context, self._state.entries),
             subject=Subject(head=agreed.head, worktree=True),
             usage=self._usage(),
         )
 
 
 def _from_here(path: str) -> str:
-    """The path as somebody here would write it: a model needs not know where on a machine it is.
-
-    One that has nothing in common with where we are is as it is.
+    """The path relative to the working folder, unless they share nothing: a model need not know
+    where on the machine it is.
     """
     here = os.getcwd()
     steps = os.path.relpath(path, here)
@@ -316,13 +308,13 @@ def _from_here(path: str) -> str:
 
 
 def _is_given_object(settings: Settings) -> bool:
-    """Whether the context is an object that was there before."""
+    """Whether the context is given as an object."""
     source = settings.context.source
     return bool(source) and source != STDIN and is_object(os.path.abspath(source))
 
 
 def _holds_any(stream: BinaryIO) -> bool:
-    """Whether there is a byte to read, which it waits for, or an error for whoever reads it."""
+    """Whether a byte follows, for which it waits; an error is left for the reader."""
     try:
         return not isinstance(stream, io.BufferedReader) or bool(stream.peek(1))
     except OSError:
@@ -330,7 +322,7 @@ def _holds_any(stream: BinaryIO) -> bool:
 
 
 def _head(repository: Repository) -> str | None:
-    """The commit that is checked out; None outside of git, and before the first one."""
+    """The commit that is checked out; None outside of git and before the first commit."""
     return repository.head_commit() if repository.git_dir else None
 
 

@@ -1,7 +1,7 @@
-"""Sub-calls: one question each to a model about texts that a plan names, without any tools.
+"""Sub-calls: one question each to a model about texts that a plan names, without tools.
 
-What goes wrong with one is a result like any other, which the planner may act on, and is
-remembered in the journal: a run that is resumed or replayed goes on from the same results.
+A failed one is a result, too, on which the planner may act. Results are in the journal, so a run
+that is resumed or replayed gets the same.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rlm_ci.ask import iteration as ask_iteration
 from rlm_ci.ask.iteration import SubcallResult
 from rlm_ci.ask.planner.progress_notes import quote
 from rlm_ci.ask.subcall_inputs import gather, mark_of
-from rlm_ci.ask.verify.recorded_answers import FILES, digest, vouch
+from rlm_ci.ask.verify.recorded_answers import FILES, as_json, digest, vouch
 from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.models import ModelRequest, prices
 from rlm_ci.models.record import errors
@@ -25,31 +25,27 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.agents.builtin.turn_loop import Complete
-    from rlm_ci.ask.planner.plan import PlanLimits, Subcall
+    from rlm_ci.ask.model_access import ModelAccess
+    from rlm_ci.ask.planner.plan import Subcall
     from rlm_ci.ask.subcall_inputs import SubcallInput
     from rlm_ci.ask.visible_context import VisibleContext
     from rlm_ci.models import Completion
-    from rlm_ci.runs import Fact
-
-    #: ``write(path, data)``: a file of the run, by its path below the run's folder, whole.
-    Write = Callable[[str, bytes], None]
 
 VERSION = 1
 #: The folder of all sub-calls, in the run's ``rlm/``.
 NAME = "subcalls"
 _TEMPLATE = "prompts/subcall.md.j2"
-#: Characters of an answer that was not JSON that it is shown again, of an error, of a name in it.
+#: Characters that a repair shows of a wrong answer, of an error, and of a name in it.
 _SHOWN = 2000
 _ERROR = 500
 _NAME = 80
 
 
 class SubcallReply(Value):
-    """A prompt and what came of it; ``error`` says why there is no ``completion``."""
+    """A prompt and its answer; ``error`` says why there is no ``completion``."""
 
     prompt: str
     completion: Completion | None = None
@@ -58,6 +54,10 @@ class SubcallReply(Value):
     @property
     def output(self) -> str:
         return self.completion.text if self.completion else ""
+
+    @property
+    def is_cut(self) -> bool:
+        return self.completion is not None and self.completion.finish_reason == "length"
 
     def to_dict(self) -> dict[str, Any]:
         answered = self.completion
@@ -72,7 +72,7 @@ class SubcallReply(Value):
 
 
 class RunningSubcall:
-    """One sub-call on its way: what it asks for, what it is given, and where its files lie."""
+    """One sub-call: what it asks, what it is given, and where its files are."""
 
     def __init__(
         self, subcall: Subcall, given: SubcallInput, iteration: int, number: int, model: str
@@ -95,59 +95,35 @@ class RunningSubcall:
 class Subcalls:
     """Runs the sub-calls of plans and keeps their artifacts.
 
-    ``complete`` answers requests and keeps the ledger, ``fact`` records what a resumed run must
-    not decide again, ``write`` writes files of the run. ``question`` is what it is all for, as
-    short as it is to stand in each prompt; ``max_tokens`` caps each answer. A plan may name
-    ``model`` and those of ``models``: what it reads may have talked it into a dearer one.
+    ``question`` is what they are for, as short as it is to be in each prompt. A plan may name only
+    allowed models: a text that it read may have talked it into a dearer one.
     """
 
-    def __init__(
-        self,
-        complete: Complete,
-        fact: Fact,
-        *,
-        window: VisibleContext,
-        limits: PlanLimits,
-        model: str,
-        models: Sequence[str],
-        question: str,
-        max_tokens: int,
-        write: Write,
-    ) -> None:
-        self._complete = complete
-        self._fact = fact
+    def __init__(self, access: ModelAccess, window: VisibleContext, question: str) -> None:
+        self._access = access
         self._window = window
-        self._limits = limits
-        self._model = model
-        self._allowed = tuple(dict.fromkeys((model, *models)))
+        self._allowed = tuple(dict.fromkeys((access.model, *access.models)))
         self._question = window.redact(encodable(question))
-        self._max_tokens = max_tokens
-        self._write = write
         self._render = loader.load_template(_TEMPLATE)
 
     def run(self, subcalls: Sequence[Subcall], iteration: int) -> tuple[SubcallResult, ...]:
-        """What they gave, in their order; the outputs can be read by their pointers after it.
+        """Their results, in order; later reads find the outputs by their pointers.
 
-        A model that refuses or stays away fails its own sub-call. Raises, after those under way
-        have ended and been written down, LimitError, ConfigError, DamagedError, StorageError,
+        A model that refuses or does not answer fails its own sub-call. Raises, once those in
+        progress have ended and are recorded, LimitError, ConfigError, DamagedError, StorageError,
         UnavailableError; PointerError for a pointer that has a flaw.
         """
-        limit = self._limits.subcall_input_bytes
-        calls = [
-            RunningSubcall(
-                one,
-                gather(one, min(one.max_input_bytes, limit), self._window),
-                iteration,
-                number,
-                self._model,
-            )
-            for number, one in enumerate(subcalls, 1)
-        ]
+        limits, model = self._access.limits, self._access.model
+        calls = []
+        for number, one in enumerate(subcalls, 1):
+            limit = min(one.max_input_bytes, limits.subcall_input_bytes)
+            given = gather(one, limit, self._window)
+            calls.append(RunningSubcall(one, given, iteration, number, model))
         for call in calls:
-            self._write(call.paths["input"], self._input(call))
-            self._write(call.paths["prompt"], self._prompt(call).encode())
+            self._access.write(call.paths["input"], self._input(call))
+            self._access.write(call.paths["prompt"], self._prompt(call).encode())
         tasks = [partial(self._ask, call) for call in calls]
-        answers, error = in_order(tasks, self._limits.concurrency)
+        answers, error = in_order(tasks, limits.concurrency)
         results = [
             self._result(call, asked)
             for call, asked in zip(calls, answers, strict=True)
@@ -161,7 +137,7 @@ class Subcalls:
 
     def _input(self, call: RunningSubcall) -> bytes:
         asked = call.subcall
-        told = {
+        record = {
             "version": VERSION,
             "id": call.id,
             "purpose": asked.purpose,
@@ -176,7 +152,7 @@ class Subcalls:
             "pieces": [piece.to_dict() for piece in call.given.pieces],
             "clamped": list(call.given.clamped),
         }
-        return _json(told)
+        return as_json(record)
 
     def _prompt(self, call: RunningSubcall, again: Mapping[str, str] | None = None) -> str:
         expected = self._window.redact(encodable(call.subcall.expected_output))
@@ -192,55 +168,50 @@ class Subcalls:
         )
 
     def _ask(self, call: RunningSubcall) -> list[SubcallReply]:
-        """What was asked, once or twice, and answered; a model that is not allowed never is."""
+        """One reply, or two if the first is not the JSON that was asked for."""
+        prompt = self._prompt(call)
         if call.model not in self._allowed:
             allowed = ", ".join(self._allowed)
-            told = f"{ask_iteration.NOT_ALLOWED}: {call.model[:_NAME]!r}; allowed: {allowed}"
-            return [
-                SubcallReply(
-                    self._prompt(call), error=self._window.redact(printable(told))[:_ERROR]
-                )
-            ]
-        first = self._answered(call, self._prompt(call), call.place)
-        if first.completion is None or not call.is_json:
-            return [first]
-        error = _json_flaw(first.output)
-        if error is None:
+            error = f"{ask_iteration.NOT_ALLOWED}: {call.model[:_NAME]!r}; allowed: {allowed}"
+            return [SubcallReply(prompt, error=self._window.redact(printable(error))[:_ERROR])]
+        first = self._answered(call, prompt, call.place)
+        flaw = _json_flaw(first.output) if first.completion and call.is_json else None
+        if flaw is None:
             return [first]
         shown = first.output[:_SHOWN]
-        again = {"error": error, "text": shown, "mark": mark_of(shown)}
+        again = {"error": flaw, "text": shown, "mark": mark_of(shown)}
         second = self._answered(call, self._prompt(call, again), f"{call.place}/again")
         return [first, second]
 
     def _answered(self, call: RunningSubcall, prompt: str, place: str) -> SubcallReply:
-        """One answer, or why there is none, as the journal has it."""
+        """One answer, or why there is none, from the journal if it has it."""
         messages = ({"role": "user", "content": prompt},)
-        request = ModelRequest(call.model, messages, self._max_tokens)
+        complete = self._access.complete
+        request = ModelRequest(call.model, messages, self._access.max_tokens)
         fresh: list[Completion] = []
 
         def ask() -> Mapping[str, Any]:
             try:
-                fresh.append(self._complete(request, place))
+                fresh.append(complete(request, place))
             except (RemoteError, ConfigError) as error:
                 if isinstance(error, ConfigError) and not self._is_unpriced(error, call.model):
                     raise
                 return {"error": errors.to_dict(error, self._window.redact)}
             return {"error": None}
 
-        kept = self._fact("subcall", place, {"request": request.to_dict()}, ask)
+        kept = self._access.fact("subcall", place, {"request": request.to_dict()}, ask)
         if kept["error"] is not None:
             return SubcallReply(prompt, error=errors.from_dict(kept["error"]).what[:_ERROR])
-        return SubcallReply(prompt, fresh[0] if fresh else self._complete(request, place))
+        return SubcallReply(prompt, fresh[0] if fresh else complete(request, place))
 
     def _is_unpriced(self, error: ConfigError, model: str) -> bool:
-        """Whether a budget of money refused a model that only the plan names."""
-        return model != self._model and str(error) == str(prices.unknown(model))
+        """Whether a budget in money refused a model that only the plan names."""
+        return model != self._access.model and str(error) == str(prices.unknown(model))
 
     def _result(self, call: RunningSubcall, asked: Sequence[SubcallReply]) -> SubcallResult:
         """The result, its artifacts written."""
         last = asked[-1]
         error = last.error or self._flaw(call, last)
-        is_cut = last.completion is not None and last.completion.finish_reason == "length"
         output = last.output.encode()
         meta = {
             "version": VERSION,
@@ -248,14 +219,14 @@ class Subcalls:
             "status": ask_iteration.FAILED if error else ask_iteration.SUCCEEDED,
             **last.to_dict(),
             "error": error,
-            "cut": is_cut,
+            "cut": last.is_cut,
             "clamped": list(call.given.clamped),
             "attempts": [one.to_dict() for one in asked],
         }
-        written = {"prompt": last.prompt.encode(), "output": output, "meta": _json(meta)}
+        written = {"prompt": last.prompt.encode(), "output": output, "meta": as_json(meta)}
         for name, data in written.items():
-            self._write(call.paths[name], data)
-        vouch(self._fact, call.place, {"input": self._input(call), **written})
+            self._access.write(call.paths[name], data)
+        vouch(self._access.fact, call.place, {"input": self._input(call), **written})
         return SubcallResult(
             id=call.id,
             purpose=call.subcall.purpose,
@@ -268,10 +239,10 @@ class Subcalls:
             clamped=call.given.clamped,
             artifact_paths=call.paths,
             pointers=call.pointers,
-            # What was never sent, or never answered, was shown to nobody.
+            # A prompt without an answer counts as not shown.
             spans=call.given.spans if any(one.completion for one in asked) else (),
             model=last.completion.model if last.completion else call.model,
-            cut=is_cut,
+            cut=last.is_cut,
         )
 
     def _flaw(self, call: RunningSubcall, asked: SubcallReply) -> str | None:
@@ -281,13 +252,12 @@ class Subcalls:
         flaw = _json_flaw(asked.output) if call.is_json else None
         if flaw is None:
             return None
-        cap = count(self._max_tokens, "token")
-        ended = asked.completion is not None and asked.completion.finish_reason == "length"
-        return f"not JSON: {flaw}" + (f" (it was cut off at {cap})" if ended else "")
+        cap = count(self._access.max_tokens, "token")
+        return f"not JSON: {flaw}" + (f" (it was cut off at {cap})" if asked.is_cut else "")
 
 
 def _json_flaw(text: str) -> str | None:
-    """Why ``text``, or what its one fence holds, is not JSON, in words for whoever wrote it."""
+    """Why ``text``, or the content of its one fence, is not JSON."""
 
     def refuse(name: str) -> None:
         raise ValueError(f"{name} is not a JSON number")
@@ -301,7 +271,3 @@ def _json_flaw(text: str) -> str | None:
     except ValueError as error:
         return printable(str(error))[:_ERROR]
     return None
-
-
-def _json(value: Mapping[str, Any]) -> bytes:
-    return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()

@@ -1,9 +1,8 @@
-"""What of a scope was looked at, and how sure a result can be of itself.
+"""The coverage of a scope, and the confidence of a result.
 
-The confidence of a leaf is what its objective says, times the share of its bytes that were
-looked at; what was only computed, because the model had no part in it, counts half. That of a
-split node is the mean of its children's, weighed by their sizes, a failed one counting as 0; or
-what the objective says, if that is less.
+The confidence of a leaf is its objective's, times the share of its bytes that were covered; files
+without the model's part count half. The confidence of a split node is the mean of its children's,
+weighted by size, where a failed child counts 0; or the objective's, if that is less.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     Pairs = tuple[tuple[str, str], ...]
 
-#: Why a part of a scope was not looked at, where another attempt may do better.
+#: Why a part of a scope was not covered, if another attempt may cover it.
 BUDGET = "budget"
 DEADLINE = "deadline_exceeded"
 REMOTE = "remote"
@@ -28,19 +27,19 @@ AGAIN = (BUDGET, DEADLINE, REMOTE)
 _DIGITS = 6
 
 
-def weight(size: int) -> int:
-    """What a scope of ``size`` bytes counts for: an empty file is something, too."""
+def _weight(size: int) -> int:
+    """The weight of ``size`` bytes; an empty file counts, too."""
     return size + 1
 
 
 def of_leaf(identifier: str, result: NodeResult, files: Sequence[CorpusFile]) -> NodeResult:
-    """The result of a leaf as it is kept."""
+    """The result of a leaf with its coverage."""
     status, confidence = result.status, result.confidence
     if result.uncovered and status != FAILED:
         status = PARTIAL
         left_out = {path for path, _ in result.uncovered}
-        whole = sum(weight(file.size) for file in files)
-        half = sum(weight(file.size) for file in files if file.path in left_out) / 2
+        whole = sum(_weight(file.size) for file in files)
+        half = sum(_weight(file.size) for file in files if file.path in left_out) / 2
         confidence = confidence * (whole - half) / whole if whole else 0.0
     elif identifier == result.node_id:
         return result
@@ -50,16 +49,16 @@ def of_leaf(identifier: str, result: NodeResult, files: Sequence[CorpusFile]) ->
 def of_split(
     identifier: str, result: NodeResult, children: Sequence[NodeResult], sizes: Sequence[int]
 ) -> NodeResult:
-    """The result of a split node as it is kept; ``sizes`` are those of its children's scopes."""
+    """The result of a split node with its coverage; ``sizes`` are its children's, in bytes."""
     pairs: list[tuple[str, str]] = []
     whole = summed = 0.0
     statuses = {result.status}
     for child, size in zip(children, sizes, strict=True):
         statuses.add(child.status)
         pairs += child.uncovered
-        whole += weight(size)
+        whole += _weight(size)
         if child.status != FAILED:
-            summed += weight(size) * child.confidence
+            summed += _weight(size) * child.confidence
     uncovered = tuple(dict.fromkeys((*pairs, *result.uncovered)))
     if result.status == FAILED or all(child.status == FAILED for child in children):
         status = FAILED
@@ -75,7 +74,7 @@ def of_split(
 
 
 def without_model(result: NodeResult, paths: Iterable[str], word: str, what: str) -> NodeResult:
-    """A result that a model should have had a part in, and has not."""
+    """A result for which the model failed."""
     reason = f"{word}: {printable(what)}"
     known = {path for path, _ in result.uncovered}
     more = tuple((path, reason) for path in paths if path not in known)
@@ -86,7 +85,7 @@ def without_model(result: NodeResult, paths: Iterable[str], word: str, what: str
 
 
 def refusal(result: NodeResult) -> RemoteError | None:
-    """What the model's service said, where that alone is why something was not looked at."""
+    """The error of the model's service, if that alone left something uncovered."""
     whys = [why for _, why in result.uncovered]
     if not whys or any(why.partition(":")[0] != REMOTE for why in whys):
         return None
@@ -97,7 +96,7 @@ def refusal(result: NodeResult) -> RemoteError | None:
 
 
 def failed(identifier: str, files: Iterable[CorpusFile], word: str, what: str) -> NodeResult:
-    """The result of a node that came to nothing."""
+    """The result of a node that failed."""
     reason = f"{word}: {printable(what)}" if what else word
     return NodeResult(
         identifier,

@@ -1,7 +1,7 @@
-"""Leaves computed by a Dask cluster: an executor whose workers are on any machine.
+"""An executor on a Dask cluster.
 
-The driver reads the files and keeps journals and budgets; a worker gets the text of a leaf,
-and gives JSON. What a worker had when it was lost is given to another one.
+The driver reads the files and keeps journals and budgets; a worker gets the text of a leaf, and
+returns JSON. The leaves of a lost worker go to another one.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _PATIENCE = 30
 class DaskPool(Executor):
     """The workers of the cluster at ``address``, HOST:PORT.
 
-    Raises RemoteError where there is none, ConfigError where its workers have another version.
+    Raises RemoteError if there is none, ConfigError if its workers have another version.
     """
 
     def __init__(self, address: str, *, patience: float = _PATIENCE) -> None:
-        # What it has to say of a connection that comes and goes, it says in tracebacks.
+        # It reports lost connections with tracebacks.
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         self._at = f"tcp://{address}"
         self._client: Client | None = None
@@ -53,7 +53,7 @@ class DaskPool(Executor):
         if others:
             self.shutdown(wait=False)
             raise _other(f"version {min(others)}", self._at)
-        #: How many leaves can be done at once.
+        #: Leaves at a time.
         self.count = max(1, sum(self._client.nthreads().values()))
         self._executor = self._client.get_executor(pure=False)
 
@@ -62,14 +62,14 @@ class DaskPool(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - the signature of an Executor
-        """Leave the cluster, which goes on; what is still under way there is given up."""
+        """Leave the cluster, which keeps running; work in progress there is given up."""
         if self._client is not None:
             self._client.close(timeout=2)
             self._client = None
 
 
 def version() -> str:
-    """The version of rlm-ci there; asked of each worker."""
+    """The version of rlm-ci; called on each worker."""
     return __version__
 
 

@@ -1,4 +1,4 @@
-"""What a recursion may use, and how it goes about it."""
+"""The limits of a recursion, and how it proceeds."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ if TYPE_CHECKING:
 
 
 class Budget(Value):
-    """What a run may use besides what its ledger allows; None is no limit.
+    """The limits of a run besides its ledger's; None is no limit.
 
-    ``calls_left`` tells how many calls a model can still be asked: a node is not split any more
-    where they are fewer than ``reserve``.
+    ``calls_left`` gives the calls that the ledger has left; below ``reserve`` no node is split.
     """
 
     max_depth: int = 12
@@ -25,7 +24,7 @@ class Budget(Value):
 
 
 class Constraints(Value):
-    """How a run goes about it. The results depend on the shape and on ``min_confidence`` alone."""
+    """How a run proceeds. The results depend on ``shape`` and ``min_confidence`` alone."""
 
     order: str = scheduler.BFS
     concurrency: int = 8

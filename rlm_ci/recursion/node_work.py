@@ -1,4 +1,4 @@
-"""A node while it is at work, and what can go wrong with an attempt at it."""
+"""A node at work, and the errors of its attempts."""
 
 from __future__ import annotations
 
@@ -7,37 +7,25 @@ import time
 from rlm_ci import errors
 from rlm_ci.recursion.nodes import SPLIT
 from rlm_ci.recursion.split import tree
-from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from concurrent.futures import Executor
+    from collections.abc import Sequence
 
-    from rlm_ci.models.json_question import Ask
-    from rlm_ci.recursion.corpus.corpus import Corpus
-    from rlm_ci.recursion.journal.journal import Journals
     from rlm_ci.recursion.nodes import LeafText, Node
     from rlm_ci.recursion.split.tree import Part
 
-#: What no other attempt fixes: it ends the run.
+#: Errors that no other attempt fixes: they end the run.
 _FATAL = (
     errors.UsageError, errors.ConfigError, errors.UnavailableError, errors.DamagedError,
     errors.LockedError, errors.StorageError,
 )  # fmt: skip
 
 
-class SolveContext(Value):
-    """What a run works with."""
-
-    corpus: Corpus
-    store: Journals
-    executor: Executor | None
-    ask: Callable[[Node], Ask] | None
-
-
 class NodeWork:
-    """A node at work: a leaf until it is split, and then what its children came to."""
+    """A node at work. Once it is split, it has the ``sizes`` of its children, and the numbers of
+    their results in ``ends``.
+    """
 
     __slots__ = (
         "attempt", "decision", "depth", "ends", "errors", "id", "kept", "parent", "part", "place",
@@ -53,7 +41,7 @@ class NodeWork:
         self.depth = depth
         self.part = part
         self.attempt = 1
-        #: The number of a result from before, which is taken instead of a new one.
+        #: The number of a result of an earlier session, taken instead of a new one.
         self.kept: int | None = None
         self.decision: tuple[str, str, float] | None = None
         self.texts: tuple[LeafText, ...] = ()
@@ -65,9 +53,8 @@ class NodeWork:
         self.sizes = [part[6] for part in parts]
 
     @property
-    def children(self) -> Sequence[int]:
-        """The numbers of its children's results, once there are some."""
-        return self.ends if self.decision is not None and self.decision[0] == SPLIT else ()
+    def is_split(self) -> bool:
+        return self.decision is not None and self.decision[0] == SPLIT
 
     def node(self) -> Node:
         above = None if self.parent is None else self.parent.id
@@ -75,7 +62,7 @@ class NodeWork:
 
 
 def is_fatal(error: BaseException) -> bool:
-    """Whether it ends the run, and not only an attempt."""
+    """Whether it ends the run, not only an attempt."""
     return not isinstance(error, Exception) or isinstance(error, _FATAL)
 
 
@@ -95,8 +82,8 @@ def require_time(deadline: float | None) -> None:
         )
 
 
-def told(error: BaseException) -> tuple[int, str, bool]:
-    """An error as it is journalled: code, message, whether another attempt may fix it."""
+def as_recorded(error: BaseException) -> tuple[int, str, bool]:
+    """An error for the journal: code, message, whether another attempt may fix it."""
     code = error.code if isinstance(error, errors.RlmCiError) else errors.INTERNAL
     message = str(error) or type(error).__name__
     return code, message, isinstance(error, (errors.LimitError, errors.RemoteError))

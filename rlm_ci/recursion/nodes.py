@@ -1,8 +1,8 @@
-"""What a recursion is made of: nodes, what was decided of them, what they came to.
+"""The nodes of a recursion, and their results.
 
-A node is a bounded part of a repository. Its scope is a run of files in the one order that its
-corpus has, or some lines of one file; so the scopes of a node's children part it without a gap,
-and to prove that the leaves cover everything is to lay runs end to end.
+A node is a part of a repository. Its scope is a range of files in the order of the corpus, or a
+range of lines in one file. The scopes of a node's children divide its own without a gap, so the
+leaves cover everything if their ranges lie end to end.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ FOLDER = "dir"
 MODULE = "module"
 FILE_GROUP = "file_group"
 FILE_SLICE = "file_slice"
-KINDS = (REPO, FOLDER, MODULE, FILE_GROUP, FILE_SLICE)
 
-#: What is decided of a node.
+#: The decision about a node.
 LEAF = "leaf"
 SPLIT = "split"
 
@@ -38,7 +37,7 @@ COMPLETED = "completed"
 FAILED = "failed"
 CANCELLED = "cancelled"
 
-#: The status of a result besides COMPLETED and FAILED: a part of its scope was not looked at.
+#: The status of a result besides COMPLETED and FAILED: a part of its scope was not covered.
 PARTIAL = "partial"
 
 
@@ -58,7 +57,7 @@ class NodeScope(Row):
 
 
 def scope_of(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The scope of a node as it is journalled; of old, its kind and its path were within."""
+    """The scope of a journalled node; older versions had its kind and its path in it."""
     scope: Mapping[str, Any] = record["scope"]
     if "kind" in scope:
         return scope
@@ -75,10 +74,10 @@ class Node(Row):
 
 
 class NodeProbe(Row):
-    """What is known of a node before anything is decided: figures only, no content is read.
+    """Figures of a node before its decision; no content is read for them.
 
-    ``share`` is the part of ``size`` that the largest child would have, 1.0 where the node cannot
-    be split. ``digest`` is a hash over the paths and blobs of its files.
+    ``share`` is the largest child's part of ``size``, 1.0 if the node cannot be split. ``digest``
+    is a hash over the paths and blobs of its files.
     """
 
     node: Node
@@ -93,19 +92,11 @@ class NodeProbe(Row):
         return self.hashed()
 
 
-class Decision(Row):
-    """``kind`` is LEAF or SPLIT, ``reason`` one of the reasons of ``tree``, for machines."""
-
-    kind: str
-    reason: str
-    confidence: float
-
-
 class LeafText(Row):
-    """A file, or lines of one, as a leaf looks at it; ``line_start`` is its first line's number.
+    """A file or a slice of one; ``line_start`` is the number of its first line.
 
-    ``blob`` is the object id of the whole file, ``whole`` its bytes where these are its first
-    slice: what can only be told of whole files is told there.
+    ``blob`` is the object id of the whole file. The first slice also has the bytes of the file,
+    ``whole``, for what only a whole file can tell.
     """
 
     path: str
@@ -116,12 +107,12 @@ class LeafText(Row):
 
     @property
     def complete(self) -> bytes:
-        """The whole file where these are its first slice, else the same bytes."""
+        """The whole file for its first slice, else ``content``."""
         return self.content if self.whole is None else self.whole
 
 
 class LeafTask(Value):
-    """All that a leaf's analysis needs: it can be sent to any process, on any machine."""
+    """All that a leaf's analysis needs, for any process on any machine."""
 
     node: Node
     texts: tuple[LeafText, ...]
@@ -129,7 +120,7 @@ class LeafTask(Value):
 
 
 class TracedFinding(Value):
-    """A finding, and the leaves that it comes from: more than one, where two have said the same."""
+    """A finding, and the leaves that reported it."""
 
     finding: Finding
     nodes: tuple[str, ...]
@@ -143,11 +134,11 @@ class TracedFinding(Value):
 
 
 class NodeResult(Value):
-    """What a node came to.
+    """The result of a node.
 
-    ``data`` is the objective's own, as JSON. ``uncovered`` are pairs of path and reason: what of
-    the scope was not looked at, which makes it PARTIAL. ``counts`` tells what became of the
-    pointers that a model offered; ``refuted`` and the like are the objective's, in ``metrics``.
+    ``data`` is the objective's own, as JSON. ``uncovered`` are pairs of path and reason for what
+    was not covered, which makes the result PARTIAL. ``counts`` are of the pointers that a model
+    offered; ``metrics`` are the objective's.
     """
 
     node_id: str
@@ -163,7 +154,7 @@ class NodeResult(Value):
     data: Mapping[str, Any] = {}
 
     def without_secrets(self, redactor: Redactor) -> NodeResult:
-        """The same result; paths, which are identities, stay as they are."""
+        """The result with its texts redacted; paths are identities, and stay."""
         return self.replace(
             summary=redactor.text(self.summary),
             findings=tuple(_traced(one, redactor) for one in self.findings),
@@ -194,28 +185,19 @@ class NodeResult(Value):
         cls, record: Mapping[str, Any], findings: tuple[TracedFinding, ...] | None = None
     ) -> NodeResult:
         """``findings`` are those of the record, where they are known."""
-        evidence, counts = record["evidence"], record["counts"]
+        counts = record["counts"]
         if findings is None:
-            findings = (
-                tuple(map(TracedFinding.from_dict, record["findings"]))
-                if record["findings"]
-                else ()
-            )
-        # By the hundred thousand, and most of them say little: what is empty costs nothing.
+            findings = tuple(map(TracedFinding.from_dict, record["findings"]))
         return cls(
             record["node_id"],
             record["status"],
             record["summary"],
             record["confidence"],
             findings,
-            tuple(map(Location.from_dict, evidence)) if evidence else (),
+            tuple(map(Location.from_dict, record["evidence"])),
             tuple(record["notes"]),
-            tuple(map(_pair, record["uncovered"])),
-            Evidence(
-                counts["offered"], counts["verified"], counts["reanchored"], counts["rejected"]
-            )
-            if counts != _NO_COUNTS
-            else _NOTHING,
+            tuple((path, reason) for path, reason in record["uncovered"]),
+            _NOTHING if counts == _NO_COUNTS else Evidence(**counts),
             record["metrics"],
             record["data"],
         )
@@ -225,12 +207,7 @@ _NOTHING = NodeResult.counts
 _NO_COUNTS = dict.fromkeys(Evidence._fields, 0)
 
 
-def _pair(pair: list[str]) -> tuple[str, str]:
-    path, reason = pair
-    return path, reason
-
-
 def _traced(one: TracedFinding, redactor: Redactor) -> TracedFinding:
-    """The same one where there is nothing to hide: it may be known elsewhere."""
+    """The same object if there is nothing to hide: the journal knows findings by identity."""
     finding = redactor.finding(one.finding)
     return one if finding is one.finding else one.replace(finding=finding)

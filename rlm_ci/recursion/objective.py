@@ -1,10 +1,9 @@
-"""The contract of an objective: what a recursion over a repository is asked to produce.
+"""The contract of an objective: what a recursion over a repository produces.
 
-A leaf is done in two steps. ``analyse`` is plain computing over the texts of its scope: it holds
-nothing, so that it runs in any process and on any machine, and gives JSON. ``judge`` follows in
-the process that keeps the journals, and is the only step that may ask a model. Both are
-deterministic given what the model answers, and so is ``aggregate``: two runs over the same tree
-give the same bytes, whoever computed what.
+A leaf takes two steps. ``analyse`` computes JSON from the texts of its scope, without state, in
+any process on any machine. ``judge`` follows in the process that keeps the journals, and is the
+only step that may ask a model. Both are deterministic given the model's answers, and so is
+``aggregate``: two runs over the same tree give the same bytes.
 """
 
 from __future__ import annotations
@@ -21,10 +20,7 @@ else:
 
 
 class Objective(Protocol):
-    """One thing to ask of a repository: its name, and how its nodes are solved.
-
-    ``options`` is JSON: all that the results depend on besides the texts and the model.
-    """
+    """``options`` is JSON: all that the results depend on besides the texts and the model."""
 
     @property
     def name(self) -> str: ...
@@ -37,27 +33,27 @@ class Objective(Protocol):
 
     @property
     def analyse(self) -> Callable[[LeafTask], Mapping[str, Any]]:
-        """A function at the top level of a module, for another process to import."""
+        """A function at the top level of a module, which another process can import."""
 
     def settled(self, probe: NodeProbe) -> str | None:
-        """Why nothing would be gained by splitting this node, for an early leaf; None: go on."""
+        """Why splitting this node would gain nothing; None to split it."""
 
     def risk(self, probe: NodeProbe) -> float:
-        """How soon a node should have its turn where the order goes by risk; higher is sooner."""
+        """The risk of a node; if the order goes by risk, the highest is first."""
 
     def judge(
         self, node: Node, task: LeafTask, analysis: Mapping[str, Any], ask: Ask | None
     ) -> NodeResult:
-        """The result of a leaf. Without ``ask`` there is no model, and nobody misses it.
+        """The result of a leaf; without ``ask`` there is no model.
 
-        Every finding and every claim has evidence that was opened in the texts of ``task``. When
-        ``ask`` raises LimitError, what was found is kept and the rest told as uncovered. Any
-        other error fails the attempt, which may be repeated.
+        Every finding and every claim has evidence from the texts of ``task``. When ``ask`` raises
+        LimitError, keep what was found and report the rest as uncovered. Any other error fails
+        the attempt, which may be repeated.
         """
 
     def aggregate(self, node: Node, children: Sequence[NodeResult], ask: Ask | None) -> NodeResult:
-        """The result of a split node from those of its children, in the order of their scopes.
+        """The result of a split node from its children's, in the order of their scopes.
 
-        A child that failed is there with the status FAILED. Nothing may be claimed that neither
-        a child's evidence nor the node's own supports.
+        A failed child has the status FAILED. Claim only what the evidence of a child, or the
+        node's own, supports.
         """

@@ -1,9 +1,8 @@
-"""Leaves computed by processes of this machine: an executor whose workers may die.
+"""An executor on processes of this machine, which may die.
 
-Each worker is served by a thread of ours, which waits for it without holding anybody else up. So
-when a worker is killed, it is known which leaf it was at, and no other one loses anything. A
-worker has next to nothing of our environment, where secrets may be, and is the leader of a group:
-with it goes whatever it has started.
+A thread of ours serves each worker. So a killed worker fails only the leaf that it had, unlike
+with ``ProcessPoolExecutor``. A worker gets next to nothing of our environment, which may hold
+secrets, and leads a process group: what it started is killed with it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
     Call = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
 
-#: What a worker runs: our modules are found where they were found here.
+#: The program of a worker, with our module search path.
 _PROGRAM: Final = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -60,7 +59,6 @@ class ProcessPool(Executor):
         if self._closed:
             raise RuntimeError("the workers have been stopped")
         if len(self._threads) < self.count:
-            # Not waited for by the interpreter when it ends.
             thread = threading.Thread(target=self._serve, daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -69,7 +67,7 @@ class ProcessPool(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - the signature of an Executor
-        """End the workers; with ``cancel_futures`` at once, whatever they are at."""
+        """End the workers; with ``cancel_futures`` at once."""
         self._closed = True
         if cancel_futures:
             with contextlib.suppress(queue.Empty):
@@ -85,7 +83,7 @@ class ProcessPool(Executor):
                 thread.join()
 
     def _serve(self) -> None:
-        """Hand calls to a worker of our own, one after the other."""
+        """Pass calls to one worker, in order."""
         worker: tuple[int, Connection] | None = None
         while (call := self._calls.get()) is not None:
             future, function, arguments = call
@@ -94,22 +92,22 @@ class ProcessPool(Executor):
             try:
                 worker = worker or self._started()
                 worker[1].send((function, arguments))
-                is_well, told = worker[1].recv()
+                is_well, result = worker[1].recv()
             except (EOFError, OSError):
                 self._end(worker)
                 worker = None
                 future.set_exception(LostError("the process that was at it ended"))
-            except BaseException as error:  # noqa: BLE001 - what cannot be pickled, by either side
+            except BaseException as error:  # noqa: BLE001 - it cannot be pickled
                 future.set_exception(error)
             else:
                 if is_well:
-                    future.set_result(told)
+                    future.set_result(result)
                 else:
-                    future.set_exception(errors.from_dict(told))
+                    future.set_exception(errors.from_dict(result))
         self._end(worker)
 
     def _started(self) -> tuple[int, Connection]:
-        """A new worker; raises OSError, EOFError when we are closed."""
+        """A new worker. Raises OSError; EOFError after ``shutdown``."""
         from multiprocessing.connection import Connection
 
         ours, theirs = socket.socketpair()
@@ -141,7 +139,6 @@ class ProcessPool(Executor):
 
 
 def _environment() -> dict[str, str]:
-    """Where programs and temporary files are."""
     known = environment()
     return {
         "LC_ALL": "C.UTF-8",
@@ -150,27 +147,27 @@ def _environment() -> dict[str, str]:
 
 
 def _kill(pid: int) -> None:
-    """End a worker and all that it has started: it is the leader of their group."""
+    """End a worker and what it started."""
     # macOS refuses to signal a group of which only the zombie is left.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
 
 
 def work(descriptor: int) -> None:
-    """What a worker does: calls that come, until nobody is there any more."""
+    """Carry out calls in a worker, until the other end closes."""
     from multiprocessing.connection import Connection
 
     theirs = Connection(os.dup(descriptor))
     while True:
         try:
             function, arguments = theirs.recv()
-            told = True, function(*arguments)
+            answer = True, function(*arguments)
         except (EOFError, ConnectionError):
             return
-        except Exception as error:  # noqa: BLE001 - told to whoever asked
-            told = False, errors.to_dict(error, str)
+        except Exception as error:  # noqa: BLE001 - sent to the caller
+            answer = False, errors.to_dict(error, str)
         try:
-            theirs.send(told)
+            theirs.send(answer)
         except OSError:
             return
         except Exception as error:  # noqa: BLE001 - it cannot be pickled
@@ -178,7 +175,7 @@ def work(descriptor: int) -> None:
 
 
 def cores() -> int:
-    """How many processes may work for us: as many as there are processors."""
+    """The number of processors that we may use."""
     if not hasattr(process, "spawn"):  # Windows
         return 1
     try:

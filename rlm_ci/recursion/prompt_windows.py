@@ -1,7 +1,7 @@
-"""What a model is shown of the texts of a leaf: numbered lines, in windows that fit a prompt.
+"""The texts of a leaf as a model sees them: numbered lines, in windows that fit a prompt.
 
-Everything is shown; what fits no window is told. A fence that follows from what it holds parts the
-data from our words: to write it, a text would have to know its own hash.
+Every line is in a window, or reported as missing. A fence around data depends on a hash of the
+data, so no text can contain its own fence.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     Ranges = Mapping[str, Sequence[Sequence[int]]]
 
-#: Bytes that a prompt must have room for besides our words, for a window to be worth asking about.
+#: Bytes of a window that are worth a question.
 LEAST = 2_000
-#: Why a line is in no window, whoever asks, and however often.
+#: Why a line is in no window.
 TOO_LONG = "is too long for a prompt"
 
 
 class ShownLines(Row):
-    """The lines of a text that a window has, by its number and that of the lines."""
+    """The lines of a text in a window, by the number of the text and of the lines."""
 
     text: int
     line_start: int
@@ -51,7 +51,7 @@ def name(path: str) -> str:
 
 
 def fence(*data: str) -> str:
-    """A line that does not stand in ``data``, and cannot have been put there."""
+    """A line that ``data`` does not contain, and cannot have been made to."""
     from hashlib import sha256
 
     digest = sha256("\0".join(data).encode("utf-8", "backslashreplace")).hexdigest()
@@ -85,11 +85,9 @@ def windows(texts: Sequence[LeafText], room: int, changed: Ranges | None) -> Pro
         while at < len(lines):
             if used + start + sizes[at] > room:
                 if not used:
-                    where = text.line_start + at
-                    missing.append((text.path, f"line {where:,} {TOO_LONG}"))
+                    missing.append((text.path, f"line {text.line_start + at:,} {TOO_LONG}"))
                     at += 1
-                else:
-                    close()
+                close()
                 continue
             used += start
             first = at
@@ -105,7 +103,7 @@ def windows(texts: Sequence[LeafText], room: int, changed: Ranges | None) -> Pro
 def numbered(
     text: LeafText, changed: Iterable[Sequence[int]] | None, first: int = 1, last: int = 1 << 60
 ) -> list[str]:
-    """The lines of a text with their numbers, a ``+`` behind those that a change touches."""
+    """The lines of a text with their numbers; a ``+`` marks those that a change touches."""
     lines = text.content.decode("utf-8", "surrogateescape").split("\n")
     if lines[-1] == "":
         lines.pop()

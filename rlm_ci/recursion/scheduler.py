@@ -1,7 +1,6 @@
-"""Whose turn it is, and who does the work: nothing here knows what a node is about.
+"""The order of nodes, and the slots in which work runs; nothing here depends on what a node is.
 
-A node that waits for others holds no slot, and no work is ever left out for want of one: it
-stays in the frontier.
+A node that waits for others holds no slot; work that has no slot stays in the frontier.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ BFS = "bfs"
 DFS = "dfs"
 HYBRID = "hybrid"
 ORDERS = (BFS, DFS, HYBRID)
-#: So many levels go first where the order is a hybrid.
+#: Levels that ``HYBRID`` takes breadth first.
 _BROAD = 2
-#: For so many threads that ask there is one more, as some wait for the disk with an answer.
+#: One more thread for so many, as some wait for the disk with an answer.
 _SPARE: Final = 2
 
 
 class Frontier:
-    """What waits for its turn: level by level, depth first, or as ``HYBRID``.
+    """The nodes that wait, in the order ``BFS``, ``DFS`` or ``HYBRID``.
 
-    That goes through the first levels broadly; what is deeper has its turn depth first, of
-    siblings the one of the highest risk before the others.
+    ``HYBRID`` takes the first levels breadth first, deeper ones depth first, and of siblings the
+    one with the highest risk first.
     """
 
     def __init__(self, order: str, risk: Callable[[Any], float]) -> None:
@@ -71,25 +70,16 @@ class Frontier:
             self._deep = self._by_risk(self._deep)
         return self._deep.pop()
 
-    def again(self, item: Any) -> None:
-        """It has its turn once more, before all others."""
-        if self._broad or self._order == BFS:
-            self._broad.appendleft(item)
-        else:
-            self._deep.append(item)
-
     def _by_risk(self, items: Sequence[Placed]) -> list[Any]:
-        """The highest last, of equals the first last: they are taken from the end."""
-        ranked = sorted(enumerate(items), key=lambda pair: (self._risk(pair[1]), -pair[0]))
-        return [item for _, item in ranked]
+        """The highest last, of equals the first last: ``pop`` takes from the end."""
+        return sorted(items, key=self._risk, reverse=True)[::-1]
 
 
 class Slots:
-    """Work under way: in an executor, or on threads of ours.
+    """Work in progress: in an executor, or on threads of ours.
 
-    What came of it is told to the thread that waits, by calling what was given with it. Work for
-    which no thread is free waits for one here, so that none waits for whoever gives it out. After
-    an error that ends everything (``is_end``) none of that begins.
+    ``wait`` calls ``done`` of what has ended. Work waits here for a free thread, so that threads
+    never wait for work. After an error that ends the run (``is_end``) no more of it begins.
     """
 
     def __init__(self, concurrency: int, is_end: Callable[[BaseException], bool]) -> None:
@@ -98,7 +88,7 @@ class Slots:
         self._asking = ConcurrencyLimit(concurrency)
         self._is_end = is_end
         self._inbox: queue.SimpleQueue[tuple[Done, Any, BaseException | None]] = queue.SimpleQueue()
-        #: One for each piece of work that waits; None ends a thread.
+        #: 1 for each piece of work that waits; None ends a thread.
         self._signals: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._first: deque[tuple[Done, Callable[[], Any]]] = deque()
@@ -108,7 +98,7 @@ class Slots:
     def compute(
         self, executor: Executor, call: Callable[[Any], Any], argument: Any, done: Done
     ) -> None:
-        """Plain computing, in an executor."""
+        """Compute in an executor."""
 
         def tell(future: Future[Any]) -> None:
             error = CancelledError() if future.cancelled() else future.exception()
@@ -126,10 +116,7 @@ class Slots:
         future.add_done_callback(tell)
 
     def ask(self, call: Callable[[], Any], done: Done, *, first: bool) -> None:
-        """What waits for somebody else: on a thread that keeps no process from ending.
-
-        With ``first`` its turn is before that of all others that wait.
-        """
+        """Wait for a model, on a daemon thread; with ``first``, before all others that wait."""
         if len(self._threads) < min(self._most, self.busy + 1):
             thread = threading.Thread(target=self._work, daemon=True)
             self._threads.append(thread)
@@ -140,7 +127,7 @@ class Slots:
         self._signals.put(1)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Tell of what has ended; False when nothing had, after ``seconds``."""
+        """Call ``done`` of all that has ended; False if nothing has after ``seconds``."""
         try:
             done, value, error = self._inbox.get(timeout=seconds)
         except queue.Empty:
@@ -154,7 +141,7 @@ class Slots:
                 return True
 
     def close(self) -> None:
-        """Begin nothing more of what waits for a thread."""
+        """Begin nothing more that waits for a thread."""
         self._drop()
         for _ in self._threads:
             self._signals.put(None)
@@ -170,7 +157,7 @@ class Slots:
                 self._next()
 
     def _next(self) -> None:
-        """Do what is first in its turn by now."""
+        """Do what is first now."""
         with self._lock:
             waiting = self._first or self._later
             if not waiting:  # all that waited was dropped

@@ -1,7 +1,6 @@
 """One run of the solver: probe, decide, analyse or split, aggregate, until the root is done.
 
-All that is decided is decided on one thread, which also keeps the journals. Others only compute,
-or wait for a model.
+One thread decides and writes the journals. The others compute, or wait for a model.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from rlm_ci import errors
 from rlm_ci.recursion import coverage
 from rlm_ci.recursion.corpus.corpus import digest_of
 from rlm_ci.recursion.journal import journal
-from rlm_ci.recursion.node_work import NodeWork, is_fatal, raise_fatal, require_time, told
+from rlm_ci.recursion.node_work import NodeWork, as_recorded, is_fatal, raise_fatal, require_time
 from rlm_ci.recursion.nodes import (
     COMPLETED,
     FAILED,
@@ -33,24 +32,25 @@ from rlm_ci.text.printable import encodable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from concurrent.futures import Executor
     from typing import Any, Final
 
-    from rlm_ci.recursion.corpus.corpus import CorpusFile
+    from rlm_ci.models.json_question import Ask
+    from rlm_ci.recursion.corpus.corpus import Corpus, CorpusFile
     from rlm_ci.recursion.journal.run_json import RunOverview
     from rlm_ci.recursion.limits import Budget, Constraints
-    from rlm_ci.recursion.node_work import SolveContext
     from rlm_ci.recursion.nodes import Node
     from rlm_ci.recursion.objective import Objective
     from rlm_ci.recursion.split.tree import Part
 
-#: Bytes of texts that are read ahead, and for how many leaves.
+#: Bytes of texts, and leaves, that are read ahead at most.
 _AHEAD_BYTES: Final = 8 << 20
 _AHEAD: Final = 256
-#: Calls that wait in an executor for each of our slots, so that its workers never do.
+#: Calls that an executor has for each of its workers, so that none is idle.
 _QUEUED: Final = 2
 _LATE: Final = (LEAF, tree.DEADLINE_EXCEEDED, 1.0)
 _SMALL: Final = (LEAF, tree.SMALL_ENOUGH, 1.0)
-#: Why a part was not looked at.
+#: Why a part was not covered.
 _FAILED: Final = "failed"
 
 
@@ -59,20 +59,23 @@ class SolveRun:
 
     def __init__(
         self,
-        means: SolveContext,
         objective: Objective,
         budget: Budget,
         constraints: Constraints,
-        told: RunOverview,
+        *,
+        corpus: Corpus,
+        store: journal.Journals,
+        executor: Executor | None,
+        ask: Callable[[Node], Ask] | None,
+        overview: RunOverview,
     ) -> None:
-        self._corpus = corpus = means.corpus
-        self._store = means.store
-        executor = means.executor
+        self._corpus = corpus
+        self._store = store
         self._objective = objective
         self._budget = budget
         self._constraints = constraints
-        self._ask = means.ask
-        self._told = told
+        self._ask = ask
+        self._overview = overview
         self._tree = tree.SplitTree(corpus, constraints.shape)
         self._frontier = Frontier(constraints.order, self._risk)
         self._slots = Slots(constraints.concurrency, is_fatal)
@@ -81,8 +84,8 @@ class SolveRun:
         if executor is not None:
             count = getattr(executor, "count", constraints.concurrency)
             self._room = max(constraints.concurrency, _QUEUED * count)
-        #: Ready ones wait for a thread, not the threads for this one, which has more to do.
-        self._ahead = self._room + (0 if means.ask is None else constraints.concurrency)
+        #: Leaves wait for threads here, so that no thread waits for this one.
+        self._ahead = self._room + (0 if ask is None else constraints.concurrency)
         self._ready: deque[NodeWork] = deque()
         self._deadline = None if budget.minutes is None else time.monotonic() + 60 * budget.minutes
         self._root: int | None = None
@@ -104,11 +107,11 @@ class SolveRun:
             self._slots.close()
         self._store.flush()
         result = self._store.results((self._root,))[0]
-        self._told.end(result, self._store.seq)
+        self._overview.end(result, self._store.seq)
         return result
 
     def _step(self) -> None:
-        """Begin what there is room for, and hear of what has ended."""
+        """Begin what there is room for, and take in what has ended."""
         store, slots, ready = self._store, self._slots, self._ready
         for _ in range(_AHEAD):
             if self._root is not None or slots.busy >= self._limit():
@@ -124,22 +127,22 @@ class SolveRun:
             else:
                 self._begin(leaf)
             store.beat()
-        self._told.look(self._store.seq)
+        self._overview.look(self._store.seq)
         if self._root is None and self._slots.busy:
             while not self._slots.wait(self._store.idle() or None):
                 pass
 
     def _limit(self) -> int:
-        """How much may be under way, or wait for a thread."""
+        """The number of leaves that may run, or wait for a thread."""
         left = self._budget.calls_left
         if self._ready or left is None or left() is None:
             return self._ahead
-        return self._room  # what is decided by the calls that are left is decided late
+        return self._room  # decide late: it depends on the calls that are left
 
-    # ── whose turn it is ──
+    # ── order ──
 
     def _read_ahead(self) -> None:
-        """Make leaves ready, with their texts; on the way to them, nodes are split."""
+        """Split nodes until there are leaves, and read their texts."""
         leaves: list[NodeWork] = []
         size = 0
         frontier = self._frontier
@@ -180,7 +183,7 @@ class SolveRun:
     # ── leaf or split ──
 
     def _is_split(self, branch: NodeWork) -> bool:
-        """Decide of a node; one that is split has its children queued."""
+        """Decide about a node; if it is split, queue its children."""
         known = self._store.decided(branch.id) if self._store.resumed else None
         if known and known[0] == LEAF and self._is_over():
             known = None
@@ -205,7 +208,7 @@ class SolveRun:
         return True
 
     def _enter(self, some: Sequence[NodeWork], parent: str | None) -> Collection[NodeWork]:
-        """Write down that siblings wait, unless that is known; those that have come to an end."""
+        """Record that siblings wait, if that is new; returns those that have ended before."""
         store = self._store
         fresh = some
         ended: Collection[NodeWork] = ()
@@ -213,19 +216,19 @@ class SolveRun:
             for one in some:
                 one.kept = store.found(one.id)
             fresh = [one for one in some if not store.is_known(one.id)]
-            kept = [one for one in some if one.kept is not None and store.is_ended(one.id)]
-            ended = dict.fromkeys(kept)  # asked for each of them, in order
+            kept = (one for one in some if one.kept is not None and store.is_ended(one.id))
+            ended = dict.fromkeys(kept)
         if fresh:
             depth = fresh[0].depth
             for one in fresh:
                 store.queued(one.id, parent, depth, one.part)
-            self._told.entered(len(fresh), depth)
+            self._overview.entered(len(fresh), depth)
             if fresh[0].parent is not None:
                 store.event(journal.ENQUEUED, [one.id for one in fresh])
         return ended
 
     def _decide(self, branch: NodeWork) -> tuple[tuple[str, str, float], Sequence[Part]]:
-        """Leaf or split, the reason, how sure we are; and the parts of a split."""
+        """The decision (kind, reason, confidence), and the parts of a split."""
         part, budget = branch.part, self._budget
         if self._deadline is not None and self._is_over():
             return _LATE, ()
@@ -249,9 +252,8 @@ class SolveRun:
         return self._deadline is not None and time.monotonic() > self._deadline
 
     def _miss(self, branch: NodeWork) -> None:
-        """It is too late for a leaf."""
         self._store.running(branch.id, _LATE)
-        self._fail(branch, journal.DEADLINE, "")
+        self._fail(branch, coverage.DEADLINE, "")
 
     # ── leaves ──
 
@@ -279,58 +281,67 @@ class SolveRun:
 
     def _judge(self, leaf: NodeWork, task: LeafTask, analysis: Mapping[str, Any]) -> None:
         node, judge = task.node, self._objective.judge
-        if self._ask is None:
-            try:
-                self._judged(leaf, judge(node, task, analysis, None))
-            except Exception as error:  # noqa: BLE001 - an attempt that failed
-                self._repeat(leaf, error)
-            return
-        ask = self._ask(node)
+        ask = None if self._ask is None else self._ask(node)
+        self._conclude(leaf, lambda way: judge(node, task, analysis, way), self._judged, ask)
 
-        def judged(result: Any, error: BaseException | None) -> None:
+    def _conclude(
+        self,
+        node: NodeWork,
+        call: Callable[[Ask | None], NodeResult],
+        done: Callable[[NodeWork, NodeResult], None],
+        ask: Ask | None,
+    ) -> None:
+        """Call the objective, on a thread where it may ask a model; ``done`` takes the result."""
+        if ask is None:
+            try:
+                done(node, call(None))
+            except Exception as error:  # noqa: BLE001 - an attempt that failed
+                self._repeat(node, error)
+            return
+
+        def concluded(result: Any, error: BaseException | None) -> None:
+            is_over = node.attempt >= self._constraints.attempts
             if error is None:
-                self._judged(leaf, result)
-            elif self._is_last(leaf, error):
-                self._alone(leaf, error, lambda: judge(node, task, analysis, None))
+                done(node, result)
+            elif not is_fatal(error) and (isinstance(error, errors.LimitError) or is_over):
+                self._conclude_alone(node, error, call, done)
             else:
-                self._repeat(leaf, error)
+                self._repeat(node, error)
 
         def turn() -> NodeResult:
-            require_time(self._deadline)
-            return judge(node, task, analysis, ask)
+            if not node.is_split:
+                require_time(self._deadline)
+            return call(ask)
 
-        self._slots.ask(turn, judged, first=leaf.attempt > 1)
+        self._slots.ask(turn, concluded, first=node.is_split or node.attempt > 1)
 
-    def _is_last(self, branch: NodeWork, error: BaseException) -> bool:
-        """Whether no further attempt is made with a model, and one without it is."""
-        is_over = branch.attempt >= self._constraints.attempts
-        return not is_fatal(error) and (isinstance(error, errors.LimitError) or is_over)
-
-    def _alone(self, node: NodeWork, error: BaseException, call: Callable[[], NodeResult]) -> None:
-        """What can be had without the model that failed: that is not lost with it."""
+    def _conclude_alone(
+        self,
+        node: NodeWork,
+        error: BaseException,
+        call: Callable[[Ask | None], NodeResult],
+        done: Callable[[NodeWork, NodeResult], None],
+    ) -> None:
+        """Take the result without the model, which failed for the last time."""
         word = _FAILED
         if isinstance(error, errors.LimitError):
-            word = journal.BUDGET
+            word = coverage.BUDGET
         elif isinstance(error, errors.RemoteError):
-            word = journal.REMOTE
-        node.errors = (*node.errors, told(error))
-        is_split = node.decision is not None and node.decision[0] == SPLIT
+            word = coverage.REMOTE
+        node.errors = (*node.errors, as_recorded(error))
         paths = (
             [encodable(node.part[1]) or "."]
-            if is_split
+            if node.is_split
             else [file.path for file in self._tree.files(node.part)]
         )
         try:
-            result = coverage.without_model(call(), paths, word, str(error))
+            result = coverage.without_model(call(None), paths, word, str(error))
         except Exception as other:  # noqa: BLE001 - then it failed
             raise_fatal(other)
-            node.errors = (*node.errors, told(other))
+            node.errors = (*node.errors, as_recorded(other))
             self._fail(node, word, str(error))
-            return
-        if is_split:
-            self._aggregated(node, result, self._store.results(node.ends))
         else:
-            self._judged(node, result)
+            done(node, result)
 
     def _judged(self, leaf: NodeWork, result: NodeResult) -> None:
         if result.uncovered or result.node_id != leaf.id:
@@ -338,15 +349,15 @@ class SolveRun:
         self._end(leaf, result, journal.DONE)
 
     def _repeat(self, branch: NodeWork, error: BaseException) -> None:
-        """Another attempt, or the end of a node that has had all of them."""
+        """Try a node again, or fail it after its last attempt."""
         raise_fatal(error)
-        branch.errors = (*branch.errors, told(error))
+        branch.errors = (*branch.errors, as_recorded(error))
         if branch.attempt >= self._constraints.attempts:
             self._fail(branch, _FAILED, str(error) or type(error).__name__)
             return
         branch.attempt += 1
         self._store.event(journal.REQUEUED, (branch.id,))
-        if branch.decision is not None and branch.decision[0] == SPLIT:
+        if branch.is_split:
             self._aggregate(branch)
         else:
             self._ready.appendleft(branch)
@@ -357,7 +368,7 @@ class SolveRun:
         files = self._tree.files(branch.part)
         self._end(branch, coverage.failed(branch.id, files, word, what), journal.FAILURE)
 
-    # ── what is above ──
+    # ── split nodes ──
 
     def _aggregate(self, branch: NodeWork) -> None:
         if branch.kept is not None:
@@ -365,32 +376,17 @@ class SolveRun:
             return
         children = self._store.results(branch.ends)
         node, aggregate = branch.node(), self._objective.aggregate
-        if self._ask is None or all(child.status == FAILED for child in children):
-            try:
-                self._aggregated(branch, aggregate(node, children, None), children)
-            except Exception as error:  # noqa: BLE001 - an attempt that failed
-                self._repeat(branch, error)
-            return
-        ask = self._ask(node)
+        is_alone = self._ask is None or all(child.status == FAILED for child in children)
 
-        def aggregated(result: Any, error: BaseException | None) -> None:
-            if error is None:
-                self._aggregated(branch, result, children)
-            elif self._is_last(branch, error):
-                self._alone(branch, error, lambda: aggregate(node, children, None))
-            else:
-                self._repeat(branch, error)
+        def aggregated(_branch: NodeWork, result: NodeResult) -> None:
+            result = coverage.of_split(branch.id, result, children, branch.sizes)
+            self._end(branch, result, journal.AGGREGATED)
 
-        self._slots.ask(lambda: aggregate(node, children, ask), aggregated, first=True)
-
-    def _aggregated(
-        self, branch: NodeWork, result: NodeResult, children: Sequence[NodeResult]
-    ) -> None:
-        result = coverage.of_split(branch.id, result, children, branch.sizes)
-        self._end(branch, result, journal.AGGREGATED)
+        ask = None if is_alone or self._ask is None else self._ask(node)
+        self._conclude(branch, lambda way: aggregate(node, children, way), aggregated, ask)
 
     def _keep(self, branch: NodeWork) -> None:
-        """A result that was written, of a node of which no more was."""
+        """End a node whose result an earlier session wrote, and not its end."""
         number = branch.kept or 0
         status = self._store.status(number)
         decision = branch.decision or (LEAF, "", 0.0)
@@ -400,8 +396,8 @@ class SolveRun:
 
     def _end(self, branch: NodeWork, result: NodeResult, event: str) -> None:
         try:
-            number = self._store.result(result, branch.children)
-        except (TypeError, ValueError) as error:  # the objective's own data are no JSON
+            number = self._store.result(result, branch.ends if branch.is_split else ())
+        except (TypeError, ValueError) as error:  # the objective's data are not JSON
             if event == journal.FAILURE:
                 raise
             self._repeat(branch, error)
@@ -412,7 +408,7 @@ class SolveRun:
         is_failed = status == FAILED
         self._store.ended(branch.id, FAILED if is_failed else COMPLETED, branch.errors)
         self._store.event(journal.FAILURE if is_failed else event, (branch.id,))
-        self._told.ended(is_failed=is_failed)
+        self._overview.ended(is_failed=is_failed)
         self._close(branch, number)
 
     def _close(self, branch: NodeWork, number: int) -> None:
@@ -429,21 +425,10 @@ class SolveRun:
 
 def _texts(part: Part, pairs: Iterator[tuple[CorpusFile, bytes]]) -> tuple[LeafText, ...]:
     """The texts of a leaf, which are next among ``pairs``."""
-    some = islice(pairs, part[3] - part[2])
     start, end = part[4], part[5]
-    if start:
-        return tuple(
-            [
-                LeafText.of(
-                    (
-                        path,
-                        oid,
-                        file_slices.cut(content, start, end),
-                        start,
-                        content if start == 1 else None,
-                    )
-                )
-                for (path, oid, _), content in some
-            ]
-        )
-    return tuple([LeafText.of((path, oid, content, 1, None)) for (path, oid, _), content in some])
+    texts = []
+    for (path, oid, _), content in islice(pairs, part[3] - part[2]):
+        whole = content if start == 1 else None
+        some = file_slices.cut(content, start, end) if start else content
+        texts.append(LeafText.of((path, oid, some, start or 1, whole)))
+    return tuple(texts)

@@ -1,6 +1,6 @@
-"""``RLM.solve``: a node is looked at as a leaf, or split, solved in parts and put together.
+"""``RLM.solve``: solve a node as a leaf, or split it, solve its parts and aggregate their results.
 
-Everything that is made of a repository, a review or a wiki, is an objective of it.
+A review and a wiki are objectives of it.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from rlm_ci.errors import ConfigError
 from rlm_ci.recursion import process_pool, scheduler
 from rlm_ci.recursion.journal import run_json
-from rlm_ci.recursion.node_work import SolveContext
 from rlm_ci.recursion.solve_run import SolveRun
 from rlm_ci.recursion.split import tree
 
@@ -25,16 +24,16 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.nodes import Node, NodeResult
     from rlm_ci.recursion.objective import Objective
 
-#: Bytes of a corpus from which on processes are worth their start.
+#: Bytes of a corpus for which worker processes pay off.
 _LARGE: Final = 4 << 20
 
 
 class RLM:
     """The solver over one corpus, its journals in ``store``.
 
-    ``ask`` gives each node its way to a model; without it there is none. ``executor`` computes
-    what leaves need to be computed; without it, processes of this machine do, or this one where
-    the corpus is small. ``name`` is what the run is called in its files.
+    ``ask`` gives each node its access to a model; without it no model is asked. ``executor``
+    analyses the leaves; without it, processes of this machine do, or this process if the corpus
+    is small. ``name`` is the run's id in its files.
     """
 
     def __init__(
@@ -61,22 +60,30 @@ class RLM:
     def solve(
         self, node: Node, objective: Objective, budget: Budget, constraints: Constraints
     ) -> NodeResult:
-        """What ``node`` comes to. The status of the result says whether it is whole.
+        """The result of ``node``; its status says whether the coverage is complete.
 
-        A run that was interrupted goes on where it was: what is in the journals is not done
-        again. Raises ConfigError when those are of something else, StorageError, DamagedError,
-        and whatever interrupts it.
+        An interrupted run continues: what is in the journals is not done again. Raises
+        ConfigError if the journals are another run's, StorageError, DamagedError, and whatever
+        interrupts it.
         """
         _require(constraints)
         head = run_json.head(self.corpus, node, objective, budget, constraints)
-        told = run_json.RunOverview.begin(self.store, head, self._name)
+        overview = run_json.RunOverview.begin(self.store, head, self._name)
         self.store.of(self._name, objective.name)
         executor, own = self._executor, None
         if executor is None and self._is_large():
             executor = own = process_pool.ProcessPool(process_pool.cores())
         try:
-            means = SolveContext(self.corpus, self.store, executor, self._ask)
-            return SolveRun(means, objective, budget, constraints, told).run(node)
+            return SolveRun(
+                objective,
+                budget,
+                constraints,
+                corpus=self.corpus,
+                store=self.store,
+                executor=executor,
+                ask=self._ask,
+                overview=overview,
+            ).run(node)
         finally:
             if own is not None:
                 own.shutdown(wait=False, cancel_futures=True)

@@ -121,13 +121,13 @@ def test_no_secret_enters_a_prompt(tmp_path: Path, context: Context) -> None:
 def test_a_pointer_of_the_future_has_a_flaw(tmp_path: Path, context: Context) -> None:
     """Outputs of earlier sub-calls can be read again by pointer, later ones cannot."""
     stage = Stage(tmp_path / "run", context, player(context))
-    flaw = stage.symbolic.flaw("subcall:0:sc0001")
+    flaw = stage.window.flaw("subcall:0:sc0001")
     assert flaw is not None
     assert "earlier iteration" in flaw
     stage.play()
-    assert stage.symbolic.flaw("subcall:0:sc0001") is None
-    failed = stage.symbolic.flaw("subcall:0:sc0003")
+    assert stage.window.flaw("subcall:0:sc0001") is None
+    failed = stage.window.flaw("subcall:0:sc0003")
     assert failed is not None
     assert "no output" in failed
-    assert stage.symbolic.flaw(context.pointer(0)) is None
-    assert stage.symbolic.flaw("ctx:sha256:00#chunk:c000001") is not None
+    assert stage.window.flaw(context.pointer(0)) is None
+    assert stage.window.flaw("ctx:sha256:00#chunk:c000001") is not None

@@ -11,7 +11,7 @@ from rlm_ci.report.findings import Location, Report, Subject, Usage
 from rlm_ci.resources import loader
 from rlm_ci.runs.state import EXIT_CODES, FinalState
 
-ACCOUNT = ask_report.AnswerDetails("gpt-4o", f"sha256:{'ab' * 32}", 1 << 30, 17_477, 3, 2, 9000)
+METRICS = {"model": "gpt-4o", "iterations": 3, "context_bytes": 1 << 30}
 PLACE = Location("service.log", 3, 4, blob="a" * 40, quote="one\ntwo")
 #: An answer with a citation that holds and one that does not.
 CITED = CitedAnswer(
@@ -21,7 +21,7 @@ CITED = CitedAnswer(
 
 def report(ended: AskEnd, cited: CitedAnswer | None = None) -> Report:
     return ask_report.build(
-        ended, cited, account=ACCOUNT, subject=Subject(worktree=True), usage=Usage(calls=4)
+        ended, cited, metrics=METRICS, subject=Subject(worktree=True), usage=Usage(calls=4)
     )
 
 

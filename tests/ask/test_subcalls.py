@@ -180,7 +180,7 @@ def test_half_of_a_surrogate_pair_is_written_out(tmp_path: Path, context: Contex
     (result,) = run(
         stage, subcall(context.pointer(0), expected_output="a \ud800 list", model="\udfff")
     )
-    assert result.succeeded
+    assert result.status == "succeeded"
     assert 'Expected output: "a \\\\ud800 list"' in read(stage, result)["prompt"]
 
 
@@ -281,7 +281,7 @@ def test_an_output_cut_at_the_cap_is_marked(tmp_path: Path, context: Context) ->
     text, js = run(
         stage, subcall(context.pointer(0)), subcall(context.pointer(0), expected_output="json")
     )
-    assert text.succeeded
+    assert text.status == "succeeded"
     assert text.cut
     assert read(stage, text)["meta"]["cut"] is True
     assert js.error is not None
@@ -308,7 +308,7 @@ def test_a_refusal_is_a_result(tmp_path: Path, context: Context, error: RemoteEr
     bad, good = run(stage, subcall(context.pointer(0), model="bad"), subcall(context.pointer(1)))
     assert (bad.spans, bool(good.spans)) == ((), True)  # nobody saw what was refused
     assert (bad.status, bad.error, bad.output) == ("failed", error.what, "")
-    assert good.succeeded
+    assert good.status == "succeeded"
     kept = read(stage, bad)
     assert kept["output"] == ""
     assert (kept["meta"]["status"], kept["meta"]["error"]) == ("failed", error.what)
@@ -330,7 +330,7 @@ def test_a_price_that_is_not_known_is_a_result(tmp_path: Path, context: Context)
     assert odd.status == "failed"
     assert odd.error is not None
     assert "price" in odd.error
-    assert known.succeeded
+    assert known.status == "succeeded"
     poor = Stage(tmp_path / "2", context, said("ok"), ledger=Ledger(budget_usd=Decimal(5)))
     with pytest.raises(ConfigError, match="price"):
         run(poor, subcall(context.pointer(0)))

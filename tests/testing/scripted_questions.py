@@ -7,9 +7,12 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from rlm_ci.ask.execute_plan import PlanExecutor
+from rlm_ci.ask.model_access import ModelAccess
 from rlm_ci.ask.planner.plan import PlanLimits
 from rlm_ci.ask.planner.planner import Planner
 from rlm_ci.ask.planner.prompt import ContextMetadata
+from rlm_ci.ask.subcalls import Subcalls
+from rlm_ci.ask.visible_context import VisibleContext
 from rlm_ci.context.builder.build import build
 from rlm_ci.errors import RemoteError
 from rlm_ci.models.budget import Ledger
@@ -89,16 +92,14 @@ class Stage:
         self.record = Record.open(
             str(folder / "calls.jsonl"), redact=redact, replay_only=answer is None
         )
-        self.symbolic = PlanExecutor(
-            context, self.complete, self.record.fact, limits=self.limits, model="m",
-            question=goal, max_tokens=max_tokens, write=self.write, redact=redact,
-            models=models,
+        access = ModelAccess(
+            complete=self.complete, fact=self.record.fact, write=self.write, redact=redact,
+            limits=self.limits, model="m", max_tokens=max_tokens, models=tuple(models),
         )  # fmt: skip
-        self.planner = Planner(
-            self.complete, self.record.fact, model="m", limits=self.limits,
-            max_tokens=max_tokens, flaw=self.symbolic.flaw, write=self.write, redact=redact,
-            models=models,
-        )  # fmt: skip
+        self.window = VisibleContext(context, redact)
+        subcalls = Subcalls(access, self.window, goal)
+        self.symbolic = PlanExecutor(self.window, subcalls, self.limits.preview_bytes)
+        self.planner = Planner(access, self.window.flaw)
 
     def complete(self, request: ModelRequest, place: str) -> Completion:
         return self.record.complete(

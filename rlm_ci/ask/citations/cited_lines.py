@@ -1,10 +1,10 @@
-"""The lines that a citation rests on: of what it names, only what a model was shown."""
+"""The lines of a citation: of what it names, only what a model was shown."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
-from rlm_ci.ask.citations.line_offsets import LineOffsets
+from rlm_ci.ask.iteration import merged
 from rlm_ci.context.file_places import first_places, told
 from rlm_ci.report.findings import Location
 from rlm_ci.text.printable import count
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.context.context import Context, FileLines, SourceFile
 
-    #: Why lines of a file of the context are not what stands there; None where they may be.
+    #: Why a file of the repository does not have these lines; None if it may.
     Refute = Callable[[SourceFile, FileLines], str | None]
 
 #: Places of one citation; lines and bytes that are quoted.
@@ -24,12 +24,12 @@ PLACES = 8
 QUOTED_LINES = 20
 QUOTED_BYTES = 2000
 NEVER_READ = "never read in this run"
-#: Of bytes that are cited, one in so many must have been shown.
+#: Of cited bytes, one in so many must have been shown.
 _MOSTLY = 2
 
 
 class CitationGround(Value):
-    """What stands in place of a citation, and the places in files; ``flaw``: why there is none."""
+    """The text that replaces a citation, and its places; or the ``flaw`` of the citation."""
 
     text: str = ""
     locations: tuple[Location, ...] = ()
@@ -37,7 +37,7 @@ class CitationGround(Value):
 
 
 class _Lines(Value):
-    """Lines of a file, and the bytes of the source in them that count, from first to last."""
+    """Lines of a file, and the first and last byte of the source in them that was shown."""
 
     place: FileLines
     piece: SourceFile
@@ -46,28 +46,54 @@ class _Lines(Value):
 
 
 def unrefuted(_piece: SourceFile, _place: FileLines) -> None:
-    """The word of a context is taken for what its files hold."""
+    """Trust the context."""
+
+
+class LineOffsets(Value):
+    """Bytes ``begin`` to ``end`` of a text; ``line_at`` gives the line of each, from 1 on."""
+
+    begin: int
+    end: int
+    line_at: Callable[[int], int]
+
+    @classmethod
+    def of(cls, context: Context, piece: SourceFile) -> LineOffsets:
+        def line_at(byte: int) -> int:
+            return context.lines(byte, byte + 1)[0].line_start
+
+        return cls(piece.start, piece.end, line_at)
+
+    @property
+    def count(self) -> int:
+        return self.line_at(self.end - 1) if self.end > self.begin else 0
+
+    def span(self, first: int, last: int) -> tuple[int, int] | None:
+        """The bytes of lines ``first`` to ``last``, with the last one's end; None if there are
+        no such lines.
+        """
+        if not 1 <= first <= last <= self.count:
+            return None
+        places = range(self.begin, self.end)
+        start = self.begin + bisect_left(places, first, key=self.line_at)
+        return start, self.begin + bisect_left(places, last + 1, key=self.line_at)
 
 
 class CitedLines:
-    """``seen`` are the bytes of ``context`` that models were shown, in any order.
-
-    ``refute`` is asked for each place that would be told.
-    """
+    """``seen`` are the bytes of ``context`` that models saw; ``refute`` checks each place."""
 
     def __init__(
         self, context: Context, seen: Iterable[tuple[int, int]], refute: Refute = unrefuted
     ) -> None:
         self._context = context
         self._refute = refute
-        self._seen = _merged(seen)
+        self._seen = merged(seen)
         self._starts = [start for start, _ in self._seen]
 
     def of(self, start: int, end: int, *, exact: bool) -> CitationGround:
-        """What a citation of bytes ``start`` to ``end`` rests on.
+        """The ground of a citation of bytes ``start`` to ``end``.
 
-        One that is ``exact`` must have been shown, all of it or most, but for the rest of a line
-        at either end. Raises DamagedError, StorageError.
+        Of an ``exact`` one most bytes must have been shown, or all but the rest of a line at
+        either end. Raises DamagedError, StorageError.
         """
         parts = self._parts(start, end)
         if not parts:
@@ -92,9 +118,9 @@ class CitedLines:
     def of_lines(
         self, pieces: Sequence[SourceFile], first: int, last: int, written: str
     ) -> CitationGround:
-        """What lines of the first of ``pieces`` that holds them rest on, as in ``of``.
+        """As ``of``, for lines of the first of ``pieces`` that has them.
 
-        Where all of them count, ``written`` is what stands in their place.
+        The text is ``written`` if all of them were shown.
         """
         flaw = None
         for piece in pieces:
@@ -114,7 +140,7 @@ class CitedLines:
     def of_spans(
         self, pieces: Sequence[SourceFile], spans: Sequence[tuple[int, int]], written: str
     ) -> CitationGround:
-        """What several spans of lines rest on; none does where one of them does not."""
+        """As ``of_lines``, for several spans; all must hold."""
         if len(spans) == 1:
             return self.of_lines(pieces, *spans[0], written)
         found = [self.of_lines(pieces, *span, "") for span in spans]
@@ -126,7 +152,7 @@ class CitedLines:
         return CitationGround(told if any(one.text for one in found) else written, places)
 
     def _parts(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Of bytes ``start`` to ``end`` those that were shown."""
+        """The bytes from ``start`` to ``end`` that were shown."""
         parts = []
         for at in range(max(0, bisect_right(self._starts, start) - 1), len(self._seen)):
             first, last = self._seen[at]
@@ -149,7 +175,7 @@ class CitedLines:
     # ── lines ──
 
     def _lines(self, parts: list[tuple[int, int]]) -> tuple[list[_Lines], bool]:
-        """The lines of ``parts``, each once, and whether there are more than are told."""
+        """The lines of ``parts``, each once, and whether there are more."""
         found: list[_Lines] = []
         for start, end in parts:
             places, more = first_places(self._context, start, end, PLACES + 1)
@@ -164,7 +190,7 @@ class CitedLines:
         return found, False
 
     def _piece(self, place: FileLines, start: int) -> SourceFile:
-        """The file of a place in a span that begins at ``start``: names need not be unique."""
+        """The file of a place in a span from ``start``; names need not be unique."""
         files = self._context.files
         following = map(files.__getitem__, range(bisect_right(files.ends, start), len(files)))
         return next(one for one in following if one.path == place.path)
@@ -174,13 +200,13 @@ class CitedLines:
         return Location(place.path, place.line_start, place.line_end, blob=place.blob, quote=quote)
 
     def _quote(self, lines: _Lines) -> str | None:
-        """The lines as they stand, whole; None where they are many or long."""
+        """The whole lines; None if they are many or long."""
         place, piece = lines.place, lines.piece
         number = place.line_end - place.line_start + 1
         low, high = max(piece.start, lines.start), min(piece.end, lines.end)
         if number > QUOTED_LINES or high - low > QUOTED_BYTES:
             return None
-        # A line that is longer than a quote on either side has its end outside of this.
+        # A longer line has its end outside of this.
         first = max(piece.start, low - QUOTED_BYTES)
         last = min(piece.end, high + QUOTED_BYTES)
         data = self._context.raw(first, last)
@@ -195,26 +221,12 @@ class CitedLines:
 
 
 def _outside(first: int, last: int, number: int) -> str:
-    """Why lines are none of a file with ``number`` of them."""
     told = f"line {first} is" if first == last else f"lines {first}-{last} are"
     return f"{told} not in the file, which has {number:,}"
 
 
 def _joined(one: _Lines, other: _Lines) -> _Lines | None:
-    """Both as one, where no line lies between them."""
+    """Both as one, if no line lies between them."""
     if one.piece != other.piece or other.place.line_start > one.place.line_end + 1:
         return None
     return _Lines(one.place.replace(line_end=other.place.line_end), one.piece, one.start, other.end)
-
-
-def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same bytes as spans that neither touch nor overlap, in order."""
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if start >= end:
-            continue
-        if merged and start <= merged[-1][1]:
-            merged[-1] = merged[-1][0], max(merged[-1][1], end)
-        else:
-            merged.append((start, end))
-    return merged

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 
-from rlm_ci.ask.citations.line_offsets import LineOffsets
+from rlm_ci.ask.citations.cited_lines import LineOffsets
 from rlm_ci.context.builder.file_table import Pieces
 from rlm_ci.context.context import READ_LIMIT
 from rlm_ci.context.line_numbers import LineCounter

@@ -11,6 +11,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 
+from rlm_ci.ask.iteration import merged
 from rlm_ci.ask.planner import progress_notes
 from rlm_ci.ask.planner.progress_notes import LINE, PLACES, fence
 from rlm_ci.text.printable import count
@@ -45,17 +46,12 @@ class Prompt(Value):
     @property
     def seen(self) -> tuple[tuple[int, int], ...]:
         """The ranges of the source's bytes that are shown, in order, without overlaps."""
-        shown: list[tuple[int, int]] = []
-        for start, end in sorted(
+        spans = (
             (one["start_byte"], one["end_byte"])
             for one in self.sections
             if "start_byte" in one and one["kind"] != "subcall"
-        ):
-            if shown and start <= shown[-1][1]:
-                shown[-1] = (shown[-1][0], max(end, shown[-1][1]))
-            else:
-                shown.append((start, end))
-        return tuple(shown)
+        )
+        return tuple(merged(spans))
 
 
 class PromptLayout:

@@ -1,7 +1,6 @@
-"""The answer of a run, found again from what the run left behind, and held against its report.
+"""Verifies the answer of a run, its report and its end against the journal.
 
-The journal has the last plan, and with it the answer as the planner gave it; the stored prompts
-tell what was shown. Whoever changes the answer, the report or the end in the state is found out.
+The journal has the last plan with the planner's answer; the stored prompts have what was shown.
 """
 
 from __future__ import annotations
@@ -35,18 +34,17 @@ if TYPE_CHECKING:
     from rlm_ci.report.findings import Report
 
 REPORT = "report.json"
-#: The parts of a report that follow from the run, and from nothing else.
+#: The parts of a report that follow from the run alone.
 _FOLLOWING = ("parts", "findings", "documents", "evidence")
-#: How plans of these intents end a run; all other ends come from outside of the plan.
+#: How plans end a run; all other ends have other causes.
 _ENDS = {"final": PASSED, "fail": FAILED}
 
 
 class AnswerCheck(Value):
-    """``verified`` citations hold, None where there is no answer; ``held`` are their places.
+    """``verified`` citations hold, None without an answer; ``held`` are their places.
 
-    ``marked`` are those that do not, and are told as that.
-
-    ``problems`` say what does not follow from the record, each with the file.
+    ``marked`` citations do not, and the answer says so. ``problems`` do not follow from the
+    record; each names the file.
     """
 
     verified: int | None
@@ -79,7 +77,8 @@ class _AnswerChecker:
         problems, cited = tuple(self._problems), self._cited
         if cited is None:
             return AnswerCheck(None, (), problems)
-        held = tuple(map(_as_reported, cited.locations))
+        # As places that were read from a report.
+        held = tuple(Location.from_dict(place.to_dict()) for place in cited.locations)
         return AnswerCheck(cited.verified, held, problems, cited.offered - cited.verified)
 
     def _problem(self, what: str) -> None:
@@ -104,7 +103,7 @@ class _AnswerChecker:
         if final.status in (PASSED, FAILED, *LIMITS):
             self._compare_report(final, state)
 
-    # ── what the record tells ──
+    # ── from the record ──
 
     def _seen(self, turns: list[Mapping[str, Any]]) -> Iterator[tuple[int, int]]:
         """The ranges of the source's bytes that the planner and sub-calls were shown."""
@@ -121,16 +120,16 @@ class _AnswerChecker:
                 folder = f"{subcalls.NAME}/{number}/{entry['id']}"
                 attempts = self._files.record(f"{folder}/meta.json")["attempts"]
                 if not any(one["finish_reason"] for one in attempts):
-                    continue  # nobody answered: it was shown to nobody
+                    continue  # a prompt without an answer counts as not shown
                 given = self._files.record(f"{folder}/input.json")
                 for piece in given["pieces"]:
                     if not piece["pointer"].startswith(SUBCALL):
                         yield piece["start_byte"], piece["end_byte"]
 
-    # ── what is held against it ──
+    # ── compared with it ──
 
     def _compare_end(self, final: FinalState, intent: str, *, is_answered: bool) -> None:
-        """An error may end a run after its last plan; nothing else ends it otherwise."""
+        """Only an error may end a run otherwise than its last plan does."""
         ends = _ENDS.get(intent)
         if is_answered or (ends == FAILED and final.exit_code in (OK, FINDINGS)):
             is_so = final.status == ends
@@ -142,7 +141,7 @@ class _AnswerChecker:
 
     def _compare_file(self, cited: CitedAnswer) -> None:
         written = self._files.bytes_of(ask_report.ANSWER)
-        # Secrets in names of files are taken out, and nothing else is.
+        # Only secrets in names of files are redacted.
         if written != ask_report.as_file(cited.text) and not is_masked_in_places(
             written.decode("utf-8", "replace"),
             [*((_in_file(text), is_place) for text, is_place in cited.pieces()), ("\n", False)],
@@ -151,11 +150,9 @@ class _AnswerChecker:
 
     def _compare_report(self, final: FinalState, state: Mapping[str, Any]) -> None:
         report, cited = self._report, self._cited
-        account = ask_report.AnswerDetails.of(
-            state["model"], self._context, state["symbolic_iterations"]
-        )
+        metrics = ask_report.metrics(state["model"], self._context, state["symbolic_iterations"])
         made = ask_report.build(
-            AskEnd(final), cited, account=account, subject=report.subject, usage=report.usage
+            AskEnd(final), cited, metrics=metrics, subject=report.subject, usage=report.usage
         ).to_dict()
         told = report.to_dict()
         if cited is not None:
@@ -167,7 +164,7 @@ class _AnswerChecker:
 
 
 def _said(text: str) -> tuple[str, str]:
-    """The intent and the answer of a plan; nothing where ``text`` is none."""
+    """The intent and the answer of a plan; empty if ``text`` is none."""
     try:
         plan = read_object(text)
     except ValueError:
@@ -177,14 +174,14 @@ def _said(text: str) -> tuple[str, str]:
 
 
 def _in_file(text: str) -> str:
-    """A piece of the answer as it stands in its file; see ``report.as_file``."""
+    """A piece of the answer as ``report.as_file`` writes it."""
     return ask_report.as_file(text).decode("utf-8", "replace")[:-1]
 
 
 def _hide(made: list[Any], told: list[Any], pieces: Sequence[tuple[str, bool]]) -> None:
-    """Make ``made`` as ``told`` where that leaves out secrets in names of files, and no more.
+    """Change ``made`` to ``told`` where only secrets in names of files are redacted.
 
-    ``pieces`` are the text of the answer; places whose names hold a secret are not reported.
+    ``pieces`` are the text of the answer; a report omits places with a secret in their names.
     """
     for one, other in zip(made, told, strict=False):
         one["evidence"] = [
@@ -196,13 +193,8 @@ def _hide(made: list[Any], told: list[Any], pieces: Sequence[tuple[str, bool]]) 
             one["text"] = other["text"]
 
 
-def _as_reported(place: Location) -> Location:
-    """A place as one that was read from a report."""
-    return Location.from_dict(place.to_dict())
-
-
 def _is_same(told: Any, made: Any) -> bool:
-    """Whether ``told`` is ``made``, but for secrets, which are taken out of messages and quotes."""
+    """Whether ``told`` is ``made``, but for secrets in messages and quotes."""
     if isinstance(told, dict) and isinstance(made, dict):
         return told.keys() == made.keys() and all(
             _is_same(told[key], made[key])

@@ -1,4 +1,4 @@
-"""The files that a symbolic run left, read with doubt: each against what others tell of it."""
+"""The files of a symbolic run, each checked against the others."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 STATE = "state.json"
 PLANNER = "planner"
-#: Bytes of one file of a run that are read: those that we write are far smaller.
+#: Bytes of one file that are read; those that we write are far smaller.
 _LIMIT = 64 << 20
 
 
 class WrongError(Exception):
-    """What does not hold, and in which file."""
+    """What is wrong, with the file."""
 
 
 class RunArtifacts:
-    """What lies in ``folder``, the ``rlm/`` of a run over ``context``; paths are relative to it.
+    """The files in ``folder``, the ``rlm/`` of a run over ``context``; paths are relative to it.
 
-    Who reads a record here meets KeyError, TypeError, ValueError and AttributeError where it is
-    not of the shape that we write.
+    Records may have another shape than we write: handle KeyError, TypeError, ValueError and
+    AttributeError.
     """
 
     def __init__(self, folder: str, context: Context) -> None:
@@ -45,7 +45,7 @@ class RunArtifacts:
         self._context = context
 
     def bytes_of(self, path: str) -> bytes:
-        """Raises WrongError, as all others; DamagedError for a file that is none of ours."""
+        """Raises WrongError, as all others; DamagedError for a file that no run has written."""
         place, size = os.path.join(self._folder, path), 0
         with suppress(OSError):
             size = os.lstat(place).st_size
@@ -69,14 +69,14 @@ class RunArtifacts:
         return record
 
     def as_told(self, path: str, told: Mapping[str, Any]) -> bytes:
-        """A file of which size and hash are told."""
+        """A file with the size and the hash in ``told``."""
         data = self.bytes_of(path)
         if digest(data) != told:
             raise WrongError(f"{path} is not what was written")
         return data
 
     def require_vouched(self, folder: str, place: str, answers: RecordedAnswers) -> None:
-        """Raise unless what lies in ``folder`` is what the journal says was written there."""
+        """Raise unless the files in ``folder`` have the digests in the journal."""
         told = answers.files.get(place, {})
         changed = [
             f"{folder}/{FILES[name]}"
@@ -88,14 +88,14 @@ class RunArtifacts:
             raise WrongError(f"{', '.join(changed)} {verb} not what was written")
 
     def names(self, folder: str) -> list[str]:
-        """What lies in ``folder``, by number; nothing where it is not there."""
+        """The names in ``folder`` by number; none if it is missing."""
         try:
             return sorted(os.listdir(os.path.join(self._folder, folder)), key=_number)
         except OSError:
             return []
 
     def output(self, pointer: str) -> tuple[str, bytes]:
-        """The file of the output of a sub-call that ``pointer`` names, and what is in it."""
+        """The path and the content of the output that ``pointer`` names."""
         kind, iteration, name = pointer.split(":")
         if f"{kind}:" != SUBCALL:
             raise WrongError(f"{pointer} names no output")
@@ -118,22 +118,22 @@ class RunArtifacts:
     def require_subcall(
         self, iteration: int, entry: Mapping[str, Any], answers: RecordedAnswers
     ) -> None:
-        """Raise unless the files of a sub-call are what its ``entry`` in the state tells."""
+        """Raise unless the files of a sub-call agree with its ``entry`` in the state."""
         place = f"{int(iteration)}/{_plain(entry['id'])}"
         folder = f"{subcalls.NAME}/{place}"
         self.require_vouched(folder, f"subcall/{place}", answers)
         given, meta = self.record(f"{folder}/input.json"), self.record(f"{folder}/meta.json")
         prompt = self.as_told(f"{folder}/prompt.txt", meta["prompt"])
         output = self.as_told(f"{folder}/output.txt", meta["output"])
-        if _picked(meta, "id", "status", "error", "cut", "clamped") != _picked(
-            entry, "id", "status", "error", "cut", "clamped"
-        ):
+        names = ("id", "status", "error", "cut", "clamped")
+        if _picked(meta, *names) != _picked(entry, *names):
             raise WrongError(f"{folder}/meta.json and the state do not say the same")
         if len(output) != entry["output_bytes"]:
             raise WrongError(f"{folder}/output.txt is not as long as the state says")
         pointers = [*given["pointers"], *(one["pointer"] for one in given["snippets"])]
-        told = _picked(given, "id", "purpose", "clamped")
-        if told != _picked(entry, "id", "purpose", "clamped") or pointers != entry["pointers"]:
+        asked = ("id", "purpose", "clamped")
+        is_same = _picked(given, *asked) == _picked(entry, *asked)
+        if not is_same or pointers != entry["pointers"]:
             raise WrongError(f"{folder}/input.json and the state do not say the same")
         if entry["pointer"] != f"{SUBCALL}{iteration}:{entry['id']}":
             raise WrongError(f"{folder} is not where {entry['pointer']} leads")
@@ -151,7 +151,7 @@ class RunArtifacts:
         meta: Mapping[str, Any],
         answers: RecordedAnswers,
     ) -> None:
-        """Raise unless each question is how the prompt begins, and each answer in the journal."""
+        """Raise unless each question begins the prompt, and each answer is in the journal."""
         attempts = meta["attempts"]
         names = ("prompt", "output", "model", "finish_reason", "usage")
         if _picked(meta, *names) != _picked(attempts[-1], *names):
@@ -163,7 +163,7 @@ class RunArtifacts:
                 raise WrongError(f"{folder}/meta.json names an answer that is not in the journal")
 
     def _piece(self, path: str, prompt: str, piece: Mapping[str, Any], cap: int) -> int:
-        """The bytes of an excerpt in a sub-call's prompt, once it is known to be what it says."""
+        """Check an excerpt in a sub-call's prompt; returns its bytes."""
         pointer, mark, label = piece["pointer"], piece["mark"], piece["label"]
         start, end = piece["start_byte"], piece["end_byte"]
         text, found, _ = prompt.partition(f"<<< {label} | {mark}\n")[2].partition(f"\n>>> {mark}\n")
@@ -187,7 +187,7 @@ def _picked(record: Mapping[str, Any], *names: str) -> list[Any]:
 
 
 def _number(name: str) -> tuple[int, str]:
-    """Names by the number that they end in; a stranger's among them come first."""
+    """A sort key: names by the number at their end; those without come first."""
     digits = name.rpartition("-")[2]
     return (int(digits) if digits.isdecimal() and len(digits) < len("1" * 10) else -1, name)
 

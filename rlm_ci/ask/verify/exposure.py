@@ -1,8 +1,8 @@
-"""What the root of a symbolic run was shown, checked again from what the run left behind.
+"""Verifies what the planner of a symbolic run was shown.
 
-The promise is that a planner sees metadata and bounded excerpts, never the text. Each prompt is
-stored as it was sent, with the parts that it is made of: an excerpt must be the bytes that it
-names, within its cap, and no other part may hold a piece of the source.
+A planner sees metadata and bounded excerpts, never the text. Each prompt is stored with its parts:
+an excerpt must be the bytes that it names, within its cap, and no other part may hold a piece of
+the source.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from hashlib import sha256
 
+from rlm_ci.ask.iteration import merged
 from rlm_ci.ask.planner.progress_notes import OUTPUT_LIMIT, shortened
 from rlm_ci.ask.verify import recorded_answers, source_leaks
 from rlm_ci.ask.verify.artifacts import PLANNER, STATE, RunArtifacts, WrongError
@@ -20,12 +21,12 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
     from rlm_ci.context.context import Context
 
-#: Problems that are told.
+#: Problems that are reported at most.
 _MOST = 100
 #: The budgets that bound what a planner is shown.
 _LIMITS = ("prompt_bytes", "read_bytes", "preview_bytes")
@@ -36,8 +37,8 @@ class Exposure(Value):
     """What a run showed of the source to its planner.
 
     ``prompts`` is their number, ``largest`` the bytes of the longest, which ``limit`` bounds;
-    ``excerpt_bytes`` are the bytes of the source in all of them, each counted once.
-    ``problems`` say what does not hold, each with the file that it was found in.
+    ``excerpt_bytes`` are the bytes of the source in them, each counted once. ``problems`` name
+    the file and what is wrong.
     """
 
     prompts: int
@@ -48,12 +49,10 @@ class Exposure(Value):
 
 
 def examine(folder: str, context: Context) -> Exposure:
-    """Check all that a run left in ``folder``, its ``rlm/``, beside which its journal lies.
+    """Check the files in ``folder``, the ``rlm/`` of a run, with the journal beside it.
 
-    The limits and the goal are those of the journal's terms. The source is read twice.
-
-    Raises StorageError, where the source cannot be read, and DamagedError for a file that no run
-    has written.
+    The limits and the goal are those in the journal. The source is read twice. Raises
+    StorageError if it cannot be read, DamagedError for a file that no run has written.
     """
     return _Examination(folder, context).run()
 
@@ -87,7 +86,11 @@ class _Examination:
             self._problem(recorded_answers.NAME, str(error))
         for number, turn in enumerate(self._state()):
             self._check(f"{STATE}, iteration {number}", self._turn, turn)
-        attempts = list(self._attempts())
+        attempts = [
+            f"{PLANNER}/{iteration}/{attempt}"
+            for iteration in self._files.names(PLANNER)
+            for attempt in self._files.names(f"{PLANNER}/{iteration}")
+        ]
         for path in attempts:
             self._check(path, self._attempt, path)
         for iteration, attempt in sorted(self._answers.plans):
@@ -103,7 +106,7 @@ class _Examination:
             len(self._sizes),
             max(self._sizes, default=0),
             self._limits.get("prompt_bytes", 0),
-            source_leaks.covered(self._shown),
+            sum(end - start for start, end in merged(self._shown)),
             tuple(self._problems[:_MOST]),
         )
 
@@ -113,7 +116,7 @@ class _Examination:
         self._problems.append(printable(f"{where}: {what}"))
 
     def _check(self, where: str, look: Any, *arguments: Any) -> None:
-        """Whatever does not hold, or is not of the shape that we write, is a problem there."""
+        """Report what is wrong, or has another shape than we write."""
         try:
             look(*arguments)
         except WrongError as error:
@@ -124,7 +127,7 @@ class _Examination:
     # ── the state ──
 
     def _state(self) -> list[dict[str, Any]]:
-        """The run's iterations; its limits and goal are known then."""
+        """The run's iterations; sets its limits and its goal."""
         turns: list[dict[str, Any]] = []
 
         def look() -> None:
@@ -164,23 +167,12 @@ class _Examination:
 
     # ── planner prompts ──
 
-    def _attempts(self) -> Iterator[str]:
-        """The folder of each question to the planner, in the order asked."""
-        for iteration in self._files.names(PLANNER):
-            for attempt in self._files.names(f"{PLANNER}/{iteration}"):
-                yield f"{PLANNER}/{iteration}/{attempt}"
-
     def _attempt(self, folder: str) -> None:
         _, iteration, attempt = folder.split("/")
         number = attempt.removeprefix("attempt-")
         moment = int(iteration), int(number)
-        self._check(
-            folder,
-            self._files.require_vouched,
-            folder,
-            f"plan/{iteration}/{number}",
-            self._answers,
-        )
+        place = f"plan/{iteration}/{number}"
+        self._check(folder, self._files.require_vouched, folder, place, self._answers)
         meta = self._files.record(f"{folder}/meta.json")
         prompt = self._files.as_told(f"{folder}/prompt.txt", meta["prompt"])
         self._sizes.append(len(prompt))
@@ -192,7 +184,7 @@ class _Examination:
         if "output" in meta:
             said = self._files.as_told(f"{folder}/output.txt", meta["output"])
             self._frames.know_answer(said, moment)
-            if not self._answers.has(f"plan/{iteration}/{number}", meta):
+            if not self._answers.has(place, meta):
                 raise WrongError("meta.json names an answer that is not in the journal")
         at = 0
         for section in meta["sections"]:
@@ -222,18 +214,18 @@ class _Examination:
             self._shown.append((start, end))
 
     def _is_goal(self, data: bytes) -> bool:
-        """Whether this is how the question begins: the user's own words, whatever they quote."""
+        """Whether these are the user's own words: a beginning of the goal."""
         return self._goal.encode().startswith(data)
 
     def _goal_shown(self, section: Mapping[str, Any], size: int) -> None:
-        """Where the goal is the context itself, its head is the source's."""
+        """If the goal is the context itself, the section must say what it shows of the source."""
         digest = sha256(self._goal.encode()).hexdigest()
         expected = (0, size) if self._context.object_id == f"sha256:{digest}" else None
-        told = (section["start_byte"], section["end_byte"]) if "start_byte" in section else None
-        if told != expected:
+        span = (section["start_byte"], section["end_byte"]) if "start_byte" in section else None
+        if span != expected:
             raise WrongError("it does not say what of the source it shows")
-        if told:
-            self._shown.append(told)
+        if span:
+            self._shown.append(span)
 
     def _excerpt_of_subcall(self, section: Mapping[str, Any], data: bytes) -> None:
         path, output = self._files.output(section["pointer"])

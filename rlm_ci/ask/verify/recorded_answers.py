@@ -1,7 +1,8 @@
-"""What models answered in a run, as its journal has it: to hold what else tells of it against."""
+"""The answers of models in a run's journal, to which its other files are compared."""
 
 from __future__ import annotations
 
+import json
 import re
 from hashlib import sha256
 
@@ -19,30 +20,27 @@ if TYPE_CHECKING:
 
 NAME = "calls.jsonl"
 TERMS = "terms"
-#: The hashes of the files of one question, and the places of an answer that were refuted.
+#: The hashes of a question's files, and the refuted places of an answer.
 ARTIFACTS = "artifacts"
 STANDING = "standing"
-#: The files of a question, by the names under which their digests are recorded.
+#: The files of a question, by their names in the journal.
 FILES: Mapping[str, str] = {
-    "input": "input.json",
-    "prompt": "prompt.txt",
-    "output": "output.txt",
-    "meta": "meta.json",
-}
+    "input": "input.json", "prompt": "prompt.txt", "output": "output.txt", "meta": "meta.json",
+}  # fmt: skip
 _PLAN = re.compile(r"plan/([0-9]{1,9})/([0-9]{1,9})")
 
 
 class MisshapenError(DamagedError):
-    """A record of a journal whose sum is right, and that no run has written."""
+    """A record with a valid checksum that no run has written."""
 
 
 class RecordedAnswers:
     """The answers in a journal, by the place in the run that asked; of texts only the digests.
 
-    ``last_plan`` is the text of the last answer that a planner gave, ``plans`` are iteration
-    and attempt of each; ``terms`` is what was agreed on when the run began, None without it.
-    ``files`` are the digests of what was written about a question, by its place and by name;
-    ``refuted`` is why places of the answer do not hold in the repository.
+    ``last_plan`` is the planner's last answer, ``plans`` are the iteration and the attempt of
+    each; ``terms`` are the options of the run, None if they are missing. ``files`` are the
+    digests of a question's files, by its place and their names; ``refuted`` are the places of the
+    answer that do not hold in the repository, with the reasons.
     """
 
     def __init__(self) -> None:
@@ -56,7 +54,7 @@ class RecordedAnswers:
 
     @classmethod
     def read(cls, path: str) -> RecordedAnswers:
-        """Raises DamagedError, which is a MisshapenError for a record of ours that is none."""
+        """Raises DamagedError; MisshapenError for a record that no run has written."""
         answers = cls()
         for record in replay(path):
             try:
@@ -85,7 +83,7 @@ class RecordedAnswers:
             self._known.setdefault(place, []).append(told)
 
     def _note_plan(self, place: str, text: str) -> None:
-        """Of one place the last answer counts: one that was lost is asked for again."""
+        """Of one place the last answer counts: a lost one was asked for again."""
         if found := _PLAN.fullmatch(place):
             number = int(found[1]), int(found[2])
             self.plans.add(number)
@@ -101,9 +99,13 @@ class RecordedAnswers:
 
 
 def vouch(fact: Fact, place: str, written: Mapping[str, bytes]) -> None:
-    """Record what was written about the question at ``place``: its files, by name."""
+    """Record the digests of the files of the question at ``place``, by name."""
     told = {name: digest(data) for name, data in written.items()}
     fact(ARTIFACTS, place, told, lambda: told)
+
+
+def as_json(value: Mapping[str, Any]) -> bytes:
+    return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()
 
 
 def digest(data: bytes) -> dict[str, Any]:

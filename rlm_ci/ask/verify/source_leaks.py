@@ -1,10 +1,9 @@
-"""Text of a source where none may be, found in one pass over a source of any size.
+"""Finds text of a source where none may be, in one pass over a source of any size.
 
-The source is cut into pieces of 48 bytes, and each is looked up among all stretches of that
-length in the texts: whoever quotes 95 bytes of it in a row has quoted a whole piece. It is this
-way round because texts are short and many, and the source is long: a pass takes as long for
-10,000 texts as for one. A piece that is made of words known otherwise may still be a part of more
-that is not: so what stands around it is compared as well, in a second pass where there is one.
+The source is cut into pieces of 48 bytes, and each is looked up among all windows of that length
+in the texts: a quote of 95 bytes in a row has a whole piece. So a pass takes as long for 10,000
+texts as for one. A piece made of known words may be a part of more that is not known: what stands
+around it is compared as well.
 """
 
 from __future__ import annotations
@@ -30,34 +29,34 @@ if TYPE_CHECKING:
     from rlm_ci.context.context import Context
 
     Moment = tuple[int, int]
-    #: Pieces, and what stands before and behind each where it was found.
+    #: Pieces, with what stands before and behind each where it was found.
     Surroundings = Mapping[bytes, set[tuple[bytes, bytes]]]
 
 #: Before the first question.
 _EVER = (-1, 0)
-#: The attempt after whose answer the words of an iteration are repeated.
+#: The attempt after which prompts repeat the words of an iteration.
 _FIRST = 1
 #: Bytes of a piece; fewer stand in too many texts by chance.
 PIECE = 48
-#: Whoever quotes so many bytes has quoted a whole piece, wherever they begin.
+#: A quote of so many bytes has a whole piece.
 REACH = 2 * PIECE - 1
-#: Of so many bytes that stand in the source, this many that are not known are a leak.
+#: So many unknown bytes in a stretch of the source are a leak.
 _UNKNOWN = REACH // 4
-#: Surroundings of one piece that are compared, where it stands in many places.
+#: Surroundings of one piece that are compared.
 _MOST = 64
-#: A piece with fewer different bytes is a rule or blank space, and no text.
+#: A piece with fewer different bytes is a ruler or blank space.
 _DIFFERENT = 8
-#: Bytes of the source that are looked at together.
+#: Bytes of the source per read.
 _BLOCK = PIECE << 15
 _TEMPLATES = tuple(f"prompts/symbolic{part}.md.j2" for part in ("", "-state", "-repair"))
 _TAG = re.compile(r"\{[%{#].*?[%}#]\}", re.DOTALL)
-#: Where the state repeats what a planner, or the endpoint of a sub-call, said.
+#: Fields of the state with words of a planner, or of a sub-call's endpoint.
 _SAID = ("query", "reason", "error", "message")
-#: A text in double quotes, in which a prompt names files; and what stands around their paths.
+#: A text in double quotes, in which a prompt names files; and what surrounds their paths.
 _QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _PLACE = re.compile(r"(.*?)(?::[0-9]+(?:-[0-9]+)?)?(?: and more files)?", re.DOTALL)
 
-#: What ``telling`` says of actions, as it is without white space and numbers: see its lines.
+#: The lines of ``progress_notes``, compared without white space and numbers.
 _TOLD = """
     Search for "": hit in chunk.|Search for "": hits in chunk.|": hits in chunks. Reason: "
     |": hit in chunk; in names of files: "|": hits in chunks; in names of files: "
@@ -71,10 +70,10 @@ _TOLD = """
     |Sub-call to verify, subcall::sc: failed, "|bytes of answer, cut off at the cap on its tokens
     |What subcall::sc says:|earlier actions left out for room
 """
-#: A template sets white space as it likes, and numbers are looked at by themselves.
+#: A template sets white space freely, and numbers are compared by themselves.
 _LOOSE = b" \t\n\r\v\f0123456789"
-#: Known bytes in a row that are no chance. Half of a piece must stand in such runs, and of what
-#: goes on around it nearly all.
+#: Known bytes in a row that are no chance. A piece is known if half of it is in such runs, a
+#: longer stretch if nearly all of it is.
 _RUN = 8
 _NUMBER = re.compile(rb"[0-9]+")
 
@@ -82,16 +81,16 @@ _NUMBER = re.compile(rb"[0-9]+")
 class PromptFrames:
     """The parts of prompts that are neither excerpts nor the user's question.
 
-    They may hold what is ours, and what a planner said before: it quotes what it was shown.
-    Both are known here, and no leak where the source has the same words: it may be the folder
-    of an earlier run. A moment is a question to the planner: the iteration, and the attempt.
+    They may have our own words, and what a planner said before: it quotes what it was shown.
+    Both are known, and no leak if the source has the same words: it may be the folder of an
+    earlier run. A moment is a question to the planner: the iteration and the attempt.
     """
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        #: Where a text stands first, and when that was asked.
+        #: The first place of a text, and its moment.
         self._places: dict[bytes, tuple[str, Moment]] = {}
-        #: Texts, each with the question whose answer it is: known to those after it.
+        #: Texts that are known after a moment.
         self._known: list[tuple[Moment, str]] = []
         self._know((_TAG.sub("", loader.read_template(name)) for name in _TEMPLATES), _EVER)
         self._know((_TOLD,), _EVER)
@@ -103,7 +102,7 @@ class PromptFrames:
     def know_state(
         self, limits: Mapping[str, Any], turns: Iterable[Any], models: Sequence[str] = ()
     ) -> None:
-        """Take note of the words of a run's state that its prompts repeat."""
+        """Add the words of a run's state that its prompts repeat."""
         fields = {name: limits[name] for name in PlanLimits._fields if name in limits}
         render = loader.load_template(_TEMPLATES[0])
         context = self._context
@@ -115,7 +114,7 @@ class PromptFrames:
             self._numbers.update(_numbers(turn))
 
     def know_answer(self, answer: bytes, moment: Moment) -> None:
-        """Take note of what a planner said then: as it wrote it, and as JSON means it."""
+        """Add what a planner said: as it wrote it, and as JSON means it."""
         text = answer.decode("utf-8", "replace")
         try:
             meant = [said for _, said in _texts(json.loads(text), "")]
@@ -124,7 +123,7 @@ class PromptFrames:
         self._know(chain((text,), meant), moment)
 
     def add(self, where: str, data: bytes, moment: Moment) -> None:
-        """Look for text of the source in ``data``, which stands at ``where``, asked then."""
+        """Search ``data``, which was asked then, and stands at ``where``."""
         plain = _QUOTED.sub(self._without_name, data)
         if plain not in self._places or moment < self._places[plain][1]:
             self._places[plain] = where, moment
@@ -134,20 +133,23 @@ class PromptFrames:
         windows = {
             data[at : at + PIECE] for data in self._places for at in range(len(data) - PIECE + 1)
         }
-        if not windows:
+        common = self._in_source(windows) if windows else {}
+        if not common:
             return
-        # What a source has in common with the frames is little, or known: looked at afterwards.
-        common = {piece for piece in self._in_source(windows) if len(set(piece)) >= _DIFFERENT}
+        # A source has little in common with the frames, and most of that is known.
         shown: dict[Moment, dict[bytes, set[tuple[bytes, bytes]]]] = {}
-        for data, (_, moment) in self._places.items() if common else ():
+        for data, (_, moment) in self._places.items():
             around = shown.setdefault(moment, {})
             for at in range(len(data) - PIECE + 1):
                 piece = data[at : at + PIECE]
                 if piece in common and len(known := around.setdefault(piece, set())) < _MOST:
                     known.add(_around(data, at))
         leaked = {moment: self._unknown(around, moment) for moment, around in shown.items()}
-        longer = self._unknown_around(shown, leaked)
-        for data, (where, moment) in self._places.items() if common else ():
+        longer = {
+            moment: self._unknown_around(ours, leaked[moment], common, moment)
+            for moment, ours in shown.items()
+        }
+        for data, (where, moment) in self._places.items():
             pieces = leaked[moment]
             if any(data[at : at + PIECE] in pieces for at in range(len(data) - PIECE + 1)) or any(
                 text in data for text in longer[moment]
@@ -155,17 +157,17 @@ class PromptFrames:
                 yield where
 
     def _without_name(self, quoted: re.Match[bytes]) -> bytes:
-        """A text in double quotes, or an empty one where it tells files of the context."""
+        """A text in double quotes; an empty one if it names files of the context."""
         try:
-            told = json.loads(quoted[0])
+            text = json.loads(quoted[0])
         except ValueError:
             return quoted[0]
-        names = map(_named, told.split(", "))
+        names = map(_named, text.split(", "))
         is_known = all(name in self._paths or _is_cut(name, self._paths) for name in names)
         return b'""' if is_known else quoted[0]
 
     def _unknown(self, pieces: Collection[bytes], moment: Moment) -> set[bytes]:
-        """Those of ``pieces`` that are not made of what is known then, in one pass over it."""
+        """The ``pieces`` that are not made of what is known then."""
         known = self._runs_among(pieces, moment)
 
         def is_known(piece: bytes) -> bool:
@@ -192,54 +194,46 @@ class PromptFrames:
         return bool(inner) and self._numbers.issuperset(inner)
 
     def _unknown_around(
-        self, shown: Mapping[Moment, Surroundings], leaked: Mapping[Moment, set[bytes]]
-    ) -> dict[Moment, set[bytes]]:
-        """More of the source around pieces that are known, which is not known as a whole.
+        self, ours: Surroundings, leaked: set[bytes], theirs: Surroundings, moment: Moment
+    ) -> set[bytes]:
+        """Stretches of the source around known pieces that are not known as a whole.
 
-        That is what texts and source have in common around each, of REACH bytes or more.
+        They are what texts and source have in common around a piece, of REACH bytes or more.
         """
-        known_ones = (ours.keys() - leaked[moment] for moment, ours in shown.items())
-        theirs = self._around_in_source(set(chain.from_iterable(known_ones)))
+        stretches = {
+            text
+            for piece in ours.keys() - leaked
+            for one in ours[piece]
+            for other in theirs[piece]
+            if len(text := _shared(piece, one, other)) >= REACH
+        }
+        known = self._runs_among(stretches, moment)
 
-        def unknown(moment: Moment, ours: Surroundings) -> Iterator[bytes]:
-            stretches = {
-                text
-                for piece in ours.keys() - leaked[moment]
-                for one in ours[piece]
-                for other in theirs.get(piece, ())
-                if len(text := _shared(piece, one, other)) >= REACH
-            }
-            known = self._runs_among(stretches, moment)
-            for text in stretches:
-                flat = _flat(text)
-                is_made = len(flat) - _covered(known, flat) < _UNKNOWN
-                if not (is_made and self._has_known_numbers(text)):
-                    yield text
+        def is_known(text: bytes) -> bool:
+            flat = _flat(text)
+            is_made = len(flat) - _covered(known, flat) < _UNKNOWN
+            return is_made and self._has_known_numbers(text)
 
-        return {moment: set(unknown(moment, ours)) for moment, ours in shown.items()}
+        return {text for text in stretches if not is_known(text)}
 
-    def _around_in_source(self, pieces: set[bytes]) -> Surroundings:
-        """What stands around ``pieces`` in the source, where it is cut so."""
-        theirs: dict[bytes, set[tuple[bytes, bytes]]] = {piece: set() for piece in pieces}
-        for at, block in self._blocks() if pieces else ():
-            if pieces.isdisjoint(map(itemgetter(0), iter_unpack(f"{PIECE}s", block))):
-                continue  # nearly always, and far sooner said than by looking at each
+    def _in_source(self, windows: set[bytes]) -> Surroundings:
+        """The windows that are pieces of the source, with what stands around them there."""
+        theirs: dict[bytes, set[tuple[bytes, bytes]]] = {}
+        for at, block in self._blocks():
+            if windows.isdisjoint(map(itemgetter(0), iter_unpack(f"{PIECE}s", block))):
+                continue  # far faster than a look at each, and true of most
             for number, (piece,) in enumerate(iter_unpack(f"{PIECE}s", block)):
-                if piece in pieces and len(theirs[piece]) < _MOST:
+                if piece not in windows or len(set(piece)) < _DIFFERENT:
+                    continue
+                around = theirs.setdefault(piece, set())
+                if len(around) < _MOST:
                     first = max(0, at + number * PIECE - PIECE + 1)
                     data = self._context.raw(first, first + REACH + PIECE)
-                    theirs[piece].add(_around(data, at + number * PIECE - first))
+                    around.add(_around(data, at + number * PIECE - first))
         return theirs
 
-    def _in_source(self, windows: set[bytes]) -> set[bytes]:
-        """Those that are one of the pieces that the source is cut into, one after the other."""
-        common = set[bytes]()
-        for _, block in self._blocks():
-            common |= windows.intersection(map(itemgetter(0), iter_unpack(f"{PIECE}s", block)))
-        return common
-
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
-        """The source, as far as it falls into pieces: where each block of them begins, and it."""
+        """The whole pieces of the source in blocks, each with its offset."""
         context = self._context
         whole = context.byte_length - context.byte_length % PIECE
         for at in range(0, whole, _BLOCK):
@@ -257,7 +251,7 @@ def _named(place: str) -> str:
 
 
 def _is_cut(name: str, paths: set[str]) -> bool:
-    """Whether ``name`` is the beginning of a path, as a prompt shortens it."""
+    """Whether ``name`` is a path that a prompt has shortened."""
     return name.endswith("…") and any(path.startswith(name[:-1]) for path in paths)
 
 
@@ -270,7 +264,7 @@ def _runs(flat: bytes) -> Iterator[bytes]:
 
 
 def _covered(known: set[bytes], flat: bytes) -> int:
-    """How many bytes of ``flat`` stand in runs that are ``known``."""
+    """The number of bytes of ``flat`` in ``known`` runs."""
     total = reached = 0
     for at, run in enumerate(_runs(flat)):
         if run in known:
@@ -280,7 +274,7 @@ def _covered(known: set[bytes], flat: bytes) -> int:
 
 
 def _around(data: bytes, at: int) -> tuple[bytes, bytes]:
-    """What stands before and behind the piece at ``at``, less than a piece of each."""
+    """The bytes before and behind the piece at ``at``, less than a piece of each."""
     behind = at + PIECE
     return data[max(0, at - PIECE + 1) : at], data[behind : behind + PIECE - 1]
 
@@ -298,7 +292,7 @@ def _alike(one: bytes, other: bytes) -> int:
 
 
 def _numbers(value: Any) -> Iterator[bytes]:
-    """The numbers in a JSON value, as they are written, and their parts between commas."""
+    """The numbers in a JSON value as text, and their parts between commas."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
@@ -310,7 +304,7 @@ def _numbers(value: Any) -> Iterator[bytes]:
 
 
 def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
-    """The texts in a JSON value, each with the name of the field that it stands in."""
+    """The texts in a JSON value, each with the name of its field."""
     if isinstance(value, str):
         yield name, value
     elif isinstance(value, dict):
@@ -319,12 +313,3 @@ def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list):
         for inner in value:
             yield from _texts(inner, name)
-
-
-def covered(spans: Iterable[tuple[int, int]]) -> int:
-    """How many bytes lie in at least one of ``spans``."""
-    total = reached = 0
-    for start, end in sorted(spans):
-        total += max(0, end - max(start, reached))
-        reached = max(reached, end)
-    return total

@@ -13,7 +13,8 @@ from rlm_ci.models.record.clock import RunClock
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.plan import RecursionResult, RepositoryOptions
 from rlm_ci.pipelines.repository.scheduler_choice import address
-from rlm_ci.recursion.journal import journal, run_json
+from rlm_ci.recursion import coverage
+from rlm_ci.recursion.journal import run_json
 from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.solver import RLM
@@ -82,7 +83,7 @@ class RepositoryAttempt:
         folder = os.path.dirname(run.path_of("rlm", run_json.NAME))
         result = self._result(agreed, plan, folder) if plan.corpus.files else None
         if result is not None:
-            self.goes_on = any(_word(why) in journal.AGAIN for _, why in result.uncovered)
+            self.goes_on = any(_word(why) in coverage.AGAIN for _, why in result.uncovered)
         self._step("writing the results")
         outputs: list[tuple[str, str]] = []
 

@@ -1,8 +1,8 @@
-"""The files that a recursion is about, in one order, and what was left out, each with its reason.
+"""The files of a recursion, in one order, and what was left out, each with its reason.
 
-Three ways lead here: a commit, read from git's objects alone; the work tree as it is; a folder
-outside of git. Whichever it is, a file is known by its path and the id that its content has as a
-blob, and reading it later gives that content or an error.
+They come from a commit, read from git's objects alone; from the work tree; or from a folder
+outside of git. A file is identified by its path and the blob id of its content; reading it later
+gives that content or an error.
 """
 
 from __future__ import annotations
@@ -31,15 +31,14 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.corpus.eligibility import EligibilityRules
 
     Read = Callable[[Sequence["CorpusFile"]], list[bytes]]
-    Omitted = dict[str, str]
 
-#: Bytes, and objects, that one git is asked for.
+#: Bytes, and objects, per call of git.
 _BATCH_BYTES = 32 << 20
 _BATCH_COUNT = 20_000
 
 
 class CorpusFile(Row):
-    """A file that is looked at: its path, the id of its content as a blob, its size in bytes."""
+    """A file: its path, the blob id of its content, its size in bytes."""
 
     path: str
     oid: str
@@ -49,8 +48,8 @@ class CorpusFile(Row):
 class Corpus:
     """``files`` in the order of ``order``; ``omitted`` are pairs of path and reason.
 
-    A folder that is left out as a whole is one of them, and ends with a slash. ``commit`` is None
-    for files that are not committed. ``digest`` is a hash over the paths and contents.
+    A folder that is left out as a whole ends with a slash. ``commit`` is None for files that are
+    not committed. ``digest`` is a hash over the paths and contents.
     """
 
     def __init__(
@@ -74,16 +73,16 @@ class Corpus:
 
     @property
     def closed(self) -> tuple[str, ...]:
-        """What is left out because nobody could look at it."""
+        """What is left out because it could not be read."""
         words = (why.UNREADABLE,) if self.commit is None else (why.UNREADABLE, why.MISSING)
-        return tuple(path for path, told in self.omitted if told.partition(":")[0] in words)
+        return tuple(path for path, reason in self.omitted if reason.partition(":")[0] in words)
 
     def read(self, files: Sequence[CorpusFile]) -> list[bytes]:
         """Their contents. Raises ConfigError for a file that has changed, DamagedError."""
         return self._read(files)
 
     def limited(self, paths: Collection[str]) -> Corpus:
-        """The same with ``paths`` alone, and with why any of them was left out."""
+        """The corpus with ``paths`` alone, and why any of them was left out."""
         wanted = frozenset(paths)
         above = {path[: at + 1] for path in wanted for at, sign in enumerate(path) if sign == "/"}
         return Corpus(
@@ -95,7 +94,7 @@ class Corpus:
 
 
 def order(path: str) -> bytes:
-    """The key of the one order: the files of a folder before its folders, names by their bytes."""
+    """A sort key: the files of a folder before its folders, names by their bytes."""
     folder, found, name = path.encode("utf-8", "surrogateescape").rpartition(b"/")
     if not found:
         return b"\0" + name
@@ -116,49 +115,48 @@ def at_commit(
 ) -> Corpus:
     """The files of a commit, below the folder ``under``.
 
-    ``policy`` is the commit whose attributes say what is generated, where ``commit`` itself may be
-    a change from outside. Raises ConfigError and what git raises.
+    ``policy`` is the commit whose attributes say what is generated, if ``commit`` is a change from
+    outside. Raises ConfigError and what git raises.
     """
     with repository.start_tree(commit, sizes=True) as listing:
         tree = parse_tree(listing.finish())
-    sieve = why.EligibilityFilter(rules, committed=True)
+    kept = _Selection(repository, rules, under, committed=True)
     found: list[CorpusFile] = []
-    omitted: Omitted = {}
     for path, entry in tree.items():
-        if not _is_under(path, under):
+        if not kept.is_under(path):
             continue
         _, kind, oid, size = entry
-        reason = _unusual(kind, entry.mode, size) or sieve.reason(path, size)
+        reason = _unusual(kind, entry.mode, size) or kept.reason(path, size)
         if reason is None:
             found.append(CorpusFile.of((path, oid, size)))
         else:
-            omitted[path] = reason
-    attributes = _attributes(repository, tree if policy is None else repository.tree(policy))
-    found = _unmarked(repository, found, attributes, rules, omitted)
-    binary, dense = _told_by_content(repository, found)
-    omitted |= {file.path: why.binary() for file in found if file.oid in binary}
-    found = [file for file in found if file.oid not in binary]
-    found = _own(repository, found, attributes, rules, omitted, under=under, dense=dense)
+            kept.omitted[path] = reason
+    kept.attributes = _attributes(repository, tree if policy is None else repository.tree(policy))
+    found = kept.unmarked(found)
+    binary, dense = _judged_by_content(repository, found)
+    found = kept.without(found, {file.path: why.ZERO for file in found if file.oid in binary})
+    found = kept.own(found, dense)
 
     def read(files: Sequence[CorpusFile]) -> list[bytes]:
         contents: dict[str, bytes] = {}
         for oid, content in _blobs(repository, files):
             if content is None:
+                path = next(file.path for file in files if file.oid == oid)
                 raise DamagedError(
-                    f"the repository lacks the content of {_named(files, oid)}",
+                    f"the repository lacks the content of {printable(path)}",
                     where=repository.root,
                     hint="fetch it: git fetch --refetch, in a clone without a filter",
                 )
             contents[oid] = content
         return [contents[file.oid] for file in files]
 
-    return _corpus(commit, found, omitted, read)
+    return kept.corpus(commit, found, read)
 
 
 def in_worktree(
     repository: Repository, rules: EligibilityRules, under: str = "", own: Sequence[str] = ()
 ) -> Corpus:
-    """What git knows of the work tree, or does not ignore, as it lies there now.
+    """The files in the work tree that git tracks, or does not ignore.
 
     ``own`` are folders in which rlm-ci writes. Raises ConfigError and what git raises.
     """
@@ -166,14 +164,15 @@ def in_worktree(
     with repository.start_listing() as listing:
         listed = dict.fromkeys(listing.finish().split(b"\0"))
     passed = OwnFiles(own)
-    omitted: Omitted = {}
+    kept = _Selection(repository, rules, under)
+    omitted = kept.omitted
     for path in parse_closed(listing.warned):
-        if _is_under(path, under) and not passed.holds(path, top):
+        if kept.is_under(path) and not passed.holds(path, top):
             omitted[path] = f"{why.UNREADABLE}: the folder cannot be opened"
     names = []
     for raw in listed:
         path = os.fsdecode(raw).replace(os.sep, "/")
-        if not path or not _is_under(path, under):
+        if not path or not kept.is_under(path):
             continue
         if passed.holds(path, top):
             omitted[path] = f"{why.OWN}: written by rlm-ci"
@@ -181,85 +180,103 @@ def in_worktree(
             names.append(path)
     for path in _ignored(repository):
         is_own = passed.holds(path, top) or passed.has(os.path.join(top, path).rstrip("/"))
-        if _is_under(path, under) and not is_own:
+        if kept.is_under(path) and not is_own:
             omitted[path] = f"{why.IGNORED}: by .gitignore"
     places = [os.fsdecode(name) for name in listed if name.endswith(b".gitattributes")]
-    attributes = why.heeded(
+    kept.attributes = why.heeded(
         (path, _content(partial(tracked.read, repository), path, rules.max_file_bytes))
         for path in places
         if why.is_attributes(path)
     )
-    found = [CorpusFile.of((path, "", size)) for path, size in _sized(top, names, rules, omitted)]
-    found = _unmarked(repository, found, attributes, rules, omitted)
-    return _on_disk(repository, found, omitted, rules, attributes=attributes, under=under)
+    return _on_disk(kept, kept.unmarked(kept.regular(top, names)))
 
 
 def in_folder(root: str, rules: EligibilityRules, own: Sequence[str] = ()) -> Corpus:
     """All files below a folder that need not be git's. Raises ConfigError."""
-    omitted: Omitted = {}
-    names = list(_walk(root, OwnFiles(own), omitted))
-    found = [CorpusFile.of((path, "", size)) for path, size in _sized(root, names, rules, omitted)]
-    return _on_disk(Repository(root, None, {}), found, omitted, rules, attributes={}, under="")
+    kept = _Selection(Repository(root, None, {}), rules)
+    names = list(_walk(root, OwnFiles(own), kept.omitted))
+    return _on_disk(kept, kept.regular(root, names))
 
 
-def _corpus(
-    commit: str | None, found: Iterable[CorpusFile], omitted: Omitted, read: Read
-) -> Corpus:
-    return Corpus(
-        commit,
-        tuple(sorted(found, key=lambda file: order(file.path))),
-        tuple(sorted(omitted.items(), key=lambda pair: order(pair[0]))),
-        read,
-    )
+class _Selection:
+    """What the rules keep below ``under``, and, in ``omitted``, what they leave out, with reasons.
 
-
-def _is_under(path: str, under: str) -> bool:
-    return not under or path == under or path.startswith(f"{under}/")
-
-
-def _unmarked(
-    repository: Repository,
-    found: list[CorpusFile],
-    attributes: Mapping[str, bytes],
-    rules: EligibilityRules,
-    omitted: Omitted,
-) -> list[CorpusFile]:
-    """Those that no attribute marks; the others are told in ``omitted``."""
-    marks = why.marked(
-        repository,
-        attributes,
-        [file.path for file in found],
-        include_generated=rules.include_generated,
-    )
-    omitted |= marks
-    return [file for file in found if file.path not in marks] if marks else found
-
-
-def _own(
-    repository: Repository,
-    found: list[CorpusFile],
-    attributes: Mapping[str, bytes],
-    rules: EligibilityRules,
-    omitted: Omitted,
-    *,
-    under: str,
-    dense: Collection[str],
-) -> list[CorpusFile]:
-    """Those that are the project's own as far as names and lines tell, below ``under``.
-
-    ``dense`` are the contents with the lines of a bundle.
+    ``attributes`` are the contents of the attribute files that count.
     """
-    if not rules.guess:
+
+    def __init__(
+        self,
+        repository: Repository,
+        rules: EligibilityRules,
+        under: str = "",
+        *,
+        committed: bool = False,
+    ) -> None:
+        self.repository = repository
+        self.rules = rules
+        self.omitted: dict[str, str] = {}
+        self.attributes: Mapping[str, bytes] = {}
+        self.reason = why.EligibilityFilter(rules, committed=committed).reason
+        self._under = under
+
+    def is_under(self, path: str) -> bool:
+        under = self._under
+        return not under or path == under or path.startswith(f"{under}/")
+
+    def without(self, found: list[CorpusFile], reasons: Mapping[str, str]) -> list[CorpusFile]:
+        self.omitted |= reasons
+        return [file for file in found if file.path not in reasons] if reasons else found
+
+    def unmarked(self, found: list[CorpusFile]) -> list[CorpusFile]:
+        """Without the files that an attribute marks."""
+        names = [file.path for file in found]
+        is_all = self.rules.include_generated
+        marks = why.marked(self.repository, self.attributes, names, include_generated=is_all)
+        return self.without(found, marks)
+
+    def own(self, found: list[CorpusFile], dense: Collection[str]) -> list[CorpusFile]:
+        """Without generated and vendored files, by names and lines; ``dense`` contents have the
+        lines of a bundle.
+        """
+        if not self.rules.guess:
+            return found
+        under = self._under
+        guesses = {
+            file.path: reason
+            for file in found
+            if file.path != under
+            and (reason := why.guess(file.path[len(under) :], dense=file.oid in dense))
+        }
+        return self.without(found, why.confirmed(self.repository, self.attributes, guesses))
+
+    def regular(self, top: str, names: Iterable[str]) -> list[CorpusFile]:
+        """The regular files that the rules keep, without their ids yet."""
+        found = []
+        for path in names:
+            reason: str | None
+            size = 0
+            try:
+                status = os.lstat(os.path.join(top, path))
+            except FileNotFoundError:  # removed, or left out of a sparse checkout
+                reason = f"{why.MISSING}: git knows it, and it is not in the work tree"
+            except (OSError, ValueError):
+                reason = f"{why.UNREADABLE}: it cannot be looked at"
+            else:
+                size = status.st_size
+                reason = _not_regular(status.st_mode) or self.reason(path, size)
+            if reason is None:
+                found.append(CorpusFile.of((path, "", size)))
+            else:
+                self.omitted[path] = reason
         return found
-    guesses = {
-        file.path: told
-        for file in found
-        if file.path != under
-        and (told := why.guess(file.path[len(under) :], dense=file.oid in dense))
-    }
-    guesses = why.confirmed(repository, attributes, guesses)
-    omitted |= guesses
-    return [file for file in found if file.path not in guesses] if guesses else found
+
+    def corpus(self, commit: str | None, found: Iterable[CorpusFile], read: Read) -> Corpus:
+        return Corpus(
+            commit,
+            tuple(sorted(found, key=lambda file: order(file.path))),
+            tuple(sorted(self.omitted.items(), key=lambda pair: order(pair[0]))),
+            read,
+        )
 
 
 # ── a commit ──
@@ -274,7 +291,7 @@ def _attributes(repository: Repository, tree: Mapping[str, TreeEntry]) -> dict[s
 
 
 def _unusual(kind: str, mode: str, size: int) -> str | None:
-    """Why an entry of a tree is no file to look at."""
+    """Why an entry of a tree is no file to read."""
     if kind == "commit":
         return f"{why.SUBMODULE}: another repository"
     if mode == "120000":
@@ -285,7 +302,7 @@ def _unusual(kind: str, mode: str, size: int) -> str | None:
 def _blobs(
     repository: Repository, files: Iterable[CorpusFile]
 ) -> Iterator[tuple[str, bytes | None]]:
-    """Each content once, with its id, as much at a time as memory should hold."""
+    """Each content once, with its id, in batches that fit in memory."""
     wanted: list[str] = []
     size = 0
     for oid, length in {file.oid: file.size for file in files}.items():
@@ -298,12 +315,12 @@ def _blobs(
         yield from zip(wanted, repository.read(*wanted), strict=True)
 
 
-def _told_by_content(
+def _judged_by_content(
     repository: Repository, files: Iterable[CorpusFile]
 ) -> tuple[set[str], set[str]]:
-    """The contents that are no text, and those with the lines of a bundle.
+    """The ids of binary contents, and of those with the lines of a bundle.
 
-    One that cannot be read is an error later, when it is.
+    A content that cannot be read is an error when it is read for a leaf.
     """
     binary, dense = set(), set()
     for oid, content in _blobs(repository, files):
@@ -314,39 +331,28 @@ def _told_by_content(
     return binary, dense
 
 
-def _named(files: Sequence[CorpusFile], oid: str) -> str:
-    return printable(next(file.path for file in files if file.oid == oid))
-
-
 # ── the disk ──
 
 
-def _on_disk(
-    repository: Repository,
-    files: Iterable[CorpusFile],
-    omitted: Omitted,
-    rules: EligibilityRules,
-    *,
-    attributes: Mapping[str, bytes],
-    under: str,
-) -> Corpus:
-    """What lies there and can be read, each with the id that git would give it."""
-    root, most = repository.root, rules.max_file_bytes
+def _on_disk(kept: _Selection, files: Iterable[CorpusFile]) -> Corpus:
+    """The files that can be read, each with the id that git would give its content."""
+    repository = kept.repository
+    root, most = repository.root, kept.rules.max_file_bytes
     found = []
     dense = set()
     for path, _, _ in files:
         try:
             content = opened.read_inside(root, path, most)
         except opened.UnreadableError as error:
-            omitted[path] = f"{why.UNREADABLE}: {error}"
+            kept.omitted[path] = f"{why.UNREADABLE}: {error}"
             continue
         if why.is_binary(content):
-            omitted[path] = why.binary()
+            kept.omitted[path] = why.ZERO
         else:
             found.append(CorpusFile.of((path, repository.blob_id(content), len(content))))
             if why.is_dense(content):
                 dense.add(found[-1].oid)
-    found = _own(repository, found, attributes, rules, omitted, under=under, dense=dense)
+    found = kept.own(found, dense)
 
     def read(files: Sequence[CorpusFile]) -> list[bytes]:
         contents = []
@@ -361,7 +367,7 @@ def _on_disk(
             contents.append(content)
         return contents
 
-    return _corpus(None, found, omitted, read)
+    return kept.corpus(None, found, read)
 
 
 def _content(read: Callable[[str, int], bytes], path: str, most: int) -> bytes | None:
@@ -372,33 +378,12 @@ def _content(read: Callable[[str, int], bytes], path: str, most: int) -> bytes |
 
 
 def _ignored(repository: Repository) -> Iterator[str]:
-    """What git ignores, a folder of which nothing is known as one, with a slash behind it."""
+    """What git ignores; a folder without tracked files as one, with a slash behind it."""
     listed = repository.run(
         "ls-files", "-z", "--full-name", "--others", "--ignored", "--exclude-standard",
         "--directory",
     )  # fmt: skip
     return (os.fsdecode(name) for name in listed.split(b"\0") if name)
-
-
-def _sized(
-    top: str, names: Iterable[str], rules: EligibilityRules, omitted: Omitted
-) -> Iterator[tuple[str, int]]:
-    """The regular files among ``names`` that the rules let through, with their sizes."""
-    sieve = why.EligibilityFilter(rules, committed=False)
-    for path in names:
-        try:
-            status = os.lstat(os.path.join(top, path))
-        except FileNotFoundError:  # removed, or left out of a sparse checkout
-            omitted[path] = f"{why.MISSING}: git knows it, and it is not in the work tree"
-            continue
-        except (OSError, ValueError):
-            omitted[path] = f"{why.UNREADABLE}: it cannot be looked at"
-            continue
-        reason = _not_regular(status.st_mode) or sieve.reason(path, status.st_size)
-        if reason is None:
-            yield path, status.st_size
-        else:
-            omitted[path] = reason
 
 
 def _not_regular(mode: int) -> str | None:
@@ -411,8 +396,8 @@ def _not_regular(mode: int) -> str | None:
     return f"{why.SPECIAL}: neither a file nor a folder"
 
 
-def _walk(top: str, own: OwnFiles, omitted: Omitted) -> Iterator[str]:
-    """Everything below a folder that is none itself, relative to it."""
+def _walk(top: str, own: OwnFiles, omitted: dict[str, str]) -> Iterator[str]:
+    """The files below a folder, relative to it."""
     folders = [""]
     while folders:
         inner = folders.pop()
@@ -425,7 +410,7 @@ def _walk(top: str, own: OwnFiles, omitted: Omitted) -> Iterator[str]:
                     elif entry.name in LITTER:
                         omitted[f"{path}/"] = f"{why.LITTER}: left behind by builds and tests"
                     elif own.is_ours(os.path.join(top, path)):
-                        continue  # the first run makes it: it is told of in no other either
+                        continue  # only later runs find it: no run may report it
                     elif own.has(os.path.join(top, path)):
                         omitted[f"{path}/"] = f"{why.OWN}: written by git or rlm-ci"
                     else:

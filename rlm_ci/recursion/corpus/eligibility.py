@@ -1,6 +1,6 @@
-"""Which files of a repository are looked at, and why the others are not.
+"""Which files of a repository are read, and why the others are not.
 
-A reason is a word for machines, and after a colon what a person wants to know beside it.
+A reason is a word for machines, then a colon and the details for people.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.git.repository import Repository
 
-#: The words that a reason begins with.
+#: The first words of reasons.
 LINK = "link"
 SUBMODULE = "submodule"
 SPECIAL = "special"
@@ -34,45 +34,37 @@ OWN = "own"
 GENERATED = "generated"
 VENDORED = "vendored"
 BINARY = "binary"
-WORDS = (
-    LINK, SUBMODULE, SPECIAL, MISSING, UNREADABLE, TOO_LARGE, LOCK_FILE, EXCLUDED, IGNORED, LITTER,
-    OWN, GENERATED, VENDORED, BINARY,
-)  # fmt: skip
+#: The reason for a binary file.
+ZERO = f"{BINARY}: a zero byte near its beginning"
 
 #: Where runs are kept.
 _RUNS = ".runs/"
 _ATTRIBUTES = ".gitattributes"
-#: What an attribute says, strongest first.
-_MARKS = {
-    "linguist-vendored": VENDORED,
-    "linguist-generated": GENERATED,
-    "binary": BINARY,
-}
-#: Bytes of an attribute file that are heeded, and of all of them.
+#: Attributes and their reasons, strongest first.
+_MARKS = {"linguist-vendored": VENDORED, "linguist-generated": GENERATED, "binary": BINARY}
+#: Bytes of an attribute file, and of all of them, that are read.
 _ATTRIBUTES_LIMIT = 1 << 20
 _ATTRIBUTES_WHOLE = 64 << 20
-#: In so many bytes at the beginning of a text no byte is 0: as git tells.
+#: A file with a zero byte among its first ones is binary, as for git.
 _SNIFFED = 8000
-
-
-#: Folders of other people's code, and names and endings of what tools have written.
+#: Folders of vendored code, and the endings of generated files.
 _OTHERS = frozenset((
     "vendor", "vendors", "third_party", "third-party", "thirdparty", "3rdparty", "node_modules",
     "bower_components",
 ))  # fmt: skip
 _SCRIPTS = (".js", ".mjs", ".cjs", ".css")
 _MINIFIED = (*(f".min{end}" for end in _SCRIPTS), ".js.map", ".css.map", ".mjs.map", ".cjs.map")
-#: Bytes of a line, on the average, that no person writes; and of a file that is judged by them.
+#: Mean bytes of a line in generated code; and the bytes of a file that this judges.
 _DENSE = 110
 _JUDGED = 2000
-#: All that a guess may say, for a repository to take back.
+#: The guesses as attributes, which a repository can unset.
 _ALL = b"* linguist-generated linguist-vendored\n"
 
 
 class EligibilityRules(Value):
-    """What is left out besides what nobody could read: patterns, large and generated files.
+    """What to leave out: patterns, large files, generated files.
 
-    ``guess``: what is generated or others' code by its name or its lines is left out as well.
+    With ``guess`` also what is generated or vendored by its name or its lines.
     """
 
     exclude: tuple[str, ...] = ()
@@ -82,13 +74,10 @@ class EligibilityRules(Value):
 
 
 class EligibilityFilter:
-    """Tells by its path and its size alone whether a file is looked at."""
+    """Decides by path and size alone whether a file is read."""
 
     def __init__(self, rules: EligibilityRules, *, committed: bool) -> None:
-        """Raises ConfigError for a pattern that cannot be read.
-
-        What was ``committed`` where our runs are kept is none of them: it may be anything.
-        """
+        """Raises ConfigError for a bad pattern. ``committed`` files may lie where runs are kept."""
         self._runs = () if committed else (_RUNS,)
         self._most = rules.max_file_bytes
         try:
@@ -100,7 +89,7 @@ class EligibilityFilter:
             ) from None
 
     def reason(self, path: str, size: int) -> str | None:
-        """Why it is left out; None: it stays."""
+        """Why it is left out; None if it is read."""
         if path.startswith(self._runs):
             return f"{OWN}: a run of rlm-ci"
         if self._excluded(path):
@@ -116,12 +105,8 @@ def is_binary(content: bytes) -> bool:
     return content.find(b"\0", 0, _SNIFFED) >= 0
 
 
-def binary() -> str:
-    return f"{BINARY}: a zero byte near its beginning"
-
-
 def is_attributes(path: str) -> bool:
-    """Is it a file of attributes that git would heed?"""
+    """Would git read it as a file of attributes?"""
     folders, _, name = path.rpartition("/")
     return name == _ATTRIBUTES and not any(
         part in ("", ".", "..") or part.lower() == ".git" for part in folders.split("/") if folders
@@ -135,7 +120,7 @@ def marked(
     *,
     include_generated: bool,
 ) -> dict[str, str]:
-    """Those of ``paths`` that the attribute files, by their path, call none of our business."""
+    """Those of ``paths`` that the attribute files exclude, with the reasons."""
     if not attributes or not paths:
         return {}
     names = tuple(_MARKS) if not include_generated else ("binary",)
@@ -153,7 +138,7 @@ def is_dense(content: bytes) -> bool:
 
 
 def guess(path: str, *, dense: bool) -> str | None:
-    """What a file is by its name, or the length of its lines, if it is not the project's own."""
+    """Why a file is not the project's own, by its name or the length of its lines."""
     *folders, name = path.split("/")
     folder = next((one for one in folders if one.lower() in _OTHERS), None)
     if folder is not None:
@@ -168,12 +153,12 @@ def guess(path: str, *, dense: bool) -> str | None:
 def confirmed(
     repository: Repository, attributes: Mapping[str, bytes], guesses: Mapping[str, str]
 ) -> dict[str, str]:
-    """The guesses that no attribute file takes back: ``vendor/** -linguist-vendored``."""
+    """The guesses that no attribute file unsets: ``vendor/** -linguist-vendored``."""
     if not attributes or not guesses:
         return dict(guesses)
-    told = {**attributes, _ATTRIBUTES: _ALL + attributes.get(_ATTRIBUTES, b"")}
+    assumed = {**attributes, _ATTRIBUTES: _ALL + attributes.get(_ATTRIBUTES, b"")}
     names = {word: name for name, word in _MARKS.items()}
-    with _written(told) as folder:
+    with _written(assumed) as folder:
         found = repository.attributes(("linguist-generated", "linguist-vendored"), guesses, folder)
     return {
         path: why
@@ -183,7 +168,7 @@ def confirmed(
 
 
 def heeded(attributes: Iterable[tuple[str, bytes | None]]) -> dict[str, bytes]:
-    """Of attribute files with their content, those that are small enough to be heeded."""
+    """Of attribute files with their contents, those that are small enough to be read."""
     found: dict[str, bytes] = {}
     size = 0
     for path, content in attributes:
@@ -197,7 +182,7 @@ def heeded(attributes: Iterable[tuple[str, bytes | None]]) -> dict[str, bytes]:
 
 @contextmanager
 def _written(attributes: Mapping[str, bytes]) -> Iterator[str]:
-    """A folder with these files: git reads attributes from a work tree. Raises StorageError."""
+    """A folder with these files, for git to read. Raises StorageError."""
     from tempfile import TemporaryDirectory
 
     try:

@@ -1,8 +1,7 @@
-"""What a node only passes on of its children stands in the journal once, with them.
+"""What a node inherits of its children's results is in the journal once, with them.
 
-A list of what is told of a scope is, as a rule, those of the children laid end to end, and then
-something of the node's own. Only that is written of it: so that what is known of a file does not
-stand in the result of each node above.
+The lists of a result are, as a rule, those of the children end to end, and then its own entries.
+Only these are written: what is known of a file is not repeated in the result of each node above.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ if TYPE_CHECKING:
 
     from rlm_ci.recursion.nodes import NodeResult
 
-#: What of a result may be gathered: this, and the lists among its data, by their names.
+#: A result may inherit this, and the lists among its data, by their names.
 UNCOVERED = "uncovered"
 _DATA = "data."
 
 
 class InheritedResult:
-    """What a result has that those above it may pass on."""
+    """The lists of a result that those above may inherit."""
 
     __slots__ = ("data", "node_id", "uncovered")
 
@@ -36,7 +35,7 @@ class InheritedResult:
 def own(
     result: NodeResult, children: Sequence[InheritedResult]
 ) -> tuple[NodeResult, tuple[str, ...]]:
-    """The result without what it has of its children, and the names of what that is."""
+    """The result without what it inherits of its children, and the names of these lists."""
     gathered: list[str] = []
     uncovered = tuple(pair for child in children for pair in child.uncovered)
     size = len(uncovered)
@@ -57,27 +56,23 @@ def own(
 def whole(
     result: NodeResult, gathered: Sequence[str], children: Sequence[NodeResult]
 ) -> NodeResult:
-    """The result as it was before ``own``. Raises KeyError, TypeError for what that never made."""
+    """The inverse of ``own``. Raises KeyError, TypeError for what that never made."""
     data: dict[str, Any] = dict(result.data)
     uncovered = result.uncovered
+    given = [InheritedResult(child) for child in children]
     for name in gathered:
         if name == UNCOVERED:
-            below = [pair for child in children for pair in child.uncovered]
-            uncovered = (*below, *uncovered)
+            uncovered = (*(pair for child in given for pair in child.uncovered), *uncovered)
         else:
             key = name.removeprefix(_DATA)
-            data[key] = [*_laid(children, key), *data[key]]
+            below = [one for child in given for one in child.data.get(key, ())]
+            data[key] = [*below, *data[key]]
     return result.replace(data=data, uncovered=uncovered)
 
 
 def has(record: Mapping[str, Any], name: str) -> bool:
-    """Whether a record of a result has the list that ``name`` means."""
+    """Whether the record of a result has the list ``name``."""
     return name == UNCOVERED or _is_list(record["data"].get(name.removeprefix(_DATA)))
-
-
-def _laid(children: Sequence[NodeResult], key: str) -> list[Any]:
-    lists = (child.data.get(key, ()) for child in children)
-    return [one for found in lists if _is_list(found) for one in found]
 
 
 def _is_list(value: object) -> bool:

@@ -1,11 +1,11 @@
-"""What became of every node, on the disk: ``nodes.jsonl``, ``results.jsonl``, ``queue.jsonl``.
+"""The three journals of a recursion: ``nodes.jsonl``, ``results.jsonl``, ``queue.jsonl``.
 
-A record waits in memory for at most a moment, until there are many or nobody has anything to do;
-then all are written as one batch (see ``recovery``). A result is given back as it is written, to
-whoever aggregates it now and to whoever resumes: both see the same. A finding is written once, by
-the lowest node that has it: above, the number of its place is; what else a node passes on of its
-children is not written again either (see ``inherited_results``). Of results that are written, only
-their places in the file are in memory, and the findings that nobody has gathered further up.
+Records wait in memory until there are many, or a moment has passed; all are then written as one
+batch (see ``recovery``). A result is read back as it was written, by the aggregation of this
+process and by a resumed run alike. A finding is written once, with the lowest node that has it;
+nodes above refer to it by its number, and what else they inherit of their children is not
+repeated either (see ``inherited_results``). Of written results, memory holds the offsets in the
+file, and the findings that no node above has taken up yet.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from array import array
 from contextlib import ExitStack
 
 from rlm_ci.errors import DamagedError, StorageError
-from rlm_ci.recursion import coverage
 from rlm_ci.recursion.journal import inherited_results, previous_sessions, record_lines, recovery
 from rlm_ci.recursion.nodes import CANCELLED, NodeResult, TracedFinding
 from rlm_ci.runs.journal.journal import Journal
@@ -35,20 +34,13 @@ if TYPE_CHECKING:
     from rlm_ci.redaction.redactor import Redactor
     from rlm_ci.runs.journal.record_format import Halves
 
-#: So many records are a batch, whether or not anybody has time.
+#: So many records are a batch at once.
 _BATCH: Final = 8192
-#: So many nodes are one event at most.
+#: Nodes of one event at most.
 _MERGED: Final = 256
 #: Seconds between batches at least, and how much longer than writing one takes.
 _PAUSE: Final = 0.1
 _RATIO: Final = 10
-#: Why a part of a scope was not looked at, where another attempt may do better.
-BUDGET, DEADLINE, REMOTE, AGAIN = (
-    coverage.BUDGET,
-    coverage.DEADLINE,
-    coverage.REMOTE,
-    coverage.AGAIN,
-)
 #: Names of the scheduler's events.
 ENQUEUED = "node_enqueued"
 DEQUEUED = "node_dequeued"
@@ -64,8 +56,8 @@ RUN_RESUMED = "run_resumed"
 class Journals(Closing):
     """The three journals of a run, open for the one process that holds it.
 
-    ``recovered`` says what a kill had left and was cut off. After an error of the disk nothing
-    is written any more.
+    ``recovered`` lists what was cut off after a kill. After an error of the disk nothing more is
+    written.
     """
 
     def __init__(
@@ -80,29 +72,28 @@ class Journals(Closing):
         self.resumed = found.seq > 0
         self.seq = found.seq
         self._before = before
-        #: In the order of their names; those of a run that is only looked at are its results.
+        #: In the order of ``recovery.NAMES``; of a stored run only its results.
         self._files = files
         self._waiting: tuple[list[Halves], ...] = ([], [], [])
-        #: Of the results that wait those that JSON would give back as they are.
+        #: Of the waiting results those that JSON gives back unchanged, else None.
         self._plain: list[NodeResult | None] = []
-        #: Findings by the numbers of results, as they are read: of those at which somebody looks,
-        #: and of those that were made of them.
+        #: Node and findings of the results in use, by number, as they were read.
         self._known: dict[int, tuple[str, tuple[TracedFinding, ...]]] = {}
-        #: What those results have besides that may be passed on; and, of those of this process
-        #: that refer to the results of children, the numbers of these.
+        #: What nodes above may inherit of those results; and, for results of this process that
+        #: refer to their children's, the numbers of these.
         self._given: dict[int, inherited_results.InheritedResult] = {}
         self._below: dict[int, array[int]] = {}
         self._has_failed = False
         self._redactor: Redactor | None = None
         self._named = record_lines.named("", "")
         self._due = time.monotonic() + _PAUSE
-        #: An event that others may join, and its nodes.
+        #: The last event, still open, and its nodes.
         self._event = ""
         self._nodes: list[str] = []
 
     @classmethod
     def open(cls, folder: str, *, sync: bool = True, redactor: Redactor | None = None) -> Journals:
-        """Read what is in ``folder``, which is made where it is not there, and go on behind it.
+        """Read the journals in ``folder``, or create them, and append to them.
 
         Without ``sync`` nothing is synced. ``redactor`` knows the secrets. Raises DamagedError,
         StorageError.
@@ -123,28 +114,28 @@ class Journals(Closing):
 
     @classmethod
     def stored(cls, folder: str) -> Self:
-        """The same to be looked at: each node has the last result that was written of it.
+        """Open them to be read only; a node has its last result.
 
         Raises DamagedError, StorageError.
         """
         before, found = previous_sessions.read(folder)
         return cls(folder, found, before, [Journal.looked_at(found.readers[0])])
 
-    # ── what is known from before ──
+    # ── earlier sessions ──
 
     def found(self, identifier: str) -> int | None:
-        """The number of a node's result, if it has one that stands."""
+        """The number of a node's valid result, if it has one."""
         return self._before.handles.get(identifier)
 
     def is_ended(self, identifier: str) -> bool:
-        """Whether it was written down that this node has come to its end."""
+        """Whether the journal has the end of this node."""
         return bool(self._before.states.get(identifier, 0) & previous_sessions.ENDED)
 
     def is_known(self, identifier: str) -> bool:
         return identifier in self._before.states
 
     def decided(self, identifier: str) -> tuple[str, str, float] | None:
-        """What was decided of a node by an earlier process: kind, reason, confidence."""
+        """The decision about a node in an earlier session: kind, reason, confidence."""
         state = self._before.states.get(identifier, 0)
         return (
             self._before.decisions[state // previous_sessions.DECIDED - 1]
@@ -152,28 +143,28 @@ class Journals(Closing):
             else None
         )
 
-    def counts(self) -> tuple[int, int, int, int]:
-        """From before: nodes, those that were completed, those that failed, the largest depth."""
+    def counts(self) -> tuple[int, int, int]:
+        """Of earlier sessions: nodes, those that have ended, the largest depth."""
         states = self._before.states
         ended = sum(1 for state in states.values() if state & previous_sessions.ENDED)
-        return len(states), ended, 0, self._before.deepest
+        return len(states), ended, self._before.deepest
 
     def active(self) -> list[str]:
-        """The nodes of earlier processes that have not come to their end."""
+        """The nodes of earlier sessions that have not ended."""
         return [
             one for one, state in self._before.states.items() if not state & previous_sessions.ENDED
         ]
 
     def cancel(self, identifiers: Sequence[str]) -> None:
-        """Write down that these are given up, and the run with them."""
+        """Record that these nodes, and the run, are cancelled."""
         for one in identifiers:
             self.ended(one, CANCELLED)
         self.event(RUN_CANCELLED, identifiers)
 
-    # ── what happens ──
+    # ── records ──
 
     def of(self, run_id: str, objective: str) -> None:
-        """Say of which run the nodes are that follow, and what is asked of them."""
+        """Set the run and the objective of the nodes that follow."""
         self._named = record_lines.named(run_id, objective)
 
     def queued(self, identifier: str, parent: str | None, depth: int, part: Part) -> None:
@@ -196,26 +187,25 @@ class Journals(Closing):
         self._waiting[1].append(halves)
 
     def event(self, name: str, identifiers: Sequence[str] = ()) -> None:
-        """The same one of several nodes in a row is one record."""
-        told = self._event
-        if name != told or len(self._nodes) >= _MERGED or not identifiers:
-            self._tell()
+        """Record an event; equal ones in a row become one record."""
+        if name != self._event or len(self._nodes) >= _MERGED or not identifiers:
+            self._close_event()
             self._event = name
         self._nodes.extend(identifiers)
         if len(self._waiting[1]) >= _BATCH:
             self.flush()
 
-    def _tell(self) -> None:
+    def _close_event(self) -> None:
         if self._event:
             at = int(time.time() * 1000)
             self._waiting[2].append(record_lines.event(self._event, self._nodes, at))
             self._event, self._nodes = "", []
 
     def result(self, result: NodeResult, children: Sequence[int] = ()) -> int:
-        """Write a result; the number by which it is given back.
+        """Write a result; returns its number.
 
-        What is that of the results ``children``, as they were given back, is not repeated. Raises
-        TypeError or ValueError for one that is no JSON.
+        What it inherits of the results ``children``, as ``results`` gave them, is not repeated.
+        Raises TypeError or ValueError for one that is no JSON.
         """
         waiting = self._waiting[0]
         is_plain = record_lines.is_plain(result)
@@ -227,8 +217,9 @@ class Journals(Closing):
             if is_plain
             else self._halves(result, children, places)
         )
-        if self._redactor is not None and self._is_telling(halves):
-            result = result.without_secrets(self._redactor)
+        redactor = self._redactor
+        if redactor is not None and any(redactor.text(half) != half for half in halves):
+            result = result.without_secrets(redactor)
             halves, refers = self._halves(result, children, places)
             is_plain = False
         waiting.append(halves)
@@ -249,7 +240,7 @@ class Journals(Closing):
     def _halves(
         self, result: NodeResult, children: Sequence[int], places: Mapping[int, int]
     ) -> tuple[Halves, bool]:
-        """A result as it is written, and whether it refers to those of its children."""
+        """A result's record, and whether it refers to its children's."""
         given = [self._given[one] for one in children if one in self._given]
         own, gathered = inherited_results.own(result, given) if given else (result, ())
         of = [
@@ -259,31 +250,27 @@ class Journals(Closing):
         return record_lines.result(own, of, places, gathered), bool(places or gathered)
 
     def _meant(self, children: Sequence[int]) -> list[int]:
-        """Those of the results that have something to refer to."""
+        """Those of the results that a record may refer to."""
         return [one for one in children if one in self._known or one in self._given]
 
     def status(self, number: int) -> str:
-        """That of a result. Raises DamagedError, StorageError."""
+        """The status of a result. Raises DamagedError, StorageError."""
         return self._read((number,), findings=False, data=False)[0].status
 
     def results(self, numbers: Sequence[int]) -> list[NodeResult]:
-        """Results by their numbers, as they are written. Raises DamagedError, StorageError.
-
-        Whoever asks will write what comes of them.
-        """
+        """Results by their numbers, kept for ``result``. Raises DamagedError, StorageError."""
         found = self._read(numbers)
         for number, one in zip(numbers, found, strict=True):
             if one.findings:
                 self._known[number] = one.node_id, one.findings
-            given = inherited_results.InheritedResult(one) if one.data or one.uncovered else None
-            if given:
+            if (one.data or one.uncovered) and (given := inherited_results.InheritedResult(one)):
                 self._given[number] = given
         return found
 
     def _read(
         self, numbers: Sequence[int], *, findings: bool = True, data: bool = True
     ) -> list[NodeResult]:
-        """Those results: all of them, or without ``findings``, or what is gathered as ``data``."""
+        """Those results; without ``findings``, or without the inherited ``data``, if not wanted."""
         written = self._written
         found: list[Any] = [
             self._plain[one - written] if one >= written else None for one in numbers
@@ -312,7 +299,7 @@ class Journals(Closing):
             ) from None
 
     def _findings(self, number: int, told: Mapping[str, Any]) -> tuple[TracedFinding, ...] | None:
-        """The findings of a record that has some of its children's; None: it has all of them."""
+        """The findings of a record that refers to its children's; None if it has all itself."""
         if number in self._known:
             return self._known[number][1]
         if "children" not in told:
@@ -330,7 +317,7 @@ class Journals(Closing):
         return tuple(found)
 
     def _children(self, number: int, told: Mapping[str, Any]) -> Sequence[int]:
-        """The numbers of the results that a record refers to."""
+        """The numbers of the results to which a record refers."""
         of: Sequence[int] | None = self._below.get(number)
         if of is None:
             of = [self._before.handles[child] for child in told["children"]]
@@ -338,14 +325,9 @@ class Journals(Closing):
             raise IndexError(number)
         return of
 
-    def _is_telling(self, halves: Halves) -> bool:
-        return self._redactor is not None and any(
-            self._redactor.text(half) != half for half in halves
-        )
-
     @property
     def _written(self) -> int:
-        """How many results are in the file."""
+        """The number of results in the file."""
         return len(self._files[0].starts or ())
 
     def _body(self, number: int) -> bytes:
@@ -357,19 +339,19 @@ class Journals(Closing):
     # ── the disk ──
 
     def beat(self) -> None:
-        """Write what waits, if the last batch is long enough ago."""
+        """Write what waits, if a batch is due."""
         if time.monotonic() >= self._due:
             self.flush()
 
     def idle(self) -> float:
-        """As ``beat``; seconds until what waits is written, 0.0: there is nothing left to be."""
+        """As ``beat``; returns the seconds until the next batch is due, 0.0 if nothing waits."""
         self.beat()
         if not (self._event or any(self._waiting)):
             return 0.0
         return max(self._due - time.monotonic(), 0.001)
 
     def flush(self) -> None:
-        """Write all that waits, and wait until it is on the disk. Raises StorageError."""
+        """Write and sync all that waits. Raises StorageError."""
         if self._has_failed:
             raise StorageError(
                 "the disk has failed before; nothing more is written",
@@ -377,8 +359,8 @@ class Journals(Closing):
                 hint="see to the disk, and resume the run",
             )
         begun = time.monotonic()
-        self._tell()
-        deferred = process.defer()  # a signal waits: what is half written would be cut off
+        self._close_event()
+        deferred = process.defer()  # signals wait: half a batch would be cut off
         try:
             for place, halves in enumerate(self._waiting):
                 if halves:
@@ -396,7 +378,7 @@ class Journals(Closing):
         self._due = now + max(_PAUSE, (now - begun) * _RATIO)
 
     def close(self) -> None:
-        """Write what waits, and close the files. Raises StorageError, closed all the same."""
+        """Flush, and close the files, also after an error. Raises StorageError."""
         try:
             if self._files and not self._has_failed:
                 self.flush()
@@ -406,5 +388,5 @@ class Journals(Closing):
 
 
 def _as_read(traced: TracedFinding) -> TracedFinding:
-    """What it is once it has been written."""
+    """The finding as JSON gives it back."""
     return TracedFinding.from_dict(json.loads(json.dumps(traced.to_dict())))

@@ -1,4 +1,4 @@
-"""What earlier processes wrote into the journals, as whoever goes on has to know it."""
+"""What earlier sessions wrote into the journals, for the session that continues."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Final
 
-#: How far a node had come; what was decided of one that has not ended stands above these bits.
+#: The bits of a node's state; above them is the decision about a node that has not ended.
 KNOWN: Final = 1
 ENDED: Final = 2
 DECIDED: Final = 4
-#: It is at work, and what was decided of it has yet to be read.
+#: It is running, and its decision has yet to be read.
 _RUNNING: Final = -1
 
 
 class PreviousSessions:
-    """What earlier processes wrote: results by node, and how far each node had come.
+    """The results and the states of nodes from earlier sessions.
 
-    A result that failed is none, nor is one of which a part was left out for want of budget,
-    nor is that of any node above: they are done again. Nor is one that is older than that of a
-    node below, which was done again.
+    Done again are failed results, results with parts left out for a limit, and those of the nodes
+    above these; also a result that is older than that of a node below it.
     """
 
     def __init__(self) -> None:
@@ -74,7 +73,7 @@ class PreviousSessions:
                         record["decision"], record["reason"], record["confidence"]
                     )
                 elif status in (COMPLETED, FAILED):
-                    _ = states[identifier]  # nothing ends that has not begun
+                    _ = states[identifier]  # it must have begun
                     states[identifier] = KNOWN | ENDED
                 elif status != CANCELLED or identifier not in states:
                     raise ValueError(status)
@@ -83,7 +82,7 @@ class PreviousSessions:
         self.deepest = deepest
 
     def skim_results(self, data: bytes, bodies: list[bytes]) -> bool:
-        """As ``results``, where all of them are whole."""
+        """As ``results``, if all of them are complete."""
         found = record_lines.skim_results(data, bodies)
         if found is None:
             return False
@@ -99,7 +98,7 @@ class PreviousSessions:
         return True
 
     def skim_nodes(self, data: bytes, bodies: list[bytes]) -> bool:
-        """As ``nodes``, where nothing went wrong with any."""
+        """As ``nodes``, if none has errors."""
         found = record_lines.skim_nodes(data, bodies)
         if found is None:
             return False
@@ -112,18 +111,18 @@ class PreviousSessions:
             meant[head] = state
         states = self.states
         states.update(zip(identifiers, map(meant.__getitem__, heads), strict=True))
-        # What was decided is asked of those alone that have not ended: they are few.
+        # Only nodes that have not ended need their decision: they are few.
         running = frozenset(head for head, state in meant.items() if state == _RUNNING)
         begun = compress(count(), map(running.__contains__, heads))
         for at in [at for at in begun if states[identifiers[at]] == _RUNNING]:
-            told = record_lines.skim_decision(bodies[at])
-            if told is None:
+            decision = record_lines.skim_decision(bodies[at])
+            if decision is None:
                 return False
-            states[identifiers[at]] = KNOWN | self._decision(*told)
+            states[identifiers[at]] = KNOWN | self._decision(*decision)
         return True
 
     def _meant(self, head: bytes) -> int | None:
-        """The state of a node by what a record of it begins with; None: there is no telling."""
+        """The state of a node by the beginning of its record; None if that does not tell."""
         if head == record_lines.ENDED:
             return KNOWN | ENDED
         if head.startswith(record_lines.RUNNING):
@@ -135,7 +134,7 @@ class PreviousSessions:
         return KNOWN
 
     def _decision(self, *key: Any) -> int:
-        """What is noted of a node for a decision."""
+        """The bits of a state that mean a decision."""
         at = self._known.get(key)
         if at is None:
             self.decisions.append(key)
@@ -143,13 +142,13 @@ class PreviousSessions:
         return at * DECIDED
 
     def settle(self, folder: str) -> None:
-        """Take back the results that are to be done again, and all that rest on them."""
+        """Drop the results that are to be done again, and all that rest on them."""
         if not self._again | self._twice:
             return
         parents, decided, failed = _above(folder)
 
         def reopen(one: str | None, *, is_kept: bool = False) -> None:
-            """That node and all above; ``is_kept``: their results stand."""
+            """Reopen a node and all above; with ``is_kept`` their results stay."""
             while one is not None and one in self.states:
                 if not is_kept:
                     self.handles.pop(one, None)
@@ -157,16 +156,16 @@ class PreviousSessions:
                 one = parents.get(one)
 
         for identifier in self._twice - self._again:
-            if identifier in failed:  # and was killed before it was written that it has not
+            if identifier in failed:  # killed before its new end was written
                 reopen(identifier, is_kept=True)
             number, above = self.handles.get(identifier, 0), parents.get(identifier)
             if above is not None and self.handles.get(above, number) < number:
                 reopen(above)
         for identifier in self._again:
             reopen(identifier)
-            # What was decided under a limit is decided anew.
-            told = decided.get(identifier)
-            if told is not None and told[1] in _LIMITED and identifier in self.states:
+            # A decision under a limit is made anew.
+            decision = decided.get(identifier)
+            if decision is not None and decision[1] in _LIMITED and identifier in self.states:
                 self.states[identifier] = KNOWN
 
 
@@ -174,7 +173,7 @@ _LIMITED: Final = (coverage.DEADLINE, "budget_below_reserve")
 
 
 def read(folder: str) -> tuple[PreviousSessions, recovery.RecoveredJournals]:
-    """All that stands in the journals. Raises DamagedError, StorageError."""
+    """Read, and recover, the journals. Raises DamagedError, StorageError."""
     before = PreviousSessions()
     results, nodes, queue = readers = recovery.readers(folder, places=True)
     results.read(before.results, before.skim_results, record_lines.whole_numbers)
@@ -195,7 +194,7 @@ def _is_open(record: dict[str, Any]) -> bool:
 def _above(
     folder: str,
 ) -> tuple[dict[str, str | None], dict[str, tuple[str, str, float]], set[str]]:
-    """The node above each node, what was decided of it last, and those that failed last."""
+    """The parent of each node, its last decision, and the nodes whose last end was a failure."""
     parents: dict[str, str | None] = {}
     decided: dict[str, tuple[str, str, float]] = {}
     failed: set[str] = set()

@@ -1,4 +1,4 @@
-"""How far a recursion has come, read from its folder while somebody else may be writing there."""
+"""The progress of a recursion, read from its folder while another process may write there."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, Final
 
-#: How many errors are told, the most frequent first, and how many nodes of a branch.
+#: Errors in a progress, the most frequent first, and nodes of its branch.
 _TOP: Final = 5
 _BRANCH: Final = 40
 
 
 class TreeProgress(Value):
-    """``solved`` of ``total`` nodes have come to an end, ``failed`` of these to no good one.
+    """``solved`` of ``total`` nodes have ended, ``failed`` of these with a failure.
 
     ``active`` leaves are at work, ``depths`` counts the nodes of each depth, ``errors`` are pairs
-    of a message and how often it came; ``branch`` is the way from the root to the node that had
-    its turn last, as scopes in words.
+    of a message and its number; ``branch`` leads from the root to the latest node, as scopes in
+    words.
     """
 
     run_id: str
@@ -45,7 +45,7 @@ class TreeProgress(Value):
 
     @classmethod
     def of(cls, folder: str) -> TreeProgress | None:
-        """Of the run in ``folder``; None where there is none. Raises DamagedError, StorageError."""
+        """Of the run in ``folder``, None if there is none. Raises DamagedError, StorageError."""
         return ProgressWatch(folder).look()
 
     def to_dict(self) -> dict[str, Any]:
@@ -58,12 +58,11 @@ class TreeProgress(Value):
 
 
 class ProgressWatch:
-    """Looks again and again, and reads each time only what is new."""
+    """Follows a run; each look reads only what is new."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._nodes = JournalReader(os.path.join(folder, recovery.NODES), rising=True)
-        self._total = 0
         self._states: dict[str, str] = {}
         self._parents: dict[str, tuple[str | None, str]] = {}
         self._depths: Counter[int] = Counter()
@@ -82,12 +81,12 @@ class ProgressWatch:
             head["objective"],
             head["domain"],
             head["status"],
-            self._total,
+            self._depths.total(),
             self._counts[COMPLETED] + self._counts[FAILED],
             self._counts[FAILED],
             self._counts["running"],
             max(self._depths, default=0),
-            tuple(self._depths[depth] for depth in range(max(self._depths, default=-1) + 1)),
+            tuple(number for _depth, number in sorted(self._depths.items())),
             tuple(self._errors.most_common(_TOP)),
             branch,
             branch[-1] if branch else "",
@@ -98,7 +97,6 @@ class ProgressWatch:
         for record in found:
             identifier, status = record["node_id"], record["status"]
             if status == "queued":
-                self._total += 1
                 self._depths[record["depth"]] += 1
                 self._parents[identifier] = record["parent_id"], _shown(scope_of(record))
             else:
@@ -125,6 +123,6 @@ def _shown(scope: Mapping[str, Any]) -> str:
     where = scope["path"] or "."
     if scope["line_start"]:
         return f"{where}:{scope['line_start']}-{scope['line_end']}"
-    # A part of a folder's files goes by the name of the folder.
+    # A group of files has the name of its folder.
     some = f" ({count(scope['last'] - scope['first'], 'file')})"
     return f"{where}{some if scope['kind'] == FILE_GROUP else ''}"

@@ -1,12 +1,10 @@
-"""The records of a recursion: put together from their parts, and read for the little that matters.
+"""The records of a recursion, written and skimmed as text: there are several for each node.
 
-There are several for each node, so none is a dict before it is a text. What is returned are the
-two texts around the record's number, which it is given when it is written; the brace that opens
-the record is in neither.
+A record is returned as the two texts around its number, which it gets when it is written; neither
+has the opening brace.
 
-Who resumes waits for a million of them. Their sums say that nothing was changed since: so what
-must be known is found by its place, and no record is taken apart. Whatever is not laid out as we
-write it is none of our business: None, and JSON is read.
+To resume, a million records are read. Their checksums hold, so the skimming functions take what
+is needed by its place. They return None for lines that have another layout: read these as JSON.
 """
 
 from __future__ import annotations
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, Final
 
-    from rlm_ci.recursion.nodes import TracedFinding
     from rlm_ci.recursion.split.tree import Part
     from rlm_ci.runs.journal.record_format import Halves
 
@@ -41,13 +38,13 @@ _encode = JSONEncoder(
 
 
 def text_of(halves: Halves) -> str:
-    """A record that waits, as JSON; its number is 0."""
+    """A record as JSON, with the number 0."""
     head, tail = halves
     return f"{{{head}0{tail}"
 
 
 def named(run_id: str, objective: str) -> Named:
-    """What the records of a run's nodes have in common."""
+    """The fields that the records of a run's nodes share."""
     return f'"objective":{quoted(objective)},', f'"run_id":{quoted(run_id)},'
 
 
@@ -68,38 +65,37 @@ _WHOLE: Final = '"line_end":null,"line_start":null'
 
 def running(identifier: str, decision: Decided, children: Sequence[str], attempt: int) -> Halves:
     kind, reason, confidence = decision
-    between = '","'
-    below = f'["{between.join(children)}"]' if children else "[]"
     head = (
-        f'"attempt":{attempt},"child_ids":{below},"confidence":{float(confidence)!r},'
+        f'"attempt":{attempt},"child_ids":{_ids(children)},"confidence":{float(confidence)!r},'
         f'"decision":"{kind}","node_id":"{identifier}","reason":"{reason}","seq":'
     )
     return head, ',"status":"running"}'
 
 
 def ended(identifier: str, status: str, errors: Sequence[Error] = ()) -> Halves:
-    told = (
-        _encode(
-            [
-                {"code": code, "message": encodable(message)[:_MESSAGE], "retryable": again}
-                for code, message, again in errors
-            ]
-        )
-        if errors
-        else "[]"
-    )
-    return f'"errors":{told},"node_id":"{identifier}","seq":', f',"status":"{status}"}}'
+    some = [
+        {"code": code, "message": encodable(message)[:_MESSAGE], "retryable": again}
+        for code, message, again in errors
+    ]
+    return f'"errors":{_list(some)},"node_id":"{identifier}","seq":', f',"status":"{status}"}}'
 
 
 def event(name: str, identifiers: Sequence[str], at: int) -> Halves:
     """``at`` is in milliseconds of the epoch."""
+    return f'"at":{at},"event":"{name}","nodes":{_ids(identifiers)},"seq":', "}"
+
+
+def _ids(identifiers: Sequence[str]) -> str:
     between = '","'
-    nodes = f'["{between.join(identifiers)}"]' if identifiers else "[]"
-    return f'"at":{at},"event":"{name}","nodes":{nodes},"seq":', "}"
+    return f'["{between.join(identifiers)}"]' if identifiers else "[]"
+
+
+def _list(values: Sequence[Any]) -> str:
+    return _encode(values) if values else "[]"
 
 
 def is_plain(one: NodeResult) -> bool:
-    """Whether JSON gives it back as it is, whoever made it: it says little, as most do."""
+    """Whether it has a summary alone, as most have, and JSON gives it back unchanged."""
     return (
         type(one) is NodeResult
         and one.counts is _NOTHING
@@ -139,46 +135,35 @@ def result(
 ) -> Halves:
     """Raises TypeError or ValueError for what its schema does not allow, or is no JSON.
 
-    Where ``places`` knows a finding, by its identity, that number stands for it: its place among
-    the findings of the nodes ``children``. ``gathered`` names what ``one`` has of them besides.
+    ``places`` maps the identity of a finding to its number among the findings of the nodes
+    ``children``, which is written instead. ``gathered`` names what else ``one`` inherits of them.
     """
     _require_sound(one)
     if one.findings and not all(traced.finding.evidence for traced in one.findings):
         raise ValueError("a finding without evidence")
     counts = one.counts
-    findings = (
-        _encode(
-            [_told(traced, places) for traced in one.findings]
-            if places
-            else [traced.to_dict() for traced in one.findings]
-        )
-        if one.findings
-        else "[]"
-    )
+    known = places or {}
+    findings = [
+        known[id(traced)] if id(traced) in known else traced.to_dict() for traced in one.findings
+    ]
     above = f'"children":{_encode(list(children))},' if places or gathered else ""
-    told = f'"gathered":{_encode(list(gathered))},' if gathered else ""
-    evidence = _encode([place.to_dict() for place in one.evidence]) if one.evidence else "[]"
+    inherited = f'"gathered":{_encode(list(gathered))},' if gathered else ""
+    evidence = [place.to_dict() for place in one.evidence]
     head = (
         f'{above}"confidence":{float(one.confidence)!r},"counts":{{"offered":{counts.offered},'
         f'"reanchored":{counts.reanchored},"rejected":{counts.rejected},'
         f'"verified":{counts.verified}}},"data":{_encode(one.data) if one.data else "{}"},'
-        f'"evidence":{evidence},"findings":{findings},{told}'
+        f'"evidence":{_list(evidence)},"findings":{_list(findings)},{inherited}'
         f'"metrics":{_encode(one.metrics) if one.metrics else "{}"},"node_id":"{one.node_id}",'
-        f'"notes":{_encode(one.notes) if one.notes else "[]"},"seq":'
+        f'"notes":{_list(one.notes)},"seq":'
     )
-    uncovered = _encode(one.uncovered) if one.uncovered else "[]"
-    tail = f',"status":"{one.status}","summary":{quoted(one.summary)},"uncovered":{uncovered}}}'
-    return head, tail
+    summary, uncovered = quoted(one.summary), _list(one.uncovered)
+    return head, f',"status":"{one.status}","summary":{summary},"uncovered":{uncovered}}}'
 
 
-def _told(traced: TracedFinding, places: Mapping[int, int]) -> int | dict[str, Any]:
-    place = places.get(id(traced))
-    return traced.to_dict() if place is None else place
+# ── skimmed ──
 
-
-# ── read quickly ──
-
-#: What a record of a node begins with, so many bytes of it as tell what it is.
+#: The bytes that tell what kind of a node's record it is.
 _HEAD: Final = itemgetter(slice(10, 22))
 ENDED: Final = b'"errors":[],'
 RUNNING: Final = b'"attempt":'
@@ -191,12 +176,12 @@ _NUMBER: Final = re.compile(rb'"seq":(\d+),"status":"completed","summary":"')
 
 
 def whole_numbers(lines: bytes) -> list[int]:
-    """The numbers of those results that are whole."""
+    """The numbers of the results that are complete."""
     return list(map(int, _NUMBER.findall(lines)))
 
 
 def skim_nodes(lines: bytes, bodies: list[bytes]) -> tuple[list[str], list[bytes]] | None:
-    """Of lines of ``nodes.jsonl`` the nodes, and what each begins with."""
+    """The nodes of lines of ``nodes.jsonl``, and the kind of each."""
     identifiers = skim_results(lines, bodies)
     heads = list(map(_HEAD, bodies))
     is_plain = lines.count(b'"status":"completed"}') == heads.count(ENDED)
@@ -205,13 +190,13 @@ def skim_nodes(lines: bytes, bodies: list[bytes]) -> tuple[list[str], list[bytes
 
 def skim_results(lines: bytes, bodies: list[bytes]) -> list[str] | None:
     """The node of each line."""
-    # In what an objective or a reader says, a quote has a backslash before it.
+    # Quotes within texts have a backslash before them.
     found = [piece[:16] for piece in str(lines, "ascii").split(_NODE)[1:]]
     return found if len(found) == len(bodies) else None
 
 
 def skim_decision(body: bytes) -> tuple[str, str, float] | None:
-    """What a record says that was decided of its node: kind, reason, confidence."""
+    """The decision of a record: kind, reason, confidence."""
     found = _DECIDED.search(body)
     if found is None:
         return None

@@ -1,9 +1,8 @@
-"""Three journals on one sequence, made whole again.
+"""Recovery of three journals that share one sequence of numbers.
 
-Records are written a batch at a time: first those of the results, then those of the nodes, then
-those of the queue, each on the disk before the next. So a process that is killed leaves a torn
-tail in one of them at most. It is cut off, and so are whole records of the others that come
-after it; both are kept aside. A record that is missing without any torn tail is damage.
+A batch writes the results first, then the nodes, then the queue, each synced before the next. So
+a killed process leaves a torn tail in one of them at most. It is cut off, with the whole records
+of the others that follow it, and kept aside. A missing record without a torn tail is damage.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections import deque
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
 
 from rlm_ci.errors import DamagedError
 from rlm_ci.runs.journal import journal
@@ -31,10 +30,7 @@ NAMES = (RESULTS, NODES, QUEUE)
 
 
 class RecoveredJournals(Value):
-    """What stands in the journals: ``seq`` is the last number.
-
-    ``cut`` tells what was cut off: name, bytes, and the file that keeps them.
-    """
+    """``seq`` is the last number; ``cut`` lists name, bytes and copy of what was cut off."""
 
     seq: int
     readers: tuple[JournalReader, ...]
@@ -42,7 +38,7 @@ class RecoveredJournals(Value):
 
 
 def readers(folder: str, *, places: bool = False) -> tuple[JournalReader, ...]:
-    """Nothing is read yet; with ``places`` it will be known where each result begins."""
+    """Readers of the three journals; with ``places`` they note where each result begins."""
     return tuple(
         JournalReader(os.path.join(folder, name), rising=True, places=places and name == RESULTS)
         for name in NAMES
@@ -50,28 +46,21 @@ def readers(folder: str, *, places: bool = False) -> tuple[JournalReader, ...]:
 
 
 def gap(readers: Sequence[JournalReader]) -> int:
-    """The first number that no journal has, though a later one is there; 0: there is none."""
+    """The first number that no journal has before its last one, or two have; 0 if there is none."""
     last = max(one.last for one in readers)
     seen = bytearray(last + 1)
-    for one in readers:
+    for one in readers:  # this has next to no memory
         deque(map(seen.__setitem__, one.numbers, repeat(1)), maxlen=0)
     if seen.count(1) == last == sum(len(one.numbers) for one in readers):
         return 0
-    seen = bytearray(last + 1)
-    twice = last + 1
-    for one in readers:
-        for number in one.numbers:
-            if seen[number]:
-                twice = min(twice, number)
-            seen[number] = 1
-    missing = seen.find(b"\0", 1)
-    return min(twice, missing if missing > 0 else last + 1) % (last + 1)
+    numbers = sorted(chain.from_iterable(one.numbers for one in readers))
+    return next(min(number, at) for at, number in enumerate(numbers, 1) if number != at)
 
 
 def recover(folder: str, readers: tuple[JournalReader, ...]) -> RecoveredJournals:
-    """Cut off what a kill has left, and keep it. Raises DamagedError, StorageError."""
+    """Cut off what a kill left, and keep it aside. Raises DamagedError, StorageError."""
     missing = gap(readers)
-    # A kill explains what is missing behind the last whole record of whoever is torn, no more.
+    # A kill explains only what is missing behind the last whole record of a torn journal.
     if missing and not any(one.last < missing for one in readers if one.tail):
         raise DamagedError(
             f"record {missing} is in none of {', '.join(NAMES)}, or in two",
@@ -79,7 +68,7 @@ def recover(folder: str, readers: tuple[JournalReader, ...]) -> RecoveredJournal
             hint="restore the run's folder from a copy, or start a new run",
         )
     cut = []
-    # Whoever is torn is cut last: killed meanwhile, it still is, and explains the gap.
+    # The torn one is cut last, to explain the gap after another kill.
     for one in sorted(readers, key=lambda one: bool(one.tail)):
         later = bisect_left(one.numbers, missing) if missing else len(one.numbers)
         end = _start(one.path, later) if later < len(one.numbers) else one.offset

@@ -1,7 +1,7 @@
-"""``run.json``: what a recursion is about, and how far it has come; replaced as a whole.
+"""``run.json``: the subject and the progress of a recursion; replaced as a whole.
 
-The journals are what is believed. This says in one small file what they are the journals of, so
-that nobody goes on with those of something else.
+The journals are the record. This file says which run they belong to, so that no other run
+continues them.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 NAME: Final = "run.json"
 VERSION: Final = 1
-#: Seconds after which the file is written again.
+#: Seconds between two writes of the file.
 _EVERY: Final = 2.0
 _LIMIT: Final = 8 << 20
-#: What the nodes depend on, so that a run can only go on where it is the same.
+#: The nodes depend on these: a run continues only if they are the same.
 _SAME: Final = ("objective", "domain", "root_node_id", "corpus", "shape", "options")
 
 
 def head(
     corpus: Corpus, node: Node, objective: Objective, budget: Budget, constraints: Constraints
 ) -> dict[str, Any]:
-    """What a run is about, as its file says it."""
+    """The part of ``run.json`` that does not change."""
     shape = constraints.shape
     return {
         "objective": objective.name,
@@ -71,21 +71,17 @@ def head(
 
 
 class RunOverview:
-    """The file of one run, for as long as it is at work."""
+    """The file of one run in progress."""
 
     def __init__(self, folder: str, record: dict[str, Any]) -> None:
         self._path = os.path.join(folder, NAME)
         self._record = record
         self._written = 0.0
-        progress = record["progress"]
-        self._total: int = progress["nodes_total"]
-        self._completed: int = progress["nodes_completed"]
-        self._failed: int = progress["nodes_failed"]
-        self._deepest: int = progress["max_depth_seen"]
+        self._progress: dict[str, int] = record["progress"]
 
     @classmethod
     def begin(cls, store: journal.Journals, head: Mapping[str, Any], name: str) -> Self:
-        """Write that it begins, or goes on. Raises ConfigError where it was another run."""
+        """Write that the run begins, or continues. Raises ConfigError if it was another run."""
         before = read(store.folder)
         # As JSON gives it back: a list where there was a tuple.
         told = json.loads(json.dumps(head, allow_nan=False))
@@ -97,24 +93,23 @@ class RunOverview:
                 where=os.path.join(store.folder, NAME),
                 hint="restore the run's folder from a copy, or start a new run",
             )
-        now = _now()
-        total, completed, failed, deepest = store.counts()
+        total, completed, deepest = store.counts()
         record = {
             "version": VERSION,
             "run_id": (before or {}).get("run_id") or name,
             "status": RUNNING,
-            "created_at": (before or {}).get("created_at", now),
-            "updated_at": now,
+            "created_at": (before or {}).get("created_at", _now()),
+            "updated_at": None,
             "completed_at": None,
             **told,
             "progress": {
                 "nodes_total": total,
                 "nodes_completed": completed,
-                "nodes_failed": failed,
-                "active_nodes": total - completed - failed,
+                "nodes_failed": 0,
+                "active_nodes": 0,
                 "max_depth_seen": deepest,
             },
-            "checkpoint": {"seq": store.seq, "updated_at": now},
+            "checkpoint": {},
             "output_index": [],
             "error": None,
         }
@@ -125,34 +120,23 @@ class RunOverview:
         return overview
 
     def entered(self, count: int, depth: int) -> None:
-        self._total += count
-        self._deepest = max(self._deepest, depth)
+        self._progress["nodes_total"] += count
+        self._progress["max_depth_seen"] = max(self._progress["max_depth_seen"], depth)
 
     def ended(self, *, is_failed: bool) -> None:
-        if is_failed:
-            self._failed += 1
-        else:
-            self._completed += 1
+        self._progress["nodes_failed" if is_failed else "nodes_completed"] += 1
 
     def look(self, seq: int) -> None:
-        """Write the file, if it is long enough ago."""
-        now = time.monotonic()
-        if now - self._written >= _EVERY:
+        """Write the file, if it is due."""
+        if time.monotonic() - self._written >= _EVERY:
             self.write(seq)
 
     def write(self, seq: int) -> None:
         self._written = time.monotonic()
-        now = _now()
-        self._record["updated_at"] = now
-        self._record["checkpoint"] = {"seq": seq, "updated_at": now}
-        self._record["progress"] = {
-            "nodes_total": self._total,
-            "nodes_completed": self._completed,
-            "nodes_failed": self._failed,
-            "active_nodes": self._total - self._completed - self._failed,
-            "max_depth_seen": self._deepest,
-        }
-        _write(self._path, self._record)
+        some = self._progress
+        ended = some["nodes_completed"] + some["nodes_failed"]
+        some["active_nodes"] = some["nodes_total"] - ended
+        _write(self._path, self._record, seq)
 
     def end(self, result: NodeResult, seq: int) -> None:
         """Write how it ended."""
@@ -164,7 +148,7 @@ class RunOverview:
 
 
 def read(folder: str) -> dict[str, Any] | None:
-    """The file of the run in ``folder``; None where there is none. Raises DamagedError."""
+    """The file of the run in ``folder``; None if there is none. Raises DamagedError."""
     path = os.path.join(folder, NAME)
     try:
         found = json.loads(files.read(path, _LIMIT))
@@ -181,7 +165,7 @@ def read(folder: str) -> dict[str, Any] | None:
 
 
 def index(folder: str, outputs: Sequence[tuple[str, str]]) -> None:
-    """Note what a run produced: pairs of kind and path, relative to its folder."""
+    """List what a run produced: pairs of kind and path, relative to its folder."""
     record = read(folder)
     if record is not None:
         record["output_index"] = [{"kind": kind, "path": path} for kind, path in outputs]
@@ -189,9 +173,9 @@ def index(folder: str, outputs: Sequence[tuple[str, str]]) -> None:
 
 
 def cancel(folder: str) -> int:
-    """Mark the nodes that had not come to their end as cancelled; how many there were.
+    """Mark the nodes that have not ended as cancelled; returns their number.
 
-    The run must be held by this process. Raises DamagedError, StorageError.
+    This process must hold the run. Raises DamagedError, StorageError.
     """
     record = read(folder)
     if record is None:
@@ -200,10 +184,8 @@ def cancel(folder: str) -> int:
         active = store.active()
         store.cancel(active)
         seq = store.seq
-    now = _now()
-    record |= {"status": CANCELLED, "updated_at": now, "completed_at": now}
-    record["checkpoint"] = {"seq": seq, "updated_at": now}
-    _write(os.path.join(folder, NAME), record)
+    record |= {"status": CANCELLED, "completed_at": _now()}
+    _write(os.path.join(folder, NAME), record, seq)
     return len(active)
 
 
@@ -218,7 +200,11 @@ def _require_same(before: Mapping[str, Any], now: Mapping[str, Any], folder: str
             )
 
 
-def _write(path: str, record: Mapping[str, Any]) -> None:
+def _write(path: str, record: dict[str, Any], seq: int | None = None) -> None:
+    """With ``seq``, the last number in the journals, as a checkpoint of now."""
+    if seq is not None:
+        now = _now()
+        record |= {"updated_at": now, "checkpoint": {"seq": seq, "updated_at": now}}
     files.write(path, json.dumps(record, indent=2).encode("ascii") + b"\n", 0o600)
 
 

@@ -1,4 +1,4 @@
-"""Is a recursion's folder whole: its sequence, its schemas, its tree? Needs nothing but itself."""
+"""Verifies a recursion's folder by itself: its sequence, its schemas, its tree."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any, Final
 
-#: So many problems are told.
+#: Problems that are reported at most.
 _MOST: Final = 100
 _SCHEMAS: Final = {
     recovery.RESULTS: "result.schema.json",
@@ -25,10 +25,7 @@ _SCHEMAS: Final = {
 
 
 def verify(folder: str) -> list[str]:
-    """What is wrong with the journals in ``folder``, a line each; nothing where all is well.
-
-    Raises StorageError.
-    """
+    """The problems of the journals in ``folder``, a line each. Raises StorageError."""
     checked = _Checked()
     try:
         head = run_json.read(folder)
@@ -41,7 +38,7 @@ def verify(folder: str) -> list[str]:
     readers = recovery.readers(folder)
     for reader, name, take in zip(readers, recovery.NAMES, takes, strict=True):
         try:
-            reader.read(_held(checked, name, take))
+            reader.read(_checking(checked, name, take))
         except RlmCiError as error:
             checked.add(name, str(error))
             return checked.problems
@@ -54,19 +51,23 @@ def verify(folder: str) -> list[str]:
     return checked.problems
 
 
-def _held(checked: _Checked, name: str, take: Take) -> Callable[..., None]:
-    told = loader.misfits(_SCHEMAS[name])
+def _checking(checked: _Checked, name: str, take: Take) -> Callable[..., None]:
+    misfit = loader.misfits(_SCHEMAS[name])
 
     def taken(found: list[dict[str, Any]]) -> None:
         for record in found:
-            # Reading has checked the sum, and taken it out.
-            wrong = told({"crc": "00000000", **record})
+            # The reader has checked the checksum, and removed it.
+            wrong = misfit({"crc": "00000000", **record})
             if wrong:
-                checked.add(name, f"record {record['seq']}: {wrong}")
+                checked.add(_at(name, record), wrong)
             else:
                 take(record)
 
     return taken
+
+
+def _at(name: str, record: Mapping[str, Any]) -> str:
+    return f"{name}: record {record['seq']}"
 
 
 if TYPE_CHECKING:
@@ -75,19 +76,19 @@ if TYPE_CHECKING:
 
 
 class _Checked:
-    """What was read so far, and what is wrong with it."""
+    """What was read so far, and its problems."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
         #: Parent, depth, kind, first, last, line_start, line_end of each node.
         self._places: dict[str, Place] = {}
         self._decided: dict[str, tuple[str, int]] = {}
-        #: Children that a split has named, until they are there; each with the node above.
+        #: Children that a split has named, until they follow, with their parents.
         self._announced: dict[str, str] = {}
         self._ended: dict[str, str] = {}
         self._results: dict[str, str] = {}
         self._lineage: dict[str, str] = {}
-        #: How many findings the results of nodes have, and which refer to those of which.
+        #: The findings of each result, and which results refer to which.
         self._findings: dict[str, int] = {}
         self._gathered: dict[tuple[str, str], None] = {}
         self._touched: dict[str, int] = {}
@@ -99,34 +100,27 @@ class _Checked:
     def results(self, record: Mapping[str, Any]) -> None:
         identifier, findings = record["node_id"], record["findings"]
         self._results[identifier] = record["status"]
-        known = self._known(record)
+        where = _at(recovery.RESULTS, record)
+        known = 0
+        for child in record.get("children", ()):
+            if child not in self._findings:
+                self.add(where, f"there is no result of {child} before it")
+            self._gathered[identifier, child] = None
+            known += self._findings.get(child, 0)
         for traced in findings:
             if isinstance(traced, dict):
                 for leaf in traced["nodes"]:
                     self._lineage.setdefault(leaf, identifier)
             elif traced >= known:
-                where = f"{recovery.RESULTS}: record {record['seq']}"
                 self.add(where, f"its children have {known} findings, and no number {traced}")
         self._findings[identifier] = len(findings)
         for name in record.get("gathered", ()):
             if not inherited_results.has(record, name):
-                where = f"{recovery.RESULTS}: record {record['seq']}"
                 self.add(where, f"it has no list {name}")
-
-    def _known(self, record: Mapping[str, Any]) -> int:
-        """How many findings the results have that a record refers to."""
-        known = 0
-        for child in record.get("children", ()):
-            if child not in self._findings:
-                where = f"{recovery.RESULTS}: record {record['seq']}"
-                self.add(where, f"there is no result of {child} before it")
-            self._gathered[record["node_id"], child] = None
-            known += self._findings.get(child, 0)
-        return known
 
     def nodes(self, record: Mapping[str, Any]) -> None:
         identifier, status = record["node_id"], record["status"]
-        where = f"{recovery.NODES}: record {record['seq']}"
+        where = _at(recovery.NODES, record)
         if status == "queued":
             if identifier in self._places:
                 self.add(where, f"node {identifier} is there already")
@@ -163,7 +157,7 @@ class _Checked:
             self._touched.setdefault(identifier, record["seq"])
 
     def tree(self, head: Mapping[str, Any]) -> None:
-        """Every child has its parent, the leaves lie end to end, what has ended has a result."""
+        """Check that children have parents, leaves lie end to end, and ended nodes have results."""
         for identifier, seq in self._touched.items():
             if identifier not in self._places:
                 self.add(recovery.QUEUE, f"record {seq}: node {identifier} is not known")
@@ -187,11 +181,9 @@ class _Checked:
 
     def _end(self, identifier: str, status: str) -> None:
         result = self._results.get(identifier)
-        if status == CANCELLED:
-            return
-        if result is None:
+        if result is None and status != CANCELLED:
             self.add(recovery.RESULTS, f"node {identifier} has ended, and has no result")
-        elif (result == FAILED) != (status == FAILED):
+        elif status != CANCELLED and (result == FAILED) != (status == FAILED):
             self.add(recovery.RESULTS, f"node {identifier} is {status}, its result {result}")
 
     def _parents(self) -> None:
@@ -211,13 +203,18 @@ class _Checked:
                 self.add(recovery.NODES, f"node {identifier} does not have its {count} children")
 
     def _covered(self, root: str) -> None:
-        """The leaves of a run that has ended, laid end to end, are its scope."""
+        """Check that the leaves, end to end, are the scope of the run."""
         whole = self._places.get(root)
         if whole is None:
             self.add(recovery.NODES, f"the root {root} is not there")
             return
         at, line = whole[3], 0
-        for _, _, kind, first, last, start, end in self._leaves():
+        leaves = [
+            self._places[identifier]
+            for identifier, (decision, _) in self._decided.items()
+            if decision == LEAF and identifier in self._places
+        ]
+        for _, _, kind, first, last, start, end in sorted(leaves, key=lambda place: place[3:6]):
             if line and (first != at or kind != FILE_SLICE):
                 at, line = at + 1, 0  # the slices of a file are behind us
             expected = line + 1 if kind == FILE_SLICE else 0
@@ -229,11 +226,3 @@ class _Checked:
             self.add(recovery.NODES, f"the leaves end at file {at}, and not at {whole[4]}")
         if root not in self._ended:
             self.add(recovery.NODES, f"the root {root} has not come to its end")
-
-    def _leaves(self) -> Iterator[Place]:
-        found = [
-            self._places[identifier]
-            for identifier, (decision, _) in self._decided.items()
-            if decision == LEAF and identifier in self._places
-        ]
-        return iter(sorted(found, key=lambda place: (place[3], place[4], place[5])))

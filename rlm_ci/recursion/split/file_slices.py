@@ -1,4 +1,4 @@
-"""A file that is too large for one leaf, cut where its definitions begin, or else between lines."""
+"""Cuts a file that is too large for one leaf where its definitions begin, or else between lines."""
 
 from __future__ import annotations
 
@@ -14,8 +14,13 @@ if TYPE_CHECKING:
     Slice = tuple[int, int, int]  # first line, last line, bytes
 
 
+#: Confidence in pieces, if any begins with a definition, or all begin between lines.
+BY_SYNTAX = 0.8
+BY_LINES = 0.5
+
+
 class LineStarts:
-    """Where the lines of large files begin; of the last one that was asked for, it is known."""
+    """Where the lines of a large file begin; the last file is kept."""
 
     def __init__(self, corpus: Corpus) -> None:
         self._corpus = corpus
@@ -26,14 +31,13 @@ class LineStarts:
     def slices(self, file: int, start: int, end: int, most: int) -> list[Slice]:
         """The lines ``start`` to ``end`` (0: all) in pieces of at most ``most`` bytes.
 
-        A line that is longer is a piece of its own. As long as a border of the syntax is near
-        enough, a piece ends there.
+        A longer line is a piece of its own. A piece ends before a definition if one is near.
         """
         starts = self._opened(file)
         start, end = start or 1, end or len(starts) - 1
         found = []
         while start <= end:
-            # The last line that begins early enough for the one before it to end within.
+            # The last line that ends within.
             room = bisect_right(starts, starts[start - 1] + most) - 1
             last = max(start, min(room, end))
             if last < end:
@@ -42,16 +46,15 @@ class LineStarts:
             start = last + 1
         return found
 
-    def quality(self, file: int, start: int, end: int, most: int) -> str:
-        """What the pieces end at: "syntax", if that holds for any, "lines", or "" for one piece."""
-        found = self.slices(file, start, end, most)
-        if len(found) < 2:
-            return ""
-        borders = frozenset(self._borders)
-        return "syntax" if any(first in borders for first, _, _ in found[1:]) else "lines"
+    def confidence(self, file: int, start: int, end: int, most: int) -> float:
+        """That the pieces can be understood each for itself; 0.0 for a single one."""
+        begins = {first for first, _, _ in self.slices(file, start, end, most)[1:]}
+        if not begins:
+            return 0.0
+        return BY_LINES if begins.isdisjoint(self._borders) else BY_SYNTAX
 
     def _border(self, start: int, last: int) -> int:
-        """The last line of a piece that may go to ``last``, at a border in its latter half."""
+        """The last line of a piece: before a border in its latter half, else ``last``."""
         borders = self._borders
         at = bisect_right(borders, last + 1) - 1
         if at < 0 or borders[at] <= start + (last - start) // 2:
@@ -59,7 +62,6 @@ class LineStarts:
         return borders[at] - 1
 
     def _opened(self, file: int) -> Sequence[int]:
-        """The offset of each line of a file, and its length behind them."""
         if file != self._file:
             from rlm_ci.source.cut_points import borders
 

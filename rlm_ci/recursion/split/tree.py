@@ -1,8 +1,8 @@
-"""How a node is parted: runs of the corpus, cut where folders, files and definitions end.
+"""How a node is split: ranges of the corpus, cut where folders, files and definitions end.
 
-A part is a plain tuple, because a large repository has hundreds of thousands: its kind, its path,
-the first file and the one behind the last, its first and last line (0 for whole files), its bytes
-and how many files it has. The parts of a part lie end to end and leave nothing out.
+A part is a plain tuple, because a large repository has hundreds of thousands of them: its kind,
+its path, its first file and the one behind its last, its first and last line (0 for whole files),
+its bytes. The parts of a part lie end to end and leave nothing out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from itertools import accumulate
 
 from rlm_ci.recursion.nodes import FILE_GROUP, FILE_SLICE, FOLDER, MODULE, REPO, Node, NodeScope
 from rlm_ci.recursion.split.file_slices import LineStarts
-from rlm_ci.text.printable import encodable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -35,25 +34,18 @@ DEADLINE_EXCEEDED = "deadline_exceeded"
 #: Why a node is split.
 TOO_LARGE = "too_large"
 TOO_MANY_FILES = "too_many_files"
-LEAF_REASONS = (
-    SMALL_ENOUGH, SETTLED, MAX_DEPTH_REACHED, BUDGET_BELOW_RESERVE, SPLIT_CONFIDENCE_LOW,
-    DEADLINE_EXCEEDED,
-)  # fmt: skip
-SPLIT_REASONS = (TOO_LARGE, TOO_MANY_FILES)
 
-#: How sure we are that parts can be understood each for itself, by what lies at their borders.
-BY_FILES = 0.9
-BY_SYNTAX = 0.8
-BY_LINES = 0.5
+#: Confidence that parts can be understood each for itself, if they are files.
+_BY_FILES = 0.9
 
-#: A folder that has one of these is a package of its language.
+#: A folder with one of these is a package of its language.
 _PACKAGES = frozenset((
     "__init__.py", "pyproject.toml", "setup.py", "go.mod", "Cargo.toml", "package.json", "pom.xml",
     "build.gradle", "build.gradle.kts", "composer.json", "CMakeLists.txt", "BUILD", "BUILD.bazel",
     "mod.rs", "package-info.java",
 ))  # fmt: skip
 _PACKAGE_ENDS = (".csproj", ".fsproj", ".gemspec", ".cabal")
-#: So many folders of this share of a leaf are looked at together.
+#: Folders of at most this part of a leaf are put together.
 _TINY = 4
 
 
@@ -66,7 +58,7 @@ class TreeShape(Value):
 
 
 class SplitTree:
-    """The parts of a corpus. Reading happens only where a single file has to be cut."""
+    """The parts of a corpus. Only a file that has to be cut is read."""
 
     def __init__(self, corpus: Corpus, shape: TreeShape) -> None:
         if shape.leaf_bytes < 1 or shape.leaf_files < 1 or shape.most_parts < 2:
@@ -92,22 +84,20 @@ class SplitTree:
         return self._files[part[2] : part[3]]
 
     def confidence(self, part: Part) -> float:
-        """How sure we are that it is understood in parts; 0.0: it cannot be parted."""
-        if part[3] - part[2] > 1:
-            return BY_FILES
-        if part[3] == part[2]:
-            return 0.0
-        quality = self._lines.quality(part[2], part[4], part[5], self.shape.leaf_bytes)
-        return {"": 0.0, "lines": BY_LINES, "syntax": BY_SYNTAX}[quality]
+        """The confidence that it can be understood in parts; 0.0 if it cannot be split."""
+        _, _, first, last, start, end, _ = part
+        if last - first != 1:
+            return _BY_FILES if last > first else 0.0
+        return self._lines.confidence(first, start, end, self.shape.leaf_bytes)
 
     def parts(self, part: Part) -> list[Part]:
-        """The parts of a part, in order; one that cannot be parted has itself as the only one."""
+        """The parts of a part, in order; of one that cannot be split, itself."""
         _, _, first, last, start, end, _ = part
         found = self._sliced(first, start, end) if last - first == 1 else self._units(part)
         return self._few(part, found) if found else [part]
 
     def _units(self, part: Part) -> list[Part]:
-        """Its files and folders, small neighbours together."""
+        """Its files and folders; small neighbours together."""
         kind, path, first, last = part[:4]
         files = self._files
         if kind == FILE_GROUP:
@@ -137,7 +127,7 @@ class SplitTree:
         return [*found, *self._together(folder, tiny)]
 
     def _packed_files(self, folder: str, first: int, last: int) -> list[Part]:
-        """The loose files of a folder, as many together as a leaf takes; a large one alone."""
+        """The files of a folder, as many together as a leaf takes; a large one alone."""
         found: list[Part] = []
         start = first
         for at in range(first, last + 1):
@@ -158,7 +148,7 @@ class SplitTree:
         return FILE_GROUP, path, first, last, 0, 0, size
 
     def _folder(self, path: str, first: int, last: int) -> Part:
-        """A folder; of folders that hold nothing but one folder, the innermost."""
+        """A folder; the innermost one if it holds nothing but one folder."""
         files = self._files
         path = files[first].path[: _common(files[first].path, files[last - 1].path)].rstrip("/")
         depth = len(path) + 1
@@ -173,7 +163,7 @@ class SplitTree:
         return kind, path, first, last, 0, 0, self.size(first, last)
 
     def _end_of(self, prefix: str, first: int, last: int) -> int:
-        """The first file behind ``first`` that is not below the folder."""
+        """The first file behind ``first`` that is not below the folder, by galloping search."""
         files = self._files
         step = 1
         while first + step < last and files[first + step].path.startswith(prefix):
@@ -201,7 +191,6 @@ class SplitTree:
         )
 
     def _together(self, folder: str, some: list[Part]) -> list[Part]:
-        """Neighbours as one group; one alone stays what it is."""
         if len(some) < 2:
             return some
         first, last = some[0][2], some[-1][3]
@@ -217,7 +206,7 @@ class SplitTree:
         ]
 
     def _few(self, whole: Part, found: list[Part]) -> list[Part]:
-        """At most so many parts: where there are more, neighbours are one, and parted later."""
+        """At most so many parts: neighbours are put together, and split later."""
         most = self.shape.most_parts
         if len(found) <= most:
             return found
@@ -246,7 +235,7 @@ class SplitTree:
 
 
 def _common(one: str, other: str) -> int:
-    """How much of two paths is a folder that both lie in, its slash included."""
+    """The length of the folder that both paths lie in, with its slash."""
     end = 0
     at = one.find("/") + 1
     while at and one[:at] == other[:at]:
@@ -256,9 +245,9 @@ def _common(one: str, other: str) -> int:
 
 
 def identity(parent: str, part: Part, files: Sequence[CorpusFile]) -> str:
-    """The id of a node: what it is about, and below whom.
+    """The id of a node, from its scope and its parent.
 
-    A folder is known by its path, so that a file which comes or goes elsewhere changes nothing.
+    A folder is identified by its path, so that files which come or go elsewhere do not matter.
     """
     kind, path, first, last, start, end, _ = part
     if kind == FILE_GROUP:
@@ -274,9 +263,3 @@ def node_of(identifier: str, parent: str | None, depth: int, part: Part) -> Node
     kind, path, first, last, start, end, _ = part
     scope = NodeScope.of((kind, path, first, last, start or None, end or None))
     return Node.of((identifier, parent, depth, scope))
-
-
-def shown(part: Part) -> str:
-    """A part in words, for people and journals."""
-    lines = f":{part[4]}-{part[5]}" if part[4] else ""
-    return f"{encodable(part[1]) or '.'}{lines}"

@@ -8,7 +8,7 @@ from rlm_ci.agents.builtin.quoting import said_of
 from rlm_ci.change.evidence import REANCHORED, REJECTED, VERIFIED, AnchoredClaim, anchor
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.models.json_question import REPAIR, ask_object
-from rlm_ci.recursion.journal.journal import BUDGET, REMOTE
+from rlm_ci.recursion.coverage import BUDGET, REMOTE
 from rlm_ci.recursion.prompt_windows import LEAST, fence, name, windows
 from rlm_ci.report.findings import Evidence, Location
 from rlm_ci.resources import loader

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci import errors
+from rlm_ci.ask.model_access import ModelAccess
 from rlm_ci.ask.planner.plan import PARSE_ERROR, VALIDATION_ERROR, Plan, PlanLimits, Read
 from rlm_ci.ask.planner.planner import BadPlanError, Planner
 from rlm_ci.errors import LimitError, RemoteError
@@ -79,17 +80,16 @@ class Studio:
         self.asks = asks or self.model
         self.ledger = Ledger()
         self.places: list[str] = []
-        self.planner = Planner(
-            self._complete,
-            self.record.fact,
-            model=model,
-            limits=PlanLimits(**limits),
-            max_tokens=500,
-            flaw=flaw,
+        access = ModelAccess(
+            complete=self._complete,
+            fact=self.record.fact,
             write=self._write,
             redact=redact,
-            left=left,
+            limits=PlanLimits(**limits),
+            model=model,
+            max_tokens=500,
         )
+        self.planner = Planner(access, flaw, left)
 
     def _complete(self, request: ModelRequest, place: str) -> Completion:
         self.places.append(place)

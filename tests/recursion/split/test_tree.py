@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_ci.recursion.nodes import FILE_GROUP, FILE_SLICE, FOLDER, MODULE, REPO
-from rlm_ci.recursion.split import tree
-from rlm_ci.recursion.split.file_slices import cut, offsets
-from rlm_ci.recursion.split.tree import SplitTree, TreeShape
+from rlm_ci.recursion.split.file_slices import BY_LINES, BY_SYNTAX, cut, offsets
+from rlm_ci.recursion.split.tree import SplitTree, TreeShape, identity
 from testing.solver_cases import corpus
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def walk(
     """Every node's id and part, and whether it is a leaf."""
     assert depth < 60, "it never ends"
     found = one.corpus.files
-    identifier = tree.identity(above, part, found)
+    identifier = identity(above, part, found)
     parts = [part] if one.is_small(part) else one.parts(part)
     assert len(parts) <= one.shape.most_parts
     yield identifier, part, len(parts) == 1
@@ -103,9 +102,14 @@ def test_a_leaf_is_small_or_cannot_be_parted(files: dict[str, bytes], shape: Tre
             assert one.confidence(part) == 0.0
 
 
+def shown(part: Part) -> str:
+    lines = f":{part[4]}-{part[5]}" if part[4] else ""
+    return f"{part[1] or '.'}{lines}"
+
+
 def shapes(files: Mapping[str, bytes], shape: TreeShape) -> list[tuple[str, str]]:
     one = SplitTree(corpus(files), shape)
-    return [(part[0], tree.shown(part)) for part in one.parts(one.whole())]
+    return [(part[0], shown(part)) for part in one.parts(one.whole())]
 
 
 def test_folders_are_kept_whole_and_chains_of_folders_are_one() -> None:
@@ -155,7 +159,7 @@ def test_a_large_file_is_cut_at_its_definitions() -> None:
     one = SplitTree(corpus({"large.py": content, "b.py": b""}), TreeShape(200, 4, 64))
     large = one.parts(one.whole())[1]
     assert large[:2] == (FILE_GROUP, "large.py")
-    assert one.confidence(large) == tree.BY_SYNTAX
+    assert one.confidence(large) == BY_SYNTAX
     slices = one.parts(large)
     assert len(slices) > 3
     for part in slices:
@@ -166,7 +170,7 @@ def test_a_large_file_is_cut_at_its_definitions() -> None:
 def test_a_large_text_is_cut_between_its_lines() -> None:
     content = b"".join(b"line %d\n" % number for number in range(100))
     one = SplitTree(corpus({"large.txt": content}), TreeShape(200, 4, 64))
-    assert one.confidence(one.whole()) == tree.BY_LINES
+    assert one.confidence(one.whole()) == BY_LINES
     assert b"".join(cut(content, p[4], p[5]) for p in one.parts(one.whole())) == content
     assert all(part[6] <= 200 for part in one.parts(one.whole()))
 

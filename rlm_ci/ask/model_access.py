@@ -1,0 +1,31 @@
+"""How a question asks models, and keeps what they answer."""
+
+from __future__ import annotations
+
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rlm_ci.agents.builtin.turn_loop import Complete
+    from rlm_ci.ask.planner.plan import PlanLimits
+    from rlm_ci.runs import Fact
+
+
+class ModelAccess(Value):
+    """``complete`` answers requests within the budgets; ``max_tokens`` caps each answer.
+
+    ``model`` plans, and answers sub-calls that name none; a plan may also name one of ``models``.
+    ``fact`` records what a resumed run must not decide again. ``write`` writes a file whole, by
+    its path below the run's folder. ``redact`` takes secrets out of a text.
+    """
+
+    complete: Complete
+    fact: Fact
+    write: Callable[[str, bytes], None]
+    redact: Callable[[str], str]
+    limits: PlanLimits
+    model: str
+    max_tokens: int
+    models: tuple[str, ...] = ()
