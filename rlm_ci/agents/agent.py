@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from time import monotonic
+
 from rlm_ci.errors import ConfigError
 from rlm_ci.system.command_line import Command
 from rlm_ci.text.printable import printable
@@ -74,8 +76,8 @@ class Assignment(Value):
     """What an agent is asked for.
 
     ``deadline`` is a time of ``time.monotonic``, None for none. ``read_only``: look, and change
-    nothing. ``conversation`` is where an agent keeps what it needs to go on in the next
-    assignment that has the same one; it means nothing to anybody else.
+    nothing. An agent keeps in ``conversation`` what it needs in the next assignment with the same
+    one.
     """
 
     goal: str
@@ -87,6 +89,10 @@ class Assignment(Value):
     deadline: float | None = None
     read_only: bool = False
     on_progress: Callable[[str], None] = lambda _line: None
+
+    def seconds_left(self, most: float) -> float:
+        """The seconds until the deadline, at most ``most``; 0 or less when there is no time."""
+        return most if self.deadline is None else min(most, self.deadline - monotonic())
 
 
 class AgentOutcome(Value):
@@ -103,7 +109,7 @@ class AgentOutcome(Value):
 
 
 class Agent(Protocol):
-    """Whoever changes the code. ``metered``: do its calls go through our ledger?"""
+    """What changes the code. ``metered``: do its calls go through our ledger?"""
 
     @property
     def name(self) -> str: ...
@@ -111,11 +117,6 @@ class Agent(Protocol):
     def metered(self) -> bool: ...
     def act(self, task: Assignment, /) -> AgentOutcome:
         """Do it. Raises LimitError when a budget ends, UnavailableError, StorageError."""
-
-
-def known() -> tuple[str, ...]:
-    """The names of the agents that come with rlm-ci."""
-    return tuple(AGENTS)
 
 
 def command_of(text: str, where: str = "--agent") -> Command | None:

@@ -1,15 +1,14 @@
 """The agent without a model: the fixes of the linters and formatters that a repository set up.
 
-What runs follows from the repository's own configuration and from what is installed. Nothing
-needs a key or the network; fixes that a tool calls unsafe stay off, and a formatter runs only
-where the repository says that it formats with it, so that no fix becomes a rewrite.
+The repository's configuration and the installed programs decide what runs. Nothing needs a key or
+the network. Fixes that a tool calls unsafe stay off, and a formatter runs only where the
+repository uses it, so that no fix becomes a rewrite.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from time import monotonic
 
 from rlm_ci.agents.agent import OUTPUT_LIMIT, SUMMARY_LIMIT, AgentOutcome, Launch
 from rlm_ci.errors import ConfigError
@@ -20,7 +19,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterator
 
     from rlm_ci.agents.agent import Assignment
 
@@ -38,9 +37,9 @@ _PRETTIER = (
     "prettier.config.js", "prettier.config.cjs", "prettier.config.mjs", "prettier.config.ts",
 )  # fmt: skip
 _PRE_COMMIT = ".pre-commit-config.yaml"
-#: Where a repository says which formatters it uses, besides their own configuration.
-_SAYS = (_PRE_COMMIT, "Makefile", "justfile", "tox.ini", "noxfile.py")
 _BLACK = ("psf/black", "id: black", "black --check", "black --diff", "black .")
+#: Files that call tools.
+_CALLERS = (_PRE_COMMIT, "Makefile", "justfile", "tox.ini", "noxfile.py")
 #: Where the version that a project pins may lie, before the one on PATH.
 _FOLDERS = ("node_modules/.bin/", ".venv/bin/", "venv/bin/", "")
 #: Hooks of ours, which would start us again.
@@ -56,41 +55,65 @@ class Fixer(Value):
 
 
 class FixerProject:
-    """What a repository says of its fixers: the files at its root."""
+    """What the files at the root of a repository say of its fixers."""
 
     def __init__(self, root: str, validator: str = "") -> None:
         self._root = root
-        self.names = frozenset(os.listdir(root))
-        self._said = "\n".join((validator, *(self.text(name) for name in _SAYS)))
-        self._pyproject = self.text("pyproject.toml")
-        self._setup = self.text("setup.cfg") + "\n" + self.text("tox.ini")
+        self._names = frozenset(os.listdir(root))
+        self._calls = "\n".join((validator, *map(self._text, _CALLERS)))
 
-    def text(self, name: str) -> str:
+    def fixers(self) -> Iterator[Fixer]:
+        """Those that are set up: linters first, then formatters, then hooks."""
+        own = ("ruff.toml", ".ruff.toml")
+        if self._has(*own) or self._has_table("tool.ruff") or self._calls_any("ruff check"):
+            argv = ("ruff", "check", "--fix", "--no-unsafe-fixes", "--exit-zero", "--no-cache", ".")
+            yield Fixer("ruff check --fix", argv)
+        formats = self._has_table("format", *own) or self._has_table("tool.ruff.format")
+        if formats or self._calls_any("ruff format", "ruff-format"):
+            yield Fixer("ruff format", ("ruff", "format", "--no-cache", "."))
+        sections = (self._has_table(one, "setup.cfg", "tox.ini") for one in ("isort", "tool:isort"))
+        if self._has(".isort.cfg") or self._has_table("tool.isort") or any(sections):
+            yield Fixer("isort", ("isort", "--quiet", "."))
+        if self._has_table("tool.black") or self._calls_any(*_BLACK):
+            yield Fixer("black", ("black", "--quiet", "."))
+        if self._has_package("eslint") or self._has(*_ESLINT):
+            # 1: it cannot fix all problems
+            yield Fixer("eslint --fix", ("eslint", "--fix", "."), (0, 1))
+        if self._has_package("prettier") or self._has(*_PRETTIER):
+            yield Fixer("prettier --write", ("prettier", "--write", "--ignore-unknown", "."))
+        if self._has("go.mod") and (places := self._go_places()):
+            yield Fixer("gofmt", ("gofmt", "-l", "-w", *places))
+        if self._has("Cargo.toml"):
+            yield Fixer("cargo fmt", ("cargo", "fmt", "--all"))
+        if self._has(_PRE_COMMIT):
+            # 1: a hook failed, or fixed something
+            hooks = ("pre-commit", "run", "--all-files", "--color", "never")
+            yield Fixer("pre-commit", hooks, (0, 1))
+
+    def _text(self, name: str) -> str:
         """A file at the root; "" when it is not there or cannot be read."""
         try:
             return files.read_inside(self._root, name, _CONFIG_LIMIT).decode("utf-8", "replace")
         except files.UnreadableError:
             return ""
 
-    def has(self, names: Iterable[str]) -> bool:
-        return not self.names.isdisjoint(names)
+    def _has(self, *names: str) -> bool:
+        return not self._names.isdisjoint(names)
 
-    def says(self, words: str) -> bool:
-        """Does the validator, or a file that calls tools, name these words?"""
-        return words in self._said
+    def _calls_any(self, *words: str) -> bool:
+        """Whether the validator, or a file that calls tools, has one of these words."""
+        return any(one in self._calls for one in words)
 
-    def has_table(self, name: str) -> bool:
-        """Does ``pyproject.toml`` have a table of that name, or one below it?"""
-        return _has_section(self._pyproject, name)
+    def _has_table(self, name: str, *places: str) -> bool:
+        """Whether one of the files, ``pyproject.toml`` if none is named, has that table."""
+        text = "\n".join(map(self._text, places or ("pyproject.toml",)))
+        heads = (line.strip().lstrip("[").strip() for line in text.splitlines() if "[" in line)
+        return any(head.startswith((f"{name}]", f"{name}.", f"{name} ]")) for head in heads)
 
-    def has_section(self, name: str) -> bool:
-        """Does ``setup.cfg`` or ``tox.ini``?"""
-        return _has_section(self._setup, name)
-
-    def has_package(self, name: str) -> bool:
-        """Does ``package.json`` depend on it, or hold its configuration?"""
+    def _has_package(self, name: str) -> bool:
+        """Whether ``package.json`` depends on it."""
         try:
-            package = json.loads(self.text("package.json") or "{}")
+            package = json.loads(self._text("package.json") or "{}")
         except (ValueError, RecursionError):
             return False
         if not isinstance(package, dict):
@@ -98,69 +121,16 @@ class FixerProject:
         groups = (package.get("dependencies"), package.get("devDependencies"))
         return any(isinstance(group, dict) and name in group for group in groups)
 
-    def go_places(self) -> tuple[str, ...]:
-        """What gofmt is to walk: what is vendored is somebody else's."""
+    def _go_places(self) -> tuple[str, ...]:
+        """What gofmt walks: no vendored code."""
         return tuple(
             f"./{name}"
-            for name in sorted(self.names)
+            for name in sorted(self._names)
             if not name.startswith((".", "_"))
             and name not in ("vendor", "node_modules")
             and not os.path.islink(os.path.join(self._root, name))
             and (name.endswith(".go") or os.path.isdir(os.path.join(self._root, name)))
         )
-
-
-def _has_section(text: str, name: str) -> bool:
-    heads = (line.strip().lstrip("[").strip() for line in text.splitlines() if "[" in line)
-    return any(head.startswith((f"{name}]", f"{name}.", f"{name} ]")) for head in heads)
-
-
-def fixers(project: FixerProject) -> list[Fixer]:
-    """The fixers that a repository has set up: linters first, then formatters, then its hooks."""
-    return [
-        *_python(project),
-        *_javascript(project),
-        *_compiled(project),
-        *_hooks(project),
-    ]
-
-
-def _python(project: FixerProject) -> Iterable[Fixer]:
-    in_files = project.has(("ruff.toml", ".ruff.toml"))
-    if in_files or project.has_table("tool.ruff") or project.says("ruff check"):
-        argv = ("ruff", "check", "--fix", "--no-unsafe-fixes", "--exit-zero", "--no-cache", ".")
-        yield Fixer("ruff check --fix", argv)
-    own = project.text("ruff.toml") + "\n" + project.text(".ruff.toml")
-    formats = _has_section(own, "format") or project.has_table("tool.ruff.format")
-    if formats or project.says("ruff format") or project.says("ruff-format"):
-        yield Fixer("ruff format", ("ruff", "format", "--no-cache", "."))
-    sections = project.has_section("isort") or project.has_section("tool:isort")
-    if project.has_table("tool.isort") or sections or project.has((".isort.cfg",)):
-        yield Fixer("isort", ("isort", "--quiet", "."))
-    if project.has_table("tool.black") or any(map(project.says, _BLACK)):
-        yield Fixer("black", ("black", "--quiet", "."))
-
-
-def _javascript(project: FixerProject) -> Iterable[Fixer]:
-    if project.has_package("eslint") or project.has(_ESLINT):
-        # 1: problems are left that it cannot fix.
-        yield Fixer("eslint --fix", ("eslint", "--fix", "."), (0, 1))
-    if project.has_package("prettier") or project.has(_PRETTIER):
-        yield Fixer("prettier --write", ("prettier", "--write", "--ignore-unknown", "."))
-
-
-def _compiled(project: FixerProject) -> Iterable[Fixer]:
-    if project.has(("go.mod",)) and (places := project.go_places()):
-        yield Fixer("gofmt", ("gofmt", "-l", "-w", *places))
-    if project.has(("Cargo.toml",)):
-        yield Fixer("cargo fmt", ("cargo", "fmt", "--all"))
-
-
-def _hooks(project: FixerProject) -> Iterable[Fixer]:
-    if project.has((_PRE_COMMIT,)):
-        # 1: a hook failed, and that is also how one tells that it fixed something.
-        argv = ("pre-commit", "run", "--all-files", "--color", "never")
-        yield Fixer("pre-commit", argv, (0, 1))
 
 
 class AutofixAgent:
@@ -180,13 +150,11 @@ class AutofixAgent:
         redact: Callable[[str], str],
         validator: str = "",
         roles_from: str = "loop.roles",
-        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._find = find
         self._redact = redact
         self._validator = validator
         self._roles_from = roles_from
-        self._clock = clock
 
     def act(self, task: Assignment) -> AgentOutcome:
         """Run them, and say which ran and what they changed. Raises ConfigError for a role."""
@@ -196,7 +164,7 @@ class AutofixAgent:
                 where=self._roles_from,
                 hint="use the roles single (--roles single), or another agent",
             )
-        chosen = fixers(FixerProject(task.workspace.root, self._validator))
+        chosen = list(FixerProject(task.workspace.root, self._validator).fixers())
         if not chosen:
             reason = "no linter or formatter that fixes files is set up in this repository"
             return AgentOutcome(1, "", "", reason)
@@ -231,17 +199,15 @@ class AutofixAgent:
 
     def _run(self, task: Assignment, fixer: Fixer, program: str) -> tuple[str, str, bool]:
         """What there is to tell of one fixer, what it printed, and whether it worked."""
-        timeout = TIMEOUT
-        if task.deadline is not None:
-            timeout = min(timeout, task.deadline - self._clock())
-            if timeout <= 0:
-                return f"{fixer.name}: no time was left", "", False
+        timeout = task.seconds_left(TIMEOUT)
+        if timeout <= 0:
+            return f"{fixer.name}: no time was left", "", False
         argv = (program, *fixer.argv[1:])
         ended = task.workspace.run(Launch(argv, timeout, env={"SKIP": _OWN_HOOKS}))
         said = "\n".join(transcribe(ended.output, self._redact).lines)
         if ended.reason:
             return f"{fixer.name}: stopped: {ended.reason}", said, False
-        if fixer.name == "pre-commit" and ended.returncode == 3:  # how it says: not my hooks, but I
+        if fixer.name == "pre-commit" and ended.returncode == 3:  # it failed, not a hook
             hint = "run `pre-commit install-hooks` first, with network"
             return f"pre-commit: its hooks are not installed here; {hint}", said, True
         if ended.returncode not in fixer.fine:

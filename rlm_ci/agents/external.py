@@ -1,17 +1,16 @@
 """Agents of others: a program that gets a prompt and changes the files where it is started.
 
-It runs in the sandbox, with network, and with the variables that the user named for it and no
-others. Of the tree it sees all but the files that would configure it: whoever wrote those could
-have it send its key elsewhere. Its calls are not ours to count. What it prints is data.
+It runs in the sandbox with network and with the variables that the user named for it. It sees all
+of the tree but the files that would configure it: these could have it send its key elsewhere.
+rlm-ci cannot count its calls. What it prints is data.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
-from time import monotonic
+from contextlib import suppress
 
-from rlm_ci.agents.agent import OUTPUT_LIMIT, SUMMARY_LIMIT, AgentOutcome, Launch
+from rlm_ci.agents.agent import OUTPUT_LIMIT, SUMMARY_LIMIT, AgentOutcome, Launch, command_of
 from rlm_ci.errors import UnavailableError
 from rlm_ci.system import files
 from rlm_ci.system.transcript import transcribe
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from rlm_ci.agents.agent import Assignment
-    from rlm_ci.system.command_line import Command
 
 #: What stands in a command for the path of a file that holds the prompt.
 PROMPT_FILE = "{prompt_file}"
@@ -36,8 +34,8 @@ class AgentProgram(Value):
     """How to call a program without anybody at the keyboard.
 
     ``look`` is for roles that change nothing. The prompt is on stdin, unless a word holds
-    PROMPT_FILE. ``told`` are words for variables that it would not heed, before all others, with
-    VALUE in the place of the value; ``env`` is what it needs whatever the user names.
+    PROMPT_FILE. ``options`` are words for variables that it does not read itself, before all
+    others, with VALUE in the place of the value; ``env`` is what it always needs.
     """
 
     edit: tuple[str, ...]
@@ -47,9 +45,9 @@ class AgentProgram(Value):
     leaves: str = ""
     #: What it would be configured by in the tree: commands to run, addresses to send the key to.
     hidden: tuple[str, ...] = ()
-    told: Mapping[str, tuple[str, ...]] = {}
+    options: Mapping[str, tuple[str, ...]] = {}
     env: Mapping[str, str] = {}
-    #: Words for those that would have it make a sandbox of its own, which ours lets nobody do.
+    #: Words in place of those that would have it make a sandbox of its own, impossible in ours.
     confined: Mapping[str, str] = {}
 
 
@@ -60,7 +58,7 @@ _AIDER = (
     "--input-history-file", os.devnull, "--chat-history-file", os.devnull,
 )  # fmt: skip
 
-#: The commands that it runs are not told the keys that it has.
+#: The commands that it runs do not get its keys.
 _CODEX = (
     "codex", "exec", "--ephemeral", "--skip-git-repo-check", "--color", "never",
     "-c", 'shell_environment_policy.exclude=["*KEY*", "*TOKEN*", "*SECRET*"]',
@@ -81,7 +79,7 @@ PROGRAMS: Mapping[str, AgentProgram] = {
         "npm install -g @openai/codex",
         hidden=(".codex",),
         confined=dict.fromkeys(("workspace-write", "read-only"), "danger-full-access"),
-        told={"OPENAI_BASE_URL": ("-c", f"openai_base_url={VALUE}")},
+        options={"OPENAI_BASE_URL": ("-c", f"openai_base_url={VALUE}")},
     ),
     "claude": AgentProgram(
         ("claude", "--bare", "--print", "--permission-mode", "acceptEdits"),
@@ -112,8 +110,8 @@ class ExternalAgent:
     """One of PROGRAMS, or any command, as an agent.
 
     ``env`` is what the user lets it have; ``find`` tells where the sandbox finds a program, or
-    None; ``redact`` takes secrets out of what it prints; ``confined`` says that the sandbox is
-    one, so that nothing has to be asked to confine itself.
+    None; ``redact`` takes secrets out of what it prints; ``confined`` says that it runs in a
+    sandbox of ours, and needs none of its own.
     """
 
     metered = False
@@ -125,11 +123,10 @@ class ExternalAgent:
         env: Mapping[str, str],
         find: Callable[[str], str | None],
         redact: Callable[[str], str],
-        command: Command | None = None,
         confined: bool = False,
-        clock: Callable[[], float] = monotonic,
     ) -> None:
-        """``name`` is one of PROGRAMS, or what to call ``command``."""
+        """``name`` is one of PROGRAMS, or a command."""
+        command = command_of(name)
         if command is None:
             self._program = PROGRAMS[name]
             self._wanted = self._program.edit[:1]
@@ -141,17 +138,14 @@ class ExternalAgent:
         self._find = find
         self._redact = redact
         self._confined = confined
-        self._clock = clock
 
     def act(self, task: Assignment) -> AgentOutcome:
         """Start it, wait, and tell how it ended. Raises UnavailableError when it is not there."""
         words = self._words(read_only=task.read_only)
         self._require_installed()
-        timeout = DEFAULT_TIMEOUT
-        if task.deadline is not None:
-            timeout = min(timeout, task.deadline - self._clock())
-            if timeout <= 0:
-                return AgentOutcome(1, "", "", f"no time was left to start {self.name}")
+        timeout = task.seconds_left(DEFAULT_TIMEOUT)
+        if timeout <= 0:
+            return AgentOutcome(1, "", "", f"no time was left to start {self.name}")
         prompt = task.prompt.encode("utf-8", "surrogateescape")
         task.on_progress(f"{self.name} at work")
         if any(PROMPT_FILE in word for word in words):
@@ -165,14 +159,14 @@ class ExternalAgent:
 
     def _words(self, *, read_only: bool) -> tuple[str, ...]:
         first, *rest = self._program.look if read_only else self._program.edit
-        told = (
+        options = (
             word.replace(VALUE, self._env[name])
-            for name, words in self._program.told.items()
+            for name, words in self._program.options.items()
             if self._env.get(name)
             for word in words
         )
         instead = self._program.confined if self._confined else {}
-        return (first, *told, *(instead.get(word, word) for word in rest))
+        return (first, *options, *(instead.get(word, word) for word in rest))
 
     def _run(self, task: Assignment, launch: Launch) -> AgentOutcome:
         there = set(os.listdir(task.workspace.root))
@@ -199,11 +193,8 @@ class ExternalAgent:
         """Remove the program's own new files, which are no part of a fix."""
         for name in set(os.listdir(root)) - there:
             if self._program.leaves and name.startswith(self._program.leaves):
-                place = os.path.join(root, name)
-                if os.path.isdir(place) and not os.path.islink(place):
-                    shutil.rmtree(place, ignore_errors=True)
-                else:
-                    os.unlink(place)
+                with suppress(OSError):
+                    files.clear(os.path.join(root, name))
 
     def _require_installed(self) -> None:
         for program in self._wanted:

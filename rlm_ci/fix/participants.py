@@ -130,14 +130,12 @@ class Participants:
                 roles_from=self.roles_from,
             )
         else:
-            command = agents.command_of(name)
             env = {} if self._replay else self._granted()
             agent = ExternalAgent(
                 name,
                 env=env,
                 find=self._find,
                 redact=self._redact,
-                command=command,
                 confined=self._agreed.isolated,
             )
         settings = self._settings

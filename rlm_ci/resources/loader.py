@@ -88,21 +88,21 @@ def misfit(instance: object, schema_name: str) -> str:
     return misfits(schema_name)(instance)
 
 
-def misfits(schema_name: str) -> Callable[[object], str]:
-    """``misfit`` for many instances."""
+def misfits(schema: str | Mapping[str, Any]) -> Callable[[object], str]:
+    """``misfit`` for many instances of a schema, or of the shipped one of that name."""
     from itertools import islice
 
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
 
-    validator = Draft202012Validator(read_schema(schema_name))
+    validator = Draft202012Validator(read_schema(schema) if isinstance(schema, str) else schema)
 
     def told(instance: object) -> str:
         try:
             # A stranger's file may have millions of them, and each takes longer than its bytes.
             error = best_match(islice(validator.iter_errors(instance), _ERRORS))
         except RecursionError:
-            return f"nested too deeply for {schema_name}"
+            return f"nested too deeply for {schema if isinstance(schema, str) else 'its schema'}"
         if error is None:
             return ""
         message = error.message if len(error.message) <= 300 else _long_message(error)

@@ -29,9 +29,9 @@ def autofix() -> Agent:
 
 
 def test_the_known_agents() -> None:
-    assert agent.known() == ("openai", "codex", "claude", "gemini", "aider", "autofix")
-    assert set(PROGRAMS) < set(agent.known())
-    for name in agent.known():
+    assert tuple(agent.AGENTS) == ("openai", "codex", "claude", "gemini", "aider", "autofix")
+    assert set(PROGRAMS) < set(agent.AGENTS)
+    for name in agent.AGENTS:
         assert agent.command_of(name) is None
 
 

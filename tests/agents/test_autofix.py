@@ -7,11 +7,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
 from rlm_ci.agents.agent import AgentOutcome, Assignment
-from rlm_ci.agents.autofix import AutofixAgent, FixerProject, fixers
+from rlm_ci.agents.autofix import AutofixAgent, FixerProject
 from rlm_ci.errors import ConfigError
 from testing.agent_workspaces import Folder
 
@@ -53,11 +54,11 @@ class Shop:
         )
 
     def act(self, validator: str = "", deadline: float | None = None) -> AgentOutcome:
-        agent = AutofixAgent(find=self.find, redact=str, validator=validator, clock=lambda: 50.0)
+        agent = AutofixAgent(find=self.find, redact=str, validator=validator)
         return agent.act(self.task(deadline=deadline))
 
     def names(self, validator: str = "") -> list[str]:
-        return [one.name for one in fixers(FixerProject(self.workspace.root, validator))]
+        return [one.name for one in FixerProject(self.workspace.root, validator).fixers()]
 
     def make_repository(self) -> None:
         for argv in (["init", "-q"], ["add", "-A"]):
@@ -245,10 +246,10 @@ def test_one_that_fails_does_not_stop_the_others(shop: Shop) -> None:
 def test_time_is_bounded_and_there_is_no_network(shop: Shop) -> None:
     shop.write("ruff.toml", "")
     shop.install("ruff", "sleep 60\n")
-    outcome = shop.act(deadline=50.3)
+    outcome = shop.act(deadline=monotonic() + 0.3)
     assert outcome.reason == "ruff check --fix: stopped: timeout"
     assert not any(one.network or one.files for one in shop.workspace.launches)
-    assert shop.act(deadline=49.0).reason == "ruff check --fix: no time was left"
+    assert shop.act(deadline=monotonic()).reason == "ruff check --fix: no time was left"
     assert len(shop.workspace.launches) == 1
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.agents.agent import Assignment, command_of
+from rlm_ci.agents.agent import Assignment
 from rlm_ci.agents.external import PROGRAMS, ExternalAgent
 from rlm_ci.errors import UnavailableError
 from testing.agent_workspaces import Folder
@@ -59,9 +60,7 @@ class Stage:
             env=env or {},
             find=self.find,
             redact=lambda text: text.replace("hunter2", "[secret]"),
-            command=command_of(name),
             confined=confined,
-            clock=lambda: 1000.0,
         )
 
     def task(
@@ -226,11 +225,11 @@ def test_one_killed_by_a_signal(stage: Stage) -> None:
 
 def test_a_deadline_ends_it(stage: Stage) -> None:
     stage.install("codex", "#!/bin/sh\necho begun\nsleep 60\n")
-    outcome = stage.agent("codex").act(stage.task(deadline=1000.3))
+    outcome = stage.agent("codex").act(stage.task(deadline=monotonic() + 0.3))
     assert outcome.exit_code != 0
     assert outcome.reason.startswith("codex was stopped: timeout")
     assert "begun" in outcome.output
-    late = stage.agent("codex").act(stage.task(deadline=999.0))
+    late = stage.agent("codex").act(stage.task(deadline=monotonic()))
     assert late.reason == "no time was left to start codex"
     assert len(stage.workspace.launches) == 1
 

@@ -6,10 +6,10 @@ import json
 import re
 from collections import Counter
 
-from rlm_ci.agents.agent import AgentOutcome
-from rlm_ci.agents.builtin.conversation import DEFAULT_LIMIT, Conversation
-from rlm_ci.agents.builtin.tools import SUMMARY_LIMIT, CodeTools
-from rlm_ci.agents.builtin.turn_loop import TurnLimits, TurnLoop
+from rlm_ci.agents.agent import SUMMARY_LIMIT, AgentOutcome
+from rlm_ci.agents.builtin.conversation import Conversation
+from rlm_ci.agents.builtin.tools import CodeTools
+from rlm_ci.agents.builtin.turn_loop import TurnLoop
 from rlm_ci.errors import RemoteError
 from rlm_ci.models import SpentError
 from rlm_ci.resources import loader
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.agents.agent import Assignment
-    from rlm_ci.agents.builtin.turn_loop import Complete, LoopEnd
+    from rlm_ci.agents.builtin.turn_loop import Complete, LoopEnd, TurnLimits
     from rlm_ci.models import Completion, ModelRequest
     from rlm_ci.runs import Fact
 
@@ -33,6 +33,7 @@ class BuiltinAgent:
     must not decide again, ``tests`` runs the validator for tests named by paths or ids.
     """
 
+    name = "openai"
     metered = True
 
     def __init__(
@@ -41,18 +42,14 @@ class BuiltinAgent:
         fact: Fact,
         *,
         model: str,
-        tests: Callable[[tuple[str, ...]], str] | None = None,
-        bounds: TurnLimits | None = None,
-        history_limit: int = DEFAULT_LIMIT,
-        name: str = "openai",
+        tests: Callable[[tuple[str, ...]], str] | None,
+        bounds: TurnLimits,
     ) -> None:
-        self.name = name
         self._complete = complete
         self._fact = fact
         self._model = model
         self._tests = tests
-        self._bounds = bounds or TurnLimits()
-        self._history_limit = history_limit
+        self._bounds = bounds
         #: Does the endpoint take tools? Known after the first question.
         self._takes_tools: bool | None = None
         self._acts: Counter[str] = Counter()
@@ -70,7 +67,7 @@ class BuiltinAgent:
             return first.pop(where, None) or self._complete(request, where)
 
         if not conversation:
-            conversation.append(self._history())
+            conversation.append(_history())
         history: Conversation = conversation[0]
         history.prompt(self._prompt(environment, task))
         ending = self._loop(environment, complete, task.on_progress).run(history, place)
@@ -88,7 +85,7 @@ class BuiltinAgent:
         """Does the endpoint take tools? Asked with the first question, whose answer is kept."""
 
         def ask() -> Mapping[str, Any]:
-            history = self._history()
+            history = _history()
             history.prompt(task.prompt)
             loop = self._loop(environment, self._complete, task.on_progress)
             try:
@@ -100,11 +97,6 @@ class BuiltinAgent:
             return {"takes_tools": True}
 
         return bool(self._fact("tools", "agent", {"model": self._model}, ask)["takes_tools"])
-
-    def _history(self) -> Conversation:
-        history = Conversation(self._history_limit)
-        history.prompt(loader.load_template("prompts/coder.md.j2")({}), "system")
-        return history
 
     def _prompt(self, environment: CodeTools, task: Assignment) -> str:
         if self._takes_tools:
@@ -133,6 +125,12 @@ class BuiltinAgent:
         )
 
 
+def _history() -> Conversation:
+    history = Conversation()
+    history.prompt(loader.load_template("prompts/coder.md.j2")({}), "system")
+    return history
+
+
 #: A refusal that speaks of tools, and of one of these, means that there are none.
 _OF_TOOLS = re.compile(r"(?<![a-z])tools?(?![a-z])|function[ _-]call")
 _LACKING = (
@@ -141,7 +139,7 @@ _LACKING = (
 
 
 def _refuses_tools(error: RemoteError, model: str) -> bool:
-    """Does the endpoint say that it knows no tools, in one of the ways in which they do?"""
+    """Whether the endpoint says that it knows no tools."""
     if isinstance(error, SpentError):  # it was at work: that is no refusal
         return False
     said = _without_name(error.what.casefold(), model.casefold())

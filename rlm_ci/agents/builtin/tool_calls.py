@@ -1,15 +1,15 @@
-"""Tool calls as a model writes them: read, named, and held against their schema."""
+"""Tool calls as a model writes them: read, named, and checked against their schema."""
 
 from __future__ import annotations
 
 import json
 
-from rlm_ci.text.printable import printable
+from rlm_ci.resources import loader
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
 _ID_LIMIT = 64
@@ -69,57 +69,17 @@ def from_text(text: str, turn: int) -> list[ToolCall]:
     return []
 
 
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "boolean": (bool,),
-    "array": (list,),
-    "object": (dict,),
-}
+def checker(schema: Mapping[str, Any]) -> Callable[[object], str]:
+    """What is wrong with a call's arguments, in words for the model; "" when nothing is."""
+    misfit = loader.misfits(schema)
+    return lambda arguments: misfit(arguments) or _wrong_text(arguments)
 
 
-def misfit(arguments: object, schema: Mapping[str, Any]) -> str:
-    """What is wrong with a call's arguments, in words for the model; "" when nothing is.
-
-    Knows the little of JSON Schema that tools use: types, ``required``, ``items``,
-    ``minimum``, ``enum``; a name that the schema does not have is wrong.
-    """
-    if not isinstance(arguments, dict):
-        return "the arguments must be a JSON object"
-    known: Mapping[str, Any] = schema["properties"]
-    for name in arguments:
-        if name not in known:
-            told = f"there is no argument '{printable(name[:100])}'"
-            return f"{told}; it takes {', '.join(known) or 'none'}"
-    for name in schema.get("required", ()):
-        if name not in arguments:
-            return f"{name!r} is missing"
+def _wrong_text(arguments: Any) -> str:
     for name, value in arguments.items():
-        wrong = _wrong(value, known[name])
-        if wrong:
-            return f"{name!r} {wrong}"
+        text = "".join(value) if isinstance(value, list) else str(value)
+        if "\0" in text:
+            return f"{name!r} has a NUL character"
+        if any("\ud800" <= char <= "\udfff" for char in text):
+            return f"{name!r} has half of a surrogate pair"
     return ""
-
-
-def _wrong(value: object, schema: Mapping[str, Any]) -> str:
-    kind = schema["type"]
-    if not isinstance(value, _TYPES[kind]) or (kind == "integer" and isinstance(value, bool)):
-        return f"must be of type {kind}"
-    if "enum" in schema and value not in schema["enum"]:
-        return f"must be one of {', '.join(schema['enum'])}"
-    if isinstance(value, int) and value < schema.get("minimum", value):
-        return f"must be at least {schema['minimum']}"
-    if isinstance(value, str):
-        return _wrong_text(value)
-    if isinstance(value, list) and "items" in schema:
-        wrong = next((text for text in (_wrong(one, schema["items"]) for one in value) if text), "")
-        return f"has an item that {wrong}" if wrong else ""
-    return ""
-
-
-def _wrong_text(value: str) -> str:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return "has half of a surrogate pair"
-    return "has a NUL character" if "\0" in value else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from rlm_ci.agents.agent import SUMMARY_LIMIT
 from rlm_ci.agents.builtin import replace_text
 from rlm_ci.agents.builtin.quoting import OUTPUT_LIMIT, quoted, visible
 from rlm_ci.agents.builtin.turn_loop import Observation
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-#: Characters of what a model says of its work.
-SUMMARY_LIMIT = 4000
 #: Lines that are read when nothing is said, hits and paths that are listed.
 READ_LINES = 400
 HITS = 100

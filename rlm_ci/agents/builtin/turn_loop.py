@@ -1,8 +1,8 @@
 """The turn loop: a model asks for tools, an environment answers, until the model is done.
 
-The loop knows nothing of files or code; an environment says what can be done and does it.
-Given the same completions it makes the same requests, byte for byte: no clock, no random id,
-nothing of this process enters a message. So a run that was killed finds its answers again.
+An environment says what can be done and does it. The same completions lead to the same requests,
+byte for byte: no clock, no random id, nothing of this process is in a message. So a run that was
+killed finds its answers again.
 """
 
 from __future__ import annotations
@@ -36,15 +36,14 @@ if TYPE_CHECKING:
 
 
 class Observation(Value):
-    """What came of a call; ``final`` ends the loop, ``reward`` is for those who train."""
+    """What came of a call; ``final`` ends the loop."""
 
     text: str
     final: bool = False
-    reward: float | None = None
 
 
 class TurnLimits(Value):
-    """How long a loop may go on: answers, misunderstandings in a row, tokens of an answer."""
+    """Limits of a loop: answers, mistakes in a row, tokens of an answer."""
 
     turns: int = 60
     mistakes: int = 3
@@ -57,7 +56,6 @@ class LoopEnd(Value):
     text: str
     reason: str
     turns: int
-    reward: float | None = None
 
 
 #: Calls of one answer that are carried out.
@@ -78,16 +76,17 @@ class TurnLoop:
         environment: Environment,
         *,
         model: str,
-        bounds: TurnLimits | None = None,
-        textual: bool = False,
-        on_call: Callable[[int, str, Mapping[str, Any]], None] | None = None,
+        bounds: TurnLimits,
+        textual: bool,
+        on_call: Callable[[int, str, Mapping[str, Any]], None],
     ) -> None:
         self._complete = complete
         self._environment = environment
         self._tools = environment.tools()
-        self._schemas = {one["function"]["name"]: one["function"] for one in self._tools}
+        functions = [one["function"] for one in self._tools]
+        self._checks = {one["name"]: tool_calls.checker(one["parameters"]) for one in functions}
         self._model = model
-        self._bounds = bounds or TurnLimits()
+        self._bounds = bounds
         self._textual = textual
         self._on_call = on_call
 
@@ -103,8 +102,8 @@ class TurnLoop:
     def run(self, history: Conversation, place: str) -> LoopEnd:
         """Go on from ``history``, which ends with what the model is asked to do.
 
-        ``place`` says where in the run we are, and makes each request's place unique.
-        LimitError and whatever else ``complete`` raises passes through.
+        ``place`` is where in the run this is: it makes each request's place unique. Raises what
+        ``complete`` raises.
         """
         mistakes = 0
         for turn in range(1, self._bounds.turns + 1):
@@ -125,7 +124,7 @@ class TurnLoop:
                 done = observation if observation.final else None
                 self._tell(history, call, "Done." if done is not None else observation.text)
             if done is not None:
-                return LoopEnd(done.text, "", turn, done.reward)
+                return LoopEnd(done.text, "", turn)
             if not calls:
                 wrong = self._nothing_called(completion)
                 history.correct(wrong)
@@ -153,28 +152,30 @@ class TurnLoop:
             wrong = 'Your answer had no JSON object with "tool" and "arguments". '
         if completion.finish_reason == "length":
             wrong += f"It was cut off at {self._bounds.max_tokens:,} tokens: be shorter. "
-        return f"{wrong}Call one of: {', '.join(self._schemas)}."
+        return f"{wrong}Call one of: {', '.join(self._checks)}."
 
     def _carry_out(self, turn: int, call: tool_calls.ToolCall) -> tuple[Observation | None, str]:
         """What came of a call, or what is wrong with it."""
-        schema = self._schemas.get(call.name)
-        if schema is None:
+        check = self._checks.get(call.name)
+        if check is None:
+            known = ", ".join(self._checks)
             name = printable(call.name[:100])
-            return (
-                None,
-                f"Error: there is no tool '{name}'; call one of: {', '.join(self._schemas)}.",
-            )
+            return None, f"Error: there is no tool '{name}'; call one of: {known}."
         if call.index >= CALLS_LIMIT:
             return None, f"Error: not carried out: an answer may have {CALLS_LIMIT} calls."
         if len(call.arguments) > ARGUMENTS_LIMIT:
             return None, f"Error: the arguments have more than {ARGUMENTS_LIMIT:,} characters."
         try:
-            arguments = json.loads(call.arguments or "{}")
+            arguments = json.loads(call.arguments or "{}", parse_float=_number)
         except (ValueError, RecursionError) as error:
             return None, f"Error: the arguments are not JSON ({error}); was the answer cut off?"
-        wrong = tool_calls.misfit(arguments, schema["parameters"])
-        if wrong:
+        if wrong := check(arguments):
             return None, f"Error: {call.name}: {wrong}"
-        if self._on_call is not None:
-            self._on_call(turn, call.name, arguments)
+        self._on_call(turn, call.name, arguments)
         return self._environment.act(call.name, arguments), ""
+
+
+def _number(text: str) -> float:
+    """``1.0`` is an integer to JSON Schema, and so to the tools."""
+    value = float(text)
+    return int(value) if value.is_integer() else value

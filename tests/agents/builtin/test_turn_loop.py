@@ -48,6 +48,7 @@ class Talk:
             model="m",
             bounds=TurnLimits(**bounds),
             textual=textual,
+            on_call=lambda *_: None,
         )
 
     def _complete(self, request: ModelRequest, place: str) -> Completion:
@@ -98,16 +99,17 @@ def test_tools_are_carried_out_until_done(tmp_path: Path) -> None:
         (step({"name": "a\u202eb\n", "arguments": "{}"}), "there is no tool 'a\\u202eb\\n'"),
         (step({"name": "read", "arguments": '{"path": "a'}), "are not JSON"),
         (step({"name": "read", "arguments": "[" * 100_000}), "are not JSON"),
-        (step({"name": "read", "arguments": "[1]"}), "must be a JSON object"),
-        (step({"name": "read", "arguments": "{}"}), "'path' is missing"),
-        (step(call("read", path=7)), "'path' must be of type string"),
-        (step(call("read", path="a", start="1")), "'start' must be of type integer"),
-        (step(call("read", path="a", start=True)), "'start' must be of type integer"),
-        (step(call("read", path="a", start=0)), "'start' must be at least 1"),
-        (step(call("read", path="a", argv="-x")), "there is no argument 'argv'"),
+        (step({"name": "read", "arguments": "[1]"}), "[1] is not of type 'object'"),
+        (step({"name": "read", "arguments": "{}"}), "'path' is a required property"),
+        (step(call("read", path=7)), "path: 7 is not of type 'string'"),
+        (step(call("read", path="a", start="1")), "start: '1' is not of type 'integer'"),
+        (step(call("read", path="a", start=True)), "start: True is not of type 'integer'"),
+        (step(call("read", path="a", start=0)), "start: 0 is less than the minimum of 1"),
+        (step(call("read", path="a", start=1.5)), "start: 1.5 is not of type 'integer'"),
+        (step(call("read", path="a", argv="-x")), "'argv' was unexpected"),
         (step(call("read", path="a\0b")), "'path' has a NUL character"),
         (step(call("read", path="\ud800")), "'path' has half of a surrogate pair"),
-        (step(call("run_tests", tests=[1])), "'tests' has an item that must be of type string"),
+        (step(call("run_tests", tests=[1])), "tests[0]: 1 is not of type 'string'"),
         (step(call("write", path="a", content="x" * (3 << 20))), "more than 2,097,152 characters"),
     ],
 )
@@ -292,3 +294,10 @@ def test_calls_in_text(tmp_path: Path) -> None:
 def test_no_text_takes_long_or_counts_as_a_call(tmp_path: Path, text: str) -> None:
     talk = Talk(tmp_path, text, said("done", summary="Out."), textual=True)
     assert talk.run().text == "Out."
+
+
+def test_a_whole_number_may_be_written_as_a_float(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1\ny = 2\n")
+    talk = Talk(tmp_path, step(call("read", path="a.py", start=2.0, lines=1e300)), DONE)
+    talk.run()
+    assert talk.last().startswith("a.py, lines 2-2 of 2")
