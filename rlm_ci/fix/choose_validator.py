@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from rlm_ci.fix.participants import FixOptions
+    from rlm_ci.fix.options import FixOptions
     from rlm_ci.fix.sandboxed_commands import SandboxedCommands
     from rlm_ci.models.record.record import Record
     from rlm_ci.pipelines.job import PipelineJob

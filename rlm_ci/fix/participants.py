@@ -1,4 +1,4 @@
-"""Who takes part in a fix loop: its validator, its agent, its model, by the settings of the run."""
+"""The validator, the agent and the model of a fix loop, by the options of the run."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from rlm_ci.judge.options import models_of
 from rlm_ci.models.gateway import Gateway
 from rlm_ci.system.command_line import Command
 from rlm_ci.validators.validator import Validator
-from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from rlm_ci import sandbox
     from rlm_ci.agents.agent import Agent
     from rlm_ci.config.settings import Settings
+    from rlm_ci.fix.options import FixOptions
     from rlm_ci.fix.sandboxed_commands import SandboxedCommands
     from rlm_ci.models.record.clock import RunClock
     from rlm_ci.models.record.record import Record
@@ -33,53 +32,13 @@ if TYPE_CHECKING:
 _BUDGETS = ("max_calls", "max_tokens", "budget_usd")
 
 
-class FixOptions(Value):
-    """What holds for a run from its first moment on, however often it is resumed.
-
-    ``validator`` is the text of a command, None without one; ``mark`` a word that nobody could
-    know before, for the fences of the feedback.
-    """
-
-    goal: str
-    validator: str | None
-    reason: str
-    max_iterations: float | None
-    max_minutes: float | None
-    validator_minutes: float
-    setup: str | None
-    roles: str
-    subagents: bool
-    agent: str
-    model: str | None
-    provider: str
-    max_completion_tokens: int
-    allow_test_edits: bool
-    trust_exit_code: bool
-    sandbox: str
-    isolated: bool
-    mark: str
-    # No terms of a run from before there were any:
-    allow_no_change: bool = False
-    #: Rules of the guard that may be broken.
-    allow: tuple[str, ...] = ()
-    canary_minutes: float | None = None
-    #: Validators to be tried where the first cannot run.
-    others: tuple[str, ...] = ()
-
-    #: Those of the terms of which a run can be given more.
-    budgets = ("max_iterations", "max_minutes")
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._fields}
-
-
 class Participants:
-    """Makes those who take part in one run. In a ``replay`` none of them does anything new."""
+    """Makes the validator and the agent of a run. In a ``replay`` they do nothing new."""
 
     def __init__(
         self,
         settings: Settings,
-        agreed: FixOptions,
+        options: FixOptions,
         commands: SandboxedCommands,
         record: Record,
         redact: Callable[[str], str],
@@ -87,28 +46,28 @@ class Participants:
         replay: bool = False,
     ) -> None:
         self._settings = settings
-        self._agreed = agreed
+        self._options = options
         self._commands = commands
         self._record = record
         self._redact = redact
         self._replay = replay
 
     def validator(self) -> Validator | None:
-        """The validator that was agreed on, if any."""
-        if self._agreed.validator is None:
+        """The validator of the run, if any."""
+        if self._options.validator is None:
             return None
 
         def exists(path: str) -> bool:
             return os.path.isfile(os.path.join(self._commands.root, path))
 
         return Validator(
-            Command.parse(self._agreed.validator),
+            Command.parse(self._options.validator),
             root=self._commands.place,
             exists=exists,
             redact=self._redact,
             find=self._find,
-            mark=self._agreed.mark,
-            trust_exit_code=self._agreed.trust_exit_code,
+            mark=self._options.mark,
+            trust_exit_code=self._options.trust_exit_code,
         )
 
     def _find(self, program: str) -> str | None:
@@ -116,13 +75,13 @@ class Participants:
         return program if self._replay else self._commands.find(program)
 
     def agent(self, clock: RunClock, tests: Tests | None) -> Agent:
-        """The agent that was agreed on. Raises ConfigError for budgets that cannot hold."""
-        name = self._agreed.agent
+        """The agent of the run. Raises ConfigError for budgets that cannot hold."""
+        name = self._options.agent
         if name == "openai":
             return UnrecordedAgent(self._coder(clock, tests), self._commands.workspace)
         agent: Agent
         if name == "autofix":
-            validator = self._agreed.validator or ""
+            validator = self._options.validator or ""
             agent = AutofixAgent(
                 find=self._find,
                 redact=self._redact,
@@ -136,7 +95,7 @@ class Participants:
                 env=env,
                 find=self._find,
                 redact=self._redact,
-                confined=self._agreed.isolated,
+                confined=self._options.isolated,
             )
         settings = self._settings
         given = [name for name in _BUDGETS if settings.sources[name] != "default"]
@@ -145,9 +104,9 @@ class Participants:
 
     @property
     def roles_from(self) -> str:
-        """Who has set the roles: the settings know it, unless the run began with others."""
+        """Where the roles come from: the settings, unless the run began with others."""
         source = str(self._settings.sources["loop.roles"])
-        is_same = self._settings.loop.roles == self._agreed.roles
+        is_same = self._settings.loop.roles == self._options.roles
         return source if is_same else "loop.roles, when the run began"
 
     def _granted(self) -> dict[str, str]:
@@ -166,14 +125,14 @@ class Participants:
         from rlm_ci.agents.builtin.agent import BuiltinAgent
         from rlm_ci.agents.builtin.turn_loop import TurnLimits
 
-        agreed = self._agreed
+        options = self._options
         gateway = Gateway(
             models_of(self._settings),
             self._record,
             clock,
-            model=agreed.model,
-            max_minutes=agreed.max_minutes,
-            provider=agreed.provider,
+            model=options.model,
+            max_minutes=options.max_minutes,
+            provider=options.provider,
             replay=self._replay,
         )
         return BuiltinAgent(
@@ -181,7 +140,7 @@ class Participants:
             self._record.fact,
             model=gateway.model,
             tests=tests,
-            bounds=TurnLimits(max_tokens=agreed.max_completion_tokens),
+            bounds=TurnLimits(max_tokens=options.max_completion_tokens),
         )
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.errors import RlmCiError
     from rlm_ci.fix.loop import FixEnd, ValidationResult
+    from rlm_ci.fix.options import FixOptions
     from rlm_ci.git.objects import TreeEntry
     from rlm_ci.report.findings import Location, Subject, Usage
     from rlm_ci.report.rules import Rule
@@ -56,36 +57,28 @@ class ApplyResult(Value):
 
 
 class FixDetails(Value):
-    """What there is to tell of a loop besides its end.
+    """What a report says of a loop besides its options and its end.
 
-    ``files`` is how many the result changes. ``isolated`` is False where no sandbox held the
-    commands.
+    ``files`` is how many the result changes. ``canary`` and ``tests`` say in a line what the
+    canary found, and what became of edits to tests.
     """
 
-    agent: str
-    roles: str
-    sandbox: str
-    isolated: bool
-    validator: str
     iterations: int
     files: int
     home: ApplyResult = ApplyResult()
     patch: str | None = None
-    #: What the canary came to, and what became of edits to tests.
     canary: str = ""
     tests: str = ""
-    #: Rules of the guard that were allowed to be broken.
-    allowed: tuple[str, ...] = ()
     omitted: tuple[tuple[str, str], ...] = ()
 
 
 def build(
     ended: FixEnd,
+    options: FixOptions,
     account: FixDetails,
     subject: Subject,
     usage: Usage,
     *,
-    run_id: str | None = None,
     error: RlmCiError | None = None,
 ) -> Report:
     """The report: how it ended, what the validator still says, what must not be in a fix.
@@ -97,20 +90,20 @@ def build(
     parts = [
         Part(
             PART,
-            _summary(ended, account),
+            _summary(ended, options, account),
             {
                 "status": final.status,
                 "iterations": account.iterations,
                 "files": account.files,
-                "agent": account.agent,
-                "roles": account.roles,
-                "validator": account.validator,
-                "sandbox": account.sandbox,
+                "agent": options.agent,
+                "roles": options.roles,
+                "validator": options.validator or "",
+                "sandbox": options.sandbox,
                 "applied": account.home.applied,
                 "not_applied": account.home.reason or None,
                 "patch": account.patch,
                 "canary": account.canary or None,
-                "allowed": ", ".join(account.allowed) or None,
+                "allowed": ", ".join(options.allow) or None,
                 "by_hand": account.home.by_hand or None,
             },
             (_idle(ended.idled, account),) if ended.idled and final.exit_code == OK else (),
@@ -118,22 +111,18 @@ def build(
             error=error,
         )
     ]
-    if account.validator and not ended.judged.passed and error is None:
+    if options.validator and not ended.judged.passed and error is None:
         parts.append(_validator(ended.judged))
     if ended.tampering:
         parts.append(_tampering(ended.tampering, fails=final.exit_code != OK and error is None))
     coverage = Coverage(omitted=account.omitted)
-    return Report(
-        subject, Severity.HIGH, tuple(parts), coverage=coverage, usage=usage, run_id=run_id
-    )
+    return Report(subject, Severity.HIGH, tuple(parts), coverage=coverage, usage=usage)
 
 
-def anchored(
-    findings: tuple[Finding, ...], entries: Mapping[str, TreeEntry]
-) -> tuple[Finding, ...]:
-    """Findings of a tree, each place by the content that was judged; ``entries`` are its files.
+def anchored(ended: FixEnd, entries: Mapping[str, TreeEntry]) -> FixEnd:
+    """An end whose findings name each place by the content that was judged, in ``entries``.
 
-    Of a file that is in no tree nothing is left to look at: the message names it.
+    A file that is in no tree is no place any more: the message names it.
     """
 
     def known(place: Location) -> Location | None:
@@ -142,13 +131,16 @@ def anchored(
         entry = entries.get(place.path)
         return None if entry is None else place.replace(blob=entry.oid)
 
-    return tuple(
-        finding.replace(evidence=tuple(filter(None, map(known, finding.evidence))))
-        for finding in findings
-    )
+    def findings(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
+        return tuple(
+            one.replace(evidence=tuple(filter(None, map(known, one.evidence)))) for one in found
+        )
+
+    judged = ended.judged.replace(findings=findings(ended.judged.findings))
+    return ended.replace(judged=judged, tampering=findings(ended.tampering))
 
 
-def _summary(ended: FixEnd, account: FixDetails) -> str:
+def _summary(ended: FixEnd, options: FixOptions, account: FixDetails) -> str:
     told = [ended.final.reason]
     if account.files:
         told.append(f"{count(account.files, 'file')} changed")
@@ -159,8 +151,8 @@ def _summary(ended: FixEnd, account: FixDetails) -> str:
     elif account.home.reason:
         told.append(f"not applied: {account.home.reason}")
     told += [one for one in (account.canary, account.tests) if one]
-    if account.allowed:
-        told.append(f"allowed: {', '.join(account.allowed)}")
+    if options.allow:
+        told.append(f"allowed: {', '.join(options.allow)}")
     rules = {one.rule for one in ended.tampering}
     if DISCLOSED in rules:
         told.append("a secret was removed from the patch, which may not apply without it")
@@ -168,7 +160,7 @@ def _summary(ended: FixEnd, account: FixDetails) -> str:
         told.append("files that are too large to judge are not in the patch")
     if account.patch and (converted := account.home.converted):
         told.append(f"patch -p1 puts the patch in, git apply does not: git converts {converted}")
-    if not account.isolated:
+    if not options.isolated:
         told.append("its commands ran without a sandbox")
     return "; ".join(told)
 

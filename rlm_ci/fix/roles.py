@@ -17,7 +17,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from typing import Any
 
     from rlm_ci.agents.agent import Agent, AgentOutcome, AgentWorkspace
@@ -28,11 +28,8 @@ FEEDBACK_LIMIT = 16_000
 DIFF_LIMIT = 24_000
 NOTE_LIMIT = 4000
 
-#: name: what it does, as ``--help`` and errors say it.
-MODES: Mapping[str, str] = {
-    "single": "one agent plans, edits and checks",
-    "triad": "planner, reviser and critic, each in turns of its own",
-}
+#: One agent for everything, or three roles, each in turns of its own.
+MODES = ("single", "triad")
 
 
 class RoleBrief(Value):
@@ -83,21 +80,6 @@ class RoleTurn(Value):
     outcome: AgentOutcome
 
 
-def known() -> tuple[str, ...]:
-    """The names of the modes."""
-    return tuple(MODES)
-
-
-def require_known(mode: str, where: str = "loop.roles") -> None:
-    """Raise ConfigError for a mode that there is not; ``where`` says who has set it."""
-    if mode not in MODES:
-        raise ConfigError(
-            f"there is no role mode '{printable(mode[:100])}'",
-            where=where,
-            hint=f"known: {', '.join(MODES)}",
-        )
-
-
 class Roles:
     """An agent in its roles: ``perform`` is one iteration's work."""
 
@@ -107,17 +89,18 @@ class Roles:
         workspace: AgentWorkspace,
         *,
         mode: str = "single",
-        where: str = "loop.roles",
         subagents: bool = False,
         diff: Callable[[], str],
         deadline: float | None = None,
         on_progress: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        """``diff`` tells what differs now from the start; ``where`` who has set the mode.
-
-        Raises ConfigError for one that there is not.
-        """
-        require_known(mode, where)
+        """``diff`` tells what differs now from the start. Raises ConfigError for the mode."""
+        if mode not in MODES:
+            raise ConfigError(
+                f"there is no role mode '{printable(mode[:100])}'",
+                where="loop.roles",
+                hint=f"known: {', '.join(MODES)}",
+            )
         self._agent = agent
         self._workspace = workspace
         self._mode = mode

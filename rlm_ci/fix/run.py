@@ -1,21 +1,23 @@
-"""A fix loop, put together from its systems."""
+"""A run of the fix loop, from its options to its report."""
 
 from __future__ import annotations
 
 import os
 import secrets
+from functools import partial
 
 from rlm_ci import sandbox
 from rlm_ci.agents import agent as agents
 from rlm_ci.console.messages import warn
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, StorageError, UnavailableError
 from rlm_ci.fix import choose_validator, loop, report
-from rlm_ci.fix.loop import FixLimits, ValidationResult
-from rlm_ci.fix.participants import FixOptions, Participants, ReplaySandbox
+from rlm_ci.fix.loop import ValidationResult
+from rlm_ci.fix.options import FixContext, FixOptions
+from rlm_ci.fix.participants import Participants, ReplaySandbox
 from rlm_ci.fix.roles import Roles
 from rlm_ci.fix.sandboxed_commands import SandboxedCommands
-from rlm_ci.fix.steps import FixSteps
-from rlm_ci.fix.verdict.validator_run import ValidatorPlan
+from rlm_ci.fix.steps import FixSteps, difference
+from rlm_ci.fix.verdict.verdict import ResultJudge
 from rlm_ci.guard import rules, secret_in_diff
 from rlm_ci.judge.options import models_of
 from rlm_ci.models.gateway import provider_of, require_endpoint
@@ -26,8 +28,7 @@ from rlm_ci.report.findings import Report, Subject
 from rlm_ci.runs.manifest import BUDGETS
 from rlm_ci.runs.state import NO_CHANGE, FinalState
 from rlm_ci.system import files
-from rlm_ci.system.command_line import Command
-from rlm_ci.text.printable import count, printable
+from rlm_ci.text.printable import count, first_of, printable
 from rlm_ci.validators import detect
 from rlm_ci.workspace import git_filters
 from rlm_ci.workspace.apply import staging
@@ -51,6 +52,11 @@ if TYPE_CHECKING:
 _STOPS = (UnavailableError, RemoteError, StorageError)
 #: Edits of tests, which are no part of the result.
 TESTS = "tests.patch"
+#: Options that are settings of the section ``loop``, as they are.
+_OF_LOOP = (
+    "max_iterations", "max_minutes", "validator_minutes", "canary_minutes", "setup", "roles",
+    "subagents", "allow_test_edits", "allow_no_change", "trust_exit_code",
+)  # fmt: skip
 #: Tests that a summary names, and characters of each.
 _NAMED, _NAME = 3, 200
 #: More than any tree has files.
@@ -77,8 +83,8 @@ class FixRun(Attempt):
         place: Sandbox = ReplaySandbox()
         if not self._all.replay:
             place = sandbox.choose(settings.sandbox, settings.environ)
-        agreed = self._raised(self._agree(place))
-        run.set_sandbox(agreed.sandbox, tuple(agreed.allow))
+        options = self._raised(self._agree(place))
+        run.set_sandbox(options.sandbox, tuple(options.allow))
         if not self._all.replay:
             _undo_killed(root)
         workspace = Workspace.create(
@@ -94,50 +100,41 @@ class FixRun(Attempt):
         heard = self._all.progress.heard
         commands = SandboxedCommands(place, workspace, root, settings.environ, heard)
         try:
-            agreed = choose_validator.tried(
-                self._all, self._record, agreed, commands, run.redactor.text
+            options = choose_validator.tried(
+                self._all, self._record, options, commands, run.redactor.text
             )
-            self._describe(agreed)
-            steps, limits = self._steps(agreed, commands)
+            self._describe(options)
+            steps, judge = self._steps(options, commands)
             budget_increase.keep(self._record, self._all.more)
             try:
-                ended = loop.run(steps, limits)
+                ended = loop.run(steps, options.limits)
             except _STOPS as error:
-                return self._stopped(agreed, workspace, steps, error)
-            return self._conclude(agreed, workspace, steps, ended)
+                return self._stopped(options, workspace, steps, judge, error)
+            return self._conclude(options, workspace, judge, ended)
         finally:
             if (doubt := workspace.discard()) is not None:
                 warn(doubt)
 
-    # ── the terms ──
+    # ── the options ──
 
     def _agree(self, place: Sandbox) -> FixOptions:
-        """The terms of the run: those of its record, else what the settings say now."""
+        """The options of the run: those of its record, else what the settings say now."""
 
         def produce() -> Mapping[str, Any]:
             loop = self._all.settings.loop
             allow = rules.known(loop.allow, self._all.settings.sources["loop.allow"])
             selection = choose_validator.select(self._all)
             options = FixOptions(
+                **{name: getattr(loop, name) for name in _OF_LOOP},
                 goal=self._goal,
                 validator=selection.command.text if selection.command else None,
                 reason=selection.reason,
                 others=selection.others,
-                max_iterations=loop.max_iterations,
-                max_minutes=loop.max_minutes,
-                validator_minutes=loop.validator_minutes,
-                canary_minutes=loop.canary_minutes,
-                setup=loop.setup,
-                roles=loop.roles,
-                subagents=loop.subagents,
                 agent=self._agent_name(),
                 model=self._all.settings.model,
                 provider=provider_of(models_of(self._all.settings)),
                 max_completion_tokens=self._all.settings.models.max_completion_tokens,
-                allow_test_edits=loop.allow_test_edits,
-                allow_no_change=loop.allow_no_change,
                 allow=allow,
-                trust_exit_code=loop.trust_exit_code,
                 sandbox=place.name,
                 isolated=place.isolated,
                 mark=secrets.token_hex(8),
@@ -147,12 +144,12 @@ class FixRun(Attempt):
 
         return self._record.shaped("terms", "start", {}, produce, lambda told: FixOptions(**told))
 
-    def _raised(self, agreed: FixOptions) -> FixOptions:
-        """The terms, with more of the budgets that the run was given more of since."""
+    def _raised(self, options: FixOptions) -> FixOptions:
+        """The options, with the budgets that the run was given since."""
         number, more = budget_increase.carried(self._record, self._all.more)
         self._end = f"end-{number + 1}" if number else "end"
         budget_increase.apply(self._all.settings, more)
-        return agreed.replace(**{name: more[name] for name in agreed.budgets if name in more})
+        return options.replace(**{name: more[name] for name in options.budgets if name in more})
 
     def _agent_name(self) -> str:
         """The agent that was asked for; else the built-in one, if there is a model to ask."""
@@ -164,77 +161,57 @@ class FixRun(Attempt):
         require_endpoint(models_of(settings), way_out)
         return "openai"
 
-    def _describe(self, agreed: FixOptions) -> None:
+    def _describe(self, options: FixOptions) -> None:
         self._state.describe(
-            validator=agreed.validator or detect.NONE,
-            validatorReason=agreed.reason,
-            roles=agreed.roles,
-            agent=agreed.agent,
-            model=agreed.model,
-            sandbox=agreed.sandbox,
-            maxIterations=agreed.max_iterations or 0,
-            maxMinutes=agreed.max_minutes or 0,
+            validator=options.validator or detect.NONE,
+            validatorReason=options.reason,
+            roles=options.roles,
+            agent=options.agent,
+            model=options.model,
+            sandbox=options.sandbox,
+            maxIterations=options.max_iterations or 0,
+            maxMinutes=options.max_minutes or 0,
         )
 
     # ── the loop, and its end ──
 
-    def _steps(self, agreed: FixOptions, commands: SandboxedCommands) -> tuple[FixSteps, FixLimits]:
-        limits = FixLimits(
-            agreed.max_iterations,
-            agreed.max_minutes,
-            validated=agreed.validator is not None,
-            allow_no_change=agreed.allow_no_change,
+    def _steps(
+        self, options: FixOptions, commands: SandboxedCommands
+    ) -> tuple[FixSteps, ResultJudge]:
+        redactor, progress, replay = self._run.redactor, self._all.progress, self._all.replay
+        participants = Participants(
+            self._all.settings, options, commands, self._record, redactor.text, replay=bool(replay)
         )
-        setup = Command.parse(agreed.setup, where="loop.setup") if agreed.setup else None
-        seconds = agreed.validator_minutes * 60 or float("inf")
-        minutes = agreed.canary_minutes
-        plan = ValidatorPlan(
-            agreed.goal,
-            limits,
-            seconds,
-            seconds if minutes is None else minutes * 60 or float("inf"),
-            setup,
-            agreed.allow_test_edits,
-            tuple(agreed.allow),
-        )
-        redact, progress = self._run.redactor.text, self._all.progress
-        settings, replay = self._all.settings, bool(self._all.replay)
-        participants = Participants(settings, agreed, commands, self._record, redact, replay=replay)
-        validator = participants.validator()
-
-        def run_tests(names: tuple[str, ...]) -> str:
-            return steps.tests(names)
-
-        def difference() -> str:
-            return steps.difference()
-
-        roles = Roles(
-            participants.agent(self._clock, run_tests if validator else None),
+        context = FixContext(
+            options,
             commands,
-            mode=agreed.roles,
-            where=participants.roles_from,
-            subagents=agreed.subagents,
-            diff=difference,
-            deadline=self._clock.deadline(limits.max_minutes),
+            participants.validator(),
+            self._record.fact,
+            self._clock,
+            self._run.path_of,
+            self._step,
+            redactor,
+        )
+        judge = ResultJudge(context)
+        roles = Roles(
+            participants.agent(self._clock, judge.tests if context.validator else None),
+            commands,
+            mode=options.roles,
+            subagents=options.subagents,
+            diff=partial(difference, context),
+            deadline=self._clock.deadline(options.max_minutes),
             on_progress=lambda line: progress.heard(f"{line}\n".encode()),
         )
-        steps = FixSteps(
-            plan,
-            commands,
-            roles,
-            validator,
-            fact=self._record.fact,
-            clock=self._clock,
-            state=self._state,
-            path_of=self._run.path_of,
-            on_step=self._step,
-            redactor=self._run.redactor,
-        )
-        progress.left = lambda: self._left(agreed.max_minutes, metered=agreed.agent == "openai")
-        return steps, limits
+        progress.left = lambda: self._left(options.max_minutes, metered=options.agent == "openai")
+        return FixSteps(context, judge, roles, self._state), judge
 
     def _stopped(
-        self, agreed: FixOptions, workspace: Workspace, steps: FixSteps, error: RlmCiError
+        self,
+        options: FixOptions,
+        workspace: Workspace,
+        steps: FixSteps,
+        judge: ResultJudge,
+        error: RlmCiError,
     ) -> tuple[FinalState, Report]:
         """The end by an error of a run that has changed something: what there is, is kept.
 
@@ -245,35 +222,29 @@ class FixRun(Attempt):
             if workspace.tree() == workspace.snapshot.tree and not self._state.entries:
                 raise error
             ended = ended.replace(tampering=steps.tampering())
-            return self._conclude(agreed, workspace, steps, ended, error)
+            return self._conclude(options, workspace, judge, ended, error)
         except RlmCiError:
             raise error from None
 
     def _conclude(
         self,
-        agreed: FixOptions,
+        options: FixOptions,
         workspace: Workspace,
-        steps: FixSteps,
+        judge: ResultJudge,
         ended: FixEnd,
         error: RlmCiError | None = None,
     ) -> tuple[FinalState, Report]:
         """The end and its report, the patch written before anything is applied."""
-        left = workspace.tree()
-        tree = steps.result(left)
-        edits = secret_in_diff.edits(workspace, tree, left, self._run.redactor)
-        if edits:
+        left, redactor = workspace.tree(), self._run.redactor
+        tree = judge.result(left)
+        if edits := secret_in_diff.edits(workspace, tree, left, redactor):
             files.write(self._run.path_of("rlm", TESTS), edits, 0o600)
         changed = tree != workspace.snapshot.tree
-        _, patch = secret_in_diff.account(workspace, tree, ended.tampering, self._run.redactor)
-        patch = secret_in_diff.headed(patch, agreed.allow)
+        _, patch = secret_in_diff.account(workspace, tree, ended.tampering, redactor)
+        patch = secret_in_diff.headed(patch, options.allow)
         files.write(self._run.path_of("rlm", PATCH), patch, 0o600)
         workspace.keep(tree)
-        entries = workspace.entries(tree)
-        judged = report.anchored(ended.judged.findings, entries)
-        ended = ended.replace(
-            judged=ended.judged.replace(findings=judged),
-            tampering=report.anchored(ended.tampering, entries),
-        )
+        ended = report.anchored(ended, workspace.entries(tree))
         status = workspace.status(workspace.snapshot.tree, tree, limit=_ALL) if changed else ""
         home = report.ApplyResult()
         if changed and error is None:
@@ -284,23 +255,17 @@ class FixRun(Attempt):
                 ended = ended.replace(final=FinalState.from_error(failed).replace(reason=reason))
                 error = failed
         account = report.FixDetails(
-            agent=agreed.agent,
-            roles=agreed.roles,
-            sandbox=agreed.sandbox,
-            isolated=agreed.isolated,
-            validator=agreed.validator or "",
             iterations=len(self._state.entries),
             files=len(status.splitlines()),
             home=home,
             patch=f"rlm/{PATCH}" if patch else None,
-            canary=steps.canary,
-            allowed=tuple(agreed.allow),
-            tests=_edits(workspace, steps, tree, left, allowed=agreed.allow_test_edits),
+            canary=judge.canary,
+            tests=_edits(workspace, judge, tree, left, allowed=options.allow_test_edits),
             omitted=workspace.snapshot.omitted,
         )
         head = workspace.snapshot.head  # what stood there before the loop is looked up in it
         subject = Subject(base=head, head=head, merge_base=head, worktree=True)
-        told = report.build(ended, account, subject, self._usage(), error=error)
+        told = report.build(ended, options, account, subject, self._usage(), error=error)
         self.error = error
         return ended.final, told
 
@@ -313,9 +278,7 @@ class FixRun(Attempt):
         wanted = not settings.ci if settings.loop.apply is None else settings.loop.apply
 
         def left(reason: str, *, wanted: bool = True) -> Mapping[str, Any]:
-            converted = self._converted(workspace, tree)
-            by_hand = self._by_hand(converted)
-            return {"wanted": wanted, "reason": reason, "converted": converted, "by_hand": by_hand}
+            return {"wanted": wanted, "reason": reason, **self._by_hand(workspace, tree)}
 
         def produce() -> Mapping[str, Any]:
             if not wanted or ended.final.exit_code:
@@ -326,7 +289,7 @@ class FixRun(Attempt):
             try:
                 landed = workspace.apply_to(self._all.repository, tree)
             except StorageError as error:
-                by_hand = self._by_hand(self._converted(workspace, tree))
+                by_hand = self._by_hand(workspace, tree)["by_hand"]
                 hint = f"fix that, then {resume_with(self._run.id)}; or by hand: {by_hand}"
                 raise _NotAppliedError(error.what, where=error.where, hint=hint) from None
             _tell_undone(landed.undone)
@@ -339,25 +302,23 @@ class FixRun(Attempt):
                 raise
             # A replay writes no record: it is what the run itself has ended in.
             raise _NotAppliedError(error.what, where=error.where, hint=error.hint) from None
-        return report.ApplyResult(
-            wanted=bool(told["wanted"]),
-            reason=str(told["reason"]),
-            converted=str(told.get("converted", "")),
-            by_hand=str(told.get("by_hand", "")),
-        )
+        texts = {name: str(told.get(name, "")) for name in ("reason", "converted", "by_hand")}
+        return report.ApplyResult(wanted=bool(told["wanted"]), **texts)
 
-    def _by_hand(self, converted: str) -> str:
-        """The command that applies the patch, which git refuses for ``converted`` files."""
-        program = "patch -p1 <" if converted else "git apply"
-        return f"{program} {self._run.shown('rlm', PATCH)}"
-
-    def _converted(self, workspace: Workspace, tree: str) -> str:
-        """The files of the result that git keeps in another form, in a few words."""
+    def _by_hand(self, workspace: Workspace, tree: str) -> dict[str, str]:
+        """The command that applies the patch, and the files for which git refuses it."""
         before, after = workspace.entries(workspace.snapshot.tree), workspace.entries(tree)
-        return self._run.redactor.text(git_filters.told(self._all.repository, before, after))
+        named = git_filters.told(self._all.repository, before, after)
+        program = "patch -p1 <" if named else "git apply"
+        return {
+            "converted": self._run.redactor.text(named),
+            "by_hand": f"{program} {self._run.shown('rlm', PATCH)}",
+        }
 
 
-def _edits(workspace: Workspace, steps: FixSteps, result: str, left: str, *, allowed: bool) -> str:
+def _edits(
+    workspace: Workspace, judge: ResultJudge, result: str, left: str, *, allowed: bool
+) -> str:
     """What became of edits to tests, in a few words; "" where there are none."""
     base = workspace.entries(workspace.snapshot.tree)
     if not allowed:
@@ -367,7 +328,7 @@ def _edits(workspace: Workspace, steps: FixSteps, result: str, left: str, *, all
     names = [
         printable(one.path)[:_NAME]
         for one in changes(base, workspace.entries(left))
-        if one.path in base and steps.is_of_tests(one.path)
+        if one.path in base and judge.protection.is_of_tests(one.path)
     ]
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     return f"edited tests: {', '.join(names[:_NAMED])}{more}" if names else ""
@@ -407,11 +368,10 @@ def _tell_omitted(omitted: tuple[tuple[str, str], ...]) -> None:
     for path, reason in omitted:
         alike.setdefault(reason, []).append(path)
     for reason, paths in alike.items():
-        more = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
         warn(
             ConfigError(
                 f"not part of the copy: {reason}",
-                where=f"{printable(paths[0])[:200]}{more}",
+                where=first_of(paths, "path"),
                 hint="where the validator needs it: git submodule add, then "
                 "git submodule absorbgitdirs",
             )
@@ -424,12 +384,11 @@ def _tell_editable(root: str, dependencies: tuple[str, ...]) -> None:
 
     paths = list(editable(root, dependencies))
     if paths:
-        more = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
         warn(
             ConfigError(
                 "without a sandbox this leads to your work tree, not to the copy: the validator"
                 " may not see the agent's work",
-                where=f"{printable(paths[0])[:200]}{more}",
+                where=first_of(paths, "path"),
                 hint="use bubblewrap, or a validator that looks into the copy first, such as"
                 ' "PYTHONPATH=src python -m pytest"',
             )
@@ -437,7 +396,7 @@ def _tell_editable(root: str, dependencies: tuple[str, ...]) -> None:
 
 
 def _wanted(settings: Settings) -> dict[str, Any]:
-    """The head of the state file as long as nothing is agreed on: what was asked for."""
+    """The first keys of the state file until the options are known: what was asked for."""
     return {
         "validator": settings.loop.validator,
         "validatorReason": None,

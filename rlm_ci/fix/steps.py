@@ -11,24 +11,19 @@ from itertools import repeat
 
 from rlm_ci.fix.loop import TurnResult, ValidationResult, blocking
 from rlm_ci.fix.roles import RoleBrief
-from rlm_ci.fix.verdict.verdict import ResultJudge
 from rlm_ci.guard import guard, rules, secret_in_diff
-from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.system import files
 from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
+    from rlm_ci.fix.options import FixContext
     from rlm_ci.fix.roles import Roles, RoleTurn
-    from rlm_ci.fix.sandboxed_commands import SandboxedCommands
-    from rlm_ci.fix.verdict.validator_run import ValidatorPlan
-    from rlm_ci.models.record.clock import RunClock
+    from rlm_ci.fix.verdict.verdict import ResultJudge
     from rlm_ci.report.findings import Finding
-    from rlm_ci.runs import Fact
     from rlm_ci.runs.state import RunState
-    from rlm_ci.validators.validator import Validator
 
 #: What an agent is told to leave alone; the guard knows more.
 PROTECTED = (
@@ -44,53 +39,27 @@ _WRITERS = 4
 
 
 class FixSteps:
-    """The steps that ``loop.run`` calls. ``path_of`` places a file in the run's folder."""
+    """The steps that ``loop.run`` calls."""
 
     def __init__(
-        self,
-        plan: ValidatorPlan,
-        commands: SandboxedCommands,
-        roles: Roles,
-        validator: Validator | None,
-        *,
-        fact: Fact,
-        clock: RunClock,
-        state: RunState,
-        path_of: Callable[..., str],
-        on_step: Callable[[str], None] = lambda _text: None,
-        redactor: Redactor | None = None,
+        self, context: FixContext, judge: ResultJudge, roles: Roles, state: RunState
     ) -> None:
-        self._redactor = redactor or Redactor({})
-        self._plan = plan
-        self._commands = commands
+        self._context = context
+        self._options = context.options
+        self._redactor = context.redactor
+        self._space = context.commands.workspace
+        self._base = self._space.snapshot.tree
+        self._judge = judge
         self._roles = roles
-        self._validator = validator
-        self._clock = clock
         self._state = state
-        self._path_of = path_of
-        self._on_step = on_step
-        self._base = commands.workspace.snapshot.tree
         #: A tree, and what has changed from the base to it.
         self._noted = (self._base, "")
         self._began = ""
-        self._judge = ResultJudge(
-            plan,
-            commands,
-            validator,
-            fact=fact,
-            clock=clock,
-            path_of=path_of,
-            on_step=on_step,
-            redactor=self._redactor,
-        )
-        #: Runs the validator on the tree as it stands, in a fresh one, or some tests for an agent.
-        self.judge = self._judge.judge
-        self.confirm = self._judge.confirm
-        self.tests = self._judge.tests
-        self.result = self._judge.result
+        self.judge = judge.judge
+        self.confirm = judge.confirm
 
     def elapsed(self, iteration: int) -> float:
-        seconds, self._began = self._clock.tick(iteration)
+        seconds, self._began = self._context.clock.tick(iteration)
         return seconds / 60
 
     # ── the agent ──
@@ -99,17 +68,17 @@ class FixSteps:
         self, iteration: int, last: ValidationResult, tampering: tuple[Finding, ...]
     ) -> TurnResult:
         self._judge.begin(iteration)
-        self._on_step(f"iteration {iteration}: agent")
-        before = self._judge.tree()
+        self._context.on_step(f"iteration {iteration}: agent")
+        before = self._space.settled_tree()
         brief = RoleBrief(
-            self._plan.goal,
+            self._options.goal,
             iteration,
-            validator=self._validator.command.text if self._validator else "",
+            validator=self._context.validator.command.text if self._context.validator else "",
             feedback=last.feedback,
             changes=self._redactor.without_known(self._status(before)),
             findings=self._redactor.text("\n".join(one.message for one in blocking(tampering))),
             protected=(*PROTECTED, *sorted(self._judge.protection.scripts)[:_NAMED]),
-            allow_test_edits=self._plan.allow_test_edits,
+            allow_test_edits=self._options.allow_test_edits,
         )
         turns = self._roles.perform(brief)
         self._write_turns(iteration, turns)
@@ -117,15 +86,8 @@ class FixSteps:
         summary = outcome.summary or outcome.reason or "it said nothing"
         if outcome.exit_code:  # why it failed comes before what it said
             summary = outcome.reason or summary
-            self._on_step(f"iteration {iteration}: agent failed: {summary}")
-        return TurnResult(summary, self._judge.tree() != before, outcome.exit_code)
-
-    def difference(self) -> str:
-        """What differs from the start while the agents are at work, for one of them to read."""
-        _, patch = secret_in_diff.account(
-            self._commands.workspace, self._commands.tree(), (), self._redactor
-        )
-        return self._redactor.without_known(patch.decode("utf-8", "replace"))
+            self._context.on_step(f"iteration {iteration}: agent failed: {summary}")
+        return TurnResult(summary, self._space.settled_tree() != before, outcome.exit_code)
 
     def _write_turns(self, iteration: int, turns: tuple[RoleTurn, ...]) -> None:
         texts = {}
@@ -144,36 +106,27 @@ class FixSteps:
         lost = self._judge.lost() if is_last else ()
         has_counts = is_last and not lost
         found = guard.findings(
-            self._commands.workspace,
-            self._judge.tree(),
+            self._space,
+            self._space.settled_tree(),
             self._judge.collected_first if has_counts else None,
             self._judge.collected if has_counts else None,
             protection=self._judge.protection,
             redactor=self._redactor,
-            allow_test_edits=self._plan.allow_test_edits,
+            allow_test_edits=self._options.allow_test_edits,
         )
         found += guard.not_run(lost) + guard.held_against(self._judge.rewritten)
-        return rules.accepted(found, self._plan.allow)
+        return rules.accepted(found, self._options.allow)
 
     def probe(self) -> tuple[Finding, ...]:
-        return rules.accepted(self._judge.probe(), self._plan.allow)
-
-    @property
-    def canary(self) -> str:
-        """One line on whether the tests can still fail; "" where that was not asked."""
-        return self._judge.canary
-
-    def is_of_tests(self, path: str) -> bool:
-        """Whether a file of the start decides as a test does."""
-        return self._judge.protection.is_of_tests(path)
+        return rules.accepted(self._judge.probe(), self._options.allow)
 
     def is_unchanged(self) -> bool:
-        return self._judge.result(self._judge.tree()) == self._base
+        return self._judge.result(self._space.settled_tree()) == self._base
 
     def _status(self, tree: str) -> str:
         """What has changed from the base to ``tree``; nearly always the last turn's end."""
         known, status = self._noted
-        return status if known == tree else self._commands.status(self._base, tree)
+        return status if known == tree else self._context.commands.status(self._base, tree)
 
     # ── what is kept of it ──
 
@@ -184,9 +137,8 @@ class FixSteps:
         judged: ValidationResult,
         tampering: tuple[Finding, ...],
     ) -> None:
-        tree = self._judge.tree()
-        space = self._commands.workspace
-        status, patch = secret_in_diff.account(space, tree, tampering, self._redactor)
+        tree = self._space.settled_tree()
+        status, patch = secret_in_diff.account(self._space, tree, tampering, self._redactor)
         self._noted = (tree, status)
         self._write(iteration, {"status.txt": status, "diff.patch": patch})
         verdict = self._judge.verdict
@@ -208,13 +160,20 @@ class FixSteps:
 
     def _write(self, iteration: int, contents: Mapping[str, str | bytes]) -> None:
         """Write files of a turn, side by side: all that they take is time of the disk."""
-        paths = [self._path_of("rlm", f"iteration-{iteration}", name) for name in contents]
+        paths = [self._context.path_of("rlm", f"iteration-{iteration}", name) for name in contents]
         found = [
             one.encode("utf-8", "backslashreplace") if isinstance(one, str) else one
             for one in contents.values()
         ]
         with ThreadPoolExecutor(_WRITERS) as pool:
             list(pool.map(files.write, paths, found, repeat(0o600)))
+
+
+def difference(context: FixContext) -> str:
+    """What differs from the start while the agents are at work, for one of them to read."""
+    space, redactor = context.commands.workspace, context.redactor
+    _, patch = secret_in_diff.account(space, space.tree(), (), redactor)
+    return redactor.without_known(patch.decode("utf-8", "replace"))
 
 
 def _edited(turns: tuple[RoleTurn, ...]) -> RoleTurn:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 #: Code points that change what a reader sees without being seen: C0 and C1 controls, bidi
 #: controls, zero-width and invisible characters, tags, variation selectors, line separators.
 _INVISIBLE = (
@@ -45,6 +49,12 @@ _WRITTEN = _Written()
 def count(number: int, noun: str) -> str:
     """``1 file``, ``1,200 files``: what a person reads of a number of things."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def first_of(names: Sequence[str], noun: str) -> str:
+    """The first of ``names``, in at most 200 characters, and how many more there are."""
+    more = f" and {count(len(names) - 1, f'more {noun}')}" if names[1:] else ""
+    return f"{printable(names[0])[:200]}{more}"
 
 
 def clip(text: str, limit: int) -> str:

@@ -78,8 +78,7 @@ class Workspace:
         self._sizes: dict[str, int] = {}
         #: What tools keep from one command to the next.
         self.caches = CompilerCaches(os.path.join(self._place, _CACHES))
-        #: The tree that the copy holds, and nobody was at work in it since; None when one must
-        #: look. Whoever lets somebody work in it says so here.
+        #: The tree that the copy holds; None once a command or an agent may have changed it.
         self.settled: str | None = None
         self._copy = Checkout(self._git, os.path.join(self._place, _WORK), "work", bounds)
 
@@ -171,6 +170,12 @@ class Workspace:
     def tree(self) -> str:
         """The id of the tree that the copy holds now. Raises LimitError beyond the bounds."""
         return self._copy.tree()
+
+    def settled_tree(self) -> str:
+        """As ``tree``, but looks only if a command or an agent may have changed the copy."""
+        if self.settled is None:
+            self.settled = self.tree()
+        return self.settled
 
     def reopen(self, copy: Checkout | None = None) -> None:
         """Have the folder of a copy be there, and open to us, whatever a command did to it."""

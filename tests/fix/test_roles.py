@@ -8,7 +8,7 @@ import pytest
 
 from rlm_ci.agents.agent import AgentOutcome, Assignment
 from rlm_ci.errors import ConfigError
-from rlm_ci.fix.roles import RoleBrief, Roles, RoleTurn, known, quoted, verdict_of
+from rlm_ci.fix.roles import RoleBrief, Roles, RoleTurn, quoted, verdict_of
 from testing.agent_workspaces import Folder
 
 if TYPE_CHECKING:
@@ -65,10 +65,6 @@ def perform(
 ) -> list[tuple[RoleTurn, ...]]:
     roles = Roles(player, workspace, mode=mode, diff=lambda: "-old\n+new ```\n", **more)
     return [roles.perform(brief) for brief in briefs or (BRIEF,)]
-
-
-def test_the_modes() -> None:
-    assert known() == ("single", "triad")
 
 
 @pytest.mark.parametrize("mode", ["superloop", "", "Triad", "a\nb"])

@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from rlm_ci.agents.agent import AgentOutcome
 from rlm_ci.fix import loop
-from rlm_ci.fix.loop import FixLimits
 from rlm_ci.fix.roles import Roles
 from rlm_ci.fix.sandboxed_commands import SandboxedCommands
 from rlm_ci.fix.step_records import UnrecordedAgent
 from rlm_ci.fix.steps import FixSteps
 from rlm_ci.fix.verdict import verdict
-from rlm_ci.fix.verdict.validator_run import ValidatorPlan
+from rlm_ci.fix.verdict.verdict import ResultJudge
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.guard import secret_in_diff
-from rlm_ci.models.record.clock import RunClock
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.runs.state import RunState
 from rlm_ci.sandbox import choose
 from rlm_ci.system.command_line import Command
 from rlm_ci.validators.validator import Validator
 from rlm_ci.workspace.workspace import Workspace
+from testing.fix_options import context
 from testing.repositories.git_repo import GitRepo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from rlm_ci.agents.agent import Assignment
 
@@ -54,12 +53,6 @@ class Writer:
         return AgentOutcome(0, "written", "written")
 
 
-def produced(
-    _kind: str, _place: str, _key: Mapping[str, Any], produce: Callable[[], Mapping[str, Any]]
-) -> Mapping[str, Any]:
-    return produce()
-
-
 @pytest.fixture
 def place(repo: GitRepo, tmp_path: Path) -> tuple[Path, SandboxedCommands]:
     repo.write("a.txt", "first\n").commit()
@@ -82,19 +75,12 @@ def run(
                       find=lambda name: name, mark="mark", trust_exit_code=True)  # fmt: skip
     diff = lambda: commands.workspace.patch().decode()  # noqa: E731
     roles = Roles(UnrecordedAgent(writer, commands.workspace), commands, diff=diff)
-    terms = FixLimits(iterations, None)
-    folder.joinpath("rlm").mkdir(exist_ok=True)
-
-    def path_of(*parts: str) -> str:
-        path = folder.joinpath(*parts)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return str(path)
-
-    steps = FixSteps(ValidatorPlan("goal", terms, 60.0), commands, roles, judge, fact=produced,
-                clock=RunClock(produced), state=RunState(path_of("rlm", "state.json"), {}),
-                path_of=path_of)  # fmt: skip
-    writer.tests = steps.tests
-    return loop.run(steps, terms)
+    shared = context(folder, commands, judge, max_iterations=iterations)
+    state = RunState(shared.path_of("rlm", "state.json"), {})
+    result_judge = ResultJudge(shared)
+    steps = FixSteps(shared, result_judge, roles, state)
+    writer.tests = result_judge.tests
+    return loop.run(steps, shared.options.limits)
 
 
 def kept(place: tuple[Path, SandboxedCommands], iteration: int, name: str) -> str:

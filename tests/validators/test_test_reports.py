@@ -8,16 +8,14 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.fix.loop import FixLimits
 from rlm_ci.fix.sandboxed_commands import SandboxedCommands
-from rlm_ci.fix.verdict.validator_run import ValidatorPlan, ValidatorRuns
+from rlm_ci.fix.verdict.validator_run import ValidatorRuns
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.guard.protected.protection import Protection
-from rlm_ci.models.record.clock import RunClock
 from rlm_ci.sandbox import choose
 from rlm_ci.system import files
 from rlm_ci.system.process import Clipped
@@ -25,10 +23,11 @@ from rlm_ci.system.transcript import transcribe
 from rlm_ci.validators import test_reports
 from rlm_ci.validators.outcomes import TestOutcomes
 from rlm_ci.workspace.workspace import Workspace
+from testing.fix_options import context
 from testing.repositories.git_repo import GitRepo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    pass
 
 SUITE = """
 import json, os, sys, unittest
@@ -357,12 +356,6 @@ def test_what_a_library_opens_for_a_test_counts_among_tests_alone() -> None:
     }  # fmt: skip
 
 
-def produced(
-    _kind: str, _place: str, _key: Mapping[str, Any], produce: Callable[[], Mapping[str, Any]]
-) -> Mapping[str, Any]:
-    return produce()
-
-
 def test_without_a_sandbox_a_fresh_tree_has_places_as_well(repo: GitRepo, tmp_path: Path) -> None:
     text = "from pathlib import Path\ndef test_a(): (Path(__file__).parent / 'a.txt').read_text()\n"
     repo.write("tests/test_a.py", text).write("tests/a.txt", "x\n").commit()
@@ -370,8 +363,7 @@ def test_without_a_sandbox_a_fresh_tree_has_places_as_well(repo: GitRepo, tmp_pa
     place = Repository(*discover(str(repo.path)), environ)
     space = Workspace.create(str(tmp_path / "run"), place, environ, isolated=False)
     cell = SandboxedCommands(choose("none", environ), space, place.root, environ)
-    plan = ValidatorPlan("goal", FixLimits(1, None), 60.0)
-    runs = ValidatorRuns(plan, cell, Protection(), fact=produced, clock=RunClock(produced))
+    runs = ValidatorRuns(context(tmp_path, cell), Protection())
     argv = (sys.executable, "-m", "pytest")
     tree = space.snapshot.tree
     for ran in (runs.in_copy("validator", "a", argv, tree), runs.in_fresh("b", argv, tree)):
@@ -404,8 +396,7 @@ def test_a_job_may_leave_anything_where_the_plugin_writes(
     place = Repository(*discover(str(repo.path)), environ)
     space = Workspace.create(str(tmp_path / "run"), place, environ, isolated=False)
     cell = SandboxedCommands(choose("none", environ), space, place.root, environ)
-    plan = ValidatorPlan("goal", FixLimits(1, None), 60.0)
-    runs = ValidatorRuns(plan, cell, Protection(), fact=produced, clock=RunClock(produced))
+    runs = ValidatorRuns(context(tmp_path, cell), Protection())
     try:
         ran = runs.in_fresh("a", (sys.executable, "-m", "pytest"), space.snapshot.tree)
         left = [one.name for one in own.iterdir() if one.name.startswith("rlm-ci-")]

@@ -9,7 +9,7 @@ from rlm_ci.canary.answers import ValidatorAnswer
 from rlm_ci.canary.probe import COPIES, Canary
 from rlm_ci.guard import inline_tests
 from rlm_ci.report.findings import Finding, Severity
-from rlm_ci.text.printable import count, printable
+from rlm_ci.text.printable import first_of
 from rlm_ci.validators import test_counts
 from rlm_ci.validators.outcomes import FAILED, OutcomeIndex
 
@@ -17,14 +17,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from rlm_ci.fix.verdict.validator_run import ValidatorPlan, ValidatorRun, ValidatorRuns
-    from rlm_ci.runs import Fact
-    from rlm_ci.validators.outcomes import TestOutcomes
-    from rlm_ci.workspace.workspace import Workspace
+    from rlm_ci.fix.options import FixContext
+    from rlm_ci.fix.verdict.validator_run import ValidatorRun, ValidatorRuns
+    from rlm_ci.validators.outcomes import TestOutcome, TestOutcomes
 
 #: What fails only where pytest's tests do not see its environment variables.
 ENVIRONMENT = "tamper/environment"
-_NAME = 200
 #: Bytes of an output that are kept: nearly every test fails, and each has to be named.
 _KEEP = 16 << 20
 
@@ -33,20 +31,13 @@ class ChangedTestRuns:
     """The canary of one result; ``place`` names its facts in the record of the run."""
 
     def __init__(
-        self,
-        plan: ValidatorPlan,
-        runs: ValidatorRuns,
-        space: Workspace,
-        argv: tuple[str, ...],
-        *,
-        fact: Fact,
-        place: str,
+        self, context: FixContext, runs: ValidatorRuns, argv: tuple[str, ...], place: str
     ) -> None:
-        self._left = self._most = plan.canary_seconds
+        self._left = self._most = context.options.canary_seconds
         self._runs = runs
-        self._space = space
+        self._space = context.commands.workspace
         self._argv = argv
-        self._fact = fact
+        self._fact = context.fact
         self._place = place
         self._known: dict[str, bytes] = {}
         self._tree = self._landed = ""
@@ -131,19 +122,20 @@ def _hidden(first: TestOutcomes, ran: ValidatorRun | None) -> tuple[Finding, ...
     if ran is None or ran.ended.reason or ran.ended.returncode < 0:
         return ()
     index = OutcomeIndex(first.tests)
+
+    def was_red(one: TestOutcome) -> bool:
+        return any(was.state == FAILED for was in index.of(one.place, one.name))
+
     failed = [one for one in ran.outcomes.tests if one.state == FAILED]
-    red = [
-        one for one in failed if any(was.state == FAILED for was in index.of(one.place, one.name))
-    ]
+    failed.sort(key=was_red, reverse=True)
     if not failed:
         return ()
-    name = printable((red or failed)[0].name)[:_NAME]
-    more = f" and {count(len(failed) - 1, 'more test')}" if len(failed) > 1 else ""
+    named = first_of([one.name for one in failed], "test")
     return (
         Finding(
             ENVIRONMENT,
-            Severity.MEDIUM if red else Severity.INFO,
-            f"{name}{more} fails without PYTEST_CURRENT_TEST and PYTEST_VERSION",
+            Severity.MEDIUM if was_red(failed[0]) else Severity.INFO,
+            f"{named} fails without PYTEST_CURRENT_TEST and PYTEST_VERSION",
             hint="check whether the code behaves differently under pytest",
             domain="tamper",
         ),

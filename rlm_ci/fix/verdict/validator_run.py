@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci.errors import UnavailableError
+from rlm_ci.fix.options import SETUP
 from rlm_ci.fix.sandboxed_commands import KEEP
 from rlm_ci.fix.step_records import ended_of, record_of
 from rlm_ci.guard import guard
@@ -17,38 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from rlm_ci.fix.loop import FixLimits
-    from rlm_ci.fix.sandboxed_commands import SandboxedCommands
+    from rlm_ci.fix.options import FixContext
     from rlm_ci.guard.protected.protection import Protection
-    from rlm_ci.models.record.clock import RunClock
-    from rlm_ci.runs import Fact
     from rlm_ci.sandbox import Mount
-    from rlm_ci.system.command_line import Command
     from rlm_ci.system.process import Clipped, StreamResult
     from rlm_ci.validators.outcomes import TestOutcomes
     from rlm_ci.workspace.checkout import Checkout
 
-#: Where a setup says what to install.
-SETUP = "loop.setup"
 #: How pytest tells of its tests: by a plugin of ours, or by what it prints.
 PLUGIN, PRINTED = "plugin", "printed"
-
-
-class ValidatorPlan(Value):
-    """What is to be done. ``setup`` may be None.
-
-    ``validator_seconds`` bound one run of the validator, ``canary_seconds`` all those on changed
-    tests together.
-    """
-
-    goal: str
-    limits: FixLimits
-    validator_seconds: float
-    canary_seconds: float = float("inf")
-    setup: Command | None = None
-    allow_test_edits: bool = False
-    #: Rules of the guard whose findings count for nothing.
-    allow: tuple[str, ...] = ()
 
 
 class ValidatorRun(Value):
@@ -73,22 +51,15 @@ class ValidatorRuns:
     ``reporter`` is how pytest tells of its tests: see ``test_reports``; "" where it is not run.
     """
 
-    def __init__(
-        self,
-        plan: ValidatorPlan,
-        commands: SandboxedCommands,
-        protection: Protection,
-        *,
-        fact: Fact,
-        clock: RunClock,
-    ) -> None:
-        self._plan = plan
-        self._commands = commands
-        self._fact = fact
-        self._clock = clock
+    def __init__(self, context: FixContext, protection: Protection) -> None:
+        self._options = context.options
+        self._commands = context.commands
+        self._fact = context.fact
+        self._clock = context.clock
         self.protection = protection
         self.reporter = PLUGIN
-        #: How the last setup of a fresh tree ended.
+        #: Makes a fresh tree ready, and how that ended the last time.
+        self.setup = context.options.setup_command()
         self.prepared: StreamResult | None = None
 
     def in_copy(
@@ -137,11 +108,12 @@ class ValidatorRuns:
             copy = self._commands.workspace.fresh(tree)
             prepared: dict[str, Any] = {}
             began = tree
-            if self._plan.setup:
+            if self.setup:
                 began = copy.tree()
                 try:
-                    setup = self._plan.setup.argv
-                    ended = self._commands.command(setup, self._timeout(), copy, network=True)
+                    ended = self._commands.command(
+                        self.setup.argv, self._timeout(), copy, network=True
+                    )
                 except UnavailableError as error:
                     raise UnavailableError(error.what, where=SETUP, hint=error.hint) from None
                 prepared = {"setup": record_of(ended)}
@@ -169,8 +141,8 @@ class ValidatorRuns:
         produce: Callable[[], Mapping[str, Any]],
     ) -> ValidatorRun:
         key: dict[str, Any] = {"argv": list(argv), "tree": tree}
-        if self._plan.setup:
-            key["setup"] = list(self._plan.setup.argv)
+        if self.setup:
+            key["setup"] = list(self.setup.argv)
         told = self._fact(kind, place, key, produce)
         ended = ended_of(told)
         self.prepared = ended_of(told["setup"]) if "setup" in told else None
@@ -219,14 +191,14 @@ class ValidatorRuns:
             space.entries(after),
             space,
             self.protection,
-            allow_test_edits=self._plan.allow_test_edits,
+            allow_test_edits=self._options.allow_test_edits,
         )
 
     def _timeout(self) -> float:
         """Seconds that a command may take, so that the run ends when it has to."""
-        limit = self._plan.validator_seconds
-        if self._plan.limits.max_minutes is not None:
-            left = self._plan.limits.max_minutes * 60 - self._clock.seconds()
+        limit = self._options.validator_seconds
+        if self._options.max_minutes is not None:
+            left = self._options.max_minutes * 60 - self._clock.seconds()
             limit = min(limit, max(1.0, left))
         return limit
 

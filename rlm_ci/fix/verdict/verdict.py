@@ -7,32 +7,32 @@ from hashlib import sha256
 
 from rlm_ci.errors import UnavailableError
 from rlm_ci.fix.loop import ValidationResult
-from rlm_ci.fix.verdict import fresh_tree as fresh
+from rlm_ci.fix.options import SETUP
 from rlm_ci.fix.verdict.changed_tests import ChangedTestRuns
-from rlm_ci.fix.verdict.validator_run import PLUGIN, PRINTED, SETUP, ValidatorRuns
+from rlm_ci.fix.verdict.validator_run import PLUGIN, PRINTED, ValidatorRuns
 from rlm_ci.guard import inline_tests
+from rlm_ci.guard.protected import by_name
 from rlm_ci.guard.protected.protection import Protection
 from rlm_ci.system import files
-from rlm_ci.text.printable import printable
+from rlm_ci.text.printable import first_of, printable
 from rlm_ci.validators import outcomes, test_counts, test_reports
 from rlm_ci.validators import validator as validation
 from rlm_ci.workspace.tree_diff import LIMIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
-    from rlm_ci.fix.sandboxed_commands import SandboxedCommands
-    from rlm_ci.fix.verdict.validator_run import ValidatorPlan, ValidatorRun
-    from rlm_ci.models.record.clock import RunClock
-    from rlm_ci.redaction.redactor import Redactor
+    from rlm_ci.fix.options import FixContext
+    from rlm_ci.fix.verdict.validator_run import ValidatorRun
+    from rlm_ci.git.objects import TreeEntry
     from rlm_ci.report.findings import Finding
-    from rlm_ci.runs import Fact
     from rlm_ci.system.process import StreamResult
     from rlm_ci.validators.test_counts import CollectedTests
-    from rlm_ci.validators.validator import Validator, Verdict
+    from rlm_ci.validators.validator import Verdict
 
 _SAID = 200
+_FAILS = "passes in the working copy and fails in a fresh one, which has no files that git ignores"
 #: Bytes of the name of a file; file systems allow 255, and a new one is written beside it first.
 _LONGEST = 180
 
@@ -43,32 +43,15 @@ class ResultJudge:
     ``iteration`` is the turn that is being judged, 0 before the first one.
     """
 
-    def __init__(
-        self,
-        plan: ValidatorPlan,
-        commands: SandboxedCommands,
-        validator: Validator | None,
-        *,
-        fact: Fact,
-        clock: RunClock,
-        path_of: Callable[..., str],
-        on_step: Callable[[str], None],
-        redactor: Redactor,
-    ) -> None:
-        self._plan = plan
-        self._space = commands.workspace
-        self._commands = commands
-        self._validator = validator
-        self._fact = fact
-        self._path_of = path_of
-        self._on_step = on_step
-        self._redactor = redactor
-        self._base = commands.workspace.snapshot.tree
+    def __init__(self, context: FixContext) -> None:
+        self._context = context
+        self._space = context.commands.workspace
+        self._validator = context.validator
+        self._allow_test_edits = context.options.allow_test_edits
+        self._base = self._space.snapshot.tree
         self.iteration = 0
         self._tests = 0
-        self._runs = ValidatorRuns(
-            plan, commands, self._protected_by(validator), fact=fact, clock=clock
-        )
+        self._runs = ValidatorRuns(context, self._protected())
         #: The last thing that the validator said; the name of that run, and what it tells of tests.
         self.verdict: Verdict | None = None
         self.label = ""
@@ -102,8 +85,8 @@ class ResultJudge:
         """What decides in this snapshot, and with this validator."""
         return self._runs.protection
 
-    def _protected_by(self, validator: Validator | None) -> Protection:
-        entries = self._space.entries(self._base)
+    def _protected(self) -> Protection:
+        entries, validator = self._space.entries(self._base), self._validator
 
         def read(oids: Iterable[str]) -> list[bytes | None]:
             wanted = list(oids)
@@ -112,12 +95,6 @@ class ResultJudge:
 
         return Protection.of(entries, read, validator.command.text if validator else "")
 
-    def tree(self) -> str:
-        """The id of the tree that the copy holds; looked up only if it may be another one."""
-        if self._space.settled is None:
-            self._space.settled = self._commands.tree()
-        return self._space.settled
-
     def begin(self, iteration: int) -> None:
         """An agent's turn begins."""
         self.iteration, self._tests = iteration, 0
@@ -125,7 +102,9 @@ class ResultJudge:
     def judge(self, label: str) -> ValidationResult:
         """Run the validator on the copy; the first time, learn from it what the tests are."""
         is_first = label == "0"
-        self._on_step("validator, before any edit" if is_first else f"iteration {label}: validator")
+        self._context.on_step(
+            "validator, before any edit" if is_first else f"iteration {label}: validator"
+        )
         self.rewritten = ()
         verdict = self._validate(label)
         if is_first:
@@ -161,9 +140,9 @@ class ResultJudge:
 
     def confirm(self) -> ValidationResult:
         """Run the validator in a fresh tree, with what decides as it was at the start."""
-        self._on_step(f"iteration {self.iteration}: last verdict, in a fresh tree")
-        result, tree = self._space.entries(self.tree()), self._fresh()
-        self._undone = fresh.put_back(result, self._space.entries(tree), self.protection)
+        self._context.on_step(f"iteration {self.iteration}: last verdict, in a fresh tree")
+        result, tree = self._space.entries(self._space.settled_tree()), self._fresh()
+        self._undone = _put_back(result, self._space.entries(tree), self.protection)
         try:
             verdict = self._validate(f"{self.iteration}-final", fresh=tree)
         except UnavailableError as error:  # it could be started a moment ago, in the other copy
@@ -177,25 +156,25 @@ class ResultJudge:
 
     def lost(self) -> tuple[str, ...]:
         """What the last run does not tell of the tests that the first one ran, in words."""
-        if self._ran is None or self._plan.allow_test_edits:
+        if self._ran is None or self._allow_test_edits:
             return ()
         return outcomes.lost(self._first, self._ran.outcomes)
 
     def _fresh(self) -> str:
         """The tree of the last verdict: the result, with what decides as it was."""
-        added = frozenset() if self._plan.allow_test_edits else self._added
+        added = frozenset() if self._allow_test_edits else self._added
 
         def is_old(path: str) -> bool:
             return path in added or self._is_protected(path)
 
-        tree = self._space.restored(self.tree(), self._base, is_old)
-        if self._plan.allow_test_edits:
+        tree = self._space.restored(self._space.settled_tree(), self._base, is_old)
+        if self._allow_test_edits:
             return tree
         return self._space.edited(tree, inline_tests.old(self._space, self._base, tree))
 
     def result(self, tree: str) -> str:
         """``tree`` without edits of old tests, where these are no part of the goal."""
-        if self._plan.allow_test_edits:
+        if self._allow_test_edits:
             return tree
         old = self._space.entries(self._base)
 
@@ -211,13 +190,15 @@ class ResultJudge:
         command = self._validator.command.text if self._validator else ""
         return UnavailableError(
             f"the validator cannot be started in a fresh copy, without what git ignores: {what}",
-            where=printable(self._redactor.text(command)[:_SAID]),
+            where=printable(self._context.redactor.text(command)[:_SAID]),
             hint=self._prepared or "set loop.setup to a command that installs it there",
         )
 
     def _in_fresh(self) -> str:
         """How the validator fails in the fresh tree alone, and what could help."""
-        return fresh.manner(self._undone, self._prepared, self._redactor.text)
+        if self._undone:
+            return f"{_FAILS}, and {self._context.redactor.text(self._undone)}"
+        return f"{_FAILS} ({self._prepared or 'loop.setup can install what it needs there'})"
 
     def tests(self, names: tuple[str, ...]) -> str:
         """What the validator says of some tests, asked for by the agent."""
@@ -229,7 +210,7 @@ class ResultJudge:
         self._tests += 1
         place = f"iteration-{self.iteration}/tests-{self._tests}"
         argv = (*validator.command.argv, *names)
-        ran = self._runs.in_copy("tests", place, argv, self._commands.tree())
+        ran = self._runs.in_copy("tests", place, argv, self._space.tree())
         verdict = validator.judge(lambda _argv: ran.ended)
         return "it passes" if verdict.passed else verdict.feedback
 
@@ -239,7 +220,7 @@ class ResultJudge:
         if validator is None:
             raise AssertionError("nothing validates")
         self.label, self.is_last = label, bool(fresh)
-        log = self._path_of("rlm", f"validator-{label}.log")
+        log = self._context.path_of("rlm", f"validator-{label}.log")
         place = f"validator-{place or label}"
 
         def run(argv: tuple[str, ...]) -> StreamResult:
@@ -247,7 +228,9 @@ class ResultJudge:
                 self._ran, self._hidden = self._last(place, argv, fresh)
             else:
                 first = not self.iteration
-                self._ran = self._runs.in_copy("validator", place, argv, self.tree(), first=first)
+                self._ran = self._runs.in_copy(
+                    "validator", place, argv, self._space.settled_tree(), first=first
+                )
             self.collected = test_counts.parse(self._ran.ended.output.text())
             self._tell_setup()
             return self._ran.ended
@@ -280,50 +263,65 @@ class ResultJudge:
 
     def _tell_setup(self) -> None:
         """Keep what the setup of a fresh tree printed, if it had one; say so if it failed."""
-        setup, ended, name = self._plan.setup, self._runs.prepared, f"setup-{self.label}.log"
+        setup, ended, name = self._runs.setup, self._runs.prepared, f"setup-{self.label}.log"
         if setup is None or ended is None:
             return
-        text = validation.log(ended, setup, self._redactor.text)
-        files.write(self._path_of("rlm", name), text, 0o600)
+        text = validation.log(ended, setup, self._context.redactor.text)
+        files.write(self._context.path_of("rlm", name), text, 0o600)
         reason = validation.failure(ended, setup)
         self._prepared_badly = bool(reason)
         how = f"failed there: {reason}; see" if reason else "did not help; what it printed is in"
         self._prepared = f"loop.setup {how} rlm/{name}"
         if reason:
-            self._on_step(f"iteration {self.iteration}: loop.setup failed: {reason}")
+            self._context.on_step(f"iteration {self.iteration}: loop.setup failed: {reason}")
 
     def _is_protected(self, path: str) -> bool:
-        allowed = self._plan.allow_test_edits
-        return self.protection.is_protected(path, allow_test_edits=allowed)
+        return self.protection.is_protected(path, allow_test_edits=self._allow_test_edits)
 
     def probe(self) -> tuple[Finding, ...]:
         """Whether the tests that have just passed can still fail."""
         if self._validator is None or self._ran is None:
             return ()
-        tree, landed = self._fresh(), self.result(self.tree())
+        tree, landed = self._fresh(), self.result(self._space.settled_tree())
         if self._probed[0] == (tree, landed):  # no turn has changed anything since
             return self._probed[1]
-        self._on_step(f"iteration {self.iteration}: canary, tests that must fail")
-        probing = ChangedTestRuns(
-            self._plan,
-            self._runs,
-            self._space,
-            self._validator.command.argv,
-            fact=self._fact,
-            place=f"canary-{self.iteration}",
-        )
+        self._context.on_step(f"iteration {self.iteration}: canary, tests that must fail")
+        argv, place = self._validator.command.argv, f"canary-{self.iteration}"
+        probing = ChangedTestRuns(self._context, self._runs, argv, place)
         found, self.canary, texts = probing.probe(
             tree, landed, self._first, self._ran, self._hidden
         )
         self._probed = (tree, landed), found
         for path, text in texts.items():  # worth a look
-            place = self._path_of("rlm", f"canary-{self.iteration}", _flat(path))
-            files.write(place, text.encode("utf-8", "surrogateescape"), 0o600)
+            file = self._context.path_of("rlm", place, _flat(path))
+            files.write(file, text.encode("utf-8", "surrogateescape"), 0o600)
         return found
 
 
 def _judged(verdict: Verdict) -> ValidationResult:
     return ValidationResult(verdict.passed, verdict.feedback, verdict.findings, verdict.reason)
+
+
+def _put_back(
+    result: Mapping[str, TreeEntry], fresh: Mapping[str, TreeEntry], protection: Protection
+) -> str:
+    """Which edits of the agent the fresh tree does not have, in words; "" where it has all.
+
+    A new test that it lacks does not count.
+    """
+    paths = sorted(
+        path
+        for path in result.keys() | fresh.keys()
+        if result.get(path) != fresh.get(path)
+        and (path in fresh or protection.is_protected(path, allow_test_edits=False))
+    )
+    if not paths:
+        return ""
+    kind = protection.kind_of(paths[0])
+    if not kind:
+        return f"the tests in {first_of(paths, 'file')} as before"
+    way = "; --allow-test-edits keeps the edit" if kind in by_name.OF_TESTS else ""
+    return f"{first_of(paths, 'file')} as before (protected: {kind}{way})"
 
 
 def _flat(path: str) -> str:

@@ -17,6 +17,7 @@ from rlm_ci.report.render import render
 from rlm_ci.runs.state import FinalState
 from rlm_ci.text.printable import printable
 from testing import reports
+from testing.fix_options import options
 from testing.markup_judges import github_commands
 
 
@@ -127,8 +128,8 @@ def test_no_surface_ticks_a_run_whose_agent_did_nothing() -> None:
         ValidationResult(passed=False),
         idled="no program",
     )
-    account = FixDetails("sh", "single", "none", isolated=True, validator="", iterations=2, files=0)
-    report = build(ended, account, Subject(), Usage())
+    account = FixDetails(iterations=2, files=0)
+    report = build(ended, options(), account, Subject(), Usage())
     assert (report.verdict(), report.exit_code()) == ("clean", 0)
     assert "\n! Nothing was done: the agent failed" in render(report, "text")
     assert "## ⚠️ Nothing was done: the agent failed" in render(report, "markdown")

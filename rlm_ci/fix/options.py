@@ -1,0 +1,98 @@
+"""What a fix loop is to do, and what all of its steps share."""
+
+from __future__ import annotations
+
+from rlm_ci.fix.loop import FixLimits
+from rlm_ci.system.command_line import Command
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from rlm_ci.fix.sandboxed_commands import SandboxedCommands
+    from rlm_ci.models.record.clock import RunClock
+    from rlm_ci.redaction.redactor import Redactor
+    from rlm_ci.runs import Fact
+    from rlm_ci.validators.validator import Validator
+
+#: Where a setup says what to install.
+SETUP = "loop.setup"
+
+
+class FixOptions(Value):
+    """The options of a run, which stay the same however often it is resumed.
+
+    ``validator`` is the text of a command, None without one; ``mark`` a random word for the fences
+    of the feedback.
+    """
+
+    goal: str
+    validator: str | None
+    reason: str
+    max_iterations: float | None
+    max_minutes: float | None
+    validator_minutes: float
+    setup: str | None
+    roles: str
+    subagents: bool
+    agent: str
+    model: str | None
+    provider: str
+    max_completion_tokens: int
+    allow_test_edits: bool
+    trust_exit_code: bool
+    sandbox: str
+    isolated: bool
+    mark: str
+    # Old runs have not recorded these:
+    allow_no_change: bool = False
+    #: Rules of the guard that may be broken.
+    allow: tuple[str, ...] = ()
+    canary_minutes: float | None = None
+    #: Validators to be tried where the first cannot run.
+    others: tuple[str, ...] = ()
+
+    #: Those of which a run can be given more.
+    budgets = ("max_iterations", "max_minutes")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._fields}
+
+    @property
+    def limits(self) -> FixLimits:
+        return FixLimits(
+            self.max_iterations,
+            self.max_minutes,
+            validated=self.validator is not None,
+            allow_no_change=self.allow_no_change,
+        )
+
+    @property
+    def validator_seconds(self) -> float:
+        """For one run of the validator."""
+        return self.validator_minutes * 60 or float("inf")
+
+    @property
+    def canary_seconds(self) -> float:
+        """For all runs on changed tests together."""
+        minutes = self.canary_minutes
+        return self.validator_seconds if minutes is None else minutes * 60 or float("inf")
+
+    def setup_command(self) -> Command | None:
+        """Raises UsageError for a setup that is no command."""
+        return Command.parse(self.setup, where=SETUP) if self.setup else None
+
+
+class FixContext(Value):
+    """What the steps of a run share. ``path_of`` places a file in the run's folder."""
+
+    options: FixOptions
+    commands: SandboxedCommands
+    validator: Validator | None
+    fact: Fact
+    clock: RunClock
+    path_of: Callable[..., str]
+    on_step: Callable[[str], None]
+    redactor: Redactor
