@@ -80,7 +80,6 @@ class Assignment(Value):
     one.
     """
 
-    goal: str
     role: str
     iteration: int
     prompt: str

@@ -1,11 +1,19 @@
-"""The validator of a fix loop: named, or found and tried, or picked by the user."""
+"""The validator of a fix loop: named, or found and tried, or picked by the user.
+
+Each command that was found is tried in the sandbox. A trial runs no test of the repository: it
+asks whether the program is there, and whether it finds what it needs without a network.
+"""
 
 from __future__ import annotations
 
+import os
+
 from rlm_ci.errors import ConfigError, UnavailableError
-from rlm_ci.fix import validator_candidates
 from rlm_ci.fix.sandboxed_commands import search_path
-from rlm_ci.system.command_line import finder
+from rlm_ci.system import files
+from rlm_ci.system.command_line import Command, finder
+from rlm_ci.system.transcript import transcribe
+from rlm_ci.text.printable import printable
 from rlm_ci.validators import detect
 
 TYPE_CHECKING = False
@@ -17,6 +25,14 @@ if TYPE_CHECKING:
     from rlm_ci.fix.sandboxed_commands import SandboxedCommands
     from rlm_ci.models.record.record import Record
     from rlm_ci.pipelines.job import PipelineJob
+
+_HINT = (
+    "install one where the sandbox can see it (a .venv of the repository is seen), or pass "
+    '--validator "COMMAND"'
+)
+#: Seconds for a trial.
+_SECONDS = 60.0
+_SAID = 200
 
 
 def select(work: PipelineJob) -> detect.Selection:
@@ -39,54 +55,106 @@ def select(work: PipelineJob) -> detect.Selection:
 def tried(
     work: PipelineJob,
     record: Record,
-    agreed: FixOptions,
+    options: FixOptions,
     commands: SandboxedCommands,
     redact: Callable[[str], str],
 ) -> FixOptions:
-    """The terms with the first validator that can run, of those that were found.
+    """The options with the first validator that can run, of those that were found.
 
     Raises UnavailableError where none can, and no user is there to name another.
     """
-    if agreed.validator is None or not agreed.others:
-        return agreed
-    texts = (agreed.validator, *agreed.others)
+    if options.validator is None or not options.others:
+        return options
+    texts = (options.validator, *options.others)
 
     def produce() -> Mapping[str, Any]:
-        chosen = validator_candidates.choose(commands, texts, redact)
-        why, command = "; ".join(chosen.refused), chosen.command
-        if command is None:
-            return _picked(work, agreed, why)
-        if why:
-            work.progress.say(f"{why}; using {validator_candidates.shown(commands, command)}")
-        reason = f"{agreed.reason}; {why}" if why else agreed.reason
-        return {"validator": command.text, "reason": reason}
+        refused: dict[str, None] = {}
+        for text in texts:
+            command = Command.parse(text)
+            if reason := _why_not(commands, command, redact):
+                refused[reason] = None
+                continue
+            if not refused:
+                return {"validator": command.text, "reason": options.reason}
+            why = "; ".join(refused)
+            work.progress.say(f"{why}; using {_shown(commands, command)}")
+            return {"validator": command.text, "reason": f"{options.reason}; {why}"}
+        return _picked(work, options, "; ".join(refused))
 
     told = record.fact("validator-found", "start", {"tried": list(texts)}, produce)
-    agreed = agreed.replace(validator=told["validator"], reason=told["reason"])
-    require_an_end(agreed, told["reason"])
-    return agreed
+    options = options.replace(validator=told["validator"], reason=told["reason"])
+    require_an_end(options, told["reason"])
+    return options
 
 
-def _picked(work: PipelineJob, agreed: FixOptions, why: str) -> Mapping[str, Any]:
+def _picked(work: PipelineJob, options: FixOptions, why: str) -> Mapping[str, Any]:
     """What a person picks where nothing that was found can run."""
     found = detect.detect(detect.RootFolder(work.repository.root))
     picked = detect.choose(found, work.ask, why) if work.ask else None
     if picked is None:
         raise UnavailableError(
             f"no validator that was found can run: {why}",
-            where=agreed.reason,
-            hint=validator_candidates.HINT,
+            where=options.reason,
+            hint=_HINT,
         )
     text = picked.command.text if picked.command else None
     return {"validator": text, "reason": picked.reason}
 
 
-def require_an_end(agreed: FixOptions, where: str) -> None:
+def require_an_end(options: FixOptions, where: str) -> None:
     """Raise ConfigError where neither a validator nor a budget would ever end the run."""
-    unlimited = agreed.max_iterations is None and agreed.max_minutes is None
-    if agreed.validator is None and unlimited:
+    unlimited = options.max_iterations is None and options.max_minutes is None
+    if options.validator is None and unlimited:
         raise ConfigError(
             "without a validator, and with no limit, the run would never end",
             where=where,
             hint="set --max-iterations or --max-minutes, or name a validator",
         )
+
+
+def _shown(commands: SandboxedCommands, command: Command) -> str:
+    """A command as one would type it, with the path of a program of the repository's own."""
+    place = commands.find(command.argv[0])
+    inside = os.path.relpath(place, commands.place) if place else os.pardir
+    return (
+        command.text
+        if inside.startswith(os.pardir)
+        else command.text.replace(command.argv[0], inside, 1)
+    )
+
+
+def _why_not(commands: SandboxedCommands, command: Command, redact: Callable[[str], str]) -> str:
+    """Why a command cannot run, as a sentence without an end; "" where it can."""
+    program = command.argv[0]
+    if commands.find(program) is None:
+        return f"{program} is not installed"
+    trial = _trial(command.argv)
+    if not trial:
+        return ""
+    before, names = commands.tree(), set(os.listdir(commands.root))
+    ended = commands.command(trial, _SECONDS)
+    for name in set(os.listdir(commands.root)) - names:  # an environment that it began to make
+        files.clear(os.path.join(commands.root, name))
+    if commands.tree() != before:
+        commands.workspace.restore(before)
+    if ended.returncode == 0:
+        return ""
+    if command.argv[1:2] == ("-m",):
+        return f"{program} has no {command.argv[2]}"
+    lines = [line.strip() for line in transcribe(ended.output, redact).lines if line.strip()]
+    told = [line for line in lines if line.lower().startswith("error")] or lines[-1:] or ["no word"]
+    return f"{command.text} cannot run here: {printable(told[0])[:_SAID]}"
+
+
+def _trial(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """What to run to see whether ``argv`` can; nothing where its program is enough."""
+    match argv:
+        case ("uv", "run", *words):
+            return ("uv", "run", "--offline", *words, "--version")
+        case ("tox",):
+            return ("tox", "--notest")
+        case ("nox",):
+            return ("nox", "--install-only")
+        case (python, "-m", module):
+            return (python, "-c", f"import {module}")
+    return ()

@@ -1,10 +1,9 @@
-"""Who works in an iteration: one agent for everything, or planner, reviser and critic in turn.
+"""The roles of an iteration: one agent for everything, or planner, reviser and critic in turn.
 
-The roles of the triad are real turns, each with its own assignment. The planner looks and
-writes a plan, the reviser edits, the critic looks at the difference and accepts it or sends
-the reviser back, once; what it said is told to the next iteration. With subagents each has a
-conversation of its own and gets the notes of those before; else they share one, as far as the
-agent can keep one.
+The planner looks and writes a plan, the reviser edits, the critic looks at the difference and
+accepts it or sends the reviser back, once; the next iteration sees what it said. With subagents
+each has a conversation of its own and gets the notes of the others; else they share one, if the
+agent keeps one.
 """
 
 from __future__ import annotations
@@ -62,16 +61,6 @@ class RoleBrief(Value):
         }
 
 
-class RoleNote(Value):
-    """What a role said, for those who come after it."""
-
-    role: str
-    text: str
-
-    def to_dict(self) -> dict[str, str]:
-        return {"role": self.role, "text": quoted("Its answer", clip(self.text, NOTE_LIMIT))}
-
-
 class RoleTurn(Value):
     """One assignment that was carried out: what was asked, and what came of it."""
 
@@ -108,74 +97,57 @@ class Roles:
         self._diff = diff
         self._deadline = deadline
         self._on_progress = on_progress
-        #: What the critic said at the end of an iteration, for the next one.
-        self._left: tuple[RoleNote, ...] = ()
+        self._conversation: list[Any] = []
+        self._turns: list[RoleTurn] = []
+        #: What each role said in this iteration, after what the critic said in the last one.
+        self._notes: list[dict[str, str]] = []
 
     def perform(self, brief: RoleBrief) -> tuple[RoleTurn, ...]:
         """The turns of one iteration, in order. Raises whatever the agent raises."""
-        scene = _RoleIteration(self, brief, self._left)
+        self._conversation, self._turns = [], []
+        left: list[dict[str, str]] = []
         if self._mode == "single":
-            scene.turn("single")
-            return tuple(scene.turns)
-        scene.turn("planner", read_only=True)
-        scene.turn("reviser")
-        self._left = ()
-        if not scene.is_accepted():
-            self._left = (scene.notes[-1],)
-            scene.turn("reviser")
-        return tuple(scene.turns)
+            self._turn("single", brief)
+        else:
+            self._turn("planner", brief, read_only=True)
+            self._turn("reviser", brief)
+            if not self._is_accepted(brief):
+                left = self._notes[-1:]
+                self._turn("reviser", brief)
+        self._notes = left
+        return tuple(self._turns)
 
-    def assign(
-        self, role: str, brief: RoleBrief, prompt: str, conversation: list[Any], *, read_only: bool
+    def _turn(
+        self, role: str, brief: RoleBrief, *, read_only: bool = False, **more: object
     ) -> AgentOutcome:
-        """Let the agent act in a role."""
-        return self._agent.act(
+        """Let one role act, and keep what it said for the next ones."""
+        heard = bool(self._conversation)  # the agent keeps it: what was said is in it
+        notes = [] if heard else self._notes
+        variables = {"brief": brief.to_dict(), "notes": notes, "heard": heard, **more}
+        prompt = loader.load_template(f"prompts/{role}.md.j2")(variables).strip() + "\n"
+        outcome = self._agent.act(
             Assignment(
-                goal=brief.goal,
                 role=role,
                 iteration=brief.iteration,
                 prompt=prompt,
                 workspace=self._workspace,
-                conversation=[] if self._subagents else conversation,
+                conversation=[] if self._subagents else self._conversation,
                 deadline=self._deadline,
                 read_only=read_only,
                 on_progress=self._on_progress,
             )
         )
-
-    def difference(self) -> str:
-        """What differs now from the start, quoted."""
-        return quoted("The change so far", clip(self._diff(), DIFF_LIMIT)) or "Nothing differs yet."
-
-
-class _RoleIteration:
-    """One iteration: its turns, and what its roles have to tell each other."""
-
-    def __init__(self, roles: Roles, brief: RoleBrief, notes: tuple[RoleNote, ...]) -> None:
-        self._roles = roles
-        self._brief = brief
-        self._conversation: list[Any] = []
-        self.notes = list(notes)
-        self.turns: list[RoleTurn] = []
-
-    def turn(self, role: str, *, read_only: bool = False, **more: object) -> AgentOutcome:
-        """Let one role act, and keep what it said for those who come."""
-        heard = bool(self._conversation)  # the agent keeps it: what was said is in it
-        notes = [] if heard else [note.to_dict() for note in self.notes]
-        variables = {"brief": self._brief.to_dict(), "notes": notes, "heard": heard, **more}
-        prompt = loader.load_template(f"prompts/{role}.md.j2")(variables).strip() + "\n"
-        outcome = self._roles.assign(
-            role, self._brief, prompt, self._conversation, read_only=read_only
-        )
-        self.turns.append(RoleTurn(role, prompt, outcome))
-        self.notes.append(RoleNote(role, outcome.summary or outcome.reason or "nothing"))
+        self._turns.append(RoleTurn(role, prompt, outcome))
+        said = outcome.summary or outcome.reason or "nothing"
+        self._notes.append({"role": role, "text": quoted("Its answer", clip(said, NOTE_LIMIT))})
         return outcome
 
-    def is_accepted(self) -> bool:
+    def _is_accepted(self, brief: RoleBrief) -> bool:
         """Ask the critic, once more if it gives no verdict; without one nothing is accepted."""
         for unclear in (False, True):
-            difference = self._roles.difference()
-            critic = self.turn("critic", read_only=True, diff=difference, unclear=unclear)
+            change = quoted("The change so far", clip(self._diff(), DIFF_LIMIT))
+            diff = change or "Nothing differs yet."
+            critic = self._turn("critic", brief, read_only=True, diff=diff, unclear=unclear)
             verdict = verdict_of(critic.summary) or verdict_of(critic.output)
             if verdict:
                 return verdict == "accept"

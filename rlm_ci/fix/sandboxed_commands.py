@@ -1,4 +1,4 @@
-"""Where commands of the loop run: in the sandbox, on a copy of the work tree, nothing else near."""
+"""The commands of the loop, which run in the sandbox on a copy of the work tree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: Bytes of an output that are kept: it will be part of the run's record.
 KEEP = 1 << 20
-#: What a build or a test may look at, and nobody keeps a secret in: it is passed on as it is.
+#: Variables that a build or a test may need, and that hold no secret: they are passed on.
 _PASSED = (
     "CI", "TZ", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES",
     "LC_MONETARY", "LC_NUMERIC", "LC_TIME", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR",
@@ -32,7 +32,7 @@ _PASSED = (
     "PYTEST_ADDOPTS", "PYTHONPATH", "PYTHONHASHSEED", "PYTHONUTF8", "PYTHONIOENCODING",
     "PYTHONWARNINGS", "PYTHONUNBUFFERED", "GOFLAGS", "RUSTFLAGS", "CARGO_TERM_COLOR",
 )  # fmt: skip
-#: All that is set for commands, and not for the user's own: bytecode in the copy would be noise.
+#: Set for commands: bytecode in the copy would be noise.
 _SET = {"PYTHONDONTWRITEBYTECODE": "1"}
 _ENVIRONMENTS = (".venv", "venv")
 
@@ -49,9 +49,9 @@ def search_path(environ: Mapping[str, str], repository: str) -> str:
 
 
 class SandboxedCommands:
-    """Runs commands on the copies of one workspace; what an agent knows of it, too.
+    """Runs commands on the copies of one workspace, and is the workspace of an agent.
 
-    ``root`` of the repository is the folder that they work in, wherever the copy lies.
+    Commands see the copy at ``place``, the root of the repository.
     """
 
     def __init__(
@@ -92,19 +92,17 @@ class SandboxedCommands:
 
     def run(self, launch: Launch) -> StreamResult:
         """Run a command of an agent. Raises UnavailableError when it cannot be started."""
-        extra = tuple(Mount(path, path) for path in launch.files)
+        files = tuple(Mount(path, path) for path in launch.files)
         with tempfile.TemporaryDirectory(prefix="rlm-ci-") as nothing:
-            hidden = curtains(self.root, self.place, launch.hidden, nothing)
-            ended = self._run(
+            return self.command(
                 launch.argv,
                 launch.timeout,
-                (*self._copy_mounts(None, closed=launch.read_only), *extra, *hidden),
                 stdin=launch.stdin,
                 env=launch.env,
                 network=launch.network,
+                read_only=launch.read_only,
+                extra=(*files, *curtains(self.root, self.place, launch.hidden, nothing)),
             )
-        self.workspace.reopen()
-        return ended
 
     def command(
         self,
@@ -112,43 +110,29 @@ class SandboxedCommands:
         timeout: float,
         copy: Checkout | None = None,
         *,
+        stdin: bytes = b"",
         network: bool = False,
         env: Mapping[str, str] | None = None,
+        read_only: bool = False,
         extra: tuple[Mount, ...] = (),
         keep: int = KEEP,
     ) -> StreamResult:
-        """Run a command of ours on the copy, or on another one. Raises UnavailableError."""
-        mounts = (*self._copy_mounts(copy), *extra)
-        ended = self._run(argv, timeout, mounts, env=env, network=network, keep=keep)
-        self.workspace.reopen(copy)
-        return ended
-
-    def _copy_mounts(self, copy: Checkout | None, *, closed: bool = False) -> tuple[Mount, ...]:
-        mounts = self.workspace.mounts(copy)
-        if closed:
-            mounts = tuple(mount.replace(writable=False) for mount in mounts)
-        return (*mounts, *self.workspace.caches.mounts(last_verdict=copy is not None))
-
-    def _run(
-        self,
-        argv: tuple[str, ...],
-        timeout: float,
-        mounts: tuple[Mount, ...],
-        *,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        network: bool = False,
-        keep: int = KEEP,
-    ) -> StreamResult:
+        """Run a command on the copy, or on another one. Raises UnavailableError."""
         self.workspace.settled = None
+        mounts = self.workspace.mounts(copy)
+        if read_only:
+            mounts = tuple(mount.replace(writable=False) for mount in mounts)
+        caches = self.workspace.caches.mounts(last_verdict=copy is not None)
         job = SandboxJob(
             argv,
             cwd=self.place,
             env={**self.env, **(env or {})},
             stdin=stdin,
             network=network,
-            mounts=(*self._tools, *mounts),
+            mounts=(*self._tools, *mounts, *caches, *extra),
             limits=JobLimits(wall=timeout),
             keep=keep,
         )
-        return self.sandbox.run(job, on_output=self._on_output)
+        ended = self.sandbox.run(job, on_output=self._on_output)
+        self.workspace.reopen(copy)
+        return ended

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from rlm_ci.agents.agent import AgentOutcome
 from rlm_ci.errors import DamagedError
 from rlm_ci.system.process import Clipped, StreamResult
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
         settled: str | None
 
-        def tree(self) -> str: ...
+        def settled_tree(self) -> str: ...
         def restore(self, tree: str) -> None: ...
         def removed_at(self, tree: str) -> tuple[RemovedFile, ...]: ...
         def recall(self, tree: str, removed: Iterable[Sequence[str]]) -> None: ...
@@ -53,9 +55,9 @@ def ended_of(record: Mapping[str, Any]) -> StreamResult:
 
 
 class UnrecordedAgent:
-    """The built-in agent: what it does follows from its completions, which are facts themselves.
+    """The built-in agent: its completions are facts, and decide what it does.
 
-    It edits the copy by itself: from then on nobody knows what that holds who has not looked.
+    It edits the copy itself, which must be looked at afterwards.
     """
 
     def __init__(self, agent: Agent, copy: Copy) -> None:
@@ -71,10 +73,7 @@ class UnrecordedAgent:
 
 
 class RecordedAgent:
-    """An agent whose every assignment is one fact, with the tree that it left behind.
-
-    It is for agents that we cannot look into.
-    """
+    """An agent whose every assignment is one fact, with the tree that it left behind."""
 
     def __init__(self, agent: Agent, fact: Fact, copy: Copy) -> None:
         self.name = agent.name
@@ -82,18 +81,19 @@ class RecordedAgent:
         self._agent = agent
         self._fact = fact
         self._copy = copy
-        self._acts: dict[str, int] = {}
+        self._acts: Counter[str] = Counter()
 
     def act(self, task: Assignment) -> AgentOutcome:
         """As the agent does, or did. Raises what it raises."""
         place = f"iteration-{task.iteration}/{task.role}"
-        self._acts[place] = number = self._acts.get(place, 0) + 1
-        key = {"agent": self.name, "prompt": task.prompt, "tree": self._tree()}
+        self._acts[place] += 1
+        place = f"{place}-{self._acts[place]}"
+        key = {"agent": self.name, "prompt": task.prompt, "tree": self._copy.settled_tree()}
 
         def produce() -> Mapping[str, Any]:
             outcome = self._agent.act(task)
             self._copy.settled = None
-            tree = self._tree()
+            tree = self._copy.settled_tree()
             return {
                 "exit_code": outcome.exit_code,
                 "summary": outcome.summary,
@@ -103,27 +103,19 @@ class RecordedAgent:
                 "removed": [[one.path, one.reason] for one in self._copy.removed_at(tree)],
             }
 
-        told = self._fact("agent", f"{place}-{number}", key, produce)
+        told = self._fact("agent", place, key, produce)
         if not is_object_id(told.get("tree")):  # it is put on command lines
-            raise DamagedError(
-                "the record says that the agent left something that is not a tree",
-                where=f"agent, {place}-{number}",
-                hint="start a new run",
-            )
+            raise _damaged("the agent left something that is not a tree", place)
         if self._copy.settled != told["tree"]:
             self._copy.restore(told["tree"])
             self._copy.settled = told["tree"]
         removed = told.get("removed", [])
         if any([type(one) for one in pair] != [str, str] for pair in removed):
-            raise DamagedError(
-                "the record says that something was taken out of the copy which has no name",
-                where=f"agent, {place}-{number}",
-                hint="start a new run",
-            )
+            raise _damaged("something was taken out of the copy which has no name", place)
         self._copy.recall(told["tree"], removed)
         return AgentOutcome(told["exit_code"], told["summary"], told["output"], told["reason"])
 
-    def _tree(self) -> str:
-        if self._copy.settled is None:
-            self._copy.settled = self._copy.tree()
-        return self._copy.settled
+
+def _damaged(what: str, place: str) -> DamagedError:
+    hint = "start a new run"
+    return DamagedError(f"the record says that {what}", where=f"agent, {place}", hint=hint)

@@ -107,5 +107,5 @@ def test_a_tree_that_the_record_names_is_the_id_of_one(tree: object, tmp_path: P
     folder = Restored(tmp_path)
     taken = RecordedAgent(autofix(), lambda *_: record, folder)
     with pytest.raises(DamagedError, match="something that is not a tree") as raised:
-        taken.act(Assignment("go", "agent", 1, "go", folder, []))
+        taken.act(Assignment("agent", 1, "go", folder, []))
     assert raised.value.code == 6

@@ -42,7 +42,6 @@ class Shop:
 
     def task(self, *, read_only: bool = False, deadline: float | None = None) -> Assignment:
         return Assignment(
-            goal="g",
             role="planner",
             iteration=1,
             prompt="p",

@@ -67,7 +67,6 @@ class Stage:
         self, prompt: str = "Mend it.", *, deadline: float | None = None, read_only: bool = False
     ) -> Assignment:
         return Assignment(
-            goal="g",
             role="single",
             iteration=1,
             prompt=prompt,

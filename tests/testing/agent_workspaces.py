@@ -58,6 +58,9 @@ class Folder:
         self._trees[digest] = files
         return digest
 
+    def settled_tree(self) -> str:
+        return self.tree()
+
     def status(self, before: str, after: str) -> str:
         old, new = self._trees[before], self._trees[after]
         names = sorted(old.keys() | new.keys())

@@ -61,7 +61,7 @@ class Studio:
         return "1 failed"
 
     def task(self, conversation: list[Any] | None = None, **more: Any) -> Assignment:
-        fields = {"goal": "g", "role": "single", "iteration": 1, "prompt": "The goal: x = 2."}
+        fields = {"role": "single", "iteration": 1, "prompt": "The goal: x = 2."}
         return Assignment(
             **{**fields, **more},
             workspace=self.workspace,
