@@ -87,7 +87,7 @@ class FixRun(Attempt):
         run.set_sandbox(options.sandbox, tuple(options.allow))
         if not self._all.replay:
             _undo_killed(root)
-        workspace = Workspace.create(
+        workspace = Workspace(
             run.path_of("rlm"),
             self._all.repository,
             settings.environ,

@@ -1,8 +1,8 @@
-"""A folder checked out from a tree, in which somebody who is not trusted has worked.
+"""A folder checked out from a tree, in which an agent that is not trusted has worked.
 
-What stands in it is read as data: no link is followed, nothing in it is executed, and nothing
-that an agent writes (a ``.gitignore``, a repository of its own) can hide a file from us. By
-the time we look, its processes are dead.
+Its content is data: no link is followed, nothing in it is executed, and nothing that an agent
+writes (a ``.gitignore``, a repository of its own) can hide a file from us. Its processes are dead
+when we look.
 """
 
 from __future__ import annotations
@@ -18,27 +18,26 @@ from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 from rlm_ci.workspace.ignore_rules import anchored
 from rlm_ci.workspace.lookalike_names import place_of_git
+from rlm_ci.workspace.private_git import RULES
 from rlm_ci.workspace.snapshot import (
-    SUBMODULE,
     PathInspector,
     SnapshotLimits,
     encode,
     folders,
     parents,
     remove_index,
-    rules_of,
 )
+from rlm_ci.workspace.tree_diff import SUBMODULE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from rlm_ci.git.objects import TreeEntry
     from rlm_ci.workspace.private_git import PrivateGit
 
 _NO_FILE = "it is a pipe, a socket or a device"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-#: Repositories inside of repositories inside of … : nobody needs more.
+#: Repositories inside of one another.
 _DEPTH = 64
 
 
@@ -50,11 +49,11 @@ class RemovedFile(Value):
 
 
 class Checkout:
-    """The copy at ``path``. ``removed`` tells what ``tree`` has taken out of it so far."""
+    """The copy at ``path``."""
 
     def __init__(self, private: PrivateGit, path: str, name: str, bounds: SnapshotLimits) -> None:
         self.path = os.path.abspath(path)
-        self.removed: list[RemovedFile] = []
+        self._removed: list[RemovedFile] = []
         self._git = private
         self._index = f"{name}.index"
         self._bounds = bounds
@@ -89,7 +88,7 @@ class Checkout:
         Repositories, pipes and devices that were put there are removed first. Raises
         LimitError beyond the bounds.
         """
-        mark = len(self.removed)
+        mark = len(self._removed)
         self.reopen()
         self._sweep()
         self._receive()
@@ -104,7 +103,7 @@ class Checkout:
                     args = ("update-index", "--replace", option, "-z", "--stdin")
                     self._git.write(self.path, self._index, *args, stdin=names)
             self._last = self._git.write_tree(self.path, self._index)
-        found = (*self.removed_at(self._last), *self.removed[mark:])
+        found = (*self.removed_at(self._last), *self._removed[mark:])
         self._removed_at[self._last] = tuple(dict.fromkeys(found))
         return self._last
 
@@ -170,7 +169,7 @@ class Checkout:
                     elif not (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
                         os.unlink(entry.name, dir_fd=place)
                         if path in known or entry.name.startswith(".git"):
-                            self.removed.append(RemovedFile(path, _NO_FILE))
+                            self._removed.append(RemovedFile(path, _NO_FILE))
         finally:
             os.close(top)
 
@@ -179,7 +178,7 @@ class Checkout:
 
         Repositories in the way are taken out.
         """
-        excludes = f"--exclude-from={rules_of(self._git)}"
+        excludes = f"--exclude-from={self._git.path(RULES)}"
         links = [name for name, target in self._guests.items() if target]
         guests = [f"--exclude={anchored(name).removesuffix('/')}" for name in links]
         kinds = ("--cached", "--others", "--modified", "--deleted")
@@ -266,7 +265,7 @@ class Checkout:
                 os.symlink(target, place)
 
     def _remove(self, path: str, reason: str) -> None:
-        self.removed.append(RemovedFile(path, reason))
+        self._removed.append(RemovedFile(path, reason))
         files.clear(os.path.join(self.path, path))
 
     def _too_much(self, what: str) -> LimitError:
@@ -325,17 +324,3 @@ def _is_right(place: str, target: str | None) -> bool:
         return os.readlink(place) == target
     except (OSError, files.UnreadableError):
         return False
-
-
-def restored(
-    base: Mapping[str, TreeEntry], now: Mapping[str, TreeEntry], is_protected: Callable[[str], bool]
-) -> bytes:
-    """What ``update-index --index-info`` must be told to give protected paths back to base."""
-    changed = sorted(
-        path
-        for path in base.keys() | now.keys()
-        if base.get(path) != now.get(path) and is_protected(path)
-    )
-    gone = [f"0 {'0' * len(now[path].oid)}\t{path}\0" for path in changed if path in now]
-    back = [f"{base[path].mode} {base[path].oid}\t{path}\0" for path in changed if path in base]
-    return encode("".join(gone + back))

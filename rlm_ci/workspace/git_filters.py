@@ -1,12 +1,13 @@
 """Files that git keeps in another form than they have in the work tree.
 
-A result is compared, judged and landed byte for byte as it lies there. ``git apply`` would read
-such a file as it is kept, and find nothing of what the patch says.
+A result is compared, judged and applied byte for byte as it is in the work tree. ``git apply``
+would read such a file as git keeps it, and the patch would not fit.
 """
 
 from __future__ import annotations
 
-from rlm_ci.text.printable import count, printable
+from rlm_ci.text.printable import first_of
+from rlm_ci.workspace.tree_diff import differing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,21 +19,14 @@ if TYPE_CHECKING:
 #: Ends of lines are no matter: ``git apply`` takes them as they are.
 _ATTRIBUTES = ("filter", "working-tree-encoding", "ident")
 _NOT_SET = ("unspecified", "unset")
-_LONGEST_NAME = 200
 
 
 def told(
     repository: Repository, before: Mapping[str, TreeEntry], after: Mapping[str, TreeEntry]
 ) -> str:
     """Which files that differ are converted, in a few words; "" where none is."""
-    every = before.keys() | after.keys()
-    found = converted(
-        repository, sorted(path for path in every if before.get(path) != after.get(path))
-    )
-    if not found:
-        return ""
-    more = f" and {count(len(found) - 1, 'more file')}" if found[1:] else ""
-    return f"{printable(found[0])[:_LONGEST_NAME]}{more}"
+    found = converted(repository, differing(before, after))
+    return first_of(found, "file") if found else ""
 
 
 def converted(repository: Repository, paths: Iterable[str]) -> tuple[str, ...]:
@@ -48,12 +42,7 @@ def converted(repository: Repository, paths: Iterable[str]) -> tuple[str, ...]:
 
 def _filters(repository: Repository) -> frozenset[str]:
     """The filters that are more than a name: git passes the others over."""
-    option = (
-        "config",
-        "-z",
-        "--name-only",
-        "--get-regexp",
-        r"^filter\..*\.(clean|smudge|process)$",
-    )
-    keys = repository.run(*option, ok=(0, 1)).decode("utf-8", "surrogateescape").split("\0")
+    wanted = r"^filter\..*\.(clean|smudge|process)$"
+    found = repository.run("config", "-z", "--name-only", "--get-regexp", wanted, ok=(0, 1))
+    keys = found.decode("utf-8", "surrogateescape").split("\0")
     return frozenset(key.partition(".")[2].rpartition(".")[0] for key in keys)

@@ -13,7 +13,7 @@ import stat
 from rlm_ci.sandbox import Mount
 from rlm_ci.system import files
 from rlm_ci.workspace.private_git import PrivateGit, is_sha256, lay_out, object_folders
-from rlm_ci.workspace.snapshot import PathInspector, is_whole_repository
+from rlm_ci.workspace.snapshot import PathInspector, encode, is_whole_repository
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def make_shown_git(
     head = f"ref: {branch}\n" if branch else f"{snapshot.head}\n"
     refs = repository.refs("refs/heads", "refs/tags")
     packed = "".join(f"{oid} {name}\n" for name, (oid, link) in sorted(refs.items()) if not link)
-    files.write(os.path.join(folder, "HEAD"), _encode(head), 0o600)
-    files.write(os.path.join(folder, "packed-refs"), _encode(packed), 0o600)
+    files.write(os.path.join(folder, "HEAD"), encode(head), 0o600)
+    files.write(os.path.join(folder, "packed-refs"), encode(packed), 0o600)
     if repository.is_shallow():
         graft = files.read(os.path.join(repository.common_dir, "shallow"), _LIMIT)
         files.write(os.path.join(folder, "shallow"), graft, 0o600)
@@ -67,10 +67,16 @@ def mounts(
 
 
 def shared(root: str, snapshot: Snapshot) -> Iterator[str]:
-    """The folders of the work tree that are used where they are: dependencies and submodules."""
+    """The folders of the work tree that are used where they are: dependencies and submodules.
+
+    A submodule that is empty, or has a git folder of its own, is left out.
+    """
     places = PathInspector(root)
     yield from (name for name in snapshot.dependencies if _is_folder(places, name))
-    yield from _filled(places, root, snapshot)
+    for path, _ in snapshot.submodules:
+        is_filled = _is_folder(places, path) and os.listdir(os.path.join(root, path))
+        if is_filled and not is_whole_repository(root, path):
+            yield path
 
 
 def curtains(copy: str, root: str, names: tuple[str, ...], nothing: str) -> tuple[Mount, ...]:
@@ -128,16 +134,6 @@ def _object_mounts(folder: str, target: str, depth: int) -> Iterator[Mount]:
             )
 
 
-def _filled(places: PathInspector, root: str, snapshot: Snapshot) -> Iterator[str]:
-    """The submodules that are there; one with a git folder of its own is not shown."""
-    for path, _ in snapshot.submodules:
-        place = os.path.join(root, path)
-        if not _is_folder(places, path) or not os.listdir(place):
-            continue
-        if not is_whole_repository(root, path):
-            yield path
-
-
 def _is_folder(places: PathInspector, path: str) -> bool:
     """Whether a folder stands at ``path``, and no link on the way to it: a record may lie."""
     try:
@@ -145,7 +141,3 @@ def _is_folder(places: PathInspector, path: str) -> bool:
     except OSError:
         return False
     return status is not None and stat.S_ISDIR(status.st_mode)
-
-
-def _encode(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")

@@ -1,9 +1,9 @@
 """The private git folder of a run: our configuration, our objects, the user's only to read.
 
-Two git folders stand side by side. ``objects`` is written to and knows nothing but itself;
-``view`` is only read and sees both its objects and those of the user. Were the user's objects
-reachable while we write, git would touch their times: his ``.git`` stays as it is to the last
-bit. No configuration but ours is read, so no hook, filter or monitor of anybody ever runs.
+There are two git folders. ``objects`` is written and knows nothing but itself; ``view`` is only
+read and sees its objects and those of the user. If git could reach the user's objects while it
+writes, it would touch their times. No configuration but ours is read, so no hook, filter or
+monitor ever runs.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from rlm_ci.text.object_id import is_object_id
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from rlm_ci.git.repository import RunningGit
 
 #: The file beside the git folders that holds the patterns of what the snapshot ignores.
 RULES = "excludes"
@@ -101,10 +99,6 @@ class PrivateGit:
     def read(self, tree: str, index: str, *args: str, stdin: bytes = b"") -> bytes:
         """Run a git command on the work tree ``tree`` that needs to see all objects."""
         return self.repository(self._view, tree, index).run(*args, stdin=stdin)
-
-    def start(self, tree: str, index: str, *args: str) -> RunningGit:
-        """As ``write``, beside us."""
-        return self.repository(self._own, tree, index).start(*args)
 
     def write_tree(self, tree: str, index: str) -> str:
         """The tree that the index holds; blobs of the user's are known to be there."""

@@ -18,6 +18,7 @@ from rlm_ci.values import Value
 from rlm_ci.workspace import ignore_rules
 from rlm_ci.workspace.lookalike_names import place_of_git
 from rlm_ci.workspace.private_git import RULES, PrivateGit, is_sha256, object_folders
+from rlm_ci.workspace.tree_diff import LINK, SUBMODULE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.git.repository import Repository
 
-LINK, FILE, SCRIPT, SUBMODULE = "120000", "100644", "100755", "160000"
+FILE, SCRIPT = "100644", "100755"
 #: Folders that a package manager fills and nobody commits: a validator may need them.
 DEPENDENCIES = (
     "node_modules", ".venv", "venv", ".tox", ".nox", "vendor", "bower_components",
@@ -228,11 +229,6 @@ def _rules(
         sources.append((path.rpartition("/")[0], content or b""))
     sources.append(("", encode("".join(f"{pattern}\n" for pattern in listing.patterns))))
     return ignore_rules.gathered(sources)
-
-
-def rules_of(private: PrivateGit) -> str:
-    """The file that holds the patterns of the snapshot."""
-    return private.path(RULES)
 
 
 def _untracked(

@@ -1,4 +1,4 @@
-"""What differs between two trees: paths, objects, and as much of the contents as anybody reads."""
+"""What differs between two trees: paths, objects, and contents that are not too large."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LINK, SUBMODULE = "120000", "160000"
 LIMIT = 2 << 20
 #: Bytes that are read at once.
 _BATCH = 32 << 20
-#: So many files that nobody can read are no fix any more.
+#: More unread files are no fix any more.
 _MOST_LARGE = 100
 
 
@@ -46,7 +46,7 @@ def changes(
     base: Mapping[str, TreeEntry], now: Mapping[str, TreeEntry], store: Store
 ) -> Iterator[ChangedFile]:
     """What differs from the files of ``base`` to those of ``now``, by path."""
-    sides = _differing(base, now)
+    sides = differing(base, now)
     sizes = _sizes(sides, store)
     for batch in _batches(sides, sizes):
         wanted = sorted(
@@ -77,7 +77,7 @@ def large(
 
     Raises LimitError when they are too many.
     """
-    sides = _differing(base, now)
+    sides = differing(base, now)
     sizes = _sizes(sides, store)
     found = tuple(path for path, (_, new) in sides.items() if _is_large(new, sizes))
     if len(found) > _MOST_LARGE:
@@ -93,7 +93,8 @@ def large(
 Sides = dict[str, tuple[TreeEntry | None, TreeEntry | None]]
 
 
-def _differing(base: Mapping[str, TreeEntry], now: Mapping[str, TreeEntry]) -> Sides:
+def differing(base: Mapping[str, TreeEntry], now: Mapping[str, TreeEntry]) -> Sides:
+    """What differs from the files of ``base`` to those of ``now``: both entries, by path."""
     paths = sorted(path for path in base.keys() | now.keys() if base.get(path) != now.get(path))
     return {path: (base.get(path), now.get(path)) for path in paths}
 

@@ -1,8 +1,8 @@
 """Where the fix loop works: a private copy of the work tree, and the way back from it.
 
-The copy starts from a snapshot of the work tree as it is; the user's ``.git`` is never
-written, his work tree only by ``apply_to``. All trees are ids of git objects that are on the
-disk before anybody hears of them, so a journalled id can be restored after a kill.
+The copy starts from a snapshot of the work tree as it is. The user's ``.git`` is never written,
+the work tree only by ``apply_to``. The objects of a tree are on the disk before its id is returned,
+so a journalled id can be restored after a kill.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import os
 import re
 import tempfile
+from functools import lru_cache
 
 from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.system import files
@@ -18,10 +19,12 @@ from rlm_ci.text.printable import count, printable
 from rlm_ci.workspace import snapshot
 from rlm_ci.workspace.apply.apply import ApplyOutcome, land
 from rlm_ci.workspace.apply.staging import changes
-from rlm_ci.workspace.checkout import Checkout, restored
+from rlm_ci.workspace.checkout import Checkout
 from rlm_ci.workspace.compiler_caches import CompilerCaches
+from rlm_ci.workspace.mounts import make_shown_git, mounts, shared
 from rlm_ci.workspace.private_git import RESULT, PrivateGit, is_sha256, object_folders
 from rlm_ci.workspace.snapshot import Snapshot, SnapshotLimits, encode
+from rlm_ci.workspace.tree_diff import differing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +55,7 @@ _LETTERS = {"A": "added", "D": "deleted", "M": "changed", "T": "changed in kind"
 
 
 class Workspace:
-    """The copy at ``path``, made from ``snapshot``. ``removed`` is what was taken out of it."""
+    """The copy at ``path``, made from ``snapshot``."""
 
     def __init__(
         self,
@@ -60,39 +63,10 @@ class Workspace:
         repository: Repository,
         environ: Mapping[str, str],
         *,
-        bounds: SnapshotLimits,
-        isolated: bool,
-        skipped: tuple[str, ...],
-    ) -> None:
-        """See ``create``, which also fills it."""
-        self._place = os.path.abspath(place)
-        self._repository = repository
-        self._bounds = bounds
-        self._isolated = isolated
-        self._skipped = (*skipped, self._place)
-        self._git = PrivateGit(os.path.join(self._place, "git"), environ)
-        self._shown_git = os.path.join(self._git.folder, "shown")
-        self.snapshot = self._go_on() or self._take()
-        self._first: Mapping[str, TreeEntry] | None = None
-        self._latest: tuple[str, Mapping[str, TreeEntry]] = ("", {})
-        self._sizes: dict[str, int] = {}
-        #: What tools keep from one command to the next.
-        self.caches = CompilerCaches(os.path.join(self._place, _CACHES))
-        #: The tree that the copy holds; None once a command or an agent may have changed it.
-        self.settled: str | None = None
-        self._copy = Checkout(self._git, os.path.join(self._place, _WORK), "work", bounds)
-
-    @classmethod
-    def create(
-        cls,
-        place: str,
-        repository: Repository,
-        environ: Mapping[str, str],
-        *,
         bounds: SnapshotLimits | None = None,
         isolated: bool = True,
         skipped: Iterable[str] = (),
-    ) -> Workspace:
+    ) -> None:
         """A fresh copy of the work tree below ``place``, the run's folder.
 
         A place that holds a snapshot already keeps it: a resumed run starts from what its
@@ -103,31 +77,28 @@ class Workspace:
         Raises ConfigError for a file that cannot be read and for a tree beyond ``bounds``,
         StorageError when the copy cannot be written, DamagedError for a broken record.
         """
-        workspace = cls(
-            place,
-            repository,
-            environ,
-            bounds=bounds or SnapshotLimits(),
-            isolated=isolated,
-            skipped=tuple(skipped),
-        )
-        workspace._fill(workspace._copy, workspace.snapshot.tree)
+        self._place = os.path.abspath(place)
+        self._repository = repository
+        self._bounds = bounds or SnapshotLimits()
+        self._isolated = isolated
+        self._skipped = (*skipped, self._place)
+        self._git = PrivateGit(os.path.join(self._place, "git"), environ)
+        self._entries = lru_cache(3)(self._git.objects.tree)
+        self.snapshot = self._recorded() or self._take()
+        #: What tools keep from one command to the next.
+        self.caches = CompilerCaches(os.path.join(self._place, _CACHES))
+        #: The tree that the copy holds; None once a command or an agent may have changed it.
+        self.settled: str | None = None
+        self._copy = Checkout(self._git, os.path.join(self._place, _WORK), "work", self._bounds)
+        self._shown_git = os.path.join(self._git.folder, "shown")
+        self._fill(self._copy, self.snapshot.tree)
         if repository.git_dir:
-            from rlm_ci.workspace.mounts import make_shown_git
-
-            shown = workspace._shown_git
-            make_shown_git(shown, workspace._git, repository, workspace.snapshot, workspace.path)
-        return workspace
+            make_shown_git(self._shown_git, self._git, repository, self.snapshot, self.path)
 
     @property
     def path(self) -> str:
         """Where the copy lies on this machine."""
         return self._copy.path
-
-    @property
-    def removed(self) -> tuple[RemovedFile, ...]:
-        """What was taken out of the copy since it was made, once each, in order."""
-        return tuple(dict.fromkeys(self._copy.removed))
 
     def removed_at(self, tree: str) -> tuple[RemovedFile, ...]:
         """What had to be taken out of the copy for it to hold ``tree``."""
@@ -139,8 +110,6 @@ class Workspace:
 
     def mounts(self, copy: Checkout | None = None) -> tuple[Mount, ...]:
         """What the sandbox must show, in this order: the copy and what lies on top of it."""
-        from rlm_ci.workspace.mounts import mounts
-
         where = (copy or self._copy).path
         found = mounts(where, self._shown_git, self._repository, self.snapshot)
         if self._isolated:
@@ -186,14 +155,8 @@ class Workspace:
         self._copy.restore(tree)
 
     def entries(self, tree: str) -> Mapping[str, TreeEntry]:
-        """All files of a tree by path; of the snapshot and the last one, they are kept."""
-        if tree == self.snapshot.tree:
-            if self._first is None:
-                self._first = self._git.objects.tree(tree)
-            return self._first
-        if self._latest[0] != tree:
-            self._latest = (tree, self._git.objects.tree(tree))
-        return self._latest[1]
+        """All files of a tree by path; those of the last trees are kept."""
+        return self._entries(tree)
 
     def contents(self, oids: Iterable[str]) -> list[bytes | None]:
         """The blobs of these ids; None for one that is not there."""
@@ -201,12 +164,9 @@ class Workspace:
         return self._git.objects.read(*wanted) if wanted else []
 
     def sizes(self, oids: Iterable[str]) -> Mapping[str, int]:
-        """The bytes of these blobs, -1 for one that is not there; asked for once each."""
-        unknown = [oid for oid in oids if oid not in self._sizes]
-        if unknown:
-            found = self._git.objects.sizes(unknown)
-            self._sizes.update(zip(unknown, found, strict=True))
-        return self._sizes
+        """The bytes of these blobs, -1 for one that is not there."""
+        wanted = list(oids)
+        return dict(zip(wanted, self._git.objects.sizes(wanted), strict=True)) if wanted else {}
 
     def status(self, base: str, tree: str, limit: int = _MOST_LINES) -> str:
         """What changed from ``base`` to ``tree``, a line each, at most ``limit``: for prompts."""
@@ -235,12 +195,8 @@ class Workspace:
             patch = self._git.objects.run(*args)
         return _SPACED.sub(rb'diff --git "a/\1" "b/\1"', patch) if b" /" in patch else patch
 
-    def patch(self, tree: str | None = None) -> bytes:
-        """The patch from the snapshot to ``tree``, by default to what the copy holds now."""
-        return self.diff(self.snapshot.tree, tree or self.tree())
-
     def keep(self, tree: str) -> None:
-        """Note that ``tree`` is the result, for whoever looks it up later. Raises StorageError."""
+        """Note that ``tree`` is the result. Raises StorageError."""
         files.write(self._git.path(RESULT), f"{tree}\n".encode(), 0o600)
 
     # ── the last verdict, and the way back ──
@@ -248,8 +204,7 @@ class Workspace:
     def fresh(self, tree: str) -> Checkout:
         """A second folder with ``tree``.
 
-        It holds nothing that is ignored: whatever else an agent left behind is not there, nor in
-        the caches that go with it.
+        Neither it nor its caches hold anything ignored that an agent left behind.
         """
         self.caches.renew()
         copy = Checkout(self._git, os.path.join(self._place, _VERDICT), "verdict", self._bounds)
@@ -264,35 +219,37 @@ class Workspace:
 
     def restored(self, tree: str, base: str, is_protected: Callable[[str], bool]) -> str:
         """The id of ``tree`` with the paths that are protected as ``base`` has them."""
-        index = "fresh.index"
-        snapshot.remove_index(self._git.path(index))
-        self._git.read(self._git.folder, index, "read-tree", tree)
-        back = restored(self.entries(base), self.entries(tree), is_protected)
-        if back:
-            self._git.write(
-                self._git.folder, index, "update-index", "-z", "--index-info", stdin=back
-            )
-        return self._git.write_tree(self._git.folder, index)
+        changed = differing(self.entries(base), self.entries(tree))
+        old = {path: before for path, (before, _) in changed.items() if is_protected(path)}
+        rows = {path: (one.mode, one.oid) if one else None for path, one in old.items()}
+        return self._with(tree, rows)
 
     def edited(self, tree: str, contents: Mapping[str, bytes]) -> str:
         """The id of ``tree`` with other contents in these files of it."""
         if not contents:
             return tree
-        entries, index = self.entries(tree), "fresh.index"
         with tempfile.TemporaryDirectory(prefix="edited-", dir=self._place) as folder:
             for number, content in enumerate(contents.values()):
                 files.write(os.path.join(folder, str(number)), content, 0o600)
             args = ("hash-object", "-w", "--no-filters", "--stdin-paths")
             names = "".join(f"{number}\n" for number in range(len(contents))).encode()
             oids = self._git.write(folder, "no-index", *args, stdin=names).decode().split()
-        rows = [
-            f"{entries[path].mode} {oid}\t{path}\0"
-            for path, oid in zip(contents, oids, strict=True)
-        ]
+        entries = self.entries(tree)
+        pairs = zip(contents, oids, strict=True)
+        return self._with(tree, {path: (entries[path].mode, oid) for path, oid in pairs})
+
+    def _with(self, tree: str, rows: Mapping[str, tuple[str, str] | None]) -> str:
+        """The id of ``tree`` with mode and object of these paths; None for one to leave out."""
+        index = "fresh.index"
         snapshot.remove_index(self._git.path(index))
         self._git.read(self._git.folder, index, "read-tree", tree)
-        listed = encode("".join(rows))
-        self._git.write(self._git.folder, index, "update-index", "-z", "--index-info", stdin=listed)
+        nothing = ("0", "0" * len(tree))
+        # First what goes: a file may become a folder, or a folder a file.
+        ordered = sorted(rows.items(), key=lambda row: row[1] is not None)
+        listed = "".join(f"{' '.join(row or nothing)}\t{path}\0" for path, row in ordered)
+        if listed:
+            args = ("update-index", "-z", "--index-info")
+            self._git.write(self._git.folder, index, *args, stdin=encode(listed))
         return self._git.write_tree(self._git.folder, index)
 
     def apply_to(self, repository: Repository, tree: str) -> ApplyOutcome:
@@ -316,29 +273,24 @@ class Workspace:
 
     # ── beginnings ──
 
-    def _go_on(self) -> Snapshot | None:
-        """The snapshot of an earlier start, if there was one, and its objects."""
-        found = self._recorded()
-        if found is not None:
-            alternates = object_folders(self._repository)
-            self._git.make(alternates, sha256=is_sha256(found.commit))
-        return found
-
     def _recorded(self) -> Snapshot | None:
+        """The snapshot of an earlier start, if there was one, and its objects."""
         path = os.path.join(self._place, _RECORD)
         try:
-            return Snapshot.from_dict(json.loads(files.read(path, _RECORD_LIMIT)))
-        except files.UnreadableError as error:
-            if error.missing:
-                return None
-            reason = str(error)
-        except (ValueError, KeyError, TypeError) as error:
-            reason = f"{type(error).__name__}: {printable(str(error))[:200]}"
-        raise DamagedError(
-            f"the record of the snapshot cannot be used: {reason}",
-            where=path,
-            hint="start a new run",
-        )
+            found = Snapshot.from_dict(json.loads(files.read(path, _RECORD_LIMIT)))
+        except (files.UnreadableError, ValueError, KeyError, TypeError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            if isinstance(error, files.UnreadableError):
+                if error.missing:
+                    return None
+                reason = str(error)
+            raise DamagedError(
+                f"the record of the snapshot cannot be used: {printable(reason)[:200]}",
+                where=path,
+                hint="start a new run",
+            ) from None
+        self._git.make(object_folders(self._repository), sha256=is_sha256(found.commit))
+        return found
 
     def _take(self) -> Snapshot:
         taken = snapshot.take(self._git, self._repository, self._bounds, self._skipped)
@@ -347,8 +299,6 @@ class Workspace:
         return taken
 
     def _fill(self, copy: Checkout, tree: str) -> None:
-        from rlm_ci.workspace.mounts import shared
-
         root = self._repository.root
         guests: dict[str, str | None] = dict.fromkeys(self.snapshot.dependencies)
         if not self._isolated:

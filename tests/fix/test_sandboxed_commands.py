@@ -26,6 +26,7 @@ from rlm_ci.validators.validator import Validator
 from rlm_ci.workspace.workspace import Workspace
 from testing.fix_options import context
 from testing.repositories.git_repo import GitRepo
+from testing.workspaces import patch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,9 +60,7 @@ def place(repo: GitRepo, tmp_path: Path) -> tuple[Path, SandboxedCommands]:
     top, git_dir = discover(str(repo.path))
     environ = dict(os.environ)
     folder = tmp_path / "run"
-    space = Workspace.create(
-        str(folder), Repository(top, git_dir, environ), environ, isolated=False
-    )
+    space = Workspace(str(folder), Repository(top, git_dir, environ), environ, isolated=False)
     # The folder of the copy is where commands run without a sandbox.
     return folder, SandboxedCommands(choose("none", environ), space, space.path, environ)
 
@@ -73,7 +72,7 @@ def run(
     root = commands.workspace.path
     judge = Validator(Command.parse(validator), root=root, exists=lambda _path: True, redact=str,
                       find=lambda name: name, mark="mark", trust_exit_code=True)  # fmt: skip
-    diff = lambda: commands.workspace.patch().decode()  # noqa: E731
+    diff = lambda: patch(commands.workspace).decode()  # noqa: E731
     roles = Roles(UnrecordedAgent(writer, commands.workspace), commands, diff=diff)
     shared = context(folder, commands, judge, max_iterations=iterations)
     state = RunState(shared.path_of("rlm", "state.json"), {})
@@ -93,7 +92,7 @@ def test_every_turn_is_kept_as_it_left_the_copy(place: tuple[Path, SandboxedComm
     assert "+second\n" in kept(place, 1, "diff.patch")
     assert kept(place, 1, "status.txt") == "changed: a.txt (+1 -1)\n"
     assert kept(place, 2, "status.txt") == "changed: a.txt (+2 -1)\n"
-    assert kept(place, 2, "diff.patch").encode() == place[1].workspace.patch()
+    assert kept(place, 2, "diff.patch").encode() == patch(place[1].workspace)
     assert "changed: a.txt" not in writer.prompts[0]
     assert "changed: a.txt (+1 -1)" in writer.prompts[1]
 
@@ -104,10 +103,10 @@ def test_what_the_validator_writes_is_no_part_of_any_turn(
     writer = Writer(["second\n", "third\n"])
     run(place, "sh -c 'echo bent > a.txt; echo more > b.txt; false'", writer, 2)
     for iteration, text in ((1, "+second\n"), (2, "+third\n")):
-        patch = kept(place, iteration, "diff.patch")
-        assert text in patch
-        assert "bent" not in patch
-        assert "b.txt" not in patch
+        diff = kept(place, iteration, "diff.patch")
+        assert text in diff
+        assert "bent" not in diff
+        assert "b.txt" not in diff
     root = Path(place[1].workspace.path)
     assert (root / "a.txt").read_text() == "third\n"
     assert not (root / "b.txt").exists()
@@ -131,12 +130,12 @@ def test_what_is_too_large_is_named_and_no_part_of_the_patch(
         Path(space.path, name).write_bytes(b"\0" * (3 << 20))
     Path(space.path, "b.txt").write_text("more\n")
     tree = space.tree()
-    status, patch = secret_in_diff.account(space, tree, (), Redactor({}))
+    status, told = secret_in_diff.account(space, tree, (), Redactor({}))
     assert "added: big.bin (binary)" in status
     assert len(status.splitlines()) == 6
-    assert patch.count(b"diff --git") == 2
-    assert b"+other\n" in patch
-    assert b"+more\n" in patch
+    assert told.count(b"diff --git") == 2
+    assert b"+other\n" in told
+    assert b"+more\n" in told
 
 
 def test_status_and_patch_are_told_together(place: tuple[Path, SandboxedCommands]) -> None:
@@ -145,7 +144,7 @@ def test_status_and_patch_are_told_together(place: tuple[Path, SandboxedCommands
     assert space.account(first) == ("", b"")
     Path(space.path, "a.txt").write_text("other\n")
     tree = space.tree()
-    assert space.account(tree) == (space.status(first, tree), space.patch(tree))
+    assert space.account(tree) == (space.status(first, tree), patch(space, tree))
 
 
 def test_a_test_with_a_long_path_fits_into_one_name() -> None:

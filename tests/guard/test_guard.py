@@ -236,7 +236,7 @@ def test_the_guard_over_a_real_copy(repo: GitRepo, tmp_path: Path) -> None:
     repo.commit()
     top, git_dir = discover(str(repo.path))
     place = Repository(top, git_dir, dict(os.environ))
-    space = Workspace.create(str(tmp_path / "run"), place, dict(os.environ))
+    space = Workspace(str(tmp_path / "run"), place, dict(os.environ))
     copy = Path(space.path)
     (copy / PY).unlink()
     (copy / ".github").mkdir()

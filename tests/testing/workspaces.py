@@ -19,7 +19,12 @@ def opened(root: Path) -> Repository:
 
 def workspace(root: GitRepo | Path, place: Path, **options: Any) -> Workspace:
     where = root.path if isinstance(root, GitRepo) else root
-    return Workspace.create(str(place), opened(where), dict(os.environ), **options)
+    return Workspace(str(place), opened(where), dict(os.environ), **options)
+
+
+def patch(space: Workspace, tree: str | None = None) -> bytes:
+    """The patch from the snapshot to ``tree``, by default to what the copy holds now."""
+    return space.diff(space.snapshot.tree, tree or space.tree())
 
 
 def everything(root: Path) -> dict[bytes, tuple[int, bytes, int]]:

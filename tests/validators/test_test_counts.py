@@ -177,7 +177,7 @@ def space(repo: GitRepo, tmp_path: Path) -> Workspace:
     repo.write("a.py", "1\n").commit()
     top, git_dir = discover(str(repo.path))
     place = Repository(top, git_dir, dict(os.environ))
-    return Workspace.create(str(tmp_path / "run"), place, dict(os.environ))
+    return Workspace(str(tmp_path / "run"), place, dict(os.environ))
 
 
 @pytest.mark.sample(15)

@@ -361,7 +361,7 @@ def test_without_a_sandbox_a_fresh_tree_has_places_as_well(repo: GitRepo, tmp_pa
     repo.write("tests/test_a.py", text).write("tests/a.txt", "x\n").commit()
     environ = dict(os.environ)
     place = Repository(*discover(str(repo.path)), environ)
-    space = Workspace.create(str(tmp_path / "run"), place, environ, isolated=False)
+    space = Workspace(str(tmp_path / "run"), place, environ, isolated=False)
     cell = SandboxedCommands(choose("none", environ), space, place.root, environ)
     runs = ValidatorRuns(context(tmp_path, cell), Protection())
     argv = (sys.executable, "-m", "pytest")
@@ -394,7 +394,7 @@ def test_a_job_may_leave_anything_where_the_plugin_writes(
     repo.commit()
     environ = dict(os.environ)
     place = Repository(*discover(str(repo.path)), environ)
-    space = Workspace.create(str(tmp_path / "run"), place, environ, isolated=False)
+    space = Workspace(str(tmp_path / "run"), place, environ, isolated=False)
     cell = SandboxedCommands(choose("none", environ), space, place.root, environ)
     runs = ValidatorRuns(context(tmp_path, cell), Protection())
     try:

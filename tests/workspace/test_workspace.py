@@ -13,7 +13,7 @@ import pytest
 from rlm_ci.errors import ConfigError, DamagedError
 from rlm_ci.workspace.snapshot import SnapshotLimits
 from testing.repositories.git_repo import GitRepo
-from testing.workspaces import everything, held, opened, workspace
+from testing.workspaces import everything, held, opened, patch, workspace
 
 ODD = [b"a b.txt", b"new\nline", b"\xff\xfe.bin", b'"quoted".txt', b"tab\there", b"-dash", b"cr\r"]
 
@@ -31,7 +31,7 @@ def test_a_copy_holds_the_work_tree_as_it_is(project: GitRepo, tmp_path: Path) -
     assert os.readlink(Path(space.path, "link")) == "docs/a.md"
     assert space.snapshot.head == project.sha()
     assert space.tree() == space.snapshot.tree
-    assert space.patch() == b""
+    assert patch(space) == b""
 
 
 def test_the_users_git_folder_is_not_touched_to_the_last_bit(
@@ -74,7 +74,7 @@ def test_bytes_are_exact_whatever_attributes_and_configuration_say(
     Path(space.path, "evil.dat").write_bytes(b"more\r\n")
     copy = space.fresh(space.tree())
     assert Path(copy.path, "evil.dat").read_bytes() == b"more\r\n"
-    assert b"GIT binary" not in space.patch()
+    assert b"GIT binary" not in patch(space)
     assert space.apply_to(opened(repo.path), space.tree()).done
     assert (repo.path / "evil.dat").read_bytes() == b"more\r\n"
     assert not canary.exists()
@@ -268,7 +268,7 @@ def test_submodules_are_kept_and_nested_repositories_are_told(
     os.rmdir(os.path.join(space.path, "sub"))
     Path(space.path, "sub").write_text("a file")
     assert space.tree() == space.snapshot.tree
-    assert [one.path for one in space.removed] == ["sub"]
+    assert [one.path for one in space.removed_at(space.tree())] == ["sub"]
 
 
 def test_a_file_that_cannot_be_snapshotted_is_named(project: GitRepo, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_restore_gives_back_any_tree(project: GitRepo, tmp_path: Path) -> None:
     assert (copy / "docs" / "a.md").read_text() == "# A\n"
     assert not (copy / "deep").exists()
     assert (copy / "kept.log").exists()
-    assert space.removed == ()
+    assert space.removed_at(space.tree()) == ()
 
 
 def test_an_edited_gitignore_hides_nothing(project: GitRepo, tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_nothing_hides_in_a_repository_or_behind_a_link(project: GitRepo, tmp_pa
     assert {"vendored/hidden.py", "vendored/deeper/deep.py", "moved/a.md"} <= entries.keys()
     assert entries["docs"].mode == "120000"
     assert not {"docs/a.md", "run.sh", "app.py.fifo"} & entries.keys()
-    assert {one.path for one in space.removed} == {
+    assert {one.path for one in space.removed_at(space.tree())} == {
         ".git", ".GIT", "vendored/.git", "vendored/deeper/.git", "moved/.git", "run.sh",
     }  # fmt: skip
     space.restore(space.snapshot.tree)
@@ -112,8 +112,9 @@ def test_git_never_waits_for_a_pipe(name: str, project: GitRepo, tmp_path: Path)
     os.mkfifo(pipe)
     assert "changed: app.py" in space.status(space.snapshot.tree, space.tree())
     assert not pipe.exists()
-    assert name in {one.path for one in space.removed} | {"new/.git/HEAD", "new/.git/commondir"}
-    assert ("new/.git" in {one.path for one in space.removed}) is ("/.git/" in name)
+    removed = {one.path for one in space.removed_at(space.tree())}
+    assert name in removed | {"new/.git/HEAD", "new/.git/commondir"}
+    assert ("new/.git" in removed) is ("/.git/" in name)
 
 
 def test_what_a_tool_leaves_behind_goes_unsaid(project: GitRepo, tmp_path: Path) -> None:

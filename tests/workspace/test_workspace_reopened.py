@@ -26,7 +26,7 @@ def test_a_closed_one_is_opened(project: GitRepo, mode: int) -> None:
         def claim(repository: Repository) -> bool:
             folder = os.path.join(os.path.dirname(place), "run")
             environ = {"PATH": os.environ["PATH"], "HOME": place}
-            space = Workspace.create(folder, repository, environ, isolated=False)
+            space = Workspace(folder, repository, environ, isolated=False)
             os.chmod(space.path, mode)
             return space.tree() == space.snapshot.tree
 

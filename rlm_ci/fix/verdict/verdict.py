@@ -17,7 +17,7 @@ from rlm_ci.system import files
 from rlm_ci.text.printable import first_of, printable
 from rlm_ci.validators import outcomes, test_counts, test_reports
 from rlm_ci.validators import validator as validation
-from rlm_ci.workspace.tree_diff import LIMIT
+from rlm_ci.workspace.tree_diff import LIMIT, differing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -309,12 +309,11 @@ def _put_back(
 
     A new test that it lacks does not count.
     """
-    paths = sorted(
+    paths = [
         path
-        for path in result.keys() | fresh.keys()
-        if result.get(path) != fresh.get(path)
-        and (path in fresh or protection.is_protected(path, allow_test_edits=False))
-    )
+        for path in differing(result, fresh)
+        if path in fresh or protection.is_protected(path, allow_test_edits=False)
+    ]
     if not paths:
         return ""
     kind = protection.kind_of(paths[0])

@@ -26,7 +26,8 @@ from rlm_ci.workspace.apply.staging import (
     make_folders,
     prune,
 )
-from rlm_ci.workspace.snapshot import LINK, SCRIPT, PathInspector, is_inside
+from rlm_ci.workspace.snapshot import SCRIPT, PathInspector, is_inside
+from rlm_ci.workspace.tree_diff import LINK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import os
 import stat
 from contextlib import contextmanager, suppress
 
-from rlm_ci.workspace.snapshot import FILE, LINK, SCRIPT
+from rlm_ci.workspace.snapshot import FILE, SCRIPT
+from rlm_ci.workspace.tree_diff import LINK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 from rlm_ci.workspace.apply import file_moves
 from rlm_ci.workspace.snapshot import is_inside, parents
+from rlm_ci.workspace.tree_diff import differing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,9 +61,8 @@ class PathChange(Value):
 
 def changes(before: Mapping[str, TreeEntry], after: Mapping[str, TreeEntry]) -> list[PathChange]:
     """All differences of two trees, numbered by the order of their paths."""
-    every = before.keys() | after.keys()
-    paths = sorted(path for path in every if before.get(path) != after.get(path))
-    return [PathChange(n, path, before.get(path), after.get(path)) for n, path in enumerate(paths)]
+    pairs = differing(before, after).items()
+    return [PathChange(n, path, old, new) for n, (path, (old, new)) in enumerate(pairs)]
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import pytest
 from rlm_ci.workspace.apply.staging import STAGING
 from rlm_ci.workspace.workspace import Workspace
 from testing.repositories.git_repo import GitRepo
-from testing.workspaces import opened, shape, workspace
+from testing.workspaces import opened, patch, shape, workspace
 
 # ── random trees ──
 
@@ -75,8 +75,8 @@ def check_round_trip(seed: int, place: Path) -> None:
     scribble(os.fsencode(space.path), rand, 12)
     tree = space.tree()
     wanted = shape(space.path)
-    patch = space.patch(tree)
-    assert patch == space.patch(tree)
+    made = patch(space, tree)
+    assert made == patch(space, tree)
     # The patch alone is enough, for a git that knows nothing of us: the same tree, byte by byte.
     other = GitRepo(place / "other")
     top = str(repo.path)
@@ -87,7 +87,8 @@ def check_round_trip(seed: int, place: Path) -> None:
     other.run("config", "core.protectNTFS", "false")
     other.run("add", "-A")
     assert other.text("write-tree") == space.snapshot.tree
-    other.run("apply", "--cached", "--binary", "--allow-empty", "--whitespace=nowarn", stdin=patch)
+    options = ("--cached", "--binary", "--allow-empty", "--whitespace=nowarn")
+    other.run("apply", *options, stdin=made)
     assert other.text("write-tree") == tree
     space.restore(space.snapshot.tree)
     assert shape(space.path) == shape(repo.path)
@@ -123,9 +124,9 @@ def test_a_patch_can_be_read_back_whatever_its_names(
     Path(space.path, f"{name}t").write_text("")
     Path(space.path, "z").unlink()
     tree = space.tree()
-    patch = space.patch(tree)
-    assert b"-diff --git a/a /b b/a /b\n" in patch
-    repo.run("apply", "--index", "--binary", stdin=patch)
+    made = patch(space, tree)
+    assert b"-diff --git a/a /b b/a /b\n" in made
+    repo.run("apply", "--index", "--binary", stdin=made)
     assert repo.text("write-tree") == tree
     assert shape(repo.path) == shape(space.path)
 
@@ -244,7 +245,7 @@ from rlm_ci.workspace.workspace import Workspace
 root, place, tree = sys.argv[1:]
 top, git_dir = discover(root)
 repository = Repository(top, git_dir, dict(os.environ))
-space = Workspace.create(place, repository, dict(os.environ))
+space = Workspace(place, repository, dict(os.environ))
 resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))
 try:
     print(space.apply_to(repository, tree))
@@ -287,7 +288,7 @@ def tick(event, args):
                 os.kill(os.getpid(), signal.SIGKILL)
 top, git_dir = discover(root)
 repository = Repository(top, git_dir, dict(os.environ))
-space = Workspace.create(place, repository, dict(os.environ))
+space = Workspace(place, repository, dict(os.environ))
 sys.addaudithook(tick)
 space.apply_to(repository, tree)
 """
@@ -357,7 +358,7 @@ def tick(event, args):
             save()
 top, git_dir = discover(root)
 repository = Repository(top, git_dir, dict(os.environ))
-space = Workspace.create(place, repository, dict(os.environ))
+space = Workspace(place, repository, dict(os.environ))
 sys.addaudithook(tick)
 landed = space.apply_to(repository, tree)
 if left >= 0:  # it was over before

@@ -46,7 +46,7 @@ def tick(event, args):
             os.read(0, 1)
 from pathlib import Path
 repository = opened(Path(root))
-space = Workspace.create(place, repository, dict(os.environ))
+space = Workspace(place, repository, dict(os.environ))
 sys.addaudithook(tick)
 landed = space.apply_to(repository, tree)
 os.write(1, (landed.reason or "done").encode() + b"\\n")
