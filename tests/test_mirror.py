@@ -79,7 +79,6 @@ SHOWN_BY = {
     "text/object_id": "git/test_repository.py",
     "workspace/git_filters": "fix/test_run_git_filters.py",
     "workspace/stored_trees": "fix/test_run_verify.py",
-    "workspace/tree_diff": "guard/test_guard.py",
 }
 
 

@@ -8,26 +8,27 @@ process 1 inside, and what it was started with could be read there.
 from __future__ import annotations
 
 import os
+import re
 import stat
 import struct
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from rlm_ci.errors import ConfigError, StorageError, UnavailableError
 from rlm_ci.sandbox import kernel_files, seccomp
-from rlm_ci.sandbox.job import HOME, PATH, SandboxJob, is_below, ordered
+from rlm_ci.sandbox.job import HOME, PATH, SandboxJob, is_below, ordered, source_of
 from rlm_ci.sandbox.resource_watch import ResourceWatch
 from rlm_ci.system import process, process_stream
+from rlm_ci.values import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Self
 
     from rlm_ci.sandbox.job import JobLimits, Mount
 
 NAME = "bubblewrap"
-#: Folders of the system: what programs and libraries need, and nothing of anybody's.
+#: Folders of the system: what programs and libraries need, and nothing private.
 SYSTEM = ("/usr", "/opt", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
 #: What of /etc programs cannot do without. No keys, no passwords, no names of users.
 _ETC = (
@@ -48,8 +49,8 @@ _ROOMY = 512
 _SMALL = 64 << 20
 #: Seconds of processor time between the signal and the end of one that takes too much.
 _LAST = 5
-#: The first that runs inside: it says so, and goes on once it is answered. We may be dead before
-#: bwrap has asked to be told of that; then nobody answers, ever.
+#: The first that runs inside: it says so, and goes on once it gets an answer. If we die before
+#: bwrap has asked the kernel to watch us, there is no answer.
 #: Some shells count in the environment how deep they are.
 _WAITS = (
     "echo >&7 && read -r _ <&7 && exec 7>&- || exit; "
@@ -72,9 +73,9 @@ class Bubblewrap:
 
     @classmethod
     def found(cls, environ: Mapping[str, str]) -> Bubblewrap:
-        """The one on this machine, not tried yet. Raises UnavailableError if there is none.
+        """The one on this machine, not tried yet.
 
-        And ConfigError where nobody could start it.
+        Raises UnavailableError if there is none, ConfigError where it could not be started.
         """
         process_stream.require_open_files()
         path = environ.get("PATH", PATH)
@@ -88,25 +89,27 @@ class Bubblewrap:
         environment = job.environment(HOME)
         require_program(job, mounts, environment["PATH"])
         head = job.keep // 5
-        with _Descriptors() as held, _Gate(job.limits) as gate, kernel_files.devices() as devices:
+        with ExitStack() as stack, _Gate(job.limits) as gate, kernel_files.devices() as devices:
             uid, gid = os.getuid() or _USER, os.getgid() or _USER
-            passwd = held.file(f"sandbox:x:{uid}:{gid}::{HOME}:/bin/sh\n")
-            group = held.file(f"sandbox:x:{gid}:\n")
-            info = held.pipe()
+            passwd = _in_memory(stack, f"sandbox:x:{uid}:{gid}::{HOME}:/bin/sh\n".encode())
+            group = _in_memory(stack, f"sandbox:x:{gid}:\n".encode())
+            info, its_info = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+            stack.callback(os.close, info)
+            stack.callback(os.close, its_info)
             machine = seccomp.machine()
             # In the child they are 3 and so on, in the order of the list.
-            others = [held.data(seccomp.program(machine))] if machine else []
+            others = [_in_memory(stack, seccomp.program(machine))] if machine else []
             words = [
                 *("--json-status-fd", "6", "--uid", str(uid), "--gid", str(gid)),
                 *(("--seccomp", "8") if others else ()),
                 *_namespaces(job),
                 *_system(job, devices),
-                *_etc(job, held, others),
+                *_etc(job, stack, others),
                 *("--perms", "0444", "--file", "4", "/etc/passwd"),
                 *("--perms", "0444", "--file", "5", "/etc/group"),
                 *_places(job, mounts, environment),
             ]
-            arguments = held.file("".join(f"{word}\0" for word in words))
+            arguments = _in_memory(stack, os.fsencode("".join(f"{word}\0" for word in words)))
             inside = _Inside(info)
             writable = [mount.source for mount in mounts if mount.writable]
             ended = process_stream.stream(
@@ -117,7 +120,7 @@ class Bubblewrap:
                 clip=process_stream.Clip(head, job.keep - head),
                 on_output=on_output,
                 watch=ResourceWatch(job.limits, writable),
-                descriptors=(arguments, passwd, group, held.other(info), gate.its, *others),
+                descriptors=(arguments, passwd, group, its_info, gate.its, *others),
                 gate=(gate.ours, gate.open),
             )
             inside.wait()
@@ -155,7 +158,7 @@ def _system(job: SandboxJob, devices: tuple[str, ...]) -> Iterator[str]:
     yield from ("--dir", HOME, "--symlink", "../tmp", "/var/tmp")  # noqa: S108
 
 
-def _etc(job: SandboxJob, held: _Descriptors, others: list[int]) -> Iterator[str]:
+def _etc(job: SandboxJob, stack: ExitStack, others: list[int]) -> Iterator[str]:
     """What of /etc a job sees; ``others`` are the descriptors from 8 on.
 
     Small files are copied: a mount takes ten times as long.
@@ -168,7 +171,7 @@ def _etc(job: SandboxJob, held: _Descriptors, others: list[int]) -> Iterator[str
         if name.partition("/")[0] not in there:
             continue
         place = f"/etc/{name}"
-        descriptor = held.small(place) if is_roomy else None
+        descriptor = _small(stack, place) if is_roomy else None
         if descriptor is not None:
             yield from ("--perms", "0444", "--file", str(8 + len(others)), place)
             others.append(descriptor)
@@ -181,7 +184,7 @@ def _places(
 ) -> Iterator[str]:
     for mount in mounts:
         yield from ("--bind" if mount.writable else "--ro-bind", mount.source, mount.target)
-    # The root and /dev are file systems in memory too, and nobody has set a bound to them.
+    # The root and /dev are file systems in memory too, without a limit.
     yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", job.cwd)
     for name, value in environment.items():
         yield from ("--setenv", name, value)
@@ -241,72 +244,44 @@ def _is_visible(path: str, mounts: Sequence[Mount]) -> bool:
 
 def _outside(path: str, mounts: Sequence[Mount]) -> str | None:
     """Where on the machine lies what the command sees at ``path``; None where nothing does."""
-    for mount in reversed(mounts):
-        if is_below(path, mount.target):
-            return mount.source + path[len(mount.target.rstrip("/")) :]
+    if found := source_of(path, mounts):
+        return found
     return path if any(is_below(path, place) for place in SYSTEM) else None
 
 
-class _Descriptors:
-    """Files in memory and pipes for one run of bwrap, closed together."""
+def _in_memory(stack: ExitStack, content: bytes) -> int:
+    """A file that holds ``content``, to be read from its start; no path leads to it.
 
-    def __init__(self) -> None:
-        self._open: list[int] = []
-        self._others: dict[int, int] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        for descriptor in self._open:
-            os.close(descriptor)
-
-    def file(self, text: str) -> int:
-        """As ``data``, of a text."""
-        return self.data(os.fsencode(text))
-
-    def data(self, content: bytes) -> int:
-        """A file that holds ``content``, to be read from its start; no path leads to it.
-
-        Raises StorageError: a limit on the size of files holds for those in memory, too.
-        """
-        try:
-            descriptor = os.memfd_create("rlm-ci", os.MFD_CLOEXEC)
-            self._open.append(descriptor)
-            data = memoryview(content)
-            while data:
-                data = data[os.write(descriptor, data) :]
-            os.lseek(descriptor, 0, os.SEEK_SET)
-        except OSError as error:
-            raise StorageError(
-                f"the options of the sandbox cannot be written: {error.strerror}",
-                where="memory",
-                hint="raise the limit of the size of files: ulimit -f",
-            ) from None
-        return descriptor
-
-    def small(self, path: str) -> int | None:
-        """The file at ``path``, if it is one, and small enough to be copied."""
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError:
-            return None
-        self._open.append(descriptor)
-        status = os.fstat(descriptor)
-        return descriptor if stat.S_ISREG(status.st_mode) and status.st_size <= _COPIED else None
-
-    def pipe(self) -> int:
-        """The end of a pipe that we read, without waiting; ``other`` tells the child's."""
-        ours, its = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._open += (ours, its)
-        self._others[ours] = its
-        return ours
-
-    def other(self, ours: int) -> int:
-        return self._others[ours]
+    Raises StorageError: a limit on the size of files holds for those in memory, too.
+    """
+    try:
+        descriptor = os.memfd_create("rlm-ci", os.MFD_CLOEXEC)
+        stack.callback(os.close, descriptor)
+        data = memoryview(content)
+        while data:
+            data = data[os.write(descriptor, data) :]
+        os.lseek(descriptor, 0, os.SEEK_SET)
+    except OSError as error:
+        raise StorageError(
+            f"the options of the sandbox cannot be written: {error.strerror}",
+            where="memory",
+            hint="raise the limit of the size of files: ulimit -f",
+        ) from None
+    return descriptor
 
 
-class _Gate:
+def _small(stack: ExitStack, path: str) -> int | None:
+    """The file at ``path``, if it is one, and small enough to be copied."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    stack.callback(os.close, descriptor)
+    status = os.fstat(descriptor)
+    return descriptor if stat.S_ISREG(status.st_mode) and status.st_size <= _COPIED else None
+
+
+class _Gate(Closing):
     """A socket at which the first inside waits until the job's limits are set for it.
 
     The kernel tells who waits there: the process that has written to it.
@@ -320,10 +295,7 @@ class _Gate:
         self._ours.setsockopt(SOL_SOCKET, SO_PASSCRED, 1)
         self.ours, self.its = self._ours.fileno(), self._its.fileno()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
+    def close(self) -> None:
         self._ours.close()
         self._its.close()
 
@@ -352,15 +324,13 @@ class _Gate:
 
 
 class _Inside:
-    """What bwrap tells by a pipe: process 1 of the sandbox, and then how its command ended."""
+    """What bwrap writes to a pipe: process 1 of the sandbox, and then how its command ended."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
         self._told = b""
-        self._pid: int | None = None
 
     def _listen(self) -> bytes:
-        """All that was told so far."""
         with suppress(BlockingIOError):
             while told := os.read(self._pipe, 4096):
                 self._told += told
@@ -370,23 +340,16 @@ class _Inside:
         """Whether its command has run: what was printed may be bwrap's own words else."""
         return b'"exit-code"' in self._listen()
 
-    def pid(self) -> int | None:
-        if self._pid is None:
-            number = self._listen().partition(b'"child-pid":')[2].strip().partition(b"\n")[0]
-            digits = number.split(b",")[0].split(b"}")[0].strip()
-            if digits.isdigit() and b"}" in self._told:
-                self._pid = int(digits)
-        return self._pid
-
     def wait(self) -> None:
         """Return when it is dead, and with it all others: the kernel sees to that order."""
         from select import poll
 
-        pid = self.pid()
-        if pid is None:
+        # With the brace the number is whole.
+        found = re.search(rb'"child-pid":\s{0,9}(\d{1,9})[^}]{0,999}}', self._listen())
+        if not found:
             return
         try:
-            handle = os.pidfd_open(pid)
+            handle = os.pidfd_open(int(found[1]))
         except OSError:  # dead already
             return
         try:

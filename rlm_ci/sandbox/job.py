@@ -1,4 +1,4 @@
-"""What is run in a sandbox, what it may see, and how much of everything it may use."""
+"""A command for a sandbox: what it may see, and how much it may use."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Protocol
 
     from rlm_ci.system.process import StreamResult
 
     class Sandbox(Protocol):
-        """A place to run a command of which nothing is trusted.
+        """A place to run a command that is not trusted.
 
-        ``name`` is its name in the settings. ``isolated`` is false where nothing but limits
-        stands between the command and the machine: manifest, report and comment say so.
+        ``name`` is its name in the settings. ``isolated`` is false where only limits protect
+        the machine from the command: manifest, report and comment say so.
         """
 
         name: str
@@ -71,9 +71,9 @@ class JobLimits(Value):
 class SandboxJob(Value):
     """One command: what it is, what it sees, what it may use.
 
-    ``cwd`` is a folder of the sandbox. ``env`` is all of its environment, HOME and PATH apart,
-    which it gets where ``env`` has none, and TMPDIR, where its scratch folder is not /tmp. Of its
-    output, at most ``keep`` bytes are kept, a fifth of them from the beginning.
+    ``cwd`` is a folder of the sandbox. ``env`` is all of its environment, but for HOME, PATH and
+    TMPDIR, which have defaults. Of its output, at most ``keep`` bytes are kept, a fifth of them
+    from the beginning.
     """
 
     argv: tuple[str, ...]
@@ -118,6 +118,14 @@ def ordered(mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
 def is_below(path: str, folder: str) -> bool:
     """Whether ``path`` lies below ``folder``, or is it; both are absolute and normal."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def source_of(path: str, mounts: Sequence[Mount]) -> str | None:
+    """Where on the machine is what the command sees at ``path``; None if it is in no mount."""
+    for mount in reversed(mounts):
+        if is_below(path, mount.target):
+            return mount.source + path[len(mount.target.rstrip("/")) :]
+    return None
 
 
 def _require_no_link(outer: Mount, inner: Mount) -> None:

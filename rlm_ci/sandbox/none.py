@@ -1,8 +1,8 @@
-"""No sandbox: for whoever asks for it by name and trusts what will run.
+"""No sandbox: for users who ask for it and trust what will run.
 
 Limits hold, the output is bounded, the environment is the job's own, and everything that the
-command has started dies with it, daemons too. But it is you, on your machine: it reads what you
-read, writes what you write, and has the network.
+command has started dies with it, daemons too. But the command is you: it reads what you read,
+writes what you write, and has the network.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 from rlm_ci.errors import ConfigError
-from rlm_ci.sandbox.job import HOME, SandboxJob, is_below, ordered
+from rlm_ci.sandbox.job import HOME, SandboxJob, is_below, ordered, source_of
 from rlm_ci.sandbox.resource_watch import ResourceWatch
 from rlm_ci.system import files, process_stream
 
@@ -94,7 +94,4 @@ class Unsandboxed:
 
 def _outside(path: str, mounts: Sequence[Mount]) -> str:
     """The place on the machine of what the job calls ``path``."""
-    for mount in reversed(mounts):
-        if os.path.isabs(path) and is_below(os.path.normpath(path), mount.target):
-            return mount.source + os.path.normpath(path)[len(mount.target.rstrip("/")) :]
-    return path
+    return (os.path.isabs(path) and source_of(os.path.normpath(path), mounts)) or path

@@ -1,7 +1,7 @@
 """What the probe tries from inside of a sandbox. A script of its own: it imports nothing of us.
 
-It reads from standard input what to try, and writes what came of it: to each attempt whether it
-was held, and how.
+It reads from standard input what to try, and writes for each attempt whether the sandbox held, and
+how that showed.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ def secret(path: str, canary: str) -> tuple[bool, str]:
     return not found, f"{path} was read"
 
 
-def own_environment(allowed: list[str]) -> tuple[bool, str]:
+def own_environment(*allowed: str) -> tuple[bool, str]:
     surplus = sorted(set(blocks("self")) - set(allowed))
     return not surplus, f"it has {', '.join(surplus)}" if surplus else "only what it was given"
 
 
-def environments(allowed: list[str]) -> tuple[bool, str]:
+def environments(*allowed: str) -> tuple[bool, str]:
     """Whether no process that can be seen was started with a variable that is none of ours."""
     surplus: set[str] = set()
     pids = processes()
@@ -129,7 +129,7 @@ def privileges() -> tuple[bool, str]:
     return held, "none, and none can be gained" if held else "there are some"
 
 
-def kernel(sample: list[str]) -> tuple[bool, str]:
+def kernel(*sample: str) -> tuple[bool, str]:
     """Whether the mounts that cover the kernel's settings are there, and no file opens for writing.
 
     Without a sample, every file is tried.
@@ -223,14 +223,14 @@ ATTEMPTS: dict[str, Callable[..., tuple[bool, str]]] = {
     "outside": written,
     "read_only": written,
     "secret": secret,
-    "environment": lambda *allowed: own_environment(list(allowed)),
-    "environments": lambda *allowed: environments(list(allowed)),
+    "environment": own_environment,
+    "environments": environments,
     "processes": visible,
     "descriptors": descriptors,
     "namespace": namespace,
     "privileges": privileges,
     "user": user,
-    "kernel": lambda *sample: kernel(list(sample)),
+    "kernel": kernel,
     "keys": refused,
     "calls": refused,
     "sockets": sockets,

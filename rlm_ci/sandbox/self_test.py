@@ -1,7 +1,7 @@
 """Does a sandbox hold here, today? Hostile attempts from inside, run the way that jobs are run.
 
-Outside wait a listener of each kind, a secret in a file and in our environment; inside
-``inside.py`` tries to reach them. Nothing is remembered: a machine changes.
+Outside are a listener of each kind and a secret in a file and in our environment; inside,
+``probe_script`` tries to reach them. No result is kept: a machine changes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from rlm_ci.errors import RlmCiError, UnavailableError
 from rlm_ci.sandbox import seccomp
 from rlm_ci.sandbox.job import HOME, JobLimits, Mount, Probe, SandboxJob, is_below
+from rlm_ci.system import files
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
@@ -68,7 +69,7 @@ _SETTINGS = (
     "/proc/pressure/cpu", "/proc/acpi/wakeup", "/proc/scsi/scsi", "/proc/mtrr",
     "/proc/dynamic_debug/control", "/sys/kernel/uevent_helper", "/sys/power/state",
 )  # fmt: skip
-#: A network that belongs to nobody, so that nobody is asked by mistake.
+#: An address for documentation, of no real machine.
 _NOWHERE = "192.0.2.1"
 _LIMITS = JobLimits(
     wall=20.0, cpu=10, memory=256 << 20, file_size=8 << 20, processes=64, open_files=64,
@@ -130,8 +131,10 @@ def attempts(
         asked, datagrams = _asked(stack, outside)
         asked["kernel"] += () if all_settings else _SETTINGS
         program, mounts = interpreter()
+        inside = os.path.join(os.path.dirname(__file__), "probe_script.py")
+        script = files.read(inside, 1 << 20).decode()
         job = SandboxJob(
-            (program, "-I", "-S", "-c", script()),
+            (program, "-I", "-S", "-c", script),
             cwd="/trial",
             stdin=json.dumps(asked).encode(),
             mounts=(
@@ -161,12 +164,6 @@ def attempts(
 
 def _probe(name: str, detail: str, *, passed: bool) -> Probe:
     return Probe(name, TITLES[name], passed, printable(detail))
-
-
-def script() -> str:
-    """The source of what runs inside."""
-    with open(os.path.join(os.path.dirname(__file__), "probe_script.py"), encoding="utf-8") as file:
-        return file.read()
 
 
 @contextmanager
@@ -205,12 +202,11 @@ def _asked(stack: ExitStack, outside: str) -> tuple[dict[str, list[object]], soc
         "NOFILE": _LIMITS.open_files, "NPROC": _LIMITS.processes,
     }  # fmt: skip
     kind = seccomp.machine()
-    named = {"keys": seccomp.KEYS, "calls": seccomp.ODD}
-    # Where no filter is known there is nothing to try, and nothing that holds.
-    numbers = {
-        title: {name: kind.number(name) for name in names} if kind else {}
-        for title, names in named.items()
-    }
+
+    def numbers(names: tuple[str, ...]) -> list[object]:
+        """Where no filter is known there is nothing to try, and nothing that holds."""
+        return [{name: kind.number(name) for name in names} if kind else {}]
+
     asked: dict[str, list[object]] = {
         "workplace": ["/trial/result"],
         "tcp": [tcp.getsockname()[1]],
@@ -229,9 +225,9 @@ def _asked(stack: ExitStack, outside: str) -> tuple[dict[str, list[object]], soc
         "privileges": [],
         "user": [],
         "kernel": [],
-        "keys": [numbers["keys"]],
+        "keys": numbers(seccomp.KEYS),
         "sockets": [],
-        "calls": [numbers["calls"]],
+        "calls": numbers(seccomp.ODD),
         "limits": [limits],
     }
     return asked, udp

@@ -74,6 +74,6 @@ def test_what_leads_back_to_the_work_tree_is_told(stage: Stage) -> None:
     led = stage.rlm(*words, ".venv/bin/python check.py", "--no-apply")
     assert led.code == 3, led
     assert "leads to your work tree, not to the copy" in led.stderr
-    assert "site-packages/_shop.pth and 1 more)" in led.stderr
+    assert "site-packages/_shop.pth and 1 more path)" in led.stderr
     held = stage.rlm(*words, "PYTHONPATH=src .venv/bin/python check.py", "--no-apply")
     assert held.code == 0, held
