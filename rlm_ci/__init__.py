@@ -1,3 +1,3 @@
 """rlm-ci: checks, deep review and fix-until-green for pull requests that a model wrote."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -38,7 +38,7 @@ from rlm_ci.runs.run import Run
 from rlm_ci.runs.store import RunStore
 from rlm_ci.solve.pipeline import CALLS, SYMBOLIC, RlmJob
 from rlm_ci.system import files
-from rlm_ci.text.printable import printable
+from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 from rlm_ci.wiki.run import WikiJob
 
@@ -62,6 +62,8 @@ _LIMIT = 1 << 30
 _MADE = "rlm/"
 _TIMED = re.compile(r"rlm/(?:(?:run|state|snapshot)\.json|[a-z]+\.jsonl|before/.*)")
 _ARTIFACTS = "rlm/artifacts/"
+_RELEASE = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}", re.ASCII)
+_FIRST = (0, 1, 0)
 
 
 class DerivedFiles(Value):
@@ -166,14 +168,33 @@ def examine(
             return DerivedFiles(notes=(printable(told),))
         if _is_made_again(run, report):
             found = _derive(folder, run, report, settings, repository)
-            if found.problems and ending["version"] != __version__:
-                told = f"rlm-ci {ending['version']} has made the run, and this is {__version__}"
-                found = found.replace(notes=(*found.notes, printable(told)))
-            return found
-        return _views(folder, report, settings, ending["rests_on"].get("templates", {}))
+        else:
+            found = _views(folder, report, settings, ending["rests_on"].get("templates", {}))
+        return _excused(found, ending["version"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         told = f"its settings are not as a run writes them ({type(error).__name__})"
         return DerivedFiles(problems=(f"{checksums.EVENTS}: {told}",))
+
+
+def _excused(found: DerivedFiles, version: str) -> DerivedFiles:
+    """Differences prove nothing where an earlier release wrote the run: its texts were others."""
+    if not found.problems or not _is_earlier(version):
+        return found
+    number = count(len(found.problems), "file")
+    told = (
+        f"rlm-ci {version} wrote this run, and {__version__} words reports differently: {number} "
+        f"could not be rebuilt, only checked by checksum. To rebuild, use rlm-ci {version}"
+    )
+    return DerivedFiles(found.files, notes=(*found.notes, told))
+
+
+def _is_earlier(version: str) -> bool:
+    """Whether it is a release before this one. Other versions are no excuse."""
+    return bool(_RELEASE.fullmatch(version)) and _FIRST <= _numbers(version) < _numbers(__version__)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
 
 
 def _is_made_again(run: Manifest, report: Report) -> bool:

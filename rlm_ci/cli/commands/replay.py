@@ -90,7 +90,10 @@ def run(arguments: Arguments) -> int:
     if work.report is not None:
         output_of(settings).show(work.report)
     if settings.check:
-        return _compare(entry.path, held.path)
+        differs = _compare(entry.path, held.path)
+        if differs:
+            _name_version(entry.path)
+        return differs
     return code
 
 

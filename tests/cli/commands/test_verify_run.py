@@ -175,6 +175,27 @@ def test_nobody_talks_it_out_of_making_it_again(stage: Stage) -> None:
     fails(verified(stage, folder, forged=True))
 
 
+@pytest.mark.parametrize(("version", "code"), [("0.1.0", 0), ("0.0.9", 1), ("9.0.0", 1)])
+def test_an_earlier_release_worded_its_reports_differently(
+    stage: Stage, version: str, code: int
+) -> None:
+    """Its checksums must hold; what today's templates would make of the record is no proof."""
+    folder = made(stage, "change")
+    view, events = folder / "comment.md", folder / "events.jsonl"
+    view.write_text(view.read_text().replace("rlm-ci", "rlm_ci"))
+    forge(folder)
+    found = list(replay(str(events)))
+    found[-1]["payload"] |= {"version": version}
+    events.write_bytes(b"".join(map(record_format.to_line, found)))
+    ended = verified(stage, folder, forged=False)
+    assert (ended.code, f"rlm-ci {version} wrote this run" in ended.stdout) == (
+        code,
+        not code,
+    ), ended
+    view.write_text("another")
+    assert verified(stage, folder, forged=False).code == 1
+
+
 @pytest.mark.full
 def test_a_report_of_pr_is_that_of_its_review(stage: Stage) -> None:
     """Its checks are recorded; the review in it is a run whose report is made again."""
