@@ -1,4 +1,4 @@
-"""What ``pr`` adds to the checks: a review of the change, and pages of the wiki that go stale."""
+"""What ``pr`` adds to the checks: a review of the change, and wiki pages that become stale."""
 
 from __future__ import annotations
 
@@ -43,10 +43,7 @@ _PLACES = 10
 
 
 class PostingTarget(Value):
-    """Where the report will be posted, if anywhere, and the way there.
-
-    ``is_asked``: a person who may has asked for a review, by a comment.
-    """
+    """Where the report will be posted, if anywhere; ``is_asked``: a comment asked for a review."""
 
     to: Destination | None
     way: GitHubSession
@@ -54,7 +51,7 @@ class PostingTarget(Value):
 
 
 class ExtendedReport(Value):
-    """A report with the parts that were added; ``kept`` is what the next review may go on from."""
+    """A report with the added parts; ``kept`` is the state for the next review."""
 
     report: Report
     kept: str = ""
@@ -63,7 +60,7 @@ class ExtendedReport(Value):
 def add(
     judgement: Judgement, report: Report, held: Run | None, wish: PostingTarget
 ) -> ExtendedReport:
-    """``report`` with the parts that the settings ask for. Nothing here ends the run."""
+    """``report`` with the parts that the settings ask for. Never raises."""
     added = ExtendedReport(report)
     for change in judgement.changes[:1]:
         added = _with_review(judgement, report, change, held, wish)
@@ -88,29 +85,29 @@ def _with_review(
     wanted = _ON if wish.is_asked else settings.review.enabled
     if wanted == _OFF or change.head is None:
         return ExtendedReport(report)
+
+    def extended(*parts: Part) -> ExtendedReport:
+        return ExtendedReport(report.replace(parts=(*report.parts, *parts)))
+
     github = settings.github
     event = privileged_events.event_of(github.event_name) if github.actions else None
     try:
         if event is not None and not wish.is_asked:
             if wanted == _AUTO:
-                return ExtendedReport(
-                    _as_before(report, wish, awaited=_has_business(settings, change))
-                )
+                return extended(*_of_last_review(wish, awaited=_has_reviewer(settings, change)))
             raise ConfigError(
                 f"a review is refused under {event}: it writes the pull request's files to the "
                 "disk, in a job that has secrets and a token that may write",
                 where=settings.sources["review.enabled"],
                 hint="run it on pull_request, or ask for it in a comment",
             )
-        if wanted == _AUTO and not _has_business(settings, change):
-            return ExtendedReport(report.replace(parts=(*report.parts, _unseen(settings, change))))
+        if wanted == _AUTO and not _has_reviewer(settings, change):
+            return extended(_without_reviewer(settings, change))
         told, kept = _review(judgement, change, held, wish)
-    except Exception as error:  # noqa: BLE001 - what the checks found is told whatever happens here
-        found = failure(error, held.path if held else None)
-        part = Part.from_error(REVIEW, found)
-        return ExtendedReport(report.replace(parts=(*report.parts, part)))
+    except Exception as error:  # noqa: BLE001 - what the checks found is reported anyway
+        return extended(Part.from_error(REVIEW, failure(error, held.path if held else None)))
     (part,) = told.parts
-    if wanted == _AUTO and part.state == NOT_RUN and part.error is None:  # nobody is there for it
+    if wanted == _AUTO and part.state == NOT_RUN and part.error is None:  # no reviewer
         from rlm_ci.review.run import not_looked_at
 
         part = not_looked_at(part.summary, settings, change)
@@ -123,42 +120,38 @@ def _with_review(
     return ExtendedReport(report, kept)
 
 
-def _as_before(report: Report, wish: PostingTarget, *, awaited: bool) -> Report:
-    """``report``, not clean where the last review of the same commit was not: it still holds.
+def _of_last_review(wish: PostingTarget, *, awaited: bool) -> list[Part]:
+    """A part that is not clean if the last review of the same commit was not, and still holds.
 
-    Nor is it where one is ``awaited`` that nobody has told of yet.
+    Nor is it clean while an ``awaited`` review of this commit is missing.
     """
     if wish.to is None:
-        return report
+        return []
     from rlm_ci.github.posting import previous_run
 
     try:
         last = previous_run.read(wish.way.client(), wish.to.repository, wish.to.number).last
-    except UnavailableError:  # posting cannot do without it either, and says so
-        return report
+    except UnavailableError:  # posting needs it too, and reports it
+        return []
     except RlmCiError as error:
         told = f"the last review of this commit cannot be read: {error}"
     else:
-        known = last is not None and last.head == wish.to.head
-        if last is None or not known:
-            if not awaited:
-                return report
+        if last is None or last.head != wish.to.head:
+            # Recorded as an unfinished review, which the next command sees.
             told = "skipped; this commit has no review yet"
-            # Said as a review that did not finish, until one does: the next command knows.
-            return _unreviewed(report, told, {})
+            return [_unreviewed(told, {})] if awaited else []
         if last.reviewed in ("", CLEAN):
-            return report
+            return []
         told = f"not repeated; the last review of this commit: {last.reviewed}"
-    return _unreviewed(report, told, {"again": False})
+    return [_unreviewed(told, {"again": False})]
 
 
-def _unreviewed(report: Report, told: str, metrics: dict[str, bool]) -> Report:
-    part = Part(REVIEW, f"{told} (/rlm-ci review repeats it)", metrics, state=INCOMPLETE)
-    return report.replace(parts=(*report.parts, part))
+def _unreviewed(told: str, metrics: dict[str, bool]) -> Part:
+    return Part(REVIEW, f"{told} (/rlm-ci review repeats it)", metrics, state=INCOMPLETE)
 
 
-def _has_business(settings: Settings, change: ChangeSet) -> bool:
-    """Whether there is anybody to look at the change, and anything that is theirs."""
+def _has_reviewer(settings: Settings, change: ChangeSet) -> bool:
+    """Whether a model or an analyzer can look at the change."""
     from rlm_ci.review.analyzers import ruff
     from rlm_ci.review.analyzers.programs import locate
 
@@ -171,8 +164,8 @@ def _has_business(settings: Settings, change: ChangeSet) -> bool:
     return settings.review.ruff == _ON or locate(ruff.NAME) is not None
 
 
-def _unseen(settings: Settings, change: ChangeSet) -> Part:
-    """The review of a change that nobody here could look at, and why."""
+def _without_reviewer(settings: Settings, change: ChangeSet) -> Part:
+    """The review of a change that no model or analyzer here can look at, and why."""
     from rlm_ci.review.coverage import files_of
     from rlm_ci.review.run import not_looked_at
     from rlm_ci.source.languages import language
@@ -189,15 +182,9 @@ def _unseen(settings: Settings, change: ChangeSet) -> Part:
 
 
 def _review(
-    judgement: Judgement,
-    change: ChangeSet,
-    held: Run | None,
-    wish: PostingTarget,
+    judgement: Judgement, change: ChangeSet, held: Run | None, wish: PostingTarget
 ) -> tuple[Report, str]:
-    """The review as a run of its own, in the folder of the one of ``pr`` where that has one.
-
-    With what the next one may go on from.
-    """
+    """The review as a run of its own, below that of ``pr`` if there is one; state for the next."""
     from rlm_ci.pipelines.job import without_runs
     from rlm_ci.review.change.previous_review import PreviousReviews
     from rlm_ci.review.run import ChangeReviewJob
@@ -243,7 +230,7 @@ def _review(
 
 
 def _stale(settings: Settings, change: ChangeSet) -> Part | None:
-    """The pages that the change makes stale; None where there is no wiki, and none is asked for."""
+    """The pages that the change makes stale; None if there is no wiki, and none is asked for."""
     wanted = settings.wiki.enabled
     if wanted == _OFF or change.merge_base is None:
         return None
@@ -268,7 +255,7 @@ def _stale(settings: Settings, change: ChangeSet) -> Part | None:
         found = () if state is None else stale(state, change)
         after = change.read(path, _STATE_LIMIT) if found else None
         brought: frozenset[str] = frozenset()
-        if after is not None and after != data:  # the change brings pages, too
+        if after is not None and after != data:  # the change updates pages
             with suppress(DamagedError):
                 pages_of = [one.page for one in found]
                 brought = renewed(pages_of, WikiState.from_bytes(after, path), change, folder)

@@ -19,10 +19,7 @@ _IN_ACTIONS = (("loop.max_minutes", 50.0), ("max_calls", 300))
 
 
 def on_change(judgement: Judgement, held: Run) -> Report:
-    """The report of a judgement, with what a fix loop on the change came to.
-
-    Nothing is applied or pushed: the result is a patch in the folder of the run.
-    """
+    """The report of a judgement, with the result of a fix loop: a patch in the run's folder."""
     settings = judgement.settings
     settings.values["loop.apply"] = False
     if settings.sources["loop.allow_no_change"] == "default":

@@ -1,9 +1,8 @@
-"""Findings that a person waved through by a comment: for one head, with name and reason.
+"""Findings that a person overrides by a comment, for one head, with name and reason.
 
-The record of it stands in the checkpoint of our own summary comment, and is read back from
-there for the same head, by whatever run comes next. Other workflows may post under our login,
-so the record is a pointer and no proof: what counts is the comment of the person, which GitHub
-is asked for again, and whether that person may still give it.
+The checkpoint of our summary comment records it, and the next run on the same head reads it.
+Other workflows may post under our login, so the record is only a pointer: each run asks GitHub for
+the person's comment again, and whether that person may still give it.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from rlm_ci.pull_request.slash_grammar import SlashCommand
     from rlm_ci.report.findings import Part, Report
 
-#: Of the records that are read back, so many of the last ones are asked about.
+#: How many of the last records are confirmed.
 _MOST = 3
 
 
@@ -41,31 +40,27 @@ def held(
 ) -> tuple[Override, ...]:
     """What is overridden on the head of ``report``: by this command, or by an earlier one.
 
-    GitHub is asked only if that could change anything. Raises ConfigError for a command
-    whose override could not be kept.
+    Asks GitHub only if that could change anything. Raises ConfigError for a command whose override
+    could not be stored.
     """
     if asked and asked.command.name == OVERRIDE:
-        return (_given(settings, to, asked),)
+        if to is None or settings.publish.comment == NONE:
+            raise ConfigError(
+                "an override is stored in the summary comment, but this run posts none",
+                where=settings.sources["publish.comment" if to else "publish.enabled"],
+                hint="post it: publish.comment sticky or review, and no --no-publish",
+            )
+        return (_override(settings, asked.command, asked.person, to.head, asked.comment),)
     overridable = any(one.rule.partition("/")[0] in OVERRIDABLE for one in report.failing())
     if to is None or not overridable:
         return ()
     try:
         return _recorded(settings, way, to)
     except UnavailableError:
-        return ()  # posting cannot do without it either, and says so
+        return ()  # posting needs it too, and reports it
     except RlmCiError as error:
         say(f"note: the overrides cannot be read: {error}")
         return ()
-
-
-def _given(settings: Settings, to: Destination | None, asked: CommentCommand) -> Override:
-    if to is None or settings.publish.comment == NONE:
-        raise ConfigError(
-            "an override is stored in the summary comment, but this run posts none",
-            where=settings.sources["publish.comment" if to else "publish.enabled"],
-            hint="post it: publish.comment sticky or review, and no --no-publish",
-        )
-    return _override(settings, asked.command, asked.person, to.head, asked.comment)
 
 
 def _override(
@@ -79,13 +74,13 @@ def _override(
 
 
 def _recorded(settings: Settings, way: GitHubSession, to: Destination) -> tuple[Override, ...]:
-    """What our own summary says of this very head; nothing on any doubt, which is said."""
+    """What our own summary says of this head; nothing on any doubt, with a message."""
     from rlm_ci.github.posting import review_threads
     from rlm_ci.github.posting.summary_comment import SummaryComments
 
     marked = SummaryComments(way.client(), to.repository, to.number, "").marked()
     if all(one.last and not one.last.overrides for _, one in marked):
-        return ()  # whoever wrote them: most often there is nothing to believe
+        return ()  # most often there is nothing to confirm
     way.author = way.author or review_threads.viewer(way.client())
     found = [one for login, one in marked if login == way.author]
     if any(one.last is None for one in found):
@@ -100,7 +95,7 @@ def _recorded(settings: Settings, way: GitHubSession, to: Destination) -> tuple[
 def _confirmed(
     settings: Settings, way: GitHubClient, to: Destination, records: Sequence[Override]
 ) -> tuple[Override, ...]:
-    """Those of ``records`` that GitHub confirms to be the command of a person about this head."""
+    """The ``records`` that GitHub confirms to be the command of a person about this head."""
     fitting = [one for one in records if one.head == to.head and one.check in OVERRIDABLE]
     if not fitting:
         return ()
@@ -115,7 +110,7 @@ def _confirmed(
 def _is_confirmed(
     settings: Settings, way: GitHubClient, to: Destination, pull: dict[str, Any], record: Override
 ) -> bool:
-    """Whether the comment that ``record`` points to says just that; if not, it is said why."""
+    """Whether the comment that ``record`` points to says the same; prints why not."""
     from rlm_ci.pull_request import comment_commands
 
     doubt = "the comment says something else"
@@ -135,8 +130,6 @@ def _is_confirmed(
 def apply(report: Report, overrides: Sequence[Override]) -> Report:
     """``report`` with the findings of the overridden checks marked."""
     reasons = {one.check: f"{one.reason} (override by {one.person})" for one in overrides}
-    if not reasons:
-        return report
     return report.replace(parts=tuple(_marked(one, reasons.get(one.id)) for one in report.parts))
 
 

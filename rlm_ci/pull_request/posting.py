@@ -1,4 +1,4 @@
-"""What ``pr`` and ``publish`` share: where a report is to be posted, and posting it."""
+"""What ``pr`` and ``publish`` share: where to post a report, and posting it."""
 
 from __future__ import annotations
 
@@ -32,22 +32,18 @@ if TYPE_CHECKING:
 def destination(settings: Settings, report: Report) -> Destination | None:
     """Where the report of our own run goes; None without a token or a pull request.
 
-    Whoever asked for it by name is told.
+    Warns if posting was asked for by name.
     """
-    number, name, head = (
-        report.subject.pull_request,
-        report.subject.repository,
-        report.subject.head,
-    )
+    subject = report.subject
     source = settings.sources["publish.enabled"]
     if not settings.publish.enabled:
         return None
     if not settings.github.token:
         what, hint = "there is no token", "give it as github-token, or in GITHUB_TOKEN"
-    elif number is None or name is None or head is None:
+    elif subject.pull_request is None or subject.repository is None or subject.head is None:
         what, hint = "this is no pull request", "run it on a pull_request event, or with --event"
     else:
-        return Destination(name, number, head)
+        return Destination(subject.repository, subject.pull_request, subject.head)
     if source != "default":
         warn(ConfigError(f"nothing is posted: {what}", where=source, hint=hint))
     return None
@@ -64,7 +60,7 @@ def attempt(
     review: str = "",
     closes: bool = True,
 ) -> Publication | None:
-    """Post the report of our own run, if it goes anywhere. Nothing here ends the run."""
+    """Post the report of our own run, if it goes anywhere. Never raises."""
     wanted = judgement.settings.publish
     if to is None or (wanted.comment == "none" and not wanted.check_run):
         return None
@@ -95,10 +91,10 @@ def post(
     review: str = "",
     closes: bool = True,
 ) -> Publication:
-    """Post ``report``; what became of it is also said on standard error.
+    """Post ``report``, and print what went wrong.
 
-    ``pull`` is the API's record of the pull request, if it has just been read; ``review`` is what
-    the next run may go on from. Unless it ``closes`` them, comments of what is gone stay.
+    ``pull`` is the API's record of the pull request, if known; ``review`` is state for the next
+    run. Without ``closes``, comments about findings that are gone stay open.
     """
     from rlm_ci.github.posting.publisher import Publisher
 
@@ -126,11 +122,10 @@ def post(
         author=way.author,
         review=review,
     ).publish()
-    reason = publication.reason
-    if not reason:
+    if not publication.reason:
         return publication
-    # GitHub's words are in it, and whatever stands between us and GitHub.
-    reason = Redactor(settings.environ).text(reason)
+    # It quotes GitHub, or a proxy.
+    reason = Redactor(settings.environ).text(publication.reason)
     where = f"{destination.repository}#{destination.number}"
     if FAILED in (publication.summary, publication.review, publication.check_run):
         warn(RemoteError(f"not all is posted: {reason}", where=where))
@@ -140,18 +135,16 @@ def post(
 
 
 def write_outputs(settings: Settings, values: Mapping[str, str]) -> None:
-    """Outputs of the action's step. No value can end its own block: the delimiter is random."""
+    """Set outputs of the action's step; a random delimiter keeps a value from ending its block."""
     if not settings.github.output:
         return
-    blocks = []
-    for name, value in values.items():
-        end = f"rlm-ci-{os.urandom(16).hex()}"
-        blocks.append(f"{name}<<{end}\n{value}\n{end}\n")
-    files.append(settings.github.output, "".join(blocks).encode("utf-8", "surrogateescape"))
+    end = f"rlm-ci-{os.urandom(16).hex()}"
+    text = "".join(f"{name}<<{end}\n{value}\n{end}\n" for name, value in values.items())
+    files.append(settings.github.output, text.encode("utf-8", "surrogateescape"))
 
 
 def local_diff(change: ChangeSet) -> Callable[[], PatchDiff]:
-    """The diff of a change in our own clone, read when somebody asks."""
+    """The diff of a change in our own clone, read when needed."""
 
     def read() -> PatchDiff:
         from rlm_ci.git import patches

@@ -1,7 +1,6 @@
-"""Commands that a person gives in a comment on a pull request: the grammar of them.
+"""The grammar of commands in comments on a pull request: no options, paths or addresses.
 
-Anybody can comment, so what is written here is all that a comment can set: no option, no
-path, no address.
+Anybody can comment, so a comment can set nothing else.
 """
 
 from __future__ import annotations
@@ -35,10 +34,9 @@ class SlashCommand(Value):
 
 
 def parse(body: str) -> SlashCommand | None:
-    """The command in the first line of a comment; None if there is none.
+    """The command at the beginning of a comment's first line (not quoted, indented or in code).
 
-    It begins the line, so that one that is quoted, indented or in code is none; further lines
-    are the person's own. Raises ConfigError for a command that is none of ours.
+    None if there is none; raises ConfigError for an unknown one. Further lines are ignored.
     """
     line = body.partition("\n")[0].rstrip("\r")
     rest = line.removeprefix(PREFIX)

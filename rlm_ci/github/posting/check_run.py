@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from rlm_ci.github.api.errors import UnreachableError, record, text
 from rlm_ci.report import wording
 from rlm_ci.report.findings import CLEAN, FINDINGS, Severity
@@ -11,7 +13,6 @@ from rlm_ci.text.printable import encodable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
     from rlm_ci.github.api.client import GitHubClient
@@ -21,6 +22,9 @@ NAME = "rlm-ci"
 #: GitHub takes no more annotations in one request, and no longer texts.
 BATCH = 50
 _LONGEST_MESSAGE = 4000
+_LEVELS = {
+    Severity.CRITICAL: "failure", Severity.HIGH: "failure", Severity.MEDIUM: "warning",
+}  # fmt: skip
 
 
 def post(
@@ -34,10 +38,10 @@ def post(
     unfinished: str,
     most: int,
 ) -> None:
-    """Post the check run of ``head``, whole from its first request on.
+    """Post the check run of ``head``, complete with its first request, but for annotations.
 
-    ``summary`` is of at most 65,535 bytes, ``unfinished`` the conclusion for a report that is
-    incomplete or did not run. At most ``most`` annotations are sent. Raises GitHubRefusedError or
+    ``summary`` has at most 65,535 bytes, ``unfinished`` is the conclusion for a report that is
+    incomplete or did not run, ``most`` the maximum of annotations. Raises GitHubRefusedError or
     UnreachableError.
     """
     path = f"/repos/{repository}/check-runs"
@@ -55,31 +59,27 @@ def post(
         "output": {**output, "annotations": annotations[:BATCH]},
     }
 
-    def done() -> dict[str, Any] | None:
-        return find(client, repository, head, run=run)
-
-    made = record(client.write("POST", path, body, done=done), path)
+    found = partial(find, client, repository, head, run=run)
+    made = record(client.write("POST", path, body, done=found), path)
     if not isinstance(made.get("id"), int):
         raise UnreachableError("GitHub's answer is not a check run", path)
     own = f"{path}/{made['id']}"
     for start in range(BATCH, len(annotations), BATCH):
-        _add(client, own, output, annotations[start : start + BATCH], start)
+        batch = annotations[start : start + BATCH]
+        client.more()
+        client.write(
+            "PATCH", own, {"output": {**output, "annotations": batch}},
+            done=partial(_with_annotations, client, own, start + len(batch)),
+        )  # fmt: skip
 
 
-def _add(
-    client: GitHubClient, path: str, output: dict[str, Any], batch: list[dict[str, Any]], there: int
-) -> None:
-    """Add annotations to those that are ``there``."""
-
-    def done() -> dict[str, Any] | None:
-        made = client.get(path)
-        has = record(made.get("output"), path).get("annotations_count") or 0
-        if not isinstance(has, int):
-            raise UnreachableError("GitHub does not say how many annotations there are", path)
-        return made if has >= there + len(batch) else None
-
-    client.more()
-    client.write("PATCH", path, {"output": {**output, "annotations": batch}}, done=done)
+def _with_annotations(client: GitHubClient, path: str, total: int) -> dict[str, Any] | None:
+    """The check run, if it has as many annotations."""
+    made = client.get(path)
+    has = record(made.get("output"), path).get("annotations_count") or 0
+    if not isinstance(has, int):
+        raise UnreachableError("GitHub does not say how many annotations there are", path)
+    return made if has >= total else None
 
 
 def find(
@@ -102,43 +102,32 @@ def find(
 
 def conclusion(report: Report, unfinished: str) -> str:
     """GitHub's word for the verdict. ``neutral`` and ``skipped`` would let a merge through."""
-    verdict = report.verdict()
-    return {CLEAN: "success", FINDINGS: "failure"}.get(verdict, unfinished)
+    return {CLEAN: "success", FINDINGS: "failure"}.get(report.verdict(), unfinished)
 
 
 def _annotations(report: Report, most: int) -> tuple[list[dict[str, Any]], int]:
-    """Those of the findings that a line of the head can carry, and how many were left out."""
+    """Annotations for findings on lines of the head, and how many findings have none."""
     live = [one for one in wording.worst_first(report.findings) if one.suppression is None]
-    able = [one for one in live if _is_placed(one)]
+    able = [
+        one
+        for one in live
+        for place in one.evidence[:1]
+        if place.side == "new" and encodable(place.path) == place.path
+    ]
     return [_annotation(one) for one in able[:most]], len(live) - len(able[:most])
-
-
-def _is_placed(finding: Finding) -> bool:
-    place = finding.evidence[0] if finding.evidence else None
-    return bool(place and place.side == "new" and encodable(place.path) == place.path)
 
 
 def _annotation(finding: Finding) -> dict[str, Any]:
     place = finding.evidence[0]
     start = place.line_start or 1
-    texts: Sequence[str | None] = (finding.message, finding.hint)
+    texts = [neutralise.one_line(text) for text in (finding.message, finding.hint) if text]
     page = address(finding.rule, finding.source)
     more = f"\n{page}" if page else ""
     return {
         "path": place.path,
         "start_line": start,
         "end_line": max(start, place.line_end or start),
-        "annotation_level": _level(finding.severity),
+        "annotation_level": _LEVELS.get(finding.severity, "notice"),
         "title": neutralise.clip(finding.rule, 255),
-        "message": neutralise.clip(
-            "\n".join(neutralise.one_line(text) for text in texts if text),
-            _LONGEST_MESSAGE - len(more),
-        )
-        + more,
+        "message": neutralise.clip("\n".join(texts), _LONGEST_MESSAGE - len(more)) + more,
     }
-
-
-def _level(severity: Severity) -> str:
-    if severity >= Severity.HIGH:
-        return "failure"
-    return "warning" if severity == Severity.MEDIUM else "notice"

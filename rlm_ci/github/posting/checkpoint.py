@@ -1,14 +1,14 @@
 """What a run leaves for the next one, in the first line of the summary comment.
 
-Whoever may edit a comment may edit this too, and so may any workflow that posts under the
-same login (``github-actions[bot]``). So nothing in it is believed for its own sake: it is
-read only from a comment of our own, every field is checked, and on any doubt the next run
-starts from nothing and says why. An override is a pointer to the comment of a person, and
-holds only if GitHub confirms that. What was spent can be forged, and decides nothing: it is
-added up and shown.
+Anybody who may edit a comment can forge it, and any workflow that posts under the same login
+(``github-actions[bot]``). So it is read only from our own comment, every field is checked, and on
+any doubt the next run starts from nothing and says why. An override is a pointer to a person's
+comment, and counts only if GitHub confirms that. What was spent decides nothing.
 """
 
 from __future__ import annotations
+
+import re
 
 from rlm_ci.values import Value
 
@@ -21,22 +21,19 @@ if TYPE_CHECKING:
 
 _VERSION = 1
 _OPENS, _CLOSES = "<!-- rlm-ci:report", " -->"
-#: The data of a marker, in characters: the rest of the comment is for its words. What a review
-#: has left makes it longer, or is left out.
+#: Characters of a marker's data, without and with the state of a review.
 _LONGEST = 8192
 _LONGEST_WITH_REVIEW = 16_384
-#: In place of what a review has left, where there is no room for it.
+#: In place of the state of a review that is too long.
 NO_ROOM = "-"
-_HEX = frozenset("0123456789abcdef")
+_MARKER = re.compile(rf"{_OPENS}(?: ([\w=-]*))?{_CLOSES}\r*(?:\n|$)", re.ASCII)
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _VERDICTS = ("clean", "findings", "incomplete", "not_run")
 _MOST_OVERRIDES = 10
 
 
 class Override(Value):
-    """Findings of ``check`` on the head ``head``, waved through by a person and for a reason.
-
-    ``comment`` is the id of the comment that says so.
-    """
+    """Findings of ``check`` on ``head`` that a person overrides by the comment with this id."""
 
     check: str
     reason: str
@@ -48,10 +45,9 @@ class Override(Value):
 class Checkpoint(Value):
     """The last judged state of a pull request.
 
-    ``config`` is the fingerprint of the settings that judged, ``run`` is that of the run,
-    ``calls``, ``tokens`` and ``cost_usd`` what the models took on this pull request in all.
-    ``review`` is what a review of this head has left for the next one, as that has written it,
-    and ``reviewed`` its verdict, "" where there was none.
+    ``config`` is the fingerprint of the settings; ``calls``, ``tokens`` and ``cost_usd`` are the
+    models' on this pull request in all. ``review`` is the state that a review of this head leaves
+    for the next one, ``reviewed`` its verdict, "" without one.
     """
 
     number: int
@@ -71,30 +67,19 @@ class Checkpoint(Value):
     def after(self, before: Checkpoint | None, usage: Usage) -> Checkpoint:
         """The same, with what was spent before and in this run; a run is counted once.
 
-        What was overridden on this head before stays so, and what a review said of it.
+        Earlier overrides of this head and the verdict of its review stay.
         """
-        overrides, reviewed = self.overrides, self.reviewed
-        if before is not None and (before.number, before.head) == (self.number, self.head):
-            reviewed = reviewed or before.reviewed
-            ours = {one.check for one in overrides}
-            overrides = (*(one for one in before.overrides if one.check not in ours), *overrides)
-        calls, tokens = usage.calls, usage.prompt_tokens + usage.completion_tokens
-        cost = usage.cost_usd or 0.0
-        if before is not None and before.run == self.run:
-            calls, tokens, cost = before.calls, before.tokens, before.cost_usd
-        elif before is not None:
-            calls, tokens, cost = (
-                calls + before.calls,
-                tokens + before.tokens,
-                cost + before.cost_usd,
+        if before is None:
+            return self.plus(usage)
+        now = self
+        if (before.number, before.head) == (self.number, self.head):
+            ours = {one.check for one in self.overrides}
+            earlier = (one for one in before.overrides if one.check not in ours)
+            now = self.replace(
+                overrides=(*earlier, *self.overrides), reviewed=self.reviewed or before.reviewed
             )
-        return self.replace(
-            calls=calls,
-            tokens=tokens,
-            cost_usd=round(cost, 6),
-            overrides=overrides,
-            reviewed=reviewed,
-        )
+        now = now.replace(calls=before.calls, tokens=before.tokens, cost_usd=before.cost_usd)
+        return now if before.run == self.run else now.plus(usage)
 
     def plus(self, usage: Usage) -> Checkpoint:
         """The same, with what another run has spent."""
@@ -105,55 +90,44 @@ class Checkpoint(Value):
         )
 
     def marker(self) -> str:
-        """The first line of the comment.
-
-        It has what the review has left, or else as many of the last overrides as there is room.
-        """
+        """The first line of the comment: with the review's state, or else the last overrides."""
         import json
         from base64 import urlsafe_b64encode
 
-        record = {name: getattr(self, name) for name in self._fields}
-        record["v"] = _VERSION
-        kept = [
-            {name: getattr(one, name) for name in one._fields}
-            for one in self.overrides[-_MOST_OVERRIDES:]
-        ]
+        record = _fields_of(self)
+        kept = [_fields_of(one) for one in self.overrides[-_MOST_OVERRIDES:]]
         longest = _LONGEST_WITH_REVIEW if len(self.review) > len(NO_ROOM) else _LONGEST
         while True:
-            text = json.dumps({**record, "overrides": kept}, separators=(",", ":"), sort_keys=True)
+            record |= {"v": _VERSION, "overrides": kept}
+            text = json.dumps(record, separators=(",", ":"), sort_keys=True)
             data = urlsafe_b64encode(text.encode()).decode()
-            if len(data) <= longest:
-                return f"{_OPENS} {data}{_CLOSES}"
-            if longest > _LONGEST:
+            if longest > _LONGEST and len(data) > longest:
                 record["review"], longest = NO_ROOM, _LONGEST
-            elif kept:
+            elif kept and len(data) > longest:
                 del kept[0]
             else:
                 return f"{_OPENS} {data}{_CLOSES}"
 
 
+def _fields_of(one: Checkpoint | Override) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in one._fields}
+
+
 def is_marked(body: str) -> bool:
     """Whether the first line of ``body`` is a marker of ours, with or without a checkpoint."""
-    line = body.partition("\n")[0].rstrip("\r")
-    inner = line.removeprefix(_OPENS).removesuffix(_CLOSES)
-    plain = all(char.isalnum() or char in "-_=" for char in inner[1:]) and inner.isascii()
-    return line == f"{_OPENS}{inner}{_CLOSES}" and inner[:1] in ("", " ") and plain
+    return _MARKER.match(body) is not None
 
 
 def read(body: str) -> Checkpoint | None:
-    """The checkpoint in the first line of our own comment; None if it has none that holds."""
-    if not is_marked(body):
-        return None
-    line = body.partition("\n")[0].rstrip("\r")
-    data = line.removeprefix(_OPENS).removesuffix(_CLOSES).strip()
-    if not data or len(data) > _LONGEST_WITH_REVIEW:
+    """The checkpoint in the first line of our own comment; None if there is no valid one."""
+    marked = _MARKER.match(body)
+    if not marked or not marked[1] or len(marked[1]) > _LONGEST_WITH_REVIEW:
         return None
     import json
     from base64 import urlsafe_b64decode
 
     try:
-        record = json.loads(urlsafe_b64decode(data))
-        return _checked(record)
+        return _checked(json.loads(urlsafe_b64decode(marked[1])))
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -195,10 +169,9 @@ def _text(value: Any, longest: int) -> str:
 
 
 def _commit(value: Any) -> str:
-    text = _text(value, 64)
-    if len(text) not in (40, 64) or not set(text) <= _HEX:
+    if not _COMMIT.fullmatch(value):
         raise ValueError("no commit")
-    return text
+    return str(value)
 
 
 def _count(value: Any) -> int:
@@ -216,10 +189,10 @@ def _money(value: Any) -> float:
 def resume(
     last: Checkpoint | None, now: Checkpoint, is_ancestor: Callable[[str, str], bool]
 ) -> tuple[str | None, str]:
-    """The commit from which on ``now`` has anything new, and why; None for all of it.
+    """The commit since which ``now`` has anything new, and why; None for all of it.
 
-    ``is_ancestor(one, other)`` asks the repository. Only a run that looked at everything,
-    under the same settings and from the same merge base, spares the next one anything.
+    Only a run that looked at everything, under the same settings and from the same merge base,
+    spares the next one anything. ``is_ancestor(one, other)`` asks the repository.
     """
     if last is None:
         return None, "there is no checkpoint of an earlier run"

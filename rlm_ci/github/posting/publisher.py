@@ -6,6 +6,8 @@ other reason, leaves the others alone, and the publication says so.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from rlm_ci.errors import RemoteError, RlmCiError
 from rlm_ci.git import patches
 from rlm_ci.github.api.errors import GitHubRefusedError, UnreachableError, record
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.github.posting.checkpoint import Override
     from rlm_ci.github.posting.placement import PlacedFinding
-    from rlm_ci.github.posting.review_threads import ReviewThread
+    from rlm_ci.github.posting.review_threads import PullRequestThreads
     from rlm_ci.github.posting.summary_comment import SummaryComment
     from rlm_ci.report.findings import Report
 
@@ -90,6 +92,7 @@ class Publisher:
         self._author = author
         self._sticky: SummaryComments | None = None
         self._kept: SummaryComment | None = None
+        self._url: str | None = None
         subject = report.subject
         self._now = Checkpoint(
             destination.number, destination.head, subject.base, subject.merge_base,
@@ -108,7 +111,7 @@ class Publisher:
                 self._look_at_pull()
         except RemoteError as error:
             self._blame(error)
-            return self._result(FAILED, FAILED, FAILED, None)
+            return self._result(FAILED, FAILED, FAILED)
         moved = self._current != self._to.head
         if moved:
             self._say_moved(self._current)
@@ -119,21 +122,16 @@ class Publisher:
         posted_check = SKIPPED
         if self._wishes.check_run:
             posted_check = self._tried("check_run", lambda: self._check_run(notes))
-        summary, url = SKIPPED, None
+        summary = SKIPPED
         if self._wishes.comment != NONE:
-
-            def post() -> str:
-                nonlocal url
-                done, url = self._summary(notes, alone=posted_check != POSTED)
-                return done
-
-            summary = self._tried("summary", post)
+            alone = posted_check != POSTED
+            summary = self._tried("summary", lambda: self._summary(notes, alone=alone))
         if review == POSTED or summary in (POSTED, UPDATED):
             try:
                 self._settle(notes, threads_too=review == POSTED)
             except RemoteError as error:
                 self._blame(error)
-        return self._result(summary, review, posted_check, url)
+        return self._result(summary, review, posted_check)
 
     def _look_at_pull(self) -> None:
         """Read the pull request as it is now. Raises GitHubRefusedError or UnreachableError."""
@@ -160,7 +158,7 @@ class Publisher:
             return FAILED
 
     def _review(self, notes: list[str]) -> str:
-        look = review_threads.read(self._client, self._to.repository, self._to.number)
+        look = self._threads()
         self._author, known = look.login, look.threads
         found = self._report.findings
         marks = fingerprints(found)
@@ -172,7 +170,7 @@ class Publisher:
         review = ReviewComments(
             self._client, self._to.path, self._to.head,
             remarks=CommentTexts(self._report.subject, self._options),
-            real_diff=self._real_diff, look=self._look,
+            real_diff=self._real_diff, look=lambda: self._threads().threads,
         )  # fmt: skip
         result = review.post(list(zip(placed, marks, strict=True)), known)
         notes += _elsewhere([one for one, _ in result])
@@ -182,19 +180,16 @@ class Publisher:
             part.state is None for part in self._report.parts
         )
         if is_whole and self._wishes.closes:
-            present = {
-                mark
-                for one, mark in zip(found, marks, strict=True)
-                if one.suppression is None
-            }  # fmt: skip
+            pairs = zip(found, marks, strict=True)
+            present = {mark for one, mark in pairs if one.suppression is None}
             try:
                 review.close_gone(known, present)
             except GitHubRefusedError as refused:
                 self._note(f"old review comments stay open: {refused}. {refused.hint}")
         return POSTED if new else SKIPPED
 
-    def _look(self) -> Sequence[ReviewThread]:
-        return review_threads.read(self._client, self._to.repository, self._to.number).threads
+    def _threads(self) -> PullRequestThreads:
+        return review_threads.read(self._client, self._to.repository, self._to.number)
 
     def _diff(self) -> PatchDiff:
         """That of our own clone; where it cannot be read, GitHub's."""
@@ -224,7 +219,7 @@ class Publisher:
         )  # fmt: skip
         return POSTED
 
-    def _summary(self, notes: Sequence[str], *, alone: bool) -> tuple[str, str | None]:
+    def _summary(self, notes: Sequence[str], *, alone: bool) -> str:
         """``alone`` when no check run has a copy of it, by which another run could put it back."""
         self._author = self._author or review_threads.viewer(self._client)
         sticky = SummaryComments(self._client, self._to.repository, self._to.number, self._author)
@@ -240,13 +235,13 @@ class Publisher:
             return self._body(self._now.after(last, self._report.usage), notes)
 
         done, comment = sticky.put(self._now, head, write)
-        self._sticky, self._kept = sticky, comment
-        return done, comment.url or None
+        self._sticky, self._kept, self._url = sticky, comment, comment.url or None
+        return done
 
     def _settle(self, notes: Sequence[str], *, threads_too: bool) -> None:
-        """Look once more, for a run at the same time: nothing twice, and the newer head wins."""
+        """Look again for a run at the same time: remove duplicates, and let the newer head win."""
         if threads_too:
-            look = review_threads.read(self._client, self._to.repository, self._to.number)
+            look = self._threads()
             review_threads.remove_duplicates(self._client, look.threads)
             head = look.head
         else:
@@ -261,8 +256,8 @@ class Publisher:
     def _make_way(self, sticky: SummaryComments, notes: Sequence[str]) -> None:
         """Put back the words of the newer head where we wrote over them.
 
-        The comment's history has them, or else the check run of that head. Where neither has,
-        ours say that they are out of date. Each is a write too, so then we look again.
+        They come from the comment's history, or else from the check run of that head. If neither
+        has them, ours say that they are out of date. Each write needs another look.
         """
         ours = {self._to.head}
         is_told = False
@@ -280,12 +275,12 @@ class Publisher:
                 is_told = True
                 self._say_moved(look.head)
                 words = self._body(last, notes)
-            self._kept = sticky.restore(kept, words)
+            self._kept = sticky.update(kept, words)
 
     def _look_back(
         self, sticky: SummaryComments
     ) -> tuple[comment_history.CommentHistory, SummaryComment | None]:
-        """The newest head, and the comment as it is, with its earlier texts if GitHub has them."""
+        """The current head, and the comment as it is, with its earlier texts if GitHub has them."""
         kept = self._kept
         if kept is not None and kept.node:
             try:
@@ -344,42 +339,36 @@ class Publisher:
         self._reasons[printable(reason)] = None
 
     def _blame(self, error: RemoteError) -> None:
-        hint = (
-            f". {error.hint}" if isinstance(error, (GitHubRefusedError, UnreachableError)) else ""
-        )
-        self._note(f"{error}{hint}")
+        is_githubs = isinstance(error, (GitHubRefusedError, UnreachableError))
+        self._note(f"{error}. {error.hint}" if is_githubs else str(error))
 
-    def _result(self, summary: str, review: str, checked: str, url: str | None) -> Publication:
-        if self._wishes.comment == NONE:
-            summary = SKIPPED
-        if self._wishes.comment != REVIEW:
-            review = SKIPPED
-        if not self._wishes.check_run:
-            checked = SKIPPED
-        reason = "; ".join(self._reasons) or None
-        return Publication(summary, review, checked, reason, url, frozenset(self._denied))
+    def _result(self, summary: str, review: str, checked: str) -> Publication:
+        wishes = self._wishes
+        return Publication(
+            SKIPPED if wishes.comment == NONE else summary,
+            review if wishes.comment == REVIEW else SKIPPED,
+            checked if wishes.check_run else SKIPPED,
+            "; ".join(self._reasons) or None,
+            self._url,
+            frozenset(self._denied),
+        )
 
 
 def _of_review(report: Report) -> str:
-    """What a review in this very run says; "" where there was none."""
-    found = (part for part in report.parts if part.id == "review" and part.enabled)
-    return next(
-        (part.verdict(report.fail_level) for part in found if part.metrics.get("again", True)), ""
-    )
+    """The verdict of a review in this run, "" without one."""
+    for part in report.parts:
+        if part.id == "review" and part.enabled and part.metrics.get("again", True):
+            return part.verdict(report.fail_level)
+    return ""
 
 
 def _elsewhere(placed: Sequence[PlacedFinding]) -> list[str]:
-    """Where the findings are that are not beside their lines, and why: each reason once.
-
-    Of one that has no lines, nobody would look for it there.
-    """
-    reasons: dict[tuple[str, str], int] = {}
+    """How many findings are not beside their lines, by reason; without those that have no lines."""
+    reasons: Counter[tuple[str, str]] = Counter()
     for one in placed:
         live = one.finding.suppression is None and one.finding.evidence
-        if one.where in (SUMMARY, FILE) and live and one.reason:
-            where = "on the file" if one.where == FILE else "only here"
-            kind = (where, _kind(one.reason))
-            reasons[kind] = reasons.get(kind, 0) + 1
+        if one.where != INLINE and live and one.reason:
+            reasons["on the file" if one.where == FILE else "only here", _kind(one.reason)] += 1
     beside = sum(one.where == INLINE for one in placed)
     told = [
         f"{count(number, 'finding')} {where}: {reason}"

@@ -1,9 +1,8 @@
-"""The summary comment: one on each pull request, found again, kept up to date in its place.
+"""The summary comment: one on each pull request, found again and updated in place.
 
-GitHub changes a comment without asking what it was before, so two runs at once can post two
-or write over each other. A run therefore looks right before it writes and again after it:
-duplicates are folded into the oldest, and what belongs to a newer head is left alone or put
-back (see ``comment_history``).
+GitHub has no conditional write, so two runs at once can post two comments or overwrite each other.
+A run therefore looks right before it writes and again after it: duplicates are folded into the
+oldest, and the text of a newer head is left alone or put back (see ``comment_history``).
 """
 
 from __future__ import annotations
@@ -26,10 +25,7 @@ _GONE = (404, 410)
 
 
 class SummaryComment(Value):
-    """A summary comment of ours; ``last`` is its checkpoint, if it has one that holds.
-
-    ``node`` is its global id, as GraphQL asks for it.
-    """
+    """A summary comment of ours; ``last`` is its checkpoint, ``node`` its id for GraphQL."""
 
     id: int
     url: str
@@ -48,11 +44,11 @@ class SummaryComments:
         self._comment = f"/repos/{repository}/issues/comments"
 
     def find(self) -> list[SummaryComment]:
-        """All of them, oldest first. One that anybody else wrote is none, whatever it says."""
+        """All of ours, oldest first."""
         return [comment for author, comment in self.marked() if author == self._author]
 
     def marked(self) -> list[tuple[str, SummaryComment]]:
-        """Whatever looks like a summary of ours, with its author's login, oldest first."""
+        """All comments with our marker, with their authors' logins, oldest first."""
         found = []
         for record in self._client.pages(self._comments):
             user = record.get("user") if isinstance(record, dict) else None
@@ -69,49 +65,42 @@ class SummaryComments:
     ) -> tuple[str, SummaryComment]:
         """Post or update the summary of ``now``; what was done, and the comment.
 
-        ``head`` tells that of the pull request, and is asked once, right before the write.
-        ``write`` makes the body, given the last checkpoint. Raises GitHubRefusedError or
+        ``head`` is called once, right before the write, for the head of the pull request;
+        ``write`` makes the body from the last checkpoint. Raises GitHubRefusedError or
         UnreachableError.
         """
         known = self.find()
         current = head()
-        if now.head != current:  # whoever wrote of another head since may know better than we do
+        if now.head != current:  # a comment about another head may be newer than ours
             known = self.find()
             others = [one for one in known if one.last and one.last.head != now.head]
             if others:
                 return SKIPPED, _newest(known, current) or others[-1]
         last = _newest(known, now.head) or (known[0] if known else None)
         body = write(last.last if last else None)
-        if known:
-            try:
-                done, kept = UPDATED, self._update(known[0], body)
-            except GitHubRefusedError as refused:
-                if refused.status not in _GONE:
-                    raise
-                done, kept = POSTED, self._create(body, now)  # deleted while we wrote
-        else:
-            done, kept = POSTED, self._create(body, now)
+        try:
+            kept = self.update(known[0], body) if known else None
+        except GitHubRefusedError as refused:
+            if refused.status not in _GONE:
+                raise
+            kept = None  # deleted while we wrote
+        done = UPDATED if kept else POSTED
+        kept = kept or self._create(body, now)
         if len(known) > 1 or done == POSTED:
             kept = self._fold(kept, current)
         return done, kept
 
-    def restore(self, kept: SummaryComment, body: str) -> SummaryComment:
-        """Put ``body``, that of a newer head, back where an older run wrote over it."""
-        return self._update(kept, body)
-
     def _create(self, body: str, now: Checkpoint) -> SummaryComment:
-        def done() -> dict[str, Any] | None:
-            # Nothing but the run tells this comment from one of an earlier attempt.
+        def done() -> SummaryComment | None:
             for one in self.find():
-                if one.last and one.last.run == now.run and one.last.head == now.head:
-                    return {
-                        "id": one.id, "html_url": one.url, "body": one.body, "node_id": one.node,
-                    }  # fmt: skip
+                if one.last and (one.last.run, one.last.head) == (now.run, now.head):
+                    return one
             return None
 
-        return _read(self._client.write("POST", self._comments, {"body": body}, done=done))
+        made = self._client.write("POST", self._comments, {"body": body}, done=done)
+        return made if isinstance(made, SummaryComment) else _read(made)
 
-    def _update(self, comment: SummaryComment, body: str) -> SummaryComment:
+    def update(self, comment: SummaryComment, body: str) -> SummaryComment:
         path = f"{self._comment}/{comment.id}"
 
         def done() -> dict[str, Any] | None:
@@ -124,7 +113,7 @@ class SummaryComments:
         return _read(self._client.write("PATCH", path, {"body": body}, done=done))
 
     def _fold(self, kept: SummaryComment, current: str) -> SummaryComment:
-        """One comment of all that are there now: the oldest, with the newest head's words."""
+        """Fold all comments into the oldest, with the text of the newest head."""
         found = self.find()
         if not found:
             return kept
@@ -132,7 +121,7 @@ class SummaryComments:
         is_newest = kept.last is not None and kept.last.head == current
         best = kept if is_newest else _newest(found, current) or kept
         if first.id != best.id:
-            first = self._update(first, best.body)
+            first = self.update(first, best.body)
         for one in found[1:]:
             try:
                 self._client.write("DELETE", f"{self._comment}/{one.id}")
