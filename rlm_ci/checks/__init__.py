@@ -1,10 +1,10 @@
 """The checks: is this change acceptable? No key, no network, milliseconds.
 
-A check is a module of this package with ``ID``, ``SUMMARY``, ``RULES`` (the conditions that
-it finds), ``OPTIONS`` (its rows of the settings table, all in its own section), ``HOOKS``
-(pre-commit hooks: id to arguments, stages and, for a check of files, their pattern) and
-``run(changes, options, runs)``, which returns a part. With ``applies(changes, options)`` it
-says why it is off when nobody named it. To add one is to add its file.
+A check is a module of this package with ``ID``, ``SUMMARY``, ``RULES`` (the conditions that it
+finds), ``OPTIONS`` (its rows of the settings table, all in its own section), ``HOOKS`` (pre-commit
+hooks: id to arguments, stages and, for a check of files, their pattern) and ``run(changes, options,
+runs)``, which returns a part. An optional ``applies(changes, options)`` returns why the check is
+off if it was not named.
 """
 
 from __future__ import annotations
@@ -62,10 +62,7 @@ def run(
     *,
     named: bool,
 ) -> list[Part]:
-    """Run the checks in order; one that cannot start becomes a part that says why.
-
-    With ``named`` they were asked for by name, so that each of them runs.
-    """
+    """Run the checks in order, each one if ``named``; an error becomes a part."""
     parts = []
     for name in names:
         check = load(name)

@@ -1,4 +1,4 @@
-"""The body of a pull request, as far as a reader sees it: no comments, no fenced code."""
+"""The body of a pull request as a reader sees it: without comments and fenced code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def shown_lines(body: str) -> Iterator[str]:
-    """The lines outside of fenced code, without their comments: a template's are nobody's words."""
+    """The lines outside of fenced code, without comments, which a template may contain."""
     fence = ""
     comment = False
     for line in body.splitlines():
@@ -24,7 +24,7 @@ def shown_lines(body: str) -> Iterator[str]:
 
 
 def _without_comments(line: str, *, comment: bool) -> tuple[str, bool]:
-    """What of ``line`` stands outside of comments, and whether it ends within one."""
+    """``line`` without comments, and whether it ends within one."""
     shown = ""
     while line:
         before, mark, line = line.partition("-->" if comment else "<!--")

@@ -1,8 +1,7 @@
 """delegation-guard: did the subagent runs that a task requires happen?
 
-A task registered in ``tasks/index.json`` needs at least one subagent run of its own, that
-is ``<runs>/<task-id>-*/cli/*/manifest.json``; a subagent run itself is exempt. It proves
-that a run left its manifest in this checkout, no more.
+A task in ``tasks/index.json`` needs a subagent run: ``<runs>/<task-id>-*/cli/*/manifest.json``. A
+subagent run itself is exempt. This proves only that a run left its manifest in this checkout.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ _SHOWN_LINE = 60
 
 
 def applies(changes: ChangeSet, options: Settings) -> str | None:
-    """Why the guard is off when nobody named it, or None."""
+    """Why the guard is off if it was not named, or None."""
     task_id, source = _task_id(changes, options)
     if task_id:
         return None
@@ -102,18 +101,15 @@ def applies(changes: ChangeSet, options: Settings) -> str | None:
 
 
 def run(changes: ChangeSet, options: Settings, runs: RunStore) -> Part:
-    """One part; raises ConfigError for a task id that cannot be one."""
+    """One part; raises ConfigError for an invalid task id."""
     task_id, source = _task_id(changes, options)
     if task_id:
         require_task_id(task_id, source)
     index, index_error = _read_index(changes.repository)
     verdict = _Verdict(task_id=task_id, runs=runs.shown, keys=tuple(index))
     if not task_id:
-        verdict = verdict.add(
-            "missing-task-id",
-            f"no task id is given{source}",
-            "MCP_RUNNER_TASK_ID",
-        )
+        told = f"no task id is given{source}"
+        verdict = verdict.add("missing-task-id", told, "MCP_RUNNER_TASK_ID")
     if index_error:
         verdict = verdict.add(
             "index-unreadable",
@@ -130,7 +126,7 @@ def _in_ci(options: Settings) -> bool:
 
 
 def _task_id(changes: ChangeSet, options: Settings) -> tuple[str | None, str]:
-    """The task id and where it stands; without one, None and what there is in its place."""
+    """The task id and its source; without one, None and what the body has instead."""
     if options.task:
         return options.task, options.sources["task"]
     told = ""
@@ -141,7 +137,7 @@ def _task_id(changes: ChangeSet, options: Settings) -> tuple[str | None, str]:
             rest = line[5:].strip() if line.startswith("Task:") else ""
             if is_task_id(rest):
                 return rest, "the line 'Task:' of the pull request's body"
-            if rest and not told:  # a sentence, or what a template left to be filled in
+            if rest and not told:  # a sentence, or a template's placeholder
                 shown = printable(f"Task: {rest}"[:_SHOWN_LINE])
                 told = f" (the pull request's body says '{shown}', which names none)"
     return None, told
@@ -199,7 +195,7 @@ def _judge(verdict: _Verdict, options: Settings, runs: RunStore) -> _Verdict:
             other = _owner(folder, keys)
             return None if other == task_id else f"belongs to the registered task {other}"
         if manifest.get("task_id") not in (None, folder):
-            return "names another task"  # not which: it may be a file from elsewhere
+            return "names another task"  # without its name: the file may be foreign
         if succeeded and manifest.get("status") != SUCCEEDED:
             return f"status is {_shown(manifest.get('status'))}, not {SUCCEEDED!r}"
         return None
@@ -227,7 +223,7 @@ def _judge(verdict: _Verdict, options: Settings, runs: RunStore) -> _Verdict:
 
 
 def _shown(value: object) -> str:
-    """A value of a manifest, short; what is no text may be as deep as the parser allows."""
+    """A value of a manifest, short; anything but a text may be deeply nested."""
     return repr(value[:60]) if isinstance(value, str) else "(no text)"
 
 
@@ -301,5 +297,5 @@ class _Verdict(Value):
         evidence = Evidence(offered=places, verified=places)
         if override:
             summary = f"overridden: {printable(override)} ({summary})"
-            return Part(ID, summary, metrics, found, evidence=evidence)
-        return Part(ID, summary, metrics, found, block=self.block(), evidence=evidence)
+        block = None if override else self.block()
+        return Part(ID, summary, metrics, found, block=block, evidence=evidence)

@@ -1,9 +1,8 @@
 """diff-budget: is the change small enough to be reviewed?
 
-Files and lines (added and deleted) are those of ``git diff --numstat -z -M`` from the merge
-base to the head, less what is ignored: lock files, vendored and generated trees, what the
-*base* tree marks as generated, configured patterns. A rename is one file and its changed
-lines. What is ignored is counted and shown; a change cannot grow the list that judges it.
+Files and lines (added and deleted) are those of ``git diff --numstat -z -M`` from the merge base to
+the head, without lock files, vendored and generated trees, files that the *base* marks as generated
+and configured patterns. A rename is one file and its changed lines.
 """
 
 from __future__ import annotations
@@ -109,9 +108,9 @@ IGNORED_AT_ROOT = (".runs/", "archives/", "out/")
 LABEL = "diff-budget-override"
 BODY_LINE = "diff budget override:"
 _GENERATED = ("linguist-generated", "linguist-vendored")
-#: Without one of these an attribute file has no say in what is binary; macros come with both.
+#: An attribute file without one of these does not decide what is binary.
 _BINARY_WORDS = (b"diff", b"binary")
-#: Characters of folder names that git is asked about one by one.
+#: Characters of folder names that are looked up one by one.
 _PLACES_LIMIT = 1 << 20
 _LARGEST = 5
 
@@ -142,18 +141,17 @@ def run(
     }
     findings = [*_over(metrics, counted), *_paths_over(counted, budget.paths)]
     findings += [
-        Finding(
-            f"{ID}/unmeasurable",
-            RULES["unmeasurable"]["severity"],
-            hint="make it readable, or ignore it",
-            message=f"{printable(one.path)} could not be measured: {one.unmeasured}",
-            subject=one.path,
+        _finding(
+            "unmeasurable",
+            f"{printable(one.path)} could not be measured: {one.unmeasured}",
+            "make it readable, or ignore it",
+            one.path,
         )
         for one in counted
         if one.unmeasured
     ]
     summary = (
-        f"{metrics['files']:,} of {budget.max_files:,} files, "
+        f"{len(counted):,} of {budget.max_files:,} files, "
         f"{weighted:,} of {budget.max_lines:,} lines"
     )
     if weighted != lines:
@@ -176,6 +174,11 @@ def run(
             findings = [finding.replace(suppression=reason) for finding in findings]
             summary += f"; overridden: {printable(reason)}"
     return Part(ID, summary, metrics, tuple(findings))
+
+
+def _finding(condition: str, message: str, hint: str, subject: str | None = None) -> Finding:
+    severity = RULES[condition]["severity"]
+    return Finding(f"{ID}/{condition}", severity, message, hint=hint, subject=subject)
 
 
 # ── measuring ──
@@ -204,8 +207,8 @@ def _measure(changes: ChangeSet, budget: Any) -> tuple[list[LineCount], list[Lin
 def _count(
     changes: ChangeSet, configured: Callable[[str], bool], *, renames: bool
 ) -> tuple[Sequence[LineCount], set[str]]:
-    """Every file of committed trees, and the paths that are ignored."""
-    # git counts while we look for what is ignored; few attributes say what is binary.
+    """Every file of committed trees, and the ignored paths."""
+    # git counts meanwhile; few attribute files say what is binary.
     with changes.count(renames=renames) as counting:
         kinds = changes.kinds()
         counting.share(kinds)
@@ -265,7 +268,7 @@ def _attribute_files(changes: ChangeSet, paths: Sequence[str]) -> dict[str, byte
 
 
 def _attribute_places(paths: Sequence[str]) -> list[str] | None:
-    """Where attribute files for ``paths`` may stand; None if that is too much to ask git for."""
+    """Where attribute files for ``paths`` may be; None for too many places."""
     folders = {""}
     size = 0
     for path in paths:
@@ -281,9 +284,9 @@ def _attribute_places(paths: Sequence[str]) -> list[str] | None:
 
 @contextmanager
 def _written(attributes: dict[str, bytes]) -> Iterator[str]:
-    """A folder with these files, since git reads attributes for a diff from a work tree only.
+    """A folder with these files: git reads attributes for a diff from a work tree only.
 
-    The one that is checked out may be the change's own. Raises StorageError.
+    The checked-out files may be the change's own. Raises StorageError.
     """
     from tempfile import TemporaryDirectory
 
@@ -303,7 +306,7 @@ def _written(attributes: dict[str, bytes]) -> Iterator[str]:
 
 
 def _weigh(counted: Sequence[LineCount], lines: int, paths: Sequence[dict[str, Any]]) -> int:
-    """What all the ``lines`` count for: the first budget that matches a path tells."""
+    """What all the ``lines`` count for, by the first budget that matches each path."""
     rows = [(_glob(row), row["weight"]) for row in paths if row["weight"] is not None]
     if not rows:
         return lines
@@ -311,7 +314,7 @@ def _weigh(counted: Sequence[LineCount], lines: int, paths: Sequence[dict[str, A
     for one in counted:
         weight = next((weight for match, weight in rows if match(one.path)), 1)
         weighted += one.lines * weight
-    # Rounded up, but not for an error in the last digit: 100 times 0.07 is 7.
+    # Round up, but not an error in the last digit: 100 times 0.07 is 7.
     return -int(-round(weighted, 6) // 1)
 
 
@@ -328,93 +331,70 @@ def _glob(row: dict[str, Any]) -> Callable[[str], bool]:
 
 
 def _split_hint(counted: Sequence[LineCount]) -> str:
-    """What to do about ``counted``: its largest files are the ones to look at first."""
-    from heapq import nlargest, nsmallest
+    """What to do about ``counted``, with its largest files."""
+    from heapq import nsmallest
 
-    sizes = [one.lines for one in counted]
-    least = nlargest(_LARGEST, sizes)[-1:] or [0]
-    large = [one for one, size in zip(counted, sizes, strict=True) if size >= least[0]]
-    top = nsmallest(_LARGEST, large, lambda one: (-one.lines, one.path))
+    top = nsmallest(_LARGEST, counted, lambda one: (-one.lines, one.path))
     named = ", ".join(f"{printable(one.path)} ({one.lines:,})" for one in top if one.lines)
     return f"split the change; largest: {named}" if named else "split the change"
 
 
 def _over(metrics: dict[str, int], counted: Sequence[LineCount]) -> list[Finding]:
     units = [unit for unit in ("files", "lines") if metrics[unit] > metrics[f"max_{unit}"]]
-    hint = _split_hint(counted) if units else None
+    hint = _split_hint(counted) if units else ""
     return [
-        Finding(f"{ID}/{unit}", RULES[unit]["severity"], _excess(metrics, unit), hint=hint)
+        _finding(unit, _excess(metrics[unit], unit, metrics[f"max_{unit}"], "", "the"), hint)
         for unit in units
     ]
 
 
-def _excess(metrics: dict[str, int], unit: str) -> str:
-    number, most = metrics[unit], metrics[f"max_{unit}"]
-    changed = f"{count(number, unit.removesuffix('s'))} changed"
-    return f"{changed}, {number - most:,} more than the budget of {most:,}"
+def _excess(number: int, unit: str, most: int, under: str, whose: str) -> str:
+    changed = f"{count(number, unit.removesuffix('s'))} changed{under}"
+    return f"{changed}, {number - most:,} more than {whose} budget of {most:,}"
 
 
-def _paths_over(counted: Sequence[LineCount], paths: Sequence[dict[str, Any]]) -> list[Finding]:
-    findings = []
+def _paths_over(counted: Sequence[LineCount], paths: Sequence[dict[str, Any]]) -> Iterator[Finding]:
     for row in paths:
-        match = _glob(row)
+        glob, match = row["glob"], _glob(row)
         inside = [one for one in counted if match(one.path)]
         sums = {"files": len(inside), "lines": sum(one.lines for one in inside)}
         for unit, number in sums.items():
             most = row[f"max_{unit}"]
             if most is not None and number > most:
-                changed = f"{count(number, unit.removesuffix('s'))} changed"
-                findings.append(
-                    Finding(
-                        f"{ID}/path-budget",
-                        RULES["path-budget"]["severity"],
-                        subject=f"{row['glob']} {unit}",
-                        message=f"{changed} under {printable(row['glob'])}, "
-                        f"{number - most:,} more than its budget of {most:,}",
-                        hint=_split_hint(inside),
-                    )
-                )
-    return findings
+                message = _excess(number, unit, most, f" under {printable(glob)}", "its")
+                yield _finding("path-budget", message, _split_hint(inside), f"{glob} {unit}")
 
 
 def _override(
     changes: ChangeSet, from_environment: str | None, today: str
 ) -> tuple[str | None, Finding | None]:
-    """The reason that waves the findings through, or the finding that it is incomplete."""
+    """The reason of a valid override, or the finding that it is incomplete."""
+    flaw: str | None = None
+    reason = from_environment or ""
+    hint = f"give a reason in {_VARIABLE} with an end date in the future, or without one"
+    if not from_environment:
+        pull_request = changes.pull_request
+        if pull_request is None:
+            return None, None
+        from rlm_ci.checks._pull_request_body import shown_lines
 
-    def incomplete(what: str) -> tuple[None, Finding]:
+        lines = (line.strip() for line in shown_lines(pull_request.body))
+        stated = [line[len(BODY_LINE) :] for line in lines if line.lower().startswith(BODY_LINE)]
+        # A template may have the line without a reason, or with a `<reason>` to fill in.
+        given = (line.strip() for line in stated)
+        reason = next((one for one in given if one and not (one[0] == "<" and one[-1] == ">")), "")
+        labelled = LABEL in pull_request.labels
+        if not labelled and not stated:
+            return None, None
         hint = (
-            f"give a reason in {_VARIABLE} with an end date in the future, or without one"
-            if from_environment
-            else f"an override needs both the label {LABEL} and a line 'Diff budget override: "
+            f"an override needs both the label {LABEL} and a line 'Diff budget override: "
             "<reason>' in the pull request's body, with an end date in the future, if it has one"
         )
-        return None, Finding(
-            f"{ID}/override-incomplete",
-            RULES["override-incomplete"]["severity"],
-            f"the override is not valid: {what}",
-            hint=hint,
-        )
-
-    if from_environment:
-        flaw = dates.flaw_of_end(from_environment, today)
-        return incomplete(flaw) if flaw else (from_environment, None)
-    pull_request = changes.pull_request
-    if pull_request is None:
-        return None, None
-    from rlm_ci.checks._pull_request_body import shown_lines
-
-    lines = (line.strip() for line in shown_lines(pull_request.body))
-    stated = [line[len(BODY_LINE) :] for line in lines if line.lower().startswith(BODY_LINE)]
-    # A template may bring the line without a reason, or with a `<reason>` to be filled in.
-    given = (line.strip() for line in stated)
-    text = next((one for one in given if one and not (one[0] == "<" and one[-1] == ">")), "")
-    labelled = LABEL in pull_request.labels
-    if not labelled and not stated:
-        return None, None
-    if not labelled:
-        return incomplete(f"the label {LABEL} is missing")
-    if not text:
-        return incomplete("the pull request's body gives no reason")
-    flaw = dates.flaw_of_end(text, today)
-    return incomplete(flaw) if flaw else (text, None)
+        if not labelled:
+            flaw = f"the label {LABEL} is missing"
+        elif not reason:
+            flaw = "the pull request's body gives no reason"
+    flaw = flaw or dates.flaw_of_end(reason, today)
+    if not flaw:
+        return reason, None
+    return None, _finding("override-incomplete", f"the override is not valid: {flaw}", hint)

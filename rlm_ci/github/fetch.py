@@ -19,14 +19,13 @@ if TYPE_CHECKING:
 
 
 def fetch(repository: Repository, number: int, pull: Mapping[str, Any], access: Access) -> None:
-    """See that both commits of the pull request, as the API tells them, are in the clone.
+    """Fetch both commits of the pull request ``pull``, the API's record, unless they are there.
 
-    ``pull`` is the API's record of it. Raises RemoteError when they are not to be had,
-    ConfigError when the remote has other ones.
+    Raises RemoteError if they cannot be fetched, ConfigError if the remote has other ones.
     """
     remote = repository.remote()
     base, head = _commit(pull, "base"), _commit(pull, "head")
-    # A fork's commits are to be had by this name only.
+    # A fork's commits have no other name.
     for commit, ref in ((base, base), (head, f"refs/pull/{number}/head")):
         if repository.resolve(commit)[0] is not None:
             continue
@@ -72,10 +71,9 @@ def _command(remote: str, what: str) -> str:
 
 
 def _credentials(access: Access) -> dict[str, str]:
-    """The token, for a private repository: for GitHub's address alone, and in no argument.
+    """The token for a private repository: for GitHub's address alone, and in no argument.
 
-    A workflow's checkout had better not leave one in the clone; where it did, ours takes its
-    place, since GitHub refuses two.
+    It replaces one that a workflow's checkout left in the clone, since GitHub refuses two.
     """
     server = check_server_url(access.server_url)
     secret = b64encode(f"x-access-token:{access.token}".encode()).decode()

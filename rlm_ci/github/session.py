@@ -1,4 +1,4 @@
-"""The way to GitHub: its addresses, the token, the one client of a run."""
+"""Access to GitHub: its addresses, the token, the one client of a run."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ class Access(Value):
 
 
 def client(access: Access) -> GitHubClient:
-    """The way to GitHub.
-
-    Raises UnavailableError without PyGithub, ConfigError for an address that is none.
-    """
+    """Raises UnavailableError without PyGithub, ConfigError for an invalid address."""
     from rlm_ci.report.links import check_server_url
 
     url = check_server_url(access.api_url)
@@ -39,12 +36,12 @@ def client(access: Access) -> GitHubClient:
 
 
 class GitHubSession:
-    """The one client of a run, made when it is first needed: its limits hold for all of it."""
+    """The one client of a run, made when it is first needed."""
 
     def __init__(self, access: Access, made: GitHubClient | None = None) -> None:
         self._access = access
         self._made = made
-        #: The login that the token writes under, once somebody has read it.
+        #: The login that the token writes under, once known.
         self.author = ""
 
     def client(self) -> GitHubClient:
@@ -53,6 +50,6 @@ class GitHubSession:
         return self._made
 
     def go_on(self) -> None:
-        """What was done meanwhile, such as a review, has taken nothing of the client's time."""
+        """Begin the client's time anew, after a review for instance."""
         if self._made is not None:
             self._made.go_on()

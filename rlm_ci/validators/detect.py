@@ -1,8 +1,7 @@
-"""Which command says that the work is done: what a repository's root tells, and what was asked for.
+"""Detect the validator by the files in a repository's root, or take the one that was asked for.
 
-Only the root is looked at, and nothing of it is run here. Inside one ecosystem the first match wins
-that can run (``candidates.py`` tries them); between two of them, or between two package managers of
-Node, nobody guesses.
+Nothing runs here. Within one ecosystem the first match that can run wins (``validator_candidates``
+tries them); between two ecosystems, or two package managers of Node, the user chooses.
 """
 
 from __future__ import annotations
@@ -19,25 +18,15 @@ from rlm_ci.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Protocol
-
-    class Root(Protocol):
-        """The top folder of a repository, as far as detection looks into it."""
-
-        def has(self, name: str) -> bool:
-            """Whether a file of that name is there."""
-
-        def read(self, name: str) -> bytes:
-            """Its content. Raises UnreadableError."""
 
 
 AUTO = "auto"
 NONE = "none"
-#: Bytes of a package.json or a Makefile that are read; a larger one is named as unreadable.
+#: Bytes of a package.json or a Makefile; a larger one counts as unreadable.
 LIMIT = 1 << 20
 _ANSWERS = 3
 _AMBIGUOUS = "more than one validator is possible"
-#: What `npm init` writes where there are no tests: a statement that nothing can be run.
+#: What `npm init` writes as the test script.
 PLACEHOLDER = "no test specified"
 
 _LOCKS = (
@@ -49,8 +38,8 @@ _LOCKS = (
     ("bun.lock", "bun"),
 )
 _MANAGERS = ("pnpm", "yarn", "npm", "bun")
-#: First match wins. A uv.lock lies beside a pyproject.toml and says more; what builds whole
-#: environments (tox, nox) comes last, because a sandbox without network rarely can.
+#: First match wins. A uv.lock says more than the pyproject.toml beside it; tox and nox come last,
+#: because they build environments, which needs network.
 _PYTHON = (
     ("uv.lock", ("uv", "run", "pytest")),
     ("pyproject.toml", ("python", "-m", "pytest")),
@@ -59,16 +48,13 @@ _PYTHON = (
     ("tox.ini", ("tox",)),
     ("noxfile.py", ("nox",)),
 )
-#: What stands in for any of them where pytest is installed.
+#: What replaces any of them if pytest is installed.
 _PYTEST = (("python", "-m", "pytest"), ("python3", "-m", "pytest"))
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # as make itself looks for them
 
 
 class ValidatorCandidate(Value):
-    """A command that may be the validator, and the file that says so.
-
-    ``others`` do the same where it cannot run.
-    """
+    """A command that may be the validator, and the file that says so; ``others`` replace it."""
 
     ecosystem: str
     command: tuple[str, ...]
@@ -82,17 +68,14 @@ class ValidatorCandidate(Value):
 
 
 class Detection(Value):
-    """All candidates of a root; ``notes`` say what was seen there and could not be used."""
+    """All candidates of a root; ``notes`` name files that could not be used."""
 
     candidates: tuple[ValidatorCandidate, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 class Selection(Value):
-    """The validator of a run, and why it is that one; no command for ``none``.
-
-    ``others`` are tried in order where it cannot run.
-    """
+    """The validator of a run, and why; no command for ``none``. ``others`` replace it in order."""
 
     command: Command | None
     reason: str
@@ -100,7 +83,7 @@ class Selection(Value):
 
 
 class NoValidatorError(UsageError):
-    """None could be selected. The run's ``final.status`` is ``no_validator``."""
+    """The run's ``final.status`` is ``no_validator``."""
 
     def __init__(self, what: str, detection: Detection, hint: str) -> None:
         super().__init__(what, where="validator detection", hint=hint)
@@ -123,11 +106,8 @@ class RootFolder:
         return read_inside(self._path, name, LIMIT)
 
 
-# -- what a root tells --------------------------------------------------------------------------
-
-
-def detect(root: Root) -> Detection:
-    """The candidates of ``root``, in the order node, python, go, rust; else a Makefile's."""
+def detect(root: RootFolder) -> Detection:
+    """The candidates of ``root``: node, python, go, rust; else that of a Makefile."""
     notes: list[str] = []
     candidates = [*_node(root, notes), *_python(root)]
     if root.has("go.mod"):
@@ -139,7 +119,7 @@ def detect(root: Root) -> Detection:
     return Detection(tuple(candidates), tuple(notes))
 
 
-def _python(root: Root) -> list[ValidatorCandidate]:
+def _python(root: RootFolder) -> list[ValidatorCandidate]:
     found = [(name, command) for name, command in _PYTHON if root.has(name)]
     if not found:
         return []
@@ -149,7 +129,7 @@ def _python(root: Root) -> list[ValidatorCandidate]:
     return [ValidatorCandidate("python", first, name, tuple(others))]
 
 
-def _node(root: Root, notes: list[str]) -> list[ValidatorCandidate]:
+def _node(root: RootFolder, notes: list[str]) -> list[ValidatorCandidate]:
     signs: dict[str, list[str]] = {}
     package, remark = _package(root)
     scripts = package.get("scripts")
@@ -168,7 +148,7 @@ def _node(root: Root, notes: list[str]) -> list[ValidatorCandidate]:
             signs.setdefault(tool, []).append(lock)
     has_test = isinstance(test, str) and bool(test.strip())
     if isinstance(test, str) and PLACEHOLDER in test:
-        # `bun test` is bun's own runner, which asks no script
+        # `bun test` is bun's own runner and runs no script
         signs = {tool: why for tool, why in signs.items() if tool == "bun"}
         notes.append(f'package.json: the test script is the placeholder "{PLACEHOLDER}"')
     elif has_test and not signs:
@@ -183,7 +163,7 @@ def _node(root: Root, notes: list[str]) -> list[ValidatorCandidate]:
     ]
 
 
-def _package(root: Root) -> tuple[dict[str, object], str]:
+def _package(root: RootFolder) -> tuple[dict[str, object], str]:
     """The package.json, or an empty one with the reason why it cannot be read."""
     import json
 
@@ -191,29 +171,28 @@ def _package(root: Root) -> tuple[dict[str, object], str]:
         return {}, ""
     try:
         read = json.loads(root.read("package.json").decode("utf-8-sig"))
+        if isinstance(read, dict):
+            return read, ""
+        why = "it is not an object"
     except UnreadableError as error:
-        return {}, f"package.json is unreadable: {error}"
+        why = str(error)
     except RecursionError:
-        return {}, "package.json is unreadable: it is nested too deeply"
+        why = "it is nested too deeply"
     except ValueError as error:  # a number of a million digits, too
-        return {}, f"package.json is unreadable: {printable(str(error)[:100])}"
-    if not isinstance(read, dict):
-        return {}, "package.json is unreadable: it is not an object"
-    return read, ""
+        why = printable(str(error)[:100])
+    return {}, f"package.json is unreadable: {why}"
 
 
-def _make(root: Root, notes: list[str]) -> list[ValidatorCandidate]:
-    for name in _MAKEFILES:
-        if root.has(name):
-            try:
-                text = root.read(name).decode("utf-8", "replace")
-            except UnreadableError as error:
-                notes.append(f"{name} is unreadable: {error}")
-            else:
-                if any(map(_makes_test, text.split("\n"))):
-                    return [ValidatorCandidate("make", ("make", "test"), f"target test of {name}")]
-            break
-    return []
+def _make(root: RootFolder, notes: list[str]) -> list[ValidatorCandidate]:
+    name = next(filter(root.has, _MAKEFILES), None)
+    try:
+        text = root.read(name).decode("utf-8", "replace") if name else ""
+    except UnreadableError as error:
+        notes.append(f"{name} is unreadable: {error}")
+        return []
+    if not any(map(_makes_test, text.split("\n"))):
+        return []
+    return [ValidatorCandidate("make", ("make", "test"), f"target test of {name}")]
 
 
 def _makes_test(line: str) -> bool:
@@ -224,15 +203,12 @@ def _makes_test(line: str) -> bool:
     return bool(colon) and not rest.lstrip(":").startswith("=") and "test" in targets.split()
 
 
-# -- what was asked for -------------------------------------------------------------------------
-
-
 def select(wanted: str, detection: Detection, ask: Callable[[str], str] | None = None) -> Selection:
     """The validator: ``wanted`` is ``auto``, ``none`` or a command.
 
-    Where ``auto`` finds none, or more than one, ``ask`` shows a question and returns what was
-    typed: a number of the list, a command, or ``none``. Raises NoValidatorError without it, and
-    when it brings no answer; UsageError for a command that cannot be read.
+    If ``auto`` finds none, or more than one, ``ask`` shows a question and returns what the user
+    types: a number of the list, a command, or ``none``. Raises NoValidatorError without an answer,
+    UsageError for a command that cannot be parsed.
     """
     wanted = wanted.strip()
     if wanted == NONE:
@@ -250,14 +226,14 @@ def select(wanted: str, detection: Detection, ask: Callable[[str], str] | None =
         chosen = choose(detection, ask, problem)
         if chosen is not None:
             return chosen
-    raise NoValidatorError(_problem(detection), detection, _cure(candidates))
+    hint = 'pass --validator "COMMAND", or --validator none'
+    if candidates:
+        hint = f'pass --validator "{candidates[0].text}", or another command, or --validator none'
+    raise NoValidatorError(_problem(detection), detection, hint)
 
 
 def choose(detection: Detection, ask: Callable[[str], str], problem: str) -> Selection | None:
-    """What a person picks when told of the ``problem``; None after as many answers as are taken.
-
-    It is also what follows a validator whose program is not there.
-    """
+    """What the user picks after reading the ``problem``; None after three wrong answers."""
     for _ in range(_ANSWERS):
         chosen = _answered(ask(_question(detection, problem)).strip(), detection.candidates)
         if isinstance(chosen, Selection):
@@ -267,7 +243,7 @@ def choose(detection: Detection, ask: Callable[[str], str], problem: str) -> Sel
 
 
 def _answered(answer: str, candidates: tuple[ValidatorCandidate, ...]) -> Selection | str:
-    """What was picked, or why nothing was: a slip of the keyboard, and the question comes again."""
+    """What was picked, or what is wrong with the answer."""
     if answer.isdecimal() and len(answer) < 4:
         number, most = int(answer), len(candidates)
         if 1 <= number <= most:
@@ -300,9 +276,3 @@ def _problem(detection: Detection) -> str:
         return f"no validator was found{seen}"
     listed = "; ".join(f"{one.text} ({one.reason})" for one in detection.candidates)
     return f"{_AMBIGUOUS}: {listed}"
-
-
-def _cure(candidates: tuple[ValidatorCandidate, ...]) -> str:
-    if not candidates:
-        return 'pass --validator "COMMAND", or --validator none'
-    return f'pass --validator "{candidates[0].text}", or another command, or --validator none'

@@ -1,8 +1,7 @@
-"""What a model is told of a failed validation: findings first, then the output's two ends.
+"""The prompt about a failed validation: findings first, then both ends of the output.
 
-All of it comes from code under repair and is quoted as data, between fences that carry a mark
-which nobody could foresee. That keeps an honest model from obeying a test's output; it is no
-boundary, which the sandbox is.
+All of it comes from code under repair and is quoted as data, between fences with a random mark, so
+that a model does not obey a test's output. The boundary is the sandbox.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ if TYPE_CHECKING:
 
 #: Bytes of UTF-8 of the whole text.
 LIMIT = 8192
-#: The most of it that findings may take, and what a line of either part may have.
+#: Findings take at most one part in so many; characters of a line.
 _FOR_FINDINGS = 2
 _LONGEST_LINE = 600
-#: Bytes that a line may take which says how much is missing.
+#: Bytes for the line that says how much is missing.
 _GAP = 60
 _LABEL = "Output:"
 
@@ -37,7 +36,7 @@ def compose(
 ) -> str:
     """The text, of at most ``limit`` bytes (but never less than its frame).
 
-    ``mark`` is a random word of this run. ``reason`` is ours: one line of why it is not green.
+    ``mark`` is a random word of this run, ``reason`` one line of our own: why it is not green.
     """
     head = (
         f"The validator is not satisfied: {reason}.",

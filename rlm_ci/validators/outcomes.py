@@ -1,4 +1,4 @@
-"""How each test ended, by its file and its name, as the runner of a validator tells it."""
+"""How each test ended, by its file and its name, as its runner reports it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ _NAME = 200
 
 
 class TestOutcome(Value):
-    """How one test ended, or one case of it.
+    """How one test, or one case of it, ended.
 
-    ``place`` is where it stands, as far as the runner tells: the path of a file relative to the
-    root, the dotted name of a module, the folder of a package, or "". ``name`` has its parts joined
-    by ``::``, those that enclose it first, and no parameters; ``case`` tells one case from others.
-    ``message`` is what it failed with, shortened.
+    ``place`` is a path relative to the root, the dotted name of a module, the folder of a package,
+    or "". ``name`` has its parts joined by ``::``, outer ones first, without parameters; ``case``
+    tells one case from others. ``message`` is what it failed with, shortened.
     """
 
     place: str
@@ -33,7 +32,7 @@ class TestOutcome(Value):
 
 
 class TestOutcomes(Value):
-    """All that a run tells. ``complete``: tests that passed are named as well, every one."""
+    """All outcomes of a run; ``complete`` if every test that passed is named."""
 
     tests: tuple[TestOutcome, ...] = ()
     complete: bool = False
@@ -47,7 +46,7 @@ _RANKS = {SKIPPED: 0, PASSED: 1, FAILED: 2}
 
 
 def merged(outcomes: Iterable[TestOutcome]) -> tuple[TestOutcome, ...]:
-    """One outcome of each case, of all its phases and runs: the worst, with the first message."""
+    """The worst outcome of each case, of all its phases and runs, with the first message."""
     found: dict[tuple[str, str, str], TestOutcome] = {}
     for one in outcomes:
         key = one.place, one.name, one.case
@@ -67,11 +66,11 @@ _FILE = re.compile(r"\.(?:pyi?|[cm]?[jt]sx?|rs|go|java|kt|groovy|scala|rb|txt|rs
 class OutcomeIndex:
     """Finds the outcomes of a test in a file among thousands, each as its runner names it.
 
-    A place fits a path where it is that file, the module of it (the beginning of either may be
-    missing), a folder that it lies in, or a package whose name ends in its folder; no place, or
-    no path, fits all. A name fits where it is the same; where none is, one that ends in ``::`` and
-    the other (Rust names a test with or without its modules); else one whose parts are joined by
-    spaces. The place and the name of another run's outcome can be asked for as well.
+    A place fits a path if it is that file, its module (the beginning of either may be missing), a
+    folder above it, or a package whose name ends in its folder; no place, or no path, fits all. A
+    name fits best if it is the same, next if it ends in ``::`` and the other (Rust names a test
+    with or without its modules), last if its parts are joined by spaces. Place and name may also
+    be those of another run's outcome.
     """
 
     def __init__(self, tests: Iterable[TestOutcome]) -> None:
@@ -105,7 +104,7 @@ class OutcomeIndex:
         )
 
     def of_each(self, path: str, names: Iterable[str]) -> dict[str, tuple[TestOutcome, ...]]:
-        """The same of all tests in a file; what fits several is of that which says most of it."""
+        """The same for all tests in a file; what fits several belongs to the longest name."""
         told: dict[str, tuple[TestOutcome, ...]] = {}
         taken: set[TestOutcome] = set()
         for name in sorted(set(names), key=lambda name: ("*" in name, -len(name))):
@@ -137,7 +136,7 @@ _FITS, _PACKAGE = 1, 2
 
 
 def _rank(place: str, path: str) -> int:
-    """How a place fits a path: not at all (0), well, or as a package of which more may do."""
+    """How a place fits a path: 0, well, or as a package that others may fit better."""
     if not place or not path or place == path:
         return _FITS
     folder = path.rpartition("/")[0]
@@ -163,7 +162,7 @@ def _module(path: str) -> str:
 
 
 def _fitting(wanted: str) -> Callable[[str], int]:
-    """How well a name fits: not at all (0), without its marks (1), by its end, as a whole."""
+    """How well a name fits: 0, without its marks (1), by its end, as a whole."""
     flat = wanted.replace("::", " ")
     whole = len(wanted) + 3
     if "*" in wanted:
@@ -197,10 +196,9 @@ def _is_like(text: str, parts: list[str]) -> bool:
 
 
 def lost(first: TestOutcomes, last: TestOutcomes) -> tuple[str, ...]:
-    """What ran in the ``first`` run and does not in the ``last``, in words.
+    """What ran in the ``first`` run and not in the ``last``, in words.
 
-    A test that is gone, one that is skipped now, and one with fewer cases. Names of cases may
-    follow from what the code says, so cases are counted.
+    Tests that are gone, skipped now, or have fewer cases; names of cases may depend on the code.
     """
     if not last.complete:
         return ()

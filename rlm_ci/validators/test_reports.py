@@ -1,11 +1,10 @@
-"""How a validator tells the outcome of each test: a plugin inside of pytest, else what it prints.
+"""The outcome of each test of a validator: from a plugin inside of pytest, else from its output.
 
-For a run: make an empty folder, put ``environment(folder, root, base)`` into the variables of the
-job and ``mounts(folder)`` into its mounts, and keep ``collect(folder)`` with the record of the
-run: a list of texts. ``read(printed, lines, root)`` makes Outcomes of these and of what was
-printed. Where ``refused(output)``, the plugin could not be imported (a Makefile that sets
-PYTHONPATH, a ``python -I``), nothing ran, and the run has to be made again with ``plugin=False``:
-pytest then prints each test in its short summary.
+For a run: make an empty folder, add ``environment(folder, root, base)`` to the job's variables and
+``mounts(folder)`` to its mounts, and keep ``collect(folder)`` with the record of the run.
+``read(printed, lines, root)`` turns these lines and the output into outcomes. If
+``refused(output)``, the plugin could not be imported (a Makefile that sets PYTHONPATH, ``python
+-I``) and nothing ran: run again with ``plugin=False``, and pytest prints each test in its summary.
 """
 
 from __future__ import annotations
@@ -36,6 +35,8 @@ _SIZE = 32 << 20
 _LINES = 60_000
 _LINE = 20_000
 _TEXT = 4_000
+#: Texts in a row of each kind.
+_LENGTHS = {"begun": 1, "test": 6, "held": 2, "conftest": 2, "opened": 4, "full": 2}
 #: It is not on the path, or this Python is too old to read it.
 _REFUSED = re.compile(
     rf"^(?:E +|ERROR: )?(?:[\w.]*ImportError: )?Error importing plugin \"{_NAME}\": "
@@ -53,11 +54,11 @@ def environment(
     short: bool = False,
     hide: bool = False,
 ) -> dict[str, str]:
-    """The variables of a job that tells its outcomes, to be laid over ``base``, its own.
+    """Variables of a job that reports its outcomes, over ``base``, its own.
 
     ``folder`` is where the plugin writes, ``root`` the repository, both as the job sees them.
-    ``short`` keeps tracebacks to a line and runs every test, whatever ``-x`` or ``--lf`` say;
-    ``hide`` takes away the variables by which pytest tells a test that it is one.
+    ``short`` keeps tracebacks to a line and runs every test, despite ``-x`` or ``--lf``; ``hide``
+    removes the variables by which code can see that pytest runs it.
     """
     if not plugin:
         more = ["-rap", *(["--tb=line", "--maxfail=0"] if short else [])]
@@ -65,13 +66,11 @@ def environment(
     own = {"PYTHONPATH": (PLUGIN, os.pathsep), "PYTEST_PLUGINS": (_NAME, ",")}
     before = {name: base.get(name) for name in own}
     settings = {"folder": folder, "root": root, "short": short, "hide": hide, "before": before}
-    return {
-        _VARIABLE: json.dumps(settings),
-        **{
-            name: value if before[name] is None else f"{value}{parting}{before[name]}"
-            for name, (value, parting) in own.items()
-        },
-    }
+    variables = {_VARIABLE: json.dumps(settings)}
+    for name, (value, parting) in own.items():
+        old = before[name]
+        variables[name] = value if old is None else f"{value}{parting}{old}"
+    return variables
 
 
 def mounts(folder: str) -> tuple[Mount, ...]:
@@ -80,7 +79,7 @@ def mounts(folder: str) -> tuple[Mount, ...]:
 
 
 def collect(folder: str) -> list[str]:
-    """The lines that were written into ``folder``, for the record of a run. It never raises."""
+    """The lines that the plugin wrote into ``folder``. Never raises."""
     lines: dict[str, None] = {}
     try:
         names = sorted(os.listdir(folder))
@@ -103,22 +102,20 @@ def refused(output: str) -> bool:
 
 
 def read(printed: Iterable[str], lines: Iterable[str], root: str) -> TestOutcomes:
-    """How each test ended: by the ``lines`` of the plugin, and by what other runners printed.
+    """The outcomes: from the plugin's ``lines``, and from what other runners printed.
 
     ``printed`` are the lines of a transcript, ``root`` is the repository as the job saw it.
     """
     rows = [row for line in lines if (row := _row(line))]
     told = outcomes.merged(
-        _outcome(*row[1:])
-        for row in rows
-        if row[0] == "test" and len(row) == 6 and row[4] in outcomes.STATES
+        _outcome(*row[1:]) for row in rows if row[0] == "test" and row[4] in outcomes.STATES
     )
     if not rows:
         return parsers.outcomes(printed, root)
     others = parsers.outcomes(printed, root, without=("pytest",) if told else ())
     held = {row[1] for row in rows if row[0] == "held"}
     conftests = {row[1] for row in rows if row[0] == "conftest"}
-    opened = (row[1:] for row in rows if row[0] == "opened" and len(row) == 4)
+    opened = (row[1:] for row in rows if row[0] == "opened")
     is_full = any(row[0] == "full" and row[1] == "test" for row in rows)
     return TestOutcomes(
         tests=(*told, *others.tests),
@@ -129,16 +126,14 @@ def read(printed: Iterable[str], lines: Iterable[str], root: str) -> TestOutcome
 
 
 def _row(line: str) -> list[str]:
-    """One line as it was written; empty where it is none."""
+    """One line of the plugin; empty for anything else."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
         return []
     if not isinstance(row, list) or not row or not all(isinstance(one, str) for one in row):
         return []
-    if row[0] not in ("begun", "test", "held", "conftest", "opened", "full"):
-        return []
-    if row[0] != "begun" and len(row) < 2:
+    if len(row) != _LENGTHS.get(row[0]):
         return []
     return [one[:_TEXT].encode("utf-8", "replace").decode() for one in row]
 
@@ -149,10 +144,10 @@ def _outcome(place: str, name: str, case: str, state: str, message: str) -> Test
 
 
 def _opened(rows: Iterable[list[str]], deciding: set[str]) -> Iterator[str]:
-    """The files that code of tests opened: itself, or by a library where they lie among tests.
+    """The files that code of tests opened: itself, or through a library if they lie among tests.
 
-    Code of tests are the files that held some, conftest files, and all in a folder that is named
-    like one of tests and has such files in it. What other code opens as well is the product's.
+    Code of tests: files with tests, conftest files, and all in a test folder with such files. A
+    file that other code opens too belongs to the product.
     """
     rows = [row for row in rows if _is_path(row[0])]
     folders = {folder for path in deciding for folder in _folders_of_tests(path)}

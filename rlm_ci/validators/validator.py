@@ -1,7 +1,7 @@
-"""The validator: one command that decides green, and what is made of what it said.
+"""The validator: one command that decides green, and the verdict on its output.
 
-Green is exit code 0 *and* no sign that the work was not done: a test runner that says that it
-ran nothing, or that something failed, is not believed because a pipe or a flag hid it.
+Green is exit code 0 *and* no sign that the work was not done: if a test runner says that it ran
+nothing, or that something failed, an exit code of 0 does not count.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HINT = (
     'install it where the sandbox can see it, or pass --validator "<another command>"'
     " or --validator none"
 )
-#: What a shell says of a command that it cannot run; the program of ours was found before.
+#: How a shell ends if it cannot run a command.
 SHELL_CODES = {126: "it cannot be executed", 127: "a command in it was not found"}
 #: An exit code above this is how a shell or a sandbox passes a signal on.
 _SIGNALLED = 128
@@ -41,8 +41,8 @@ class Verdict(Value):
     """What one run of the validator says.
 
     ``exit_code`` is negative for a signal; ``reason`` is one line; ``feedback`` is for a model,
-    empty when it ``passed``; ``seconds`` of wall time; ``omitted`` bytes of output are in no
-    log. ``tests`` sums what the tools say that they ran, None where none said it.
+    empty if it ``passed``; ``seconds`` of wall time; ``omitted`` bytes of output are in no log.
+    ``tests`` sums what the tools say that they ran, None if none says it.
     """
 
     exit_code: int
@@ -55,7 +55,7 @@ class Verdict(Value):
     tests: TestTally | None = None
 
 
-class Validator:
+class Validator(Value):
     """A command, and how its runs are judged.
 
     ``root`` is the repository as the command sees it, ``exists`` says whether a relative path
@@ -64,46 +64,27 @@ class Validator:
     With ``trust_exit_code`` nothing but the exit code counts.
     """
 
-    def __init__(
-        self,
-        command: Command,
-        *,
-        root: str,
-        exists: Callable[[str], bool],
-        redact: Callable[[str], str],
-        find: Callable[[str], str | None],
-        mark: str,
-        trust_exit_code: bool = False,
-        feedback_limit: int = feedback.LIMIT,
-    ) -> None:
-        self.command = command
-        self._root = root
-        self._exists = exists
-        self._redact = redact
-        self._find = find
-        self._mark = mark
-        self._trust = trust_exit_code
-        self._limit = feedback_limit
+    command: Command
+    root: str
+    exists: Callable[[str], bool]
+    redact: Callable[[str], str]
+    find: Callable[[str], str | None]
+    mark: str
+    trust_exit_code: bool = False
 
     def require(self) -> None:
-        """Raise UnavailableError, exit 4, when a program of the command cannot be started."""
+        """Raise UnavailableError, exit 4, if a program of the command cannot be started."""
         for program in self.command.programs:
-            if self._find(program) is None:
-                other = "python3" if program == "python" and self._find("python3") else ""
-                raise self._unavailable(
-                    f"{program} was not found, or cannot be executed",
-                    f'python3 is there: pass --validator "{self._with_python3()}"' if other else "",
-                )
+            if self.find(program) is None:
+                hint = _HINT
+                if program == "python" and self.find("python3"):
+                    other = self.command.text.replace("python", "python3", 1)
+                    hint = f'python3 is there: pass --validator "{other}"'
+                raise self._unavailable(f"{program} was not found, or cannot be executed", hint)
 
-    def _shown(self) -> str:
-        return printable(self._redact(self.command.text))
-
-    def _with_python3(self) -> str:
-        return self.command.text.replace("python", "python3", 1)
-
-    def _unavailable(self, what: str, hint: str = "") -> UnavailableError:
-        where = f"validator {self._shown()[:200]}"
-        return UnavailableError(printable(what[:300]), where=where, hint=hint or _HINT)
+    def _unavailable(self, what: str, hint: str) -> UnavailableError:
+        where = f"validator {printable(self.redact(self.command.text))[:200]}"
+        return UnavailableError(printable(what[:300]), where=where, hint=hint)
 
     def judge(
         self,
@@ -112,24 +93,24 @@ class Validator:
         where: Callable[[], str] = str,
         failed: Callable[[], str] = str,
     ) -> Verdict:
-        """Run it once and say what came of it; ``log`` is the file that it is written to.
+        """Run it once and judge it; ``log`` is the file for its output.
 
-        Asked after the run, ``where`` tells what a reader of a failure must know of the place, and
-        ``failed`` a test that is known to have failed, whatever was printed.
-        Raises UnavailableError when the program is not there, StorageError for the log.
+        After the run ``where`` tells what a reader of a failure must know of the place, ``failed``
+        a test that failed, whatever was printed. Raises UnavailableError if the program is not
+        there, StorageError for the log.
         """
         self.require()
         ended = run(self.command.argv)
-        transcript = transcribe(ended.output, self._redact)
-        reading = parsers.read(transcript.lines, self._root, self._exists)
+        transcript = transcribe(ended.output, self.redact)
+        reading = parsers.read(transcript.lines, self.root, self.exists)
         tests = _summed(dict(reading.tallies))
-        reason = _failure(ended, in_shell=self.command.in_shell)
-        if not reason and not self._trust:
+        reason = failure(ended, self.command)
+        if not reason and not self.trust_exit_code:
             reason = _doubt(tests, dict(reading.tallies))
             if not reason and (name := failed()):
                 reason = f"exit code 0, and yet {printable(name[:_NAME])} failed"
         if log is not None:
-            files.write(log, _log(self._shown(), ended, transcript, reason), 0o600)
+            files.write(log, _log(self.command, self.redact, ended, transcript, reason), 0o600)
         if module := self._missing_module(ended, transcript):
             raise self._unavailable(
                 f"this Python has no module {module}",
@@ -138,9 +119,7 @@ class Validator:
         told = ""
         if reason:
             reason = f"{place}: {reason}" if (place := where()) else reason
-            told = feedback.compose(
-                reason, reading.findings, transcript, mark=self._mark, limit=self._limit
-            )
+            told = feedback.compose(reason, reading.findings, transcript, mark=self.mark)
         return Verdict(
             exit_code=ended.returncode,
             passed=not reason,
@@ -153,7 +132,7 @@ class Validator:
         )
 
     def _missing_module(self, ended: StreamResult, transcript: Transcript) -> str:
-        """The module of ``python -m MODULE`` when Python itself says that it is not there."""
+        """The module of ``python -m MODULE`` if Python itself says that it is not there."""
         argv = self.command.argv
         if ended.returncode != 1 or len(argv) < 3 or argv[1] != "-m" or len(transcript.lines) != 1:
             return ""
@@ -162,33 +141,28 @@ class Validator:
         return argv[2] if is_python and transcript.lines[0].endswith(said) else ""
 
 
-def failure(ended: StreamResult, command: Command) -> str:
-    """Why a run of a command failed, by its exit code alone; empty when it did not."""
-    return _failure(ended, in_shell=command.in_shell)
-
-
 def log(ended: StreamResult, command: Command, redact: Callable[[str], str]) -> bytes:
-    """What is kept of a run of a command beside the validator, in the form of its log."""
+    """The log of a run of another command than the validator."""
     transcript = transcribe(ended.output, redact)
-    return _log(printable(redact(command.text)), ended, transcript, failure(ended, command))
+    return _log(command, redact, ended, transcript, failure(ended, command))
 
 
-def _log(shown: str, ended: StreamResult, transcript: Transcript, reason: str) -> bytes:
-    """The command, what it printed and how it ended: text in which nothing is hidden."""
-    lines = (
-        f"$ {shown}",
-        *transcript.lines,
-        f"[exit code {ended.returncode}, {ended.seconds:.1f} s{_comma(reason)}]",
-    )
+def _log(
+    command: Command,
+    redact: Callable[[str], str],
+    ended: StreamResult,
+    transcript: Transcript,
+    reason: str,
+) -> bytes:
+    """The command, what it printed and how it ended, without invisible characters."""
+    why = f", {reason}" if reason and not reason.startswith("exit code ") else ""
+    end = f"[exit code {ended.returncode}, {ended.seconds:.1f} s{why}]"
+    lines = (f"$ {printable(redact(command.text))}", *transcript.lines, end)
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
 
 
-def _comma(reason: str) -> str:
-    return f", {reason}" if reason and not reason.startswith("exit code ") else ""
-
-
-def _failure(ended: StreamResult, *, in_shell: bool) -> str:
-    """Why a run failed by itself; empty when it ended with 0."""
+def failure(ended: StreamResult, command: Command) -> str:
+    """Why a run of a command failed, by its exit code alone; empty if it did not."""
     code = ended.returncode
     if ended.reason == "timeout":
         return f"it was stopped after {ended.seconds:.1f} s, its time limit"
@@ -198,7 +172,7 @@ def _failure(ended: StreamResult, *, in_shell: bool) -> str:
         return f"it was killed by {_signal(-code)}"
     if code == 0:
         return ""
-    if in_shell and code in SHELL_CODES:
+    if command.in_shell and code in SHELL_CODES:
         return f"exit code {code}: {SHELL_CODES[code]}"
     if code > _SIGNALLED and (name := _signal(code - _SIGNALLED)).startswith("SIG"):
         return f"exit code {code}, which means {name}"
@@ -221,12 +195,10 @@ def _summed(tallies: Mapping[str, TestTally]) -> TestTally | None:
 
 
 def _doubt(tests: TestTally | None, tallies: Mapping[str, TestTally]) -> str:
-    """Why exit code 0 is not believed; empty when it is."""
-    if tests is None:
-        return ""
-    if tests.failed:
+    """Why exit code 0 does not count; empty if it does."""
+    if tests and tests.failed:
         tools = ", ".join(name for name, one in tallies.items() if one.failed)
         return f"exit code 0, and yet {tools} says that {tests.failed:,} failed"
-    if not tests.passed:
+    if tests and not tests.passed:
         return f"exit code 0, but {', '.join(tallies)} says that no test ran"
     return ""

@@ -1,9 +1,9 @@
 """GitHub's API, through PyGithub: how often, how fast, and what may be asked twice.
 
-A read is repeated within a budget of time and requests; a write is repeated only after its
-caller has looked whether it was done all the same. RequestLimits that GitHub sets are obeyed as
-long as the budget has the time. PyGithub's own retries are off: they repeat a POST after a 502,
-and so post twice. It sends by our transport, so that it follows and waits for nothing.
+A read is repeated within a budget of time and requests; a write only after its caller has checked
+that it was not done. Waits that GitHub asks for are kept as long as the budget has the time.
+PyGithub's own retries are off: they repeat a POST after a 502, and so post twice. It sends by our
+transport, so it neither follows redirects nor waits.
 """
 
 from __future__ import annotations
@@ -42,11 +42,10 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 
 
 class RequestLimits(Value):
-    """``requests`` of a run, further pages not counted; ``attempts`` at one write.
+    """``requests`` of a run, without further pages; ``attempts`` at one write.
 
-    ``repeats`` is how often one request is tried where GitHub names no time to wait. In
-    seconds: ``seconds`` for everything that is repeated, ``pause`` between two writes,
-    ``wait`` at most at once, ``timeout`` of one request.
+    ``repeats``: tries of one request if GitHub names no time to wait. In seconds: ``seconds`` in
+    all, ``pause`` between two writes, ``wait`` at most at once, ``timeout`` of one request.
     """
 
     requests: int = 15
@@ -79,12 +78,8 @@ class _Connection:
     def request(
         self, verb: str, url: str, body: Any, headers: dict[str, str], _stream: Any = None
     ) -> None:
-        self._asked = {
-            "method": verb,
-            "url": f"{self.origin}{url}",
-            "content": body,
-            "headers": headers,
-        }
+        url = f"{self.origin}{url}"
+        self._asked = {"method": verb, "url": url, "content": body, "headers": headers}
 
     def getresponse(self) -> _Connection:
         """Raises _UnreadError, and what ``HttpClient.send`` raises."""
@@ -111,7 +106,7 @@ class _Connection:
 
 
 class GitHubClient(Closing):
-    """One run's way to GitHub. ``requests`` and ``writes`` count what was sent."""
+    """The connection of one run. ``requests`` and ``writes`` count what was sent."""
 
     def __init__(
         self,
@@ -131,7 +126,7 @@ class GitHubClient(Closing):
         self._uncounted = 0
         self.requests = 0
         self.writes = 0
-        # PyGithub's lines have addresses and answers in them, and belong to no report of ours.
+        # PyGithub logs addresses and answers.
         logging.getLogger("github").setLevel(logging.CRITICAL + 1)
         self._token = token.strip()
         split = urlsplit(api_url)
@@ -152,7 +147,7 @@ class GitHubClient(Closing):
         self._requester.close()
 
     def go_on(self) -> None:
-        """After a while in which nothing was asked: the time begins anew, the counts do not."""
+        """Begin the time anew, after a pause; the counts go on."""
         self._deadline = self._clock() + self._limits.seconds
         self._away = False
 
@@ -208,9 +203,9 @@ class GitHubClient(Closing):
     def write(
         self, verb: str, path: str, body: Any = None, *, done: Callable[[], Any] = lambda: None
     ) -> Any:
-        """Change something, once. ``done`` looks whether it is there, and returns it.
+        """Change something, once.
 
-        It is asked after every failure that leaves open whether GitHub did it. Raises
+        After each failure ``done`` returns what GitHub may have made all the same. Raises
         GitHubRefusedError or UnreachableError.
         """
         for attempt in range(1, self._limits.attempts + 1):
@@ -236,7 +231,7 @@ class GitHubClient(Closing):
         return record(self.write("POST", self._requester.graphql_url, body))
 
     def more(self) -> None:
-        """The next request is one of a series whose length the report decides: not counted."""
+        """Do not count the next request: the report decides how many of its kind there are."""
         self._uncounted += 1
 
     def _pace(self) -> None:
@@ -260,7 +255,7 @@ class GitHubClient(Closing):
             to = self._same_host(unread.answer) if verb == "GET" else ""
             if not to:
                 raise _elsewhere(unread.answer, where) from None
-            self._moved[path] = to  # a renamed repository, as a rule
+            self._moved[path] = to  # usually a renamed repository
             try:
                 status, headers, text = self._answer(verb, to, parameters, body, where)
             except _UnreadError as again:
@@ -303,32 +298,29 @@ class GitHubClient(Closing):
             raise AttemptError(UnreachableError(what, where), again=True) from None
 
     def _spend(self, where: str) -> float:
-        """Take one request from the budget; the seconds that it may take. Raises AttemptError."""
+        """Take a request from the budget; the seconds that it may take. Raises AttemptError."""
         left = self._deadline - self._clock()
-        what = ""
-        if left <= 0:
-            what = f"{self._limits.seconds:g} seconds were not enough"
+        spent = f"{self._limits.seconds:g} seconds" if left <= 0 else ""
         if self.requests - self._uncounted >= self._limits.requests:
-            what = f"{self._limits.requests} requests were not enough"
-        if what:
-            raise AttemptError(UnreachableError(what, where), again=False)
+            spent = f"{self._limits.requests} requests"
+        if spent:
+            raise AttemptError(UnreachableError(f"{spent} were not enough", where), again=False)
         self.requests += 1
         return min(self._limits.timeout, left)
 
     def _same_host(self, answer: Answer) -> str:
         """The whole address that a redirect leads to, or "" if it is not at this GitHub."""
         location = answer.headers.get("location", "")
-        if answer.status not in _REDIRECTS or not location:
-            return ""
         try:
             address = urljoin(self._connection.origin, location)
             split = urlsplit(address)
         except ValueError:
             return ""
-        return address if f"{split.scheme}://{split.netloc}" == self._connection.origin else ""
+        is_ours = f"{split.scheme}://{split.netloc}" == self._connection.origin
+        return address if answer.status in _REDIRECTS and location and is_ours else ""
 
     def _wait_or_raise(self, failed: AttemptError, attempt: int) -> None:
-        """Wait before the next attempt; raise where there is none, or no time for it."""
+        """Wait before the next attempt; raise if there is none, or no time for it."""
         wait = 0.5 * 2**attempt if failed.wait is None else failed.wait
         left = self._deadline - self._clock()
         tired = failed.wait is None and (self._away or attempt >= self._limits.repeats)
@@ -339,12 +331,12 @@ class GitHubClient(Closing):
 
 
 def _is_read(verb: str, status: int) -> bool:
-    """Whether an answer's body counts: it is no redirect, and nothing to come back for."""
+    """Whether an answer's body counts: it is no redirect, and not still being made."""
     return not (300 <= status < 400 or (status == 202 and verb == "GET"))
 
 
 def _elsewhere(answer: Answer, where: str) -> AttemptError:
-    """What to say of an answer that is none."""
+    """The error for an answer without a body."""
     what = f"GitHub answered {answer.status}"
     if answer.status in _REDIRECTS:
         what = f"{what}, and leads elsewhere: {redirect_target(answer.headers)}"

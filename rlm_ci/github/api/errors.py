@@ -1,4 +1,4 @@
-"""How GitHub says no, or nothing at all. Known also where PyGithub is not installed."""
+"""Refusals and missing answers of GitHub, importable without PyGithub."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class GitHubRefusedError(RemoteError):
-    """GitHub's answer is no: ``status``, its ``reasons``, the ``permission`` that is missing.
+    """GitHub refused: ``status``, its ``reasons``, the missing ``permission``.
 
-    ``limited`` when the no is about how much was asked, and ends by itself.
+    ``limited`` by a rate limit, which passes.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class GitHubRefusedError(RemoteError):
 
 
 class UnreachableError(RemoteError):
-    """No answer, or none that counts, within the budget."""
+    """No usable answer within the budget."""
 
     def __init__(self, what: str, where: str) -> None:
         super().__init__(what, where=where, hint="run it again later: rlm-ci publish REPORT")

@@ -1,4 +1,4 @@
-"""What GitHub's answers mean: a no, a limit, a failure of its own that may pass."""
+"""What GitHub's answers mean: a refusal, a limit, or a failure that may pass."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-#: What GitHub asks for where it names no time: https://docs.github.com/rest, "rate limits".
+#: Seconds to wait if GitHub names no time: https://docs.github.com/rest, "rate limits".
 _SECONDARY_WAIT = 60.0
-#: What GitHub's documentation asks for, by a part of the address; the first that fits counts.
+#: Permissions by a part of the address, from GitHub's documentation; the first match counts.
 _PERMISSIONS = (
     ("/check-runs", ("checks",)),
     ("/issues/", ("issues", "pull-requests")),
@@ -30,7 +30,7 @@ _PERMISSIONS = (
 
 
 class AttemptError(Exception):
-    """One request that was not answered as it should; ``wait`` is what GitHub asks for."""
+    """A failed request; ``wait`` is what GitHub asks for, ``again`` if it may be repeated."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ def failure(status: int, headers: Mapping[str, Any], data: Any, where: str) -> A
             or any("rate limit" in reason.lower() for reason in reasons)
         )
     )
+    if limited:
+        refused = GitHubRefusedError(status, reasons, where, limited=True)
+        return AttemptError(refused, again=True, wait=_asked_wait(headers))
     permission = _permission(headers.get("x-accepted-github-permissions", ""))
     if status == 403 and not permission:
         permission = _usual_permission(where, reasons)
-    permission = "" if limited else permission
-    refused = GitHubRefusedError(status, reasons, where, permission, limited=limited)
-    if limited:
-        return AttemptError(refused, again=True, wait=_asked_wait(headers))
+    refused = GitHubRefusedError(status, reasons, where, permission)
     return AttemptError(refused, again=status >= 500 or status == 408)
 
 
@@ -75,9 +75,9 @@ def decoded(text: str) -> Any:
 
 
 def _asked_wait(headers: Mapping[str, Any]) -> float:
-    """How long GitHub wants to be left alone, in seconds."""
+    """How long GitHub asks to wait, in seconds."""
     after = retry_after(headers)
-    if after:  # 0, or a moment that is over, is no time
+    if after:  # not 0, nor a moment in the past
         return max(1.0, after)
     reset = str(headers.get("x-ratelimit-reset", ""))
     if headers.get("x-ratelimit-remaining") == "0" and reset.isdecimal():
@@ -92,9 +92,9 @@ def _permission(accepted: str) -> str:
 
 
 def _usual_permission(where: str, reasons: tuple[str, ...]) -> str:
-    """What a request takes, where GitHub's answer, or a proxy's, does not say it; "" if unknown."""
+    """The permission for a request, if the answer does not name it; "" if unknown."""
     if reasons and not any("not accessible" in reason.lower() for reason in reasons):
-        return ""  # it is about something else: a login, a block, an archived repository
+        return ""  # about something else: a login, a block, an archived repository
     verb, _, path = where.lower().rpartition(" ")
     level = "read" if verb == "get" else "write"
     names = next((names for part, names in _PERMISSIONS if part in path), ())
@@ -120,17 +120,17 @@ def _reasons(data: Any) -> Iterator[str]:
 
 
 def graphql_data(answer: Any, headers: Mapping[str, Any]) -> dict[str, Any]:
-    """The data of an answer, in part where some of it failed. Raises AttemptError.
+    """The data of an answer, even if only a part of it. Raises AttemptError.
 
-    GraphQL says no with the status of a yes: what REST tells by the status stands in the type
-    of the error, and an error without one is GitHub's own.
+    GraphQL refuses with status 200. The type of the error stands for REST's status; an error
+    without a type is GitHub's own.
     """
-    data = answer.get("data") if isinstance(answer, dict) else None
-    problems = answer.get("errors") if isinstance(answer, dict) else None
+    answer = answer if isinstance(answer, dict) else {}
+    data, problems = answer.get("data"), answer.get("errors")
     if isinstance(data, dict) and any(value is not None for value in data.values()):
         return data
     first = problems[0] if isinstance(problems, list) and problems else None
-    reasons = tuple(_reasons({"errors": problems}))
+    reasons = tuple(_reasons(answer | {"message": None}))
     kind = first.get("type") if isinstance(first, dict) else None
     if kind == "RATE_LIMITED":
         refused = GitHubRefusedError(429, reasons, "GraphQL", limited=True)

@@ -1,4 +1,4 @@
-"""go test, build and vet: messages of failed tests, panics, and what the compiler says."""
+"""go test, build and vet: messages of failed tests, panics, errors of the compiler."""
 
 from __future__ import annotations
 

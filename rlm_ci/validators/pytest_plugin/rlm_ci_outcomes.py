@@ -1,10 +1,9 @@
-"""A plugin of pytest that writes down how each test ended, and which files code of tests opened.
+"""A plugin of pytest that records how each test ended, and which files code of tests opened.
 
-It runs in the Python of the project under test: 3.8 or later (3.7, without opened files), any
-pytest from 6 on, and nothing of rlm_ci. ``reporting`` switches it on by PYTHONPATH, PYTEST_PLUGINS
-and ``VARIABLE``, and reads what it writes. Loaded, it takes all of these away again: tests and
-what they start see what they would see without it. It keeps no descriptor, prints nothing and
-fails no run.
+It runs in the Python of the project under test: 3.8 or later (3.7, without opened files), with
+pytest 6 or later, and imports nothing of rlm_ci. ``test_reports`` switches it on by PYTHONPATH,
+PYTEST_PLUGINS and ``VARIABLE``, and reads what it writes. The plugin removes all of these again, so
+that tests see what they would see without it. It keeps no descriptor, prints nothing, fails no run.
 
 PYTEST_DONT_REWRITE
 """  # noqa: INP001 - it lies alone, in a folder that is put on the path of somebody else's Python
@@ -25,24 +24,24 @@ if TYPE_CHECKING:
     from typing import Any
 
 VARIABLE = "RLM_CI_OUTCOMES"
-#: How much is written of each kind, and of one message.
+#: Lines of each kind, characters of one message.
 _MOST = {"test": 20_000, "opened": 5_000, "held": 20_000, "conftest": 2_000}
 _MESSAGE = 2_000
 _UNWRAPPED = 20
 _FRAMES = 300
-#: Folders of a repository in which code of others lies, and what git keeps.
+#: Folders with code of others, or no code.
 _FOREIGN = (
     "/site-packages/", "/dist-packages/", "/.venv/", "/venv/", "/node_modules/", "/.tox/",
     "/.nox/", "/.git/", "/__pycache__/", "/.pytest_cache/",
 )  # fmt: skip
 _WRITING = os.O_WRONLY | os.O_RDWR
-# Kept as they are now: a test may put others into their modules.
+# A test may replace them in their modules.
 _open, _write, _close, _stat, _getcwd = os.open, os.write, os.close, os.stat, os.getcwd
 _encode = JSONEncoder(separators=(",", ":")).encode
 
 
 class _Recorder:
-    """What is known of this session; ``settings`` are what ``test_reports.environment`` set."""
+    """The state of this session; ``settings`` come from ``test_reports.environment``."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
@@ -61,15 +60,14 @@ class _Recorder:
         self.is_busy = False
 
     def tell(self, kind: str, *row: str) -> None:
-        """Write one line, each but that of a test once; after the last of its kind ``full``."""
-        if kind != "test" and (kind, *row) in self.told:
+        """Write one line, once (but for tests); after the last of its kind ``full``."""
+        if (kind, *row) in self.told:
             return
         if kind in _MOST:
             self.count[kind] += 1
             if self.count[kind] > _MOST[kind]:
-                kind, row = "full", (kind,)
-                if (kind, *row) in self.told:
-                    return
+                self.tell("full", kind)
+                return
         if kind != "test":
             self.told.add((kind, *row))
         self.pending.append(_encode([kind, *row]) + "\n")
@@ -91,18 +89,19 @@ class _Recorder:
             full = os.path.normpath(full)
             inside = next((full[len(one) :] for one in self.roots if full.startswith(one)), "")
             foreign = any(part in f"/{inside or full}" for part in _FOREIGN)
+            found = ("" if foreign else inside), foreign
             if len(self.places) > 50_000 or not path.startswith("/"):
-                return ("" if foreign else inside), foreign
-            self.places[path] = ("" if foreign else inside), foreign
+                return found
+            self.places[path] = found
         return self.places[path]
 
     # -- tests ----------------------------------------------------------------------------------
 
     def collected(self, item: Any) -> None:
-        """Keep where a test is defined, and tell of the files that hold it."""
+        """Keep where a test is defined, and record the files that hold it."""
         place = self.place(str(getattr(item, "path", None) or item.fspath))[0]
         function = getattr(item, "function", None)
-        if function is None:  # an example in a text, a file of data, a linter
+        if function is None:  # a doctest, a file of data, a linter
             self.items[item.nodeid] = place, item.name, ""
             if place and not place.endswith((".py", ".pyi")):
                 self.tell("held", place)
@@ -150,7 +149,7 @@ class _Recorder:
     # -- files ----------------------------------------------------------------------------------
 
     def heard(self, event: str, args: tuple[Any, ...]) -> None:
-        """An audit hook: a regular file of the repository is opened to be read."""
+        """Audit hook: record a regular file of the repository that is opened to be read."""
         if event != "open" or self.is_busy:
             return
         with suppress(Exception):
@@ -169,7 +168,7 @@ class _Recorder:
                 self.tell("opened", place, opener, through)
 
     def opener(self) -> tuple[str, str]:
-        """The nearest code of the repository, and "library" where code of others is between."""
+        """The nearest code of the repository, and "library" if code of others is between."""
         through = ""
         frame = sys._getframe(2)  # noqa: SLF001 - the only way to ask who opens
         for _ in range(_FRAMES):
@@ -199,7 +198,7 @@ def _started() -> _Recorder | None:
 
 
 def _restore(settings: dict[str, Any]) -> None:
-    """Take away what switched this on."""
+    """Remove what switched the plugin on."""
     folder = os.path.dirname(os.path.abspath(__file__))
     os.environ.pop(VARIABLE, None)
     for variable, own in (("PYTHONPATH", folder), ("PYTEST_PLUGINS", __name__)):
@@ -223,24 +222,23 @@ _RECORDER: _Recorder | None = _started()
 
 
 def pytest_plugin_registered(plugin: Any) -> None:
-    """Note conftest files; where this plugin itself is registered, take the last traces away."""
-    recorder = _RECORDER
-    if recorder is None:
+    """Record conftest files; when this plugin is registered, remove its last traces."""
+    if _RECORDER is None:
         return
     with suppress(Exception):
         file = getattr(plugin, "__file__", None)
-        is_this = getattr(plugin, "_RECORDER", None) is recorder
+        is_this = getattr(plugin, "_RECORDER", None) is _RECORDER
         if is_this:
-            _restore(recorder.settings)
+            _restore(_RECORDER.settings)
         elif isinstance(file, str) and os.path.basename(file) == "conftest.py":
-            place = recorder.place(file)[0]
+            place = _RECORDER.place(file)[0]
             if place:
-                recorder.tell("conftest", place)
+                _RECORDER.tell("conftest", place)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: Any) -> None:
-    """Fail short, where that is asked for, and hide what tells a test that it is one."""
+    """Shorten failures and hide pytest from tests, if the settings say so."""
     sys.modules.pop(__name__, None)
     if _RECORDER is None:
         return
@@ -258,7 +256,7 @@ def pytest_cmdline_main(config: Any) -> None:
 
 
 def _leave_alone(item: Any, when: Any) -> None:
-    """In place of what sets PYTEST_CURRENT_TEST."""
+    """Replaces the function that sets PYTEST_CURRENT_TEST."""
 
 
 def pytest_itemcollected(item: Any) -> None:
@@ -268,7 +266,7 @@ def pytest_itemcollected(item: Any) -> None:
 
 
 def pytest_collectreport(report: Any) -> None:
-    """Note a file that cannot be read: it is to hold tests, and none of them can pass."""
+    """Record a file that cannot be collected: none of its tests can pass."""
     if _RECORDER is not None and report.failed:
         with suppress(Exception):
             _RECORDER.ended(report.nodeid, "failed", _message(report))
@@ -289,7 +287,7 @@ def pytest_runtest_logfinish() -> None:
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """Note how a test ended; of a worker's tests only that one at which it broke down."""
+    """Record how a test ended; of a worker's tests only the one at which it crashed."""
     if _RECORDER is None:
         return
     with suppress(Exception):
@@ -305,7 +303,7 @@ def pytest_runtest_logreport(report: Any) -> None:
 
 
 def _message(report: Any) -> str:
-    """What a test failed with: its ends, where it is long."""
+    """What a test failed with: both ends, if it is long."""
     text = getattr(getattr(report.longrepr, "reprcrash", None), "message", None)
     if not text:
         lines = str(report.longrepr or "").splitlines()
@@ -316,7 +314,7 @@ def _message(report: Any) -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Load this into a worker of xdist, which is a child on the same machine."""
+    """Load this plugin into a worker of xdist on the same machine."""
     if _RECORDER is None or not getattr(node.gateway.spec, "popen", False):
         return
     with suppress(Exception):
