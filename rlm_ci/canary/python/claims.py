@@ -155,13 +155,14 @@ def _shield(node: ast.stmt) -> int:
             return SHUT
         return CHECKED if kind_of(node) else OPEN
     if isinstance(node, ast.Try | ast.TryStar):
-        return SHUT if any(_catches(handler.type) for handler in node.handlers) else OPEN
+        return SHUT if any(catches(handler.type) for handler in node.handlers) else OPEN
     return OPEN
 
 
-def _catches(kind: ast.expr | None) -> bool:
+def catches(kind: ast.expr | None) -> bool:
+    """Whether a handler for these exceptions catches a failed claim; None stands for all."""
     if isinstance(kind, ast.Tuple):
-        return any(map(_catches, kind.elts))
+        return any(map(catches, kind.elts))
     name = kind.attr if isinstance(kind, ast.Attribute) else getattr(kind, "id", "")
     return kind is None or name in _CATCHES
 

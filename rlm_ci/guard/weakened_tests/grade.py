@@ -1,7 +1,7 @@
-"""What was done to a test: nothing, more of it, or less. Read, never run.
+"""How a change makes the tests of a file weaker. They are read, never run.
 
-Python is judged by its syntax tree, JavaScript, TypeScript, Go and Rust by their statements. Only
-what makes tests weaker is told: a new test, a new assertion, a new file are welcome.
+Python is compared by its syntax tree, JavaScript, TypeScript, Go and Rust by their statements. A
+new test, a new assertion and a new file are no weakening.
 """
 
 from __future__ import annotations
@@ -11,15 +11,19 @@ import re
 from collections import Counter
 
 from rlm_ci.canary.forms import UnparsableError
+from rlm_ci.canary.javascript.syntax import DIALECTS
+from rlm_ci.canary.python.claims import catches
+from rlm_ci.canary.python.source import Function, callee
 from rlm_ci.canary.rust import reader
-from rlm_ci.guard.weakened_tests import statements
+from rlm_ci.canary.splicing import encoded
+from rlm_ci.source.grammars import parse, parts
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
-    Function = ast.FunctionDef | ast.AsyncFunctionDef
+    from tree_sitter import Node
 
 REMOVED = "test-removed"
 SKIPPED = "test-skipped"
@@ -27,7 +31,6 @@ WEAKENED = "assertion-weakened"
 PROTECTED = "protected-test"
 
 _SKIPS = re.compile(r"(?i)(?:skip|xfail|expectedfailure|flaky)")
-_BROAD = frozenset({"", "Exception", "BaseException", "AssertionError"})
 _SHOWN = 120
 
 
@@ -41,30 +44,23 @@ class Weakening(Value):
 
 
 def grade(path: str, old: str, new: str) -> Iterable[Weakening]:
-    """How ``new`` is weaker than ``old``, as the content of the test file at ``path``.
-
-    Of a source of Rust, only the tests in it count.
-    """
-    ending = path.rpartition(".")[2].lower()
-    if ending == "rs" and "/tests/" not in f"/{path}":
-        old, new = _inline(path, old), _inline(path, new)
-    if ending == "py":
+    """How ``new`` is weaker than ``old``, as the content of the test file at ``path``."""
+    if path.endswith(".py"):
         return _python(old, new)
     for endings, language in _LANGUAGES:
-        if ending in endings:
-            return language.grade(old, new)
+        if path.endswith(endings):
+            return _by_statements(language, path, old, new)
     return []
 
 
-def _inline(path: str, text: str) -> str:
-    """A source of Rust with nothing but its tests in it, each in its line."""
-    try:
-        tests = reader.tests(path, text)
-    except UnparsableError:
-        return ""
-    kept = {line for one in tests for line in range(one.line, one.end + 1)}
-    lines = enumerate(text.split("\n"), 1)
-    return "\n".join(line if number in kept else "" for number, line in lines)
+def _more(one: list[tuple[int, str]], other: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """The texts that ``one`` has more often than ``other``, with their lines, the last first."""
+    surplus = Counter(text for _, text in one)
+    surplus.subtract(text for _, text in other)
+    for line, text in reversed(one):
+        if surplus[text] > 0:
+            surplus[text] -= 1
+            yield line, text
 
 
 # ── Python ──
@@ -90,14 +86,15 @@ def _compared(before: ast.Module, after: ast.Module) -> Iterator[Weakening]:
             yield Weakening(REMOVED, f"{name} is gone", test.lineno, "old")
         else:
             yield from _weaker(name, test, kept)
-    yield from _skipped(before, after)
+    for line, text in _more(list(_skips(after)), list(_skips(before))):
+        yield Weakening(SKIPPED, f"a test is left out: {text[:_SHOWN]}", line)
 
 
 def _tests(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, Function]]:
     """The test functions that are left when the module has run: of two, the later one."""
     found: dict[str, tuple[str, Function]] = {}
     for node in body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(node, Function):
             if node.name.startswith("test"):
                 found[node.name] = (prefix + node.name, node)
         elif isinstance(node, ast.ClassDef):
@@ -113,196 +110,191 @@ def _tests(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, Functi
 
 
 def _weaker(name: str, old: Function, new: Function) -> Iterator[Weakening]:
-    before, after = _assertions(old), _assertions(new)
-    gone = Counter(text for text, _ in before) - Counter(text for text, _ in after)
-    for text in gone:
-        line = next(line for known, line in before if known == text)
+    for line, text in _more(_assertions(old), _assertions(new)):
         yield Weakening(WEAKENED, f"{name} no longer says: {text[:_SHOWN]}", line, "old")
-    for what, lines in _escapes(new).items():
-        if len(lines) > len(_escapes(old).get(what, ())):
-            yield Weakening(WEAKENED, f"{name} has a new {what}", lines[-1])
+    for line, what in _more(_escapes(new), _escapes(old)):
+        yield Weakening(WEAKENED, f"{name} has a new {what}", line)
     if _cases(new) < _cases(old):
         yield Weakening(REMOVED, f"{name} has fewer cases than before", new.lineno)
 
 
-def _assertions(function: Function) -> list[tuple[str, int]]:
+def _assertions(function: Function) -> list[tuple[int, str]]:
     """What a test claims, and where: statements, assert methods, expected errors."""
     found = []
     for node in ast.walk(function):
+        name = callee(node)
         if isinstance(node, ast.Assert):
-            found.append((f"assert {ast.unparse(node.test)}", node.lineno))
-        elif isinstance(node, ast.Call):
-            called = node.func
-            name = called.attr if isinstance(called, ast.Attribute) else ""
-            name = called.id if isinstance(called, ast.Name) else name
-            if name.lower().startswith("assert") or name in ("raises", "warns", "fail"):
-                found.append((ast.unparse(node), node.lineno))
+            found.append((node.lineno, f"assert {ast.unparse(node.test)}"))
+        elif name.lower().startswith("assert") or name in ("raises", "warns", "fail"):
+            found.append((getattr(node, "lineno", 1), ast.unparse(node)))
     return found
 
 
-def _escapes(function: Function) -> dict[str, list[int]]:
-    """Ways out of a test that let it pass, each with its lines."""
-    found: dict[str, list[int]] = {}
+def _escapes(function: Function) -> list[tuple[int, str]]:
+    """Ways out of a test that let it pass."""
+    found = []
     for node in ast.walk(function):
-        what = ""
         if isinstance(node, ast.Return):
-            what = "return"
-        elif isinstance(node, ast.Assert) and _is_always_true(node.test):
-            what = "assertion that always holds"
-        elif isinstance(node, ast.ExceptHandler):
-            broad = [part for part in _names(node.type) if part in _BROAD]
-            what = "handler that catches the failure" if broad else ""
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("suppress"):
-            broad = [part for one in node.args for part in _names(one) if part in _BROAD]
-            what = "suppress() around the failure" if broad else ""
-        if what:
-            found.setdefault(what, []).append(node.lineno)  # type: ignore[attr-defined]
+            found.append((node.lineno, "return"))
+        elif isinstance(node, ast.ExceptHandler) and catches(node.type):
+            found.append((node.lineno, "handler that catches the failure"))
+        elif callee(node) == "suppress" and any(map(catches, getattr(node, "args", ()))):
+            found.append((getattr(node, "lineno", 1), "suppress() around the failure"))
     return found
-
-
-def _names(expression: ast.expr | None) -> list[str]:
-    if isinstance(expression, ast.Tuple):
-        return [ast.unparse(one).rpartition(".")[2] for one in expression.elts]
-    return ["" if expression is None else ast.unparse(expression).rpartition(".")[2]]
-
-
-def _is_always_true(test: ast.expr) -> bool:
-    if isinstance(test, ast.Constant):
-        return bool(test.value)
-    if isinstance(test, ast.Tuple):
-        return bool(test.elts)
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
-        return any(_is_always_true(one) for one in test.values)
-    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq | ast.Is):
-        return ast.unparse(test.left) == ast.unparse(test.comparators[0])
-    return False
 
 
 def _cases(function: Function) -> int:
     """How many cases the decorators list."""
-    lists = [
-        one
+    return sum(
+        len(one.elts)
         for decorator in function.decorator_list
-        if "parametrize" in ast.unparse(decorator) and isinstance(decorator, ast.Call)
+        if callee(decorator) == "parametrize" and isinstance(decorator, ast.Call)
         for one in decorator.args[1:]
         if isinstance(one, ast.List | ast.Tuple)
-    ]
-    return sum(len(one.elts) for one in lists)
+    )
 
 
-def _skipped(before: ast.Module, after: ast.Module) -> Iterator[Weakening]:
-    old, new = Counter(text for text, _ in _skips(before)), list(_skips(after))
-    more = Counter(text for text, _ in new) - old
-    for text in more:
-        line = next(line for known, line in reversed(new) if known == text)
-        yield Weakening(SKIPPED, f"a test is left out: {text[:_SHOWN]}", line)
-
-
-def _skips(module: ast.Module) -> Iterator[tuple[str, int]]:
+def _skips(module: ast.Module) -> Iterator[tuple[int, str]]:
     """Markers and calls that leave tests out."""
     for node in ast.walk(module):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(node, Function | ast.ClassDef):
             for decorator in node.decorator_list:
-                if _SKIPS.search(ast.unparse(decorator)):
-                    yield f"{node.name}: {ast.unparse(decorator)}", decorator.lineno
+                if _SKIPS.search(text := ast.unparse(decorator)):
+                    yield decorator.lineno, f"{node.name}: {text}"
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             text = ast.unparse(node)
             if text.startswith(("__test__", "collect_ignore", "pytestmark", "load_tests")):
-                yield text, node.lineno
+                yield node.lineno, text
         elif isinstance(node, ast.Expr | ast.Raise):
-            text = ast.unparse(node)
-            if _is_skip(node):
-                yield text, node.lineno
-
-
-def _is_skip(node: ast.Expr | ast.Raise) -> bool:
-    called = node.exc if isinstance(node, ast.Raise) else node.value
-    called = called.func if isinstance(called, ast.Call) else called
-    if called is None or not isinstance(called, ast.Name | ast.Attribute):
-        return False
-    last = ast.unparse(called).rpartition(".")[2]
-    return bool(_SKIPS.search(last)) or last in ("exit", "_exit", "Exit")
+            called = node.exc if isinstance(node, ast.Raise) else node.value
+            called = called.func if isinstance(called, ast.Call) else called
+            last = getattr(called, "attr", getattr(called, "id", ""))
+            if _SKIPS.search(last) or last in ("exit", "_exit", "Exit"):
+                yield node.lineno, ast.unparse(node)
 
 
 # ── languages that are read by their statements ──
 
 
-class _Language:
-    """Patterns for the heads of tests, for what leaves one out, and for assertions."""
+class _Language(Value):
+    """Patterns for the head of a test (its name is a group), for what skips it, for a claim."""
 
-    def __init__(self, name: str, head: str, skip: str, claim: str, empty: str = r"(?!)") -> None:
-        self._name = name
-        self._head = re.compile(head)
-        self._skip = re.compile(skip)
-        self._claim = re.compile(claim)
-        self._empty = re.compile(empty)
+    head: re.Pattern[str]
+    skip: re.Pattern[str]
+    claim: re.Pattern[str]
 
-    def grade(self, old: str, new: str) -> Iterator[Weakening]:
-        before = statements.statements(self._name, old)
-        after = statements.statements(self._name, new)
-        if [text for _, text in before] == [text for _, text in after]:
-            return  # another layout, and nothing else
-        for line, text in _more(_code(old), _code(new), self._heads):
-            yield Weakening(REMOVED, f"a test is gone: {text[:_SHOWN]}", line, "old")
-        for line, text in _more(after, before, lambda text: self._hits(self._skip, text)):
+
+def _by_statements(language: _Language, path: str, old: str, new: str) -> Iterator[Weakening]:
+    before, after = _statements(path, old), _statements(path, new)
+    if before is None or after is None:
+        if old != new:
+            yield Weakening(PROTECTED, "changes a test that cannot be read")
+        return
+    for line, name in _more(_heads(language, before), _heads(language, after)):
+        yield Weakening(REMOVED, f"a test is gone: {name[:_SHOWN]}", line, "old")
+    for line, text in _more(after, before):
+        if language.skip.search(text):
             yield Weakening(SKIPPED, f"a test is left out: {text[:_SHOWN]}", line)
-        for line, text in _more(before, after, lambda text: self._hits(self._claim, text)):
+    for line, text in _more(before, after):
+        if language.claim.search(text):
             yield Weakening(WEAKENED, f"an assertion is gone: {text[:_SHOWN]}", line, "old")
-        for line, text in _more(after, before, lambda text: self._hits(self._empty, text)):
-            yield Weakening(WEAKENED, f"it always holds: {text[:_SHOWN]}", line)
-
-    def _heads(self, text: str) -> list[str]:
-        return [match.group(match.lastindex or 0) for match in self._head.finditer(text)]
-
-    def _hits(self, pattern: re.Pattern[str], text: str) -> list[str]:
-        return [text] if pattern.search(text) else []
 
 
-def _code(text: str) -> list[tuple[int, str]]:
-    """The lines of a source file, what is commented out by whole lines made blank."""
-    lines, inside = [], False
-    for line in text.split("\n"):
-        stripped = line.strip()
-        inside = inside or stripped.startswith("/*")
-        is_note = stripped.startswith("//") and not stripped.startswith(("//go:", "// +build"))
-        lines.append("" if inside or is_note else line)
-        inside = inside and "*/" not in stripped
-    return list(enumerate(lines, 1))
+def _heads(language: _Language, statements: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    """The names of the tests that begin in ``statements``, with their lines."""
+    return [
+        (line, one[one.lastindex or 0])
+        for line, text in statements
+        for one in language.head.finditer(text)
+    ]
 
 
-def _more(
-    one: list[tuple[int, str]], other: list[tuple[int, str]], read: Callable[[str], list[str]]
-) -> Iterator[tuple[int, str]]:
-    """What ``read`` finds in the lines of ``one`` more often than in ``other``, with its line."""
-    found = [(number, text) for number, line in one for text in read(line)]
-    surplus = Counter(text for _, text in found)
-    surplus.subtract(text for _, line in other for text in read(line))
-    for number, text in reversed(found):
-        if surplus[text] > 0:
-            surplus[text] -= 1
-            yield number, text
+def _statements(path: str, text: str) -> list[tuple[int, str]] | None:
+    """The statements of a file with their lines, however they are laid out; None: unreadable.
+
+    A block is no part of its statement; what stands in it has the ``if`` around it in front. Of a
+    source of Rust, only what stands in tests counts.
+    """
+    content = encoded(text)
+    ending = path[path.rfind(".") :]
+    trees = [parse(one, content) for one in _GRAMMARS[ending]]
+    readable = [one for one in trees if one is not None]
+    if not readable:
+        return None
+    root = min(readable, key=lambda one: one.has_error)
+    found = list(_walked(root, content))
+    if ending == ".rs" and "/tests/" not in f"/{path}":
+        try:
+            tests = reader.tests(path, text)
+        except UnparsableError:
+            return []
+        kept = {line for one in tests for line in range(one.line, one.end + 1)}
+        found = [one for one in found if one[0] in kept]
+    return found
 
 
+def _walked(root: Node, content: bytes) -> Iterator[tuple[int, str]]:
+    found: list[tuple[int, list[str], list[str]]] = []
+    waiting: list[tuple[Node, bool, list[str]]] = [(root, False, [])]
+    while waiting:
+        node, is_statement, words = waiting.pop()
+        if is_statement:
+            around, words = words, []
+            found.append((node.start_point.row + 1, around, words))
+        inside = [child for _, child in parts(node)]
+        is_block = node.type in _BLOCKS
+        if not inside or "comment" in node.type:
+            word = content[node.start_byte : node.end_byte].decode("utf-8", "surrogateescape")
+            if "comment" not in node.type or _PRAGMA.match(word):
+                words.append(_WORDS.get(word, word))
+            continue
+        waiting += [
+            (child, is_block and child.type not in _BLOCKS, words)
+            for child in reversed(inside)
+            if child.is_named or not is_block
+        ]
+    for line, around, words in found:
+        if text := _joined(words):
+            yield line, _joined([*around, *words]) if around[:1] == ["if"] else text
+
+
+def _joined(words: list[str]) -> str:
+    """Words without needless space, and without commas and semicolons that a formatter moves."""
+    text = ""
+    for word, following in zip(words, (*words[1:], ""), strict=False):
+        if word == ";" or (word == "," and following in (")", "]", "}")):
+            continue
+        needs = text and (text[-1].isalnum() or text[-1] in "_$") and word[:1].isalnum()
+        text += f" {word}" if needs else word
+    return text
+
+
+#: Comments that the Go compiler reads.
+_PRAGMA = re.compile(r"//go:|// ?\+build")
+#: Nodes that hold statements.
+_BLOCKS = frozenset((
+    "program", "source_file", "statement_block", "statement_list", "class_body", "block",
+    "declaration_list",
+))  # fmt: skip
+#: What formatters and linters of JavaScript replace.
+_WORDS = {"'": '"', "\\'": "'", "var": "let", "const": "let"}
+_GRAMMARS = {**DIALECTS, ".go": ("Go",), ".rs": ("Rust",)}
 _LANGUAGES = (
-    (("js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts"), _Language(
-        "js",
-        r"\b(?:it|test|specify)(?:\.\w{1,20}){0,3}\s{0,4}\(\s{0,4}['\"`]([^'\"`]{1,200})",
-        r"\.(?:skip|only|todo|failing|fixme)\b|\b(?:x|f)(?:it|test|describe|context)\s{0,4}\("
-        r"|\bpending\(|\.skipIf\(|\bprocess\.exit\(",
-        r"\bexpect\s{0,4}\(|\bassert\b|\.should\b|\bt\.(?:is|deepEqual|throws|true|false|equal)\(",
-        r"expect\(\s{0,4}true\s{0,4}\)|assert(?:\.ok)?\(\s{0,4}true\s{0,4}\)",
+    (tuple(DIALECTS), _Language(
+        re.compile(r"\b(?:it|test|specify)(?:\.\w{1,20}){0,3}\([\"`]([^\"`]{1,200})"),
+        re.compile(r"\.(?:skip|only|todo|failing|fixme)\b|\b(?:x|f)(?:it|test|describe|context)\("
+                   r"|\bpending\(|\.skipIf\(|\bprocess\.exit\("),
+        re.compile(r"\bexpect\(|\bassert\b|\.should\b"
+                   r"|\bt\.(?:is|deepEqual|throws|true|false|equal)\("),
     )),
-    (("go",), _Language(
-        "go",
-        r"^func (?:\([^)\n]{1,80}\) )?((?:Test|Fuzz|Example)\w{0,200})\(",
-        r"\.Skip(?:Now|f)?\(|^//go:build|^// \+build|\btesting\.Short\(|\bos\.Exit\(",
-        r"\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\(|\b(?:assert|require|is)\.",
+    ((".go",), _Language(
+        re.compile(r"^func ?(?:\([^)]{1,80}\))?((?:Test|Fuzz|Example)\w{0,200})\("),
+        re.compile(r"\.Skip(?:Now|f)?\(|^//go:build|^// \+build|\btesting\.Short\(|\bos\.Exit\("),
+        re.compile(r"\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\(|\b(?:assert|require|is)\."),
     )),
-    (("rs",), _Language(
-        "rs",
-        r"\bfn (\w{1,200})\s{0,4}[(<]|\bmod (\w{1,200})\s{0,4}[;{]",
-        r"#\[(?:ignore|cfg\b(?!\(test\)))|#!\[cfg|process::exit\(|#\[cfg_attr",
-        r"\b(?:debug_)?assert(?:_eq|_ne|_matches)?!|#\[should_panic|\bpanic!|unwrap_err\(",
-        r"\bassert!\(\s{0,4}true\s{0,4}\)",
+    ((".rs",), _Language(
+        re.compile(r"\bfn (\w{1,200})[(<]|\bmod (\w{1,200})"),
+        re.compile(r"#\[(?:ignore|cfg\b(?!\(test\)))|#!\[cfg|process::exit\(|#\[cfg_attr"),
+        re.compile(r"\b(?:debug_)?assert(?:_eq|_ne|_matches)?!|#\[should_panic|\bpanic!|unwrap_err\("),
     )),
 )  # fmt: skip
