@@ -6,14 +6,11 @@ of the same file that takes ``t`` and makes claims: that one is copied, for othe
 
 from __future__ import annotations
 
-from functools import partial
-
-from rlm_ci.canary import forms
-from rlm_ci.canary.forms import ChangedTest, ChangedText, FoundTest, token
-from rlm_ci.canary.go import source as go_source
-from rlm_ci.canary.go import values as go_values
-from rlm_ci.canary.go.source import ASSERTION, CONDITION, HELPER, GoFunction
-from rlm_ci.canary.splicing import Edits, rooted, spliced
+from rlm_ci.canary.claim_edits import ClaimEdits, another, text_of
+from rlm_ci.canary.forms import IDLE, INVERTED, REWORDED, ChangedTest, ChangedText, FoundTest, token
+from rlm_ci.canary.go import values
+from rlm_ci.canary.go.source import ASSERTION, CONDITION, GoFunction, GoSource, departs
+from rlm_ci.canary.splicing import rooted, spliced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,68 +70,59 @@ def change(
     return ChangedText(changes.text(), made)
 
 
-def _read(path: str, text: str) -> go_source.GoSource:
-    return go_source.GoSource(*rooted("Go", path, text))
+def _read(path: str, text: str) -> GoSource:
+    return GoSource(*rooted("Go", path, text))
 
 
-class _Changes(Edits):
-    """The edits of one file, one form after the other."""
-
-    def __init__(self, source: go_source.GoSource, chance: Random, *, plain: bool) -> None:
-        super().__init__(source.content, chance, plain=plain)
-        self.source = source
+class _Changes(ClaimEdits):
+    """The edits of one file; copies of helpers stand at its end."""
 
     def text(self) -> str:
-        """The changed text, with the copies of helpers at its end."""
         changed = spliced(self.source.content, self._taken())
         return "\n".join([changed, *(f"{copy}\n" for _, copy in self._copied())])
 
     def make(self, test: GoFunction, form: str) -> ChangedTest:
-        """Change one test."""
-        word = token(self._chance)
-        body = test.body.start_byte + 1
-        if test.output:
-            return self._example(test, test.output, form, word)
-        if form == forms.IDLE:  # a fuzz target that returns at once is an error
-            is_fuzz = test.name.startswith("Fuzz") and test.reporter
-            self._insert(body, f" {test.reporter}.SkipNow();" if is_fuzz else " return;")
-            return ChangedTest(form)
-        if form == forms.REWORDED:
-            self._insert(body, f" {self._constants()}")
-            self._claims(test, form, word)
-            return ChangedTest(form)
+        """Change one test; an example is judged by a comment."""
+        if test.output is None:
+            return super().make(test, form) or ChangedTest(form)
+        start, end = test.output
+        if form == REWORDED:
+            self._begin(test, self._constants())
+        elif form == IDLE:
+            self._replace(start, end, "None:")
+        else:
+            word = token(self._chance)
+            self._insert(end, f" {word}")
+            return ChangedTest(form, (word,))
+        return ChangedTest(form)
+
+    def _idle(self, test: GoFunction) -> bool:
+        # A fuzz target that returns at once is an error.
+        is_fuzz = test.name.startswith("Fuzz") and test.reporter
+        self._begin(test, f"{test.reporter}.SkipNow();" if is_fuzz else "return;")
+        return True
+
+    def _fail(self, test: GoFunction, word: str, *, at_end: bool) -> None:
         reporter = self._reporter(test)
-        expected = partial(go_values.literals, self.source)
-        literals = self._literals(test.claims, expected) if form == forms.ALTERED else []
-        if literals:
-            self._alter(literals, word)
-            return ChangedTest(form, (word,))
-        form = forms.INVERTED if form == forms.ALTERED else form
-        if form == forms.STOPPED or not (test.claims or form == forms.INVERTED):
-            self._insert(body, f" {self._fatal(reporter, word)};")
-            return ChangedTest(form, (word,))
-        if test.claims:
-            return ChangedTest(form, self._claims(test, form, word))
-        self._insert(body, f" defer func() {{ if !{reporter}.Skipped() {{ "
-                           f"{self._error(reporter, word)} }} }}();")  # fmt: skip
-        return ChangedTest(form, (word,))
+        failing = f"{self._fatal(reporter, word)};"
+        if at_end:
+            error = self._error(reporter, word)
+            failing = f"defer func() {{ if !{reporter}.Skipped() {{ {error} }} }}();"
+        self._begin(test, failing)
 
-    def _enclose(self, node: Node, before: str, after: str) -> None:
-        self._around(node.start_byte, before, node.end_byte, after)
-
-    def _exchange(self, node: Node, text: str) -> None:
-        self._replace(node.start_byte, node.end_byte, text)
+    def _expected(self, claim: GoClaim) -> list[Node]:
+        return values.literals(claim)
 
     def _constants(self) -> str:
         return f'_ = {self._chance.randrange(1, 120)}; _ = "{token(self._chance)}";'
 
     def _fatal(self, reporter: str, word: str) -> str:
         ways = ('{0}.Fatal("{1}")', '{0}.Fatalf("%s", "{1}")', '{0}.Log("{1}"); {0}.FailNow()')
-        return (ways[0] if self._plain else self._chance.choice(ways)).format(reporter, word)
+        return str(self._pick(*ways)).format(reporter, word)
 
     def _error(self, reporter: str, word: str) -> str:
         ways = ('{0}.Error("{1}")', '{0}.Errorf("%s", "{1}")', '{0}.Log("{1}"); {0}.Fail()')
-        return (ways[0] if self._plain else self._chance.choice(ways)).format(reporter, word)
+        return str(self._pick(*ways)).format(reporter, word)
 
     def _reporter(self, test: GoFunction) -> str:
         """What fails the test; it gets a name where it has none."""
@@ -147,53 +135,28 @@ class _Changes(Edits):
             self._insert(test.unnamed.start_byte, f"{name} ")
         return name
 
-    def _example(
-        self, test: GoFunction, output: tuple[int, int], form: str, word: str
-    ) -> ChangedTest:
-        """An example is judged by a comment."""
-        start, end = output
-        if form == forms.REWORDED:
-            self._insert(test.body.start_byte + 1, f" {self._constants()}")
-            return ChangedTest(form)
-        if form == forms.IDLE:
-            self._replace(start, end, "None:")
-            return ChangedTest(form)
-        self._insert(end, f" {word}")
-        return ChangedTest(form, (word,))
+    def _alter(self, claim: GoClaim, literal: Node, word: str) -> None:
+        self._exchange(literal, another(literal, self._chance))
+        at, log = claim.site.start_byte, f'{claim.reporter}.Log("{word}");'
+        if claim.body is not None:
+            at, log = claim.body.start_byte + 1, f" {log}"
+        self._insert(at, log)
 
-    def _alter(self, literals: list[tuple[GoClaim, Node]], word: str) -> None:
-        for claim, node in literals:
-            self._exchange(node, go_values.another(node, self._chance))
-            if claim.body is not None:
-                self._insert(claim.body.start_byte + 1, f' {claim.reporter}.Log("{word}");')
-            else:
-                self._insert(claim.site.start_byte, f'{claim.reporter}.Log("{word}"); ')
+    def _chosen(self, claims: list[GoClaim], form: str) -> list[GoClaim]:
+        if form == INVERTED:  # where a goroutine ends early, others may wait, or panic
+            return [one for one in claims if not one.aside] or claims
+        return claims
 
-    def _claims(self, function: GoFunction, form: str, word: str) -> tuple[str, ...]:
-        """Change all claims of a function; what the failure of one of them may print."""
-        tokens = {word: None}
-        claims = function.claims
-        if form == forms.INVERTED:  # where a goroutine ends early, others may wait, or panic
-            claims = [one for one in claims if not one.aside] or claims
-        for claim in claims:
-            if claim.kind == HELPER:
-                self._exchange(claim.node, self._copy(self.source.helpers[claim.name], form))
-                tokens[self._tokens[form]] = None
-            elif form == forms.REACHED:
-                self._insert(claim.site.start_byte, f"{self._fatal(claim.reporter, word)}; ")
-            elif form == forms.REWORDED:
-                self._reword(claim, function.names)
-            elif claim.body is not None:
-                self._negate(claim, claim.body, word)
-            else:
-                self._oppose(claim, word)
-        return tuple(tokens)
+    def _reach(self, claim: GoClaim, word: str) -> None:
+        self._insert(claim.site.start_byte, f"{self._fatal(claim.reporter, word)}; ")
 
-    def _negate(self, claim: GoClaim, body: Node, word: str) -> None:
-        ways = (("!(", ")"), ("(", ") == false"), ("(", ") != true"))
-        self._enclose(claim.node, *(ways[0] if self._plain else self._chance.choice(ways)))
-        start, end = body.start_byte + 1, body.end_byte - 1
-        ends = claim.ends or go_source.departs(body)
+    def _reverse(self, claim: GoClaim, word: str) -> None:
+        if claim.body is None:
+            self._oppose(claim, word)
+            return
+        self._enclose(claim.node, *self._pick(("!(", ")"), ("(", ") == false"), ("(", ") != true")))
+        start, end = claim.body.start_byte + 1, claim.body.end_byte - 1
+        ends = claim.ends or departs(claim.body)
         if ends:
             self._insert(start, f" {self._fatal(claim.reporter, word)};")
         else:  # what it would print may not exist where the claim holds
@@ -208,31 +171,28 @@ class _Changes(Edits):
     def _oppose(self, claim: GoClaim, word: str) -> None:
         """Reverse a call of an assertion library: by its opposite, or behind it."""
         other, count = _REVERSED.get(claim.name, ("", 0))
-        values = claim.values
-        if not self._plain and other and claim.testify and len(values) == count:
+        if not self._plain and other and claim.testify and len(claim.values) == count:
             self._exchange(claim.node, other)
-            self._close(values[-1].end_byte, f', "{word}"')
-            return
-        self._close(claim.site.end_byte, f"; {self._fatal(claim.reporter, word)}")
+            self._close(claim.values[-1].end_byte, f', "{word}"')
+        else:
+            self._close(claim.site.end_byte, f"; {self._fatal(claim.reporter, word)}")
 
-    def _reword(self, claim: GoClaim, names: set[str]) -> None:
+    def _reword(self, claim: GoClaim, function: GoFunction) -> None:
         if self._plain:
             if claim.kind == CONDITION:
                 self._enclose(claim.node, "(", ") == true")
-            return
-        if claim.kind == ASSERTION:
+        elif claim.kind == ASSERTION:
             taken = _TAKEN.get(claim.name)
             count = _REVERSED.get(claim.name, ("", 1))[1]
             for value in claim.values[:count] if taken else ():
-                if not go_values.is_bound(self.source, value):
+                if not values.is_bound(value):
                     self._enclose(value, f"func() {taken} {{ {self._constants()} return ", " }()")
-            return
-        for leaf, operator in go_values.leaves_of(self.source, claim.node, names):
-            name = token(self._chance)
-            begin = f"func() bool {{ {self._constants()} {name} := "
-            if operator is None:
-                self._enclose(leaf, begin, f"; return bool({name}) }}()")
-            else:
-                self._enclose(leaf, begin, " }()")
-                sign = self.source.text(operator)
-                self._exchange(operator, f"; return {name} {sign}")
+        else:
+            for leaf, operator in values.leaves_of(claim.node, function.names):
+                name = token(self._chance)
+                begin = f"func() bool {{ {self._constants()} {name} := "
+                if operator is None:
+                    self._enclose(leaf, begin, f"; return bool({name}) }}()")
+                else:
+                    self._enclose(leaf, begin, " }()")
+                    self._exchange(operator, f"; return {name} {text_of(operator)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.canary.splicing import claiming
+from rlm_ci.canary.claim_edits import HELPER, keep_calls_of_helpers, text_of
 from rlm_ci.source.grammars import field, named, parts
 from rlm_ci.values import Value
 
@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 #: Kinds of claims: an ``if`` that fails the test, a call of a library, a call of a function here.
-CONDITION, ASSERTION, HELPER = "condition", "assertion", "helper"
+CONDITION, ASSERTION = "condition", "assertion"
 _TEST = re.compile(r"(?:Test|Fuzz)(?![a-z])")
 _EXAMPLE = re.compile(r"Example(?![a-z])")
 _OUTPUT = re.compile(rb"(?i)/[/*]\s*((?:unordered )?output:)")
+#: Methods of a suite of testify that claim nothing.
+_OF_SUITES = ("SetT", "Run", "T")
 _FAILS, _ENDS = {"Error", "Errorf", "Fail"}, {"Fatal", "Fatalf", "FailNow"}
 #: The last name in the path of a package of assertions, without its version.
 _LIBRARY = re.compile(r"(?:.*/)?(?:assert|require|must|check|is|quicktest|qt|expect|td)(?:/v\d+)?")
@@ -39,7 +41,7 @@ class GoClaim(Value):
     node: Node
     site: Node
     reporter: str
-    certain: bool
+    certain: bool = True
     body: Node | None = None
     ends: bool = False
     name: str = ""
@@ -94,14 +96,15 @@ class GoSource:
                 function.names = self._names(function)
         self._settle()
 
-    def text(self, node: Node) -> str:
-        return self.content[node.start_byte : node.end_byte].decode("utf-8", "surrogateescape")
+    def helper(self, _function: GoFunction, name: str) -> GoFunction | None:
+        """The function of this name that a test, or another helper, calls."""
+        return self.helpers.get(name)
 
     def _import(self, node: Node) -> None:
-        path = self.text(field(node, "path"))[1:-1]
+        path = text_of(field(node, "path"))[1:-1]
         named = field(node, "name")
         last = re.sub(r"/v\d+$", "", path).rpartition("/")[2]
-        name = last.partition(".")[0] if named is node else self.text(named)
+        name = last.partition(".")[0] if named is node else text_of(named)
         if path == "testing":
             self._testing = name
         elif path == "github.com/stretchr/testify/suite":
@@ -111,7 +114,7 @@ class GoSource:
 
     def _is_testing(self, node: Node) -> bool:
         """Whether a type is ``*testing.T`` or another that can fail a test."""
-        kind = self.text(node).lstrip("*")
+        kind = text_of(node).lstrip("*")
         return kind in {f"{self._testing}.{name}" for name in ("T", "TB", "B", "F")}
 
     def _reporters(self, node: Node) -> list[tuple[str, Node]]:
@@ -121,12 +124,12 @@ class GoSource:
             kind = field(one, "type")
             if one.type == "parameter_declaration" and self._is_testing(kind):
                 names = [child for name, child in parts(one) if name == "name"]
-                found += [("" if (text := self.text(name)) == "_" else text, name)
+                found += [("" if (text := text_of(name)) == "_" else text, name)
                           for name in names] or [("", kind)]  # fmt: skip
         return found
 
     def _function(self, node: Node) -> None:
-        name = self.text(field(node, "name"))
+        name = text_of(field(node, "name"))
         if field(node, "body") is node:
             return
         parameters = named(field(node, "parameters"))
@@ -150,8 +153,8 @@ class GoSource:
         receiver = next(iter(named(field(node, "receiver"))), node)
         called = field(receiver, "name")
         if receiver.type == "parameter_declaration" and called is not receiver:
-            suite = self.text(field(receiver, "type")).lstrip("*")
-            self.tests.append(GoFunction(f"{suite}::{name}", node, f"{self.text(called)}.T()"))
+            suite = text_of(field(receiver, "type")).lstrip("*")
+            self.tests.append(GoFunction(f"{suite}::{name}", node, f"{text_of(called)}.T()"))
 
     def _is_runner(self, function: GoFunction) -> bool:
         """Whether a function runs suites: it ends as the tests of these do."""
@@ -161,7 +164,7 @@ class GoSource:
                 found = True
                 for one in below(field(node, "arguments")):
                     if one.type in ("identifier", "type_identifier"):
-                        self._runners[self.text(one)] = function.name
+                        self._runners[text_of(one)] = function.name
         return found
 
     def _example(self, example: GoFunction) -> None:
@@ -179,9 +182,9 @@ class GoSource:
         constants: set[str] = set()
         for node in below(function.node):
             if node.type in ("short_var_declaration", "range_clause"):
-                found |= {self.text(one) for one in named(field(node, "left"))}
+                found |= {text_of(one) for one in named(field(node, "left"))}
             elif node.type in ("var_spec", "parameter_declaration", "const_spec"):
-                names = {self.text(one) for name, one in parts(node) if name == "name"}
+                names = {text_of(one) for name, one in parts(node) if name == "name"}
                 (constants if node.type == "const_spec" else found).update(names)
         return found - constants
 
@@ -196,19 +199,20 @@ class GoSource:
         waiting = [(function.body, function.body, True, False)]
         while waiting:
             node, site, certain, aside = waiting.pop()
-            claims: list[GoClaim] = []
+            claim: GoClaim | None = None
             if node.type == "func_literal":
                 reporters |= {name for name, _ in self._reporters(node)} - {""}
             elif node.type == "short_var_declaration":
                 self._bind(node, reporters, bound)
             elif node.type == "if_statement":
-                claims += self._condition(node, site, reporters, certain=certain, aside=aside)
+                claim = self._condition(node, site, reporters)
             elif node.type == "expression_statement":
-                claims += self._call(node, reporters, bound, certain=certain, aside=aside)
-            yield from claims
+                claim = self._call(node, reporters, bound)
+            if claim is not None:
+                yield claim.replace(certain=certain, aside=aside)
             inside = []
             for name, child in parts(node):
-                if any(one.body == child for one in claims):
+                if claim is not None and claim.body == child:
                     continue  # it does not run where the claim holds
                 starts = node.type in ("statement_list", "block") and child.is_named
                 called = child.type == "func_literal" and node.type == "argument_list"
@@ -240,30 +244,27 @@ class GoSource:
         if len(names) != 1 or len(values) != 1 or values[0].type != "call_expression":
             return
         package, name = self._called(values[0])
-        arguments = [self.text(one) for one in named(field(values[0], "arguments"))]
+        arguments = [text_of(one) for one in named(field(values[0], "arguments"))]
         if package in self._libraries and name == "New" and {*arguments} & reporters:
-            bound[self.text(names[0])] = arguments[0], self._libraries[package]
+            bound[text_of(names[0])] = arguments[0], self._libraries[package]
 
     def _called(self, call: Node) -> tuple[str, str]:
         """What stands before the dot of what is called, and behind it."""
         called = field(call, "function")
         if called.type != "selector_expression":
-            return "", self.text(called)
-        return self.text(field(called, "operand")), self.text(field(called, "field"))
+            return "", text_of(called)
+        return text_of(field(called, "operand")), text_of(field(called, "field"))
 
-    def _condition(
-        self, node: Node, site: Node, reporters: set[str], *, certain: bool, aside: bool
-    ) -> Iterator[GoClaim]:
+    def _condition(self, node: Node, site: Node, reporters: set[str]) -> GoClaim | None:
         for name in ("consequence", "alternative"):
             body = field(node, name)
-            found = self._failure(body, reporters)
-            if found:
+            if found := self._failure(body, reporters):
                 other = field(node, "alternative") if name == "consequence" else node
-                yield GoClaim(
-                    CONDITION, field(node, "condition"), site, found[0], certain, body, found[1],
-                    name, aside=aside, other=None if other == node else other,
+                return GoClaim(
+                    CONDITION, field(node, "condition"), site, found[0], body=body, ends=found[1],
+                    name=name, other=None if other == node else other,
                 )  # fmt: skip
-                return
+        return None
 
     def _failure(self, body: Node, reporters: set[str], deep: int = 0) -> tuple[str, bool] | None:
         """What fails the test whichever way a block is run, and whether that ends it."""
@@ -283,36 +284,30 @@ class GoSource:
         return None
 
     def _call(
-        self,
-        node: Node,
-        reporters: set[str],
-        bound: dict[str, tuple[str, bool]],
-        *,
-        certain: bool,
-        aside: bool,
-    ) -> Iterator[GoClaim]:
+        self, node: Node, reporters: set[str], bound: dict[str, tuple[str, bool]]
+    ) -> GoClaim | None:
         call = named(node)[0]
         if call.type != "call_expression":
-            return
+            return None
         owner, name = self._called(call)
         values = named(field(call, "arguments"))
         function = field(call, "function")
-        given = next((text for one in values if (text := self.text(one)) in reporters), "")
+        given = next((text for one in values if (text := text_of(one)) in reporters), "")
         if not owner:
-            if given and function.type == "identifier":
-                yield GoClaim(HELPER, function, node, given, certain, name=name, aside=aside)
-            return
+            is_helper = given and function.type == "identifier"
+            return GoClaim(HELPER, function, node, given, name=name) if is_helper else None
         if owner in bound:
             reporter, testify = bound[owner]
-        elif owner in self._libraries and values and self.text(values[0]) in reporters:
+        elif owner in self._libraries and values and text_of(values[0]) in reporters:
             reporter, testify, values = given, self._libraries[owner], values[1:]
         else:
-            return
-        if name[:1].isupper() and (owner in self._libraries or name not in ("SetT", "Run", "T")):
-            yield GoClaim(
-                ASSERTION, field(function, "field"), node, reporter, certain, name=name,
-                testify=testify, values=tuple(values), aside=aside,
-            )  # fmt: skip
+            return None
+        if not name[:1].isupper() or (owner not in self._libraries and name in _OF_SUITES):
+            return None
+        return GoClaim(
+            ASSERTION, field(function, "field"), node, reporter, name=name, testify=testify,
+            values=tuple(values),
+        )  # fmt: skip
 
     def _settle(self) -> None:
         """Name tests of suites; drop calls of functions that claim nothing, or stand elsewhere."""
@@ -320,14 +315,7 @@ class GoSource:
             suite, separator, name = function.name.rpartition("::")
             if separator:
                 function.name = f"{self._runners.get(suite, '*')}::{name}"
-        found = claiming(
-            (name, [one.name if one.kind == HELPER else None for one in helper.claims])
-            for name, helper in self.helpers.items()
-        )
-        for function in (*self.tests, *self.helpers.values()):
-            function.claims = [
-                one for one in function.claims if one.kind != HELPER or one.name in found
-            ]
+        keep_calls_of_helpers([*self.tests, *self.helpers.values()], self.helper)
 
 
 def _statements(body: Node) -> list[Node]:

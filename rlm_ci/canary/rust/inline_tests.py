@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rlm_ci.canary.rust.source import attribute_name, is_for_tests, is_test, text
+from rlm_ci.canary.claim_edits import text_of
+from rlm_ci.canary.rust.source import attribute_name, is_for_tests, is_test
 from rlm_ci.canary.splicing import Edit, encoded, spliced
 from rlm_ci.source.grammars import field, named, parse
 
@@ -24,7 +25,7 @@ class _Item:
         self.end = node.end_byte
         head = (node.text or b"")[: body.start_byte - node.start_byte if self.inside else None]
         self.key = (node.type, head if name == node else name.text or b"")
-        self.conditions = sorted(text(one) for one in attributes if attribute_name(one) == "cfg")
+        self.conditions = sorted(text_of(one) for one in attributes if attribute_name(one) == "cfg")
         self.is_test = any(map(is_for_tests, attributes)) or (
             node.type == "function_item" and any(map(is_test, attributes))
         )

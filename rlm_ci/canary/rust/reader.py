@@ -7,12 +7,21 @@ a warning of its own, since a crate may deny them: hence ``if true``.
 
 from __future__ import annotations
 
-from rlm_ci.canary import forms
-from rlm_ci.canary.forms import ChangedTest, ChangedText, FoundTest, token
+from rlm_ci.canary.claim_edits import ClaimEdits, another, text_of
+from rlm_ci.canary.forms import (
+    ALTERED,
+    IDLE,
+    REACHED,
+    REWORDED,
+    STOPPED,
+    ChangedTest,
+    ChangedText,
+    FoundTest,
+    token,
+)
 from rlm_ci.canary.rust import values
-from rlm_ci.canary.rust.inline_tests import restored
-from rlm_ci.canary.rust.source import COMPARED, CONDITION, HELPER, HOLDS, MACRO, RustSource, text
-from rlm_ci.canary.splicing import Edit, Edits, rooted, spliced
+from rlm_ci.canary.rust.source import COMPARED, CONDITION, HOLDS, MACRO, RustSource
+from rlm_ci.canary.splicing import Edit, rooted, spliced
 from rlm_ci.source.grammars import field, named
 
 TYPE_CHECKING = False
@@ -20,11 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from random import Random
 
-    from tree_sitter import Node
-
-    from rlm_ci.canary.rust.source import RustClaim, RustFunction
-
-__all__ = ["ENDINGS", "change", "restored", "tests"]
+    from rlm_ci.canary.rust.source import RustClaim, RustFunction, RustSpan
 
 ENDINGS = (".rs",)
 
@@ -59,15 +64,10 @@ def _read(path: str, text: str) -> RustSource:
     return RustSource(*rooted("Rust", path, text))
 
 
-class _Changes(Edits):
-    """The edits of one file, one form after the other."""
-
-    def __init__(self, source: RustSource, chance: Random, *, plain: bool) -> None:
-        super().__init__(source.content, chance, plain=plain)
-        self.source = source
+class _Changes(ClaimEdits):
+    """The edits of one file; copies of helpers stand at the ends of their modules."""
 
     def text(self) -> str:
-        """The changed text, with the copies of helpers at the ends of their modules."""
         changed = self._taken()
         seen: set[int] = set()
         for helper, copy in self._copied():
@@ -80,35 +80,33 @@ class _Changes(Edits):
         return spliced(self.source.content, changed)
 
     def make(self, test: RustFunction, form: str) -> ChangedTest | None:
-        """Change one test; None where it cannot have the form."""
-        word, start = token(self._chance), test.body.start_byte + 1
-        if test.panics is not None:
-            return self._panicking(test, test.panics, form, word)
-        if form == forms.IDLE:
-            returned = values.returned(test.node)
-            if returned is not None:
-                self._insert(start, f" if true {{ return{returned}; }}")
-            return None if returned is None else ChangedTest(form)
-        if form == forms.REWORDED:
-            self._insert(start, f" {self._constants()}")
-            self._claims(test, form, word)
-            return ChangedTest(form)
-        literals = self._literals(test.claims, values.literals) if form == forms.ALTERED else []
-        if literals:
-            for claim, one in literals:
-                made = values.another(one.node, self._chance)
-                self._replace(one.start, one.end, made)
-                self._say(claim, word)
-            return ChangedTest(form, (word,))
-        form = forms.INVERTED if form == forms.ALTERED else form
-        if test.claims and form != forms.STOPPED:
-            return ChangedTest(form, self._claims(test, form, word))
-        if form == forms.INVERTED:  # wherever it ends
+        """Change one test; the claim of one that has to panic is its attribute."""
+        if test.panics is None or form == REWORDED:
+            return super().make(test, form)
+        if form == IDLE and not self._idle(test):
+            return None
+        word = token(self._chance)
+        altered = form in (ALTERED, REACHED)
+        self._exchange(test.panics, f'#[should_panic(expected = "{word}")]' if altered else "")
+        if form == STOPPED:
+            self._begin(test, self._panic(word))
+        # Inverted, it fails with the panic that it had to end with.
+        return ChangedTest(form, (word,) if altered or form == STOPPED else ())
+
+    def _idle(self, test: RustFunction) -> bool:
+        returned = values.returned(test.node)
+        if returned is None:
+            return False
+        self._begin(test, f"if true {{ return{returned}; }}")
+        return True
+
+    def _fail(self, test: RustFunction, word: str, *, at_end: bool) -> None:
+        start = test.body.start_byte + 1
+        if at_end:
             start = values.end_of(test)
             for node in values.returns(test.body):
-                self._around(node.start_byte, f"{{ {self._panic(word)} ", node.end_byte, " }")
+                self._enclose(node, f"{{ {self._panic(word)} ", " }")
         self._insert(start, f" {self._panic(word)} ")
-        return ChangedTest(form, (word,))
 
     def _replace(self, start: int, end: int, text: str) -> None:
         """Put text in the place of other; lines stay where they are."""
@@ -121,26 +119,12 @@ class _Changes(Edits):
     def _panic(self, word: str) -> str:
         return f'if true {{ panic!("{word}"); }}'
 
-    def _panicking(
-        self, test: RustFunction, attribute: Node, form: str, word: str
-    ) -> ChangedTest | None:
-        """A test that has to panic: its claim is the attribute."""
-        start = test.body.start_byte + 1
-        if form == forms.REWORDED:
-            self._insert(start, f" {self._constants()}")
-            return ChangedTest(form)
-        returned = values.returned(test.node)
-        if form == forms.IDLE and returned is None:
-            return None
-        altered = form in (forms.ALTERED, forms.REACHED)
-        said = f'#[should_panic(expected = "{word}")]' if altered else ""
-        self._replace(attribute.start_byte, attribute.end_byte, said)
-        if form == forms.IDLE:
-            self._insert(start, f" if true {{ return{returned}; }}")
-        if form == forms.STOPPED:
-            self._insert(start, f" {self._panic(word)}")
-        # Inverted, it fails with the panic that it had to end with.
-        return ChangedTest(form, (word,) if altered or form == forms.STOPPED else ())
+    def _expected(self, claim: RustClaim) -> list[RustSpan]:
+        return values.literals(claim)
+
+    def _alter(self, claim: RustClaim, literal: RustSpan, word: str) -> None:
+        self._replace(literal.start, literal.end, another(literal.node, self._chance))
+        self._say(claim, word)
 
     def _say(self, claim: RustClaim, word: str) -> None:
         """Let a macro say the token; what it said before stays, so that it is still used."""
@@ -151,39 +135,18 @@ class _Changes(Edits):
         self._around(claim.node.start_byte, "{ ", claim.node.end_byte, " } }")
         self._replace(behind, claim.rest, f', "{word}"); if false {{ panic!(')
 
-    def _claims(self, function: RustFunction, form: str, word: str) -> tuple[str, ...]:
-        """Change all claims of a function; what the failure of one of them may print."""
-        tokens = {word: None}
-        for claim in function.claims:
-            start, end = claim.node.start_byte, claim.node.end_byte
-            if claim.kind == HELPER:
-                self._call(function, claim, form)
-                tokens[self._tokens[form]] = None
-            elif form == forms.REACHED:
-                self._around(start, f"{{ {self._panic(word)} ", end, " }")
-            elif form == forms.REWORDED:
-                self._reword(claim)
-            elif claim.kind == MACRO:
-                self._around(start, "{ ", end, f"; {self._panic(word)} }}")
-            else:
-                self._invert(claim, word)
-        return tuple(tokens)
+    def _reach(self, claim: RustClaim, word: str) -> None:
+        self._enclose(claim.node, f"{{ {self._panic(word)} ", " }")
 
-    def _call(self, function: RustFunction, claim: RustClaim, form: str) -> None:
-        """Call a copy of a helper in which its claims have the form."""
-        helper = self.source.helper(function, claim.name)
-        if helper is not None:
-            copy = self._copy(helper, form)
-            called = field(claim.node, "function")
-            self._replace(called.start_byte, called.end_byte, copy)
-
-    def _invert(self, claim: RustClaim, word: str) -> None:
-        first = claim.values[0]
+    def _reverse(self, claim: RustClaim, word: str) -> None:
+        if claim.kind == MACRO:
+            self._enclose(claim.node, "{ ", f"; {self._panic(word)} }}")
+            return
         if claim.kind == COMPARED:
             self._compare(claim, holds=False, word=word)
             return
-        ways = (("!(", ")"), ("(", ") == false"))
-        before, after = ways[0] if self._plain else self._chance.choice(ways)
+        before, after = self._pick(("!(", ")"), ("(", ") == false"))
+        first = claim.values[0]
         self._around(first.start, before, first.end, after)
         if claim.kind == HOLDS:
             self._say(claim, word)
@@ -219,7 +182,7 @@ class _Changes(Edits):
         )  # fmt: skip
         self._close(end, " } } }")
 
-    def _reword(self, claim: RustClaim) -> None:
+    def _reword(self, claim: RustClaim, _function: RustFunction) -> None:
         if claim.kind == COMPARED:
             if not self._plain:
                 self._compare(claim, holds=True)
@@ -235,14 +198,10 @@ class _Changes(Edits):
             before, after = ("", "") if whole else ("(", ")")
             name, other = token(self._chance), token(self._chance)
             if sides is None:
-                self._around(
-                    leaf.start, f"{before}{{ {self._constants()} let {name} = ",
-                    leaf.end, f"; {name} }}{after}",
-                )  # fmt: skip
+                before += f"{{ {self._constants()} let {name} = "
+                self._around(leaf.start, before, leaf.end, f"; {name} }}{after}")
                 continue
             left, sign, right = sides
-            self._around(
-                leaf.start, f"{before}match (&(",
-                leaf.end, f")) {{ ({name}, {other}) => *{name} {text(sign)} *{other} }}{after}",
-            )  # fmt: skip
+            behind = f")) {{ ({name}, {other}) => *{name} {text_of(sign)} *{other} }}{after}"
+            self._around(leaf.start, f"{before}match (&(", leaf.end, behind)
             self._replace(left.end, right.start, "), &(")

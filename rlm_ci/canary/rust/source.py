@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.canary.splicing import claiming
+from rlm_ci.canary.claim_edits import HELPER, keep_calls_of_helpers, text_of
 from rlm_ci.source.grammars import field, named, parse, parts
 from rlm_ci.values import Value
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 #: Kinds of claims: a condition, two values that are compared, a macro that is not known, an ``if``
 #: that panics, a call of a function here.
-HOLDS, COMPARED, MACRO, CONDITION, HELPER = "holds", "compared", "macro", "condition", "helper"
+HOLDS, COMPARED, MACRO, CONDITION = "holds", "compared", "macro", "condition"
 _COMPARED = {"assert_eq": "==", "assert_ne": "!="}
 #: Names of attributes, the last of their paths, that make functions with cases of them.
 _CASES = {"case", "values", "test_case", "files"}
@@ -66,15 +66,11 @@ class RustFunction:
         self.panics: Node | None = None
 
 
-def text(node: Node) -> str:
-    return (node.text or b"").decode("utf-8", "surrogateescape")
-
-
 def attribute_name(item: Node) -> str:
     """The last name of the path of an attribute: ``test`` of ``#[tokio::test]``."""
     attribute = next(iter(named(item)), item)
     path = next(iter(named(attribute)), attribute)
-    return text(path).rpartition("::")[2]
+    return text_of(path).rpartition("::")[2]
 
 
 def is_for_tests(item: Node) -> bool:
@@ -86,7 +82,7 @@ def is_for_tests(item: Node) -> bool:
         before = ""
         for one in named(trees.pop()):
             if one.type == "identifier":
-                before = text(one)
+                before = text_of(one)
                 if before == "test":
                     return True
             elif one.type == "token_tree" and before == "all":
@@ -109,9 +105,10 @@ class RustSource:
         #: Functions that tests beside them may call; None for a name that has several.
         self.helpers: dict[tuple[int, str], RustFunction | None] = {}
         self._module(root)
-        for function in (*self.tests, *filter(None, self.helpers.values())):
+        functions = [*self.tests, *filter(None, self.helpers.values())]
+        for function in functions:
             function.claims = list(self._claims(function))
-        self._settle()
+        keep_calls_of_helpers(functions, self.helper)
 
     def _module(self, root: Node) -> None:
         waiting = [(root, "")]
@@ -122,7 +119,7 @@ class RustSource:
                 if node.type == "attribute_item":
                     attributes.append(node)
                     continue
-                name, body = text(field(node, "name")), field(node, "body")
+                name, body = text_of(field(node, "name")), field(node, "body")
                 if node.type == "mod_item" and body != node:
                     waiting.append((body, f"{prefix}{name}::"))
                 elif node.type == "function_item" and body != node:
@@ -146,7 +143,7 @@ class RustSource:
         elif {*names} <= _PLAIN and not any(
             one.type == "visibility_modifier" for one in named(function.node)
         ):
-            function.name = text(function.named)
+            function.name = text_of(function.named)
             key = function.module.id, function.name
             self.helpers[key] = None if key in self.helpers else function
 
@@ -169,8 +166,10 @@ class RustSource:
                     yield RustClaim(CONDITION, node, certain, (RustSpan(condition),))
                 else:
                     skipped = None
-            elif node.type == "call_expression" and field(node, "function").type == "identifier":
-                yield RustClaim(HELPER, node, certain, name=text(field(node, "function")))
+            elif node.type == "call_expression":
+                called = field(node, "function")
+                if called.type == "identifier":
+                    yield RustClaim(HELPER, called, certain, name=text_of(called))
             open_ = node.type not in ("closure_expression", "match_arm", "function_item")
             inside = [
                 (child, certain and open_ and (node.type != "if_expression" or name == "condition"))
@@ -181,7 +180,7 @@ class RustSource:
 
     def _macro(self, node: Node, *, certain: bool) -> Iterator[RustClaim]:
         """The claim of a macro, if it is one that asserts."""
-        name = text(field(node, "macro")).rpartition("::")[2].removeprefix("debug_")
+        name = text_of(field(node, "macro")).rpartition("::")[2].removeprefix("debug_")
         tree = named(node)[-1]
         start, end = tree.start_byte + 1, tree.end_byte - 1
         if not name.startswith("assert") or self.content[start - 1 : start] != b"(":
@@ -210,32 +209,11 @@ class RustSource:
         shift = start - len(_BEFORE)
         return [RustSpan(one, shift) for one in named(field(node, "arguments"))]
 
-    def _settle(self) -> None:
-        """Drop calls of functions that claim nothing, or that stand elsewhere."""
-        functions = [*self.tests, *filter(None, self.helpers.values())]
-        found = claiming(
-            (
-                (one.module.id, one.name),
-                [
-                    (one.module.id, claim.name) if claim.kind == HELPER else None
-                    for claim in one.claims
-                ],
-            )
-            for one in functions
-        )
-        for one in functions:
-            one.claims = [
-                claim
-                for claim in one.claims
-                if claim.kind != HELPER
-                or ((one.module.id, claim.name) in found and self.helper(one, claim.name))
-            ]
-
 
 def _panics(block: Node) -> bool:
     """Whether a statement of a block is a panic."""
     for one in named(block):
         node = named(one)[0] if one.type == "expression_statement" else one
-        if node.type == "macro_invocation" and text(field(node, "macro")) == "panic":
+        if node.type == "macro_invocation" and text_of(field(node, "macro")) == "panic":
             return True
     return False

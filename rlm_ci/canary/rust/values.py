@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from rlm_ci.canary.forms import token
-from rlm_ci.canary.rust.source import COMPARED, HOLDS, RustClaim, RustFunction, RustSpan, text
+from rlm_ci.canary.claim_edits import COMPARES, leaves, text_of
+from rlm_ci.canary.rust.source import COMPARED, HOLDS, RustClaim, RustFunction, RustSpan
 from rlm_ci.source.grammars import field, named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from random import Random
 
     from tree_sitter import Node
 
@@ -17,7 +16,6 @@ _NUMBERS = {"integer_literal", "float_literal"}
 _LITERALS = _NUMBERS | {
     "boolean_literal", "char_literal", "string_literal", "raw_string_literal",
 }  # fmt: skip
-_COMPARES = {"==", "!=", "<", "<=", ">", ">="}
 #: What is made of a literal, and stays another thing when the literal is another.
 _MADE_OF = {"to_string", "to_owned", "into", "to_vec"}
 _HOLDING = {
@@ -26,16 +24,15 @@ _HOLDING = {
 }  # fmt: skip
 #: What a compiler knows to come to its end.
 _GOING_ON = {"if_expression", "match_expression", "for_expression", "while_expression", "block"}
-_LETTERS = "bcdfghjkmpqsvwxz"
 
 
 def returned(function: Node) -> str | None:
     """What a test returns that ends well; None where that cannot be said."""
     kind = field(function, "return_type")
-    if kind == function or text(kind) == "()":
+    if kind == function or text_of(kind) == "()":
         return ""
-    last = [text(one) for one in named(field(function, "body"))[-1:]]
-    return " Ok(())" if "Result" in text(kind) or last == ["Ok(())"] else None
+    last = [text_of(one) for one in named(field(function, "body"))[-1:]]
+    return " Ok(())" if "Result" in text_of(kind) or last == ["Ok(())"] else None
 
 
 def end_of(test: RustFunction) -> int:
@@ -44,7 +41,7 @@ def end_of(test: RustFunction) -> int:
     if not inside:
         return test.body.start_byte + 1
     last = inside[-1]
-    ends = last.type == "expression_statement" and text(last).endswith((";", "}"))
+    ends = last.type == "expression_statement" and text_of(last).endswith((";", "}"))
     returns = field(test.node, "return_type") != test.node
     if ends and not returns and named(last)[0].type in _GOING_ON:
         return last.end_byte
@@ -64,22 +61,12 @@ def returns(body: Node) -> Iterator[Node]:
 
 def leaves_of(value: RustSpan) -> Iterator[tuple[RustSpan, tuple[RustSpan, Node, RustSpan] | None]]:
     """What a condition is made of, with the sides and the operator of those that compare."""
-    shift = value.shift
-    waiting = [value.node]
-    while waiting:
-        node = waiting.pop()
+    for node in leaves(value.node, "&&", "||", negated=True):
         left, operator, right = (field(node, one) for one in ("left", "operator", "right"))
-        sign = text(operator)
-        if node.type == "parenthesized_expression":
-            waiting += named(node)
-        elif node.type == "unary_expression" and text(node).startswith("!"):
-            waiting += named(node)[-1:]
-        elif node.type == "binary_expression" and sign in ("&&", "||"):
-            waiting += [right, left]
-        elif node.type == "binary_expression" and sign in _COMPARES:
-            yield RustSpan(node, shift), (RustSpan(left, shift), operator, RustSpan(right, shift))
-        elif not node.type.startswith("let_"):
-            yield RustSpan(node, shift), None
+        sides = RustSpan(left, value.shift), operator, RustSpan(right, value.shift)
+        compares = node.type == "binary_expression" and text_of(operator) in COMPARES
+        if not node.type.startswith("let_"):
+            yield RustSpan(node, value.shift), sides if compares else None
 
 
 def literals(claim: RustClaim) -> list[RustSpan]:
@@ -87,17 +74,9 @@ def literals(claim: RustClaim) -> list[RustSpan]:
     if claim.kind == COMPARED and claim.name == "assert_eq":
         return _first([claim.values[1].node, claim.values[0].node], claim.values[0].shift)
     found: list[RustSpan] = []
-    waiting = [claim.values[0].node] if claim.kind == HOLDS else []
-    while waiting:
-        node = waiting.pop()
-        sign = text(field(node, "operator"))
-        sides = [field(node, "right"), field(node, "left")]
-        if node.type == "parenthesized_expression":
-            waiting += named(node)
-        elif node.type == "binary_expression" and sign == "&&":
-            waiting += sides
-        elif node.type == "binary_expression" and sign == "==":
-            found += _first(sides, claim.values[0].shift)
+    for node in leaves(claim.values[0].node, "&&") if claim.kind == HOLDS else ():
+        if node.type == "binary_expression" and text_of(field(node, "operator")) == "==":
+            found += _first([field(node, "right"), field(node, "left")], claim.values[0].shift)
     return found
 
 
@@ -115,9 +94,9 @@ def _expected(node: Node) -> list[Node]:
     waiting = [node]
     while waiting:
         node = waiting.pop()
-        if node.type in _LITERALS and not text(node).startswith(("b", "c")):
+        if node.type in _LITERALS and not text_of(node).startswith(("b", "c")):
             found.append(node)
-        elif node.type == "unary_expression" and text(node).startswith("-"):
+        elif node.type == "unary_expression" and text_of(node).startswith("-"):
             waiting += [one for one in named(node) if one.type in _NUMBERS]
         elif node.type == "array_expression" and field(node, "length") != node:
             continue  # [value; count]
@@ -129,39 +108,10 @@ def _expected(node: Node) -> list[Node]:
             waiting.append(field(node, "value"))
         elif node.type == "call_expression":
             called = field(node, "function")
-            name = text(called).rpartition("::")[2]
-            made = called.type == "field_expression" and text(field(called, "field")) in _MADE_OF
+            name = text_of(called).rpartition("::")[2]
+            made = called.type == "field_expression" and text_of(field(called, "field")) in _MADE_OF
             if made:
                 waiting.append(field(called, "value"))
-            elif name[:1].isupper() or text(called) == "String::from":  # a constructor: no code
+            elif name[:1].isupper() or text_of(called) == "String::from":  # a constructor: no code
                 waiting += named(field(node, "arguments"))
     return found
-
-
-def another(node: Node, chance: Random) -> str:
-    """Another literal of the same kind, which fits wherever this one does."""
-    old = text(node)
-    if node.type == "boolean_literal":
-        return "false" if old == "true" else "true"
-    if node.type in ("string_literal", "raw_string_literal"):
-        return f'"{token(chance)}"'
-    if node.type == "char_literal":
-        return f"'{chance.choice([one for one in _LETTERS if one not in old])}'"
-    return _number(old, chance, whole=node.type == "integer_literal")
-
-
-def _number(old: str, chance: Random, *, whole: bool) -> str:
-    """Another number, of the same type."""
-    base = {"0x": 16, "0o": 8, "0b": 2}.get(old[:2], 10)
-    marks = "iu" if whole and base != 10 else "iuf"
-    suffix = next((old[at:] for at, one in enumerate(old) if one in marks), "")
-    digits = old.removesuffix(suffix).replace("_", "")
-    kind = "" if whole else ".0" if digits.endswith((".", ".0")) else ".5"
-    try:
-        value = int(digits, base) if whole else float(digits)
-    except (ValueError, OverflowError):  # of a length that Python has not
-        value = -1
-    if whole and value > 120:
-        return f"{chance.randrange(int(value) // 2, int(value))}{suffix}"
-    made = chance.choice([one for one in range(1, 121) if float(f"{one}{kind}") != value])
-    return f"{made}{kind}{suffix}"

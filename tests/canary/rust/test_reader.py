@@ -22,7 +22,7 @@ from rlm_ci.canary.forms import (
     ChangedText,
     UnparsableError,
 )
-from rlm_ci.canary.rust import reader
+from rlm_ci.canary.rust import inline_tests, reader
 
 #: A machine without Rust reads its files all the same.
 needs_rust = pytest.mark.skipif(not shutil.which("cargo"), reason="there is no Rust")
@@ -319,14 +319,14 @@ def test_the_tests_of_the_start_are_restored(old: str, new: str) -> None:
     """The code stays as it is in the result."""
     assert PRODUCT.count(old) == 1
     changed = PRODUCT.replace(old, new).replace("-> i32 { a }", "-> i32 { a + 1 }")
-    made = reader.restored(PRODUCT, changed)
+    made = inline_tests.restored(PRODUCT, changed)
     assert made is not None
     right = PRODUCT.replace("-> i32 { a }", "-> i32 { a + 1 }")
     assert made.split() == right.split()
-    assert reader.restored(PRODUCT, made) == made
+    assert inline_tests.restored(PRODUCT, made) == made
 
 
 def test_tests_whose_place_is_gone_cannot_be_restored() -> None:
-    assert reader.restored(PRODUCT, PRODUCT.replace("impl Point", "impl Other")) is None
-    assert reader.restored(PRODUCT, "fn add( {") is None
-    assert reader.restored(PRODUCT, f"#![cfg(test)]\n{PRODUCT}") is None
+    assert inline_tests.restored(PRODUCT, PRODUCT.replace("impl Point", "impl Other")) is None
+    assert inline_tests.restored(PRODUCT, "fn add( {") is None
+    assert inline_tests.restored(PRODUCT, f"#![cfg(test)]\n{PRODUCT}") is None

@@ -1,0 +1,247 @@
+"""What the readers of Go and Rust share: forms of tests, copies of helpers, other literals."""
+
+from __future__ import annotations
+
+from rlm_ci.canary.forms import (
+    ALTERED,
+    IDLE,
+    INVERTED,
+    REACHED,
+    REWORDED,
+    STOPPED,
+    ChangedTest,
+    token,
+)
+from rlm_ci.canary.splicing import Edit, spliced
+from rlm_ci.source.grammars import field, named
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from random import Random
+    from typing import Any
+
+    from tree_sitter import Node
+
+#: The kind of a claim that is a call of a function of the same file, which makes claims.
+HELPER = "helper"
+#: So deep may functions that make claims call each other.
+_ROUNDS = 8
+COMPARES = frozenset(("==", "!=", "<", "<=", ">", ">="))
+
+
+class ClaimEdits:
+    """The edits of one file, test by test. Helpers are copied, since other tests call them, too.
+
+    ``source`` is the file: its ``content``, and ``helper(function, name)``.
+    """
+
+    def __init__(self, source: Any, chance: Random, *, plain: bool) -> None:
+        self.source = source
+        self._content: bytes = source.content
+        self._chance, self._plain = chance, plain
+        #: Insertions that end something stand before those that begin something.
+        self._opened: list[Edit] = []
+        self._closed: list[Edit] = []
+        #: The copies of helpers for each form: how each is called there, and the token in them.
+        self._copies: dict[tuple[int, str], str] = {}
+        self._tokens: dict[str, str] = {}
+        self._waiting: list[tuple[Any, str, str]] = []
+
+    def make(self, test: Any, form: str) -> ChangedTest | None:
+        """Change one test; None where it cannot have the form."""
+        word = token(self._chance)
+        if form == IDLE:
+            return ChangedTest(form) if self._idle(test) else None
+        if form == REWORDED:
+            self._begin(test, self._constants())
+            self._claims(test, form, word)
+            return ChangedTest(form)
+        if form == ALTERED:
+            literals = self._literals(test.claims)
+            for claim, literal in literals:
+                self._alter(claim, literal, word)
+            if literals:
+                return ChangedTest(form, (word,))
+            form = INVERTED
+        if test.claims and form != STOPPED:
+            return ChangedTest(form, self._claims(test, form, word))
+        self._fail(test, word, at_end=form == INVERTED)
+        return ChangedTest(form, (word,))
+
+    # ── what each language has ──
+
+    def _expected(self, claim: Any) -> Sequence[Any]:
+        """The literals that a claim expects: with another, it cannot hold."""
+        raise NotImplementedError
+
+    def _alter(self, claim: Any, literal: Any, word: str) -> None:
+        raise NotImplementedError
+
+    def _constants(self) -> str:
+        """Statements of no effect."""
+        raise NotImplementedError
+
+    def _idle(self, test: Any) -> bool:
+        """Let a test return at once; whether it can."""
+        raise NotImplementedError
+
+    def _fail(self, test: Any, word: str, *, at_end: bool) -> None:
+        """Let a test fail where it begins, or wherever it ends."""
+        raise NotImplementedError
+
+    def _chosen(self, claims: list[Any], _form: str) -> list[Any]:
+        """The claims to change."""
+        return claims
+
+    def _reach(self, claim: Any, word: str) -> None:
+        """Let the test fail where a claim stands."""
+        raise NotImplementedError
+
+    def _reword(self, claim: Any, function: Any) -> None:
+        raise NotImplementedError
+
+    def _reverse(self, claim: Any, word: str) -> None:
+        raise NotImplementedError
+
+    # ── what they share ──
+
+    def _claims(self, function: Any, form: str, word: str) -> tuple[str, ...]:
+        """Change all claims of a function; what the failure of one of them may print."""
+        tokens = {word: None}
+        for claim in self._chosen(function.claims, form):
+            if claim.kind == HELPER:
+                copy = self._copy(self.source.helper(function, claim.name), form)
+                self._exchange(claim.node, copy)
+                tokens[self._tokens[form]] = None
+            elif form == REACHED:
+                self._reach(claim, word)
+            elif form == REWORDED:
+                self._reword(claim, function)
+            else:
+                self._reverse(claim, word)
+        return tuple(tokens)
+
+    def _literals(self, claims: Iterable[Any]) -> list[tuple[Any, Any]]:
+        """One literal of each claim that has any; none where no claim is sure to be reached."""
+        found = [
+            (claim, self._chance.choice(some))
+            for claim in claims
+            if (some := self._expected(claim))
+        ]
+        certain = [one for one in found if one[0].certain]
+        return certain[:1] if self._plain else found if certain else []
+
+    def _pick(self, *ways: Any) -> Any:
+        return ways[0] if self._plain else self._chance.choice(ways)
+
+    def _begin(self, test: Any, text: str) -> None:
+        self._insert(test.body.start_byte + 1, f" {text}")
+
+    def _insert(self, at: int, text: str) -> None:
+        self._opened.append(Edit(at, at, text))
+
+    def _close(self, at: int, text: str) -> None:
+        self._closed.append(Edit(at, at, text))
+
+    def _around(self, start: int, before: str, end: int, after: str) -> None:
+        self._insert(start, before)
+        self._close(end, after)
+
+    def _replace(self, start: int, end: int, text: str) -> None:
+        self._opened.append(Edit(start, end, text))
+
+    def _enclose(self, node: Node, before: str, after: str) -> None:
+        self._around(node.start_byte, before, node.end_byte, after)
+
+    def _exchange(self, node: Node, text: str) -> None:
+        self._replace(node.start_byte, node.end_byte, text)
+
+    def _taken(self, start: int = 0) -> list[Edit]:
+        """The edits so far, counted from ``start``, which are done with then."""
+        edits = [*reversed(self._closed), *self._opened]
+        self._opened, self._closed = [], []
+        return [Edit(one.start - start, one.end - start, one.text) for one in edits]
+
+    def _copy(self, helper: Any, form: str) -> str:
+        """The name of the copy of a helper in which its claims have the form."""
+        key = helper.node.id, form
+        if key not in self._copies:
+            self._copies[key] = f"{helper.name}_{token(self._chance)}"
+            self._tokens.setdefault(form, token(self._chance))
+            self._waiting.append((helper, self._copies[key], form))
+        return self._copies[key]
+
+    def _copied(self) -> Iterator[tuple[Any, str]]:
+        """The helpers that were copied, and the texts of their copies."""
+        while self._waiting:  # a copy may need others
+            helper, copy, form = self._waiting.pop()
+            start, end = helper.node.start_byte, helper.node.end_byte
+            self._exchange(helper.named, copy)
+            self._claims(helper, form, self._tokens[form])
+            yield helper, spliced(self._content[start:end], self._taken(start))
+
+
+def keep_calls_of_helpers(functions: Sequence[Any], helper: Callable[[Any, str], Any]) -> None:
+    """Drop calls of functions that claim nothing, or that the file does not have."""
+    claiming: set[int] = set()
+    for _ in range(_ROUNDS):
+        claiming |= {
+            id(one)
+            for one in functions
+            for claim in one.claims
+            if claim.kind != HELPER or id(helper(one, claim.name)) in claiming
+        }
+    for one in functions:
+        one.claims = [
+            claim
+            for claim in one.claims
+            if claim.kind != HELPER or id(helper(one, claim.name)) in claiming
+        ]
+
+
+def text_of(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "surrogateescape")
+
+
+def leaves(condition: Node, *joins: str, negated: bool = False) -> Iterator[Node]:
+    """What a condition joins by the operators ``joins``, and denies if it may be ``negated``."""
+    waiting = [condition]
+    while waiting:
+        node = waiting.pop()
+        is_denied = node.type == "unary_expression" and text_of(node).startswith("!")
+        if node.type == "parenthesized_expression" or (negated and is_denied):
+            waiting += named(node)[-1:]
+        elif node.type == "binary_expression" and text_of(field(node, "operator")) in joins:
+            waiting += [field(node, "right"), field(node, "left")]
+        else:
+            yield node
+
+
+def another(node: Node, chance: Random) -> str:
+    """Another literal of the same kind, which fits wherever this one does."""
+    text = text_of(node)
+    if text in ("true", "false"):
+        return "false" if text == "true" else "true"
+    if node.type.endswith("string_literal"):
+        return f'"{token(chance)}"'
+    if node.type in ("char_literal", "rune_literal"):
+        return f"'{chance.choice([one for one in 'bcdfghjkmpqsvwxz' if one not in text])}'"
+    return _number(text, chance, whole=node.type in ("int_literal", "integer_literal"))
+
+
+def _number(text: str, chance: Random, *, whole: bool) -> str:
+    """Another number, of the same type."""
+    is_decimal = text[:2] not in ("0x", "0X", "0o", "0b")
+    marks = "iu" if whole and not is_decimal else "iuf"
+    suffix = next((text[at:] for at, one in enumerate(text) if one in marks), "")
+    digits = text.removesuffix(suffix).replace("_", "")
+    try:
+        value = (int(digits, 10 if is_decimal else 0)) if whole else float(digits)
+    except (ValueError, OverflowError):  # of a notation, or a length, that Python has not
+        value = -1
+    if whole and value > 120:
+        return f"{chance.randrange(int(value) // 2, int(value))}{suffix}"
+    kind = "" if whole else ".0" if value == value // 1 else ".5"
+    made = chance.choice([one for one in range(1, 121) if float(f"{one}{kind}") != value])
+    return f"{made}{kind}{suffix}"
