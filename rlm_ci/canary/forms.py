@@ -2,8 +2,8 @@
 
 Such a module has ``ENDINGS``, the ends of the names of files that it reads, and two functions:
 
-- ``tests(path, text)``: the tests of a file in the order of the text; raises UnreadableError for
-  a text that it cannot parse.
+- ``tests(path, text, names=None)``: the tests of a file in the order of the text, or those of the
+  ``names`` that a runner told, where tests may be called anything; raises UnparsableError.
 - ``change(path, text, wanted, chance, plain=False)``: the text with each test named in ``wanted``
   in the form given there, and a ``ChangedTest`` for each that could be. ``chance`` is a
   ``random.Random``: every choice and every constant comes from it. ``plain`` asks for the

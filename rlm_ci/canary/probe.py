@@ -136,7 +136,7 @@ class Canary:
                 self._unread += 1
                 continue
             try:
-                tests = readers.tests(path, text, named.get(path))
+                tests = reader.tests(path, text, named.get(path))
             except forms.UnparsableError:
                 self._unread += 1
                 continue

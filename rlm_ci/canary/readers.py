@@ -7,8 +7,6 @@ from functools import cache
 from importlib import import_module
 from io import BytesIO
 
-from rlm_ci.canary.python import reader as python_reader
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -18,11 +16,13 @@ if TYPE_CHECKING:
     from rlm_ci.canary.forms import ChangedText, FoundTest
 
     class Reader(Protocol):
-        """See ``forms``."""
+        """A module that reads one language: see ``forms``."""
 
         ENDINGS: tuple[str, ...]
 
-        def tests(self, path: str, text: str) -> list[FoundTest]: ...
+        def tests(
+            self, path: str, text: str, names: Collection[str] | None = None
+        ) -> list[FoundTest]: ...
 
         def change(
             self,
@@ -50,17 +50,6 @@ def _readers() -> dict[str, Reader]:
 def of(path: str) -> Reader | None:
     """The reader of a file, by the end of its name; None where there is none."""
     return next((one for end, one in _readers().items() if path.endswith(end)), None)
-
-
-def tests(path: str, text: str, names: Collection[str] | None) -> list[FoundTest]:
-    """The tests of a file; ``names`` are those that the runner told, if it told any.
-
-    Raises UnreadableError.
-    """
-    reader = of(path)
-    if path.endswith(".py"):  # whose tests may be called anything
-        return python_reader.tests(path, text, names)
-    return reader.tests(path, text) if reader else []
 
 
 def encoding(path: str, content: bytes) -> str:

@@ -80,11 +80,7 @@ def findings(
     found = sorted(dict.fromkeys(found), key=lambda one: one.rule != secret_in_diff.DISCLOSED)
     if len(found) > _MOST:
         more = f"and {count(len(found) - _MOST, 'more finding')}"
-        found[_MOST:] = [
-            Finding(
-                "tamper/more", Severity.HIGH, more, hint=rules.hint("tamper/more"), domain="tamper"
-            )
-        ]
+        found[_MOST:] = [_of_all("more", more)]
     return tuple(found)
 
 
@@ -103,9 +99,7 @@ def compared(
     """
     for change in changes(base, now, store):
         if redactor.known_in(change.path):  # whatever else: its name goes nowhere
-            message = "the name of a file has a secret that the agent was given"
-            rule = secret_in_diff.DISCLOSED
-            yield Finding(rule, Severity.HIGH, message, hint=rules.hint(rule), domain="tamper")
+            yield _of_all("secret", "the name of a file has a secret that the agent was given")
             continue
         yield from _secret(change, redactor)
         is_new = change.new is not None and change.old is None
@@ -118,8 +112,7 @@ def compared(
             what = "adds a file that a build, a service or CI runs by its name"
             yield _finding("build-file", change.path, what, change)
         yield from islice(_judge(change, protection), _MOST_OF_FILE)
-        yield from islice(_silenced(change, protection), _MOST_OF_FILE)
-        yield from islice(_hacked(change, protection), _MOST_OF_FILE)
+        yield from _new_in_source(change, protection)
 
 
 def rewritten(
@@ -223,26 +216,23 @@ def _shape(change: ChangedFile) -> Iterator[Finding]:
         yield _finding("binary", path, f"{_done(change)} a binary file", change)
 
 
-def _silenced(change: ChangedFile, protection: Protection) -> Iterator[Finding]:
-    """What keeps a tool of the validator from looking at a source."""
-    kind = protection.kind_of(change.path)
-    is_read = change.new is not None and change.new.mode != LINK and not any(change.large)
-    if protection.heeded and is_read and kind in ("", by_name.TESTS, by_name.HOOKS):
-        after = _text(change.after)
-        for line, what in lint_silencing.added(_text(change.before), after, protection.heeded):
+def _new_in_source(change: ChangedFile, protection: Protection) -> Iterator[Finding]:
+    """What silences a tool of the validator, and what looks like a way around the tests."""
+    if change.new is None or change.new.mode == LINK or any(change.large):
+        return
+    path, kind = change.path, protection.kind_of(change.path)
+    before, after = _text(change.before), _text(change.after)
+    if protection.heeded and kind in ("", by_name.TESTS, by_name.HOOKS):
+        for line, what in islice(
+            lint_silencing.added(before, after, protection.heeded), _MOST_OF_FILE
+        ):
             message = f"silences a tool of the validator: {what}"
             yield _finding(
-                "check-silenced", change.path, message, change, line=line, text=after, subject=what
+                "check-silenced", path, message, change, line=line, text=after, subject=what
             )
-
-
-def _hacked(change: ChangedFile, protection: Protection) -> Iterator[Finding]:
-    """What only looks like a way around the tests; whether they can fail is tried elsewhere."""
-    is_read = change.new is not None and change.new.mode != LINK and not any(change.large)
-    if is_read and not protection.kind_of(change.path):
-        after = _text(change.after)
-        for line, rule, what in known_hacks.added(change.path, _text(change.before), after):
-            yield _finding(rule, change.path, what, change, line=line, text=after, subject=what)
+    if not kind:
+        for line, rule, what in islice(known_hacks.added(path, before, after), _MOST_OF_FILE):
+            yield _finding(rule, path, what, change, line=line, text=after, subject=what)
 
 
 def _shrunk(
@@ -265,8 +255,13 @@ def _shrunk(
 
 
 def _of_tests(message: str) -> Finding:
-    rule = "tamper/tests-shrunk"
-    return Finding(rule, Severity.HIGH, message, hint=rules.hint(rule), domain="tamper")
+    return _of_all("tests-shrunk", message)
+
+
+def _of_all(rule: str, message: str) -> Finding:
+    """A finding without a place."""
+    name = f"{rules.PREFIX}{rule}"
+    return Finding(name, Severity.HIGH, message, hint=rules.hint(name), domain="tamper")
 
 
 def _done(change: ChangedFile) -> str:
@@ -286,14 +281,12 @@ def _finding(
     change: ChangedFile | None = None,
     *,
     line: int | None = None,
-    side: str = "new",
     text: str = "",
     subject: str = "",
 ) -> Finding:
     severity = rules.RULES[rule]["severity"]
     rule = f"tamper/{rule}"
-    if change is not None and change.new is None:
-        side = "old"
+    side = "old" if change is not None and change.new is None else "new"
     entry = None if change is None else (change.old if side == "old" else change.new)
     lines = text.split("\n")
     quote = lines[line - 1] if line and line <= len(lines) else None

@@ -46,7 +46,7 @@ _TAKEN = {
 }  # fmt: skip
 
 
-def tests(path: str, text: str) -> list[FoundTest]:
+def tests(path: str, text: str, _names: object = None) -> list[FoundTest]:  # noqa: PT028 - no test
     """The tests of a file, its fuzz targets and its examples with an output."""
     source = _read(path, text)
     return [

@@ -32,11 +32,11 @@ _CALLBACK = re.compile(r"_?(?:done|cb|callback|next|end|finish(?:ed)?)")
 _IS_OF_TYPES = re.compile(r"[.-](?:test|spec)-d\.[cm]?tsx?$")
 
 
-def tests(path: str, text: str) -> list[FoundTest]:
+def tests(path: str, text: str, _names: object = None) -> list[FoundTest]:  # noqa: PT028 - no test
     """The tests of a file in the order of the text.
 
     A test with others in it is taken for a suite; skipped ones, and ones meant to fail, are left
-    out. Raises UnreadableError for a text that is not of its language, or of types alone.
+    out. Raises UnparsableError for a text that is not of its language, or of types alone.
     """
     if _IS_OF_TYPES.search(path):
         raise UnparsableError(f"{path} is checked for its types, and does not run")

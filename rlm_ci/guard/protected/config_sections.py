@@ -58,26 +58,23 @@ def changed(path: str, old: bytes, new: bytes) -> list[str]:
     if old == new:
         return []
     try:
-        after = read(new)
+        after = _flat(read(new))
     except _BROKEN:
         return [""]
     try:
-        befores = _readings(read, old, [pattern.strip("~*") for pattern in patterns])
+        names = [pattern.strip("~*") for pattern in patterns]
+        befores = [_flat(one) for one in _readings(read, old, names)]
     except _BROKEN:
         return [UNKNOWN]
-    before = {name: value for one in befores for name, value in one.items()}
-    names = sorted(
-        name
-        for name in before.keys() | after.keys()
-        if all(one.get(name) != after.get(name) for one in befores)
-    )
+    known = {name for one in befores for name in one}
     return [
         name
-        for name in names
-        if any(
+        for name in sorted(known | after.keys())
+        if all(one.get(name) != after.get(name) for one in befores)
+        and any(
             _matches(name, pattern.removeprefix("~"))
             for pattern in patterns
-            if name in before or not pattern.startswith("~")
+            if name in known or not pattern.startswith("~")
         )
     ]
 
@@ -87,21 +84,6 @@ def told(section: str) -> str:
     if section == UNKNOWN:
         return "what could not be read before, so it cannot be compared: fix it by hand first"
     return f"the setting {printable(section)}" if section else "what cannot be read"
-
-
-def values(path: str, content: bytes, section: str) -> Mapping[str, Any]:
-    """What stands in one section of a settings file of TOML or INI; empty if none can be read."""
-    try:
-        found: Any = (
-            parse_config(content, "a settings file", None)
-            if path.endswith(".toml")
-            else _ini_sections(content)
-        )
-        for name in section.split(".") if path.endswith(".toml") else [section]:
-            found = found.get(name, {})
-    except (AttributeError, *_BROKEN):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def is_sectioned(path: str) -> bool:
@@ -153,18 +135,15 @@ def _flat(record: object, prefix: str = "") -> dict[str, str]:
 
 
 def _toml(data: bytes) -> Mapping[str, Any]:
-    return _flat(parse_config(data, "a settings file", None))
+    return parse_config(data, "a settings file", None)
 
 
 def _json(data: bytes) -> Mapping[str, Any]:
-    return _flat(json.loads(data) if data.strip() else {})
+    found: Mapping[str, Any] = json.loads(data) if data.strip() else {}
+    return found
 
 
 def _ini(data: bytes) -> Mapping[str, Any]:
-    return _flat(_ini_sections(data))
-
-
-def _ini_sections(data: bytes) -> dict[str, Any]:
     from configparser import Error, RawConfigParser
 
     parser = RawConfigParser(strict=False)

@@ -11,7 +11,6 @@ from collections import Counter
 
 from rlm_ci.guard import lint_silencing
 from rlm_ci.guard.protected import by_name, command_files, config_sections
-from rlm_ci.guard.protected import vendored_folders as vendored
 from rlm_ci.validators import test_file_names
 from rlm_ci.validators.outcomes import TestOutcome, TestOutcomes
 from rlm_ci.values import Value
@@ -48,6 +47,12 @@ _SURE = re.compile(r"tests?|__tests__|spec|e2e")
 _MAVEN = re.compile(r"(?:.*/)?src/\w*[tT]est/")
 #: Folders whose data is of the tests that lie beside them.
 _BESIDE = frozenset(("testdata", "__snapshots__", "__mocks__", "__fixtures__"))
+#: Names that a folder of the repository's own may have, too: a shop has vendors.
+_VENDORED = frozenset(("vendor", "third_party", "third-party", "thirdparty"))
+#: What comes along with the code of somebody else.
+_SIGN = re.compile(
+    r"(un)?licen[cs]e([.-].*)?|copying([.-].*)?|\.cargo-checksum\.json|.*\.gem", re.IGNORECASE
+)
 _VITEST = re.compile(r"(?:^|/)vite(?:st)?\.config\.[cm]?[jt]s$")
 #: Folders, and a file, in which code of Rust is all test.
 _RUST = re.compile(r"(?:.*/)?(?:tests|benches)(?:/.*|\.rs)")
@@ -97,7 +102,7 @@ class Protection(Value):
             scripts=named,
             homes=frozenset(("", *homes)),
             heeded=lint_silencing.tools(_WORD.findall(run), (run, *texts(_FLOORS))),
-            vendored=vendored.folders(files),
+            vendored=vendored_folders(files),
             in_source=any("includeSource" in text for text in texts(filter(_VITEST.search, files))),
         )
         return told.learning(TestOutcomes(), entries)
@@ -262,3 +267,20 @@ def _parents(path: str) -> Iterator[str]:
 def _language(path: str) -> str:
     ending = path.rpartition("/")[2].rpartition(".")[2].lower()
     return _LANGUAGES.get(ending, ending)
+
+
+def vendored_folders(paths: Iterable[str]) -> tuple[str, ...]:
+    """The folders that hold code of others, by what lies in them; each ends with a slash."""
+    found: dict[str, None] = {}
+    for path in paths:
+        *outer, name = path.split("/")
+        at = next((number for number, one in enumerate(outer) if one in _VENDORED), None)
+        if at is None:
+            continue
+        if at + 1 < len(outer):
+            is_kept = _SIGN.fullmatch(name) is not None
+        else:
+            is_kept = by_name.kind_of(path) == by_name.DEPENDENCY
+        if is_kept:
+            found["/".join((*outer[: at + 1], ""))] = None
+    return tuple(found)

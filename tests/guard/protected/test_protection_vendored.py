@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlm_ci.guard import guard
-from rlm_ci.guard.protected import vendored_folders
-from rlm_ci.guard.protected.protection import Protection
+from rlm_ci.guard.protected.protection import Protection, vendored_folders
 from rlm_ci.redaction.redactor import Redactor
 from testing.guarded_trees import BASE, KEY, Objects, Tree, judged, rules
 
@@ -62,7 +61,7 @@ def test_what_lies_with_the_tests_is_theirs() -> None:
     path = "tests/data/node_modules/a/index.js"
     assert judged(BASE, BASE | {path: CHAI}) == []
     assert judged(BASE | {path: CHAI}, BASE | {path: DEAF}) == []  # undone
-    assert vendored_folders.folders(["b/vendor/a/LICENSE", "b/a/LICENSE"]) == ("b/vendor/",)
+    assert vendored_folders(["b/vendor/a/LICENSE", "b/a/LICENSE"]) == ("b/vendor/",)
 
 
 def test_the_last_verdict_is_taken_with_the_old_one() -> None:
