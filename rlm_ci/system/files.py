@@ -38,6 +38,13 @@ def read(path: str, limit: int) -> bytes:
     return _read(path, limit, None)
 
 
+def read_or_none(path: str, limit: int) -> bytes | None:
+    """As ``read``; None for what cannot be read."""
+    with suppress(UnreadableError):
+        return read(path, limit)
+    return None
+
+
 def read_inside(root: str, path: str, limit: int) -> bytes:
     """As ``read``, for ``path`` below ``root``, no part of which may be a link."""
     parts = path.split("/")

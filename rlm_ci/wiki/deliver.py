@@ -12,7 +12,7 @@ from rlm_ci.judge.judge import from_remote
 from rlm_ci.judge.options import access_of
 from rlm_ci.system import files, installation
 from rlm_ci.text.printable import printable
-from rlm_ci.wiki.update.state import NAME, WikiState
+from rlm_ci.wiki.update.state import NAME, WikiState, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -179,20 +179,13 @@ def _pages(folder: str) -> dict[str, bytes]:
         raise DamagedError("it is gone", where=os.path.join(folder, NAME), hint="make them again")
     found = {}
     for name in (*sorted(state.pages), NAME):
-        data = _read(os.path.join(folder, *name.split("/")))
+        data = files.read_or_none(place_of(folder, name), _LIMIT)
         if data is None:
             raise DamagedError(
                 "it is gone", where=os.path.join(folder, name), hint="make the pages again"
             )
         found[name] = data
     return found
-
-
-def _read(path: str) -> bytes | None:
-    try:
-        return files.read(path, _LIMIT)
-    except files.UnreadableError:
-        return None
 
 
 def _clone(

@@ -27,7 +27,7 @@ from rlm_ci.wiki.pages.outer_project import OuterProject
 from rlm_ci.wiki.update import refresh
 from rlm_ci.wiki.update.kept_prose import Sentences
 from rlm_ci.wiki.update.state import NAME as STATE
-from rlm_ci.wiki.update.state import WikiState
+from rlm_ci.wiki.update.state import WikiState, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class WikiJob(RepositoryJob):
             raise AssertionError("nothing is unchanged that was not there")
         documents = []
         for name in (STATE, *state.pages):
-            data = files.read(os.path.join(self._kept, *name.split("/")), _LIMIT)
+            data = files.read(place_of(self._kept, name), _LIMIT)
             files.write(done.run.path_of(*_PLACE, *name.split("/")), data, 0o600)
             if name in state.pages:
                 places = tuple(
@@ -260,13 +260,8 @@ class WikiJob(RepositoryJob):
                 hint="name another folder, or move the existing files away",
             )
         names = (STATE, *state.pages) if state else ()
-        found = {}
-        for name in names:
-            try:
-                found[name] = files.read(os.path.join(wanted.out, *name.split("/")), _LIMIT)
-            except files.UnreadableError:  # gone, so it is made again
-                continue
-        return found
+        read = ((name, files.read_or_none(place_of(wanted.out, name), _LIMIT)) for name in names)
+        return {name: data for name, data in read if data is not None}  # what is gone is made again
 
     def _of_site(self) -> dict[str, bytes]:
         """What a site remembers where the pages themselves are kept nowhere."""

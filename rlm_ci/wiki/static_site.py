@@ -22,7 +22,7 @@ from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 from rlm_ci.wiki.pages.build import INDEX
 from rlm_ci.wiki.update.state import NAME as STATE
-from rlm_ci.wiki.update.state import WikiState
+from rlm_ci.wiki.update.state import WikiState, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,20 +104,20 @@ def build(folder: str, out: str, environment: Mapping[str, str]) -> BuiltSite:
             hint=installation.command("site"),
         )
     _require_ours(out)
-    texts = {name: files.read(os.path.join(folder, *name.split("/")), _LIMIT).decode()
+    texts = {name: files.read(place_of(folder, name), _LIMIT).decode()
              for name in sorted(state.pages)}  # fmt: skip
     script = mermaid_script()
     with tempfile.TemporaryDirectory(prefix="rlm-ci-site-") as work:
         pages = os.path.join(work, "pages")
         for name, text in texts.items():
-            path = os.path.join(pages, *name.split("/"))
+            path = place_of(pages, name)
             files.make_folder(os.path.dirname(path))
             shown = text.replace(f"\n{_DIAGRAM}", f"\n{_DIAGRAM}{_NATURAL}")
             files.write(path, _OUTSIDE.sub("]", shown).encode())
         files.make_folder(os.path.join(pages, "assets"))
-        files.write(os.path.join(pages, "assets", "wiki.css"), _STYLE.encode())
+        files.write(place_of(pages, "assets/wiki.css"), _STYLE.encode())
         if script is not None:
-            files.write(os.path.join(pages, *_SCRIPT.split("/")), script)
+            files.write(place_of(pages, _SCRIPT), script)
         config = os.path.join(work, "zensical.toml")
         files.write(config, _config(texts, diagrams=script is not None).encode())
         _run(config, work, environment)
@@ -127,10 +127,9 @@ def build(folder: str, out: str, environment: Mapping[str, str]) -> BuiltSite:
 
 def _config(texts: Mapping[str, str], *, diagrams: bool) -> str:
     headings = sorted((_heading(texts[name]), name) for name in texts if name != INDEX)
-    inner = [{heading: name} for heading, name in headings]
     nav: list[dict[str, object]] = [{"Overview": INDEX}]
-    if inner:
-        nav.append({"Modules": inner})
+    if headings:
+        nav.append({"Modules": [{heading: name} for heading, name in headings]})
     return _CONFIG.format(
         title=_toml(_heading(texts[INDEX])),
         nav=_toml(nav),
@@ -159,11 +158,8 @@ def mermaid_script() -> bytes | None:
     """The script, from a package that has it; what is not Mermaid's own is not used."""
     spec = find_spec("mermaidx")
     for place in (spec.submodule_search_locations or ()) if spec else ():
-        try:
-            data = files.read(os.path.join(place, "assets", "mermaid.js"), _LIMIT)
-        except files.UnreadableError:
-            continue
-        if sha256(data).hexdigest() == _MERMAID:
+        data = files.read_or_none(os.path.join(place, "assets", "mermaid.js"), _LIMIT)
+        if data is not None and sha256(data).hexdigest() == _MERMAID:
             return data
     return None
 
@@ -199,9 +195,7 @@ def _place(made: str, out: str, state: WikiState) -> None:
     """Put the site in its place, with the state by which the next run knows what was said."""
     try:
         with lock.exclusive(out):
-            files.write(
-                os.path.join(out, MARKER), b"made by rlm-ci wiki --site, and emptied by it\n"
-            )
+            files.write(os.path.join(out, MARKER), _MARKED)
             files.write(os.path.join(out, STATE), state.pieces())
             for name in os.listdir(out):
                 if name not in (MARKER, STATE, lock.TREE_NAME):

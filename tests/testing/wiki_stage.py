@@ -85,7 +85,7 @@ def wiki(
             result = rlm.solve(rlm.root, WikiObjective(todo.options), Budget(), Constraints())
     pages = refresh.finish(
         todo, result, options, chronicle=chronicle, state=state, folder=str(out), cache=cache,
-        model=model,
+        model=model, mask=str,
     )  # fmt: skip
     return pages, pages.write(str(out)), len(todo.todo.files)
 

@@ -20,7 +20,7 @@ from rlm_ci.wiki.pages.index_page import overview
 from rlm_ci.wiki.pages.layout import laid_out
 from rlm_ci.wiki.pages.module_page import LARGE, PageSources, chapter
 from rlm_ci.wiki.update.kept_prose import Sentences
-from rlm_ci.wiki.update.state import NAME, WHOLE, PageState, WikiState, hashed
+from rlm_ci.wiki.update.state import NAME, WHOLE, PageState, WikiState, hashed, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rlm_ci.wiki.update.state import Prose, ProseSentence
 
 INDEX = "index.md"
+_LIMIT = 256 << 20
 #: Functions from which on a file is worth a test of its own.
 _ACTS = 10
 
@@ -74,8 +75,8 @@ class WikiPage(Value):
     evidence: tuple[Location, ...]
     is_new: bool
 
-    def document(self, *, shown: bool = False) -> Document:
-        return Document(f"artifacts/wiki/{self.name}", self.text, self.evidence, shown)
+    def document(self) -> Document:
+        return Document(f"artifacts/wiki/{self.name}", self.text, self.evidence)
 
 
 class WikiPages(Value):
@@ -101,11 +102,13 @@ class WikiPages(Value):
             )
         # The state comes first: a run that is killed here finds its own pages again by it.
         texts = {page.name: page.text for page in self.pages}
-        places = {name: os.path.join(folder, *name.split("/")) for name in (NAME, *texts)}
+        places = {name: place_of(folder, name) for name in (NAME, *texts)}
         ours = {NAME, *(old.pages if old else ())}
-        there = sha256(_read(places[NAME]) or b"").hexdigest()
+        there = sha256(disk.read_or_none(places[NAME], _LIMIT) or b"").hexdigest()
         wanted = [] if there == hashed(self.state.pieces()) else [NAME]
-        wanted += [name for name, text in texts.items() if _read(places[name]) != text.encode()]
+        for name, text in texts.items():
+            if disk.read_or_none(places[name], _LIMIT) != text.encode():
+                wanted.append(name)
         theirs = [name for name in wanted if name not in ours and os.path.lexists(places[name])]
         if theirs:
             more = f" and {count(len(theirs) - 1, 'other file')}" if theirs[1:] else ""
@@ -120,22 +123,14 @@ class WikiPages(Value):
             disk.write(places[name], data)
         touched = sorted(wanted, key=lambda name: name == NAME)
         for name, page in sorted(old.pages.items() if old else ()):
-            path = os.path.join(folder, *name.split("/"))
-            left = _read(path) if name not in texts else None
-            if left is not None and sha256(left).hexdigest() == page.sha256:
+            path = place_of(folder, name)
+            if name not in texts and page.is_in(path):
                 try:
                     os.unlink(path)
                 except OSError as error:
                     raise disk.storage_error(error, path) from None
                 touched.append(name)
         return tuple(touched)
-
-
-def _read(path: str) -> bytes | None:
-    try:
-        return disk.read(path, 256 << 20)
-    except disk.UnreadableError:
-        return None
 
 
 class PageDraft(Value):
@@ -183,9 +178,9 @@ def settled(
     corpus: Corpus,
     options: PageOptions,
     *,
-    prose: Mapping[str, Prose] | None = None,
-    previous: WikiState | None = None,
-    folder: str | None = None,
+    prose: Mapping[str, Prose],
+    previous: WikiState | None,
+    folder: str | None,
 ) -> WikiPages:
     """The pages, from ``drafts``, which is empty afterwards: there may be very many.
 
@@ -208,7 +203,7 @@ def settled(
     commit = corpus.commit
     if previous is not None and previous.tree == corpus.digest:
         commit = previous.commit
-    state = WikiState(corpus.digest, options.digest(), commit, kept, blobs, dict(prose or {}))
+    state = WikiState(corpus.digest, options.digest(), commit, kept, blobs, dict(prose))
     return WikiPages(tuple(pages), state)
 
 
@@ -270,16 +265,14 @@ def _settled(
     evidence = tuple(locations[place] for place in draft.places)
     cited: list[Any] = [[*claim.place, claim.quote] for claim in map(claim_of, evidence)]
     digest = _hash(json.dumps([draft.body, cited]))
+    text, at, is_new = draft.body.replace(COMMIT, commit or ""), commit, True
     # Not what the state says of a page is believed, but what would be made at its commit.
-    if old is not None and old.digest == digest:
+    if old is not None and old.digest == digest and folder is not None:
         same = draft.body.replace(COMMIT, old.commit or "")
-        data = _read(os.path.join(folder, *draft.name.split("/"))) if folder is not None else None
-        if data == same.encode() and old.sha256 == _hash(same):
-            kept = PageState(digest, old.sha256, old.commit, evidence)
-            return WikiPage(draft.name, same, evidence, is_new=False), kept
-    text = draft.body.replace(COMMIT, commit or "")
-    page = WikiPage(draft.name, text, evidence, is_new=True)
-    return page, PageState(digest, _hash(text), commit, evidence)
+        if disk.read_or_none(place_of(folder, draft.name), _LIMIT) == same.encode():
+            text, at, is_new = same, old.commit, False
+    page = WikiPage(draft.name, text, evidence, is_new)
+    return page, PageState(digest, _hash(text), at, evidence)
 
 
 def _hash(text: str) -> str:

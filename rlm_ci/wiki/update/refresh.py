@@ -14,14 +14,13 @@ from rlm_ci.text.printable import encodable
 from rlm_ci.values import Value
 from rlm_ci.wiki import objective
 from rlm_ci.wiki.facts.file_facts import FileFacts, facts_of, merged, pack, unpack
-from rlm_ci.wiki.facts.reader_versions import readers
 from rlm_ci.wiki.pages.build import drafted, settled
 from rlm_ci.wiki.pages.citations import batches
 from rlm_ci.wiki.pages.layout import is_source
 from rlm_ci.wiki.pages.model_prose import digest_of, grounds
 from rlm_ci.wiki.pages.model_prose import merged as merged_prose
 from rlm_ci.wiki.update.kept_prose import SENTENCES, KeptProse, Sentences, held, mark
-from rlm_ci.wiki.update.state import WHOLE, Prose, ProseSentence, WikiState
+from rlm_ci.wiki.update.state import WHOLE, Prose, ProseSentence, WikiState, readers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def plan(
     corpus: Corpus,
     state: WikiState | None,
     *,
-    cache: str | None = None,
+    cache: str,
     model: str | None = None,
     settle: Settle | None = None,
     under: str = "",
@@ -71,7 +70,7 @@ def plan(
     files are not known, as runs of their places in the corpus, and tells which of them counted as
     such when the run began: since then others may have come to be known, or to be forgotten.
     """
-    known = _load(cache, corpus) if cache is not None else {}
+    known = _load(cache, corpus)
     unknown = {file.path for file in corpus.files if file.path not in known}
     if settle is not None:
         unknown = _chosen(corpus, settle(_runs(corpus, unknown)))
@@ -132,82 +131,64 @@ def finish(
     result: NodeResult | None,
     options: PageOptions,
     *,
-    chronicle: GitHistory | None = None,
-    state: WikiState | None = None,
-    folder: str | None = None,
-    cache: str | None = None,
-    model: str | None = None,
-    mask: Mask | None = None,
+    chronicle: GitHistory | None,
+    state: WikiState | None,
+    folder: str | None,
+    cache: str,
+    model: str | None,
+    mask: Mask,
 ) -> WikiPages:
     """The pages, from what was known and ``result``, None where there was nothing to do.
 
     ``folder`` holds the pages of ``state``. What is known now is kept in ``cache``. ``mask`` takes
     out of a text what must not be shown.
     """
-    prose = _spoken(work, result, model or "")
-    data = result.data if result is not None else _NOTHING
-    drafts = _drafts(work, data["packed"], options, prose, chronicle, cache=cache, mask=mask)
-    if mask is not None:
-        prose = {key: _masked(one, mask) for key, one in prose.items()}
-    pages = settled(
-        drafts,
-        work.corpus,
-        options,
-        prose=prose,
-        previous=state,
-        folder=folder,
-    )
-    if cache is not None:
-        with suppress(RlmCiError):  # then the next run reads all of it again
-            pages.state.remember(cache)
+    prose = {
+        key: one.replace(said=tuple(said.replace(text=mask(said.text)) for said in one.said))
+        for key, one in _spoken(work, result, model or "").items()
+    }
+    packed = result.data["packed"] if result is not None else ()
+    # What is known of the files is gone again when the pages are written.
+    facts = merged(packed, work.known)
+    drafts = _drafts(work, facts, options, prose, chronicle, cache=cache, mask=mask)
+    del facts
+    pages = settled(drafts, work.corpus, options, prose=prose, previous=state, folder=folder)
+    with suppress(RlmCiError):  # then the next run reads all of it again
+        pages.state.remember(cache)
     return pages.replace(sentences=Sentences.of(work.prose, prose))
 
 
 def _drafts(
     work: Refresh,
-    packed: Sequence[str],
+    facts: dict[str, FileFacts],
     options: PageOptions,
     prose: Mapping[str, Prose],
     chronicle: GitHistory | None,
     *,
-    cache: str | None,
-    mask: Mask | None,
+    cache: str,
+    mask: Mask,
 ) -> list[PageDraft]:
-    """What the pages say; all that is known of the files is gone again when they are written."""
-    facts = merged(packed, work.known)
-    if cache is not None:
-        _store(cache, work, facts)
-    if mask is not None:
-        for path, one in facts.items():
-            facts[path] = one.masked(mask)
-        prose = {key: _masked(one, mask) for key, one in prose.items()}
+    """What the pages say."""
+    _store(cache, work, facts)
+    for path, one in facts.items():
+        facts[path] = one.masked(mask)
     outlines = [facts[file.path].outline for file in work.corpus.files if file.path in facts]
     paths = [file.path for file in work.corpus.files]
+    declared = {name for one in facts.values() for name, _ in one.declared}
     if options.outside is not None:
         outlines += options.outside.outlines()
         paths += options.outside.paths
-    declared = {name for one in facts.values() for name, _ in one.declared}
-    declared |= options.outside.needed() if options.outside is not None else set()
+        declared |= options.outside.needed()
     graph = ImportGraph.of(outlines, paths, sorted(declared))
-    del outlines, paths
     return drafted(facts, work.corpus, graph, options, chronicle=chronicle, prose=prose)
-
-
-def _masked(prose: Prose, mask: Mask) -> Prose:
-    return prose.replace(said=tuple(one.replace(text=mask(one.text)) for one in prose.said))
-
-
-#: What a recursion over no file comes to.
-_NOTHING: Mapping[str, Any] = {
-    "packed": [], "prose": {}, "displaced": [], "done": [], "shown": {},
-}  # fmt: skip
 
 
 def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, Prose]:
     """What is said of each file now, and of the whole: what stood, and what is new."""
+    before = work.prose.prose
     if result is None:
-        return dict(work.prose.prose)
-    data, before = result.data, work.prose.prose
+        return dict(before)
+    data = result.data
     said = merged_prose({path: one.said for path, one in before.items()}, data)
     oids = {file.path: file.oid for file in work.corpus.files}
     # Of a long file one part may have failed, and another not.

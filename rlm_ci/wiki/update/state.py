@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
+from functools import cache
 from hashlib import sha256
 
+from rlm_ci import __version__
 from rlm_ci.errors import DamagedError
+from rlm_ci.source.grammars import LANGUAGES, is_known
 from rlm_ci.system import files
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Row, Value
-from rlm_ci.wiki import VERSION
-from rlm_ci.wiki.facts.reader_versions import readers
+from rlm_ci.wiki import FACTS, VERSION
 from rlm_ci.wiki.pages.citations import CitedPlace, HashedPlace, claim_of
 
 TYPE_CHECKING = False
@@ -28,8 +31,15 @@ _PAGE = re.compile(r"index\.md|modules/[A-Za-z0-9_][A-Za-z0-9._-]*\.md")
 #: In the folder that is kept between runs: a hash of the last state that was made here.
 _MADE = "made.txt"
 _LIMIT = 256 << 20
+#: Packages of grammars that are not called as their language.
+_PACKAGES = {"C#": "c-sharp", "C++": "cpp", "TSX": "typescript"}
 #: The key of what was said of the whole: no folder has that path.
 WHOLE = "/"
+
+
+def place_of(folder: str, name: str) -> str:
+    """Where the page ``name`` is in ``folder``."""
+    return os.path.join(folder, *name.split("/"))
 
 
 class ProseSentence(Row):
@@ -89,6 +99,11 @@ class PageState(Value):
     def claims(self) -> Iterator[HashedPlace]:
         return (one if isinstance(one, HashedPlace) else claim_of(one) for one in self.cited)
 
+    def is_in(self, path: str) -> bool:
+        """Whether the file at ``path`` has the bytes of this page."""
+        data = files.read_or_none(path, _LIMIT)
+        return data is not None and sha256(data).hexdigest() == self.sha256
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "digest": self.digest,
@@ -139,9 +154,6 @@ class WikiState(Value):
                 return None
             raise _damaged(where, f"it does not follow {_SCHEMA} ({error})") from None
 
-    def to_bytes(self) -> bytes:
-        return b"".join(self.pieces())
-
     def pieces(self) -> Iterator[bytes]:
         """As JSON, line by line; a page, and the prose about a file, is a line."""
         head = {
@@ -157,17 +169,17 @@ class WikiState(Value):
         yield from _object("prose", self.prose, Prose.to_dict, "")
         yield b"}\n"
 
-    def covers(self, tree: str, options: str, folder: str, *, cache: str | None = None) -> bool:
+    def covers(self, tree: str, options: str, folder: str, *, cache: str) -> bool:
         """Whether the pages in ``folder`` are what this tree and these options make, unedited.
 
         A state may come with a change, and say anything: only one that was made here, as
         ``cache`` knows, is believed.
         """
-        if cache is None or _read(os.path.join(cache, _MADE)) != self._mark():
-            return False
-        return (self.tree, self.options) == (tree, options) and all(
-            _sha256(os.path.join(folder, *name.split("/"))) == page.sha256
-            for name, page in self.pages.items()
+        is_ours = files.read_or_none(os.path.join(cache, _MADE), 1 << 10) == self._mark()
+        return (
+            is_ours
+            and (self.tree, self.options) == (tree, options)
+            and all(page.is_in(place_of(folder, name)) for name, page in self.pages.items())
         )
 
     def named(self) -> set[str]:
@@ -188,10 +200,28 @@ class WikiState(Value):
 
     def remember(self, cache: str) -> None:
         """Let ``cache`` know that this state was made here. Raises StorageError."""
-        files.write(os.path.join(cache, _MADE), self._mark().encode())
+        files.write(os.path.join(cache, _MADE), self._mark())
 
-    def _mark(self) -> str:
-        return f"{hashed(self.pieces())} {readers()}"
+    def _mark(self) -> bytes:
+        return f"{hashed(self.pieces())} {readers()}".encode()
+
+
+@cache
+def readers() -> str:
+    """The versions of this program, of Python, and of the libraries that read for it."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = [__version__, f"{VERSION}.{FACTS}", ".".join(map(str, sys.version_info[:2]))]
+    libraries = ["markdown-it-py"]
+    if any(map(is_known, LANGUAGES)):
+        names = {_PACKAGES.get(name, name.lower()) for name in LANGUAGES}
+        libraries += ["tree-sitter", *(f"tree-sitter-{name}" for name in sorted(names))]
+    for name in libraries:
+        try:
+            found.append(version(name))
+        except PackageNotFoundError:
+            found.append("none")
+    return " ".join(found)
 
 
 def hashed(pieces: Iterable[bytes]) -> str:
@@ -200,13 +230,6 @@ def hashed(pieces: Iterable[bytes]) -> str:
     for piece in pieces:
         found.update(piece)
     return found.hexdigest()
-
-
-def _read(path: str) -> str:
-    try:
-        return files.read(path, 1 << 10).decode("ascii", "replace")
-    except files.UnreadableError:
-        return ""
 
 
 def _state(record: Mapping[str, Any]) -> WikiState:
@@ -271,13 +294,6 @@ def _object(
         yield f"{before}\n{encode(key)}: {encode(told(rows[key]))}".encode("ascii")
         before = ","
     yield f"{before if not rows else chr(10)}}}{end}\n".encode("ascii")
-
-
-def _sha256(path: str) -> str:
-    try:
-        return sha256(files.read(path, _LIMIT)).hexdigest()
-    except files.UnreadableError:
-        return ""
 
 
 def _damaged(path: str, why: str) -> DamagedError:

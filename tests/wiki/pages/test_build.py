@@ -92,7 +92,7 @@ def test_an_unchanged_repository_costs_nothing_and_makes_no_difference(
     asked = corpus.digest, stage.OPTIONS.digest(), str(out)
     cache = str(tmp_path / "cache")
     assert state.covers(*asked, cache=cache)
-    assert not state.covers(*asked)
+    assert not state.covers(*asked, cache=str(tmp_path / "none"))
     pages, touched, read = stage.wiki(corpus, out, tmp_path)
     assert (touched, read) == ((), 0)
     assert stage.texts(out) == before
