@@ -186,7 +186,7 @@ def reference() -> str:
     ]
     for name in cli.COMMANDS:
         command = cli.load(name)
-        own = [row for row in command.rows(()) if row not in COMMON]
+        own = [row for row in cli.options(command, ()) if row not in COMMON]
         lines += [
             f"### rlm-ci {name}",
             "",

@@ -63,7 +63,7 @@ def test_every_command_line_in_the_documents_is_understood(document: str, line: 
     command, rest = split_command(words, COMMON)
     assert command in cli.COMMANDS, f"{document}: {line}"
     try:
-        parse(rest, cli.load(command).rows(rest), line)
+        parse(rest, cli.options(cli.load(command), rest), line)
     except UsageError as error:
         if "needs a value" not in error.what:  # a flag that is talked about, without its value
             raise

@@ -25,8 +25,6 @@ SHOWN_BY = {
     "cli/commands/rlm": "fix/test_run.py",
     "cli/commands/status": "cli/commands/test_list.py",
     "cli/commands/wait": "cli/commands/test_list.py",
-    "cli/resume_inputs": "fix/test_run_strangers.py",
-    "cli/resume_outputs": "fix/test_run_strangers.py",
     "config/arguments": "cli/test_cli.py",
     "console/messages": "cli/test_cli.py",
     "console/output": "cli/test_cli.py",

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
     from rlm_ci.config.settings import Setting
 
-#: Command to module of this package; each has SUMMARY, USAGE (its forms parted by " | "), EXAMPLES
-#: and EXITS (exit codes and what they mean) for the reference, rows(argv) and run(arguments).
+#: Modules of ``commands``. Each has SUMMARY, USAGE (its forms parted by " | "), EXAMPLES and EXITS
+#: (exit codes and what they mean) for the reference; TAKES, what words it takes, and how few and
+#: how many; ROWS, its options, or rows(argv) where they depend on words; and run(arguments).
 COMMANDS = (
     "pr", "check", "review", "wiki", "rlm", "context", "start", "list", "status", "wait",
     "resume", "cancel", "export", "replay", "publish", "doctor", "config", "init", "verify",
@@ -115,15 +116,25 @@ def _dispatch(words: list[str]) -> int:
             write(_overview())
             return errors.OK
     command = load(name)
-    rows = command.rows(rest)
+    rows = options(command, rest)
     arguments = parse(rest, rows, f"rlm-ci {name}")
     if arguments.version:
         return _version()
     if arguments.help:
         write(_help(name, command, rows))
         return errors.OK
+    takes, fewest, most = command.TAKES
+    if not fewest <= len(arguments.words) <= most:
+        usage = f"rlm-ci {name} {command.USAGE.partition(' | ')[0]}"
+        raise UsageError(f"{name} takes {takes}", where=f"rlm-ci {name}", hint=usage)
     code: int = command.run(arguments)
     return code
+
+
+def options(command: ModuleType, words: Sequence[str]) -> tuple[Setting, ...]:
+    """The options of a command, given the words behind it."""
+    found: tuple[Setting, ...] = command.rows(words) if hasattr(command, "rows") else command.ROWS
+    return found
 
 
 def _version() -> int:

@@ -18,21 +18,16 @@ if TYPE_CHECKING:
 KEY = "recursion.path"
 
 
-def flags(arguments: Arguments, command: str, usage: str) -> dict[str, Any]:
+def flags(arguments: Arguments) -> dict[str, Any]:
     """The flags of the command line, the folder among them: relative to its repository.
 
     A folder outside of the repository leads to its own one, or stands for itself where it has
     none. Raises UsageError, ConfigError.
     """
-    words = (*arguments.positionals, *arguments.rest)
-    found = dict(arguments.flags)
-    if len(words) > 1 or (words and KEY in found):
-        raise UsageError(
-            f"{command} takes one folder",
-            where=f"rlm-ci {command}",
-            hint=f"rlm-ci {command} {usage}",
-        )
-    return placed({**found, KEY: words[0]} if words else found)
+    if arguments.words and KEY in arguments.flags:
+        raise UsageError("the folder is named twice", where="--path", hint="name it once")
+    given = {KEY: arguments.words[0]} if arguments.words else {}
+    return placed({**arguments.flags, **given})
 
 
 def placed(found: Mapping[str, Any]) -> dict[str, Any]:

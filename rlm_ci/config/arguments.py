@@ -23,6 +23,10 @@ class Arguments(Value):
     help: bool = False
     version: bool = False
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (*self.positionals, *self.rest)
+
 
 #: From here on a word that stands before the command is one of its options, misspelt.
 _ALIKE = 0.8

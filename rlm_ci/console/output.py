@@ -16,6 +16,7 @@ from rlm_ci.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Self
 
     from rlm_ci.report.findings import Report
 
@@ -63,12 +64,13 @@ class Output(Value):
             rule_pages=self.rule_pages,
         )
 
-    def require_text_or_json(self, command: str) -> None:
-        """Raise UsageError for a form of reports, where the result is none."""
+    def require_text_or_json(self, command: str) -> Self:
+        """Itself; raises UsageError for a form of reports, where the result is none."""
         if self.format not in ("text", "json"):
             raise UsageError(
                 f"{command} has no form {self.format!r}", where="--format", hint="use text or json"
             )
+        return self
 
     def require_place(self) -> None:
         """Raise StorageError for a place that cannot be written, before there is a result."""

@@ -9,7 +9,7 @@ from rlm_ci.config.options import COMMON, LOOP, PROGRAM
 from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import warn
 from rlm_ci.console.progress import duration
-from rlm_ci.errors import ConfigError, UsageError
+from rlm_ci.errors import ConfigError
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.pipelines.repository.tree_progress import TreeWatcher
 from rlm_ci.redaction.redactor import Redactor
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from rlm_ci.config.arguments import Arguments
     from rlm_ci.config.settings import Setting
     from rlm_ci.runs.find import FoundRun
     from rlm_ci.runs.manifest import Manifest
@@ -34,6 +33,8 @@ OUT_DIR = tuple(row for row in LOOP if row.key == "out_dir")
 SANDBOX = tuple(row for row in LOOP if row.key == "sandbox")
 ROWS: tuple[Setting, ...] = (*COMMON, *OUT_DIR)
 OF_A_COMMAND = request.OF_A_COMMAND
+#: What a command about one run takes.
+ONE_RUN = ("one run: an id, its beginning, the path of a manifest, or latest", 1, 1)
 _WIDE = 72
 #: Seconds of silence that are told: two heartbeats are missing.
 _SILENT = 2 * manifest.HEARTBEAT
@@ -96,17 +97,6 @@ class StoredRuns:
                     f" accident, take them out of git: git rm -r --cached {shown}",
                 )
             )
-
-
-def one_run(arguments: Arguments, command: str) -> str:
-    """The only argument of a command about one run. Raises UsageError."""
-    if len(arguments.positionals) != 1 or arguments.rest:
-        raise UsageError(
-            f"{command} takes one run",
-            where=f"rlm-ci {command}",
-            hint="an id, the beginning of one, the path of a manifest, or: latest",
-        )
-    return arguments.positionals[0]
 
 
 def resume_with(run_id: str) -> str:

@@ -8,47 +8,38 @@ import time
 from rlm_ci import errors
 from rlm_ci.config.settings import Settings
 from rlm_ci.judge.options import output_of
-from rlm_ci.pipelines.stored_runs import ROWS, StoredRuns, one_run, record, standing
+from rlm_ci.pipelines.stored_runs import ONE_RUN, ROWS, StoredRuns, record, standing
 from rlm_ci.runs.cancel import cancel
 from rlm_ci.text import neutralise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rlm_ci.config.arguments import Arguments
-    from rlm_ci.config.settings import Setting
 
 SUMMARY = "stop a run; kill it after 10 seconds"
 USAGE = "RUN [OPTION...]"
+TAKES = ONE_RUN
 EXAMPLES = ("rlm-ci cancel 2026-11-23T08-07-09Z-e35eefc6",)
 EXITS = {errors.OK: "the run has ended; also if it had before"}
 _TOLD = {"": "", "ended": "; its process has ended", "killed": "; its process was killed"}
 
 
-def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
-    return ROWS
-
-
 def run(arguments: Arguments) -> int:
-    word = one_run(arguments, "cancel")
     settings = Settings(ROWS, arguments.flags)
-    output_of(settings).require_text_or_json("cancel")
+    output = output_of(settings).require_text_or_json("cancel")
     runs = StoredRuns(settings)
-    entry = runs.own(word)
+    entry = runs.own(arguments.words[0])
     outcome = cancel(entry.path, entry.run, redactor=runs.redactor, out=runs.out)
     if outcome.ended_now:
         _mark(entry.path, runs)
     entry = entry.replace(manifest=outcome.manifest)
     if settings.format == "json":
-        output_of(settings).emit(
-            neutralise.record(record(entry) | {"cancelled": outcome.ended_now})
-        )
+        text = neutralise.record(record(entry) | {"cancelled": outcome.ended_now})
     elif outcome.ended_now:
-        output_of(settings).emit(f"{entry.run_id} is cancelled{_TOLD[outcome.process]}\n")
+        text = f"{entry.run_id} is cancelled{_TOLD[outcome.process]}\n"
     else:
-        told = standing(entry, time.time())
-        output_of(settings).emit(f"{entry.run_id} had ended already: {told}\n")
+        text = f"{entry.run_id} had ended already: {standing(entry, time.time())}\n"
+    output.emit(text)
     return errors.OK
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "run the checks on a change, the index or the working tree"
 USAGE = "[CHECK...] [OPTION...] [-- PATH...]"
+TAKES = ("checks, and paths after --", 0, sys.maxsize)
 EXAMPLES = (
     "rlm-ci check",
     "rlm-ci check diff-budget --staged --max-lines 400",

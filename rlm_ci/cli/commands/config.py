@@ -7,7 +7,6 @@ from rlm_ci.change import change_set, trigger
 from rlm_ci.config.options import CHANGE, COMMON, PROGRAM
 from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import warn
-from rlm_ci.errors import UsageError
 from rlm_ci.judge import config_file
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import change_told_by, output_of
@@ -16,31 +15,25 @@ from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
     from rlm_ci.config.arguments import Arguments
-    from rlm_ci.config.settings import Setting
 
 SUMMARY = "show every setting, its value, and where the value comes from"
 USAGE = "[OPTION...]"
+TAKES = ("no arguments", 0, 0)
 EXAMPLES = (
     "rlm-ci config",
     "rlm-ci config --format json",
 )
 EXITS = {errors.OK: "done", errors.CONFIG: "the configuration is invalid"}
-
-
-def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
-    return (*COMMON, *CHANGE)
+ROWS = (*COMMON, *CHANGE)
 
 
 def run(arguments: Arguments) -> int:
-    if arguments.positionals:
-        raise UsageError("config takes no arguments", where="rlm-ci config", hint=USAGE)
     table = (*PROGRAM, *checks.rows(checks.names()))
     settings = Settings(table, arguments.flags)
-    output_of(settings).require_text_or_json("config")
+    output = output_of(settings).require_text_or_json("config")
     repository = open_repository(settings)
     found = trigger.select(
         change_told_by(settings),
@@ -50,7 +43,7 @@ def run(arguments: Arguments) -> int:
     for change in found[:1]:
         for doubt in config_file.apply(settings, change):
             warn(doubt)
-    output_of(settings).emit(_json(settings) if settings.format == "json" else _text(settings))
+    output.emit(_json(settings) if settings.format == "json" else _text(settings))
     return errors.OK
 
 

@@ -28,6 +28,7 @@ USAGE = (
     "build SOURCE [--out DIR] [--link] | search OBJECT QUERY... [--top-k N] | "
     "read OBJECT POINTER [--bytes N] | info OBJECT [--verify]"
 )
+TAKES = ("an action", 0, sys.maxsize)
 EXAMPLES = (
     "rlm-ci context build build.log",
     "rlm-ci context search build.log.context timeout",
@@ -85,11 +86,11 @@ def run(arguments: Arguments) -> int:
             hint=f"rlm-ci context {USAGE}",
         )
     settings = Settings((*_ROWS[action], *COMMON, *CONTEXT, *_OUT_DIR), arguments.flags)
-    output_of(settings).require_text_or_json("context")
+    output = output_of(settings).require_text_or_json("context")
     text = {"build": _build, "search": _search, "read": _read, "info": _info}[action](
         given, settings
     )
-    output_of(settings).emit(text)
+    output.emit(text)
     return errors.OK
 
 

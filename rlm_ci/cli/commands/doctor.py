@@ -8,7 +8,7 @@ import sys
 from rlm_ci import __version__, errors
 from rlm_ci.config.options import COMMON, LOOP, MACHINE, MODEL, PUBLISH
 from rlm_ci.config.settings import Settings
-from rlm_ci.errors import RlmCiError, UsageError
+from rlm_ci.errors import RlmCiError
 from rlm_ci.judge.options import output_of
 from rlm_ci.system import installation, process, process_stream
 from rlm_ci.text import neutralise
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rlm_ci.config.arguments import Arguments
-    from rlm_ci.config.settings import Setting
     from rlm_ci.sandbox import Probe
 
 SUMMARY = "show what this machine can run, and what is missing"
 USAGE = "[OPTION...]"
+TAKES = ("no arguments", 0, 0)
 EXAMPLES = ("rlm-ci doctor",)
 EXITS = {errors.OK: "no problem found", errors.UNAVAILABLE: "a problem found"}
 _OWN = tuple(row for row in LOOP if row.key in ("sandbox", "loop.agent"))
@@ -49,15 +49,12 @@ class DoctorLine(Value):
     problem: RlmCiError | None = None
 
 
-def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
-    return (*COMMON, *_OWN)
+ROWS = (*COMMON, *_OWN)
 
 
 def run(arguments: Arguments) -> int:
-    if arguments.positionals:
-        raise UsageError("doctor takes no arguments", where="rlm-ci doctor", hint=USAGE)
     settings = Settings((*COMMON, *LOOP, *MODEL, *PUBLISH, *MACHINE), arguments.flags)
-    output_of(settings).require_text_or_json("doctor")
+    output = output_of(settings).require_text_or_json("doctor")
     sections = {
         "machine": tuple(_machine(settings.environ)),
         "sandbox": tuple(_sandboxes(settings)),
@@ -67,11 +64,11 @@ def run(arguments: Arguments) -> int:
     }
     problems = [fact for facts in sections.values() for fact in facts if fact.problem]
     if settings.format == "json":
-        output_of(settings).emit(_json(sections, problems, settings))
+        output.emit(_json(sections, problems, settings))
     else:
-        colour = output_of(settings).options().colour
+        colour = output.options().colour
         lines = _text(sections, problems, settings)
-        output_of(settings).emit("".join(f"{_painted(line, colour)}\n" for line in lines))
+        output.emit("".join(f"{_painted(line, colour)}\n" for line in lines))
     return errors.UNAVAILABLE if problems else errors.OK
 
 

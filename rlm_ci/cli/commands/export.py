@@ -10,7 +10,7 @@ from rlm_ci.console.messages import say, write
 from rlm_ci.console.output import STDOUT
 from rlm_ci.errors import UsageError
 from rlm_ci.judge.options import output_of
-from rlm_ci.pipelines.stored_runs import ROWS, StoredRuns, one_run
+from rlm_ci.pipelines.stored_runs import ONE_RUN, ROWS, StoredRuns
 from rlm_ci.runs import archive
 from rlm_ci.system import files
 from rlm_ci.text import neutralise
@@ -18,26 +18,19 @@ from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rlm_ci.config.arguments import Arguments
-    from rlm_ci.config.settings import Setting
 
 SUMMARY = "write a run to one tar.gz, with the SHA-256 of each file"
 USAGE = "RUN [-o FILE] [OPTION...]"
+TAKES = ONE_RUN
 EXAMPLES = ("rlm-ci export 2026-11-23T08-07-09Z-e35eefc6 -o run.tar.gz",)
 EXITS = {errors.OK: "the file is written"}
 
 
-def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
-    return ROWS
-
-
 def run(arguments: Arguments) -> int:
-    word = one_run(arguments, "export")
     settings = Settings(ROWS, arguments.flags)
     output_of(settings).require_text_or_json("export")
-    entry = StoredRuns(settings).find(word)
+    entry = StoredRuns(settings).find(arguments.words[0])
     target = settings.output or f"{entry.run_id}.tar.gz"
     if target == STDOUT:
         return _to_stdout(entry.path, entry.run_id, settings)

@@ -26,12 +26,13 @@ from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from rlm_ci.config.arguments import Arguments
 
 SUMMARY = "write workflows, a pre-commit configuration and rlm-ci.toml"
 USAGE = "[--fork-safe] [--slash-commands] [--pin COMMIT] [OPTION...]"
+TAKES = ("no arguments", 0, 0)
 EXAMPLES = ("rlm-ci init --fork-safe",)
 EXITS = {
     errors.OK: "the files are written; those that exist are kept",
@@ -71,17 +72,10 @@ OWN = (FORK_SAFE, SLASH_COMMANDS, PIN, FORCE)
 _LIMIT = 1 << 20
 #: The artifact that the first of the two jobs leaves for the second.
 REPORT_NAME = "rlm-ci-report"
-
-
-def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
-    return (*COMMON, *OWN)
+ROWS = (*COMMON, *OWN)
 
 
 def run(arguments: Arguments) -> int:
-    if arguments.positionals:
-        raise UsageError(
-            "init takes no arguments", where="rlm-ci init", hint=f"rlm-ci init {USAGE}"
-        )
     settings = Settings((*PROGRAM, *OWN), arguments.flags)
     if settings.format != "text":
         raise UsageError(

@@ -8,13 +8,12 @@ from rlm_ci import errors
 from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.judge.options import output_of
-from rlm_ci.pipelines.stored_runs import ROWS, StoredRuns, took
+from rlm_ci.pipelines import stored_runs
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
     from rlm_ci.config.arguments import Arguments
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "list the runs, the newest first, or remove old ones"
 USAGE = "[--prune [--older-than AGE]] [OPTION...]"
+TAKES = ("no arguments", 0, 0)
 EXAMPLES = (
     "rlm-ci list",
     "rlm-ci list --prune --older-than 30d",
@@ -34,30 +34,27 @@ _PRUNING = (
     Setting("older_than", "age since the last sign of a run: 30d, 12h, 90m, 4w", "30d",
             flag="--older-than", metavar="AGE", file=False, own_env=False),
 )  # fmt: skip
-
-
-def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
-    return (*_PRUNING, *ROWS)
+ROWS = (*_PRUNING, *stored_runs.ROWS)
 
 
 def run(arguments: Arguments) -> int:
-    if arguments.positionals or arguments.rest:
-        raise UsageError("list takes no arguments", where="rlm-ci list", hint=USAGE)
-    settings = Settings(rows(()), arguments.flags)
-    output_of(settings).require_text_or_json("list")
+    settings = Settings(ROWS, arguments.flags)
+    output = output_of(settings).require_text_or_json("list")
     if not settings.prune and settings.sources["older_than"] != "default":
         raise UsageError(
             "--older-than says what to remove", where="rlm-ci list", hint="add --prune"
         )
-    runs = StoredRuns(settings)
-    now = time.time()
+    runs = stored_runs.StoredRuns(settings)
+    now, as_json = time.time(), settings.format == "json"
     if settings.prune:
-        removed = runs.prune(_age(settings.older_than), now)
-        text = _removed(removed, settings.format == "json")
+        names = [entry.run_id for entry in runs.prune(_age(settings.older_than), now)]
+        lines = [*names, f"removed {count(len(names), 'run')}", ""]
+        text = neutralise.record({"removed": names}) if as_json else "\n".join(lines)
     else:
         found = runs.entries()
-        text = _json(found, now) if settings.format == "json" else _text(found, now)
-    output_of(settings).emit(text)
+        records = {"runs": [_record(entry, now) for entry in found]}
+        text = neutralise.record(records) if as_json else _text(found, now)
+    output.emit(text)
     return errors.OK
 
 
@@ -71,17 +68,6 @@ def _age(text: str) -> float:
             hint="a whole number and one of m, h, d, w: 30d",
         )
     return float(int(number) * _UNITS[unit])
-
-
-def _removed(removed: list[FoundRun], as_json: bool) -> str:  # noqa: FBT001 - the form, nothing else
-    if as_json:
-        return neutralise.record({"removed": [entry.run_id for entry in removed]})
-    lines = [entry.run_id for entry in removed]
-    return "".join(f"{line}\n" for line in [*lines, f"removed {count(len(removed), 'run')}"])
-
-
-def _json(found: list[FoundRun], now: float) -> str:
-    return neutralise.record({"runs": [_record(entry, now) for entry in found]})
 
 
 def _record(entry: FoundRun, now: float) -> dict[str, Any]:
@@ -117,4 +103,5 @@ def _cells(entry: FoundRun, now: float) -> tuple[str, ...]:
         why = entry.problem.what if entry.problem else ""
         return entry.run_id, entry.task_id, "-", word, "-", neutralise.clip(printable(why), 100)
     told = neutralise.clip(neutralise.one_line(run.summary or ""), 60)
-    return entry.run_id, entry.task_id, printable(run.pipeline_id), word, took(run, now), told
+    took = stored_runs.took(run, now)
+    return entry.run_id, entry.task_id, printable(run.pipeline_id), word, took, told

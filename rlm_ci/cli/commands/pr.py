@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "check a pull request, write the report and post it"
 USAGE = "[--base REF] [--head REF] [--event FILE] [OPTION...]"
+TAKES = ("no arguments", 0, 0)
 EXAMPLES = ("rlm-ci pr --base main --no-publish",)
 EXITS = errors.REPORT_EXITS
 
@@ -70,10 +71,6 @@ def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
 
 
 def run(arguments: Arguments) -> int:
-    if arguments.positionals or arguments.rest:
-        from rlm_ci.errors import UsageError
-
-        raise UsageError("pr takes no arguments", where="rlm-ci pr", hint=f"rlm-ci pr {USAGE}")
     asked = None
     settings = Settings(PROGRAM, arguments.flags)
     comment = comment_commands.payload_of(settings)

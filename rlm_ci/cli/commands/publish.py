@@ -13,7 +13,7 @@ from rlm_ci.cli.commands.verify import read_report
 from rlm_ci.config.options import CHANGE, COMMON, PROGRAM, PUBLISH
 from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import warn
-from rlm_ci.errors import ConfigError, RemoteError, UsageError
+from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.github.posting.outcome import Destination
 from rlm_ci.github.session import GitHubSession
 from rlm_ci.judge import config_file
@@ -28,11 +28,10 @@ from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from rlm_ci.config.arguments import Arguments
-    from rlm_ci.config.settings import Setting
     from rlm_ci.git.patches import PatchDiff
     from rlm_ci.git.repository import Repository
     from rlm_ci.github.api.client import GitHubClient
@@ -40,26 +39,23 @@ if TYPE_CHECKING:
 
 SUMMARY = "post a stored report on its pull request"
 USAGE = "REPORT [OPTION...]"
+TAKES = ("one report", 1, 1)
 EXAMPLES = ("rlm-ci publish report.json",)
 EXITS = {errors.OK: "all is posted", errors.REMOTE: "GitHub did not take all of it"}
 #: As much as the workflow that fetches it lets through.
 _LIMIT = 10 << 20
-
-
-def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
-    # To publish is what it is asked for.
-    rows = (*COMMON, *CHANGE, *PUBLISH)
-    return tuple(row for row in rows if row.key not in ("base", "head", "publish.enabled"))
+#: To publish is what the command is for.
+ROWS = tuple(
+    row
+    for row in (*COMMON, *CHANGE, *PUBLISH)
+    if row.key not in ("base", "head", "publish.enabled")
+)
 
 
 def run(arguments: Arguments) -> int:
-    if len(arguments.positionals) != 1:
-        raise UsageError(
-            "publish takes one report", where="rlm-ci publish", hint=f"rlm-ci publish {USAGE}"
-        )
     settings = Settings(PROGRAM, arguments.flags)
-    output_of(settings).require_text_or_json("publish")
-    report = read_report(arguments.positionals[0], _LIMIT)
+    output = output_of(settings).require_text_or_json("publish")
+    report = read_report(arguments.words[0], _LIMIT)
     repository = open_repository(settings)
     ours = change_set.from_local(repository, "worktree")
     for doubt in config_file.apply(settings, ours):
@@ -76,7 +72,7 @@ def run(arguments: Arguments) -> int:
     held = overrides.held(settings, report, destination, way)
     report = overrides.apply(report, held)
     judgement = Judgement(report, settings, repository, (ours,))
-    options = output_of(settings).options(read_templates(judgement))
+    options = output.options(read_templates(judgement))
     diff = _local_diff(repository, report)
     publication = posting.post(
         settings, report, destination, options, way, diff=diff, overrides=held, pull=pull
@@ -84,9 +80,9 @@ def run(arguments: Arguments) -> int:
     if settings.github.actions and publication.url:
         posting.write_outputs(settings, {"comment-url": publication.url})
     if settings.format == "json":
-        output_of(settings).emit(neutralise.record(publication.to_dict()))
+        output.emit(neutralise.record(publication.to_dict()))
     elif publication.url:
-        output_of(settings).emit(f"{publication.url}\n")
+        output.emit(f"{publication.url}\n")
     if not publication.ok:
         raise RemoteError(
             "the report could not be posted completely",

@@ -25,7 +25,6 @@ from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
     from rlm_ci.config.arguments import Arguments
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "repeat a run from its record, without a key or network"
 USAGE = "RUN [--check] [OPTION...]"
+TAKES = stored_runs.ONE_RUN
 EXAMPLES = ("rlm-ci replay 2026-11-23T08-07-09Z-e35eefc6 --check",)
 EXITS = {
     errors.OK: "the run succeeds again; with `--check`, its report is the same",
@@ -45,19 +45,15 @@ _OWN = (
 #: What two runs of the same may differ in.
 _OWN_KEYS = ("run_id", "usage", "publication")
 _REPORT_LIMIT = 512 << 20
-
-
-def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
-    return (*stored_runs.ROWS, *_OWN)
+ROWS = (*stored_runs.ROWS, *_OWN)
 
 
 def run(arguments: Arguments) -> int:
-    word = stored_runs.one_run(arguments, "replay")
     table = {row.key: row for row in (*PROGRAM, *stored_runs.ROWS, *_OWN)}
     options = Settings(table.values(), arguments.flags)
     output_of(options).require_place()
     runs = stored_runs.StoredRuns(options)
-    entry = runs.own(word)
+    entry = runs.own(arguments.words[0])
     _require_record(entry)
     run_folder.require_plain(entry.path)
     asked = RunRequest.read(entry.path, entry.run.pipeline_id)

@@ -1,33 +1,28 @@
-"""``rlm-ci resume``: let a run go on where it stopped, or begin one that was only queued."""
+"""``rlm-ci resume``: let a run go on where it stopped, or begin one that was only queued.
+
+The folder of a run may come from anywhere. What it would show a model, write outside of the
+repository, push, send to a cluster, or do without a sandbox has to be on the command line again.
+"""
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 
 from rlm_ci import errors
-from rlm_ci.cli import resume_inputs, resume_outputs
+from rlm_ci.ask.run import STDIN
 from rlm_ci.cli.commands.wait import code_of
-from rlm_ci.config.options import CORE, PIPELINES
+from rlm_ci.config.options import CORE, PIPELINES, RECURSION, SYMBOLIC, WIKI
 from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import say
 from rlm_ci.console.progress import Progress
+from rlm_ci.context.own_files import is_object
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import output_of
-from rlm_ci.pipelines import budget_increase, load
-from rlm_ci.pipelines.stored_runs import (
-    ROWS,
-    SANDBOX,
-    StoredRuns,
-    more_of,
-    one_run,
-    record,
-    resume_with,
-    tell,
-    tell_way_on,
-    way_on,
-)
+from rlm_ci.pipelines import budget_increase, load, stored_runs
+from rlm_ci.pipelines.stored_runs import StoredRuns, resume_with
 from rlm_ci.report import render
 from rlm_ci.runs.cancel import end_leftovers
 from rlm_ci.runs.request import RunRequest
@@ -39,117 +34,175 @@ from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
+    from typing import Any
 
     from rlm_ci.config.arguments import Arguments
-    from rlm_ci.config.settings import Setting
     from rlm_ci.pipelines.job import PipelineJob
-    from rlm_ci.runs.find import FoundRun
     from rlm_ci.runs.manifest import Manifest
 
 SUMMARY = "continue an interrupted run, and exit with its code"
 USAGE = "RUN [OPTION...]"
+TAKES = stored_runs.ONE_RUN
 EXAMPLES = ("rlm-ci resume 2026-11-23T08-07-09Z-e35eefc6 --max-iterations 20",)
 EXITS = {errors.OK: "the run succeeded; every other code is that of the run"}
-
-
-def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
-    return (*SANDBOX, *resume_inputs.ROWS, *budget_increase.ROWS, *resume_outputs.ROWS, *ROWS)
+_CONTEXT = "context.source"
+#: Settings by which a run leaves its folder and the repository, and their flags.
+_OUTPUTS = {
+    "wiki.out": "--out", "wiki.site": "--site", "wiki.push": "--push",
+    "recursion.scheduler": "--scheduler",
+}  # fmt: skip
+ROWS = (
+    *stored_runs.SANDBOX,
+    *(row for row in SYMBOLIC if row.key == _CONTEXT),
+    *budget_increase.ROWS,
+    *(row for row in (*RECURSION, *WIKI) if row.key in _OUTPUTS),
+    *stored_runs.ROWS,
+)
 
 
 def run(arguments: Arguments) -> int:
-    word = one_run(arguments, "resume")
-    table = {row.key: row for row in (*CORE, *PIPELINES, *rows(()))}
+    table = {row.key: row for row in (*CORE, *PIPELINES, *ROWS)}
     settings = Settings(table.values(), arguments.flags)
-    output_of(settings).require_text_or_json("resume")
-    output_of(settings).require_place()
+    output = output_of(settings).require_text_or_json("resume")
+    output.require_place()
     more = budget_increase.told(settings, arguments.flags)
     runs = StoredRuns(settings)
-    entry = runs.own(word)
+    entry = runs.own(arguments.words[0])
     done: list[PipelineJob] = []
     with Run.open(entry.path, redactor=runs.redactor, out=runs.out) as held:
         entry = entry.replace(manifest=held.manifest)
         goes_on = entry.is_resumable or (more and entry.can_be_raised)
-        if entry.run.has_ended and not goes_on:
+        if goes_on:
+            code = _go_on(held, runs, more, arguments.flags, done)
+        elif entry.run.has_ended:
             say(f"{held.id} has ended already: there is nothing to resume")
             if entry.can_be_raised:
-                say(f"with a higher budget it continues: {more_of(entry.run)}")
+                say(f"with a higher budget it continues: {stored_runs.more_of(entry.run)}")
             code = code_of(held.manifest)
         else:
-            if not goes_on:
-                raise _nothing_asked(entry)
-            end_leftovers(held.id)
-            try:
-                asked = RunRequest.read(entry.path, held.manifest.pipeline_id)
-                known = load.load(settings, open_repository(settings))
-                load.require_same(known, asked)
-                if more:
-                    budget_increase.require(held.manifest, more, asked, held.path_of(CALLS))
-                    held.raised = True
-            except errors.RlmCiError as error:
-                if held.manifest.status == "queued":  # nobody is there to hear of it but its log
-                    held.stop(error)
-                raise
-            _require_said(held.manifest, asked, settings)
-            resume_outputs.require(held.id, asked, settings, runs.root)
-            resume_inputs.require(held, asked, settings, arguments.flags, runs)
-            load.require_leave(known, asked.pipeline_id, settings)
-            with Progress(
-                settings.environ, quiet=settings.quiet, colour=settings.color
-            ) as progress:
-                actions = registry.actions(asked, arguments.flags, runs, progress, done)
-                try:
-                    code = load.conduct(held, asked, runs, known, actions)
-                except BaseException:
-                    tell_way_on(held, progress.say)
-                    raise
+            raise UsageError(
+                "the run cannot be resumed: it has no request",
+                where=entry.run_id,
+                hint=f"{stored_runs.way_on(entry)}; rlm-ci cancel {entry.run_id} cancels it",
+            )
         entry = entry.replace(manifest=held.manifest)
     if settings.format == "json":
-        output_of(settings).emit(neutralise.record(record(entry)))
+        output.emit(neutralise.record(stored_runs.record(entry)))
     else:
-        output_of(settings).emit(_answers(done, settings) + tell(entry, time.time()))
+        # What was asked for, as its own command shows it; of a fix nothing more than its end.
+        reports = (work.report for work in done if work.report and work.tells)
+        shown = [f"{render.render(one, 'text', output.options())}\n" for one in reports]
+        output.emit("".join([*shown, stored_runs.tell(entry, time.time())]))
     return code
 
 
-def _answers(done: Sequence[PipelineJob], settings: Settings) -> str:
-    """What was asked for, as its own command shows it; of a fix nothing more than its end."""
-    reports = (work.report for work in done if work.report and work.tells)
-    options = output_of(settings).options()
-    return "".join(f"{render.render(one, settings.format, options)}\n" for one in reports)
+def _go_on(
+    held: Run,
+    runs: StoredRuns,
+    more: Mapping[str, float | None],
+    flags: Mapping[str, Any],
+    done: list[PipelineJob],
+) -> int:
+    """Carry out the rest of the run; ``done`` gets the work. Raises what ends it early."""
+    settings = runs.settings
+    end_leftovers(held.id)
+    try:
+        asked = RunRequest.read(held.path, held.manifest.pipeline_id)
+        known = load.load(settings, open_repository(settings))
+        load.require_same(known, asked)
+        if more:
+            budget_increase.require(held.manifest, more, asked, held.path_of(CALLS))
+            held.raised = True
+    except errors.RlmCiError as error:
+        if held.manifest.status == "queued":  # its log is the only place to look
+            held.stop(error)
+        raise
+    _require_repeated(held.manifest, asked, settings, runs.root)
+    _require_context(held, asked, flags, runs)
+    load.require_leave(known, asked.pipeline_id, settings)
+    with Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress:
+        actions = registry.actions(asked, flags, runs, progress, done)
+        try:
+            return load.conduct(held, asked, runs, known, actions)
+        except BaseException:
+            stored_runs.tell_way_on(held, progress.say)
+            raise
 
 
-def _nothing_asked(entry: FoundRun) -> UsageError:
-    """The error of a run that does not tell what it was asked for."""
-    return UsageError(
-        "the run cannot be resumed: it has no request",
-        where=entry.run_id,
-        hint=f"{way_on(entry)}; rlm-ci cancel {entry.run_id} cancels it",
-    )
-
-
-def _require_said(begun: Manifest, asked: RunRequest, settings: Settings) -> None:
-    """Raise ConfigError unless the run goes on in the cage that it began in, by our own word.
-
-    The folder of a run may come from anywhere: it cannot do without a sandbox, nor name the file
-    of settings that says which variables an agent is given.
-    """
-    said = settings.sources["sandbox"] == "--sandbox"
-    place = settings.sandbox if said else asked.flags.get("sandbox", settings.sandbox)
-    unsaid = []
+def _require_repeated(begun: Manifest, asked: RunRequest, settings: Settings, root: str) -> None:
+    """Raise ConfigError unless the command line repeats what the run's folder alone cannot say."""
+    repeated = settings.sources["sandbox"] == "--sandbox"
+    place = settings.sandbox if repeated else asked.flags.get("sandbox", settings.sandbox)
+    missing = []
     if "none" in (asked.flags.get("sandbox"), begun.sandbox) and settings.sandbox != "none":
-        unsaid.append("--sandbox none")
+        missing.append("--sandbox none")
     if "config" in asked.flags and not settings.config:
-        unsaid.append(f"--config {shlex.quote(asked.flags['config'])}")
-    if unsaid:
-        words = " ".join(unsaid)
-        raise ConfigError(
-            f"the run began with {words}, which only a command line can set",
-            where=begun.run_id,
-            hint=f"if you want it, repeat it: {resume_with(begun.run_id)} {words}",
-        )
+        missing.append(f"--config {shlex.quote(asked.flags['config'])}")
+    for key, flag in _OUTPUTS.items():
+        value = asked.flags.get(key)
+        if value and value != settings.values[key] and not _is_harmless(key, value, root):
+            shown = shlex.quote(printable(str(value)))
+            missing.append(flag if value is True else f"{flag} {shown}")
+    if missing:
+        raise _unrepeated(begun.run_id, " ".join(missing), "which only a command line can set")
     if place == "none" and begun.sandbox not in (None, "none"):
         raise ConfigError(
             f"the run began in the sandbox {printable(begun.sandbox)[:80]}, and continues in it",
             where=settings.sources["sandbox"],
             hint="leave that out, or start a new run",
         )
+
+
+def _unrepeated(run: str, words: str, why: str) -> ConfigError:
+    return ConfigError(
+        f"the run began with {words}, {why}",
+        where=run,
+        hint=f"if you want it, repeat it: {resume_with(run)} {words}",
+    )
+
+
+def _is_harmless(key: str, value: object, root: str) -> bool:
+    """Whether an output stays on this machine, and in the repository."""
+    if key == "recursion.scheduler":
+        return "://" not in str(value)
+    return key != "wiki.push" and _is_inside(str(value), root)
+
+
+def _require_context(
+    held: Run, asked: RunRequest, flags: Mapping[str, Any], runs: StoredRuns
+) -> None:
+    """Raise ConfigError unless the text to read is one of the repository, or is named again.
+
+    ``flags`` are those of the command line. What the run has read already is in its folder,
+    and its record tells whether that is still the same.
+    """
+    source, named = asked.flags.get(_CONTEXT), runs.settings.context.source
+    is_again = named is not None and source in (named, runs.redactor.text(os.path.abspath(named)))
+    begun = f"--context {shlex.quote(printable(str(source)))}" if source else "no --context"
+    if _CONTEXT in flags and not is_again:
+        raise ConfigError(
+            f"the run began with {begun}",
+            where="--context",
+            hint="repeat it, leave it out, or start a new run",
+        )
+    if source is None or is_object(held.path_of("rlm", "context")):
+        return
+    if source == STDIN:
+        raise ConfigError(
+            "the run began with a text on standard input, and was ended before it had read it",
+            where=held.id,
+            hint="start a new run",
+        )
+    is_ours = isinstance(source, str) and os.path.isabs(source) and _is_inside(source, runs.root)
+    if not (is_again or is_ours):
+        why = "which is not in the repository, and which only a command line can set"
+        raise _unrepeated(held.id, begun, why)
+
+
+def _is_inside(path: str, root: str) -> bool:
+    """Whether ``path``, wherever links lead, is in ``root``, and not what git keeps there."""
+    if "\0" in path:
+        return False
+    names = os.path.relpath(os.path.realpath(path), os.path.realpath(root)).split(os.sep)
+    return names[0] != os.pardir and ".git" not in names

@@ -11,13 +11,11 @@ from rlm_ci.solve import foreground
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rlm_ci.config.arguments import Arguments
-    from rlm_ci.config.settings import Setting
 
 SUMMARY = "review a repository, a folder, or a change in its context"
 USAGE = "[PATH] [--base REF] [OPTION...]"
+TAKES = ("one folder", 0, 1)
 EXAMPLES = (
     "rlm-ci review src --worktree",
     "rlm-ci review --base main",
@@ -26,13 +24,9 @@ EXITS = errors.REPORT_EXITS
 PIPELINE = "review"
 _REPORT = tuple(row for row in REPORT if row.key != "checks")
 _CHANGE = tuple(row for row in CHANGE if row.key != "event")
-
-
-def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
-    own = (*COMMON, *_CHANGE, *_REPORT, *OUT_DIR, *SANDBOX)
-    return (*own, *RECURSION, *REVIEW, *MODEL, *BUDGET)
+ROWS = (*COMMON, *_CHANGE, *_REPORT, *OUT_DIR, *SANDBOX, *RECURSION, *REVIEW, *MODEL, *BUDGET)
 
 
 def run(arguments: Arguments) -> int:
-    flags = folder_argument.flags(arguments, PIPELINE, USAGE)
+    flags = folder_argument.flags(arguments)
     return foreground.conduct(PIPELINE, stored_runs.settings_of(flags), flags, None)

@@ -13,13 +13,11 @@ from rlm_ci.solve import foreground
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rlm_ci.config.arguments import Arguments
-    from rlm_ci.config.settings import Setting, Settings
 
 SUMMARY = "fix until green, or answer a question from a long text"
 USAGE = '"GOAL" [OPTION...]'
+TAKES = ("one goal", 0, 1)
 EXAMPLES = (
     'rlm-ci rlm "make the tests pass" --agent codex --max-iterations 10',
     'rlm-ci rlm "Which request failed first?" --context build.log',
@@ -32,34 +30,18 @@ EXITS = {
     errors.LIMIT: "a budget is used up, or nothing changed",
 }
 PIPELINE = "rlm"
-
-
-def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
-    return (*COMMON, *LOOP, *SYMBOLIC, *MODEL, *BUDGET)
+ROWS = (*COMMON, *LOOP, *SYMBOLIC, *MODEL, *BUDGET)
 
 
 def run(arguments: Arguments) -> int:
-    goal = _goal(arguments)
-    flags = {**arguments.flags, **({"loop.goal": goal} if goal else {})}
+    flags = dict(arguments.flags)
+    if arguments.words:
+        flags["loop.goal"] = arguments.words[0]
     settings = stored_runs.settings_of(flags)
-    flags |= kept(settings)
+    source = settings.context.source
+    if source and source != STDIN:  # whoever carries the run out later may be in another folder
+        flags["context.source"] = os.path.abspath(source)
     goal = settings.loop.goal
     if not goal or not goal.strip():
         raise UsageError("there is no goal", where="rlm-ci rlm", hint=f"rlm-ci rlm {USAGE}")
     return foreground.conduct(PIPELINE, settings, flags, goal)
-
-
-def kept(settings: Settings) -> dict[str, str]:
-    """The flag that names the context from anywhere, for whoever carries the run out later."""
-    source = settings.context.source
-    if not source or source == STDIN:
-        return {}
-    return {"context.source": os.path.abspath(source)}
-
-
-def _goal(arguments: Arguments) -> str | None:
-    """The goal on the command line: one text, or nothing."""
-    words = (*arguments.positionals, *arguments.rest)
-    if len(words) > 1:
-        raise UsageError("rlm takes one goal", where="rlm-ci rlm", hint=f"rlm-ci rlm {USAGE}")
-    return words[0] if words else None

@@ -6,7 +6,7 @@ import os
 import sys
 
 from rlm_ci import errors
-from rlm_ci.cli import COMMANDS
+from rlm_ci.cli import COMMANDS, load, options
 from rlm_ci.config.arguments import split_command
 from rlm_ci.config.options import CORE, PIPELINES
 from rlm_ci.config.settings import Setting, Settings
@@ -37,6 +37,7 @@ USAGE = (
     "rlm --goal G [OPTION...] | review [OPTION...] | wiki [OPTION...]"
     " | PIPELINE [OPTION...] | PIPELINE --help"
 )
+TAKES = ("one pipeline", 1, 1)
 EXAMPLES = ('rlm-ci start rlm --goal "make the tests pass"',)
 EXITS = {errors.OK: "the run has started; `rlm-ci wait` has its code"}
 _OWN = (
@@ -71,21 +72,16 @@ def _of_pipeline(argv: Sequence[str]) -> tuple[Setting, ...]:
         return ()
     if name not in definition.BUILT_IN or name not in COMMANDS:
         return ()
-    from rlm_ci.cli import load
-
-    found: tuple[Setting, ...] = load(name).rows(rest)
-    return found
+    return options(load(name), rest)
 
 
 def run(arguments: Arguments) -> int:
-    if len(arguments.positionals) != 1 or arguments.rest:
-        raise UsageError("start takes one pipeline", where="rlm-ci start", hint=USAGE)
-    name = arguments.positionals[0]
+    name = arguments.words[0]
     arguments = _placed(arguments)
     own = rows((name,))
     table = {row.key: row for row in (*CORE, *PIPELINES, *own)}
     settings = Settings(table.values(), arguments.flags)
-    output_of(settings).require_text_or_json("start")
+    output = output_of(settings).require_text_or_json("start")
     repository = open_repository(settings)
     known = pipelines_load.load(settings, repository)
     chosen = definition.choose(known, name)
@@ -128,7 +124,7 @@ def run(arguments: Arguments) -> int:
     )
     begun = _begin(runs, asked, _task(settings, runs.root), _parent(settings), _said(flags))
     try:
-        output_of(settings).emit(_told(begun, settings))
+        output.emit(_told(begun, settings))
     except StorageError as error:  # it goes on, and nobody else will say what it is called
         follow = f"the run has started; follow it with: rlm-ci status {begun.run_id} --watch"
         raise StorageError(error.what, where=error.where, hint=follow) from None

@@ -12,8 +12,8 @@ from rlm_ci.console.messages import write
 from rlm_ci.console.progress import is_live
 from rlm_ci.errors import UsageError
 from rlm_ci.judge.options import output_of
+from rlm_ci.pipelines import stored_runs
 from rlm_ci.pipelines.repository.tree_progress import TreeWatcher
-from rlm_ci.pipelines.stored_runs import ROWS, StoredRuns, facts, one_run, record, tell
 from rlm_ci.runs import manifest
 from rlm_ci.runs.checksums import EVENTS
 from rlm_ci.runs.journal.journal import replay
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "show the status of a run, or follow it to its end"
 USAGE = "RUN [--watch] [OPTION...]"
+TAKES = stored_runs.ONE_RUN
 EXAMPLES = ("rlm-ci status 2026-11-23T08-07-09Z-e35eefc6 --watch",)
 EXITS = {errors.OK: "done, whatever the status of the run is"}
 _WATCH = Setting("watch", "follow the run until it ends", default=False, kind="boolean",
@@ -41,19 +42,15 @@ _LOOK = 0.5
 #: Events that are shown below a run that is drawn anew, and how many of them in any case.
 _LAST = 8
 _LEAST = 2
-
-
-def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
-    return (_WATCH, *ROWS)
+ROWS = (_WATCH, *stored_runs.ROWS)
 
 
 def run(arguments: Arguments) -> int:
-    word = one_run(arguments, "status")
-    settings = Settings(rows(()), arguments.flags)
-    output_of(settings).require_text_or_json("status")
-    entry = StoredRuns(settings).find(word)
+    settings = Settings(ROWS, arguments.flags)
+    output = output_of(settings).require_text_or_json("status")
+    entry = stored_runs.StoredRuns(settings).find(arguments.words[0])
     if settings.watch:
-        if output_of(settings).place is not None:
+        if output.place is not None:
             raise UsageError(
                 "--watch shows what happens as it happens",
                 where="--output",
@@ -61,9 +58,9 @@ def run(arguments: Arguments) -> int:
             )
         _watch(entry, _View.of(settings))
     elif settings.format == "json":
-        output_of(settings).emit(neutralise.record(record(entry)))
+        output.emit(neutralise.record(stored_runs.record(entry)))
     else:
-        output_of(settings).emit(tell(entry, time.time()))
+        output.emit(stored_runs.tell(entry, time.time()))
     return errors.OK
 
 
@@ -120,7 +117,7 @@ class _View:
 
     def end(self, entry: FoundRun, new: Sequence[Mapping[str, Any]]) -> None:
         self.show(entry, new, time.time())
-        write(f"\n{tell(entry, time.time())}")
+        write(f"\n{stored_runs.tell(entry, time.time())}")
 
 
 class _Lines(_View):
@@ -161,7 +158,10 @@ class _Drawn(_View):
 
         self._last = [*self._last, *(_line(event) for event in new)][-_LAST:]
         self._look = self._look or TreeWatcher(entry.path, entry.run.pipeline_id)
-        return [fact(name, neutralise.log(text)) for name, text in facts(entry, now, self._look)]
+        return [
+            fact(name, neutralise.log(text))
+            for name, text in stored_runs.facts(entry, now, self._look)
+        ]
 
 
 def _plain(lines: Sequence[str]) -> list[Text]:

@@ -14,7 +14,7 @@ from rlm_ci import errors
 from rlm_ci.change import evidence
 from rlm_ci.config.options import COMMON, CORE
 from rlm_ci.config.settings import Settings
-from rlm_ci.errors import ConfigError, DamagedError, UsageError
+from rlm_ci.errors import ConfigError, DamagedError
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import stored_runs
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from rlm_ci.ask.verify.exposure import Exposure
     from rlm_ci.change.evidence import CheckedReport
     from rlm_ci.config.arguments import Arguments
-    from rlm_ci.config.settings import Setting
     from rlm_ci.git.repository import Repository
     from rlm_ci.report.findings import Part
 
 SUMMARY = "check every evidence pointer of a stored report again, offline"
 USAGE = "REPORT|RUN [OPTION...]"
+TAKES = ("one report or run", 1, 1)
 EXAMPLES = (
     "rlm-ci verify 2026-11-23T08-07-09Z-e35eefc6",
     "rlm-ci verify report.json",
@@ -54,49 +54,45 @@ EXITS = {
 }
 #: A report of a hundred thousand findings.
 _LIMIT = 512 << 20
-
-
-def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
-    return COMMON
+ROWS = COMMON
 
 
 def run(arguments: Arguments) -> int:
-    if len(arguments.positionals) != 1:
-        raise UsageError(
-            "verify takes one report or run", where="rlm-ci verify", hint=f"rlm-ci verify {USAGE}"
-        )
     settings = Settings((*CORE, *stored_runs.OUT_DIR), arguments.flags)
-    output_of(settings).require_text_or_json("verify")
-    path, folder = _place(arguments.positionals[0], settings)
+    output = output_of(settings).require_text_or_json("verify")
+    path, folder = _place(arguments.words[0], settings)
     tree = _tree(folder)
-    if folder is not None and not os.path.lexists(path):
-        return _without_report(folder, tree, settings)
-    report = read_report(path)
-    question = None if folder is None else _Question.of(folder, report)
+    report = read_report(path) if folder is None or os.path.lexists(path) else None
+    question = None if folder is None or report is None else _Question.of(folder, report)
     repository = open_repository(settings)
-    kept = frozenset(question.review.held if question else ())
-    if folder is not None and question is None:
-        from rlm_ci.workspace import stored_trees
+    checked = None
+    if report is not None:
+        kept = frozenset(question.review.held if question else ())
+        if folder is not None and question is None:
+            from rlm_ci.workspace import stored_trees
 
-        kept = stored_trees.held(os.path.join(folder, "rlm"), report, repository, settings.environ)
-    checked = evidence.verify(report, repository, kept)
+            inner = os.path.join(folder, "rlm")
+            kept = stored_trees.held(inner, report, repository, settings.environ)
+        checked = evidence.verify(report, repository, kept)
     stored = None if folder is None else _Stored.of(folder, report, repository, settings, tree)
-    problems = [*checked.problems, *(question.problems if question else ()), *(tree or ())]
-    problems += stored.problems if stored else ()
-    notes = (*checked.notes, *(stored.notes if stored else ()))
+    problems = [*(checked.problems if checked else ()), *(question.problems if question else ())]
+    problems += [*(tree or ()), *(stored.problems if stored else ())]
+    notes = (*(checked.notes if checked else ()), *(stored.notes if stored else ()))
     if settings.format == "json":
         told = _record(checked, question, problems, notes)
-        told |= {} if tree is None else {"journals": list(tree)}
+        told |= {} if tree is None else {"journals": tree}
         told |= {} if stored is None else {"files": stored.counts}
-        text = neutralise.record(told)
+        output.emit(neutralise.record(told))
     else:
-        lines = [*_lines(checked, question, problems, notes)]
-        if (verdict := report.verdict()) in (INCOMPLETE, NOT_RUN):
+        lines = [*(f"✗ {problem}" for problem in problems), *(f"· {note}" for note in notes)]
+        lines += _lines(checked, question) if checked else ["there is no report"]
+        if report and (verdict := report.verdict()) in (INCOMPLETE, NOT_RUN):
             lines.append(f"the report itself says: {headline(report)} ({verdict})")
-        lines += _told_journals(tree)
+        if tree is not None:
+            flaws = count(len(tree), "flaw") if tree else "intact"
+            lines.append(f"journals of the recursion: {flaws}")
         lines += [stored.told] if stored else []
-        text = "".join(f"{neutralise.log(line)}\n" for line in lines)
-    output_of(settings).emit(text)
+        output.emit("".join(f"{neutralise.log(line)}\n" for line in lines))
     return errors.FINDINGS if problems else errors.OK
 
 
@@ -197,28 +193,6 @@ def _tree(folder: str | None) -> list[str] | None:
     return verify.verify(inner)
 
 
-def _told_journals(tree: Sequence[str] | None) -> list[str]:
-    if tree is None:
-        return []
-    return [f"journals of the recursion: {count(len(tree), 'flaw') if tree else 'intact'}"]
-
-
-def _without_report(folder: str, tree: Sequence[str] | None, settings: Settings) -> int:
-    """Of a run that has not come to a report: whether what it has written so far is whole."""
-    stored = _Stored.of(folder, None, open_repository(settings), settings, tree)
-    problems = [*(tree or ()), *stored.problems]
-    if settings.format == "json":
-        told = {"problems": problems, "files": stored.counts, "notes": list(stored.notes)}
-        text = neutralise.record(told if tree is None else {**told, "journals": list(tree)})
-    else:
-        lines = [*(f"✗ {problem}" for problem in problems), "there is no report"]
-        lines += [f"· {note}" for note in stored.notes]
-        lines += [*_told_journals(tree), stored.told]
-        text = "".join(f"{neutralise.log(line)}\n" for line in lines)
-    output_of(settings).emit(text)
-    return errors.FINDINGS if problems else errors.OK
-
-
 class _Question(Value):
     """What a run over a context showed its planner, and whether its answer is its own."""
 
@@ -267,58 +241,46 @@ class _Question(Value):
 
 
 def _record(
-    checked: CheckedReport,
+    checked: CheckedReport | None,
     question: _Question | None,
     problems: Sequence[str],
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    record: dict[str, Any] = {"evidence": _fields(checked.counts), "problems": list(problems)}
-    if notes:
-        record["notes"] = list(notes)
+    record: dict[str, Any] = {} if checked is None else {"evidence": _fields(checked.counts)}
+    record["problems"] = problems
+    if notes or checked is None:
+        record["notes"] = notes
     if question:
         exposure, review = question.exposure, question.review
-        record["exposure"] = {**_fields(exposure), "problems": list(exposure.problems)}
-        record["answer"] = {
-            "verified": review.verified,
-            "marked": review.marked,
-            "problems": list(review.problems),
-        }
+        record["exposure"] = _fields(exposure)
+        names = ("verified", "marked", "problems")
+        record["answer"] = {name: getattr(review, name) for name in names}
     return record
 
 
-def _lines(
-    checked: CheckedReport,
-    question: _Question | None,
-    problems: Sequence[str],
-    notes: Sequence[str],
-) -> Iterator[str]:
-    yield from (f"✗ {problem}" for problem in problems)
-    yield from (f"· {note}" for note in notes)
+def _lines(checked: CheckedReport, question: _Question | None) -> Iterator[str]:
     wrong = len(checked.problems)
     fallen = f"{wrong:,} {'does' if wrong == 1 else 'do'} not hold"
     held = fallen if wrong else "all hold" if checked.counts.offered else "nothing to open"
     yield f"{count(checked.counts.offered, 'evidence pointer')}, {held}"
-    if question and question.review.verified is not None:
-        number = question.review.verified
+    if question is None:
+        return
+    exposure, number = question.exposure, question.review.verified
+    if number is not None:
         hold = "holds" if number == 1 else "hold"
         marked = question.review.marked
         more = f"; {marked:,} more marked as unverified" if marked else ""
         yield f"{count(number, 'citation')} {hold} in the run's context{more}"
-    if question:
-        yield _told(question.exposure)
-
-
-def _fields(value: Value) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value._fields}
-
-
-def _told(exposure: Exposure) -> str:
     flaws = count(len(exposure.problems), "flaw") if exposure.problems else "nothing else of it"
-    return (
+    yield (
         f"{count(exposure.prompts, 'prompt')} of the planner, the largest of "
         f"{exposure.largest:,} bytes where {exposure.limit:,} are allowed; "
         f"{count(exposure.excerpt_bytes, 'byte')} of the context in excerpts, {flaws}"
     )
+
+
+def _fields(value: Value) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value._fields}
 
 
 def _place(word: str, settings: Settings) -> tuple[str, str | None]:
@@ -344,17 +306,9 @@ def read_report(path: str, limit: int = _LIMIT) -> Report:
     try:
         record = json.loads(files.read(path, limit))
     except files.UnreadableError as error:
-        raise ConfigError(
-            f"the report cannot be read: {error}",
-            where=printable(path),
-            hint="name a report.json that rlm-ci wrote",
-        ) from None
+        raise _unusable(f"cannot be read: {error}", path, _OURS) from None
     except (ValueError, RecursionError) as error:
-        raise ConfigError(
-            f"the report is not valid JSON: {printable(str(error))[:200]}",
-            where=printable(path),
-            hint="name a report.json that rlm-ci wrote",
-        ) from None
+        raise _unusable(f"is not valid JSON: {printable(str(error))[:200]}", path, _OURS) from None
     version = record.get("schema_version") if isinstance(record, dict) else None
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise DamagedError(
@@ -366,8 +320,12 @@ def read_report(path: str, limit: int = _LIMIT) -> Report:
     try:
         return Report.from_dict(record)
     except ValueError as error:
-        raise ConfigError(
-            f"the report is not valid: {printable(str(error))[:200]}",
-            where=printable(path),
-            hint="make it again with rlm-ci pr",
-        ) from None
+        why = f"is not valid: {printable(str(error))[:200]}"
+        raise _unusable(why, path, "make it again with rlm-ci pr") from None
+
+
+_OURS = "name a report.json that rlm-ci wrote"
+
+
+def _unusable(why: str, path: str, hint: str) -> ConfigError:
+    return ConfigError(f"the report {why}", where=printable(path), hint=hint)

@@ -9,21 +9,19 @@ from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import complain
 from rlm_ci.errors import RlmCiError
 from rlm_ci.judge.options import output_of
-from rlm_ci.pipelines.stored_runs import ROWS, StoredRuns, more_of, one_run, record, tell, way_on
+from rlm_ci.pipelines.stored_runs import ONE_RUN, ROWS, StoredRuns, more_of, record, tell, way_on
 from rlm_ci.runs import CANCELLED, SUCCEEDED, find
 from rlm_ci.text import neutralise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rlm_ci.config.arguments import Arguments
-    from rlm_ci.config.settings import Setting
     from rlm_ci.runs.find import FoundRun
     from rlm_ci.runs.manifest import Manifest
 
 SUMMARY = "wait until a run has ended, and exit with its code"
 USAGE = "RUN [OPTION...]"
+TAKES = ONE_RUN
 EXAMPLES = ("rlm-ci wait 2026-11-23T08-07-09Z-e35eefc6",)
 EXITS = {
     errors.OK: "the run succeeded; every other code is that of the run",
@@ -31,21 +29,16 @@ EXITS = {
 }
 
 
-def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
-    return ROWS
-
-
 def run(arguments: Arguments) -> int:
-    word = one_run(arguments, "wait")
     settings = Settings(ROWS, arguments.flags)
-    output_of(settings).require_text_or_json("wait")
-    output_of(settings).require_place()
-    entry = find.wait_for_end(StoredRuns(settings).find(word))
+    output = output_of(settings).require_text_or_json("wait")
+    output.require_place()
+    entry = find.wait_for_end(StoredRuns(settings).find(arguments.words[0]))
     ended = entry.run
     if settings.format == "json":
-        output_of(settings).emit(neutralise.record(record(entry)))
+        output.emit(neutralise.record(record(entry)))
     elif not settings.quiet:
-        output_of(settings).emit(tell(entry, time.time()))
+        output.emit(tell(entry, time.time()))
     if not ended.has_ended:
         complain(_gone(entry))
         return errors.TERMINATED

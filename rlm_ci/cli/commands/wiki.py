@@ -11,24 +11,19 @@ from rlm_ci.solve import foreground
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rlm_ci.config.arguments import Arguments
-    from rlm_ci.config.settings import Setting
 
 SUMMARY = "write the wiki of a repository from its sources"
 USAGE = "[PATH] [--out DIR] [--push] [OPTION...]"
+TAKES = ("one folder", 0, 1)
 EXAMPLES = ("rlm-ci wiki --out docs/wiki --site build/wiki",)
 EXITS = {errors.OK: "the pages are written", errors.LIMIT: "a budget ended the run early"}
 PIPELINE = "wiki"
 _REPORT = tuple(row for row in REPORT if row.key == "fail_level")
 _FOLDER = tuple(row for row in WIKI_OF_PR if row.key == "wiki.folder")
-
-
-def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
-    return (*COMMON, *_REPORT, *OUT_DIR, *RECURSION, *WIKI, *_FOLDER, *MODEL, *BUDGET)
+ROWS = (*COMMON, *_REPORT, *OUT_DIR, *RECURSION, *WIKI, *_FOLDER, *MODEL, *BUDGET)
 
 
 def run(arguments: Arguments) -> int:
-    flags = folder_argument.flags(arguments, PIPELINE, USAGE)
+    flags = folder_argument.flags(arguments)
     return foreground.conduct(PIPELINE, stored_runs.settings_of(flags), flags, None)
