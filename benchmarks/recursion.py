@@ -53,12 +53,6 @@ class AtOnce:
     options: Mapping[str, Any] = {}
     analyse = staticmethod(analyse)
 
-    def settled(self, _probe: object) -> None:
-        return None
-
-    def risk(self, _probe: object) -> float:
-        return 0.0
-
     def judge(self, node: Any, _task: object, _analysis: object, ask: Any) -> Any:
         from rlm_ci.recursion.nodes import COMPLETED, NodeResult
 

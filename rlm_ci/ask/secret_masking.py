@@ -1,4 +1,4 @@
-"""Secrets at the edges of an excerpt: half of one is recognised by nobody, and still half of it."""
+"""Masks secrets at the edges of an excerpt, where half of one is not recognised by itself."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-#: Bytes around an excerpt that are looked at, at least: few secrets are longer.
+#: Bytes around an excerpt that are searched: few secrets are longer.
 MARGIN = 16 << 10
-#: Bytes before an excerpt in which a private key is looked for that has not ended yet.
+#: Bytes before an excerpt that are searched for an open private key.
 FAR = 64 << 10
-#: Words at an edge that may belong to one secret: as many as lines in a private key.
+#: Words of one secret at an edge: as many as lines of a private key.
 _WORDS = 96
 _WORD = re.compile(r"\S+")
 _KEY_BEGIN = re.compile(r"-----BEGIN[ A-Z]*PRIVATE KEY(?: BLOCK)?-----")
@@ -27,24 +27,22 @@ _OF_KEY = re.compile(rb"[A-Za-z0-9+/=\s\\:,\"'-]*")
 
 
 def masked(before: str, text: str, after: str, redact: Callable[[str], str]) -> str:
-    """``text`` without secrets, those included that begin before it or end after it.
+    """``text`` without secrets, also those that begin in ``before`` or end in ``after``.
 
-    ``before`` and ``after`` are what stands around it. A secret that an edge cuts is taken out
-    together with the word that it lies in.
+    A secret at an edge is removed with the word that it lies in.
     """
     whole = before + text + after
-    told = redact(whole)
-    if told == whole:
+    clean = redact(whole)
+    if clean == whole:
         return text
 
     def is_clean(at: int) -> bool:
-        """Whether no secret reaches over this place."""
-        return redact(before + text[:at]) + redact(text[at:] + after) == told
+        """Whether no secret spans this place."""
+        return redact(before + text[:at]) + redact(text[at:] + after) == clean
 
     ends = [word.end() for word in islice(_WORD.finditer(text), _WORDS)]
-    key = _KEY_END.search(text)  # the end of one with more words
+    key = _KEY_END.search(text)  # of a key with more words
     head = _first((0, *ends, *([key.end()] if key else ())), is_clean, len(text))
-    # Two passes over a text that has a secret at its edge: it is short, and that is rare.
     starts = [word.start() for word in _WORD.finditer(text, head)]
     keys = [begin.start() for begin in _KEY_BEGIN.finditer(text, head)]
     tail = _first((len(text), *reversed(starts[-_WORDS:]), *keys[-1:]), is_clean, head)
@@ -53,19 +51,19 @@ def masked(before: str, text: str, after: str, redact: Callable[[str], str]) -> 
 
 
 def open_key(before: bytes) -> int | None:
-    """Where in ``before`` a private key begins that goes on after it; None where there is none."""
+    """Where a private key begins in ``before`` that does not end there; None without one."""
     at = before.rfind(_OPENS)
     head = _HEAD.match(before, at + len(_OPENS)) if at >= 0 else None
     if head is None or b"-----END" in before[at:]:
         return None
-    # Who only names a key, in prose or in code, goes on with other characters.
+    # Prose or code that only names a key goes on with other characters.
     return at if _OF_KEY.fullmatch(before, head.end()) else None
 
 
 def is_masked(text: str, source: str) -> bool:
-    """Whether ``text`` is ``source``, but for what stands where a secret was taken out.
+    """Whether ``text`` is ``source`` with secrets replaced by signs.
 
-    What is left between two signs must stand in the source, in the same order.
+    What is between two signs must be in the source, in the same order.
     """
     if text == source:
         return True
@@ -83,7 +81,7 @@ def is_masked(text: str, source: str) -> bool:
 
 
 def is_masked_in_places(text: str, pieces: Iterable[tuple[str, bool]]) -> bool:
-    """Whether ``text`` is these pieces end to end, secrets taken out of the marked ones alone."""
+    """Whether ``text`` is these pieces end to end, with secrets masked in marked ones alone."""
     at, place = 0, ""
     for piece, is_place in pieces:
         if is_place:
@@ -97,10 +95,10 @@ def is_masked_in_places(text: str, pieces: Iterable[tuple[str, bool]]) -> bool:
 
 
 def _behind(text: str, at: int, place: str, piece: str) -> int | None:
-    """Where ``piece`` stands in ``text`` behind what may be ``place``, which begins ``at``."""
+    """Where ``piece`` follows in ``text`` behind ``place``, possibly masked, at ``at``."""
     if not place:
         return at if text.startswith(piece, at) else None
-    # What is taken out has one character at least, and one sign stands for it.
+    # A sign replaces one character at least.
     last = at + len(place) * len(SIGN)
     found = text.find(piece, at, last + len(piece))
     while found >= 0:

@@ -1,4 +1,4 @@
-"""What a sub-call is given to read: the texts that it names, in order, until its bytes are used."""
+"""The input of a sub-call: the texts that it names, in order, up to its limit of bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rlm_ci.ask.visible_context import VisibleContext
     from rlm_ci.context.context import Excerpt
 
-#: Each excerpt has a label, and labels have no limit of bytes: so they have one of number.
+#: Excerpts at most: each has a label, which does not count as bytes.
 MOST_PIECES = 64
 _MARK = 16
 
@@ -38,7 +38,7 @@ class ShownExcerpt(Value):
 
     @property
     def mark(self) -> str:
-        """What ends the excerpt: no text can hold a word that depends on all of it."""
+        """The end mark of the excerpt, which depends on its text, so no text can have it."""
         return mark_of(self.text)
 
     def to_dict(self) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class ShownExcerpt(Value):
 
 
 class SubcallInput(Value):
-    """``clamped`` says, as {"what", "asked", "given"} in bytes, what was cut or left out."""
+    """``clamped`` is what was cut or left out, as {"what", "asked", "given"} in bytes."""
 
     pieces: tuple[ShownExcerpt, ...]
     clamped: tuple[dict[str, Any], ...]
@@ -64,7 +64,6 @@ class SubcallInput(Value):
 
     @property
     def spans(self) -> tuple[tuple[int, int], ...]:
-        """The bytes of the source among it."""
         return tuple((one.start, one.end) for one in self.pieces if not one.of_subcall)
 
 
@@ -99,7 +98,7 @@ def gather(subcall: Subcall, limit: int, window: VisibleContext) -> SubcallInput
 
 
 def _asked(subcall: Subcall, window: VisibleContext) -> Iterator[tuple[str, str, int, int]]:
-    """What is named: a name for it, its pointer, and the offset and number of its bytes."""
+    """The named texts: what, pointer, offset and number of bytes."""
     for index, pointer in enumerate(subcall.pointers):
         start, end = window.span(pointer)
         yield f"pointers[{index}]", pointer, 0, end - start
@@ -112,9 +111,9 @@ def _asked(subcall: Subcall, window: VisibleContext) -> Iterator[tuple[str, str,
 def _fitting(
     window: VisibleContext, pointer: str, offset: int, asked: int, left: int
 ) -> tuple[Excerpt, bool]:
-    """As much of what is asked as takes ``left`` bytes as a text, and whether that is less.
+    """The excerpt, cut so that its text has at most ``left`` bytes, and whether it was cut.
 
-    A text is longer than its bytes where they are no UTF-8, or where it hid a short secret.
+    A text is longer than its bytes if they are not UTF-8, or a short secret was redacted.
     """
     given = min(asked, left)
     while True:

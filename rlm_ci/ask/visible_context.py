@@ -1,4 +1,4 @@
-"""What models are shown of the context and of earlier sub-calls: bounded, and without secrets."""
+"""Excerpts of the context and of earlier sub-calls for models: bounded, and without secrets."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
     from rlm_ci.context.context import Context
 
-#: Characters of a pointer that an error repeats, and files that a label names.
+#: Characters of a pointer in an error, and files in a label.
 _TOLD = 120
 _FILES = 4
-#: The bits of a byte that say that it goes on a character.
+#: The mask and the bits of a UTF-8 continuation byte.
 _CONTINUES = 0xC0, 0x80
 
 
 class VisibleContext:
     """The one way from a pointer to a text that may enter a prompt.
 
-    It reads pointers into ``context`` and, as ``subcall:<iteration>:<id>``, the outputs that
-    it was given to keep. ``redact`` takes secrets out of a text; the longest that it knows has
-    ``longest`` bytes. Thread-safe for reading.
+    It reads pointers into ``context`` and, as ``subcall:<iteration>:<id>``, the outputs given to
+    ``keep``. ``redact`` takes secrets, of at most ``longest`` bytes, out of a text. Thread-safe
+    for reading.
     """
 
     def __init__(self, context: Context, redact: Callable[[str], str], longest: int = 0) -> None:
@@ -37,11 +37,10 @@ class VisibleContext:
         self._outputs: dict[str, bytes] = {}
 
     def keep(self, pointer: str, output: str) -> None:
-        """Let the output of a sub-call be read from now on."""
         self._outputs[pointer] = output.encode()
 
     def flaw(self, pointer: str) -> str | None:
-        """Why nothing can be read at ``pointer``, in words for a planner; None if it can."""
+        """Why ``pointer`` cannot be read, for a planner; None if it can."""
         try:
             self.span(pointer)
         except PointerError as error:
@@ -65,7 +64,7 @@ class VisibleContext:
         return excerpt.replace(text=self.shown(excerpt.start, excerpt.end, excerpt.text))
 
     def shown(self, start: int, end: int, text: str) -> str:
-        """``text``, which stands from byte ``start`` to ``end`` of the source, without secrets."""
+        """``text``, bytes ``start`` to ``end`` of the source, without secrets."""
         context = self.context
         far = context.raw(max(0, start - max(FAR, self._margin)), start)
         begin = max(0, len(far) - self._margin)
@@ -75,12 +74,12 @@ class VisibleContext:
         return masked(_lossy(before), text, _lossy(after), self.redact)
 
     def label(self, pointer: str, excerpt: Excerpt) -> str:
-        """Where an excerpt comes from: its pointer and bytes, and lines of files if there are."""
-        told = f"{pointer} | bytes {excerpt.start}-{excerpt.end}"
+        """The pointer, the bytes and the lines of files of an excerpt."""
+        label = f"{pointer} | bytes {excerpt.start}-{excerpt.end}"
         if pointer.startswith(SUBCALL):
-            return told
+            return label
         places, more = first_places(self.context, excerpt.start, excerpt.end, _FILES)
-        return f"{told} | {self.redact(named(places, more))}" if places else told
+        return f"{label} | {self.redact(named(places, more))}" if places else label
 
     def _output(self, pointer: str) -> bytes:
         output = self._outputs.get(pointer)
@@ -99,7 +98,7 @@ def _lossy(data: bytes) -> str:
 
 
 def _cut(data: bytes, offset: int, size: int) -> Excerpt:
-    """``size`` bytes of a text from ``offset`` on, without the halves of characters."""
+    """``size`` bytes of a text from ``offset``, without halves of characters."""
     start = min(max(0, offset), len(data))
     end = min(start + max(0, size), len(data))
     mask, continues = _CONTINUES

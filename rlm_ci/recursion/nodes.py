@@ -14,7 +14,7 @@ from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
     from rlm_ci.redaction.redactor import Redactor
@@ -71,25 +71,6 @@ class Node(Row):
     parent: str | None
     depth: int
     scope: NodeScope
-
-
-class NodeProbe(Row):
-    """Figures of a node before its decision; no content is read for them.
-
-    ``share`` is the largest child's part of ``size``, 1.0 if the node cannot be split. ``digest``
-    is a hash over the paths and blobs of its files.
-    """
-
-    node: Node
-    files: int
-    size: int
-    children: int
-    share: float
-    hashed: Callable[[], str]
-
-    @property
-    def digest(self) -> str:
-        return self.hashed()
 
 
 class LeafText(Row):

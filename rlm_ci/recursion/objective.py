@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from rlm_ci.models.json_question import Ask
-    from rlm_ci.recursion.nodes import LeafTask, Node, NodeProbe, NodeResult
+    from rlm_ci.recursion.nodes import LeafTask, Node, NodeResult
 else:
     Protocol = object
 
@@ -34,12 +34,6 @@ class Objective(Protocol):
     @property
     def analyse(self) -> Callable[[LeafTask], Mapping[str, Any]]:
         """A function at the top level of a module, which another process can import."""
-
-    def settled(self, probe: NodeProbe) -> str | None:
-        """Why splitting this node would gain nothing; None to split it."""
-
-    def risk(self, probe: NodeProbe) -> float:
-        """The risk of a node; if the order goes by risk, the highest is first."""
 
     def judge(
         self, node: Node, task: LeafTask, analysis: Mapping[str, Any], ask: Ask | None

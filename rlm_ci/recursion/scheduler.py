@@ -38,12 +38,12 @@ class Frontier:
     """The nodes that wait, in the order ``BFS``, ``DFS`` or ``HYBRID``.
 
     ``HYBRID`` takes the first levels breadth first, deeper ones depth first, and of siblings the
-    one with the highest risk first.
+    largest first.
     """
 
-    def __init__(self, order: str, risk: Callable[[Any], float]) -> None:
+    def __init__(self, order: str, size: Callable[[Any], int]) -> None:
         self._order = order
-        self._risk = risk
+        self._size = size
         self._broad: deque[Any] = deque()
         self._deep: list[Any] = []
         self._is_sorted = False
@@ -60,19 +60,19 @@ class Frontier:
         elif items and items[0].depth < _BROAD:
             self._broad.extend(items)
         else:
-            self._deep.extend(self._by_risk(items) if self._is_sorted else items)
+            self._deep.extend(self._by_size(items) if self._is_sorted else items)
 
     def pop(self) -> Any:
         if self._broad:
             return self._broad.popleft()
         if self._order == HYBRID and not self._is_sorted:
             self._is_sorted = True
-            self._deep = self._by_risk(self._deep)
+            self._deep = self._by_size(self._deep)
         return self._deep.pop()
 
-    def _by_risk(self, items: Sequence[Placed]) -> list[Any]:
-        """The highest last, of equals the first last: ``pop`` takes from the end."""
-        return sorted(items, key=self._risk, reverse=True)[::-1]
+    def _by_size(self, items: Sequence[Placed]) -> list[Any]:
+        """The largest last, of equals the first last: ``pop`` takes from the end."""
+        return sorted(items, key=self._size, reverse=True)[::-1]
 
 
 class Slots:

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from functools import partial
 from itertools import islice
 
 from rlm_ci import errors
 from rlm_ci.recursion import coverage
-from rlm_ci.recursion.corpus.corpus import digest_of
 from rlm_ci.recursion.journal import journal
 from rlm_ci.recursion.node_work import NodeWork, as_recorded, is_fatal, raise_fatal, require_time
 from rlm_ci.recursion.nodes import (
@@ -22,7 +20,6 @@ from rlm_ci.recursion.nodes import (
     SPLIT,
     LeafTask,
     LeafText,
-    NodeProbe,
     NodeResult,
 )
 from rlm_ci.recursion.scheduler import DFS, Frontier, Slots
@@ -77,7 +74,7 @@ class SolveRun:
         self._ask = ask
         self._overview = overview
         self._tree = tree.SplitTree(corpus, constraints.shape)
-        self._frontier = Frontier(constraints.order, self._risk)
+        self._frontier = Frontier(constraints.order, lambda node: node.part[6])
         self._slots = Slots(constraints.concurrency, is_fatal)
         self._executor = executor
         self._room = constraints.concurrency
@@ -168,18 +165,6 @@ class SolveRun:
             leaf.texts = _texts(leaf.part, pairs)
         self._ready.extend(leaves)
 
-    def _risk(self, branch: NodeWork) -> float:
-        return self._objective.risk(self._probe(branch, ()))
-
-    def _probe(self, branch: NodeWork, parts: Sequence[Part]) -> NodeProbe:
-        size = branch.part[6]
-        files = self._tree.files(branch.part)
-        largest = max((part[6] for part in parts), default=size)
-        share = largest / size if size and parts else 1.0
-        return NodeProbe.of(
-            (branch.node(), len(files), size, len(parts), share, partial(digest_of, files))
-        )
-
     # ── leaf or split ──
 
     def _is_split(self, branch: NodeWork) -> bool:
@@ -243,8 +228,6 @@ class SolveRun:
         if confidence < max(self._constraints.min_confidence, 1e-9):
             return (LEAF, tree.SPLIT_CONFIDENCE_LOW, confidence), ()
         parts = self._tree.parts(part)
-        if self._objective.settled(self._probe(branch, parts)) is not None:
-            return (LEAF, tree.SETTLED, confidence), ()
         is_large = part[6] > self._constraints.shape.leaf_bytes
         return (SPLIT, tree.TOO_LARGE if is_large else tree.TOO_MANY_FILES, confidence), parts
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.models.json_question import Ask
-    from rlm_ci.recursion.nodes import LeafTask, LeafText, Node, NodeProbe
+    from rlm_ci.recursion.nodes import LeafTask, LeafText, Node
     from rlm_ci.review.analyzers.from_repository import AnalyzerContext
     from rlm_ci.review.change.changed_lines import Ranges
 
@@ -236,14 +236,6 @@ class ReviewObjective:
         told = options.get("onward")
         #: Where a review of the same change has begun before, what is left of it; else None.
         self._onward = None if told is None else CarriedReview.from_dict(told)
-
-    def settled(self, _probe: NodeProbe) -> str | None:
-        """A review looks at everything."""
-        return None
-
-    def risk(self, probe: NodeProbe) -> float:
-        """Where there is more, there is more to find."""
-        return float(probe.size)
 
     # ── leaves ──
 

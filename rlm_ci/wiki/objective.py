@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.models.json_question import Ask
-    from rlm_ci.recursion.nodes import LeafTask, Node, NodeProbe
+    from rlm_ci.recursion.nodes import LeafTask, Node
 
 NAME = "wiki"
 
@@ -63,13 +63,6 @@ class WikiObjective:
         self.options = dict(chosen if chosen is not None else options())
         self._known = {path: Prose.from_dict(one) for path, one in self.options["known"].items()}
         self._settled = frozenset(self.options["settled"])
-
-    def settled(self, probe: NodeProbe) -> str | None:  # noqa: ARG002 - the contract's
-        """Never: to split costs nothing, and small leaves are done side by side."""
-        return None
-
-    def risk(self, probe: NodeProbe) -> float:
-        return float(probe.size)
 
     def judge(
         self, node: Node, task: LeafTask, analysis: Mapping[str, Any], ask: Ask | None

@@ -202,14 +202,6 @@ def test_a_node_must_be_a_leaf(
     assert verify(str(tmp_path)) == []
 
 
-def test_a_node_may_be_a_leaf_early(tmp_path: Path) -> None:
-    objective = Counting()
-    objective.settle = lambda probe: "known" if probe.node.scope.path == "shop/cart" else None
-    result = solve(tmp_path, shop(), objective=objective)
-    assert ("leaf", "settled") in decisions(tmp_path)
-    assert result.data["lines"] == LINES
-
-
 def test_a_node_is_split_for_its_bytes_or_its_files(tmp_path: Path) -> None:
     solve(tmp_path, {f"f{number}": b"" for number in range(9)})
     assert decisions(tmp_path) == {("split", "too_many_files"), ("leaf", "small_enough")}
@@ -401,8 +393,8 @@ class Placed:
 
 
 def turns(order: str) -> str:
-    """The order of a tree with two children each, two levels deep, and c the riskiest."""
-    frontier = Frontier(order, lambda item: {"c": 9.0, "c2": 5.0}.get(item.name, 0.0))
+    """The order of a tree with two children each, two levels deep, and c the largest."""
+    frontier = Frontier(order, lambda item: {"c": 9, "c2": 5}.get(item.name, 0))
     frontier.add((Placed("r", 0),))
     said = []
     while frontier:

@@ -37,7 +37,7 @@ def solved(
     shape: TreeShape | None = None,
     executor: Executor | None = None,
 ) -> NodeResult:
-    store = Journals.open(str(folder), sync=False)
+    store = Journals.open(str(folder))
     rlm = RLM(corpus, store, executor=executor)
     limits = Constraints(order=order, shape=shape or TreeShape())
     result = rlm.solve(rlm.root, ReviewObjective(options()), Budget(), limits)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from rlm_ci.models.json_question import Ask
-    from rlm_ci.recursion.nodes import LeafTask, Node, NodeProbe
+    from rlm_ci.recursion.nodes import LeafTask, Node
 
 SMALL = TreeShape(leaf_bytes=400, leaf_files=3, most_parts=4)
 USUAL = Constraints(shape=SMALL)
@@ -103,13 +103,6 @@ class Counting:
 
     def __init__(self, **options: Any) -> None:
         self.options: Mapping[str, Any] = options
-        self.settle: Callable[[NodeProbe], str | None] = lambda _probe: None
-
-    def settled(self, probe: NodeProbe) -> str | None:
-        return self.settle(probe)
-
-    def risk(self, probe: NodeProbe) -> float:
-        return float(probe.size % 7)
 
     def judge(
         self, node: Node, task: LeafTask, analysis: Mapping[str, Any], ask: Ask | None

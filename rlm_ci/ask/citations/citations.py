@@ -1,8 +1,7 @@
-"""Citations of an answer: each is followed to its bytes, and must point to what was read.
+"""Citations of an answer: each must point to bytes that the run showed to a model.
 
-An answer is a model's text and may hold anything. What it says of the source is believed where
-a pointer, or the ``path:line`` of a file of the context, leads to bytes that the run showed to a
-model; all others are marked, and counted.
+An answer is a model's text and may have anything in it. A citation is a pointer, or a
+``path:line`` of a file of the context; those that do not hold are marked and counted.
 """
 
 from __future__ import annotations
@@ -26,35 +25,34 @@ if TYPE_CHECKING:
     from rlm_ci.context.context import Context, SourceFile
     from rlm_ci.text.line_references import LineReference
 
-#: Citations that are followed.
+#: Citations that are checked.
 MOST = 200
 _TOO_MANY = f"only the first {MOST} are looked at"
-#: Why lines do not hold: no file of the context is named that, to the letter.
+#: Why lines do not hold: the context has no file with exactly this name.
 NO_FILE = "the context has no such file"
 NO_PLACE = "it is not written as a place of the context, and cannot be looked up"
 _NO_SOURCE = "the output of a sub-call is not part of the context"
-#: Characters on either side in which the bracket must stand that makes a short form a citation.
+#: Characters on either side for the bracket that makes a short form a citation.
 _NEAR = 200
 _PLACE = r"(?:chunk:[A-Za-z0-9]+|bytes:[0-9]+-[0-9]+)(?![A-Za-z0-9_])"
-#: What a word goes on with: a pointer that was written with a dash of another kind, or shortened.
+#: The rest of a word: a pointer with another kind of dash, or shortened.
 _WORD = r"[^\s\[\](){}<>\"'`|,;#]"
-#: Every repetition has a bound or ends at a character of another class: this is linear in time.
+#: Linear in time: every repetition has a bound or ends at a character of another class.
 _CITATION = re.compile(
     rf"(?P<pointer>(?<![A-Za-z0-9])(?:(?P<full>ctx:[A-Za-z0-9:_.-]{{1,100}}\#{_PLACE})"
     rf"|(?P<short>{_PLACE})"
     rf"|(?P<other>ctx:(?:{_WORD}{{0,100}}\#|(?=sha256|chunk:|bytes:)){_WORD}{{0,200}}"
     rf"|subcall:[0-9]{_WORD}{{0,100}})))|{LINES}"
 )
-#: What ends a sentence, and no pointer.
+#: The end of a sentence is not part of a pointer.
 _STOPS = ".:!?…"
 
 
 class CitedAnswer(Value):
     """An answer with places instead of pointers.
 
-    ``offered`` citations it had; of the ``verified`` ones ``locations`` are the places in
-    files, each once; ``rejected`` are pairs of pointer and reason, of those looked at. ``spans``
-    are where in the text places stand that hold: from, to.
+    Of its ``offered`` citations, ``verified`` hold; ``locations`` are their places in files, each
+    once, ``spans`` their ranges in the text. ``rejected`` are pairs of pointer and reason.
     """
 
     text: str
@@ -70,7 +68,7 @@ class CitedAnswer(Value):
         return Evidence(self.offered, self.verified, 0, self.offered - self.verified)
 
     def pieces(self) -> Iterator[tuple[str, bool]]:
-        """The text in pieces, end to end, each with whether it is a place that holds."""
+        """The text in pieces, end to end, each with whether it is a verified place."""
         done = 0
         for start, end in self.spans:
             yield self.text[done:start], False
@@ -87,13 +85,13 @@ def cite(
     refute: Refute = unrefuted,
     redact: Callable[[str], str] = str,
 ) -> CitedAnswer:
-    """``answer`` with each citation followed; ``seen`` are the bytes that models were shown.
+    """``answer`` with each citation checked; ``seen`` are the bytes that models were shown.
 
-    In square brackets ``bytes:<start>-<end>`` and ``chunk:<id>`` are citations as well, and
-    everywhere lines of a file, as ``path:12``, ``path#L3-L5`` or ``line 12 of path``. Whatever else
-    looks like one of these is one that does not hold. ``refute`` says why a file does not hold what
-    the context says; ``redact`` takes secrets out of a text: a place with one in its path is told
-    without it, and is none of the locations. Raises DamagedError, StorageError.
+    Citations are pointers, ``bytes:<start>-<end>`` and ``chunk:<id>`` in square brackets, and lines
+    of a file, as ``path:12``, ``path#L3-L5`` or ``line 12 of path``. What only looks like one does
+    not hold. ``refute`` says why a file does not have what the context says; ``redact`` takes
+    secrets out of a text: a place with one in its path is redacted, and none of the locations.
+    Raises DamagedError, StorageError.
     """
     return _Reader(answer, context, CitedLines(context, seen, refute), redact).read()
 
@@ -129,7 +127,7 @@ class _Reader:
             elif reference := self._reader.read(answer, match, done):
                 start, end = reference.start, reference.end
                 text = self._located(answer[start:end], reference)
-            else:  # a name that follows may reach over it
+            else:  # a name that follows may include it
                 continue
             parts += (answer[done:start], text)
             length += start - done + len(text)
@@ -149,7 +147,7 @@ class _Reader:
         )
 
     def _replaced(self, match: re.Match[str]) -> str:
-        """What stands in place of what looks like a pointer."""
+        """The text for what looks like a pointer."""
         written, rest = match[0], ""
         if match["short"] is not None and not self._is_bracketed(match):
             return written
@@ -160,7 +158,7 @@ class _Reader:
         return self._judged(pointer, lambda: self._follow(pointer)) + rest
 
     def _located(self, written: str, reference: LineReference) -> str:
-        """What stands in place of lines of a file: as it was written, if all of them hold."""
+        """The text for lines of a file: as written, if all of them hold."""
 
         def follow() -> CitationGround:
             if not reference.is_plain:
@@ -174,8 +172,8 @@ class _Reader:
 
     def _judged(self, pointer: str, follow: Callable[[], CitationGround]) -> str:
         self._offered += 1
-        if self._offered > MOST:  # also one that is known: its places are longer than itself
-            return self._marked(pointer)
+        if self._offered > MOST:  # also a known one: its places are longer
+            return unverified(self._short(pointer))
         if pointer not in self._known:
             self._known[pointer] = follow()
         ground = self._known[pointer]
@@ -185,8 +183,8 @@ class _Reader:
                 (one, None) for one in ground.locations if self._redact(one.path) == one.path
             )
             return self._redact(ground.text)
-        self._rejected.append((self._told(pointer), ground.flaw))
-        return self._marked(pointer)
+        self._rejected.append((self._short(pointer), ground.flaw))
+        return unverified(self._short(pointer))
 
     def _is_bracketed(self, match: re.Match[str]) -> bool:
         before = self._answer[max(0, match.start() - _NEAR) : match.start()]
@@ -204,11 +202,8 @@ class _Reader:
         exact = pointer.startswith(f"{self._own}bytes:")
         return self._grounds.of(start, end, exact=exact)
 
-    def _marked(self, pointer: str) -> str:
-        return unverified(self._told(pointer))
-
-    def _told(self, pointer: str) -> str:
-        """A pointer for a person: of our own object, its place alone."""
+    def _short(self, pointer: str) -> str:
+        """A pointer for people: of our own object, its place alone."""
         if not pointer.startswith(self._own):
             return pointer
         return pointer.removeprefix(self._own).replace(":", " ", 1)

@@ -1,7 +1,7 @@
-"""Whether files of the repository hold what a context object from elsewhere says of them.
+"""Compares the file table of a context object from elsewhere with the repository.
 
-The table of such an object may name any file for any bytes. Where the file that it names is
-there, in the work tree or in git, its lines are compared before an answer tells of them.
+Such a table may name any file for any bytes. If the file is in the work tree or in git, its lines
+are compared before an answer cites them.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ _BLOB = 64 << 20
 
 
 def name_of(piece: SourceFile, place: FileLines) -> str:
-    """By which a place is known in the record of a run: paths are not written there."""
+    """The name of a place in the record of a run, which has no paths."""
     return f"{piece.start}:{place.line_start}-{place.line_end}"
 
 
 def refuted_by(known: Mapping[str, str]) -> Refute:
-    """What was found out earlier, by ``name_of``."""
+    """The results of an earlier comparison, by ``name_of``."""
     return lambda piece, place: known.get(name_of(piece, place))
 
 
 class FileComparison:
     """Compares ``context`` with the work tree, the index and ``commit`` of ``repository``.
 
-    ``refuted`` are the places asked for that hold something else, by ``name_of``.
+    ``refuted`` are the places that differ, by ``name_of``.
     """
 
     def __init__(self, context: Context, repository: Repository, commit: str | None) -> None:
@@ -64,7 +64,7 @@ class FileComparison:
         return self._known[name]
 
     def _flaw(self, piece: SourceFile, first: int, last: int) -> str | None:
-        """Why lines of a file are not what the repository has; None where it has no such file."""
+        """Why lines of a file do not hold; None if they do, or the repository has no such file."""
         if os.path.isabs(piece.path) or {"", ".", ".."} & set(piece.path.split("/")):
             return None
         lines = LineOffsets.of(self._context, piece)
@@ -77,7 +77,7 @@ class FileComparison:
         return OTHER if is_there else None
 
     def _copies(self, path: str) -> Iterator[tuple[LineOffsets, Read]]:
-        """The file of that name, as often as there is one, each for as long as it is looked at."""
+        """The file of that name in the work tree, the index and the commit."""
         with _worktree(os.path.join(self._repository.root, path), self._repository.root) as found:
             if found is not None:
                 yield _numbered(*found)
@@ -89,7 +89,7 @@ class FileComparison:
                 yield _numbered(len(content), _reader(content))
 
     def _blob(self, spec: str) -> bytes | None:
-        """What git has there; None where it has nothing, or too much, or cannot tell."""
+        """The content in git; None if there is none, or too much, or git fails."""
         try:
             (size,) = self._repository.sizes([spec])
             return self._repository.read(spec)[0] if 0 <= size <= _BLOB else None
@@ -99,7 +99,7 @@ class FileComparison:
 
 @contextmanager
 def _worktree(path: str, root: str) -> Iterator[tuple[int, Read] | None]:
-    """The size of a regular file and what reads it; None where there is none inside ``root``."""
+    """The size and a reader of a regular file; None if there is none inside ``root``."""
     try:
         files.require_inside(root, path)
         descriptor = files.open_regular(path, os.O_RDONLY)
@@ -113,7 +113,7 @@ def _worktree(path: str, root: str) -> Iterator[tuple[int, Read] | None]:
 
 
 def _pread(descriptor: int, start: int, end: int) -> bytes:
-    """Bytes of a file, fewer where it has become shorter or cannot be read any more."""
+    """Bytes of a file; fewer if it has become shorter or unreadable."""
     try:
         return os.pread(descriptor, end - start, start)
     except OSError:
@@ -132,7 +132,7 @@ def _numbered(size: int, read: Read) -> tuple[LineOffsets, Read]:
 
 
 def _content(numbering: LineOffsets, read: Read, first: int, last: int) -> bytes | None:
-    """The bytes of lines, their last end left out; None where they are not there."""
+    """The bytes of lines without their last end; None if there are no such lines."""
     span = numbering.span(first, last)
     if span is None:
         return None

@@ -1,9 +1,10 @@
-"""Where in a context its files stand, told in few words: folders, large files, files by name."""
+"""The files of a context in few words: folders, large files, files by name."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from heapq import nsmallest
+from itertools import islice, takewhile
 
 from rlm_ci.context.file_places import first_places
 from rlm_ci.context.file_places import told as places_told
@@ -28,17 +29,17 @@ if TYPE_CHECKING:
         def end(self) -> int: ...
 
 
-#: Folders and files that are looked at to be told: more have no room.
+#: Folders, and files, that are listed at most: more have no room.
 _MOST: Final = 24
-#: Files that are told of one excerpt, and of one search by their names.
+#: Files of one excerpt, and of one search by name, that are listed at most.
 _PLACES: Final = 4
 _NAMED: Final = 8
-#: Answers that are remembered: every prompt tells all that was found so far.
+#: Answers that are cached: each prompt repeats those of earlier iterations.
 _KEPT: Final = 1 << 14
 
 
 class FileMapRow(Value):
-    """A path, bytes of the source, and what stands there: some files, or one (``files`` 0)."""
+    """A file, or a folder of ``files``, and its bytes of the source."""
 
     path: str
     start: int
@@ -46,17 +47,13 @@ class FileMapRow(Value):
     files: int = 0
 
     @property
-    def told(self) -> str:
-        """What there is to say of it behind its path."""
+    def size(self) -> str:
         number = f"{count(self.files, 'file')} in " if self.files else ""
         return f"{number}bytes {self.start}-{self.end}"
 
 
 class FileMap:
-    """The files of one context; ``where`` tells a range of bytes by ``path:line``, "" if it can't.
-
-    What was asked once is not looked up again.
-    """
+    """The files of a context. ``where`` names a range of bytes by ``path:line``, if it can."""
 
     def __init__(
         self,
@@ -78,7 +75,7 @@ class FileMap:
 
 
 def folders(files: Sequence[Named]) -> tuple[FileMapRow, ...]:
-    """The first folders in which paths part, the largest first, those of a size by their place."""
+    """The folders below the one that all paths share, those with the most files first."""
     shared = _shared(files)
     found: dict[str, list[int]] = {}
     for piece in files:
@@ -101,32 +98,20 @@ def largest(files: Sequence[Named]) -> tuple[FileMapRow, ...]:
 
 
 def named(files: Sequence[Named], query: str, most: int) -> tuple[FileMapRow, ...]:
-    """The first files, at most ``most``, whose paths hold ``query``, whatever its case in ASCII."""
+    """The first files, at most ``most``, with ``query`` in their paths; ASCII in either case."""
     wanted = _lower(query.strip())
-    if not wanted:
-        return ()
-    found: list[FileMapRow] = []
-    for piece in files:
-        if wanted in _lower(piece.path):
-            found.append(FileMapRow(piece.path, piece.start, piece.end))
-            if len(found) == most:
-                break
-    return tuple(found)
+    found = (one for one in files if wanted and wanted in _lower(one.path))
+    return tuple(FileMapRow(one.path, one.start, one.end) for one in islice(found, most))
 
 
 def _shared(files: Sequence[Named]) -> int:
-    """How many of the folders that paths begin with are the same in all of them."""
+    """The number of folders that all paths begin with."""
     if not files:
         return 0
     paths = (min(one.path for one in files), max(one.path for one in files))
     first, last = (path.split("/")[:-1] for path in paths)
-    number = 0
-    for one, other in zip(first, last, strict=False):
-        if one != other:
-            break
-        number += 1
-    return number
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last)))  # noqa: B905
 
 
 def _lower(text: str) -> bytes:
-    return encodable(text).encode().lower()  # of bytes, only those of ASCII have a case
+    return encodable(text).encode().lower()  # changes ASCII alone

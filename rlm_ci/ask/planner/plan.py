@@ -1,12 +1,13 @@
-"""Plans of the symbolic mode: what a planner answers, read strictly and kept within the limits.
+"""Plans of the symbolic mode: a planner's answers, read strictly and kept within the limits.
 
-A plan that is too large in its numbers is clamped, and each clamp recorded; one that is wrong
-in its form, or points to what is not there, is refused with words that a planner can act on.
+Numbers that are too large are clamped, and each clamp recorded. A plan with a wrong form or a bad
+pointer is refused with an error on which the planner can act.
 """
 
 from __future__ import annotations
 
 import re
+from itertools import starmap
 
 from rlm_ci.context.pointers import in_full
 from rlm_ci.models import strict_json
@@ -23,30 +24,25 @@ SCHEMA: Final = "plan.schema.json"
 PARSE_ERROR: Final = "plan_parse_error"
 VALIDATION_ERROR: Final = "plan_validation_error"
 
-#: Pointers of one sub-call: its input is full long before.
+#: Pointers of one sub-call: its input is full before.
 _POINTERS: Final = 1000
-#: Characters of a reason, which is a note for whoever reads the state.
+#: Characters of a reason in the state.
 _REASON: Final = 1000
-#: So many things wrong with a plan are told at once, each in so many characters.
-_TOLD: Final = 4
+#: Errors of a plan that are reported, and characters of each.
+_ERRORS: Final = 4
 _MESSAGE: Final = 200
-
-
 #: Members that are whole numbers, which some models write as texts.
 _NUMBERS: Final = frozenset(
     ("schema_version", "top_k", "offset", "bytes", "start_byte", "end_byte", "max_input_bytes")
 )
 _WHOLE: Final = re.compile("[0-9]{1,16}")
-#: How deep the members of a plan lie: in an object of a list, itself in an object of a list.
+#: Levels of a plan: an object of a list in an object of a list of the plan.
 _LEVELS: Final = 5
 _SPAN: Final = re.compile("ctx:.*#bytes:([0-9]{1,16})-([0-9]{1,16})", re.ASCII)
 
 
 class PlanLimits(Value):
-    """What one iteration may take: numbers of actions, and bytes of each.
-
-    ``max_iterations`` is None where there is no end to them.
-    """
+    """The numbers and bytes of one iteration's actions; ``max_iterations`` None is no limit."""
 
     searches: int = 4
     reads: int = 8
@@ -69,7 +65,7 @@ class Search(Value):
 
 
 class Read(Value):
-    """``size`` bytes from ``offset`` on of what ``pointer`` names."""
+    """``size`` bytes from ``offset`` of what ``pointer`` names."""
 
     pointer: str
     offset: int
@@ -78,7 +74,7 @@ class Read(Value):
 
 
 class Snippet(Value):
-    """A part of what ``pointer`` names, as of a read; a span is one of a ``#bytes:`` pointer."""
+    """A part of what ``pointer`` names; a span is one of a ``#bytes:`` pointer."""
 
     pointer: str
     offset: int
@@ -86,7 +82,7 @@ class Snippet(Value):
 
 
 class Subcall(Value):
-    """A question to a model about the texts that are named; "" where the plan left one out."""
+    """A question to a model about the named texts; "" for what the plan left out."""
 
     purpose: str
     pointers: tuple[str, ...]
@@ -99,7 +95,7 @@ class Subcall(Value):
 class Plan(Value):
     """``intent`` is continue, final, pause or fail.
 
-    ``final`` and ``fail`` have no actions; those of ``pause`` are for when the run is resumed.
+    ``final`` and ``fail`` have no actions; those of ``pause`` wait for the run to be resumed.
     """
 
     intent: str
@@ -118,7 +114,7 @@ class ParsedPlan(Value):
 
 
 class PlanError(ValueError):
-    """An answer that is no plan; ``kind`` is one of the two errors that the state records."""
+    """An answer that is no plan; ``kind`` is PARSE_ERROR or VALIDATION_ERROR."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -133,12 +129,11 @@ def parse(
     object_id: str,
     byte_length: int,
 ) -> ParsedPlan:
-    """The plan that ``text`` is, whole: one JSON object, or one in a single fence.
+    """The plan in ``text``: one JSON object, or one in a single fence.
 
-    A member that is null was left out, and a whole number may be written as a text. ``flaw``
-    says why a pointer cannot be read, None where it can; ``object_id`` and ``byte_length``
-    are those of the context, to which short pointers belong and in which ranges of bytes end.
-    Raises PlanError.
+    A member that is null is left out, and a whole number may be a text. ``flaw`` says why a
+    pointer cannot be read, None if it can; ``object_id`` and ``byte_length`` are those of the
+    context, which short pointers refer to. Raises PlanError.
     """
     try:
         raw = strict_json.read_object(text)
@@ -148,8 +143,6 @@ def parse(
 
 
 class _PlanReader:
-    """One plan, as it is taken over from its JSON."""
-
     def __init__(
         self,
         limits: PlanLimits,
@@ -166,30 +159,28 @@ class _PlanReader:
         self._wrong: list[str] = []
 
     def parsed(self, raw: dict[str, Any]) -> ParsedPlan:
-        # Cut first: the schema then has no more to look at than we take.
+        # Cut first: the schema then checks only what we take.
         raw = _plain(self._cut(raw), _LEVELS)
         wrong = loader.misfit(raw, SCHEMA)
         if wrong:
             raise PlanError(VALIDATION_ERROR, wrong)
         plan = Plan(
             intent=raw["intent"],
-            searches=tuple(map(self._search, *_numbered(raw, "searches"))),
-            reads=tuple(map(self._read, *_numbered(raw, "reads"))),
-            subcalls=tuple(map(self._subcall, *_numbered(raw, "subcalls"))),
+            searches=tuple(starmap(self._search, enumerate(raw.get("searches", ())))),
+            reads=tuple(starmap(self._read, enumerate(raw.get("reads", ())))),
+            subcalls=tuple(starmap(self._subcall, enumerate(raw.get("subcalls", ())))),
             final_answer=raw.get("final_answer") or "",
             reason=_note(raw),
         )
         if plan.intent == "final" and not plan.final_answer.strip():
             self._wrong.append("$: intent is final, and final_answer is missing or empty")
         if self._wrong:
-            told = self._wrong[:_TOLD]
-            if len(self._wrong) > _TOLD:
-                told.append("and more")
-            raise PlanError(VALIDATION_ERROR, "; ".join(told))
+            more = ["and more"] if len(self._wrong) > _ERRORS else []
+            raise PlanError(VALIDATION_ERROR, "; ".join(self._wrong[:_ERRORS] + more))
         return ParsedPlan(plan, tuple(self._clamped))
 
     def _cut(self, raw: dict[str, Any]) -> dict[str, Any]:
-        """The plan with no more entries in its lists than the limits allow."""
+        """The plan with its lists cut to the limits."""
         limits = self._limits
         most = {"searches": limits.searches, "reads": limits.reads, "subcalls": limits.subcalls}
         if raw.get("intent") in ("final", "fail"):  # nothing is carried out any more
@@ -222,7 +213,7 @@ class _PlanReader:
             raw[name] = entries[:most]
 
     def _clamp(self, asked: float, most: int, what: str) -> int:
-        """``asked``, which JSON may write as 1e12, but no more than ``most``."""
+        """``asked``, which JSON may write as 1e12, but at most ``most``."""
         if asked <= most:
             return int(asked)
         self._clamped.append({"what": what, "asked": int(asked), "given": most})
@@ -281,7 +272,7 @@ class _PlanReader:
         return Snippet(self._pointer(pointer, what), 0, size)
 
     def _pointer(self, pointer: str, what: str) -> str:
-        """``pointer`` in full, and no further than the context goes."""
+        """``pointer`` in full, clamped to the end of the context."""
         pointer = in_full(pointer, self._object_id)
         span = _SPAN.fullmatch(pointer)
         if span and pointer.startswith(self._prefix):
@@ -289,14 +280,14 @@ class _PlanReader:
             if start < self._byte_length < end:
                 end = self._clamp(end, self._byte_length, what)
                 pointer = f"{self._prefix}bytes:{start}-{end}"
-        flaw = self._flaw(pointer) if len(self._wrong) <= _TOLD else None
+        flaw = self._flaw(pointer) if len(self._wrong) <= _ERRORS else None
         if flaw:
             self._wrong.append(f"$.{what}: {printable(flaw)[:_MESSAGE]}")
         return pointer
 
 
 def _plain(value: Any, levels: int) -> Any:
-    """``value`` without the members that are null, and with its numbers as numbers."""
+    """``value`` without null members, and with numbers instead of texts."""
     if not levels:
         return value
     if isinstance(value, list):
@@ -312,11 +303,6 @@ def _plain(value: Any, levels: int) -> Any:
 
 def _number(value: Any) -> Any:
     return int(value) if isinstance(value, str) and _WHOLE.fullmatch(value) else value
-
-
-def _numbered(raw: dict[str, Any], name: str) -> tuple[range, list[dict[str, Any]]]:
-    entries = raw.get(name, [])
-    return range(len(entries)), entries
 
 
 def _note(raw: dict[str, Any]) -> str:

@@ -1,9 +1,9 @@
-"""What was done so far, as a planner is told: a line for each action, excerpts below it.
+"""Earlier iterations in a prompt: a line for each action, with excerpts below it.
 
-Where there is no room for all, whole excerpts go first: search hits, then reads, then outputs of
-sub-calls; those of the oldest iteration first, and of one iteration the last, or those of the
-lowest rank. A hit leaves its place behind, for as long as there is room for that: in the newest
-iteration longer than reads are shown. Then lines go, the oldest first.
+If there is no room for all, excerpts are dropped first: search hits, then reads, then outputs of
+sub-calls; of these the oldest iteration first, and of one iteration the last or the lowest rank.
+A dropped hit leaves its place, as long as there is room; in the newest iteration, places outlast
+reads. Then lines are dropped, the oldest first.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from rlm_ci.ask.iteration import Iteration, ReadResult, SearchResult, SubcallResult
     from rlm_ci.ask.planner.file_map import FileMap
 
-    #: One thing that can be left out: an action's line, the places of the hits that it shows no
-    #: more, or one of its excerpts.
+    #: What can be dropped: the number of an action, and LINE, PLACES (of its dropped hits) or the
+    #: number of an excerpt.
     Item = tuple[int, int]
 
-#: Bytes that are shown of a sub-call's output, the note on what is left out included.
+#: Bytes that are shown of a sub-call's output, with the note on what is left out.
 OUTPUT_LIMIT: Final = 2048
 _NOTE: Final = 64
-#: Characters that are shown of a query, a reason, an error, a name.
+#: Characters of a query, a reason, an error, a name.
 _QUOTED: Final = 200
-#: Ranges of bytes that are named of those which a sub-call was given.
+#: Ranges of bytes of a sub-call's input.
 _SPANS: Final = 4
 #: Characters of a place in files, and bytes of a list of files by name.
 _PLACE: Final = 400
 _NAMED: Final = 600
 _BACKTICKS: Final = re.compile("`+")
-#: The numbers of an action's own line, and of its places, among its excerpts.
+#: The numbers of an action's line, and of its places, among its excerpts.
 LINE: Final = -1
 PLACES: Final = -2
 
-#: What is left out first.
+#: The order in which items are dropped.
 _SEARCH, _PLACES, _READ, _SUBCALL, _LINE = range(5)
 #: The names of these in ``truncation``.
 DROPPED: Final = (
@@ -50,10 +50,7 @@ DROPPED: Final = (
 
 
 class NoteExcerpt(Value):
-    """A text under a head. ``section`` says what it is, as the prompt's meta.json tells it.
-
-    ``place`` is what is told of it once there is no room for the text.
-    """
+    """A text under a head; ``section`` describes it in meta.json, ``place`` replaces it."""
 
     head: str
     text: str
@@ -62,7 +59,7 @@ class NoteExcerpt(Value):
 
 
 class Action(Value):
-    """A search, a read or a sub-call of ``iteration``; ``rank`` tells in which order it goes."""
+    """A search, a read or a sub-call of ``iteration``; those of the lowest ``rank`` go first."""
 
     iteration: int
     rank: int
@@ -79,12 +76,12 @@ class Action(Value):
 
 
 def fence(text: str) -> str:
-    """Backticks, more than stand in ``text`` in a row."""
+    """More backticks than ``text`` has in a row."""
     return "`" * max(3, 1 + max(map(len, _BACKTICKS.findall(text)), default=0))
 
 
 def quote(text: str, limit: int = _QUOTED) -> str:
-    """The beginning of ``text`` on one line, in double quotes that nothing in it can close."""
+    """The beginning of ``text`` as JSON on one line."""
     shown = text if len(text) <= limit else f"{text[:limit]}…"
     return printable(json.dumps(encodable(shown), ensure_ascii=False))
 
@@ -95,7 +92,7 @@ def shortened(output: str) -> str:
     if len(data) <= OUTPUT_LIMIT:
         return output
     half = (OUTPUT_LIMIT - _NOTE) // 2
-    # A character that a cut goes through is left out: neither side could show it.
+    # A character that is cut in two is left out.
     head = data[:half].decode("utf-8", "ignore")
     tail = data[-half:].decode("utf-8", "ignore")
     left_out = len(data) - len(head.encode()) - len(tail.encode())
@@ -105,43 +102,43 @@ def shortened(output: str) -> str:
 def actions(
     steps: Iterable[Iteration], redact: Callable[[str], str], atlas: FileMap
 ) -> tuple[Action, ...]:
-    """All that was done, in order; ``atlas`` tells where it stands in files."""
-    telling = _ProgressNotes(redact, atlas)
-    return tuple(action for step in steps for action in telling.of(step))
+    """All actions, in order; ``atlas`` names their places in files."""
+    notes = _ProgressNotes(redact, atlas)
+    return tuple(action for step in steps for action in notes.of(step))
 
 
-def drop_order(told: Sequence[Action]) -> list[Item]:
-    """Everything that can be left out, as (action, excerpt or LINE); what goes first is first."""
+def drop_order(done: Sequence[Action]) -> list[Item]:
+    """All items, in the order in which they are dropped."""
     items = [
         (at, number)
-        for at, action in enumerate(told)
+        for at, action in enumerate(done)
         for number in (LINE, *([PLACES] if action.has_places else []), *range(len(action.excerpts)))
     ]
 
     def key(item: Item) -> tuple[int, ...]:
         at, number = item
-        action = told[at]
+        action = done[at]
         if number == LINE:
             return _LINE, at
         if number == PLACES:
-            is_newest = action.iteration == told[-1].iteration
+            is_newest = action.iteration == done[-1].iteration
             return (_READ, action.iteration + 1, -at) if is_newest else (_PLACES, at)
         return action.rank, action.iteration, -number, -at
 
     return sorted(items, key=key)
 
 
-def dropped(told: Sequence[Action], items: Iterable[Item]) -> dict[str, int]:
-    """How many of each kind ``items`` are."""
+def dropped(done: Sequence[Action], items: Iterable[Item]) -> dict[str, int]:
+    """The number of ``items`` of each kind."""
     counts = dict.fromkeys(DROPPED, 0)
     for at, number in items:
-        kind = {LINE: _LINE, PLACES: _PLACES}.get(number, told[at].rank)
+        kind = {LINE: _LINE, PLACES: _PLACES}.get(number, done[at].rank)
         counts[DROPPED[kind]] += 1
     return counts
 
 
 def listed(entries: Sequence[str], room: int) -> str:
-    """As many of ``entries`` as have room in so many bytes, in order."""
+    """As many of ``entries``, in order, as fit in ``room`` bytes."""
     shown = ""
     for number, entry in enumerate(entries):
         longer = f"{shown}; {entry}" if shown else entry
@@ -190,16 +187,15 @@ class _ProgressNotes:
         where: dict[str, Any] = {"kind": "read", "start_byte": start, "end_byte": end}
         if read.of_subcall:
             where |= {"kind": "subcall", "pointer": read.pointer}
-        told = f"bytes {start}-{end}" if end > start else "nothing is there"
-        if end > start and not read.of_subcall:
-            told += self._in_files(start, end)
+        span = "nothing is there"
+        shown: tuple[NoteExcerpt, ...] = ()
+        if end > start:
+            files = "" if read.of_subcall else self._in_files(start, end)
+            span = f"bytes {start}-{end}{files}"
+            shown = (NoteExcerpt(f"Bytes {start}-{end}", encodable(excerpt.text), where),)
         more = ", and there is more" if excerpt.truncated else ""
-        pointer = _short(read.pointer)
-        line = f"Read of {pointer}: {told}{more}{self._because(read.reason)}"
-        if end == start:
-            return Action(iteration, _READ, line)
-        shown = NoteExcerpt(f"Bytes {start}-{end}", encodable(excerpt.text), where)
-        return Action(iteration, _READ, line, (shown,))
+        line = f"Read of {_short(read.pointer)}: {span}{more}{self._because(read.reason)}"
+        return Action(iteration, _READ, line, shown)
 
     def _subcall(self, iteration: int, subcall: SubcallResult) -> Action:
         pointer = printable(subcall.pointer)
@@ -222,16 +218,14 @@ class _ProgressNotes:
         )
 
     def _in_files(self, start: int, end: int) -> str:
-        """The files and lines in which bytes of the source stand."""
         where = self._atlas.where(start, end)
         return f", {quote(self._redact(where), _PLACE)}" if where else ""
 
     def _by_name(self, query: str) -> str:
-        """The files whose names hold what was looked for."""
+        """The files with the query in their names."""
         found = self._atlas.named(query)
-        entries = [f"{self._quote(one.path)}, {one.told}" for one in found]
-        told = listed(entries, _NAMED)
-        return f"; in names of files: {told}" if told else ""
+        names = listed([f"{self._quote(one.path)}, {one.size}" for one in found], _NAMED)
+        return f"; in names of files: {names}" if names else ""
 
     def _because(self, reason: str) -> str:
         return f". Reason: {self._quote(reason)}" if reason else ""
@@ -241,5 +235,5 @@ class _ProgressNotes:
 
 
 def _short(pointer: str) -> str:
-    """A pointer without the object, which is the same in all of them."""
+    """A pointer without the object id."""
     return printable(pointer.rpartition("#")[2])

@@ -1,7 +1,7 @@
-"""The planner's prompt, which never has more bytes than its limit, whatever was found and said.
+"""The planner's prompt, which never has more bytes than its limit.
 
-The role, the protocol and the head of the goal are always in it; of what was done so far as
-much as there is room for, see :mod:`rlm_ci.ask.planner.progress_notes`.
+The role, the protocol and the head of the goal are always in it; of earlier iterations as much as
+there is room for, see :mod:`rlm_ci.ask.planner.progress_notes`.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from rlm_ci.context.context import Context
 
 
-#: Bytes of room that the first frame leaves: for the error of a bad answer, which may have so
-#: many, the words around it, and the little by which the frames of later iterations are longer.
+#: Bytes that the first frame leaves free: for the error of a bad answer, which may have ``_WRONG``
+#: bytes, the words around it, and the longer numbers of later iterations.
 _ROOM: Final = 1536
 _WRONG: Final = 1000
 _ROUNDED: Final = 100
-#: Bytes in which folders and large files are told, at most this part of the limit, and
-#: characters of each name; of these bytes the folders' part.
+#: Bytes of the list of folders and large files, at most this part of the limit; the folders' part
+#: of these bytes; characters of each name.
 _FILES: Final = 1500
 _FILES_PART: Final = 20
 _FOLDERS_PART: Final = 0.6
 _NAME: Final = 120
-#: What the example of a plan reads.
+#: Bytes that the example of a plan reads.
 _EXAMPLE: Final = 4096
 #: More calls than these need no saving.
 FEW_CALLS: Final = 32
@@ -50,7 +50,7 @@ SETTING: Final = "RLM_MAX_PLANNER_PROMPT_BYTES"
 
 
 class ContextMetadata(Value):
-    """What the planner is told of the context itself; ``atlas`` tells of its files."""
+    """What a prompt says about the context; ``atlas`` has its files."""
 
     object_id: str
     byte_length: int
@@ -76,30 +76,25 @@ class _Question(Value):
     goal: str
     context: ContextMetadata
     wrong: str
-    measures: Mapping[str, str]
     calls: int | None
     room: int = 0
 
 
 def protocol(
-    limits: PlanLimits,
-    object_id: str,
-    byte_length: int,
-    chunk_count: int,
-    models: Sequence[str] = (),
+    limits: PlanLimits, context: Context | ContextMetadata, models: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """What the template of the role and the protocol is rendered with."""
+    """The variables of the template with the role and the protocol."""
     return {
         "limits": limits,
         "models": ", ".join(map(quote, models)),
-        "object_id": printable(object_id),
-        "example_bytes": min(_EXAMPLE, byte_length, limits.read_bytes),
-        "has_chunks": chunk_count > 0,
+        "object_id": printable(context.object_id),
+        "example_bytes": min(_EXAMPLE, context.byte_length, limits.read_bytes),
+        "has_chunks": context.chunk_count > 0,
     }
 
 
 class PromptWriter:
-    """Writes the prompts of one run: of the same, the same, for it has no clock and no chance."""
+    """Writes the prompts of one run, which depend on its steps alone."""
 
     def __init__(
         self, limits: PlanLimits, redact: Callable[[str], str], models: Sequence[str] = ()
@@ -121,47 +116,45 @@ class PromptWriter:
         *,
         calls: int | None = None,
     ) -> Prompt:
-        """What is asked in ``iteration``; its contents have at most ``limits.prompt_bytes``.
+        """The prompt for ``iteration``; its contents have at most ``limits.prompt_bytes``.
 
-        ``wrong`` says what was wrong with the last answer, ``calls`` how many calls of models
-        the budgets allow, this one included; None for many. Raises ConfigError when the limit
-        has no room for what is never left out.
+        ``wrong`` is the error of the last answer; ``calls`` are the calls of models that the
+        budgets allow, with this one, None for many. Raises ConfigError if the limit has no room
+        for what is always in a prompt.
         """
         limit = self._limits.prompt_bytes
-        told = progress_notes.actions(steps, self._redact, context.atlas)
-        order = progress_notes.drop_order(told)
+        done = progress_notes.actions(steps, self._redact, context.atlas)
+        order = progress_notes.drop_order(done)
         asked = _Question(
             iteration,
             self._redact(encodable(goal)),
             context,
             _bounded(self._redact(wrong)),
-            self._measures(context),
             None if calls is None or calls > FEW_CALLS else calls,
         )
         asked = asked.replace(room=self._room(asked))
 
         def laid_out(number: int) -> Prompt:
-            return self._laid_out(asked, PromptLayout(told, order[:number]), limit)
+            return self._laid_out(asked, PromptLayout(done, order[:number]), limit)
 
         def room(number: int) -> int:
             return limit - len(laid_out(number).data)
 
-        # What goes, goes in a fixed order: the question is only how much of it.
-        tried = range(_surely_dropped(told, order, limit), len(order) + 1)
+        # The order of what is dropped is fixed: find how much of it.
+        tried = range(_surely_dropped(done, order, limit), len(order) + 1)
         return laid_out(tried[bisect_left(tried, 0, key=room)])
 
-    def _laid_out(self, asked: _Question, sheet: PromptLayout, limit: int) -> Prompt:
+    def _laid_out(self, asked: _Question, layout: PromptLayout, limit: int) -> Prompt:
         context = asked.context
-        sizes = context.object_id, context.byte_length, context.chunk_count
-        system = self._frame(protocol(self._limits, *sizes, self._models))
+        system = self._frame(protocol(self._limits, context, self._models))
         goal = asked.goal.encode()
         is_source = context.object_id == f"sha256:{sha256(goal).hexdigest()}"
         state = self._state(
             {
-                "goal": sheet.goal(goal, limit // 4, is_source=is_source),
-                "context": {**asked.measures, **self._files(context.atlas, limit)},
-                "steps": sheet.steps(),
-                "history_dropped": sheet.lines_dropped(),
+                "goal": layout.goal(goal, limit // 4, is_source=is_source),
+                "context": {**_measures(context), **self._files(context.atlas, limit)},
+                "steps": layout.steps(),
+                "history_dropped": layout.lines_dropped(),
                 "iteration": asked.iteration,
                 "left": self._left(asked),
                 "calls": count(asked.calls, "call") if asked.calls is not None else "",
@@ -169,12 +162,12 @@ class PromptWriter:
             }
         )
         repair = self._repair({"wrong": asked.wrong}) if asked.wrong else ""
-        return sheet.prompt(system, state + repair)
+        return layout.prompt(system, state + repair)
 
     def _room(self, asked: _Question) -> int:
-        """The bytes that there are for what was done, the same in every iteration of the run.
+        """The bytes for earlier iterations, the same in all prompts of the run.
 
-        Raises ConfigError unless what is never left out fits in each.
+        Raises ConfigError if what is always in a prompt may not fit.
         """
         first = asked.replace(iteration=0, wrong="", calls=FEW_CALLS)
 
@@ -183,7 +176,7 @@ class PromptWriter:
 
         limit = self._limits.prompt_bytes
         least = max(limit, _ROOM)
-        # The head of the goal grows with the limit, but by a quarter of it: this comes to an end.
+        # This ends: the head of the goal grows by a quarter of the limit only.
         while (more := needed(least)) > least:
             least = more
         if least > limit:
@@ -195,44 +188,46 @@ class PromptWriter:
         return limit - needed(limit) + _ROOM
 
     def _left(self, asked: _Question) -> int | None:
-        """How many iterations can follow; None where there is no end to them."""
+        """The iterations that can follow; None without a limit."""
         most = self._limits.max_iterations
         ends = [] if most is None else [most - asked.iteration - 1]
         ends += [] if asked.calls is None else [asked.calls - 1]
         return max(0, min(ends)) if ends else None
 
-    def _measures(self, context: ContextMetadata) -> Mapping[str, str]:
-        number = context.atlas.count
-        return {
-            "object_id": printable(context.object_id),
-            "size": count(context.byte_length, "byte"),
-            "chunks": count(context.chunk_count, "chunk"),
-            "target": count(context.target_bytes, "byte"),
-            "overlap": count(context.overlap_bytes, "byte"),
-            "files": count(number, "file") if number else "",
-        }
-
     def _files(self, atlas: FileMap, limit: int) -> Mapping[str, str]:
         """The folders and the largest files of the context, as many as there is room for."""
+
+        def lines(rows: Sequence[FileMapRow]) -> list[str]:
+            return [f"{quote(self._redact(one.path), _NAME)}, {one.size}" for one in rows]
+
         room = min(_FILES, limit // _FILES_PART)
         folders = atlas.folders if len(atlas.folders) > 1 else ()
-        told = listed(self._told(folders), int(room * _FOLDERS_PART))
-        rest = listed(self._told(atlas.largest), room - len(told.encode()))
-        return {"folders": told, "largest": rest}
+        shown = listed(lines(folders), int(room * _FOLDERS_PART))
+        rest = listed(lines(atlas.largest), room - len(shown.encode()))
+        return {"folders": shown, "largest": rest}
 
-    def _told(self, stretches: Sequence[FileMapRow]) -> list[str]:
-        return [f"{quote(self._redact(one.path), _NAME)}, {one.told}" for one in stretches]
+
+def _measures(context: ContextMetadata) -> Mapping[str, str]:
+    number = context.atlas.count
+    return {
+        "object_id": printable(context.object_id),
+        "size": count(context.byte_length, "byte"),
+        "chunks": count(context.chunk_count, "chunk"),
+        "target": count(context.target_bytes, "byte"),
+        "overlap": count(context.overlap_bytes, "byte"),
+        "files": count(number, "file") if number else "",
+    }
 
 
 def _bounded(wrong: str) -> str:
-    """An error as it fits the room for a repair, without what could close its fence."""
+    """An error that has room in a repair, and cannot close its fence."""
     text = printable(wrong).replace("`", "'").encode()
     return text[:_WRONG].decode("utf-8", "ignore")
 
 
-def _surely_dropped(told: Sequence[Action], order: Sequence[Item], limit: int) -> int:
-    """How many items have no room in any case: their bare texts are too much without a frame."""
-    sizes = [_size(told[at], number) for at, number in order]
+def _surely_dropped(done: Sequence[Action], order: Sequence[Item], limit: int) -> int:
+    """The number of items for which even their bare texts leave no room."""
+    sizes = [_least(done[at], number) for at, number in order]
     excess, number = sum(sizes) - limit, 0
     while excess > 0:
         excess -= sizes[number]
@@ -240,8 +235,8 @@ def _surely_dropped(told: Sequence[Action], order: Sequence[Item], limit: int) -
     return number
 
 
-def _size(action: Action, number: int) -> int:
+def _least(action: Action, number: int) -> int:
     """The bytes that an item takes at least."""
-    if number == PLACES:  # they are there only in place of what is larger
+    if number == PLACES:  # they replace larger items
         return 0
     return len((action.line if number == LINE else action.excerpts[number].text).encode())

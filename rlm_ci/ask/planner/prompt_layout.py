@@ -1,8 +1,7 @@
-"""A prompt as it is laid out: texts from outside in the places that a template has for them.
+"""The layout of a prompt: a template with marks, which texts from outside replace afterwards.
 
-A template never sees such a text. It is given marks in their place, and the texts are put in
-where it has set them: so no text can be taken for a mark or a fence, and it is recorded to the
-byte which part of a prompt is whose.
+A template never sees such a text, so no text can be taken for a mark or a fence, and the sections
+of a prompt are known to the byte.
 """
 
 from __future__ import annotations
@@ -28,13 +27,12 @@ _MARK: Final = re.compile("\0([0-9]+)\0")
 
 
 class Prompt(Value):
-    """The messages of one question, and what their contents, one after the other, are made of.
+    """The messages of a question; ``data`` are their contents, one after the other.
 
-    ``sections`` tile ``data`` without a gap: {"kind", "start", "end"}, with "start_byte" and
-    "end_byte" where the text is the source's (search, read, and a goal that is all of it), or
-    "pointer" where it is a sub-call's. ``truncation`` counts what was left out. ``whole`` are the
-    searches and reads of which nothing was: each by its iteration, and its number among that
-    one's.
+    ``sections`` tile ``data``: {"kind", "start", "end"}, with "start_byte" and "end_byte" for text
+    of the source (search, read, and a goal that is the context), or "pointer" for a sub-call's.
+    ``truncation`` counts what was left out. ``whole`` are the searches and reads that are shown
+    whole: the iteration, and the number in it.
     """
 
     messages: tuple[dict[str, Any], ...]
@@ -45,7 +43,7 @@ class Prompt(Value):
 
     @property
     def seen(self) -> tuple[tuple[int, int], ...]:
-        """The ranges of the source's bytes that are shown, in order, without overlaps."""
+        """The ranges of the source's bytes that are shown."""
         spans = (
             (one["start_byte"], one["end_byte"])
             for one in self.sections
@@ -55,18 +53,18 @@ class Prompt(Value):
 
 
 class PromptLayout:
-    """One way to lay a prompt out: its texts, and marks in the place of each."""
+    """The texts of one prompt, and a mark for each."""
 
-    def __init__(self, told: Sequence[Action], dropped: Sequence[Item]) -> None:
-        self._told = told
+    def __init__(self, done: Sequence[Action], dropped: Sequence[Item]) -> None:
+        self._done = done
         self._dropped = frozenset(dropped)
-        self._truncation = progress_notes.dropped(told, dropped)
+        self._truncation = progress_notes.dropped(done, dropped)
         self._texts: list[tuple[bytes, Mapping[str, Any]]] = []
 
     def goal(self, goal: bytes, most: int, *, is_source: bool = False) -> Mapping[str, str]:
         """The beginning of the goal, at most ``most`` bytes with its fences.
 
-        ``is_source``: it is the context as well, so that what is shown of it is the source's.
+        ``is_source``: the goal is the context as well.
         """
 
         def cost(length: int) -> int:
@@ -92,19 +90,22 @@ class PromptLayout:
         return count(number, "earlier action") if number else ""
 
     def steps(self) -> list[dict[str, Any]]:
-        """What was done, by iteration, as far as there is room for it."""
+        """The actions by iteration, as far as there is room for them."""
         steps: list[dict[str, Any]] = []
-        for at, action in enumerate(self._told):
+        for at, action in enumerate(self._done):
             if (at, LINE) in self._dropped:
                 continue
             if not steps or steps[-1]["iteration"] != action.iteration:
                 steps.append({"iteration": action.iteration, "actions": []})
-            kept = [
-                excerpt
-                for number, excerpt in enumerate(action.excerpts)
-                if (at, number) not in self._dropped
-            ]
-            note = self._left_out(at, action)
+            numbered = [((at, number), one) for number, one in enumerate(action.excerpts)]
+            kept = [one for item, one in numbered if item not in self._dropped]
+            gone = [one for item, one in numbered if item in self._dropped]
+            line = action.line
+            if gone:
+                total = count(len(action.excerpts), "excerpt")
+                has_places = action.has_places and (at, PLACES) not in self._dropped
+                places = f": {', '.join(one.place for one in gone)}" if has_places else ""
+                line += f" [{len(gone)} of {total} left out for room{places}]"
             excerpts = [
                 {
                     "head": excerpt.head,
@@ -113,35 +114,21 @@ class PromptLayout:
                 }
                 for excerpt in kept
             ]
-            steps[-1]["actions"].append({"line": action.line + note, "excerpts": excerpts})
+            steps[-1]["actions"].append({"line": line, "excerpts": excerpts})
         return steps
-
-    def _left_out(self, at: int, action: Action) -> str:
-        """How many excerpts of an action had no room, and where the hits among them stand."""
-        gone = [
-            excerpt
-            for number, excerpt in enumerate(action.excerpts)
-            if (at, number) in self._dropped
-        ]
-        if not gone:
-            return ""
-        total = count(len(action.excerpts), "excerpt")
-        has_places = action.has_places and (at, PLACES) not in self._dropped
-        places = f": {', '.join(one.place for one in gone)}" if has_places else ""
-        return f" [{len(gone)} of {total} left out for room{places}]"
 
     def _whole(self) -> frozenset[tuple[int, int]]:
         seen: Counter[int] = Counter()
         whole = set[tuple[int, int]]()
         touched = {at for at, _number in self._dropped}
-        for at, action in enumerate(self._told):
+        for at, action in enumerate(self._done):
             if at not in touched and not action.is_subcall:
                 whole.add((action.iteration, seen[action.iteration]))
             seen[action.iteration] += 1
         return frozenset(whole)
 
     def prompt(self, *contents: str) -> Prompt:
-        """The messages of a system and a user with these contents, the texts in their places."""
+        """The messages of a system and a user with these contents, marks replaced."""
         data = bytearray()
         sections: list[dict[str, Any]] = []
         messages: list[dict[str, Any]] = []

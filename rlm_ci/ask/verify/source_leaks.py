@@ -105,9 +105,7 @@ class PromptFrames:
         """Add the words of a run's state that its prompts repeat."""
         fields = {name: limits[name] for name in PlanLimits._fields if name in limits}
         render = loader.load_template(_TEMPLATES[0])
-        context = self._context
-        sizes = context.object_id, context.byte_length, context.chunk_count
-        self._know((render(protocol(PlanLimits(**fields), *sizes, models)),), _EVER)
+        self._know((render(protocol(PlanLimits(**fields), self._context, models)),), _EVER)
         for turn in turns:
             words = (text for name, text in _texts(turn, "") if name in _SAID)
             self._know(words, (turn["iteration"], _FIRST))

@@ -92,11 +92,10 @@ class Journals(Closing):
         self._nodes: list[str] = []
 
     @classmethod
-    def open(cls, folder: str, *, sync: bool = True, redactor: Redactor | None = None) -> Journals:
+    def open(cls, folder: str, *, redactor: Redactor | None = None) -> Journals:
         """Read the journals in ``folder``, or create them, and append to them.
 
-        Without ``sync`` nothing is synced. ``redactor`` knows the secrets. Raises DamagedError,
-        StorageError.
+        ``redactor`` knows the secrets. Raises DamagedError, StorageError.
         """
         files.make_folder(folder, 0o700)
         before, found = previous_sessions.read(folder)
@@ -106,7 +105,7 @@ class Journals(Closing):
             found = found.replace(cut=cut)
         before.settle(folder)
         with ExitStack() as stack:
-            opened = [stack.enter_context(Journal.behind(one, sync=sync)) for one in found.readers]
+            opened = [stack.enter_context(Journal.behind(one)) for one in found.readers]
             stack.pop_all()
         journals = cls(folder, found, before, opened)
         journals._redactor = redactor

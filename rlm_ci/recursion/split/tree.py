@@ -8,6 +8,7 @@ its bytes. The parts of a part lie end to end and leave nothing out.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from hashlib import sha256
 from itertools import accumulate
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 #: Why a node is a leaf.
 SMALL_ENOUGH = "small_enough"
-SETTLED = "settled"
 MAX_DEPTH_REACHED = "max_depth_reached"
 BUDGET_BELOW_RESERVE = "budget_below_reserve"
 SPLIT_CONFIDENCE_LOW = "split_confidence_low"
@@ -163,20 +163,10 @@ class SplitTree:
         return kind, path, first, last, 0, 0, self.size(first, last)
 
     def _end_of(self, prefix: str, first: int, last: int) -> int:
-        """The first file behind ``first`` that is not below the folder, by galloping search."""
-        files = self._files
-        step = 1
-        while first + step < last and files[first + step].path.startswith(prefix):
-            first += step
-            step *= 2
-        high = min(first + step, last)
-        while first + 1 < high:
-            middle = (first + high) // 2
-            if files[middle].path.startswith(prefix):
-                first = middle
-            else:
-                high = middle
-        return high
+        """The first file behind ``first`` that is not below the folder."""
+        return bisect_left(
+            self._files, x=True, lo=first, hi=last, key=lambda one: not one.path.startswith(prefix)
+        )
 
     def _is_tiny(self, part: Part) -> bool:
         return (
