@@ -264,9 +264,7 @@ def _json(
     def shown(fact: DoctorLine) -> dict[str, object]:
         record: dict[str, object] = {"state": states[fact.sign], "detail": _said(fact.detail)}
         if fact.probes:
-            record["probes"] = [
-                {name: getattr(probe, name) for name in probe._fields} for probe in fact.probes
-            ]
+            record["probes"] = [probe.to_dict() for probe in fact.probes]
         return record
 
     return neutralise.record(

@@ -246,13 +246,13 @@ def _record(
     problems: Sequence[str],
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    record: dict[str, Any] = {} if checked is None else {"evidence": _fields(checked.counts)}
+    record: dict[str, Any] = {} if checked is None else {"evidence": checked.counts.to_dict()}
     record["problems"] = problems
     if notes or checked is None:
         record["notes"] = notes
     if question:
         exposure, review = question.exposure, question.review
-        record["exposure"] = _fields(exposure)
+        record["exposure"] = exposure.to_dict()
         names = ("verified", "marked", "problems")
         record["answer"] = {name: getattr(review, name) for name in names}
     return record
@@ -277,10 +277,6 @@ def _lines(checked: CheckedReport, question: _Question | None) -> Iterator[str]:
         f"{exposure.largest:,} bytes where {exposure.limit:,} are allowed; "
         f"{count(exposure.excerpt_bytes, 'byte')} of the context in excerpts, {flaws}"
     )
-
-
-def _fields(value: Value) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value._fields}
 
 
 def _place(word: str, settings: Settings) -> tuple[str, str | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from rlm_ci.console.failures import failure
 from rlm_ci.errors import ConfigError, UnavailableError
@@ -12,16 +13,17 @@ from rlm_ci.models.gateway import Gateway, provider_of
 from rlm_ci.models.record.clock import RunClock
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.plan import RecursionResult, RepositoryOptions
-from rlm_ci.pipelines.repository.scheduler_choice import address
 from rlm_ci.recursion import coverage
 from rlm_ci.recursion.journal import run_json
 from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.limits import Budget, Constraints
+from rlm_ci.recursion.scheduler import BFS, ORDERS
 from rlm_ci.recursion.solver import RLM
 from rlm_ci.recursion.split.tree import TreeShape
 from rlm_ci.report.findings import NOT_RUN, Part, Report, Severity, Usage
 from rlm_ci.system import files, installation
 from rlm_ci.text.printable import count
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,13 +31,12 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
     from typing import Any
 
+    from rlm_ci.config.settings import Settings
     from rlm_ci.errors import RlmCiError
     from rlm_ci.models import Completion, Message
-    from rlm_ci.models.json_question import Ask
     from rlm_ci.models.record.record import Record
-    from rlm_ci.pipelines.repository.plan import RecursionPlan
+    from rlm_ci.pipelines.repository.plan import RecursionPlan, RepositoryVerb
     from rlm_ci.pipelines.repository.scope import RepositoryScope
-    from rlm_ci.pipelines.repository.verb import RepositoryVerb
     from rlm_ci.recursion.nodes import Node, NodeResult
     from rlm_ci.runs.run import Run
 
@@ -73,7 +74,12 @@ class RepositoryAttempt:
         corpus = work.corpus(agreed)
         if not corpus.files:
             if agreed.scope.base is None:
-                raise _nothing(agreed.scope.under or work.repository.root)
+                raise ConfigError(
+                    "there are no files to read",
+                    where=agreed.scope.under or work.repository.root,
+                    hint="name another folder; --worktree takes files that are not committed; "
+                    "recursion.exclude may be too wide",
+                )
             state = NOT_RUN if corpus.omitted else None
             part = Part(work.name, "the change has no file to review", state=state)
             level = Severity.from_label(work.settings.fail_level)
@@ -83,7 +89,9 @@ class RepositoryAttempt:
         folder = os.path.dirname(run.path_of("rlm", run_json.NAME))
         result = self._result(agreed, plan, folder) if plan.corpus.files else None
         if result is not None:
-            self.goes_on = any(_word(why) in coverage.AGAIN for _, why in result.uncovered)
+            self.goes_on = any(
+                why.partition(":")[0] in coverage.AGAIN for _, why in result.uncovered
+            )
         self._step("writing the results")
         outputs: list[tuple[str, str]] = []
 
@@ -103,7 +111,9 @@ class RepositoryAttempt:
         self._step(f"looking at {count(len(plan.corpus.files), 'file')}")
         gateway = self._gateway(agreed)
         executor = self._executor()
-        asked = None if gateway is None else _Asking(gateway, agreed)
+        asked = None
+        if gateway is not None:
+            asked = partial(_Asked, gateway, agreed)
         budget, constraints = self._budget(agreed, gateway), self._constraints(agreed)
         try:
             with Journals.open(folder, redactor=self._run.redactor) as store:
@@ -207,26 +217,15 @@ class RepositoryAttempt:
         self._run.event("progress", {"summary": text})
 
 
-class _Asking:
-    """Gives each node its way to the model of the run."""
-
-    def __init__(self, gateway: Gateway, agreed: RepositoryOptions) -> None:
-        self._gateway = gateway
-        self._agreed = agreed
-
-    def __call__(self, node: Node) -> Ask:
-        return _Asked(self._gateway, self._agreed, node.id)
-
-
 class _Asked:
     """One node's way: what it asks stands in the record under its id."""
 
-    def __init__(self, gateway: Gateway, agreed: RepositoryOptions, node: str) -> None:
+    def __init__(self, gateway: Gateway, agreed: RepositoryOptions, node: Node) -> None:
         self.model = gateway.model
         self.max_bytes = agreed.prompt_bytes
         self._gateway = gateway
         self._max_tokens = agreed.max_completion_tokens
-        self._node = node
+        self._node = node.id
 
     def __call__(
         self, place: str, messages: Sequence[Message], *, response_format: Message | None = None
@@ -237,18 +236,31 @@ class _Asked:
         return self._gateway.complete(request, f"{self._node}/{place}")
 
 
-def _nothing(where: str) -> ConfigError:
-    return ConfigError(
-        "there are no files to read",
-        where=where,
-        hint="name another folder; --worktree takes files that are not committed; "
-        "recursion.exclude may be too wide",
-    )
-
-
 def _refuse(name: str, _text: str | Iterable[str]) -> str:
     raise AssertionError(f"there is no artifact {name} where nothing was done")
 
 
-def _word(reason: str) -> str:
-    return reason.partition(":")[0]
+class SchedulerAddress(Value):
+    """What ``--scheduler`` says: the order of the work, and HOST:PORT of a cluster, if any."""
+
+    order: str
+    cluster: str | None = None
+
+
+def address(settings: Settings) -> SchedulerAddress:
+    """Raises ConfigError for what is neither an order nor a cluster."""
+    text: str = settings.recursion.scheduler
+    if text in ORDERS:
+        return SchedulerAddress(text)
+    scheme = "dask://"
+    place, _, query = text.removeprefix(scheme).partition("?")
+    host, _, port = place.rstrip("/").rpartition(":")
+    order = query.removeprefix("order=") if query else BFS
+    is_place = text.startswith(scheme) and host and port.isascii() and port.isdigit()
+    if not is_place or order not in ORDERS or not 0 < int(port) < 1 << 16:
+        raise ConfigError(
+            f"there is no scheduler {text[:80]!r}",
+            where=settings.sources["recursion.scheduler"],
+            hint=f"one of {', '.join(ORDERS)}; or dask://HOST:PORT, also with ?order=dfs",
+        )
+    return SchedulerAddress(order, f"{host}:{port}")

@@ -9,10 +9,9 @@ from rlm_ci.models.gateway import earlier
 from rlm_ci.models.record.record import FILE, Record
 from rlm_ci.pipelines.job import without_runs
 from rlm_ci.pipelines.repository import scope
-from rlm_ci.pipelines.repository.attempt import RepositoryAttempt
-from rlm_ci.pipelines.repository.scheduler_choice import address
+from rlm_ci.pipelines.repository.attempt import RepositoryAttempt, address
+from rlm_ci.pipelines.repository.plan import RepositoryVerb
 from rlm_ci.pipelines.repository.tree_progress import TreeWatcher
-from rlm_ci.pipelines.repository.verb import RepositoryVerb
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report import render
 from rlm_ci.runs.manifest import PAUSED

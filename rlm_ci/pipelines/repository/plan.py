@@ -1,7 +1,11 @@
-"""What holds for a recursion over a repository from its start on, and what it comes to."""
+"""A recursion over a repository: its options, what it comes to, what each verb adds to it."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
+from rlm_ci.pipelines.job import PipelineJob
+from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.scope import RepositoryScope
 from rlm_ci.report.findings import Coverage, Evidence, Report
 from rlm_ci.values import Value
@@ -11,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
+    from rlm_ci.models.record.record import Record
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.nodes import NodeResult
     from rlm_ci.recursion.objective import Objective
@@ -34,8 +39,7 @@ class RepositoryOptions(Value):
     max_completion_tokens: int
 
     def to_dict(self) -> dict[str, Any]:
-        told = {name: getattr(self, name) for name in self._fields}
-        return {**told, "scope": self.scope.to_dict()}
+        return {**super().to_dict(), "scope": self.scope.to_dict()}
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> RepositoryOptions:
@@ -87,3 +91,42 @@ class RecursionResult(Value):
             usage=self.usage,
             **fields,
         )
+
+
+class RepositoryVerb(PipelineJob, ABC):
+    """The half of a job over a repository that each verb writes itself."""
+
+    #: The name of the pipeline, of the part of the report, and of the folder of the artifacts.
+    name = ""
+    #: The folder of journals whose results are taken, if there is one.
+    stored = ""
+
+    @abstractmethod
+    def options(self, here: RepositoryScope) -> dict[str, Any]:
+        """All that the results depend on besides texts and model; asked once in a run."""
+
+    @abstractmethod
+    def plan(
+        self, run: Run, record: Record, agreed: RepositoryOptions, corpus: Corpus
+    ) -> RecursionPlan:
+        """What is asked of which files."""
+
+    @abstractmethod
+    def conclude(self, done: RecursionResult) -> Report:
+        """The report, once the artifacts are written."""
+
+    def scope(self) -> RepositoryScope:
+        """Where to look; asked once in a run."""
+        return scope.select(self.settings, self.repository)
+
+    def corpus(self, agreed: RepositoryOptions) -> Corpus:
+        """The files that it is about."""
+        return scope.corpus(agreed.scope, self.repository, self.skipped)
+
+    def without(self, part: Part, done: RecursionResult) -> Part:  # noqa: ARG002 - for who knows better
+        """``part``, and what follows from the files that were left out."""
+        return part
+
+    def wants_model(self) -> bool:
+        """Whether a model has a part in it, if there is one."""
+        return True

@@ -45,9 +45,6 @@ class RepositoryScope(Value):
     include_generated: bool = False
     from_outside: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._fields}
-
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> RepositoryScope:
         return cls(**{**told, "exclude": tuple(told["exclude"])})
