@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from hashlib import sha256
 
 from rlm_ci.agents.builtin.quoting import said_of
@@ -130,8 +131,7 @@ class _Teller:
                 if not why and not self._asks(place, listing, pieces):
                     why = _UNREADABLE
             except (LimitError, RemoteError) as error:
-                word = BUDGET if isinstance(error, LimitError) else REMOTE
-                self._why = why = f"{word}: no prose about it: {printable(str(error))}"
+                self._why = why = f"{_lack(error)}: no prose about it: {printable(str(error))}"
         for path, part in marks:
             if why:
                 self._uncovered.append((path, why))
@@ -149,7 +149,7 @@ class _Teller:
                 rows.append(row)
         line = fence(listing, *rows)
         prompt = self._render({"fence": line, "listing": listing, "known": rows})
-        answer = ask_object(self._ask, place, prompt, _misfit)
+        answer = ask_object(self._ask, place, prompt, partial(_misfit, schema=_SENTENCE))
         if answer is None:
             return False
         new = [one for one in self._opener.kept(answer["sentences"]) if one not in known]
@@ -249,15 +249,14 @@ def sum_up(ask: Ask, known: Sequence[ProseSentence]) -> WholeProse:
     listing = "\n".join(rows)
     try:
         prompt = render({"fence": fence(listing), "listing": listing})
-        answer = ask_object(ask, "tell-whole", prompt, _misfit_whole)
+        misfit = partial(_misfit, schema=_WHOLE_SENTENCE)
+        answer = ask_object(ask, "tell-whole", prompt, misfit)
     except (LimitError, RemoteError) as error:
-        word = BUDGET if isinstance(error, LimitError) else REMOTE
-        return WholeProse(uncovered=(("", f"{word}: no prose about the whole"),))
+        return WholeProse(uncovered=(("", f"{_lack(error)}: no prose about the whole"),))
     if answer is None:
         return WholeProse(uncovered=(("", _UNREADABLE),))
-    kept, offered = [], 0
-    for sentence in answer["sentences"][:SENTENCES]:
-        offered += 1
+    kept, offered = [], answer["sentences"][:SENTENCES]
+    for sentence in offered:
         if loader.misfit(sentence, _WHOLE_SENTENCE):
             continue
         numbers = [number for number in sentence["rests_on"] if 1 <= number <= len(rows)]
@@ -265,19 +264,15 @@ def sum_up(ask: Ask, known: Sequence[ProseSentence]) -> WholeProse:
             ground = known[numbers[0] - 1]
             text = marked(encodable(" ".join(sentence["text"].split())))
             kept.append(ground.replace(text=text))
-    counts = Evidence(offered, len(kept), 0, offered - len(kept))
+    counts = Evidence(len(offered), len(kept), 0, len(offered) - len(kept))
     return WholeProse(tuple(kept), digest_of(known), counts)
 
 
-def _misfit(answer: Mapping[str, Any]) -> str:
-    return _wrong(answer, _SENTENCE)
+def _lack(error: LimitError | RemoteError) -> str:
+    return BUDGET if isinstance(error, LimitError) else REMOTE
 
 
-def _misfit_whole(answer: Mapping[str, Any]) -> str:
-    return _wrong(answer, _WHOLE_SENTENCE)
-
-
-def _wrong(answer: Mapping[str, Any], schema: str) -> str:
+def _misfit(answer: Mapping[str, Any], schema: str) -> str:
     """What is wrong with an answer of which nothing can be used: a bad sentence costs itself."""
     sentences = answer.get("sentences")
     if not isinstance(sentences, list):

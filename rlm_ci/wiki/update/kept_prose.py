@@ -17,7 +17,7 @@ from rlm_ci.text.line_references import marked
 from rlm_ci.text.markdown import clip
 from rlm_ci.text.printable import count, encodable
 from rlm_ci.values import Value
-from rlm_ci.wiki.pages.citations import batches, lines_in, quote_hash
+from rlm_ci.wiki.pages.citations import LineRuns, batches, lines_in, quote_hash
 from rlm_ci.wiki.pages.layout import is_source
 from rlm_ci.wiki.update.state import WHOLE, Prose, ProseSentence
 
@@ -124,6 +124,11 @@ def folded(lines: Iterable[str]) -> str:
     return "\n".join(line.strip() for line in lines)
 
 
+def _hashes(lines: Sequence[str]) -> tuple[str, ...]:
+    """By which lines may be known: as they are written, too, as before quotes were folded."""
+    return quote_hash(folded(lines)), quote_hash("\n".join(lines))
+
+
 class QuotedFile:
     """A file's lines, in which quotes are looked for."""
 
@@ -132,18 +137,19 @@ class QuotedFile:
         self._content = content
         self._lines = lines_in(content)
         self._text = ""
-        self._runs: dict[int, dict[str, list[int]]] = {}
+        self._runs = LineRuns(self._lines, _hashes)
         self._names: list[tuple[int, int, str]] | None = None
 
     def moved(self, said: ProseSentence) -> ProseSentence | None:
         """The sentence where its quote stands now, nearest to where it stood; None for nowhere."""
         length = said.line_end - said.line_start + 1
-        here = self._at(said.line_start, length)
-        if here is not None and said.quote in here and self._is_within(said, said.line_start):
+        first = said.line_start - 1
+        here = self._lines[first : first + length]
+        if said.quote in _hashes(here) and self._is_within(said, said.line_start):
             starts = [said.line_start]
         else:
-            runs = self._runs_of(length).get(said.quote, ())
-            starts = [start for start in runs if self._is_within(said, start)]
+            found = self._runs.starts(said.quote, length)
+            starts = [start for start in found if self._is_within(said, start)]
         if not starts:
             return None
         start = min(starts, key=lambda start: (abs(start - said.line_start), start))
@@ -163,24 +169,6 @@ class QuotedFile:
 
     def _is_within(self, said: ProseSentence, start: int) -> bool:
         return not said.within or self._name(start) == said.within
-
-    def _at(self, start: int, length: int) -> tuple[str, str] | None:
-        """The hashes by which the lines from ``start`` may be known."""
-        lines = self._lines[start - 1 : start - 1 + length]
-        if len(lines) < length:
-            return None
-        # As they are written: so they were known before quotes were folded.
-        return quote_hash(folded(lines)), quote_hash("\n".join(lines))
-
-    def _runs_of(self, length: int) -> Mapping[str, list[int]]:
-        """The first lines of all runs of ``length`` lines, by the hashes of their texts."""
-        if length not in self._runs:
-            found: dict[str, list[int]] = {}
-            for start in range(1, len(self._lines) - length + 2):
-                for digest in dict.fromkeys(self._at(start, length) or ()):
-                    found.setdefault(digest, []).append(start)
-            self._runs[length] = found
-        return self._runs[length]
 
     def _name(self, line: int) -> str:
         """The innermost definition around a line."""
@@ -295,7 +283,7 @@ def _look(
     found: dict[int, ProseSentence],
 ) -> None:
     for number in numbers:
-        one = lines.moved(rows[number][1]) if number not in found else None
+        one = lines.moved(rows[number][1])
         if one is not None:
             found[number] = one
 

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 from rlm_ci.report.findings import Location
 from rlm_ci.values import Value
-from rlm_ci.wiki.pages.citations import QUOTED, lines_in, quote_hash
+from rlm_ci.wiki.pages.citations import QUOTED, LineRuns, lines_in, quote_hash
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,9 +112,8 @@ def _gone(
 ) -> list[tuple[HashedPlace, Location]]:
     """The claims whose lines stand on the old side and on the new one no more."""
     old = lines_in(sides[0])
-    new = None if sides[1] is None else lines_in(sides[1])
-    before: dict[int, dict[str, list[int]]] = {}
-    after: dict[int, dict[str, list[int]]] = {}
+    new = None if sides[1] is None else LineRuns(lines_in(sides[1]), _hashes)
+    before = LineRuns(old, _hashes)
     gone = []
     for claim in sorted(claims, key=lambda claim: tuple(claim.place)):
         start, end = claim.place.line_start, claim.place.line_end
@@ -123,10 +122,8 @@ def _gone(
             if new is None:
                 gone.append((claim, Location(path, None, None, "old", blob)))
             continue
-        places = _of(before, old, length).get(claim.quote)
-        if places is None:
-            continue
-        if new is not None and claim.quote in _of(after, new, length):
+        places = before.starts(claim.quote, length)
+        if not places or (new is not None and new.starts(claim.quote, length)):
             continue
         first = min(places, key=lambda number: (abs(number - start), number))
         quote = "\n".join(old[first - 1 : first - 1 + length])
@@ -134,19 +131,5 @@ def _gone(
     return gone
 
 
-def _of(
-    known: dict[int, dict[str, list[int]]], lines: Sequence[str], length: int
-) -> dict[str, list[int]]:
-    """The windows of this length, made once."""
-    if length not in known:
-        known[length] = _windows(lines, length)
-    return known[length]
-
-
-def _windows(lines: Sequence[str], length: int) -> dict[str, list[int]]:
-    """The numbers of the first lines of all runs of ``length`` lines, by the hash of their text."""
-    found: dict[str, list[int]] = {}
-    for number in range(len(lines) - length + 1):
-        mark = quote_hash("\n".join(lines[number : number + length]))
-        found.setdefault(mark, []).append(number + 1)
-    return found
+def _hashes(lines: Sequence[str]) -> tuple[str, ...]:
+    return (quote_hash("\n".join(lines)),)
