@@ -1,12 +1,10 @@
-"""The result comes home: into the user's work tree, all of it or nothing.
+"""Puts the result into the user's work tree, all of it or nothing.
 
-Everything is written beside first and then moved into place, the originals kept until the end.
-What a move has taken out is looked at, and nothing is ever written over: an editor may save
-meanwhile. An error moves the originals back, and after a kill the next landing does. No link is
-ever written through.
+Everything is written beside the tree first and then moved into place; the originals are kept until
+the end. Nothing is written over: an editor may save meanwhile. An error moves the originals back,
+after a kill the next process does. No link is written through.
 
-What stands in the way is a reason to leave the result a patch; a disk that fails is an error, which
-is gone another time.
+If something is in the way, the result stays a patch. A disk that fails is an error.
 """
 
 from __future__ import annotations
@@ -22,12 +20,13 @@ from rlm_ci.workspace.apply.staging import (
     ApplyRefusedError,
     StagedResult,
     blamed,
+    blaming,
     held,
     make_folders,
     prune,
 )
 from rlm_ci.workspace.snapshot import SCRIPT, PathInspector, is_inside
-from rlm_ci.workspace.tree_diff import LINK
+from rlm_ci.workspace.tree_diff import LINK, differing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,21 +63,23 @@ def land(
 ) -> ApplyOutcome:
     """Make the changes that are ``wanted`` in the tree at ``root``, if that is as ``before``.
 
-    ``look`` says what it holds now. First all is staged, then one looks, then it is moved: the
-    less there is to do between the look and the moves, the less can happen there. Raises
-    StorageError for a disk that fails, and for a content that is gone.
+    ``look`` says what it holds now. All is staged before the look, so that little can happen
+    between the look and the moves. Raises StorageError for a disk that fails, and for a content
+    that is gone.
     """
     undone: Sequence[str] = ()
     try:
         with held(root) as undone:
-            landing = _Apply(root, wanted)
+            with blaming(root):
+                applied = _Apply(root, wanted)
             try:
-                landing.stage(objects)
-                landing.require_unchanged(before, look())
+                with blaming(root):
+                    applied.stage(objects)
+                applied.require_unchanged(before, look())
             except BaseException:
-                landing.give_up()
+                applied.staged.clear()
                 raise
-            landing.move()
+            applied.move()
     except ApplyRefusedError as error:
         return ApplyOutcome(str(error), undone=tuple(undone))
     except LockedError as error:
@@ -87,36 +88,26 @@ def land(
 
 
 class _Apply:
-    """One landing, under the lock of the tree. Raises ApplyRefusedError, StorageError."""
+    """One result, under the lock of the tree. Raises ApplyRefusedError, StorageError."""
 
     def __init__(self, root: str, wanted: Sequence[PathChange]) -> None:
-        self._root = root
-        self._wanted = wanted
-        try:
-            self._staged = StagedResult.begin(root, wanted)
-        except OSError as error:
-            raise ApplyRefusedError(blamed(error, root)) from None
-
-    def stage(self, objects: Repository) -> None:
-        """Write every new content beside the tree, durably."""
-        for change in self._wanted:
+        for change in wanted:
             if not is_inside(change.path):
                 raise ApplyRefusedError(f"no file may be there: {printable(change.path)}")
-        try:
-            self._stage(objects)
-        except OSError as error:
-            raise ApplyRefusedError(blamed(error, self._root)) from None
+        self._root = root
+        self._wanted = wanted
+        self.staged = StagedResult.begin(root, wanted)
 
     def require_unchanged(
         self, before: Mapping[str, TreeEntry], now: Mapping[str, TreeEntry]
     ) -> None:
         """Nothing may be touched where the work tree is no longer what it was."""
         ours = {change.path: change.new for change in self._wanted}
-        odd = []
-        for path in sorted(before.keys() | now.keys()):
-            is_known = _is_same(now.get(path), before.get(path))
-            if not is_known and not (path in ours and _is_same(now.get(path), ours[path])):
-                odd.append(path)
+        odd = [
+            path
+            for path, (old, new) in differing(before, now).items()
+            if not _is_same(new, old) and not (path in ours and _is_same(new, ours[path]))
+        ]
         if odd:
             raise ApplyRefusedError(_changed(*odd))
         places = PathInspector(self._root)
@@ -129,25 +120,22 @@ class _Apply:
                 raise ApplyRefusedError(f"a file that git ignores is in the way: {where}")
 
     def move(self) -> None:
-        """Do it; an error undoes what was done."""
+        """Move all into place; an error undoes what was done."""
         try:
             self._move()
             self._require_originals()
         except (OSError, ApplyRefusedError) as error:
-            left = self._staged.originals if self._staged.undo() else ""
+            left = self.staged.originals if self.staged.undo() else ""
             if isinstance(error, OSError):
                 raise ApplyRefusedError(blamed(error, self._root, left)) from None
             raise ApplyRefusedError(f"{error}{left}") from None
         except BaseException:
-            self._staged.undo()
+            self.staged.undo()
             raise
-        self._staged.finish()
+        self.staged.finish()
 
-    def give_up(self) -> None:
-        """Forget what was staged."""
-        self._staged.clear()
-
-    def _stage(self, objects: Repository) -> None:
+    def stage(self, objects: Repository) -> None:
+        """Write every new content beside the tree, durably."""
         fresh = [change for change in self._wanted if change.new]
         for start in range(0, len(fresh), _BATCH):
             batch = fresh[start : start + _BATCH]
@@ -162,7 +150,7 @@ class _Apply:
                 self._write(change, content)
 
     def _write(self, change: PathChange, content: bytes) -> None:
-        place = self._staged.place("new", change.number)
+        place = self.staged.place("new", change.number)
         mode = change.new.mode if change.new else ""
         if mode == LINK:
             os.symlink(content, os.fsencode(place))
@@ -201,7 +189,7 @@ class _Apply:
         try:
             with file_moves.folder_of(self._root, change.path) as (folder, name):
                 if not file_moves.holds(name, change.new, folder):
-                    os.rename(name, self._staged.place("old", change.number), src_dir_fd=folder)
+                    os.rename(name, self.staged.place("old", change.number), src_dir_fd=folder)
         except (FileNotFoundError, NotADirectoryError):
             if change.new is not None:
                 raise ApplyRefusedError(_changed(change.path)) from None
@@ -209,7 +197,7 @@ class _Apply:
     def _put(self, change: PathChange) -> None:
         """Put a file in its place, where nothing may stand but empty folders, or this very file."""
         make_folders(self._root, change.path)
-        source = self._staged.place("new", change.number)
+        source = self.staged.place("new", change.number)
         with file_moves.folder_of(self._root, change.path) as (folder, name):
             file_moves.remove_empty(name, folder)
             if not (
@@ -221,8 +209,8 @@ class _Apply:
     def _require_originals(self) -> None:
         """Refuse where something else was taken away than the file that was known."""
         for change in self._wanted:
-            original = self._staged.place("old", change.number)
-            if self._staged.taken(change) and not file_moves.holds(original, change.old):
+            original = self.staged.place("old", change.number)
+            if self.staged.taken(change) and not file_moves.holds(original, change.old):
                 raise ApplyRefusedError(_changed(change.path))
 
 

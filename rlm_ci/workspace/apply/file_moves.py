@@ -1,6 +1,6 @@
-"""Moving single files in a tree at which somebody else may be at work.
+"""Moves of single files in a tree that others may change meanwhile.
 
-Nothing is written over and no link is followed: a name is taken while it is free, or not at all.
+Nothing is written over and no link is followed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rlm_ci.workspace.tree_diff import LINK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rlm_ci.git.objects import TreeEntry
 
@@ -75,7 +75,7 @@ def holds(name: str, entry: TreeEntry | None, folder: int | None = None) -> bool
         return False
     if entry.mode == LINK:
         target = os.fsencode(os.readlink(name, dir_fd=folder))
-        return _blob_id(iter((target,)), len(target), entry.oid) == entry.oid
+        return _blob_id((target,), len(target), entry.oid) == entry.oid
     return _blob_id(_blocks(name, folder), status.st_size, entry.oid) == entry.oid
 
 
@@ -96,7 +96,7 @@ def _blocks(name: str, folder: int | None) -> Iterator[bytes]:
         os.close(descriptor)
 
 
-def _blob_id(blocks: Iterator[bytes], size: int, like: str) -> str:
+def _blob_id(blocks: Iterable[bytes], size: int, like: str) -> str:
     """The id of a blob, by the hash that ``like`` was made by."""
     from hashlib import sha1, sha256
 

@@ -1,14 +1,14 @@
-"""Where a result is staged, beside the tree that it goes to, and the way back from there.
+"""The folder where a result is staged, and the way back from there.
 
-Everything is in one folder at the top of the tree, so that moving a file is one step; snapshots
-leave it out. One process at a time works there, in a folder of its own::
+It is at the top of the tree, so that moving a file is one step; snapshots leave it out. One process
+at a time works there, in a folder of its own::
 
     <hex>/plan.json  all changes, written before the first move
     <hex>/new/N      what change N puts into the tree, where it stands under a second name
     <hex>/old/N      what change N has taken out of the tree; when all is done, "old" is renamed
     <hex>/back/N     what undoing change N has taken out of the tree
 
-So the files alone say how far a landing got, and the next process undoes one that was killed.
+So the files alone say how far a process got, and the next one undoes what a killed one did.
 """
 
 from __future__ import annotations
@@ -67,19 +67,16 @@ def changes(before: Mapping[str, TreeEntry], after: Mapping[str, TreeEntry]) -> 
 
 @contextmanager
 def held(root: str) -> Iterator[Sequence[str]]:
-    """Have the tree at ``root`` to ourselves; the paths at which a killed landing was undone.
+    """Lock the tree at ``root``; the paths at which the work of a killed process was undone.
 
-    Raises LockedError when another process does not let go of it, ApplyRefusedError when a killed
-    landing cannot be undone, or something else stands there, StorageError for a disk that fails.
+    Raises LockedError while another process holds it, ApplyRefusedError where that cannot be
+    undone or something is in the way, StorageError for a disk that fails.
     """
     place = os.path.join(root, STAGING)
     if os.path.realpath(place) != place or (os.path.lexists(place) and not os.path.isdir(place)):
         raise ApplyRefusedError(f"something is in the way: {printable(place)}")
-    try:
-        with suppress(FileExistsError):
-            os.mkdir(place, 0o700)
-    except OSError as error:
-        raise ApplyRefusedError(blamed(error, root)) from None
+    with blaming(root), suppress(FileExistsError):
+        os.mkdir(place, 0o700)
     try:
         with exclusive(place, "is putting a result into the work tree"):
             yield _undo_killed(root, place)
@@ -89,7 +86,7 @@ def held(root: str) -> Iterator[Sequence[str]]:
 
 
 def recover(root: str) -> Sequence[str]:
-    """Undo what a killed landing has left in the tree; its paths. Raises as ``held``."""
+    """Undo what a killed process has left in the tree; its paths. Raises as ``held``."""
     if not os.path.lexists(os.path.join(root, STAGING)):
         return ()
     with held(root) as undone:
@@ -97,7 +94,6 @@ def recover(root: str) -> Sequence[str]:
 
 
 def _undo_killed(root: str, place: str) -> Sequence[str]:
-    """Undo all that processes have left that are gone; we hold the lock."""
     undone: list[str] = []
     for name in sorted(filter(_FOLDER.fullmatch, os.listdir(place))):
         staged = StagedResult.left(root, name)
@@ -111,7 +107,7 @@ def _undo_killed(root: str, place: str) -> Sequence[str]:
 
 
 def blamed(error: OSError, root: str, left: str = "") -> str:
-    """The reason that an error is, where the tree is to blame; else StorageError is raised."""
+    """The reason for a refusal, where the tree is to blame. Raises StorageError else."""
     told = error.strerror or type(error).__name__
     is_path = isinstance(error.filename, str | bytes) and error.filename
     place = printable(os.fsdecode(error.filename)) if is_path else ""
@@ -124,8 +120,17 @@ def blamed(error: OSError, root: str, left: str = "") -> str:
     ) from None
 
 
+@contextmanager
+def blaming(root: str) -> Iterator[None]:
+    """Raise ApplyRefusedError or StorageError in place of OSError."""
+    try:
+        yield
+    except OSError as error:
+        raise ApplyRefusedError(blamed(error, root)) from None
+
+
 class StagedResult:
-    """One landing on the disk: what it wants to change, and how far it got."""
+    """One result on the disk: what it wants to change, and how far that got."""
 
     def __init__(self, root: str, name: str, wanted: Sequence[PathChange]) -> None:
         self.root = root
@@ -153,8 +158,7 @@ class StagedResult:
     def left(cls, root: str, name: str) -> Self:
         """One that another process began; without a plan nothing was moved.
 
-        A repository may bring a folder like it. What is real there leads nowhere that its own
-        files could not; a link would: ApplyRefusedError is raised.
+        A repository may bring a folder like it. Raises ApplyRefusedError for a link in it.
         """
         left = cls(root, name, ())
         for place in map(left.place, ("", "new", "back", "old")):
