@@ -40,9 +40,8 @@ AGENTS: Mapping[str, str] = {
 class Launch(Value):
     """A program for the sandbox, started in the work tree's root.
 
-    ``env`` is added to the sandbox's own; ``files`` are absolute paths outside of the tree
-    that it may read; ``hidden`` are names at the top of the tree that it sees empty, where they
-    are there; ``read_only`` closes the tree; ``timeout`` is in seconds.
+    ``files`` are absolute paths outside of the tree that it may read; ``hidden`` are names at the
+    top of the tree that it sees empty; ``read_only`` closes the tree; ``timeout`` is in seconds.
     """
 
     argv: tuple[str, ...]
@@ -95,9 +94,8 @@ class Assignment(Value):
 
 
 class AgentOutcome(Value):
-    """What came of an assignment.
+    """What came of an assignment; ``reason`` says why ``exit_code`` is not 0.
 
-    ``exit_code`` is 0 when the agent did what it could; else ``reason`` says why it did not.
     ``summary`` is for people, ``output`` all that it said: both bounded, neither trusted.
     """
 
@@ -121,8 +119,7 @@ class Agent(Protocol):
 def command_of(text: str, where: str = "--agent") -> Command | None:
     """The command of an agent that is one; None when ``text`` is the name of a known agent.
 
-    A command has a space or a path in it. Raises ConfigError for another name, UsageError for
-    a command that cannot be read; ``where`` says who has set it.
+    A command has a space or a path in it. Raises ConfigError, UsageError for ``where``.
     """
     if text in AGENTS:
         return None
@@ -136,10 +133,7 @@ def command_of(text: str, where: str = "--agent") -> Command | None:
 
 
 def require_metered(agent: Agent, budgets: Mapping[str, object]) -> None:
-    """Raise ConfigError if calls, tokens or money are to be bounded that we do not see.
-
-    ``budgets`` maps names of settings to values, None where nothing is set.
-    """
+    """Raise ConfigError for ``budgets`` of calls, tokens or money that we do not see."""
     given = [name for name, value in budgets.items() if value is not None]
     if given and not agent.metered:
         raise ConfigError(

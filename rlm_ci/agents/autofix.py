@@ -111,7 +111,6 @@ class FixerProject:
         return any(head.startswith((f"{name}]", f"{name}.", f"{name} ]")) for head in heads)
 
     def _has_package(self, name: str) -> bool:
-        """Whether ``package.json`` depends on it."""
         try:
             package = json.loads(self._text("package.json") or "{}")
         except (ValueError, RecursionError):
@@ -136,8 +135,7 @@ class FixerProject:
 class AutofixAgent:
     """The fixers of a repository as an agent: every turn runs all of them once.
 
-    ``validator`` is its command: a formatter that it checks with is one to run. ``find`` tells
-    where the sandbox finds a program, or None; ``roles_from`` who has set the roles.
+    ``find`` tells where the sandbox finds a program, or None; ``roles_from`` who has set the roles.
     """
 
     name = "autofix"
@@ -198,7 +196,7 @@ class AutofixAgent:
         return next((place + name for place in _FOLDERS if self._find(place + name)), None)
 
     def _run(self, task: Assignment, fixer: Fixer, program: str) -> tuple[str, str, bool]:
-        """What there is to tell of one fixer, what it printed, and whether it worked."""
+        """A line on one fixer, what it printed, and whether it worked."""
         timeout = task.seconds_left(TIMEOUT)
         if timeout <= 0:
             return f"{fixer.name}: no time was left", "", False

@@ -109,9 +109,8 @@ PROGRAMS: Mapping[str, AgentProgram] = {
 class ExternalAgent:
     """One of PROGRAMS, or any command, as an agent.
 
-    ``env`` is what the user lets it have; ``find`` tells where the sandbox finds a program, or
-    None; ``redact`` takes secrets out of what it prints; ``confined`` says that it runs in a
-    sandbox of ours, and needs none of its own.
+    ``env`` is what the user lets it have; ``find`` says where the sandbox finds a program, or None;
+    ``confined``: our sandbox holds it, it needs none of its own.
     """
 
     metered = False

@@ -59,10 +59,7 @@ def tried(
     commands: SandboxedCommands,
     redact: Callable[[str], str],
 ) -> FixOptions:
-    """The options with the first validator that can run, of those that were found.
-
-    Raises UnavailableError where none can, and no user is there to name another.
-    """
+    """The options with the first validator that can run. Raises UnavailableError for none."""
     if options.validator is None or not options.others:
         return options
     texts = (options.validator, *options.others)
@@ -88,7 +85,6 @@ def tried(
 
 
 def _picked(work: PipelineJob, options: FixOptions, why: str) -> Mapping[str, Any]:
-    """What a person picks where nothing that was found can run."""
     found = detect.detect(detect.RootFolder(work.repository.root))
     picked = detect.choose(found, work.ask, why) if work.ask else None
     if picked is None:
@@ -113,7 +109,7 @@ def require_an_end(options: FixOptions, where: str) -> None:
 
 
 def _shown(commands: SandboxedCommands, command: Command) -> str:
-    """A command as one would type it, with the path of a program of the repository's own."""
+    """A command, with the path of a program of the repository's own."""
     place = commands.find(command.argv[0])
     inside = os.path.relpath(place, commands.place) if place else os.pardir
     return (
@@ -124,7 +120,7 @@ def _shown(commands: SandboxedCommands, command: Command) -> str:
 
 
 def _why_not(commands: SandboxedCommands, command: Command, redact: Callable[[str], str]) -> str:
-    """Why a command cannot run, as a sentence without an end; "" where it can."""
+    """Why a command cannot run; "" where it can."""
     program = command.argv[0]
     if commands.find(program) is None:
         return f"{program} is not installed"

@@ -57,10 +57,7 @@ if TYPE_CHECKING:
 
 
 class FixLimits(Value):
-    """What ends the loop. None is no limit; ``validated`` is False without a validator.
-
-    ``allow_no_change``: the goal may hold already, and green without a change is reached.
-    """
+    """What ends the loop. None is no limit; ``validated`` is False without a validator."""
 
     max_iterations: float | None
     max_minutes: float | None

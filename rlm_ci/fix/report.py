@@ -83,8 +83,7 @@ def build(
 ) -> Report:
     """The report: how it ended, what the validator still says, what must not be in a fix.
 
-    What fails a fix is high, whatever fails a review: the fail level is always ``high``. An
-    ``error`` that ended it is the one cause of its exit code, whatever else is told.
+    The fail level is always ``high``. An ``error`` is the one cause of its exit code.
     """
     final = ended.final
     parts = [
@@ -120,10 +119,7 @@ def build(
 
 
 def anchored(ended: FixEnd, entries: Mapping[str, TreeEntry]) -> FixEnd:
-    """An end whose findings name each place by the content that was judged, in ``entries``.
-
-    A file that is in no tree is no place any more: the message names it.
-    """
+    """An end whose findings name each place by its content in ``entries``, if it is in there."""
 
     def known(place: Location) -> Location | None:
         if place.blob is not None:
@@ -166,7 +162,6 @@ def _summary(ended: FixEnd, options: FixOptions, account: FixDetails) -> str:
 
 
 def _idle(why: str, account: FixDetails) -> Finding:
-    """Nothing was wanted but that the budget is used up: it is no failure, and no work either."""
     turns = "its turn" if account.iterations == 1 else f"each of its {account.iterations} turns"
     return Finding(
         IDLE,

@@ -64,7 +64,7 @@ _ALL = 1 << 30
 
 
 class _NotAppliedError(StorageError):
-    """A result that is whole, and cannot be put into the work tree."""
+    """A result that cannot be put into the work tree."""
 
 
 class FixRun(Attempt):
@@ -213,10 +213,7 @@ class FixRun(Attempt):
         judge: ResultJudge,
         error: RlmCiError,
     ) -> tuple[FinalState, Report]:
-        """The end by an error of a run that has changed something: what there is, is kept.
-
-        Raises ``error`` where nothing was done, or cannot be told.
-        """
+        """The end by an error. Raises ``error`` if nothing was done, or cannot be told."""
         ended = loop.FixEnd(FinalState.from_error(error), ValidationResult(passed=False))
         try:
             if workspace.tree() == workspace.snapshot.tree and not self._state.entries:
@@ -234,7 +231,7 @@ class FixRun(Attempt):
         ended: FixEnd,
         error: RlmCiError | None = None,
     ) -> tuple[FinalState, Report]:
-        """The end and its report, the patch written before anything is applied."""
+        """The end and its report; the patch is written before it is applied."""
         left, redactor = workspace.tree(), self._run.redactor
         tree = judge.result(left)
         if edits := secret_in_diff.edits(workspace, tree, left, redactor):
@@ -270,9 +267,9 @@ class FixRun(Attempt):
         return ended.final, told
 
     def _land(self, workspace: Workspace, ended: FixEnd, tree: str) -> report.ApplyResult:
-        """Bring what is green into the user's own tree, if that is wanted; once.
+        """Apply a green result to the user's work tree, if that is wanted; once.
 
-        Raises _NotAppliedError where the disk does not let us, and StorageError for the record.
+        Raises _NotAppliedError if the disk fails, and StorageError for the record.
         """
         settings = self._all.settings
         wanted = not settings.ci if settings.loop.apply is None else settings.loop.apply
@@ -319,7 +316,6 @@ class FixRun(Attempt):
 def _edits(
     workspace: Workspace, judge: ResultJudge, result: str, left: str, *, allowed: bool
 ) -> str:
-    """What became of edits to tests, in a few words; "" where there are none."""
     base = workspace.entries(workspace.snapshot.tree)
     if not allowed:
         edits = changes(workspace.entries(result), workspace.entries(left))
@@ -335,10 +331,7 @@ def _edits(
 
 
 def _undo_killed(root: str) -> None:
-    """Undo a landing that was killed: what it has left is no tree to begin with.
-
-    Raises ConfigError where that cannot be, LockedError where one is under way.
-    """
+    """Undo what a run has applied that was killed then. Raises ConfigError, LockedError."""
     root = os.path.realpath(root)
     try:
         _tell_undone(staging.recover(root))

@@ -30,10 +30,7 @@ if TYPE_CHECKING:
 
 
 def record_of(ended: StreamResult) -> dict[str, Any]:
-    """``ended`` as JSON has it. What is no UTF-8 in the output is replaced.
-
-    Secrets are looked for in each part of the output: none stands across the gap.
-    """
+    """``ended`` as JSON has it, with a replacement for what is no UTF-8."""
     output = ended.output.without_seam()
     if not output.omitted:  # a character may stand across the seam
         output = Clipped(output.head + output.tail)
@@ -55,10 +52,7 @@ def ended_of(record: Mapping[str, Any]) -> StreamResult:
 
 
 class UnrecordedAgent:
-    """The built-in agent: its completions are facts, and decide what it does.
-
-    It edits the copy itself, which must be looked at afterwards.
-    """
+    """The built-in agent: its completions are facts, and it edits the copy itself."""
 
     def __init__(self, agent: Agent, copy: Copy) -> None:
         self.name = agent.name

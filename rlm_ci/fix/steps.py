@@ -124,7 +124,6 @@ class FixSteps:
         return self._judge.result(self._space.settled_tree()) == self._base
 
     def _status(self, tree: str) -> str:
-        """What has changed from the base to ``tree``; nearly always the last turn's end."""
         known, status = self._noted
         return status if known == tree else self._context.commands.status(self._base, tree)
 
@@ -159,7 +158,7 @@ class FixSteps:
         )
 
     def _write(self, iteration: int, contents: Mapping[str, str | bytes]) -> None:
-        """Write files of a turn, side by side: all that they take is time of the disk."""
+        """Write files of a turn, side by side: the disk takes the time."""
         paths = [self._context.path_of("rlm", f"iteration-{iteration}", name) for name in contents]
         found = [
             one.encode("utf-8", "backslashreplace") if isinstance(one, str) else one
@@ -177,12 +176,10 @@ def difference(context: FixContext) -> str:
 
 
 def _edited(turns: tuple[RoleTurn, ...]) -> RoleTurn:
-    """The last turn of a role that edits: what it says is what was done."""
     return next((one for one in reversed(turns) if one.role != "critic"), turns[-1])
 
 
 def _summary(status: str) -> str:
-    """The changed files, the first of them by name."""
     lines = status.strip().splitlines()
     more = len(lines) - _SHOWN
     return "\n".join(lines[:_SHOWN] + ([f"and {count(more, 'more file')}"] if more > 0 else []))

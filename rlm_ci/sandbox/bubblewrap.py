@@ -73,10 +73,7 @@ class Bubblewrap:
 
     @classmethod
     def found(cls, environ: Mapping[str, str]) -> Bubblewrap:
-        """The one on this machine, not tried yet.
-
-        Raises UnavailableError if there is none, ConfigError where it could not be started.
-        """
+        """The one on this machine, not tried yet. Raises UnavailableError, ConfigError."""
         process_stream.require_open_files()
         path = environ.get("PATH", PATH)
         return cls(process_stream.find("bwrap", path, "/"))
@@ -243,17 +240,13 @@ def _is_visible(path: str, mounts: Sequence[Mount]) -> bool:
 
 
 def _outside(path: str, mounts: Sequence[Mount]) -> str | None:
-    """Where on the machine lies what the command sees at ``path``; None where nothing does."""
     if found := source_of(path, mounts):
         return found
     return path if any(is_below(path, place) for place in SYSTEM) else None
 
 
 def _in_memory(stack: ExitStack, content: bytes) -> int:
-    """A file that holds ``content``, to be read from its start; no path leads to it.
-
-    Raises StorageError: a limit on the size of files holds for those in memory, too.
-    """
+    """A file without a path that holds ``content``. Raises StorageError: ulimit -f holds for it."""
     try:
         descriptor = os.memfd_create("rlm-ci", os.MFD_CLOEXEC)
         stack.callback(os.close, descriptor)
@@ -282,9 +275,9 @@ def _small(stack: ExitStack, path: str) -> int | None:
 
 
 class _Gate(Closing):
-    """A socket at which the first inside waits until the job's limits are set for it.
+    """A socket at which the first process inside waits until its limits are set.
 
-    The kernel tells who waits there: the process that has written to it.
+    The kernel tells which process has written to it.
     """
 
     def __init__(self, given: JobLimits) -> None:

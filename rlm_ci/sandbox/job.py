@@ -27,10 +27,9 @@ if TYPE_CHECKING:
         def run(
             self, job: SandboxJob, *, on_output: Callable[[bytes], object] | None = None
         ) -> StreamResult:
-            """Run ``job`` to its end; nothing that it started lives when this returns.
+            """Run ``job``; nothing that it started lives when this returns.
 
-            Raises UnavailableError when its program cannot be started, ConfigError when a
-            mount cannot be made.
+            Raises UnavailableError for the program, ConfigError for a mount.
             """
 
 

@@ -47,9 +47,8 @@ def covered() -> Iterator[str]:
 def devices() -> Iterator[tuple[str, ...]]:
     """The options of bubblewrap, after ``--dev``, that give a job of root's other devices.
 
-    It could change the mode of the machine's for everybody: no mount forbids that, as what
-    bubblewrap makes read-only is no device any more. Where no others can be made, a job gets the
-    machine's, and when it has ended, their modes are put back.
+    It could change the mode of the machine's: no mount forbids that. Where none can be made, a job
+    gets the machine's, and their modes are put back when it has ended.
     """
     if os.getuid() != 0:
         yield ()

@@ -93,5 +93,4 @@ class Unsandboxed:
 
 
 def _outside(path: str, mounts: Sequence[Mount]) -> str:
-    """The place on the machine of what the job calls ``path``."""
     return (os.path.isabs(path) and source_of(os.path.normpath(path), mounts)) or path

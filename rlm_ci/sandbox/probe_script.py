@@ -130,10 +130,7 @@ def privileges() -> tuple[bool, str]:
 
 
 def kernel(*sample: str) -> tuple[bool, str]:
-    """Whether the mounts that cover the kernel's settings are there, and no file opens for writing.
-
-    Without a sample, every file is tried.
-    """
+    """Whether the covering mounts are there, and no file of the kernel can be written."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         rows = [line.split() for line in file]
     options = {row[4]: row[5].split(",") for row in rows}  # of those at one place, the last

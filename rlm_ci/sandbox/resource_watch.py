@@ -23,10 +23,7 @@ _OURS = 2
 
 
 class ResourceWatch:
-    """Says why a job must be stopped, or nothing; called again and again while it runs.
-
-    ``writable`` are the folders of the machine that the job may fill.
-    """
+    """Says why a job must be stopped. It may fill the folders ``writable`` of the machine."""
 
     def __init__(self, limits: JobLimits, writable: Sequence[str]) -> None:
         self._limits = limits

@@ -121,8 +121,8 @@ def attempts(
 ) -> tuple[Probe, ...]:
     """What a command inside can reach of us and of this machine; a tenth of a second.
 
-    The first says whether it could be tried at all; when not, it is the only one. With
-    ``all_settings`` each setting of the kernel is tried, else some, and the mounts are looked at.
+    The first says whether it could be tried at all; if not, it is the only one. ``all_settings`` of
+    the kernel are tried, else some.
     """
     with ExitStack() as stack:
         outside = stack.enter_context(_outside(environ))
@@ -234,7 +234,7 @@ def _asked(stack: ExitStack, outside: str) -> tuple[dict[str, list[object]], soc
 
 
 def _left_open(stack: ExitStack, path: str) -> int:
-    """The number of a descriptor as a careless caller leaves it open to us, above our own."""
+    """A descriptor that a careless caller has left open to us."""
     import fcntl  # not on Windows, where nothing is tried
 
     with open(path, "rb") as file:

@@ -94,7 +94,7 @@ def _start(program: str, argv: list[str], env: dict[str, str]) -> int:
 
 
 def _wait(pid: int) -> int:
-    """The exit code of the command, negative for a signal; orphans are buried meanwhile."""
+    """The exit code of the command, negative for a signal."""
     while True:
         ended, status = os.wait()
         if ended == pid:
@@ -120,7 +120,6 @@ def _end_all(pid: int) -> None:
 
 
 def _group(pid: int) -> int:
-    """The process group of ``pid``; 0 when it has ended."""
     try:
         return os.getpgid(pid)
     except OSError:

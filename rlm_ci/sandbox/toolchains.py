@@ -72,8 +72,7 @@ _MOST_LINKS = 2000
 def toolchain_mounts(environ: Mapping[str, str], root: str) -> tuple[Mount, ...]:
     """Read-only mounts, at their own places, of what the programs on PATH need.
 
-    ``root`` is the repository: what lies in it is the caller's to mount, but the Python that
-    its virtual environment was made from is among the result.
+    ``root`` is the repository, mounted by the caller; the Python of its environment is included.
     """
     root = os.path.realpath(root)
     home = _home(environ)
@@ -130,10 +129,7 @@ def may_be_shown(path: str, home: str) -> bool:
 
 
 def python_of(environment: str) -> str | None:
-    """The installation that a virtual environment was made from, if there really is a Python.
-
-    What the environment says is not believed: the library must stand where Python looks.
-    """
+    """The installation behind a virtual environment, if there really is a Python."""
     with (
         suppress(OSError),
         open(os.path.join(environment, "pyvenv.cfg"), encoding="utf-8", errors="replace") as file,

@@ -67,8 +67,7 @@ class Checkout:
     def fill(self, tree: str, guests: Mapping[str, str | None]) -> None:
         """Make the folder anew from ``tree``.
 
-        ``guests`` are names in it that stay no part of the tree: a place for something to be
-        mounted on (None), or a link to the target given.
+        ``guests`` are names that are no part of it: mount points (None), or links to a target.
         """
         files.clear(self.path)
         files.make_folder(self.path, 0o700)
@@ -83,10 +82,9 @@ class Checkout:
         self._receive()
 
     def tree(self) -> str:
-        """The id of the tree that the folder holds now.
+        """The id of the tree that the folder holds now. Raises LimitError beyond the bounds.
 
-        Repositories, pipes and devices that were put there are removed first. Raises
-        LimitError beyond the bounds.
+        Repositories, pipes and devices that were put there are removed first.
         """
         mark = len(self._removed)
         self.reopen()
@@ -153,8 +151,7 @@ class Checkout:
     def _sweep(self) -> None:
         """Take out pipes, sockets and devices: git waits for ever where it opens one.
 
-        It opens files by the names that it has a meaning for, in any folder, its own folders
-        included. What has another name may be a tool's that is dead by now, and goes unsaid.
+        It opens files by name, so only such names and known paths are reported.
         """
         known = frozenset(self._known)
         top = os.open(self.path, _FOLDER)
@@ -174,10 +171,7 @@ class Checkout:
             os.close(top)
 
     def _listed(self) -> tuple[set[str], set[str]]:
-        """All paths that may be part of the tree, and those that may have changed.
-
-        Repositories in the way are taken out.
-        """
+        """All paths that may be part of the tree, and those that may have changed."""
         excludes = f"--exclude-from={self._git.path(RULES)}"
         links = [name for name, target in self._guests.items() if target]
         guests = [f"--exclude={anchored(name).removesuffix('/')}" for name in links]
@@ -280,10 +274,9 @@ class Checkout:
 
 
 def _entries(top: int, folder: str) -> Iterator[tuple[os.DirEntry[str], int]]:
-    """What stands in the folder below ``top``, each with the open folder to find it in.
+    """The entries of a folder below ``top``, each with the open folder.
 
-    It is open to us from then on: an agent may have closed it. One that lies too deep to be
-    named is empty to us, as it is to git, which goes by names from the top as well.
+    It is open to us from then on. A path that is too long has no entries, as for git.
     """
     try:
         descriptor = os.open(folder or ".", _FOLDER, dir_fd=top)
@@ -306,7 +299,7 @@ def _entries(top: int, folder: str) -> Iterator[tuple[os.DirEntry[str], int]]:
 
 
 def _behind_links(names: set[str], places: PathInspector) -> set[str]:
-    """Those of ``names`` that lie in what was a folder and is none now; git looks through it."""
+    """Those of ``names`` in what was a folder and is none now; git looks through it."""
     gone = set()
     for folder in folders(names):
         status = places.look(folder)

@@ -22,9 +22,9 @@ OURS = ("/.runs/", "/out/")
 
 
 def gathered(sources: Iterable[tuple[str, bytes]]) -> bytes:
-    """The patterns of all ``sources``, pairs of folder ("" for the top) and file content.
+    """The patterns of all ``sources``, pairs of folder ("" for the top) and content.
 
-    They must come weakest first; of two folders, the deeper one is the stronger.
+    The weakest come first; a deeper folder is stronger.
     """
     lines: list[bytes] = []
     for folder, content in sources:

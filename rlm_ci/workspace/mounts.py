@@ -80,11 +80,9 @@ def shared(root: str, snapshot: Snapshot) -> Iterator[str]:
 
 
 def curtains(copy: str, root: str, names: tuple[str, ...], nothing: str) -> tuple[Mount, ...]:
-    """What hides ``names`` at the top of the copy that stands at ``root``, where they are there.
+    """Mounts of empty files and folders from ``nothing`` over ``names`` at the top of the copy.
 
-    ``nothing`` is a folder for the empty folder and the empty files that are seen in their place.
-    A link is followed as it will be in the sandbox; where it leads out of the tree, there is
-    nothing of the repository's.
+    The copy is seen at ``root``. A link is followed as in the sandbox, but not out of the tree.
     """
     found: dict[str, Mount] = {}
     for name in names:
@@ -135,7 +133,7 @@ def _object_mounts(folder: str, target: str, depth: int) -> Iterator[Mount]:
 
 
 def _is_folder(places: PathInspector, path: str) -> bool:
-    """Whether a folder stands at ``path``, and no link on the way to it: a record may lie."""
+    """Whether a folder is at ``path``, behind no link: a record may lie."""
     try:
         status = places.look(path)
     except OSError:

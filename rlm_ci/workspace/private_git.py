@@ -68,10 +68,9 @@ class PrivateGit:
         self.objects = self.repository(self._view, self._view, "no-index")
 
     def make(self, alternates: Iterable[str], *, sha256: bool = False) -> None:
-        """Lay out both folders; ``alternates`` are the object folders to read from as well.
+        """Lay out both folders; ``alternates`` are further object folders to read from.
 
-        Of what stands there, objects and patterns alone are kept: git executes what its
-        configuration says, and the folder of a run may come from anywhere.
+        Only objects and patterns are kept: git runs what a configuration says.
         """
         _keep(self.folder, lambda one: _is_folder(one, "objects") or _is_file(one, RULES))
         _keep(self._own, lambda one: _is_folder(one, "objects"))
@@ -133,7 +132,7 @@ def _is_file(entry: os.DirEntry[str], name: str = "") -> bool:
 
 
 def _is_fan_out(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a folder of loose objects, named by the first digits of their ids."""
+    """Whether it is a folder of loose objects."""
     digits = len(entry.name) == 2 and set(entry.name) <= set("0123456789abcdef")
     return digits and entry.is_dir(follow_symlinks=False)
 

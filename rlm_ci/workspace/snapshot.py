@@ -65,10 +65,9 @@ class Snapshot(Value):
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Snapshot:
-        """Raises KeyError, TypeError or ValueError for what is none.
+        """Raises KeyError, TypeError or ValueError.
 
-        What it says is put on command lines, made, shown in the sandbox and removed: ids are
-        ids, and no path leads out of the folder that it is meant in.
+        Ids and paths are checked: they are put on command lines, made, mounted and removed.
         """
         found = cls(
             record["commit"],
@@ -86,7 +85,6 @@ class Snapshot(Value):
 
 
 def _require_all(judge: Callable[[object], bool], values: Iterable[object]) -> None:
-    """Raise ValueError that names the first of ``values`` that ``judge`` refuses."""
     for value in values:
         if not judge(value):
             raise ValueError(printable(repr(value))[:200])
@@ -103,7 +101,6 @@ def is_inside(path: object) -> bool:
 
 
 def _is_ours_to_show(path: object) -> bool:
-    """Whether ``path`` may be one of a snapshot's ``dependencies``."""
     return isinstance(path, str) and is_inside(path) and is_dependency(path) and path.count("/") < 2
 
 
@@ -120,10 +117,9 @@ class WorktreeListing(Value):
 def take(
     private: PrivateGit, repository: Repository, bounds: SnapshotLimits, skipped: Iterable[str] = ()
 ) -> Snapshot:
-    """The snapshot of ``repository``, which may be a folder outside git.
+    """The snapshot of ``repository``, which may be outside git, without ``skipped`` folders.
 
-    ``skipped`` are folders, absolute, that are never part of it. Raises ConfigError for a
-    file that cannot be read and for a tree beyond ``bounds``.
+    Raises ConfigError for a file that cannot be read and for a tree beyond ``bounds``.
     """
     head = repository.head_commit() if repository.git_dir else None
     sha256 = is_sha256(head or "")
@@ -311,7 +307,7 @@ class PathInspector:
     def look(self, path: str) -> os.stat_result | None:
         """The status of ``path`` itself; None where it is not, or a link leads to it.
 
-        Raises PermissionError when a folder on the way is closed.
+        Raises PermissionError.
         """
         if not self._is_real(path.rpartition("/")[0]):
             return None

@@ -36,10 +36,9 @@ _OWN = ("validator/", "tamper/")
 def held(
     folder: str, report: Report, repository: Repository, environ: Mapping[str, str]
 ) -> frozenset[Location]:
-    """The places of a report that hold in the trees of the run whose artifacts lie in ``folder``.
+    """The places of a report that hold in the trees of the run with the artifacts in ``folder``.
 
-    That folder may come from anywhere: git reads objects of it, under a configuration of ours,
-    and each content is taken for what its own hash says. What cannot be looked up does not hold.
+    The folder may come from anywhere, so each content must match its hash.
     """
     from tempfile import TemporaryDirectory
 
@@ -80,7 +79,6 @@ def _contents(git: PrivateGit, oids: Iterable[str]) -> Mapping[str, bytes | None
 
 
 def _snapshot(folder: str) -> Snapshot | None:
-    """What the run began with, where it tells that."""
     try:
         return Snapshot.from_dict(json.loads(files.read_inside(folder, SNAPSHOT, _LIMIT)))
     except (files.UnreadableError, ValueError, KeyError, TypeError, RecursionError):
@@ -88,7 +86,7 @@ def _snapshot(folder: str) -> Snapshot | None:
 
 
 def _objects(folder: str) -> tuple[str, ...]:
-    """The objects of the run, where they are its own: another list of objects leads elsewhere."""
+    """The objects of the run, if they lead nowhere else."""
     place = os.path.realpath(folder)
     for name in ("git", "objects", "objects"):
         place = os.path.join(place, name)
@@ -102,14 +100,13 @@ def _objects(folder: str) -> tuple[str, ...]:
 
 
 def _entries(git: PrivateGit, tree: str) -> Mapping[str, TreeEntry]:
-    """The files of a tree; none where its objects are gone."""
     with suppress(RlmCiError):
         return git.objects.tree(tree)
     return {}
 
 
 def _result(git: PrivateGit, folder: str, begun: Snapshot) -> Mapping[str, TreeEntry]:
-    """The files of the result, or those of them that the patch tells."""
+    """The files of the result, or those that its patch makes."""
     with suppress(files.UnreadableError, UnicodeDecodeError):
         tree = files.read_inside(folder, f"git/{RESULT}", 1024).decode("ascii").strip()
         if is_object_id(tree) and (found := _entries(git, tree)):

@@ -29,10 +29,7 @@ _MOST_LARGE = 100
 
 
 class ChangedFile(Value):
-    """A path that differs, with the contents on both sides; b"" where there is none.
-
-    What is ``large`` on the old side or the new one is not read.
-    """
+    """A path that differs, with the contents on both sides, which are not read where ``large``."""
 
     path: str
     old: TreeEntry | None
@@ -73,10 +70,7 @@ def changes(
 def large(
     base: Mapping[str, TreeEntry], now: Mapping[str, TreeEntry], store: Store
 ) -> tuple[str, ...]:
-    """The files of ``now`` that are not in ``base`` and too large to be read.
-
-    Raises LimitError when they are too many.
-    """
+    """The files new in ``now`` that are too large to be read. Raises LimitError for too many."""
     sides = differing(base, now)
     sizes = _sizes(sides, store)
     found = tuple(path for path, (_, new) in sides.items() if _is_large(new, sizes))
@@ -109,7 +103,6 @@ def _is_large(entry: TreeEntry | None, sizes: Mapping[str, int]) -> bool:
 
 
 def _batches(sides: Sides, sizes: Mapping[str, int]) -> Iterator[list[str]]:
-    """The paths in parts that are small enough to be read at once."""
     batch: list[str] = []
     total = 0
     for path, pair in sides.items():

@@ -69,10 +69,8 @@ class Workspace:
     ) -> None:
         """A fresh copy of the work tree below ``place``, the run's folder.
 
-        A place that holds a snapshot already keeps it: a resumed run starts from what its
-        first start saw. ``skipped`` are folders that are no part of it, such as the one of
-        all runs. Not ``isolated``, the copy is used where it lies: dependencies are links in
-        it, and an agent could write through them.
+        A resumed run starts from the snapshot that ``place`` holds. ``skipped`` are folders that are
+        no part of it. Not ``isolated``, dependencies are links, which an agent can write through.
 
         Raises ConfigError for a file that cannot be read and for a tree beyond ``bounds``,
         StorageError when the copy cannot be written, DamagedError for a broken record.
@@ -118,10 +116,7 @@ class Workspace:
         return tuple(one for one in found if one.source != one.target)
 
     def discard(self) -> StorageError | None:
-        """Remove the copies and caches; a resumed run makes them anew. Snapshot and objects stay.
-
-        What cannot be removed is returned: by now, it takes nothing from the result.
-        """
+        """Remove the copies and caches; an error is returned, since the result is safe."""
         doubt = None
         for name in _PASSING:
             try:
@@ -173,10 +168,7 @@ class Workspace:
         return _shown(self._git.objects.diff_trees(base, tree, *_STATUS), limit)
 
     def account(self, tree: str, without: Iterable[str] = ()) -> tuple[str, bytes]:
-        """Status and patch from the snapshot to ``tree``; both empty where nothing changed.
-
-        The files ``without`` are named in the status and are no part of the patch.
-        """
+        """Status and patch from the snapshot to ``tree``; the patch lacks the files ``without``."""
         base, objects = self.snapshot.tree, self._git.objects
         if tree == base:
             return "", b""
@@ -202,10 +194,7 @@ class Workspace:
     # ── the last verdict, and the way back ──
 
     def fresh(self, tree: str) -> Checkout:
-        """A second folder with ``tree``.
-
-        Neither it nor its caches hold anything ignored that an agent left behind.
-        """
+        """A second folder with ``tree``, without ignored files; its caches are fresh as well."""
         self.caches.renew()
         copy = Checkout(self._git, os.path.join(self._place, _VERDICT), "verdict", self._bounds)
         self._fill(copy, tree)
@@ -255,8 +244,7 @@ class Workspace:
     def apply_to(self, repository: Repository, tree: str) -> ApplyOutcome:
         """Bring ``tree`` into the user's work tree, whole or not at all.
 
-        Not done, with the reason, when the work tree is no longer the snapshot. Raises
-        StorageError when the disk fails; then it is as it was, or its originals lie beside.
+        Not done, with the reason, if the work tree has changed. Raises StorageError.
         """
         before = self.entries(self.snapshot.tree)
         wanted = changes(before, self.entries(tree))
@@ -323,7 +311,6 @@ def _shown(rows: bytes, limit: int = _MOST_LINES) -> str:
 
 
 def _parse_status(rows: bytes) -> tuple[dict[str, str], dict[str, str]]:
-    """The letters and counts of ``git diff -z --raw --numstat``, by path."""
     letters: dict[str, str] = {}
     counts: dict[str, str] = {}
     fields = iter(os.fsdecode(row) for row in rows.split(b"\0"))

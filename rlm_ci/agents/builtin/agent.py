@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class BuiltinAgent:
     """An agent that is a model behind an OpenAI-compatible endpoint.
 
-    ``complete`` answers requests and keeps the ledger, ``fact`` records what a resumed run
-    must not decide again, ``tests`` runs the validator for tests named by paths or ids.
+    ``complete`` answers requests and keeps the ledger, ``tests`` runs the validator for tests named
+    by paths or ids.
     """
 
     name = "openai"
@@ -147,10 +147,7 @@ def _refuses_tools(error: RemoteError, model: str) -> bool:
 
 
 def _without_name(said: str, model: str) -> str:
-    """What an endpoint says apart from the model's name, which may speak of tools itself.
-
-    One that is a plain word is taken for a name only where the word ``model`` is before it.
-    """
+    """What an endpoint says apart from the model's name, which may speak of tools itself."""
     if not model:
         return said
     before = r"(?<=\bmodel )" if model.isalpha() else r"(?<![\w.-])"

@@ -30,8 +30,7 @@ _FRESH = 2
 class Conversation:
     """The messages of a conversation, as exchanges between prompts.
 
-    An exchange is an answer and what came of it; they stay or go together, because an
-    endpoint refuses a call without its result.
+    An exchange, an answer with its results, stays or goes whole: an endpoint wants each result.
     """
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:

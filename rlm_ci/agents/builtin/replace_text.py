@@ -22,7 +22,6 @@ def lines(text: str) -> list[str]:
 
 
 def _newline(text: str) -> str:
-    """How most lines of a text end."""
     pairs = text.count("\r\n")
     return "\r\n" if pairs * 2 > text.count("\n") else "\n"
 
@@ -42,8 +41,7 @@ def like(before: str, after: str) -> str:
 def replace(path: str, text: str, old: str, new: str, times: int) -> tuple[str, list[int]]:
     """``text`` with ``old`` replaced, and the lines where it stood.
 
-    The texts of a model end their lines with LF whatever the file does. Raises Refused,
-    with the nearest lines, when ``old`` does not stand there exactly ``times`` times.
+    Line ends are those of the file. Raises Refused if ``old`` is not there ``times`` times.
     """
     if not old:
         raise Refused("old is empty: use write to make a file")
@@ -79,7 +77,6 @@ def _places(text: str, old: str) -> list[int]:
 
 
 def _nearest(text: str, old: str) -> str:
-    """Where something like the first line of ``old`` stands."""
     from difflib import get_close_matches
 
     wanted = next((line.strip() for line in lines(old) if line.strip()), "")[:_WIDTH]

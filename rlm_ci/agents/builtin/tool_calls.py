@@ -28,10 +28,9 @@ class ToolCall(Value):
 
 
 def from_tools(tool_calls: Iterable[Mapping[str, Any]], turn: int) -> list[ToolCall]:
-    """The calls of an answer, each with an id that no other of them has.
+    """The calls of an answer, each with an id of its own.
 
-    An id that is odd is replaced by one that follows from its place, so that it is the same
-    when the run is resumed.
+    An odd id is replaced by one that follows from its place, the same when the run is resumed.
     """
     calls: list[ToolCall] = []
     for index, one in enumerate(tool_calls):
@@ -49,10 +48,7 @@ def _is_sound(ident: str) -> bool:
 
 
 def from_text(text: str, turn: int) -> list[ToolCall]:
-    """The first JSON object with a ``tool`` in an answer, as a list of none or one.
-
-    Only the first: what a model writes behind a call is what it imagines to come of it.
-    """
+    """The first JSON object with a ``tool``: the model imagines what follows."""
     decoder = json.JSONDecoder()
     at = -1
     for _ in range(_CANDIDATES):

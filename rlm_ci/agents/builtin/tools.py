@@ -33,10 +33,9 @@ _TESTS = 50
 class CodeTools:
     """An environment whose world is the files below ``root``.
 
-    ``tests`` runs the validator, for the tests named in its argument or for all, and returns
-    what is to be told of it. It gets words for an argv, never for a shell, and leaves the
-    files as they were. Without it there is no ``run_tests``; ``read_only`` takes away
-    whatever changes a file.
+    ``tests`` runs the validator, for the tests named in its argument or for all, by words for an
+    argv, never for a shell. Without it there is no ``run_tests``; ``read_only`` takes all edits
+    away.
     """
 
     def __init__(

@@ -65,10 +65,7 @@ ARGUMENTS_LIMIT = 2 << 20
 
 
 class TurnLoop:
-    """One model at work in one environment.
-
-    ``textual``: for endpoints without tool support, calls are JSON in the answer's text.
-    """
+    """One model in one environment. ``textual``: calls are JSON in the text of an answer."""
 
     def __init__(
         self,
@@ -102,8 +99,7 @@ class TurnLoop:
     def run(self, history: Conversation, place: str) -> LoopEnd:
         """Go on from ``history``, which ends with what the model is asked to do.
 
-        ``place`` is where in the run this is: it makes each request's place unique. Raises what
-        ``complete`` raises.
+        ``place`` makes each request's place unique. Raises what ``complete`` raises.
         """
         mistakes = 0
         for turn in range(1, self._bounds.turns + 1):

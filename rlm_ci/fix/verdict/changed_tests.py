@@ -53,8 +53,7 @@ class ChangedTestRuns:
         """Findings, a line for people, and changed texts to look at by path.
 
         ``tree`` is what the ``verdict`` was taken on, ``landed`` the result with new tests;
-        ``first`` is how the tests ended at the start, ``hidden`` how they fail without pytest's
-        environment variables, if they do.
+        ``first`` and ``hidden`` are the runs at the start and without pytest's variables.
         """
         self._tree, self._landed = tree, landed
         entries = self._space.entries(tree)
@@ -147,7 +146,6 @@ def _secret() -> dict[str, str]:
 
 
 def _told(ran: ValidatorRun) -> ValidatorAnswer:
-    """A run as the canary sees it."""
     ended, said = ran.ended, ran.ended.output.text()
     counted = test_counts.parse(said)
     return ValidatorAnswer(

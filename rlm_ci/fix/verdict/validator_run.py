@@ -32,10 +32,7 @@ PLUGIN, PRINTED = "plugin", "printed"
 class ValidatorRun(Value):
     """How a command ended, what it tells of tests, and which protected paths it wrote.
 
-    ``reported`` tells whether our plugin of pytest was at work.
-
-    ``missing`` are folders of dependencies that a fresh tree lacks, where a program was not found
-    there.
+    ``missing`` are folders of dependencies that a fresh tree lacks; ``reported``: by our plugin.
     """
 
     ended: StreamResult
@@ -67,7 +64,7 @@ class ValidatorRuns:
     ) -> ValidatorRun:
         """How a command ends in the copy, which holds ``tree``; what it changes is taken back.
 
-        What the ``first`` one leaves in caches is trusted: nobody was at work before it.
+        Caches that the ``first`` one leaves are trusted.
         """
         space = self._commands.workspace
 
@@ -99,9 +96,8 @@ class ValidatorRuns:
     ) -> ValidatorRun:
         """How a command ends in a fresh copy of ``tree``, once all that it needs is there.
 
-        It fails short: a suite of which most tests fail would take ten times as long else. To
-        ``hide`` is to run pytest's tests without its environment variables. ``keep`` bytes of its
-        output are kept.
+        It stops early where most tests fail. ``hide`` runs pytest's tests without its environment
+        variables. ``keep`` bytes of its output are kept.
         """
 
         def produce() -> Mapping[str, Any]:

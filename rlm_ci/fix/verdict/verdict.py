@@ -38,10 +38,7 @@ _LONGEST = 180
 
 
 class ResultJudge:
-    """Each run of the validator is a fact. ``path_of`` gives the place of a file of the run.
-
-    ``iteration`` is the turn that is being judged, 0 before the first one.
-    """
+    """Each run of the validator is a fact. ``iteration`` is the turn that is judged, 0 at first."""
 
     def __init__(self, context: FixContext) -> None:
         self._context = context
@@ -116,8 +113,7 @@ class ResultJudge:
     def _learned(self, verdict: Verdict) -> Verdict:
         """Keep what the first run tells: which files hold tests, and how they end.
 
-        Where pytest could not find our plugin, it is run again without. Where other runners told of
-        their tests, or all is well without any, no later run has variables for it.
+        Where pytest cannot load our plugin, it runs without; where it is not needed, there is none.
         """
         ran = self._ran
         if ran is not None and test_reports.refused(ran.ended.output.text()):
@@ -195,7 +191,6 @@ class ResultJudge:
         )
 
     def _in_fresh(self) -> str:
-        """How the validator fails in the fresh tree alone, and what could help."""
         if self._undone:
             return f"{_FAILS}, and {self._context.redactor.text(self._undone)}"
         return f"{_FAILS} ({self._prepared or 'loop.setup can install what it needs there'})"
@@ -242,10 +237,9 @@ class ResultJudge:
     def _last(
         self, place: str, argv: tuple[str, ...], tree: str
     ) -> tuple[ValidatorRun, ValidatorRun | None]:
-        """The run that decides, and one without pytest's variables where that alone fails.
+        """The run that decides, and one without pytest's variables if only that fails.
 
-        Where that passes, it decides: with the variables, the copy has passed already, and the
-        canary's tests run with them.
+        If that passes, it decides: the copy has passed with the variables already.
         """
         if not self._first.held:
             return self._runs.in_fresh(place, argv, tree), None
@@ -256,7 +250,7 @@ class ResultJudge:
         return self._runs.in_fresh(f"{place}-with-variables", argv, tree), hidden
 
     def _failed(self) -> str:
-        """A test that our plugin of pytest saw fail; "" where there is none."""
+        """A test that our plugin saw fail; "" for none."""
         tests = self._ran.outcomes.tests if self._ran and self._ran.reported else ()
         failed = (one for one in tests if one.state == outcomes.FAILED)
         return next((f"{one.place} {one.name}".strip() for one in failed), "")
@@ -305,10 +299,7 @@ def _judged(verdict: Verdict) -> ValidationResult:
 def _put_back(
     result: Mapping[str, TreeEntry], fresh: Mapping[str, TreeEntry], protection: Protection
 ) -> str:
-    """Which edits of the agent the fresh tree does not have, in words; "" where it has all.
-
-    A new test that it lacks does not count.
-    """
+    """Which edits of the agent the fresh tree lacks, in words; a new test does not count."""
     paths = [
         path
         for path in differing(result, fresh)
@@ -324,7 +315,7 @@ def _put_back(
 
 
 def _flat(path: str) -> str:
-    """A path as the name of one file; where that is too long, its end, and a sign of the rest."""
+    """A path as the name of one file."""
     name = path.replace("/", "__")
     raw = os.fsencode(name)
     if len(raw) <= _LONGEST:

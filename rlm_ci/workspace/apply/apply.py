@@ -40,10 +40,7 @@ _BATCH = 64
 
 
 class ApplyOutcome(Value):
-    """Whether the result is in the work tree: it is, unless there is a ``reason``.
-
-    ``undone`` are the paths at which an earlier landing was undone that had been killed.
-    """
+    """Whether the result was applied: if there is no ``reason``; ``undone`` see ``recover``."""
 
     reason: str = ""
     changed: tuple[str, ...] = ()
@@ -63,9 +60,8 @@ def land(
 ) -> ApplyOutcome:
     """Make the changes that are ``wanted`` in the tree at ``root``, if that is as ``before``.
 
-    ``look`` says what it holds now. All is staged before the look, so that little can happen
-    between the look and the moves. Raises StorageError for a disk that fails, and for a content
-    that is gone.
+    ``look`` says what it holds now; little happens between the look and the moves. Raises
+    StorageError for a disk that fails, and for a content that is gone.
     """
     undone: Sequence[str] = ()
     try:
@@ -207,7 +203,6 @@ class _Apply:
                 raise ApplyRefusedError(f"something is in the way: {printable(change.path)}")
 
     def _require_originals(self) -> None:
-        """Refuse where something else was taken away than the file that was known."""
         for change in self._wanted:
             original = self.staged.place("old", change.number)
             if self.staged.taken(change) and not file_moves.holds(original, change.old):
@@ -220,7 +215,6 @@ def _changed(*paths: str) -> str:
 
 
 def _is_same(one: TreeEntry | None, other: TreeEntry | None) -> bool:
-    """Whether both are the same file, wherever they were found."""
     if one is None or other is None:
         return one is other
     return (one.mode, one.oid) == (other.mode, other.oid)

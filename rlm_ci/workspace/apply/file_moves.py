@@ -26,10 +26,7 @@ _BLOCK = 1 << 20
 
 @contextmanager
 def folder_of(root: str, path: str) -> Iterator[tuple[int, str]]:
-    """The open folder that holds ``path`` below ``root``, and the name of ``path`` in there.
-
-    No link on the way is followed. Raises OSError.
-    """
+    """The open folder that holds ``path`` below ``root``, behind no link, and its name in there."""
     folders = path.split("/")
     descriptor = os.open(root, _FOLDER)
     try:

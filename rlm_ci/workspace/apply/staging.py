@@ -200,10 +200,7 @@ class StagedResult:
     # ── the way back ──
 
     def undo(self) -> list[str]:
-        """Move everything back; the paths where that cannot be.
-
-        What was saved over a file of ours meanwhile stays where it is.
-        """
+        """Move everything back, keep what was saved meanwhile; the paths where that fails."""
         if not os.path.isdir(self.place("old")):  # not begun, or all done
             self.clear()
             return []
@@ -286,7 +283,6 @@ def _record(entry: TreeEntry | None) -> list[Any] | None:
 
 
 def _entry(record: Any) -> TreeEntry | None:
-    """Raises TypeError, ValueError."""
     if record is None:
         return None
     mode, kind, oid = record
