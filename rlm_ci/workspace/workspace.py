@@ -69,8 +69,8 @@ class Workspace:
     ) -> None:
         """A fresh copy of the work tree below ``place``, the run's folder.
 
-        A resumed run starts from the snapshot that ``place`` holds. ``skipped`` are folders that are
-        no part of it. Not ``isolated``, dependencies are links, which an agent can write through.
+        A resumed run starts from the snapshot that ``place`` holds, without the folders
+        ``skipped``. Not ``isolated``, dependencies are links, which an agent can write through.
 
         Raises ConfigError for a file that cannot be read and for a tree beyond ``bounds``,
         StorageError when the copy cannot be written, DamagedError for a broken record.
