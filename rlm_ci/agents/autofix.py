@@ -1,7 +1,6 @@
 """The agent without a model: the fixes of the linters and formatters that a repository set up.
 
-The repository's configuration and the installed programs decide what runs. Nothing needs a key or
-the network. Fixes that a tool calls unsafe stay off, and a formatter runs only where the
+Nothing needs a key or the network. Unsafe fixes stay off, and a formatter runs only where the
 repository uses it, so that no fix becomes a rewrite.
 """
 

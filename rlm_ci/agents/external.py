@@ -1,8 +1,7 @@
 """Agents of others: a program that gets a prompt and changes the files where it is started.
 
-It runs in the sandbox with network and with the variables that the user named for it. It sees all
-of the tree but the files that would configure it: these could have it send its key elsewhere.
-rlm-ci cannot count its calls. What it prints is data.
+It has the network and the variables that the user named for it. It does not see the files of the
+tree that would configure it, and could send its key elsewhere. What it prints is data.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The validator of a fix loop: named, or found and tried, or picked by the user.
 
-Each command that was found is tried in the sandbox. A trial runs no test of the repository: it
-asks whether the program is there, and whether it finds what it needs without a network.
+A trial runs no test: it asks whether the program is there, and finds what it needs offline.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Fix until green: goal, agent, validator, again and again, until it passes or a budget ends.
 
-The loop knows neither who edits nor what decides: ``steps`` does. Whatever comes from
-outside (the clock, what the agent did, what the validator said) is a fact of the run's record,
-so that a run that is resumed or replayed takes every turn again exactly as it was.
+``steps`` knows who edits and what decides. All that comes from outside is a fact of the run's
+record, so that a resumed or replayed run takes every turn exactly as before.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The roles of an iteration: one agent for everything, or planner, reviser and critic in turn.
 
-The planner looks and writes a plan, the reviser edits, the critic looks at the difference and
-accepts it or sends the reviser back, once; the next iteration sees what it said. With subagents
-each has a conversation of its own and gets the notes of the others; else they share one, if the
-agent keeps one.
+The planner writes a plan, the reviser edits, the critic looks at the difference and accepts it or
+sends the reviser back, once; the next iteration sees what it said. With subagents each has a
+conversation of its own and gets the notes of the others; else they share one.
 """
 
 from __future__ import annotations

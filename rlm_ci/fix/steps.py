@@ -1,8 +1,4 @@
-"""The steps of a fix loop, on its copy: sandbox, validator, agent, and the record of it all.
-
-``loop`` says which step is next. Here each is done once and journalled, or found in the journal
-and taken as it was.
-"""
+"""The steps of a fix loop on its copy, each done once and journalled, or found in the journal."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Commands in bubblewrap: namespaces of their own, a root of their own, and limits.
 
-What it sees is a system to read (/usr, a handful of /etc), an empty /tmp with its HOME, its own
-/proc, and the mounts of the job. ``bwrap`` itself is started with no environment at all: it is
-process 1 inside, and what it was started with could be read there.
+A command sees a system to read (/usr, some of /etc), an empty /tmp with its HOME, its own /proc,
+and the mounts of the job. ``bwrap`` has no environment: as process 1 it shows its own inside.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What of the kernel a job sees: to read what others may read, and nothing to change.
 
-Capabilities do not protect the files below ``/proc``: they belong to root, and who runs as root
-opens them for writing, in a user namespace too. So ``/proc`` is mounted read-only, and what only
-root may read there is hidden.
+Files below ``/proc`` belong to root, which opens them for writing in a user namespace too. So
+``/proc`` is mounted read-only, and what only root may read there is hidden.
 """
 
 from __future__ import annotations

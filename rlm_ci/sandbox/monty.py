@@ -1,8 +1,7 @@
 """pydantic-monty: an interpreter of a part of Python, made to run what a model wrote.
 
-It runs no commands, and it holds at the level of the language only: between a fault of the
-interpreter and the machine stands nothing. What it can do here so far is be asked whether it
-is there, and whether it holds.
+It runs no commands, and nothing protects the machine from a fault of the interpreter. So far
+``doctor`` alone uses it, to say whether it is there and holds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """No sandbox: for users who ask for it and trust what will run.
 
-Limits hold, the output is bounded, the environment is the job's own, and everything that the
-command has started dies with it, daemons too. But the command is you: it reads what you read,
-writes what you write, and has the network.
+Limits hold, the output is bounded, the environment is the job's own, and all that the command has
+started dies with it. But it reads what you read, writes what you write, and has the network.
 """
 
 from __future__ import annotations

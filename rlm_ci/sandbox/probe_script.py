@@ -1,7 +1,6 @@
-"""What the probe tries from inside of a sandbox. A script of its own: it imports nothing of us.
+"""What the probe tries inside a sandbox: a script of its own, which imports nothing of ours.
 
-It reads from standard input what to try, and writes for each attempt whether the sandbox held, and
-how that showed.
+It reads what to try, and writes for each attempt whether the sandbox held, and how.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the kernel's limits leave open is watched: all processes of a job together, and disks.
+"""Watches what the kernel's limits leave open: all processes of a job together, and disks.
 
-A limit on processes does not hold for root, one on memory is for each process alone, and none
-is for the disk. Ten times a second we look, and end a job that takes too much.
+A limit on processes does not hold for root, one on memory is for each process alone, and none is
+for the disk. So we look ten times a second.
 """
 
 from __future__ import annotations

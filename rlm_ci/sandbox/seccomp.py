@@ -1,8 +1,7 @@
-"""A filter for the system calls of a job: what no namespace holds, the kernel refuses.
+"""A filter for the system calls of a job that no namespace stops.
 
-The program is classic BPF, as ``bwrap --seccomp`` takes it. Calls that need a capability or a
-user namespace (mounts, modules, kexec and their like) are not in it: a job has neither, and the
-kernel refuses them by itself. Nor is the terminal: a job is in a session of its own.
+It is classic BPF, as ``bwrap --seccomp`` takes it. Calls that need a capability or a user
+namespace are not in it: the kernel refuses them. Nor is the terminal: a job has its own session.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Holds one command that runs without a sandbox. A script of its own: it imports nothing of us.
+"""Holds one command that runs without a sandbox: a script, which imports nothing of ours.
 
-It becomes the parent of whatever that command leaves behind, and ends all of it: when the
-command has ended, when it is told to (SIGTERM), and when the one that started it is gone.
+It is the parent of all that the command leaves behind, and ends it: when the command has ended, at
+SIGTERM, and when its own parent is gone.
 """
 
 from __future__ import annotations

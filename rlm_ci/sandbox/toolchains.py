@@ -1,8 +1,7 @@
-"""Programs that live outside of the system's folders: what of them a sandbox must show.
+"""Programs outside of the system's folders: what of them a sandbox must show.
 
-Chosen are the folders of PATH, what their programs are links to, and the Python behind a
-virtual environment. What may hold keys is never shown, whoever names it: a repository can
-bring a virtual environment that points anywhere.
+These are the folders of PATH, what their programs are links to, and the Python behind a virtual
+environment. Private folders are never shown: a repository's environment can point anywhere.
 """
 
 from __future__ import annotations

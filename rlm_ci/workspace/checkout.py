@@ -1,8 +1,7 @@
 """A folder checked out from a tree, in which an agent that is not trusted has worked.
 
 Its content is data: no link is followed, nothing in it is executed, and nothing that an agent
-writes (a ``.gitignore``, a repository of its own) can hide a file from us. Its processes are dead
-when we look.
+writes (a ``.gitignore``, a repository) can hide a file from us. Its processes are dead by then.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""What compilers keep from one run of the validator to the next: Go's standard library, for one.
+"""What compilers keep from one run of the validator to the next, such as Go's standard library.
 
-HOME is another one for every command, but ``~/.cache`` stays for as long as the run: tools keep
-there what they have made, and need no variable to be told. What an agent's commands or its code
-have written there may be made up. So the last verdict gets what the validator's first run left,
-before any agent was at work, in a copy of its own.
+Each command has another HOME, but ``~/.cache`` stays for the run. An agent may have made up what is
+in there. So the last verdict gets a copy of what the validator's first run left.
 """
 
 from __future__ import annotations

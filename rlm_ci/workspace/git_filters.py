@@ -1,7 +1,6 @@
 """Files that git keeps in another form than they have in the work tree.
 
-A result is compared, judged and applied byte for byte as it is in the work tree. ``git apply``
-would read such a file as git keeps it, and the patch would not fit.
+A result is compared and applied as it is in the work tree; ``git apply`` would read what git keeps.
 """
 
 from __future__ import annotations

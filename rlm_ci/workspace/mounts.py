@@ -1,8 +1,7 @@
-"""What stands around the copy in the sandbox: a ``.git`` to look at, folders of dependencies.
+"""What surrounds the copy in the sandbox: a ``.git`` to look at, folders of dependencies.
 
-The copy is mounted at the repository's own place, so that the absolute paths in environments
-and editable installs hold. The ``.git`` beside it knows HEAD, branches, tags and the objects,
-and neither remotes nor credentials nor anything that git would execute.
+The copy is mounted at the repository's own place, so that absolute paths hold. The ``.git`` has
+HEAD, branches, tags and objects, no remotes, credentials or anything that git would execute.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The private git folder of a run: our configuration, our objects, the user's only to read.
 
-There are two git folders. ``objects`` is written and knows nothing but itself; ``view`` is only
-read and sees its objects and those of the user. If git could reach the user's objects while it
-writes, it would touch their times. No configuration but ours is read, so no hook, filter or
-monitor ever runs.
+There are two: ``objects`` is written and knows only itself; ``view`` is only read, and sees the
+user's objects too, whose times git would change if it wrote. No configuration but ours is read, so
+no hook, filter or monitor ever runs.
 """
 
 from __future__ import annotations

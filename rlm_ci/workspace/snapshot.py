@@ -1,8 +1,7 @@
 """The work tree as it is, taken as a commit outside any branch.
 
-Uncommitted and untracked files are part of it, ignored ones are not. Files are read byte for
-byte: no filter, no line-ending, no attribute of the repository has a say. Links are kept as
-links and never followed.
+Uncommitted and untracked files are part of it, ignored ones are not. Files are read byte for byte,
+without filters and attributes. Links are never followed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What a fix loop has left of its two trees: the one that it began with, and its result.
+"""The two trees of a finished fix loop: the one that it began with, and its result.
 
-A report points into both, and the user's work tree may hold neither: the result was not applied,
-or work went on. They are looked up in the objects of the run; where those are gone, as in an
-export, the result is made once more from the patch.
+A report points into both. They are in the objects of the run; in an export, which has none, the
+result is made from the patch.
 """
 
 from __future__ import annotations

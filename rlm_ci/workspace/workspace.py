@@ -1,8 +1,7 @@
-"""Where the fix loop works: a private copy of the work tree, and the way back from it.
+"""The private copy of the work tree in which the fix loop works, and the way back from it.
 
-The copy starts from a snapshot of the work tree as it is. The user's ``.git`` is never written,
-the work tree only by ``apply_to``. The objects of a tree are on the disk before its id is returned,
-so a journalled id can be restored after a kill.
+The user's ``.git`` is never written, the work tree only by ``apply_to``. The objects of a tree are
+on the disk before its id is returned, so a journalled id can be restored after a kill.
 """
 
 from __future__ import annotations

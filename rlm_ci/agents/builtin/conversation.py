@@ -1,9 +1,8 @@
 """What has been said in a conversation, kept within a bound.
 
-When it grows past its bound, the middle of old observations goes first, then long texts in
-old calls, then whole old exchanges; prompts are never touched. It is cut down to half at
-once, so that between two cuts the beginning of each request is the same and an endpoint's
-prompt cache serves it. What is cut follows from what was said alone: a resumed run cuts alike.
+The middle of old observations goes first, then long texts in old calls, then whole old exchanges;
+prompts are never touched. It is cut down to half at once: between two cuts, requests begin alike,
+and an endpoint's prompt cache serves them. What is cut follows from what was said alone.
 """
 
 from __future__ import annotations

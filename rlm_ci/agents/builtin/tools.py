@@ -1,8 +1,7 @@
 """Tools to work on code: read, search, list, edit, write, delete, run the tests, done.
 
-What a tool answers follows from the files and the arguments alone, so that a resumed run
-sees the same. Whatever comes from a file or a test is quoted in a fence that it cannot close,
-with what cannot be seen written out, and clipped with a count of what is missing.
+An answer follows from the files and the arguments alone, so that a resumed run sees the same. It is
+quoted in a fence that it cannot close, with what cannot be seen written out, and clipped.
 """
 
 from __future__ import annotations

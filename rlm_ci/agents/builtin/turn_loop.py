@@ -1,8 +1,7 @@
 """The turn loop: a model asks for tools, an environment answers, until the model is done.
 
-An environment says what can be done and does it. The same completions lead to the same requests,
-byte for byte: no clock, no random id, nothing of this process is in a message. So a run that was
-killed finds its answers again.
+The same completions lead to the same requests, byte for byte: no clock, no random id, nothing of
+this process is in a message. So a run that was killed finds its answers again.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Puts the result into the user's work tree, all of it or nothing.
 
 Everything is written beside the tree first and then moved into place; the originals are kept until
-the end. Nothing is written over: an editor may save meanwhile. An error moves the originals back,
-after a kill the next process does. No link is written through.
-
-If something is in the way, the result stays a patch. A disk that fails is an error.
+the end. Nothing is written over, no link is written through. An error moves the originals back,
+after a kill the next process does. If something is in the way, the result stays a patch.
 """
 
 from __future__ import annotations
