@@ -145,15 +145,23 @@ class ExternalAgent:
         if timeout <= 0:
             return AgentOutcome(1, "", "", f"no time was left to start {self.name}")
         prompt = task.prompt.encode("utf-8", "surrogateescape")
+        launch = Launch(
+            words,
+            timeout,
+            stdin=prompt,
+            env={**self._program.env, **self._env},
+            network=True,
+            read_only=task.read_only,
+            hidden=self._program.hidden,
+        )
         task.on_progress(f"{self.name} at work")
-        if any(PROMPT_FILE in word for word in words):
-            with files.scratch("rlm-ci-") as folder:
-                path = os.path.join(folder, "prompt.md")
-                with open(path, "wb") as stream:
-                    stream.write(prompt)
-                argv = tuple(word.replace(PROMPT_FILE, path) for word in words)
-                return self._run(task, Launch(argv, timeout, files=(path,)))
-        return self._run(task, Launch(words, timeout, stdin=prompt))
+        if not any(PROMPT_FILE in word for word in words):
+            return self._run(task, launch)
+        with files.scratch("rlm-ci-") as folder:
+            path = os.path.join(folder, "prompt.md")
+            files.write(path, prompt)
+            argv = tuple(word.replace(PROMPT_FILE, path) for word in words)
+            return self._run(task, launch.replace(argv=argv, stdin=b"", files=(path,)))
 
     def _words(self, *, read_only: bool) -> tuple[str, ...]:
         first, *rest = self._program.look if read_only else self._program.edit
@@ -168,14 +176,7 @@ class ExternalAgent:
 
     def _run(self, task: Assignment, launch: Launch) -> AgentOutcome:
         there = set(os.listdir(task.workspace.root))
-        ended = task.workspace.run(
-            launch.replace(
-                env={**self._program.env, **self._env},
-                network=True,
-                read_only=task.read_only,
-                hidden=self._program.hidden,
-            )
-        )
+        ended = task.workspace.run(launch)
         self._sweep(task.workspace.root, there)
         said = "\n".join(transcribe(ended.output, self._redact).lines)
         reason = ""

@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 
 from rlm_ci.agents import agent as agents
+from rlm_ci.agents.agent import AgentOutcome
 from rlm_ci.agents.autofix import AutofixAgent
 from rlm_ci.agents.external import ExternalAgent
-from rlm_ci.errors import ConfigError, UnavailableError
-from rlm_ci.fix.step_records import RecordedAgent, UnrecordedAgent
+from rlm_ci.errors import ConfigError, DamagedError, UnavailableError
 from rlm_ci.judge.options import models_of
 from rlm_ci.models.gateway import Gateway
 from rlm_ci.system.command_line import Command
+from rlm_ci.text.object_id import is_object_id
 from rlm_ci.validators.validator import Validator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any, Protocol
 
     from rlm_ci import sandbox
-    from rlm_ci.agents.agent import Agent
+    from rlm_ci.agents.agent import Agent, Assignment
     from rlm_ci.config.settings import Settings
     from rlm_ci.fix.options import FixOptions
     from rlm_ci.fix.sandboxed_commands import SandboxedCommands
     from rlm_ci.models.record.clock import RunClock
     from rlm_ci.models.record.record import Record
+    from rlm_ci.runs import Fact
+    from rlm_ci.workspace.checkout import RemovedFile
+
+    class Copy(Protocol):
+        """The copy that an agent edits; see ``Workspace``."""
+
+        settled: str | None
+
+        def settled_tree(self) -> str: ...
+        def restore(self, tree: str) -> None: ...
+        def removed_at(self, tree: str) -> tuple[RemovedFile, ...]: ...
+        def recall(self, tree: str, removed: Iterable[Sequence[str]]) -> None: ...
 
     #: Runs the validator for tests named by paths or ids; what it says.
     Tests = Callable[[tuple[str, ...]], str]
@@ -155,3 +170,67 @@ class ReplaySandbox:
             f"a replay runs no command, but {job.argv[0]} is needed",
             hint="replay with the version and the settings that the run had",
         )
+
+
+class UnrecordedAgent:
+    """The built-in agent: its completions are facts, and it edits the copy itself."""
+
+    def __init__(self, agent: Agent, copy: Copy) -> None:
+        self.name = agent.name
+        self.metered = agent.metered
+        self._agent = agent
+        self._copy = copy
+
+    def act(self, task: Assignment) -> AgentOutcome:
+        """As the agent does. Raises what it raises."""
+        self._copy.settled = None
+        return self._agent.act(task)
+
+
+class RecordedAgent:
+    """An agent whose every assignment is one fact, with the tree that it left behind."""
+
+    def __init__(self, agent: Agent, fact: Fact, copy: Copy) -> None:
+        self.name = agent.name
+        self.metered = agent.metered
+        self._agent = agent
+        self._fact = fact
+        self._copy = copy
+        self._acts: Counter[str] = Counter()
+
+    def act(self, task: Assignment) -> AgentOutcome:
+        """As the agent does, or did. Raises what it raises."""
+        place = f"iteration-{task.iteration}/{task.role}"
+        self._acts[place] += 1
+        place = f"{place}-{self._acts[place]}"
+        key = {"agent": self.name, "prompt": task.prompt, "tree": self._copy.settled_tree()}
+
+        def produce() -> Mapping[str, Any]:
+            outcome = self._agent.act(task)
+            self._copy.settled = None
+            tree = self._copy.settled_tree()
+            return {
+                "exit_code": outcome.exit_code,
+                "summary": outcome.summary,
+                "output": outcome.output,
+                "reason": outcome.reason,
+                "tree": tree,
+                "removed": [[one.path, one.reason] for one in self._copy.removed_at(tree)],
+            }
+
+        told = self._fact("agent", place, key, produce)
+        if not is_object_id(told.get("tree")):  # it is put on command lines
+            raise _damaged("the agent left something that is not a tree", place)
+        if self._copy.settled != told["tree"]:
+            self._copy.restore(told["tree"])
+            self._copy.settled = told["tree"]
+        removed = told.get("removed", [])
+        if any([type(one) for one in pair] != [str, str] for pair in removed):
+            raise _damaged("something was taken out of the copy which has no name", place)
+        self._copy.recall(told["tree"], removed)
+        return AgentOutcome(told["exit_code"], told["summary"], told["output"], told["reason"])
+
+
+def _damaged(what: str, place: str) -> DamagedError:
+    hint = "start a new run"
+    return DamagedError(f"the record says that {what}", where=f"agent, {place}", hint=hint)

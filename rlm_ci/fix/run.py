@@ -104,13 +104,13 @@ class FixRun(Attempt):
                 self._all, self._record, options, commands, run.redactor.text
             )
             self._describe(options)
-            steps, judge = self._steps(options, commands)
+            steps = self._steps(options, commands)
             budget_increase.keep(self._record, self._all.more)
             try:
                 ended = loop.run(steps, options.limits)
             except _STOPS as error:
-                return self._stopped(options, workspace, steps, judge, error)
-            return self._conclude(options, workspace, judge, ended)
+                return self._stopped(steps, error)
+            return self._conclude(steps, ended)
         finally:
             if (doubt := workspace.discard()) is not None:
                 warn(doubt)
@@ -175,9 +175,7 @@ class FixRun(Attempt):
 
     # ── the loop, and its end ──
 
-    def _steps(
-        self, options: FixOptions, commands: SandboxedCommands
-    ) -> tuple[FixSteps, ResultJudge]:
+    def _steps(self, options: FixOptions, commands: SandboxedCommands) -> FixSteps:
         redactor, progress, replay = self._run.redactor, self._all.progress, self._all.replay
         participants = Participants(
             self._all.settings, options, commands, self._record, redactor.text, replay=bool(replay)
@@ -203,37 +201,27 @@ class FixRun(Attempt):
             on_progress=lambda line: progress.heard(f"{line}\n".encode()),
         )
         progress.left = lambda: self._left(options.max_minutes, metered=options.agent == "openai")
-        return FixSteps(context, judge, roles, self._state), judge
+        return FixSteps(context, judge, roles, self._state)
 
-    def _stopped(
-        self,
-        options: FixOptions,
-        workspace: Workspace,
-        steps: FixSteps,
-        judge: ResultJudge,
-        error: RlmCiError,
-    ) -> tuple[FinalState, Report]:
+    def _stopped(self, steps: FixSteps, error: RlmCiError) -> tuple[FinalState, Report]:
         """The end by an error. Raises ``error`` if nothing was done, or cannot be told."""
         ended = loop.FixEnd(FinalState.from_error(error), ValidationResult(passed=False))
+        workspace = steps.context.commands.workspace
         try:
             if workspace.tree() == workspace.snapshot.tree and not self._state.entries:
                 raise error
-            ended = ended.replace(tampering=steps.tampering())
-            return self._conclude(options, workspace, judge, ended, error)
+            return self._conclude(steps, ended.replace(tampering=steps.tampering()), error)
         except RlmCiError:
             raise error from None
 
     def _conclude(
-        self,
-        options: FixOptions,
-        workspace: Workspace,
-        judge: ResultJudge,
-        ended: FixEnd,
-        error: RlmCiError | None = None,
+        self, steps: FixSteps, ended: FixEnd, error: RlmCiError | None = None
     ) -> tuple[FinalState, Report]:
         """The end and its report; the patch is written before it is applied."""
-        left, redactor = workspace.tree(), self._run.redactor
-        tree = judge.result(left)
+        options, redactor = steps.context.options, self._run.redactor
+        workspace = steps.context.commands.workspace
+        left = workspace.tree()
+        tree = steps.result(left)
         if edits := secret_in_diff.edits(workspace, tree, left, redactor):
             files.write(self._run.path_of("rlm", TESTS), edits, 0o600)
         changed = tree != workspace.snapshot.tree
@@ -256,8 +244,8 @@ class FixRun(Attempt):
             files=len(status.splitlines()),
             home=home,
             patch=f"rlm/{PATCH}" if patch else None,
-            canary=judge.canary,
-            tests=_edits(workspace, judge, tree, left, allowed=options.allow_test_edits),
+            canary=steps.verdicts.canary,
+            tests=_edits(steps, tree, left),
             omitted=workspace.snapshot.omitted,
         )
         head = workspace.snapshot.head  # what stood there before the loop is looked up in it
@@ -313,18 +301,18 @@ class FixRun(Attempt):
         }
 
 
-def _edits(
-    workspace: Workspace, judge: ResultJudge, result: str, left: str, *, allowed: bool
-) -> str:
+def _edits(steps: FixSteps, result: str, left: str) -> str:
+    """What became of edits to tests, in a few words; "" where there are none."""
+    workspace = steps.context.commands.workspace
     base = workspace.entries(workspace.snapshot.tree)
-    if not allowed:
+    if not steps.context.options.allow_test_edits:
         edits = changes(workspace.entries(result), workspace.entries(left))
         edited = count(len(edits), "test file")
         return f"edits to {edited} left out, see rlm/{TESTS}" if edits else ""
     names = [
         printable(one.path)[:_NAME]
         for one in changes(base, workspace.entries(left))
-        if one.path in base and judge.protection.is_of_tests(one.path)
+        if one.path in base and steps.verdicts.protection.is_of_tests(one.path)
     ]
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     return f"edited tests: {', '.join(names[:_NAMED])}{more}" if names else ""

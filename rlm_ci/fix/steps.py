@@ -40,12 +40,12 @@ class FixSteps:
     def __init__(
         self, context: FixContext, judge: ResultJudge, roles: Roles, state: RunState
     ) -> None:
-        self._context = context
+        self.context = context
         self._options = context.options
         self._redactor = context.redactor
         self._space = context.commands.workspace
         self._base = self._space.snapshot.tree
-        self._judge = judge
+        self.verdicts = judge
         self._roles = roles
         self._state = state
         #: A tree, and what has changed from the base to it.
@@ -53,9 +53,10 @@ class FixSteps:
         self._began = ""
         self.judge = judge.judge
         self.confirm = judge.confirm
+        self.result = judge.result
 
     def elapsed(self, iteration: int) -> float:
-        seconds, self._began = self._context.clock.tick(iteration)
+        seconds, self._began = self.context.clock.tick(iteration)
         return seconds / 60
 
     # ── the agent ──
@@ -63,17 +64,17 @@ class FixSteps:
     def act(
         self, iteration: int, last: ValidationResult, tampering: tuple[Finding, ...]
     ) -> TurnResult:
-        self._judge.begin(iteration)
-        self._context.on_step(f"iteration {iteration}: agent")
+        self.verdicts.begin(iteration)
+        self.context.on_step(f"iteration {iteration}: agent")
         before = self._space.settled_tree()
         brief = RoleBrief(
             self._options.goal,
             iteration,
-            validator=self._context.validator.command.text if self._context.validator else "",
+            validator=self.context.validator.command.text if self.context.validator else "",
             feedback=last.feedback,
             changes=self._redactor.without_known(self._status(before)),
             findings=self._redactor.text("\n".join(one.message for one in blocking(tampering))),
-            protected=(*PROTECTED, *sorted(self._judge.protection.scripts)[:_NAMED]),
+            protected=(*PROTECTED, *sorted(self.verdicts.protection.scripts)[:_NAMED]),
             allow_test_edits=self._options.allow_test_edits,
         )
         turns = self._roles.perform(brief)
@@ -82,7 +83,7 @@ class FixSteps:
         summary = outcome.summary or outcome.reason or "it said nothing"
         if outcome.exit_code:  # why it failed comes before what it said
             summary = outcome.reason or summary
-            self._context.on_step(f"iteration {iteration}: agent failed: {summary}")
+            self.context.on_step(f"iteration {iteration}: agent failed: {summary}")
         return TurnResult(summary, self._space.settled_tree() != before, outcome.exit_code)
 
     def _write_turns(self, iteration: int, turns: tuple[RoleTurn, ...]) -> None:
@@ -97,31 +98,31 @@ class FixSteps:
     def tampering(self) -> tuple[Finding, ...]:
         # Which tests ran says something of a last verdict that would be believed, and else nothing:
         # in the copy of an agent there may be other tests.
-        verdict = self._judge.verdict
-        is_last = self._judge.is_last and verdict is not None and verdict.passed
-        lost = self._judge.lost() if is_last else ()
+        verdict = self.verdicts.verdict
+        is_last = self.verdicts.is_last and verdict is not None and verdict.passed
+        lost = self.verdicts.lost() if is_last else ()
         has_counts = is_last and not lost
         found = guard.findings(
             self._space,
             self._space.settled_tree(),
-            self._judge.collected_first if has_counts else None,
-            self._judge.collected if has_counts else None,
-            protection=self._judge.protection,
+            self.verdicts.collected_first if has_counts else None,
+            self.verdicts.collected if has_counts else None,
+            protection=self.verdicts.protection,
             redactor=self._redactor,
             allow_test_edits=self._options.allow_test_edits,
         )
-        found += guard.not_run(lost) + guard.held_against(self._judge.rewritten)
+        found += guard.not_run(lost) + guard.held_against(self.verdicts.rewritten)
         return rules.accepted(found, self._options.allow)
 
     def probe(self) -> tuple[Finding, ...]:
-        return rules.accepted(self._judge.probe(), self._options.allow)
+        return rules.accepted(self.verdicts.probe(), self._options.allow)
 
     def is_unchanged(self) -> bool:
-        return self._judge.result(self._space.settled_tree()) == self._base
+        return self.verdicts.result(self._space.settled_tree()) == self._base
 
     def _status(self, tree: str) -> str:
         known, status = self._noted
-        return status if known == tree else self._context.commands.status(self._base, tree)
+        return status if known == tree else self.context.commands.status(self._base, tree)
 
     # ── what is kept of it ──
 
@@ -136,7 +137,7 @@ class FixSteps:
         status, patch = secret_in_diff.account(self._space, tree, tampering, self._redactor)
         self._noted = (tree, status)
         self._write(iteration, {"status.txt": status, "diff.patch": patch})
-        verdict = self._judge.verdict
+        verdict = self.verdicts.verdict
         self._state.add(
             {
                 "n": iteration,
@@ -147,7 +148,7 @@ class FixSteps:
                 "validatorExitCode": verdict.exit_code if verdict else None,
                 "validatorPassed": judged.passed,
                 "validatorReason": verdict.reason if verdict else None,
-                "validatorLogPath": f"rlm/validator-{self._judge.label}.log" if verdict else None,
+                "validatorLogPath": f"rlm/validator-{self.verdicts.label}.log" if verdict else None,
                 "diffSummary": _summary(status),
                 "tampering": sorted({one.rule for one in tampering}),
             }
@@ -155,7 +156,7 @@ class FixSteps:
 
     def _write(self, iteration: int, contents: Mapping[str, str | bytes]) -> None:
         """Write files of a turn, side by side: the disk takes the time."""
-        paths = [self._context.path_of("rlm", f"iteration-{iteration}", name) for name in contents]
+        paths = [self.context.path_of("rlm", f"iteration-{iteration}", name) for name in contents]
         found = [
             one.encode("utf-8", "backslashreplace") if isinstance(one, str) else one
             for one in contents.values()

@@ -15,12 +15,12 @@ from rlm_ci.errors import LimitError
 from rlm_ci.system import files
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
-from rlm_ci.workspace.ignore_rules import anchored
 from rlm_ci.workspace.lookalike_names import place_of_git
 from rlm_ci.workspace.private_git import RULES
 from rlm_ci.workspace.snapshot import (
     PathInspector,
     SnapshotLimits,
+    anchored,
     encode,
     folders,
     parents,

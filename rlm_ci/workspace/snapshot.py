@@ -14,7 +14,6 @@ from rlm_ci.system import files
 from rlm_ci.text.object_id import is_object_id
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
-from rlm_ci.workspace import ignore_rules
 from rlm_ci.workspace.lookalike_names import place_of_git
 from rlm_ci.workspace.private_git import RULES, PrivateGit, is_sha256, object_folders
 from rlm_ci.workspace.tree_diff import LINK, SUBMODULE
@@ -35,6 +34,14 @@ DEPENDENCIES = (
 _WHOLE = "a submodule with a git folder of its own in it"
 _RULES_LIMIT = 8 << 20
 _TAKEN = "snapshot.index"
+#: What tools leave behind beside the sources. Not part of a snapshot unless it is tracked.
+_LITTER = (
+    "__pycache__/", "*.py[co]", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", ".hypothesis/",
+    ".coverage", ".coverage.*", "node_modules/", ".venv/", ".tox/", ".nox/",
+    ".eggs/", ".DS_Store", ".rlm-ci-*.tmp", ".rlm-ci-*.old",
+)  # fmt: skip
+#: Where we ourselves write.
+_OURS = ("/.runs/", "/out/")
 
 
 class SnapshotLimits(Value):
@@ -149,8 +156,8 @@ def look(
     folders = {folder for path in staged for folder in parents(path)}
     dependencies = tuple(name for name in dependency_folders(root) if name not in folders)
     ours = [_below(root, folder) for folder in skipped]
-    fixed = [ignore_rules.anchored(name) for name in (*dependencies, *filter(None, ours))]
-    patterns = (*ignore_rules.CACHES, *ignore_rules.OURS, *fixed)
+    fixed = [anchored(name) for name in (*dependencies, *filter(None, ours))]
+    patterns = (*_LITTER, *_OURS, *fixed)
     omitted = [(path, _WHOLE) for path in submodules if is_whole_repository(root, path)]
     modes: dict[str, str] = {}
     places = PathInspector(root)
@@ -223,7 +230,46 @@ def _rules(
     for path, content in zip(paths, contents, strict=True):
         sources.append((path.rpartition("/")[0], content or b""))
     sources.append(("", encode("".join(f"{pattern}\n" for pattern in listing.patterns))))
-    return ignore_rules.gathered(sources)
+    return _gathered(sources)
+
+
+def _gathered(sources: Iterable[tuple[str, bytes]]) -> bytes:
+    """The patterns of all ``sources``, pairs of folder ("" for the top) and content.
+
+    The weakest come first; a deeper folder is stronger.
+    """
+    lines: list[bytes] = []
+    for folder, content in sources:
+        prefix = _literal(folder)
+        for line in content.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
+            pattern = _anchored(line.removesuffix(b"\r"), prefix)
+            if pattern:
+                lines.append(pattern)
+    return b"".join(line + b"\n" for line in lines)
+
+
+def anchored(folder: str) -> str:
+    """The pattern of exactly one folder."""
+    return _literal(folder).decode("utf-8", "surrogateescape")
+
+
+def _literal(folder: str) -> bytes:
+    name = folder.encode("utf-8", "surrogateescape")
+    for sign in (b"\\", b"*", b"?", b"["):
+        name = name.replace(sign, b"\\" + sign)
+    # A line cannot hold a line break: any one character stands for it.
+    name = name.replace(b"\n", b"?")
+    return b"/" + name + b"/" if name else b""
+
+
+def _anchored(line: bytes, prefix: bytes) -> bytes:
+    if not prefix or not line.strip() or line.startswith(b"#"):
+        return line
+    sign, body = (b"!", line[1:]) if line.startswith(b"!") else (b"", line)
+    if not body.strip(b"/ "):
+        return b""
+    inner = body.rstrip(b" ").removesuffix(b"/")
+    return sign + prefix + (body.lstrip(b"/") if b"/" in inner else b"**/" + body)
 
 
 def _untracked(

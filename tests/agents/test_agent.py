@@ -11,7 +11,7 @@ from rlm_ci.agents.agent import Assignment
 from rlm_ci.agents.autofix import AutofixAgent
 from rlm_ci.agents.external import PROGRAMS, ExternalAgent, summary
 from rlm_ci.errors import ConfigError, DamagedError, UsageError
-from rlm_ci.fix.step_records import RecordedAgent
+from rlm_ci.fix.participants import RecordedAgent
 from testing.agent_workspaces import Folder
 
 if TYPE_CHECKING:

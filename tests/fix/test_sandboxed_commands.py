@@ -10,9 +10,9 @@ import pytest
 
 from rlm_ci.agents.agent import AgentOutcome
 from rlm_ci.fix import loop
+from rlm_ci.fix.participants import UnrecordedAgent
 from rlm_ci.fix.roles import Roles
 from rlm_ci.fix.sandboxed_commands import SandboxedCommands
-from rlm_ci.fix.step_records import UnrecordedAgent
 from rlm_ci.fix.steps import FixSteps
 from rlm_ci.fix.verdict import verdict
 from rlm_ci.fix.verdict.verdict import ResultJudge

@@ -34,7 +34,9 @@ class Conversation:
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self._limit = limit
-        self._groups: list[_Group] = []
+        #: Each a prompt, or an exchange: an answer and its results. A message never changes: a
+        #: request may hold it.
+        self._groups: list[list[dict[str, Any]]] = []
         self._dropped = 0
 
     def __bool__(self) -> bool:
@@ -42,7 +44,7 @@ class Conversation:
 
     def prompt(self, text: str, role: str = "user") -> None:
         """Something that must never be forgotten: a goal, a role."""
-        self._groups.append(_Group([{"role": role, "content": text}], pinned=True))
+        self._groups.append([{"role": role, "content": text}])
 
     def answer(self, text: str, calls: Sequence[ToolCall] = ()) -> None:
         """What the model answered."""
@@ -57,27 +59,27 @@ class Conversation:
                 }
                 for call in calls
             ]
-        self._groups.append(_Group([message]))
+        self._groups.append([message])
 
     def result(self, call: ToolCall, text: str) -> None:
         """What came of a call of the latest answer."""
         message = {"role": "tool", "tool_call_id": call.id, "content": text}
-        self._groups[-1].messages.append(message)
+        self._groups[-1].append(message)
 
     def say_result(self, name: str, text: str) -> None:
         """The same for an endpoint that knows no tools."""
         said = f"Result of {_name(name)}:\n{text}"
-        self._groups[-1].messages.append({"role": "user", "content": said})
+        self._groups[-1].append({"role": "user", "content": said})
 
     def correct(self, text: str) -> None:
         """Tell the model what was wrong with its latest answer."""
-        self._groups[-1].messages.append({"role": "user", "content": text})
+        self._groups[-1].append({"role": "user", "content": text})
 
     def messages(self) -> tuple[dict[str, Any], ...]:
         """All of it in OpenAI's format, within the bound if prompts alone do not break it."""
         if self._size() > self._limit:
             self._cut(self._limit // 2)
-        said = [message for group in self._groups for message in group.messages]
+        said = [message for group in self._groups for message in group]
         if self._dropped:
             place = next(
                 (at for at, message in enumerate(said) if message["role"] == "assistant"), len(said)
@@ -87,55 +89,44 @@ class Conversation:
         return tuple(said)
 
     def _size(self) -> int:
-        return sum(group.size() for group in self._groups)
+        return sum(map(_size, self._groups))
 
     def _cut(self, goal: int) -> None:
         """Make it smaller, the oldest and least needed first, until ``goal`` bytes are left."""
-        old = [group for group in self._groups if not group.pinned]
+        old = [group for group in self._groups if group[0]["role"] == "assistant"]
         fresh = old[-_FRESH:]
         excess = self._size() - goal
         for groups in (old[:-_FRESH], fresh):
-            for shorten in (_Group.shorten_results, _Group.shorten_calls):
+            for shorter in (_shorter_results, _shorter_answer):
                 for group in groups:
                     if excess <= 0:
                         return
-                    before = group.size()
-                    shorten(group)
-                    excess -= before - group.size()
+                    excess -= _size(group)
+                    group[:] = shorter(group)
+                    excess += _size(group)
             if groups is fresh:
                 return
             for group in groups:
                 if excess <= 0:
                     return
-                excess -= group.size()
+                excess -= _size(group)
                 self._groups.remove(group)
                 self._dropped += 1
 
 
-class _Group:
-    """Messages that stay or go together. A message is never changed: a request may hold it."""
+def _shorter_results(group: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    cut = ({**message, "content": _middle_out(message["content"])} for message in group[1:])
+    return [group[0], *cut]
 
-    def __init__(self, messages: list[dict[str, Any]], *, pinned: bool = False) -> None:
-        self.messages = messages
-        self.pinned = pinned
 
-    def size(self) -> int:
-        return sum(_size(message) for message in self.messages)
-
-    def shorten_results(self) -> None:
-        """Cut the middle of what came of its calls."""
-        self.messages[1:] = [
-            {**message, "content": _middle_out(message["content"])} for message in self.messages[1:]
-        ]
-
-    def shorten_calls(self) -> None:
-        """Cut the middle of what its answer said and of its long arguments."""
-        answer = {**self.messages[0]}
-        if answer["content"]:
-            answer["content"] = _middle_out(answer["content"])
-        if "tool_calls" in answer:
-            answer["tool_calls"] = [_shorter(call) for call in answer["tool_calls"]]
-        self.messages[0] = answer
+def _shorter_answer(group: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """With less of what the answer said, and of its long arguments."""
+    answer = {**group[0]}
+    if answer["content"]:
+        answer["content"] = _middle_out(answer["content"])
+    if "tool_calls" in answer:
+        answer["tool_calls"] = [_shorter(call) for call in answer["tool_calls"]]
+    return [answer, *group[1:]]
 
 
 def _shorter(call: dict[str, Any]) -> dict[str, Any]:
@@ -149,10 +140,14 @@ def _shorter(call: dict[str, Any]) -> dict[str, Any]:
     return {**call, "function": {**function, "arguments": json.dumps(arguments)}}
 
 
-def _size(message: dict[str, Any]) -> int:
-    calls = message.get("tool_calls", ())
-    said = [call["function"]["name"] + call["function"]["arguments"] for call in calls]
-    return sum(len(text.encode("utf-8", "replace")) for text in (message["content"] or "", *said))
+def _size(group: list[dict[str, Any]]) -> int:
+    total = 0
+    for message in group:
+        calls = message.get("tool_calls", ())
+        said = [call["function"]["name"] + call["function"]["arguments"] for call in calls]
+        texts = (message["content"] or "", *said)
+        total += sum(len(text.encode("utf-8", "replace")) for text in texts)
+    return total
 
 
 def _name(name: str) -> str:
