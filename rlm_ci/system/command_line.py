@@ -1,8 +1,7 @@
-"""A command as a person writes it, as the words that are started: a shell only where one is needed.
+"""Split the command that a person wrote into words, with a shell only where it needs one.
 
-``pytest -k "a and b"`` is split as a shell would and started without one. What only a shell
-understands (pipes, ``&&``, ``$NAME``, globs, redirections, ``NAME=value`` in front) is handed
-whole to ``/bin/sh -c``, inside the sandbox like everything else.
+``pytest -k "a and b"`` starts without a shell. Pipes, ``&&``, ``$NAME``, globs, redirections and
+a leading ``NAME=value`` go whole to ``/bin/sh -c``, in the sandbox like everything else.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ if TYPE_CHECKING:
 
 SHELL = "/bin/sh"
 _LONGEST = 8192
-#: What makes a shell do something, outside of quotes; the second still does in double quotes.
+#: Special to a shell outside of quotes; the second also in double quotes.
 _SPECIAL = frozenset("|&;<>()$`*?[\n")
 _IN_DOUBLE = frozenset("$`")
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-")
-#: First words that a shell understands by itself, so that there is no program to look for.
+#: First words that a shell understands itself: there is no program to look for.
 _OWN_WORDS = frozenset(
     (
         ".", ":", "[", "alias", "case", "cd", "command", "echo", "eval", "exec", "exit", "export",
@@ -35,7 +34,7 @@ _OWN_WORDS = frozenset(
 
 
 class Command(Value):
-    """What is run. ``programs`` have to be found before; ``in_shell`` a shell reads the text."""
+    """What to run; ``programs`` must be found before, ``in_shell``: a shell reads ``text``."""
 
     text: str
     argv: tuple[str, ...]
@@ -44,12 +43,12 @@ class Command(Value):
 
     @classmethod
     def of(cls, *argv: str) -> Command:
-        """The command of these words, which no shell sees."""
+        """The command of these words, without a shell."""
         return cls(shlex.join(argv), argv, argv[:1])
 
     @classmethod
     def parse(cls, text: str, *, where: str = "--validator") -> Command:
-        """The command that a person wrote. Raises UsageError when it is none."""
+        """The command that a person wrote. Raises UsageError."""
         text = text.strip()
         try:
             words = shlex.split(text)
@@ -108,12 +107,9 @@ def _is_assignment(word: str) -> bool:
 
 
 def _first_program(words: list[str]) -> tuple[str, ...]:
-    """The program that a shell text begins with, where that can be told without a shell."""
-    for word in words:
-        if _is_assignment(word):
-            continue
-        return (word,) if set(word) <= _PLAIN and word not in _OWN_WORDS else ()
-    return ()
+    """The program that a shell text begins with, if that is clear without a shell."""
+    word = next((word for word in words if not _is_assignment(word)), "")
+    return (word,) if word and set(word) <= _PLAIN and word not in _OWN_WORDS else ()
 
 
 def finder(
@@ -121,13 +117,13 @@ def finder(
 ) -> Callable[[str], str | None]:
     """A function from a program's name to its file; None when it could not be started.
 
-    ``path`` is the PATH of the sandbox, ``root`` where the repository stands in it, and
-    ``copy`` where the same tree lies for us; the folders ``shared`` of it are those of the
-    repository itself. A script needs its interpreter, too.
+    ``path`` is the PATH of the sandbox and ``root`` the repository in it; ``copy`` is that tree
+    outside, but for its folders ``shared``, which are at their own place. A script needs its
+    interpreter, too.
     """
 
     def at(name: str) -> str:
-        """Where a path of the sandbox lies for us."""
+        """The place outside of a path in the sandbox."""
         inside = os.path.normpath(os.path.join(root, name))
         within = os.path.relpath(inside, root)
         outside = within == os.pardir or within.startswith(os.pardir + os.sep)
@@ -150,18 +146,14 @@ def finder(
 
 
 def _interpreter(place: str) -> tuple[str, ...]:
-    """The programs that the first line of a script asks for; none for a binary."""
+    """The programs that the first line of a script names; none for a binary."""
     try:
         with open(place, "rb") as file:
             line = file.read(256).partition(b"\n")[0]
-    except OSError:  # it can be run and not be read: the kernel will know
+    except OSError:  # it may be executable and not readable
         return ()
-    if not line.startswith(b"#!"):
-        return ()
-    words = os.fsdecode(line[2:]).split()
-    if not words:
-        return ()
-    if os.path.basename(words[0]) != "env":
-        return (words[0],)
-    named = [word for word in words[1:] if not word.startswith("-") and not _is_assignment(word)]
-    return (words[0], *named[:1])
+    words = os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
+    named: list[str] = []
+    if words and os.path.basename(words[0]) == "env":
+        named = [one for one in words[1:] if not one.startswith("-") and not _is_assignment(one)]
+    return (*words[:1], *named[:1])

@@ -1,6 +1,6 @@
-"""How this rlm-ci came here: the command that installs more of it, and the commit that it is.
+"""How this rlm-ci was installed: the command that installs it again, and its commit.
 
-No command names a package of an index alone: that name may belong to somebody else.
+No command names a package of an index alone: another project may own that name.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 URL = "https://github.com/rlm-ci/rlm-ci"
 _NAME = "rlm-ci"
-#: What a build writes into a wheel that is made of a commit, and of nothing else.
+#: A file that a build writes into a wheel made of exactly one commit.
 _COMMIT = "COMMIT"
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def command(*extras: str, upgrade: bool = False, environ: Mapping[str, str] | None = None) -> str:
-    """What installs this rlm-ci again, with what ``extras`` need, where it is now."""
+    """The command that installs this rlm-ci again, in the same place, with ``extras``."""
     from shlex import quote
 
     environ = environment() if environ is None else environ
@@ -40,7 +40,7 @@ def command(*extras: str, upgrade: bool = False, environ: Mapping[str, str] | No
 
 
 def recorded_commit() -> str | None:
-    """The commit that pip or a build has written down; None for a checkout, and what has none."""
+    """The commit that pip or a build has recorded; None without a record."""
     commit = _direct_url().get("vcs_info", {}).get("commit_id")
     if not isinstance(commit, str):
         try:
@@ -58,44 +58,44 @@ def is_commit(text: str) -> bool:
 
 
 def checkout() -> str | None:
-    """The folder of the sources that run, where they lie in one as they are developed."""
+    """The folder of the checkout that runs, if it is one."""
     folder = os.path.dirname(_PACKAGE)
     return folder if os.path.isfile(os.path.join(folder, "pyproject.toml")) else None
 
 
 def _source(extras: str, environ: Mapping[str, str]) -> list[str]:
-    """What pip is given: a folder, an address, or a commit of the project's repository."""
-    told = _direct_url()
-    url, vcs = told.get("url"), told.get("vcs_info", {})
-    if isinstance(url, str) and "dir_info" not in told:
+    """What pip installs: a folder, an address, or a commit of the project's repository."""
+    origin = _direct_url()
+    url, vcs = origin.get("url"), origin.get("vcs_info", {})
+    if isinstance(url, str) and "dir_info" not in origin:
         commit = f"@{vcs['commit_id']}" if "commit_id" in vcs else ""
         return [f"{_NAME}{extras} @ {vcs['vcs'] + '+' if 'vcs' in vcs else ''}{url}{commit}"]
     folder = checkout()
     pinned = os.path.basename(folder or "")
     if folder and not (environ.get("GITHUB_ACTIONS") and is_commit(pinned)):
         return ["-e", folder + extras]
-    if isinstance(url, str):  # a folder from which it was copied
+    if isinstance(url, str):  # a copy of a folder
         from urllib.parse import unquote, urlsplit
 
         return [unquote(urlsplit(url).path) + extras]
-    # The action runs from a folder that is called as its commit.
+    # The action runs from a folder named after its commit.
     commit = pinned if folder else recorded_commit() or f"v{__version__}"
     return [f"{_NAME}{extras} @ git+{URL}@{commit}"]
 
 
 def _direct_url() -> dict[str, Any]:
-    """Where it was installed from, as installers write it down (PEP 610)."""
+    """Where it was installed from (PEP 610)."""
     import json
 
     try:
-        told = json.loads(_metadata("direct_url.json"))
+        origin = json.loads(_metadata("direct_url.json"))
     except ValueError:
         return {}
-    return told if isinstance(told, dict) else {}
+    return origin if isinstance(origin, dict) else {}
 
 
 def _metadata(name: str) -> str:
-    """A file that the installer has left beside the package; "" without one."""
+    """A file of the installer beside the package; "" without one."""
     from importlib import metadata
 
     try:

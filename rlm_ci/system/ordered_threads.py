@@ -1,4 +1,4 @@
-"""A few threads for things that wait for somebody else, with results in the order asked."""
+"""A few threads for tasks that wait, with results in order."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ if TYPE_CHECKING:
 def in_order(
     tasks: Sequence[Callable[[], T]], concurrency: int
 ) -> tuple[list[T | None], BaseException | None]:
-    """What each of ``tasks`` returned, and the error of the first one that raised.
+    """The result of each task, and the error of the first that raised.
 
-    They are begun in order, up to ``concurrency`` at once. After an error none is begun any
-    more; those under way end, and what they return is kept. None stands for those that raised
-    or were not begun. An interrupt of the caller is raised at once: whoever is under way then
-    is left alone, on a thread that keeps no process from ending.
+    Tasks begin in order, up to ``concurrency`` at once. After an error no more begin; those under
+    way end. The result is None for a task that raised or did not begin. An interrupt of the caller
+    is raised at once; daemon threads keep the rest.
     """
     results: list[T | None] = [None] * len(tasks)
     failures: dict[int, BaseException] = {}
@@ -36,11 +35,11 @@ def in_order(
                 return
             try:
                 results[index] = tasks[index]()
-            except BaseException as error:  # noqa: BLE001 - raised again by whoever asked
+            except BaseException as error:  # noqa: BLE001 - returned to the caller
                 failures[index] = error
                 stop.set()
 
-    # Not an executor: the interpreter waits for the threads of one before it ends.
+    # Not an executor: the interpreter waits for its threads before it ends.
     count = min(concurrency, len(tasks))
     threads = [threading.Thread(target=work, daemon=True) for _ in range(count)]
     try:

@@ -1,13 +1,11 @@
-"""HTTP to models and to GitHub, over ``httpx2``, within bounds of time and size.
+"""HTTP to models and to GitHub, over ``httpx2``, with a deadline and a size limit.
 
-The library's own timeouts bound the silence between two bytes: a server that sends one now and
-then, in a body, in headers or before them, would never be done. Here each wait at a socket gets
-the time that is left for the whole request. Nothing is repeated and no redirect is followed:
-what may be asked again is for the callers to say.
+The library's timeouts only bound the silence between two bytes: a server that sends one now and
+then would never end. Here each wait at a socket gets the time left for the whole request.
+Callers decide what to repeat; no redirect is followed.
 
-Threads that call at the same time take turns at what needs the interpreter, and wait for their
-answers together. Without that they hand it to each other at every look at a socket, so that all
-are done when the last one is: as many calls at once come back at once, again and again.
+Threads that call at the same time take turns at what needs the interpreter. Otherwise they would
+pass it on at every look at a socket, and all would end when the last one does.
 """
 
 from __future__ import annotations
@@ -30,22 +28,22 @@ if TYPE_CHECKING:
 
     import httpx2
 
-#: Bytes that are handed over at once; the time that is left is looked at in between.
+#: Bytes that are written between two looks at the time left.
 _PIECE: Final = 64 << 10
-#: Zero would mean not to wait at all, which is another kind of socket.
+#: The shortest wait: 0 would make a socket non-blocking.
 _LEAST: Final = 0.001
 
 
 class DeadlineError(Exception):
-    """The time is over, and the server has not answered in full."""
+    """The time is over before a whole answer."""
 
 
 class AnswerTooLongError(Exception):
-    """An answer is longer than its reader takes."""
+    """An answer is longer than the limit."""
 
 
 class ConnectionBrokenError(Exception):
-    """A request got no whole answer; says why, without secrets."""
+    """Why a request got no whole answer, without secrets."""
 
 
 class Answer(Value):
@@ -55,10 +53,10 @@ class Answer(Value):
 
 
 class HttpClient(Closing):
-    """What sends one request after the other, and reads the answers whole."""
+    """Sends one request after the other and reads whole answers."""
 
     def __init__(self, extra: str) -> None:
-        import httpx2  # noqa: F401 - where it is not installed, that shows at once
+        import httpx2  # noqa: F401 - a missing package shows at once
 
         self._deadlines = Deadlines(time.monotonic, extra)
         self._client: httpx2.Client | None = None
@@ -68,9 +66,8 @@ class HttpClient(Closing):
     ) -> Answer:
         """The answer to ``request``, the arguments of ``httpx2.Client.build_request``.
 
-        All of it takes ``seconds`` at most. The body is read where its status is to be ``kept``.
-        Raises ConnectionBrokenError, AnswerTooLongError beyond ``limit`` bytes, ConfigError for
-        what the environment says of proxies and certificates.
+        It takes ``seconds`` at most. The body is read if its status is ``kept``. Raises
+        ConnectionBrokenError, AnswerTooLongError beyond ``limit`` bytes, and as ``opened``.
         """
         import httpx2
 
@@ -93,7 +90,6 @@ class HttpClient(Closing):
             ) from None
 
     def close(self) -> None:
-        """Close the connections; the next request opens new ones."""
         client, self._client = self._client, None
         if client is not None:
             client.close()
@@ -103,7 +99,7 @@ class HttpClient(Closing):
 
         import httpx2
 
-        # To read the certificates takes longer than a request; without TLS none is trusted.
+        # Reading the certificates takes longer than a request; without TLS none is needed.
         verify = url.startswith("https:") or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         return self._deadlines.opened(lambda: httpx2.Client(verify=verify))
 
@@ -119,7 +115,7 @@ def limited(response: httpx2.Response, limit: int) -> Iterator[bytes]:
 
 
 def redirect_target(headers: Mapping[str, str]) -> str:
-    """Where a redirect leads, without what may be secret in it: a login, a query."""
+    """Where a redirect leads, without possible secrets: a login, a query."""
     try:
         to = urlsplit(headers.get("location", ""))
     except ValueError:
@@ -129,7 +125,7 @@ def redirect_target(headers: Mapping[str, str]) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a server asks us to wait, from either header; None where it does not."""
+    """Seconds that a server asks us to wait; None without such a header."""
     for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
         try:
             seconds = float(headers.get(name, "")) / unit
@@ -145,7 +141,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 class Deadlines:
-    """The deadline of each thread, by ``clock``, and the sockets that keep to it."""
+    """The deadline of each thread, by ``clock``, and the sockets that keep it."""
 
     def __init__(self, clock: Callable[[], float], extra: str = "models") -> None:
         self._clock = clock
@@ -154,9 +150,9 @@ class Deadlines:
         self._turn = threading.Lock()
 
     def opened(self, make: Callable[[], httpx2.Client]) -> httpx2.Client:
-        """The client that ``make`` makes, whose sockets keep to the deadlines.
+        """The client that ``make`` makes, whose sockets keep the deadlines.
 
-        Raises ConfigError for what the environment says of certificates and proxies.
+        Raises ConfigError for bad certificates or proxies in the environment.
         """
         import httpx2
 
@@ -174,13 +170,13 @@ class Deadlines:
         return client
 
     def bind(self, client: Any) -> None:
-        """Have all sockets that ``client`` (an ``httpx2.Client``) will open keep to it.
+        """Make all sockets that ``client`` (an ``httpx2.Client``) will open keep the deadlines.
 
-        Raises UnavailableError for a client that is made in another way than those we know.
+        Raises UnavailableError for a version of httpx2 with other internals.
         """
         try:
-            # A pool takes a network when it is made, and httpx2 makes its pools itself, those of
-            # the environment's proxies too: to make them in its place would be to copy it.
+            # httpx2 makes its pools itself, also those of the environment's proxies, and takes
+            # no network for them.
             transports = (client._transport, *client._mounts.values())  # noqa: SLF001 - see above
             for pool in [one._pool for one in transports if one is not None]:  # noqa: SLF001 - same
                 inner = pool._network_backend  # noqa: SLF001 - same
@@ -194,7 +190,7 @@ class Deadlines:
 
     @contextmanager
     def until(self, deadline: float) -> Iterator[None]:
-        """Let this thread wait no longer than that: DeadlineError is raised in it."""
+        """Raise DeadlineError in a wait of this thread beyond ``deadline``."""
         outer = self._own.deadline
         self._own.deadline = min(outer, deadline)
         try:
@@ -204,7 +200,7 @@ class Deadlines:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Let no other thread do the same; whoever waits at a socket in it lets others in."""
+        """One thread at a time; others come in while it waits at a socket."""
         with self._turn:
             self._own.turn = True
             try:
@@ -214,7 +210,7 @@ class Deadlines:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Let others take their turn while this thread waits, if it is its own."""
+        """Give the turn of this thread to others while it waits, if it has it."""
         if not self._own.turn:
             yield
             return
@@ -225,7 +221,7 @@ class Deadlines:
             self._turn.acquire()
 
     def left(self, timeout: float | None) -> float | None:
-        """Seconds to wait now: ``timeout``, or what is left of the time if that is less."""
+        """Seconds to wait now: ``timeout``, or the time left if that is less."""
         left = self._own.deadline - self._clock()
         if left <= 0:
             raise DeadlineError
@@ -253,7 +249,7 @@ class _Network:
         try:
             with self._deadlines.aside():
                 stream = self._inner.connect_tcp(host, port, timeout, **options)
-        except (ValueError, OverflowError):  # the endpoint's own address was looked at before
+        except (ValueError, OverflowError):  # the endpoint's own address was checked before
             raise _proxy_error() from None
         return _Stream(stream, self._deadlines)
 
@@ -262,10 +258,7 @@ class _Network:
 
 
 class _Stream:
-    """A stream of ``httpcore2``, each of whose waits is bounded.
-
-    Head and body of a request are written at once, where they are short.
-    """
+    """A stream of ``httpcore2`` with bounded waits, which writes head and body at once."""
 
     def __init__(self, inner: Any, deadlines: Deadlines) -> None:
         self._inner = inner
@@ -279,8 +272,8 @@ class _Stream:
         return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Write ``buffer``; with nothing in it, it is the end of a request."""
         self._kept.append(buffer)
+        # An empty buffer ends a request.
         if not buffer or sum(map(len, self._kept)) > _PIECE:
             self._flush(timeout)
 
@@ -308,7 +301,7 @@ class _Stream:
 
 
 def _proxy_error() -> ConfigError:
-    """What is told of a proxy that is none, without its address: a password may be in it."""
+    """The error of an invalid proxy, without its address, which may hold a password."""
     return ConfigError(
         "the proxy cannot be used",
         where="HTTPS_PROXY, HTTP_PROXY, ALL_PROXY",
