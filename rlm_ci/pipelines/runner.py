@@ -15,8 +15,9 @@ from rlm_ci.errors import (
     UnavailableError,
 )
 from rlm_ci.pipelines.definition import BUILT_IN, COMMAND, OWN
-from rlm_ci.runs import FAILED, SUCCEEDED, manifest, run_folder
+from rlm_ci.runs import FAILED, SUCCEEDED, manifest
 from rlm_ci.runs.run import Run
+from rlm_ci.runs.store import sibling
 from rlm_ci.system import files, process
 from rlm_ci.system.process_stream import Clip, stream
 from rlm_ci.text.printable import count, printable
@@ -211,7 +212,7 @@ def _subpipeline(run: Run, stage: Stage, step: Step, place: RunnerContext, goal:
 def _child(run: Run, stage: Stage, step: Step, place: RunnerContext) -> Run:
     """The run of a sub-pipeline, held: the one that was begun before, or a new one."""
     if step.sub_run_id is not None:
-        before = run_folder.sibling(run.path, step.sub_run_id)
+        before = sibling(run.path, step.sub_run_id)
         if before is not None:
             child = Run.open(before, redactor=run.redactor, out=run.out, now=run.now)
             if child.manifest.is_resumable or child.manifest.status == SUCCEEDED:

@@ -10,8 +10,8 @@ from contextlib import suppress
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.runs import manifest as manifests
-from rlm_ci.runs import run_folder
 from rlm_ci.runs.run import Run, holder_of, is_free
+from rlm_ci.runs.store import sibling
 from rlm_ci.system.lock import ProcessStatus
 from rlm_ci.values import Value
 
@@ -56,7 +56,7 @@ def cancel(
         if not run.manifest.can_be_cancelled:
             return CancelledRun(run.manifest, ended_now=False, process=process)
         for child in run.manifest.child_runs:
-            inner = run_folder.sibling(path, child.run_id)
+            inner = sibling(path, child.run_id)
             if inner is not None:
                 ended = cancel(inner, manifests.read(inner), redactor=redactor, out=out)
                 run.add_child(ended.manifest)

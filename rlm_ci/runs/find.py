@@ -1,4 +1,4 @@
-"""The runs in the store: listed, found by what a person calls them, and removed when old."""
+"""List, find and remove the runs of a store."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 LATEST = "latest"
 DAMAGED = "damaged"
-#: What a run is called whose manifest says that it goes on, while nobody holds it.
+#: The status of a run that goes on by its manifest, while no process holds it.
 GONE = "gone"
 _SHOWN = 5
-#: The newest runs, with which a name that is none is compared.
+#: An unknown name is compared with so many of the newest runs.
 _COMPARED = 1000
 
 
@@ -61,31 +61,27 @@ class FoundRun(Value):
 
     @property
     def is_resumable(self) -> bool:
-        """Whether the run may go on, and somebody who lets it knows what it was asked for.
+        """Whether the run may go on, and has a request that tells how.
 
-        A judgement, a replay and the run of a stage are asked for by whoever begins them, and
-        keep no request.
+        Judgements, replays and the runs of stages have none.
         """
         return self.run.is_resumable and request.is_kept(self.path)
 
     @property
     def can_be_raised(self) -> bool:
-        """Whether the run goes on with more of the budget that has ended it."""
+        """Whether the run goes on with more of the budget that ended it."""
         return self.run.spent_budget is not None and request.is_kept(self.path)
 
     def is_gone(self, now: float) -> bool:
-        """Whether the run should go on, and no process is there that does it.
+        """Whether the run should go on, but no process carries it out.
 
-        Its lock must be free. The process that held it last is known to be dead, or nothing
-        was heard of the run for half a minute: a run that has just been queued is not gone.
+        Its last process is dead, or a queued run was silent for too long.
         """
         if self.manifest is None or self.manifest.has_ended:
             return False
         held = holder_of(self.path)
-        if held is not None and held.alive:
-            return False
-        if held is not None and self.manifest.status == IN_PROGRESS:
-            return True
+        if held is not None and (held.alive or self.manifest.status == IN_PROGRESS):
+            return not held.alive
         return self.manifest.silent_for(now) > manifests.STALE
 
     def is_going(self, now: float) -> bool:
@@ -99,7 +95,7 @@ class FoundRun(Value):
         return GONE if self.is_gone(now) else self.manifest.status
 
     def read(self) -> FoundRun:
-        """The same run, as it stands now."""
+        """The same run, read again."""
         return _entry(self.task_id, self.run_id, self.path, self.place)
 
 
@@ -113,7 +109,7 @@ def entries(store: RunStore, task_id: str | None = None) -> list[FoundRun]:
 
 
 def brought(store: RunStore) -> int:
-    """How many runs there are that came with the repository; nobody lists or finds them."""
+    """How many runs came with the repository; they are not listed or found."""
     return sum(store.is_brought(task, run) for task, run in _folders(store, None))
 
 
@@ -124,10 +120,10 @@ def _ours(store: RunStore, task_id: str | None) -> Iterator[tuple[str, str]]:
 def _folders(store: RunStore, task_id: str | None) -> Iterator[tuple[str, str]]:
     """Task and run of each folder that may hold a run, in no order."""
     store.require_plain()
-    known = _names(store.root)
-    for task in known if task_id is None else [one for one in known if one == task_id]:
-        for run in _names(os.path.join(store.root, task, "cli"), tolerant=True):
-            yield task, run
+    for task in _names(store.root):
+        if task_id in (None, task):
+            for run in _names(os.path.join(store.root, task, "cli"), tolerant=True):
+                yield task, run
 
 
 def _in_store(store: RunStore, task: str, run: str) -> FoundRun:
@@ -173,16 +169,14 @@ def _entry(task: str, run: str, path: str, place: str) -> FoundRun:
     return FoundRun(task, run, path, place, manifest)
 
 
-# -- finding one ---------------------------------------------------------------------------------
-
-
 def find(store: RunStore, word: str, task_id: str | None = None) -> FoundRun:
     """The run that ``word`` means: an id, a unique prefix of one, a manifest path, ``latest``.
 
     Raises UsageError where it means none or several, and the run's own DamagedError.
     """
     entry = _named(store, word, task_id)
-    _ = entry.run
+    if entry.problem is not None:
+        raise entry.problem
     return entry
 
 
@@ -191,13 +185,13 @@ def _named(store: RunStore, word: str, task_id: str | None) -> FoundRun:
         return _at(store, word)
     if word == LATEST:
         return _latest(entries(store, task_id))
-    # By name: of thousands of manifests, only the one that is meant is read.
+    # By name, so that of thousands of manifests only one is read.
     known = sorted(_ours(store, task_id), key=lambda one: one[1], reverse=True)
     ids = [run for _, run in known]
     if not is_task_id(word):
         raise _unknown(f"{printable(word)[:80]!r} is not the id of a run", ids, word)
-    exact = [one for one in known if one[1] == word]
-    matches = exact or [one for one in known if one[1].startswith(word)]
+    matches = [one for one in known if one[1] == word]
+    matches = matches or [one for one in known if one[1].startswith(word)]
     if not matches:
         raise _unknown(f"there is no run {word[:80]!r}", ids, word)
     if len(matches) > 1:
@@ -245,9 +239,9 @@ def _at(store: RunStore, word: str) -> FoundRun:
 
 
 def require_in(store: RunStore, entry: FoundRun) -> None:
-    """Raise UsageError for a run that lies elsewhere than in ``store``, links looked through.
+    """Raise UsageError for a run that is not in ``store``, links resolved.
 
-    What it was asked for holds for its own repository, and must not be done in another one.
+    A request holds for its own repository only.
     """
     own = os.path.join(os.path.realpath(store.root), entry.task_id, "cli", entry.run_id)
     if os.path.realpath(entry.path) != own:
@@ -272,24 +266,21 @@ def _unknown(what: str, ids: list[str], word: str) -> UsageError:
     return UsageError(what, where="RUN", hint=hint)
 
 
-# -- removing old ones ---------------------------------------------------------------------------
-
-
 def prune(
     store: RunStore, seconds: float, now: float, task_id: str | None = None
 ) -> list[FoundRun]:
-    """Remove the runs that were last heard of more than ``seconds`` before ``now``.
+    """Remove the runs that were silent for more than ``seconds`` before ``now``; returns them.
 
-    A run that a process holds stays, whatever its age. Returns those that are gone now;
-    raises StorageError for one that cannot be removed.
+    A run that a process holds stays, and so does a folder that rlm-ci did not make. Raises
+    StorageError for one that cannot be removed.
     """
-    old = [entry for entry in entries(store, task_id) if _age(entry, now) > seconds]
-    return [entry for entry in old if _is_ours(entry) and _remove(entry)]
-
-
-def _is_ours(entry: FoundRun) -> bool:
-    """Whether a folder has been made as a run: what else lies there is not ours to remove."""
-    return entry.manifest is not None or is_run_id(entry.run_id)
+    return [
+        entry
+        for entry in entries(store, task_id)
+        if _age(entry, now) > seconds
+        and (entry.manifest is not None or is_run_id(entry.run_id))
+        and _remove(entry)
+    ]
 
 
 def _age(entry: FoundRun, now: float) -> float:
@@ -302,25 +293,24 @@ def _age(entry: FoundRun, now: float) -> float:
 
 
 def _remove(entry: FoundRun) -> bool:
-    """Whether the run could be had, and has been removed."""
+    """Remove a run; False where a process holds it."""
+    # Rename it first: a run that is half removed must not look like one.
+    doomed = os.path.join(os.path.dirname(entry.path), f".{entry.run_id}.removed")
+    path = entry.path
     try:
-        with Lock.take(os.path.join(entry.path, LOCK)):
-            # Under another name first: what is half removed must not look like a run.
-            doomed = os.path.join(os.path.dirname(entry.path), f".{entry.run_id}.removed")
-            os.rename(entry.path, doomed)
+        with Lock.take(os.path.join(path, LOCK)):
+            os.rename(path, doomed)
+        path = doomed
+        files.clear(path)
     except LockedError:
         return False
     except OSError as error:
-        raise files.storage_error(error, entry.path) from None
-    try:
-        files.clear(doomed)
-    except OSError as error:
-        raise files.storage_error(error, doomed) from None
+        raise files.storage_error(error, path) from None
     return True
 
 
 def wait_for_end(entry: FoundRun, pause: float = 0.1, longest: float = 2.0) -> FoundRun:
-    """The run once it has ended, or once its process is gone; looked at ever less often."""
+    """The run once it has ended, or its process is gone; the pauses grow."""
     while entry.is_going(time.time()):
         time.sleep(pause)
         pause = min(longest, pause * 1.25)

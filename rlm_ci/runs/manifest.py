@@ -1,7 +1,6 @@
-"""The manifest of a run: what it is, how far it is, how it ended.
+"""The manifest of a run, written by the process that holds it and read strictly by all others.
 
-Written whole and atomically by the one process that holds the run; read strictly by all
-others. ``schemas/manifest.schema.json`` is the same for other programs.
+``schemas/manifest.schema.json`` is the same for other programs.
 """
 
 from __future__ import annotations
@@ -21,25 +20,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Self
 
+    _Shape = dict[str, Callable[[Any], bool]]
+
 VERSION = 1
 NAME = "manifest.json"
 ENDED = (SUCCEEDED, FAILED, CANCELLED)
-#: The detail of a run that a signal ended: it can go on where it stopped.
+#: Details of a run that a signal ended, that a person cancelled, and that waits to be resumed.
 INTERRUPTED = "interrupted"
-#: The detail of a run that somebody ended.
 STOPPED = "cancelled"
-#: Pipelines whose work is kept node by node: it can be taken up again also where somebody ended it.
-_TAKEN_UP = ("review", "wiki")
-#: The detail of a run that stopped by itself until somebody lets it go on.
 PAUSED = "paused"
-#: The details of a run that a budget ended: it can go on with more of that one.
+#: Pipelines with a record of each node: a cancelled run can go on.
+_TAKEN_UP = ("review", "wiki")
+#: Details of a run that a budget ended: it can go on with more of that one.
 BUDGETS = ("max_iterations", "max_minutes", "max_calls", "max_tokens", "budget_usd")
-#: Seconds between two heartbeats, and after which a silent run is thought to be gone.
+#: Seconds between two heartbeats, and until a silent run counts as gone.
 HEARTBEAT = 5.0
 STALE = 30.0
-#: From each status, those that may follow. Out of an ended one only a resume leads, and only
-#: where ``Manifest.is_resumable``, or with more of the budget that was spent; what was
-#: interrupted may also be cancelled.
+#: From each status, those that may follow. Only a resumable run, or one with more of its spent
+#: budget, leaves an end.
 TRANSITIONS = {
     QUEUED: (IN_PROGRESS, FAILED, CANCELLED),
     IN_PROGRESS: (IN_PROGRESS, SUCCEEDED, FAILED, CANCELLED),
@@ -49,18 +47,16 @@ TRANSITIONS = {
 }
 STEP_STATUSES = ("pending", "running", SUCCEEDED, FAILED, "skipped")
 _STATUSES = tuple(TRANSITIONS)
-#: Failures whose cause lies outside of the run: what it has paid for so far is worth keeping.
+#: Exit codes of failures outside of the run: it may go on.
 _OUTSIDE = (UNAVAILABLE, REMOTE, STORAGE)
-#: What whoever lets a run go on may have wrong: it says nothing of the run.
+#: Exit codes of a refused resume: they leave the run as it was.
 REFUSALS = (USAGE, CONFIG)
 _LIMIT = 4 << 20
 _TEXT = 1 << 16
 
 
 class StepRecord(Value):
-    """One step of a run. Times are timestamps, paths as in the manifest; ``status`` is one of
-    ``STEP_STATUSES`` and ``kind`` "command" or "subpipeline", whose run is ``sub_run_id``.
-    """
+    """One step of a run; ``kind`` is "command" or "subpipeline", whose run is ``sub_run_id``."""
 
     index: int
     id: str
@@ -77,7 +73,7 @@ class StepRecord(Value):
 
 
 class ChildRun(Value):
-    """A run that this one started: its id, pipeline, last known status and manifest."""
+    """A run that this one started, with its last known status."""
 
     run_id: str
     pipeline_id: str
@@ -86,9 +82,9 @@ class ChildRun(Value):
 
 
 class Manifest(Value):
-    """The record of one run. Times are timestamps in UTC; paths are relative to the repository
-    where the runs lie in it. ``exit_code`` is the run's own, known once it has ended; ``allowed``
-    are the rules of a fix loop's guard that may be broken.
+    """The record of one run: timestamps in UTC, paths relative to the repository if inside.
+
+    ``allowed`` are the rules of a fix loop's guard that may be broken.
     """
 
     task_id: str
@@ -155,13 +151,13 @@ class Manifest(Value):
     def to_record(self) -> dict[str, Any]:
         """The JSON object of the file, its keys in the order of the contract."""
         record = {name: getattr(self, name) for name in _MANIFEST}
-        record["commands"] = [_plain(one) for one in self.commands]
-        record["child_runs"] = [_plain(one) for one in self.child_runs]
+        for name in ("commands", "child_runs"):
+            record[name] = [one.to_dict() for one in record[name]]
         return record | ({"allowed": list(self.allowed)} if self.allowed else {})
 
 
 def timestamp(now: float) -> str:
-    """Seconds since the epoch as UTC in ISO 8601, to the millisecond."""
+    """Seconds since the epoch in ISO 8601, to the millisecond."""
     return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
@@ -178,7 +174,6 @@ def write(folder: str, manifest: Manifest) -> None:
 
 
 def to_bytes(manifest: Manifest) -> bytes:
-    """The file of a manifest."""
     return f"{json.dumps(manifest.to_record(), indent=2)}\n".encode()
 
 
@@ -207,28 +202,27 @@ def from_record(record: object, where: str) -> Manifest:
             hint="install a newer rlm-ci",
         )
     shape = _MANIFEST
-    if isinstance(record, dict) and "allowed" in record:  # in few runs alone
+    if isinstance(record, dict) and "allowed" in record:  # optional
         shape = {**_MANIFEST, "allowed": _is_rules}
     fields = _checked(record, shape, "the manifest", where)
     fields["allowed"] = tuple(fields.get("allowed", ()))
-    fields["commands"] = tuple(
-        StepRecord(**_checked(one, _COMMAND, f"commands[{index}]", where))
-        for index, one in enumerate(fields["commands"])
+    inner: tuple[tuple[str, type[Value], _Shape], ...] = (
+        ("commands", StepRecord, _COMMAND),
+        ("child_runs", ChildRun, _CHILD),
     )
-    fields["child_runs"] = tuple(
-        ChildRun(**_checked(one, _CHILD, f"child_runs[{index}]", where))
-        for index, one in enumerate(fields["child_runs"])
-    )
+    for name, kind, shape in inner:
+        fields[name] = tuple(
+            kind(**_checked(one, shape, f"{name}[{index}]", where))
+            for index, one in enumerate(fields[name])
+        )
     manifest = Manifest(**fields)
     if manifest.has_ended != (manifest.completed_at is not None):
         raise _damaged(f"the manifest is {manifest.status}: completed_at does not fit", where)
     return manifest
 
 
-def _checked(
-    record: object, shape: dict[str, Callable[[Any], bool]], what: str, where: str
-) -> dict[str, Any]:
-    """``record`` with exactly the keys of ``shape``, every value as it wants it."""
+def _checked(record: object, shape: _Shape, what: str, where: str) -> dict[str, Any]:
+    """``record``, which has exactly the keys of ``shape`` and values that it accepts."""
     if not isinstance(record, dict):
         raise _damaged(f"{what} is not a JSON object", where)
     for name in shape:
@@ -252,10 +246,6 @@ def _damaged(what: str, where: str) -> DamagedError:
     )
 
 
-def _plain(value: Value) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value._fields}
-
-
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value) <= _TEXT
 
@@ -269,7 +259,6 @@ def _is_said(value: object) -> bool:
 
 
 def is_time(value: object) -> bool:
-    """Whether ``value`` is a timestamp."""
     try:
         return isinstance(value, str) and len(value) <= 40 and moment(value) >= 0
     except (ValueError, OverflowError):
@@ -277,11 +266,11 @@ def is_time(value: object) -> bool:
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
+    return type(value) is int and 0 <= value < 1 << 53
 
 
 def _is_code(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and -255 <= value <= 255
+    return type(value) is int and -255 <= value <= 255
 
 
 def _one_of(*choices: str) -> Callable[[Any], bool]:
@@ -296,7 +285,7 @@ def _is_list(value: object) -> bool:
     return isinstance(value, list)
 
 
-_COMMAND: dict[str, Callable[[Any], bool]] = {
+_COMMAND: _Shape = {
     "index": _is_count,
     "id": _is_text,
     "title": _is_said,
@@ -310,13 +299,13 @@ _COMMAND: dict[str, Callable[[Any], bool]] = {
     "log_path": _or_null(_is_text),
     "sub_run_id": _or_null(_is_text),
 }
-_CHILD: dict[str, Callable[[Any], bool]] = {
+_CHILD: _Shape = {
     "run_id": _is_text,
     "pipeline_id": _is_text,
     "status": _one_of(*_STATUSES),
     "manifest": _is_text,
 }
-_MANIFEST: dict[str, Callable[[Any], bool]] = {
+_MANIFEST: _Shape = {
     "version": lambda value: _is_count(value) and value == VERSION,
     "task_id": _is_text,
     "run_id": _is_text,

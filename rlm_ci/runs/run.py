@@ -1,7 +1,7 @@
-"""One run, held by this process: its lock, its manifest and heartbeat, its events, its end.
+"""One run, held by this process: its lock, manifest, heartbeat, events and end.
 
-Whoever holds the run is its only writer. A process that dies leaves the lock free and a
-manifest that says ``in_progress``: others see both, and the run can be opened again.
+Its holder is its only writer. A process that dies leaves a free lock and a manifest that says
+``in_progress``: others see both, and can open the run again.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import time
 from contextlib import contextmanager, suppress
 
 from rlm_ci.errors import INTERNAL, INTERRUPTED, TERMINATED, RlmCiError, StorageError, UsageError
-from rlm_ci.runs import CANCELLED, FAILED, IN_PROGRESS, QUEUED, SUCCEEDED, run_folder, task_summary
+from rlm_ci.runs import CANCELLED, FAILED, IN_PROGRESS, QUEUED, SUCCEEDED, task_summary
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.checksums import ENDINGS, EVENTS, sum_up
 from rlm_ci.runs.journal.journal import Journal
 from rlm_ci.runs.manifest import ChildRun, Manifest, StepRecord
+from rlm_ci.runs.store import remove_unfinished, require_plain_run
 from rlm_ci.system import files, process
 from rlm_ci.system.lock import NAME as LOCK
 from rlm_ci.system.lock import Lock, holder
@@ -39,27 +40,25 @@ _SUMMARY = 4_000
 
 
 class Step:
-    """A step while it runs: whoever carries it out says here how it ended."""
+    """A step while it runs: its work sets the fields here. ``log`` is where its output belongs."""
 
     def __init__(self, run: Run, entry: StepRecord, log: str) -> None:
-        #: Where its output belongs.
         self.log = log
         self.passed = True
         self.exit_code: int | None = None
         self.summary: str | None = None
-        #: The run that carries it out, where another one does: also that of an earlier try.
         self.sub_run_id = entry.sub_run_id
         self._run = run
         self._entry = entry
 
     def started(self, child: Manifest) -> None:
-        """Another run carries out this step; known from now on, whatever becomes of us."""
+        """Record that the run ``child`` carries out this step."""
         self.sub_run_id = child.run_id
         self._run.add_child(child, self._entry.replace(sub_run_id=child.run_id))
 
 
 class Run(Closing):
-    """A run that this process holds. Everything said to it is redacted before it is written.
+    """A run that this process holds. It redacts all that it writes.
 
     ``out`` is the folder of all tasks' ``state.json``; ``now`` gives seconds since the epoch.
     """
@@ -74,7 +73,7 @@ class Run(Closing):
         out: str,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """For ``create`` and ``open``, which hold the lock already. Raises as Journal.open."""
+        """For ``create`` and ``open``. Raises as Journal.open."""
         self.path = path
         self.manifest = manifest
         self.redactor = redactor
@@ -84,13 +83,13 @@ class Run(Closing):
         self._state = threading.RLock()
         self._stopped = threading.Event()
         self._heart: threading.Thread | None = None
-        #: What the work has to say about its end besides the exit code.
+        #: The ``status_detail`` of its end.
         self.detail: str | None = None
         #: What its results rest on besides its own record, to make them again.
         self.rests_on: Mapping[str, Any] = {}
-        #: Whether it is given more of the budget that has ended it.
+        #: Whether it has more of the budget that ended it.
         self.raised = False
-        #: As it stood before somebody let it go on, where somebody did.
+        #: The manifest before it was resumed.
         self._before: Manifest | None = None
         self._events = Journal.open(os.path.join(path, EVENTS))
 
@@ -109,8 +108,8 @@ class Run(Closing):
     ) -> Self:
         """A new run, queued, its manifest on disk. Raises StorageError.
 
-        ``log`` is the file in its folder that tells what happens: one in the background has its
-        own, to which all is written that it prints.
+        ``log`` is the file in its folder that tells what happens: the output of a run in the
+        background.
         """
         run_id, path = store.new_run(task_id, now)
         lock = Lock.take(os.path.join(path, LOCK))
@@ -130,15 +129,15 @@ class Run(Closing):
     def open(
         cls, path: str, *, redactor: Redactor, out: str, now: Callable[[], float] = time.time
     ) -> Self:
-        """Take over the run in the folder ``path``, its journal recovered.
+        """Take over the run in the folder ``path``.
 
         Raises LockedError while another process holds it, DamagedError, StorageError.
         """
         lock = Lock.take(os.path.join(path, LOCK))
         try:
-            run_folder.require_plain(path)
+            require_plain_run(path)
             manifest = manifests.read(path)
-            run_folder.sweep(path)
+            remove_unfinished(path)
             return cls(path, manifest, lock, redactor=redactor, out=out, now=now)
         except BaseException:
             lock.release()
@@ -153,19 +152,17 @@ class Run(Closing):
         return self.manifest.task_id
 
     def path_of(self, *parts: str) -> str:
-        """Where a file of this run lies, its folder made for the owner alone."""
+        """The path of a file of this run; its folder is made for the owner alone."""
         path = os.path.join(self.path, *parts)
         files.make_folder(os.path.dirname(path), 0o700)
         return path
 
     def shown(self, *parts: str) -> str:
-        """The same file, as manifests and messages name it."""
+        """The same path, as manifests and messages name it."""
         return "/".join((self.manifest.artifact_root, *parts))
 
-    # -- its life --------------------------------------------------------------------------
-
     def begin(self) -> None:
-        """In progress from here on, with a heartbeat. UsageError where it has ended for good."""
+        """Be in progress, with a heartbeat. Raises UsageError where it has ended for good."""
         before = self.manifest
         if not (before.is_resumable or (self.raised and before.spent_budget)):
             raise UsageError(
@@ -181,14 +178,16 @@ class Run(Closing):
             step.replace(status="pending") if step.status == "running" else step
             for step in before.commands
         )
-        at = manifests.timestamp(self.now())
-        self._move(IN_PROGRESS, heartbeat_at=at, commands=steps)
+        now = self.now()
+        fields = {"heartbeat_at": manifests.timestamp(now), "commands": steps}
+        with self._state:
+            self._write(self.manifest.moved(IN_PROGRESS, now, **fields))
         self._heart = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         self._heart.start()
 
     def _beat(self) -> None:
         while not self._stopped.wait(manifests.HEARTBEAT):
-            # A full disk ends the run where it writes what matters, not here.
+            # A full disk ends the run at a write that matters.
             with self._state, suppress(StorageError):
                 if self._stopped.is_set():
                     return
@@ -198,11 +197,11 @@ class Run(Closing):
     def finish(
         self, status: str, *, exit_code: int, summary: str | None = None, detail: str | None = None
     ) -> RlmCiError | None:
-        """End the run as ``status``; what could not be told of it beside its manifest is returned.
+        """End the run as ``status``; returns an error of what is written beside its manifest.
 
-        Raises StorageError, and ValueError for a transition that there is not.
+        Raises StorageError, and ValueError for an impossible transition.
         """
-        before = process.defer()  # it is told whole, however often we are interrupted
+        before = process.defer()  # interrupts wait until all is written
         try:
             self._still()
             return self._finish(status, exit_code, self._said(summary, _SUMMARY), detail)
@@ -220,9 +219,9 @@ class Run(Closing):
             try:
                 payload |= sum_up(self.path, ended)
                 self.event(ENDINGS[status], payload, durable=True)
-            except StorageError as error:  # it may be what ends the run
+            except StorageError as error:  # perhaps what ended the run
                 doubt = error
-            try:  # before the manifest: a run that has ended is in the metrics
+            try:  # before the manifest: each ended run is in the metrics
                 task = os.path.dirname(os.path.dirname(self.path))
                 out = os.path.join(self.out, self.task_id)
                 task_summary.record(task, out, ended, self.now())
@@ -232,10 +231,10 @@ class Run(Closing):
             return doubt
 
     def stop(self, error: BaseException) -> RlmCiError | None:
-        """End the run by what ended the work in it: a failure, or a signal's exception.
+        """End the run by the exception that ended its work.
 
-        After a signal the run is cancelled, ``interrupted``, and can be resumed. Where it was to
-        go on, and settings or a missing key refuse that, it is what it was: they can be fixed.
+        After a signal the run is cancelled, ``interrupted``, and can be resumed. A resume that the
+        settings refuse leaves the run as it was.
         """
         if isinstance(error, RlmCiError):
             if self._before is not None and error.code in manifests.REFUSALS:
@@ -249,11 +248,11 @@ class Run(Closing):
         return self.finish(CANCELLED, exit_code=code, detail=manifests.INTERRUPTED)
 
     def _as_before(self, before: Manifest, error: RlmCiError) -> RlmCiError | None:
-        """Let the run stand as it stood; one whose process was gone waits for somebody."""
+        """End a refused resume as the run was before; one whose process was gone is paused."""
         said = str(error)
         if not before.has_ended:
             return self.finish(FAILED, exit_code=error.code, summary=said, detail=manifests.PAUSED)
-        with suppress(StorageError):  # it is told by whoever has asked
+        with suppress(StorageError):  # the caller shows the error
             self.event("progress", {"summary": f"not resumed: {said}"})
         code = error.code if before.exit_code is None else before.exit_code
         return self.finish(
@@ -261,7 +260,7 @@ class Run(Closing):
         )
 
     def cancel(self, exit_code: int = TERMINATED) -> RlmCiError | None:
-        """End the run for good, at somebody's wish."""
+        """End the run for good."""
         with self._state:
             steps = tuple(
                 step.replace(status="skipped", summary="cancelled")
@@ -273,19 +272,17 @@ class Run(Closing):
         return self.finish(CANCELLED, exit_code=exit_code, detail=manifests.STOPPED)
 
     def close(self) -> None:
-        """Let go of the run; without ``finish`` it stays in progress, to be resumed."""
+        """Release the run; without ``finish`` it stays in progress, to be resumed."""
         self._still()
         self._events.close()
         self._lock.release()
 
     def _still(self) -> None:
-        """No heartbeat from here on: a manifest that has ended is never written over."""
+        """Stop the heartbeat: it must not overwrite the manifest of an ended run."""
         self._stopped.set()
         if self._heart is not None:
             self._heart.join()
             self._heart = None
-
-    # -- what happens in it ------------------------------------------------------------------
 
     def event(
         self,
@@ -313,10 +310,10 @@ class Run(Closing):
     def step(
         self, title: str, command: str = "", *, name: str = "", kind: str = "command"
     ) -> Iterator[Step]:
-        """One entry of ``commands[]`` while its work is done, with events around it.
+        """One entry of ``commands[]`` and its events, around the work.
 
-        ``name`` (default: the title) is its identity: a step of a resumed run takes the place
-        of the one that it repeats. An exception makes it fail, a signal leaves it pending.
+        A step of a resumed run replaces the one of the same ``name`` (default: the title). An
+        exception makes it fail, a signal leaves it pending.
         """
         title, command = self._said(title) or "", self._said(command, _SUMMARY) or ""
         name = name or title or "step"
@@ -364,7 +361,7 @@ class Run(Closing):
             self._put(ended)
 
     def skip(self, title: str, command: str = "", *, name: str = "", why: str = "") -> None:
-        """A step that is not carried out, and the reason."""
+        """Record a step that is not carried out, and the reason."""
         with self._state:
             known = {one.id: one.index for one in self.manifest.commands}
             index = known.get(name or title, len(known))
@@ -373,7 +370,7 @@ class Run(Closing):
             self._put(entry.replace(summary=self._said(why)))
 
     def add_child(self, child: Manifest, step: StepRecord | None = None) -> None:
-        """Record a run that this one started, or how it stands now.
+        """Record a run that this one started, or its new status.
 
         ``step`` is the entry of ``commands[]`` that it carries out.
         """
@@ -392,34 +389,27 @@ class Run(Closing):
         with self._state:
             self._write(self.manifest.replace(sandbox=name, allowed=allowed))
 
-    # -- writing -----------------------------------------------------------------------------
-
     def _put(self, entry: StepRecord) -> None:
         commands = list(self.manifest.commands)
         commands[entry.index : entry.index + 1] = [entry]
         at = manifests.timestamp(self.now())
         self._write(self.manifest.replace(commands=tuple(commands), updated_at=at))
 
-    def _move(self, status: str, **fields: Any) -> None:
-        with self._state:
-            self._write(self.manifest.moved(status, self.now(), **fields))
-
     def _write(self, manifest: Manifest) -> None:
         manifests.write(self.path, manifest)
         self.manifest = manifest
 
     def _said(self, text: str | None, limit: int = 1_000) -> str | None:
-        """A text for the manifest: without secrets, of bounded length."""
-        return None if text is None else self._clean_text(text, limit)
-
-    def _clean_text(self, text: str, limit: int) -> str:
+        """``text`` without secrets, of bounded length."""
+        if text is None:
+            return None
         text = encodable(self.redactor.text(text))
         left = len(text) - limit
         return text if left <= 0 else f"{text[:limit]}… ({left:,} characters more)"
 
     def _clean(self, value: Any) -> Any:
         if isinstance(value, str):
-            return self._clean_text(value, _EVENT_TEXT)
+            return self._said(value, _EVENT_TEXT)
         if isinstance(value, dict):
             return {self._clean(name): self._clean(inner) for name, inner in value.items()}
         if isinstance(value, (list, tuple)):
@@ -428,7 +418,7 @@ class Run(Closing):
 
 
 def holder_of(path: str) -> LockHolder | None:
-    """Who took the run in the folder ``path`` last and has not let go; alive or not."""
+    """The process that last took the run in the folder ``path``, alive or not."""
     return holder(os.path.join(path, LOCK))
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 
-from rlm_ci.errors import StorageError
-from rlm_ci.runs import tracked_by_git
+from rlm_ci.errors import DamagedError, StorageError
+from rlm_ci.git.hardening import without_hook
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.runs import is_task_id
 from rlm_ci.system import files
 from rlm_ci.values import Value
 
@@ -15,11 +18,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
+    #: Says why a folder, or a manifest in it, does not count; None if it does.
+    Accept = Callable[[str, dict[str, Any] | None], str | None]
+    #: Names of folders, and at the end perhaps that of a file, each inside of the one before.
+    Parts = tuple[str, ...]
+
 _MANIFEST_LIMIT = 4 << 20
+#: Folders in a run with trees of a repository, which may hold anything.
+_TREES = ("git", "work", "verdict")
+#: Task, ``cli``, run.
+_DEPTH = 3
+#: Paths as they are, but in any case of letters: some file systems do not tell them apart.
+_PLAIN = {
+    "GIT_LITERAL_PATHSPECS": "0",
+    "GIT_NOGLOB_PATHSPECS": "1",
+    "GIT_ICASE_PATHSPECS": "1",
+}
 
 
 class ManifestCandidate(Value):
-    """A place where a manifest was looked for: ``reason`` is why it does not count, or None."""
+    """A possible manifest: ``reason`` is why it does not count, or None."""
 
     path: str
     reason: str | None = None
@@ -36,9 +54,9 @@ class RunStore:
         *,
         repository: str | None = None,
     ) -> None:
-        """``environ`` lets git be asked which runs came with the repository; without it, none.
+        """``environ`` is for git, which knows the runs that came with the repository.
 
-        A store inside of ``repository`` must lie there for good: see ``require_plain``.
+        Without it none did. For ``repository`` see ``require_plain``.
         """
         self.root = root
         self.shown = shown
@@ -72,21 +90,20 @@ class RunStore:
             files.require_inside(self._repository, path)
 
     def is_brought(self, task_id: str, run_id: str) -> bool:
-        """Whether a run came with the repository: whoever wrote it, it was not rlm-ci here.
+        """Whether a run came with the repository: git tracks it, or what is in its place.
 
-        Raises what asking git raises, and StorageError where the store is a link.
+        A submodule, or a link, is one path to git, and holds anything. Raises as ``tracked``.
         """
         if self._environ is None:
             return False
         if self._tracked is None:
-            self._tracked = tracked_by_git.tracked(self.root, self._environ)
-        return tracked_by_git.is_tracked(task_id, run_id, self._tracked)
+            self._tracked = tracked(self.root, self._environ)
+        way = (task_id.lower(), "cli", run_id.lower())
+        return any(way[:length] in self._tracked for length in range(_DEPTH + 1))
 
     def is_brought_at(self, path: str) -> bool:
-        """As ``is_brought``, of a run in any folder: that of another repository too."""
-        if self._environ is None:
-            return False
-        return bool(tracked_by_git.tracked(path, self._environ))
+        """As ``is_brought``, of a run in any folder, also of another repository."""
+        return self._environ is not None and bool(tracked(path, self._environ))
 
     def new_run(self, task_id: str, now: Callable[[], float] = time.time) -> tuple[str, str]:
         """Make the folder of a new run, for the owner alone; its id and its path."""
@@ -95,7 +112,7 @@ class RunStore:
         self.require_plain(task_id, "cli")
         if not os.path.isdir(self.root):
             files.make_folder(self.root, 0o700)
-            # Whoever has not run `rlm-ci init` must not commit runs by accident.
+            # Without `rlm-ci init` the runs could be committed by accident.
             files.write(os.path.join(self.root, ".gitignore"), b"*\n")
         path = self.root
         for name in (task_id, "cli", run_id):
@@ -103,14 +120,11 @@ class RunStore:
             files.make_folder(path, 0o700)
         return run_id, path
 
-    def subagent_runs(
-        self, task_id: str, accept: Callable[[str, dict[str, Any] | None], str | None]
-    ) -> Iterator[ManifestCandidate]:
+    def subagent_runs(self, task_id: str, accept: Accept) -> Iterator[ManifestCandidate]:
         """Every place of ``<task_id>-*`` where a manifest is, or should be, in disk order.
 
-        ``accept(folder name, manifest)`` says why it does not count, or None; it is asked
-        first without a manifest, about the folder alone. Raises OSError when the store
-        itself cannot be listed.
+        ``accept`` is first asked without a manifest, about the folder. Raises OSError when the
+        store cannot be listed.
         """
         prefix = f"{task_id}-"
         with os.scandir(self.root) as folders:
@@ -124,9 +138,7 @@ class RunStore:
                 else:
                     yield from self._runs(folder.name, shown, accept)
 
-    def _runs(
-        self, name: str, shown: str, accept: Callable[[str, dict[str, Any] | None], str | None]
-    ) -> Iterator[ManifestCandidate]:
+    def _runs(self, name: str, shown: str, accept: Accept) -> Iterator[ManifestCandidate]:
         try:
             runs = os.scandir(os.path.join(self.root, name, "cli"))
         except FileNotFoundError:
@@ -150,9 +162,7 @@ class RunStore:
             yield ManifestCandidate(f"{shown}/cli", "no run directories")
 
     @staticmethod
-    def _judge(
-        name: str, run: str, accept: Callable[[str, dict[str, Any] | None], str | None]
-    ) -> str | None:
+    def _judge(name: str, run: str, accept: Accept) -> str | None:
         try:
             data = files.read(os.path.join(run, "manifest.json"), _MANIFEST_LIMIT)
         except files.UnreadableError as error:
@@ -164,10 +174,70 @@ class RunStore:
 
 
 def parse(data: bytes) -> Any:
-    """The JSON value in ``data``; None when it is none, or nested too deeply."""
+    """The JSON value in ``data``; None for invalid JSON."""
     import json
 
     try:
         return json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError):
         return None
+
+
+def tracked(folder: str, environ: Mapping[str, str]) -> frozenset[Parts]:
+    """The first parts of the paths that git tracks at and below ``folder``, in lower case.
+
+    They reach down to a run at most; none outside of a repository. Raises StorageError where a
+    link leads to the folder, and as ``Repository.run``.
+    """
+    root, git_dir = discover(folder)
+    if git_dir is None:
+        return frozenset()
+    files.require_inside(root, folder)
+    inside = os.path.relpath(os.path.abspath(folder), root)
+    repository = Repository(root, git_dir, without_hook(environ))
+    listed = repository.run("ls-files", "-z", "--", f"./{inside}", env=_PLAIN)
+    above = 0 if inside == os.curdir else inside.count(os.sep) + 1
+    names = os.fsdecode(listed).lower().split("\0")
+    return frozenset(tuple(name.split("/"))[above : above + _DEPTH] for name in names if name)
+
+
+def require_plain_run(path: str) -> None:
+    """Raise DamagedError for anything in a run's folder but files and folders.
+
+    No link may lead our reads and writes elsewhere. The trees in it are never looked through.
+    """
+    waiting = [path]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as found:
+                entries = list(found)
+        except OSError as error:
+            raise files.storage_error(error, path) from None
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name not in _TREES:
+                    waiting.append(entry.path)
+            elif not entry.is_file(follow_symlinks=False):
+                what = "is a link" if entry.is_symlink() else "is neither a file nor a folder"
+                raise DamagedError(
+                    f"something in the folder of the run {what}",
+                    where=entry.path,
+                    hint="rlm-ci makes none there: remove the run, or start a new one",
+                )
+
+
+def remove_unfinished(path: str) -> None:
+    """Remove the temporary files that a kill left in a run's folder."""
+    for folder, inner, names in os.walk(path):
+        inner[:] = [name for name in inner if name not in _TREES]
+        for name in names:
+            if name.startswith(".") and name.endswith(".tmp"):
+                with suppress(OSError):
+                    os.unlink(os.path.join(folder, name))
+
+
+def sibling(path: str, run_id: str) -> str | None:
+    """The folder of the run ``run_id`` beside the one at ``path``; None without one, or a link."""
+    found = os.path.join(os.path.dirname(path), run_id)
+    is_there = is_task_id(run_id) and os.path.isdir(found) and not os.path.islink(found)
+    return found if is_there else None

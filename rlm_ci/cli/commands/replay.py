@@ -14,9 +14,9 @@ from rlm_ci.console.progress import Progress
 from rlm_ci.errors import FINDINGS, ConfigError, RlmCiError
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import definition, load, stored_runs
-from rlm_ci.runs import run_folder
 from rlm_ci.runs.request import RunRequest
 from rlm_ci.runs.run import Run
+from rlm_ci.runs.store import require_plain_run
 from rlm_ci.solve import registry
 from rlm_ci.solve.pipeline import CALLS
 from rlm_ci.solve.verify_record import begin_alike
@@ -55,7 +55,7 @@ def run(arguments: Arguments) -> int:
     runs = stored_runs.StoredRuns(options)
     entry = runs.own(arguments.words[0])
     _require_record(entry)
-    run_folder.require_plain(entry.path)
+    require_plain_run(entry.path)
     asked = RunRequest.read(entry.path, entry.run.pipeline_id)
     settings = Settings(table.values(), {**asked.flags, **arguments.flags})
     with (

@@ -10,6 +10,7 @@ from rlm_ci.models import Completion
 from rlm_ci.models.budget import BudgetUse, Charge
 from rlm_ci.models.record import errors, fact_schemas
 from rlm_ci.runs.journal.journal import Journal
+from rlm_ci.runs.journal.reader import JournalReader
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
@@ -37,11 +38,12 @@ class FactIndex:
         self._anywhere: dict[str, Identity] | None = None
         self._open: dict[Identity, int] = {}
         self._failed: dict[Identity, int] = {}  # the last failure where no fact came after it
-        self.journal = (
-            Journal.open(path, take=self._take, places=True)
-            if writes
-            else Journal.stored(path, self._take)
-        )
+        if writes:
+            self.journal = Journal.open(path, take=self._take, places=True)
+        else:
+            reader = JournalReader(path, places=True)
+            reader.read(self._take, is_needed=True)
+            self.journal = Journal.behind(reader, writes=False)
 
     def close(self) -> None:
         """Raises StorageError."""

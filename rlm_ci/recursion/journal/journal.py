@@ -118,7 +118,7 @@ class Journals(Closing):
         Raises DamagedError, StorageError.
         """
         before, found = previous_sessions.read(folder)
-        return cls(folder, found, before, [Journal.looked_at(found.readers[0])])
+        return cls(folder, found, before, [Journal.behind(found.readers[0], writes=False)])
 
     # ── earlier sessions ──
 

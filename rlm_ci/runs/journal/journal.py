@@ -1,11 +1,10 @@
-"""Journals: what happened, a record a line, on the disk before anybody relies on it.
+"""Journals: a record a line (see ``record_format``), on the disk before it counts.
 
-A line is as in ``record_format``. The newline is the commit mark: what stands behind the last one
-was never acknowledged, and is cut off, and kept aside, before the next record is written. Anything
-else that is not as it should be is damage, and an error. The numbers of a journal count from 1;
-those of journals that share a sequence rise.
+The newline is the commit mark: what follows the last one was never acknowledged, and is moved to
+another file before the next record. All other flaws are damage. The numbers of a journal count
+from 1; those of journals that share a sequence rise.
 
-One process writes (see ``lock``); readers of a journal that is being written need no lock.
+One process writes (see ``lock``); readers need no lock.
 """
 
 from __future__ import annotations
@@ -34,12 +33,11 @@ if TYPE_CHECKING:
 
 
 class Journal(Closing):
-    """A journal open for writing, safe for many threads.
+    """An open journal, safe for many threads.
 
-    ``seq`` is the number of its last record; ``recovered`` how many bytes of a torn tail were
-    cut off when it was opened, and ``aside`` the file that keeps them ("" where there was none).
-    After an error of the disk it takes no more records: what a failed write or fsync left behind
-    is not known, and a second fsync would say that all is well.
+    ``seq`` is the number of its last record; ``recovered`` counts the bytes of a torn tail, which
+    the file ``aside`` keeps. After an error of the disk it takes no more records: a second fsync
+    would succeed whatever is lost.
     """
 
     def __init__(
@@ -58,8 +56,8 @@ class Journal(Closing):
         self.starts = starts
         self._descriptor = descriptor
         self._sync = sync
-        # Number and end of the last record that is written, and of the last that is durable.
-        # Each pair is replaced as one, so that an interrupt finds both halves or none.
+        # Number and end of the last record written, and of the last durable one. Each pair is
+        # replaced as one, so that an interrupt finds both halves or none.
         self._written = end
         self._durable = end
         self._syncing = False
@@ -71,12 +69,11 @@ class Journal(Closing):
     def open(
         cls, path: str, *, sync: bool = True, take: Take | None = None, places: bool = False
     ) -> Self:
-        """Check the journal at ``path`` (made where there is none), and go on behind it.
+        """Read the journal at ``path`` (made where missing), to append to it.
 
-        ``take`` is given what stands there; with ``places``, ``line`` finds it again. What was
-        read is on the disk when this returns: a process that was killed may have left records
-        that no fsync had followed. Without ``sync`` nothing is ever synced, for what need not
-        outlive the machine. Raises DamagedError, StorageError.
+        ``take`` gets its records; with ``places``, ``line`` finds them again. All of them are on
+        the disk when this returns. Without ``sync`` nothing is ever synced. Raises DamagedError,
+        StorageError.
         """
         reader = JournalReader(path, places=places)
         reader.read(take)
@@ -86,29 +83,14 @@ class Journal(Closing):
         return journal
 
     @classmethod
-    def behind(cls, reader: JournalReader, *, sync: bool = True) -> Self:
-        """Go on behind what was read, where nothing else stands. Raises StorageError."""
-        return cls._opened(reader, os.O_RDWR | os.O_APPEND | os.O_CREAT, sync=sync)
-
-    @classmethod
-    def stored(cls, path: str, take: Take | None = None) -> Self:
-        """A journal to be looked at: ``line`` finds its records. Raises as ``replay``."""
-        reader = JournalReader(path, places=True)
-        reader.read(take, is_needed=True)
-        return cls.looked_at(reader)
-
-    @classmethod
-    def looked_at(cls, reader: JournalReader) -> Self:
-        """The same of what was read. Raises StorageError."""
-        return cls._opened(reader, os.O_RDONLY, sync=False)
-
-    @classmethod
-    def _opened(cls, reader: JournalReader, flags: int, *, sync: bool) -> Self:
+    def behind(cls, reader: JournalReader, *, sync: bool = True, writes: bool = True) -> Self:
+        """The journal that ``reader`` has read to its end. Raises StorageError."""
         path, end = reader.path, (reader.last, reader.offset)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT if writes else os.O_RDONLY
         try:
             descriptor = files.open_regular(path, flags)
             try:
-                if sync:
+                if sync and writes:
                     os.fsync(descriptor)
                     files.sync_folder(os.path.dirname(path) or ".")
             except BaseException:
@@ -116,18 +98,17 @@ class Journal(Closing):
                 raise
         except OSError as error:
             raise files.storage_error(error, path) from None
-        return cls(path, descriptor, end, sync=sync, starts=reader.starts)
+        return cls(path, descriptor, end, sync=sync and writes, starts=reader.starts)
 
     @property
     def seq(self) -> int:
         return self._written[0]
 
     def append(self, record: Mapping[str, Any], *, durable: bool = True) -> int:
-        """Write ``record`` with its number, which is returned; if ``durable``, once it is on disk.
+        """Write ``record`` and return its number; if ``durable``, once it is on the disk.
 
-        Threads that append at the same time share an fsync. A record that is not JSON, holds a
-        name that is no text, ``seq`` or ``crc``, or is too deep or too long raises TypeError or
-        ValueError, and nothing is written. Raises StorageError.
+        Threads that append at the same time share an fsync. Raises TypeError or ValueError for
+        what ``to_line`` refuses and for the names ``seq`` and ``crc``; StorageError.
         """
         if "seq" in record or "crc" in record:
             raise ValueError("the names seq and crc are the journal's own")
@@ -136,7 +117,7 @@ class Journal(Closing):
             seq, size = self._written
             whole["seq"] = seq = seq + 1
             line = record_format.to_line(whole)
-            # Where an interrupt has left a place, it is the same one.
+            # An interrupt may have left the same place.
             if self.starts is not None and len(self.starts) < seq:
                 self.starts.append(size)
             self._write(line, (seq, size + len(line)))
@@ -145,10 +126,7 @@ class Journal(Closing):
         return seq
 
     def append_all(self, halves: Sequence[Halves], first: int) -> None:
-        """Write records in one, numbered from ``first`` on; they are on disk when this returns.
-
-        Each is the two texts around its number. Raises StorageError.
-        """
+        """Write records at once, numbered from ``first``, and sync. Raises StorageError."""
         data, lengths = record_format.to_lines(halves, first)
         last = first + len(lengths) - 1
         with self._lock:
@@ -159,7 +137,7 @@ class Journal(Closing):
         self._settle(last)
 
     def line(self, place: int) -> bytes:
-        """A record as it stands on the disk; the first has the place 0. Raises StorageError."""
+        """The line of a record; the first has the place 0. Raises StorageError."""
         end, starts = self._written[1], self.starts or ()  # in this order: it may grow meanwhile
         start = starts[place]
         if place + 1 < len(starts):
@@ -170,7 +148,7 @@ class Journal(Closing):
             raise files.storage_error(error, self.path) from None
 
     def record(self, seq: int) -> dict[str, Any]:
-        """The record number ``seq``, which was read or written. Raises Damaged-, StorageError."""
+        """The record number ``seq``. Raises DamagedError, StorageError."""
         try:
             found: dict[str, Any] = json.loads(self.line(seq - 1))
         except ValueError:
@@ -182,7 +160,7 @@ class Journal(Closing):
         return found
 
     def sync(self) -> None:
-        """Return when all records written so far are on disk. Raises StorageError."""
+        """Return when all records are on the disk. Raises StorageError."""
         self._settle(self._written[0])
 
     def close(self) -> None:
@@ -198,7 +176,7 @@ class Journal(Closing):
             os.close(descriptor)
 
     def _write(self, data: bytes, end: tuple[int, int]) -> None:
-        """Write whole lines, so that ``end`` is the new one; the lock is held."""
+        """Write whole lines up to ``end``; the lock is held."""
         if self._failure is not None or self._descriptor < 0:
             self._refuse()
         size = self._written[1]
@@ -209,20 +187,20 @@ class Journal(Closing):
             self._written = end
         except OSError as error:
             self._fail(error, size)
-        except BaseException:  # what a signal raised: the disk is well, the line may be half
+        except BaseException:  # an interrupt: the line may be half
             self._cut(size)
             raise
 
     def _write_rest(self, data: bytes, count: int) -> None:
         """Go on behind a short write of ``count`` bytes."""
         while count < len(data):
-            # A disk that did not take what it says that it took has failed.
+            # A disk that lost what it took has failed.
             if not count or os.fstat(self._descriptor).st_size != self._written[1] + count:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             count += os.write(self._descriptor, data[count:])
 
     def _settle(self, seq: int) -> None:
-        """Return once an fsync that began after record ``seq`` was written has ended well."""
+        """Return once an fsync after record ``seq`` has succeeded."""
         if not self._sync:
             return
         leads = False
@@ -253,7 +231,7 @@ class Journal(Closing):
         raise files.storage_error(self._failure, self.path) from None
 
     def _fail(self, error: OSError, size: int) -> NoReturn:
-        """Take no more records, keep the first ``size`` bytes; the lock is held."""
+        """Refuse records from now on, and cut the file to ``size``; the lock is held."""
         self._failure = error
         self._cut(size)
         raise files.storage_error(error, self.path) from None
@@ -261,24 +239,22 @@ class Journal(Closing):
     def _cut(self, size: int) -> None:
         try:
             os.ftruncate(self._descriptor, size)
-        except OSError as error:  # the torn tail stays, and is cut when the journal is opened next
+        except OSError as error:  # ``open`` will cut the torn tail
             self._failure = self._failure or error
 
 
 def replay(path: str, *, live: bool = False) -> Iterator[dict[str, Any]]:
-    """The records of a journal in order, each with its ``seq``, memory flat.
+    """The committed records of a journal in order, memory flat.
 
-    What has no newline yet is not committed, and left out. With ``live`` somebody may be about
-    to write: a journal that is not there has no records yet. Only what ``Journal.open`` has seen
-    before is sure to be on the disk. Raises DamagedError naming file, record and byte;
-    StorageError.
+    With ``live`` a missing journal has no records yet. Raises DamagedError naming file, record and
+    byte; StorageError.
     """
     for found in JournalReader(path).some(is_needed=not live):
         yield from found
 
 
 def cut(path: str, end: int, length: int) -> str:
-    """Take the last ``length`` bytes off a file, once they stand in another one; its path."""
+    """Move the last ``length`` bytes of a file to another one; returns its path."""
     try:
         descriptor = files.open_regular(path, os.O_RDWR)
         try:

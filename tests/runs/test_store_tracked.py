@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.errors import StorageError, UsageError
-from rlm_ci.runs import find, tracked_by_git
-from rlm_ci.runs.store import RunStore
+from rlm_ci.runs import find
+from rlm_ci.runs.store import RunStore, tracked
 from testing.run_store import Place
 
 if TYPE_CHECKING:
@@ -117,5 +117,5 @@ def test_a_run_named_by_its_path_is_asked_of_its_own_repository(
 def test_outside_of_git_nothing_is_tracked(tmp_path: Path) -> None:
     place = Place(tmp_path / "plain")
     run = place.finished()
-    assert tracked_by_git.tracked(str(tmp_path), os.environ) == frozenset()
+    assert tracked(str(tmp_path), os.environ) == frozenset()
     assert listed(place) == [run.id]
