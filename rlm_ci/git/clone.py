@@ -1,8 +1,7 @@
-"""A repository that we write to, through GitPython: our own clone, made for one delivery.
+"""Deliver files to a branch of a remote, through GitPython and a bare clone of our own.
 
-Nothing of the user's clone is touched. The clone is bare and has no work tree: what is
-delivered goes from memory into objects, and from them into a branch of the remote. It goes
-there by a fast-forward or not at all, so that what others have pushed is never lost.
+The user's clone stays untouched. Files go from memory into objects, and from there into a branch
+of the remote, by a fast-forward or not at all: no push of others is lost.
 """
 
 from __future__ import annotations
@@ -23,10 +22,11 @@ from rlm_ci.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from typing import IO
 
-#: Beside what is delivered: the object id of each file as we left it.
+#: A file beside the delivered ones, with the object id of each.
 LEDGER = ".rlm-ci-delivered.json"
-#: What a page, or a file beside it, may be called.
+#: Names of delivered files.
 _NAME = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9._-]*/)*[A-Za-z0-9_][A-Za-z0-9._-]*\.(?:md|json)")
 _AUTHOR = ("rlm-ci", "rlm-ci@noreply.invalid")
 _TOKEN = "RLM_CI_DELIVERY_TOKEN"  # noqa: S105 - the name of a variable, not its value
@@ -38,19 +38,19 @@ case "$1" in
   *) printf '%s\\n' "${_TOKEN}" ;;
 esac
 """
-#: What tells git where to work, whatever folder it is started in.
+#: Variables that lead git to another repository.
 _ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY")
-#: Seconds for everything that one call of git does over the network.
+#: Seconds of one call of git over the network.
 _TIMEOUT = 600
-#: How often it is tried when somebody else pushes at the same time.
+#: Attempts while others push at the same time.
 _TRIES = 3
 
 
 class Delivery(Value):
-    """What became of a delivery: ``commit`` is None where there was nothing to push.
+    """The result of a delivery: ``commit`` is None when there was nothing to push.
 
-    ``kept`` are files that people have edited since we wrote them: theirs stand. ``differs``
-    tells whether the branch has by now anything that its base has not.
+    ``kept`` are files that people have edited since, left as they are. ``differs``: the branch
+    differs from its base.
     """
 
     branch: str
@@ -67,7 +67,7 @@ class Clone:
         self._url = url
 
     def head(self) -> str | None:
-        """The branch that the remote calls its own; None where it has no commit."""
+        """The default branch of the remote; None where it has no commit."""
         try:
             name = self._repo.head.reference.name
         except TypeError:  # detached
@@ -75,14 +75,14 @@ class Clone:
         return name if self.branch(name) else None
 
     def branch(self, name: str) -> str | None:
-        """The commit that a branch of the remote had when it was last fetched."""
+        """The commit of a branch of the remote when it was last fetched."""
         try:
             return str(self._repo.commit(f"refs/heads/{name}").hexsha)
         except (git.exc.BadName, ValueError, git.exc.GitCommandError):
             return None
 
     def read(self, name: str, folder: str) -> dict[str, bytes]:
-        """The files below ``folder`` of a branch, by their path in it; {} where there is none."""
+        """The files below ``folder`` of a branch, by their path in it."""
         tip = self.branch(name) if name else None
         if tip is None:
             return {}
@@ -99,12 +99,11 @@ class Clone:
         return {str(one.path)[start:]: one.data_stream.read() for one in blobs}
 
     def _prefetch(self, oids: Sequence[str]) -> None:
-        """Have the remote send these at once: a partial clone fetches each by itself."""
+        """Fetch these at once: a partial clone fetches each by itself."""
         if not self._repo.config_reader().has_option('remote "origin"', "promisor"):
             return
-        with tempfile.TemporaryFile() as stream, suppress(git.exc.GitCommandError):
-            stream.write("".join(f"{oid}\n" for oid in oids).encode())
-            stream.seek(0)
+        listed = "".join(f"{oid}\n" for oid in oids)
+        with _stream(listed.encode()) as stream, suppress(git.exc.GitCommandError):
             self._repo.git.fetch(
                 "--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", "--stdin",
                 "origin", istream=stream, kill_after_timeout=_TIMEOUT,
@@ -113,12 +112,11 @@ class Clone:
     def deliver(
         self, name: str, files: Mapping[str, bytes], message: str, *, base: str | None = None
     ) -> Delivery:
-        """Put ``files`` into the branch ``name``, and nothing where they are there already.
+        """Put ``files`` into the branch ``name``, and remove what we delivered before.
 
-        What we delivered before and is not among them is removed. With ``base``, a branch, it
-        is what the result is to be merged into: then ``name`` is a branch of our own, which
-        takes up what happened on its base. Raises ConfigError where people have committed to
-        such a branch, RemoteError where the remote does not take it.
+        With ``base``, the branch to merge into, ``name`` is a branch of our own, which takes up
+        the commits of its base. Raises ConfigError where people have committed to such a branch,
+        RemoteError where the remote refuses.
         """
         for left in reversed(range(_TRIES)):
             delivered = self._commit(name, files, message, base)
@@ -133,7 +131,7 @@ class Clone:
                     raise
                 continue
             return delivered
-        raise AssertionError("the last try ends in one way or the other")
+        raise AssertionError("the last try returns or raises")
 
     def _commit(
         self, name: str, files: Mapping[str, bytes], message: str, base: str | None
@@ -142,33 +140,25 @@ class Clone:
         ground = self.branch(base) if base else tip
         if base and tip and ground:
             self._require_ours(name, tip, ground)
-            if not self._paths(tip, ground):  # merged: nothing of it stands out any more
-                tip = tip if self._is_ancestor(ground, tip) else None
+            if self._tree_of(tip) == self._tree_of(ground):  # merged
+                tip = tip if ground not in self._heads(tip, ground) else None
         tree, kept = self._tree(ground, files)
-        # The tree of our branch says what it would say to add nothing.
         if (ground and tree == self._tree_of(ground)) or (tip and tree == self._tree_of(tip)):
             differs = bool(tip and ground and tip != ground and tree != self._tree_of(ground))
             return Delivery(name, None, kept, differs=differs)
-        known = self.branch(name)
-        parents = [one for one in dict.fromkeys((known, ground)) if one]
-        if len(parents) == 2 and self._is_ancestor(parents[1], parents[0]):
-            parents = parents[:1]
-        elif len(parents) == 2 and self._is_ancestor(parents[0], parents[1]):
-            parents = parents[1:]
-        author = git.Actor(*_AUTHOR)
-        made = git.Commit.create_from_tree(
-            self._repo,
-            self._repo.tree(tree),
-            message,
-            parent_commits=[self._repo.commit(one) for one in parents],
-            head=False,
-            author=author,
-            committer=author,
-        )
-        return Delivery(name, str(made.hexsha), kept)
+        parents = self._heads(self.branch(name), ground)
+        options = [word for one in parents for word in ("-p", one)]
+        made = str(self._repo.git.commit_tree(tree, "-m", message, *options))
+        return Delivery(name, made, kept)
+
+    def _heads(self, *commits: str | None) -> list[str]:
+        """Those of ``commits`` that no other one of them contains."""
+        known = [one for one in dict.fromkeys(commits) if one]
+        heads = str(self._repo.git.merge_base("--independent", *known)).split() if known else []
+        return [one for one in known if one in heads]
 
     def _require_ours(self, name: str, tip: str, ground: str) -> None:
-        """Raise ConfigError if anybody but us has committed to the branch since its base."""
+        """Raise ConfigError if people have committed to the branch since its base."""
         mails = str(self._repo.git.log("--format=%ae", f"{ground}..{tip}")).split("\n")
         others = [mail for mail in mails if mail and mail != _AUTHOR[1]]
         if others:
@@ -179,11 +169,11 @@ class Clone:
             )
 
     def _tree(self, ground: str | None, files: Mapping[str, bytes]) -> tuple[str, tuple[str, ...]]:
-        """The tree of ``ground`` with ``files`` in it, and those left as people have made them."""
+        """The tree of ``ground`` with ``files`` in it, and those that people have edited."""
         folder = os.path.commonpath([os.path.dirname(path) for path in files]) if files else ""
         ledger = f"{folder}/{LEDGER}" if folder else LEDGER
         before = self._ledger(ground, ledger, folder)
-        # By object ids: to compare, nothing of a partial clone has to be fetched.
+        # By object ids, which need no fetch of contents.
         now = dict(zip(files, self._store(*files.values()), strict=True))
         standing = self._blobs(ground, [*before, *(path for path in now if path not in before)])
         kept, changes = [], []
@@ -195,7 +185,7 @@ class Clone:
                 changes.append(f"0 {'0' * 40}\t{path}\0")
             elif stands != now[path]:
                 changes.append(f"100644 {now[path]}\t{path}\0")
-        # A file that we leave to people stays theirs: what we know of it is what we wrote.
+        # Of a file that people have edited, the ledger keeps what we wrote.
         told = {path: now[path] for path in sorted(now) if path not in kept}
         told |= {path: before[path] for path in kept if path in before}
         text = json.dumps({"version": 1, "files": dict(sorted(told.items()))}, indent=1) + "\n"
@@ -206,17 +196,14 @@ class Clone:
         index = os.path.join(self._repo.git_dir, "delivery.index")
         with self._repo.git.custom_environment(GIT_INDEX_FILE=index):
             self._repo.git.read_tree(*([ground] if ground else ["--empty"]))
-            listed = "".join(changes).encode("utf-8", "surrogateescape")
-            with tempfile.TemporaryFile() as stream:
-                stream.write(listed)
-                stream.seek(0)
+            with _stream("".join(changes).encode("utf-8", "surrogateescape")) as stream:
                 self._repo.git.update_index("-z", "--index-info", istream=stream)
             tree = str(self._repo.git.write_tree())
         self._require_all(tree, [one[:-1].split("\t", 1) for one in changes])
         return tree
 
     def _require_all(self, tree: str, changes: Sequence[Sequence[str]]) -> None:
-        """Raise ConfigError unless all is there: git leaves out names that it finds dangerous."""
+        """Raise ConfigError for a missing file: git leaves out dangerous names."""
         made = set(str(self._repo.git.ls_tree("-r", "-z", "--name-only", tree)).split("\0"))
         for told, path in changes:
             if not told.startswith("0 ") and path not in made:
@@ -227,9 +214,9 @@ class Clone:
                 )
 
     def _ledger(self, ground: str | None, path: str, folder: str) -> dict[str, str]:
-        """What we left behind the last time; {} where we never were.
+        """The last delivery; {} before the first.
 
-        Whoever may write to the branch may write this: no name in it leads out of ``folder``.
+        Everybody with access to the branch may write it: no name in it leads out of ``folder``.
         """
         entry = self._entry(ground, path)
         if entry is None:
@@ -273,27 +260,18 @@ class Clone:
         return entry
 
     def _store(self, *contents: bytes) -> list[str]:
-        """The object ids of ``contents``, which are objects from now on."""
-        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as listed:
-            for number, data in enumerate(contents):
-                path = os.path.join(folder, str(number))
+        """Make objects of ``contents``; their ids."""
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [os.path.join(folder, str(number)) for number in range(len(contents))]
+            for path, data in zip(paths, contents, strict=True):
                 with open(path, "wb") as file:
                     file.write(data)
-                listed.write(os.fsencode(path) + b"\n")
-            listed.seek(0)
-            found = self._repo.git.hash_object(
-                "-w", "--no-filters", "--stdin-paths", istream=listed
-            )
-        return str(found).split()
+            with _stream(b"".join(os.fsencode(path) + b"\n" for path in paths)) as listed:
+                options = ("-w", "--no-filters", "--stdin-paths")
+                return str(self._repo.git.hash_object(*options, istream=listed)).split()
 
     def _tree_of(self, commit: str) -> str:
         return str(self._repo.commit(commit).tree.hexsha)
-
-    def _paths(self, one: str, other: str) -> bool:
-        return self._tree_of(one) != self._tree_of(other)
-
-    def _is_ancestor(self, one: str, other: str) -> bool:
-        return self._repo.is_ancestor(self._repo.commit(one), self._repo.commit(other))
 
     def _push(self, commit: str, name: str) -> None:
         with _remote(self._url):
@@ -308,14 +286,22 @@ class Clone:
             )
 
 
+def _stream(data: bytes) -> IO[bytes]:
+    """A standard input for GitPython, which takes real files only."""
+    stream = tempfile.TemporaryFile()  # noqa: SIM115 - callers close it
+    stream.write(data)
+    stream.seek(0)
+    return stream
+
+
 @contextmanager
 def cloned(
     url: str, environ: Mapping[str, str], *, token: str | None, ours: str
 ) -> Iterator[Clone]:
-    """A clone of ``url``; ``token`` is told to the server ``ours`` alone, and by no argument.
+    """A clone of ``url``; only the server ``ours`` gets ``token``, and never as an argument.
 
-    Without a token git asks whomever the user's own configuration names. Raises ConfigError
-    for an address that cannot be cloned from, RemoteError where it stays away.
+    Without a token git uses the user's own credential helpers. Raises ConfigError for an invalid
+    address, RemoteError where the remote does not answer.
     """
     _require_address(url)
     _require_own_place(environ)
@@ -337,7 +323,7 @@ def cloned(
 
 
 def _require_address(url: str) -> None:
-    """Raise ConfigError for anything that is neither a server nor a folder."""
+    """Raise ConfigError for anything but a server or a folder."""
     scheme, separator, rest = url.partition("://")
     known = separator and scheme in ("https", "http", "ssh", "file")
     is_scp = not separator and "@" in url.partition(":")[0] and "::" not in url
@@ -360,7 +346,7 @@ def _is_at(url: str, server: str) -> bool:
 
 
 def _require_own_place(environ: Mapping[str, str]) -> None:
-    """Raise ConfigError where git is told to work elsewhere, as in a hook: on the user's clone."""
+    """Raise ConfigError where the environment leads git to the user's clone, as in a hook."""
     for name in _ELSEWHERE:
         if name in environ:
             raise ConfigError(
@@ -371,16 +357,18 @@ def _require_own_place(environ: Mapping[str, str]) -> None:
 
 
 def _environment(folder: str, token: str | None) -> dict[str, str]:
-    """For git alone: no prompt, no hooks, no redirect that would carry the token away."""
+    """For git: our name, no prompt, no hooks, and no redirect, which could get the token."""
     settings = [("core.hooksPath", os.devnull), ("http.followRedirects", "false"), ("gc.auto", "0")]
     env = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    for role in ("AUTHOR", "COMMITTER"):
+        env |= {f"GIT_{role}_NAME": _AUTHOR[0], f"GIT_{role}_EMAIL": _AUTHOR[1]}
     if token:
         path = os.path.join(folder, "askpass.sh")
         with open(path, "w", encoding="utf-8", newline="\n") as file:
             file.write(_ASKPASS)
         os.chmod(path, 0o700)
         env |= {"GIT_ASKPASS": path, _TOKEN: token}
-        settings.append(("credential.helper", ""))  # nobody keeps it
+        settings.append(("credential.helper", ""))  # none stores it
     env["GIT_CONFIG_COUNT"] = str(len(settings))
     for number, (key, value) in enumerate(settings):
         env |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
@@ -389,7 +377,7 @@ def _environment(folder: str, token: str | None) -> dict[str, str]:
 
 @contextmanager
 def _remote(url: str) -> Iterator[None]:
-    """What git says of the network, as an error of ours."""
+    """Raise RemoteError for a failure of git."""
     try:
         yield
     except git.exc.GitCommandNotFound:
@@ -411,7 +399,7 @@ def _remote(url: str) -> Iterator[None]:
 
 
 def told(delivered: Delivery) -> str:
-    """What became of a delivery, in words."""
+    """The result of a delivery in words."""
     what = (
         f"pushed {delivered.commit[:12]} to {delivered.branch}"
         if delivered.commit
