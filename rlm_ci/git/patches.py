@@ -1,12 +1,10 @@
-"""A patch, as hunks with the numbers of their lines on both sides, parsed by ``unidiff``.
-
-A :class:`PatchDiff` is all the patches of a change, from git or from GitHub's list of the files
-of a pull request.
-"""
+"""Patches from git and from GitHub, as hunks with line numbers, parsed by ``unidiff``."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import cached_property
+from operator import itemgetter
 
 from unidiff.errors import UnidiffParseError
 from unidiff.patch import PatchSet
@@ -53,30 +51,29 @@ class Hunk(Value):
     lines: tuple[HunkLine, ...]
 
     def span(self, side: str) -> tuple[int, int]:
-        """The numbers of its first and last line on ``side``, ``old`` or ``new``.
-
-        Where it has no lines there, the last number is less than the first.
-        """
+        """The first and last line on ``side``, ``old`` or ``new``; last < first without lines."""
         if side == "old":
             return self.old_start, self.old_start + self.old_count - 1
         return self.new_start, self.new_start + self.new_count - 1
 
     def texts(self, side: str, start: int, end: int) -> Sequence[str]:
         """The lines from ``start`` to ``end`` on ``side``; both must be in its span."""
-        key = f"_{side}"
-        if key not in self.__dict__:  # many findings may ask the same hunk
-            gone = "+" if side == "old" else "-"
-            self.__dict__[key] = [line.text for line in self.lines if line.kind != gone]
         first = self.span(side)[0]
-        texts: Sequence[str] = self.__dict__[key][start - first : end - first + 1]
-        return texts
+        return self._texts[side][start - first : end - first + 1]
+
+    @cached_property
+    def _texts(self) -> dict[str, list[str]]:
+        others = {"old": "+", "new": "-"}
+        return {
+            side: [line.text for line in self.lines if line.kind != other]
+            for side, other in others.items()
+        }
 
 
 class FileDiff(Value):
-    """What a change does to one file.
+    """The change of one file: its new path (of a deleted file the old one) and git's letter.
 
-    ``path`` is the new name, and that of a deleted file; ``status`` is git's letter (A, C,
-    D, M, R, T). ``hunks`` is None where the patch is not known, and ``absent`` says why.
+    ``hunks`` is None where the patch is not known, and ``absent`` says why.
     """
 
     path: str
@@ -87,47 +84,51 @@ class FileDiff(Value):
 
     def hunk_from(self, side: str, line: int) -> Hunk | None:
         """The first hunk with lines on ``side`` that ends at ``line`` or behind it."""
-        key = f"_{side}"
-        if key not in self.__dict__:
+        hunks = self._by_end[side]
+        at = bisect_left(hunks, line, key=lambda one: one.span(side)[1])
+        return hunks[at] if at < len(hunks) else None
+
+    @cached_property
+    def _by_end(self) -> dict[str, list[Hunk]]:
+        """The hunks with lines on each side, by the last of them."""
+        found = {}
+        for side in ("old", "new"):
             spans = [(one.span(side), one) for one in self.hunks or ()]
-            found = [(last, one) for (first, last), one in spans if first <= last]
-            found.sort(key=lambda pair: pair[0])
-            self.__dict__[key] = ([last for last, _ in found], [one for _, one in found])
-        ends, hunks = self.__dict__[key]
-        at = bisect_left(ends, line)
-        hunk: Hunk | None = hunks[at] if at < len(hunks) else None
-        return hunk
+            inside = [(last, one) for (first, last), one in spans if first <= last]
+            found[side] = [one for _, one in sorted(inside, key=itemgetter(0))]
+        return found
 
 
 class PatchDiff(Value):
-    """The files of a change; not ``complete`` where whoever told us may have left some out."""
+    """The files of a change; not ``complete`` where some may be missing."""
 
     files: tuple[FileDiff, ...]
     complete: bool = True
 
     def file(self, path: str, side: str = "new") -> FileDiff | None:
         """The file that has this name on ``side``; a deleted one has the same on both."""
-        if "_named" not in self.__dict__:
-            named: dict[str, dict[str, FileDiff]] = {"old": {}, "new": {}}
-            for one in self.files:
-                named["new"].setdefault(one.path, one)
-                if one.status not in ("A", "C"):
-                    named["old"].setdefault(one.old_path, one)
-            self.__dict__["_named"] = named
-        found: FileDiff | None = self.__dict__["_named"][side].get(path)
-        return found
+        return self._named[side].get(path)
+
+    @cached_property
+    def _named(self) -> dict[str, dict[str, FileDiff]]:
+        named: dict[str, dict[str, FileDiff]] = {"old": {}, "new": {}}
+        for one in self.files:
+            named["new"].setdefault(one.path, one)
+            if one.status not in ("A", "C"):
+                named["old"].setdefault(one.old_path, one)
+        return named
 
 
 def from_change(
     files: Iterable[Changed], hunks: Mapping[str, tuple[Hunk, ...]], failed: Iterable[str] = ()
 ) -> PatchDiff:
-    """The diff that ``ChangeSet.files()`` and ``ChangeSet.hunks()`` tell together."""
+    """The diff of ``ChangeSet.files()`` and ``ChangeSet.hunks()``."""
     unreadable = set(failed)
     found = []
     for one in files:
         absent = ""
         if one.path in unreadable:
-            absent = "the patch of the file cannot be read"
+            absent = _UNREADABLE
         elif one.added is None and one.path not in hunks:
             absent = "the file is binary"
         known = None if absent else hunks.get(one.path, ())
@@ -135,17 +136,17 @@ def from_change(
     return PatchDiff(tuple(found))
 
 
-#: What GitHub calls a change of a file, where git's letter is not M.
+#: GitHub's words for changes of a file, where git's letter is not M.
 _STATUS = {"added": "A", "removed": "D", "renamed": "R", "copied": "C"}
 
+_UNREADABLE = "the patch of the file cannot be read"
 _WITHHELD = "GitHub gives no patch of the file (binary, too large, or no line changed)"
 
 
 def from_records(records: Iterable[Mapping[str, Any]], total: int | None = None) -> PatchDiff:
-    """The diff that GitHub's *list pull request files* tells, all pages together.
+    """The diff of GitHub's *list pull request files*, all pages together.
 
-    ``total`` is the number of files that the pull request has: the list ends at 3,000. A
-    record without a patch is a file whose hunks are not known, whatever its counts say.
+    ``total`` is the pull request's number of files: the list ends at 3,000.
     """
     found = []
     listed = 0
@@ -163,22 +164,21 @@ def from_records(records: Iterable[Mapping[str, Any]], total: int | None = None)
 
 
 def _hunks_of(patch: object) -> tuple[tuple[Hunk, ...] | None, str]:
-    """The hunks of a patch that begins with its first hunk; None, and why, without them."""
+    """The hunks of a patch without a heading; None, and why, without them."""
     if not isinstance(patch, str) or not patch:
         return None, _WITHHELD
     try:
         hunks = _parse_hunks(patch)
     except (UnidiffParseError, ValueError):
         hunks = ()
-    return (hunks, "") if hunks else (None, "the patch of the file cannot be read")
+    return (hunks, "") if hunks else (None, _UNREADABLE)
 
 
 def parse(data: bytes) -> tuple[dict[str, tuple[Hunk, ...]], list[str]]:
     """The hunks in the output of ``git diff --raw -z --patch``, and the paths that failed.
 
-    The names come from the raw records, in whose order the patch stands; a record without
-    text (not merged, or equal once it is converted) has no section. What ``unidiff`` cannot
-    parse costs its own file alone.
+    The names come from the raw records; the sections of the patch have the same order, and a
+    record without text (not merged, or equal once it is converted) has none.
     """
     head, _, patch = data.partition(b"\0\0")
     fields = iter(head.split(b"\0"))
@@ -194,7 +194,7 @@ def parse(data: bytes) -> tuple[dict[str, tuple[Hunk, ...]], list[str]]:
             new = next(fields)
         path = _decode(new)
         heading = b"%s %s\n" % (_quoted(b"a/" + old), _quoted(b"b/" + new))
-        # A change of type is told as a deletion and a creation.
+        # A change of type has two sections: a deletion and a creation.
         while sections and sections[-1].startswith(heading):
             body = sections.pop().partition(b"\n* Unmerged path ")[0]
             start = body.find(b"\n@@ ")
@@ -213,14 +213,9 @@ def _quoted(name: bytes) -> bytes:
     if name.isascii() and name.decode().isprintable() and b'"' not in name and b"\\" not in name:
         return name
     letters = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
-    quoted = "".join(
-        f"\\{letters[byte]}"
-        if byte in letters
-        else chr(byte)
-        if 0x20 <= byte < 0x7F
-        else f"\\{byte:03o}"
-        for byte in name
-    )
+    named = {byte: f"\\{letter}" for byte, letter in letters.items()}
+    plain = {byte: chr(byte) for byte in range(0x20, 0x7F)} | named
+    quoted = "".join(plain.get(byte, f"\\{byte:03o}") for byte in name)
     return f'"{quoted}"'.encode()
 
 

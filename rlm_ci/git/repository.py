@@ -1,9 +1,8 @@
 """The repository on disk, read through ``git`` and hardened against a hostile one.
 
-Every call is a list of arguments, every name is bytes parted by NUL, every ref is resolved
-to an object id before it is used, and what a repository's configuration could execute is
-off. A change that came from outside is only ever read tree to tree, with no attribute of
-the tree that it brings. Paths are ``str`` with surrogateescape, relative to the top level.
+Names end with NUL, each ref is resolved to an object id before use, and whatever a repository's
+configuration could execute is off. A change from outside is only read tree to tree, without its
+attributes. Paths are ``str`` with surrogateescape, relative to the top level.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ class Repository:
         self.root = root
         self.git_dir = git_dir
         hooks = {name: environment[name] for name in HOOK_VARIABLES if name in environment}
-        # A hook's relative names are relative to the folder where the hook runs.
+        # A hook's paths are relative to the folder where it runs.
         hooks = {name: os.path.abspath(path) for name, path in hooks.items()}
         if "GIT_DIR" in hooks:
             hooks["GIT_DIR"] = follow(hooks["GIT_DIR"])
@@ -89,31 +88,19 @@ class Repository:
         self._network = {name: environment[name] for name in NETWORK if name in environment}
         self._trusted = False
         self._hash: str | None = None
-        #: What an event says that the default branch is called; a clone may not know it.
+        #: The default branch by an event; a clone may not know it.
         self.told_default = ""
-        #: Called with a text, once, where git took one of several refs of the same name.
+        #: Called once with a text where git took one of several refs of the same name.
         self.note: Callable[[str], None] = lambda _: None
         self._noted: set[bytes] = set()
 
-    # ── running git ──
+    def run(self, *args: str | bytes, **options: Any) -> bytes:
+        """The standard output of ``git args``, with the options of ``start``.
 
-    def run(
-        self,
-        *args: str | bytes,
-        stdin: bytes = b"",
-        folder: str | None = None,
-        env: Mapping[str, str] | None = None,
-        ok: Sequence[int] = (0,),
-        network: bool = False,
-    ) -> bytes:
-        """The standard output of ``git args``, run in ``folder`` (default: the top level).
-
-        Raises ConfigError when the repository cannot be used as it stands, DamagedError when
-        git fails otherwise, UnavailableError when there is no git.
+        Raises ConfigError when the repository cannot be used as it is, DamagedError when git fails
+        otherwise, UnavailableError when there is no git.
         """
-        with self.start(
-            *args, stdin=stdin, folder=folder, env=env, ok=ok, network=network
-        ) as pending:
+        with self.start(*args, **options) as pending:
             return pending.finish()
 
     def start(
@@ -125,7 +112,10 @@ class Repository:
         ok: Sequence[int] = (0,),
         network: bool = False,
     ) -> RunningGit:
-        """As ``run``, without waiting: git works beside us until ``finish`` is called."""
+        """Run ``git args`` in ``folder`` (default: the top level), until ``finish`` is called.
+
+        ``ok`` are the exit codes of success; ``network`` lets git reach remotes.
+        """
         if self.git_dir is None:
             from rlm_ci.git.errors import no_repository
 
@@ -142,13 +132,11 @@ class Repository:
                 from rlm_ci.git.errors import understand
 
                 raise understand(result, os.fsdecode(args[0]), self.root, network=network)
-            # A git that found the repository by itself has also looked at who owns it.
+            # A git that found the repository by itself has also checked its owner.
             self._trusted = self._trusted or not env
             return result.stdout
 
         return RunningGit(child, read)
-
-    # ── refs and commits ──
 
     def resolve(self, *refs: str) -> list[str | None]:
         """The commit that each ref names, or None for one that names none."""
@@ -157,7 +145,7 @@ class Repository:
         try:
             answer = self._look_up("cat-file", "--batch-check", stdin=_encode(asked))
         except DamagedError:
-            # Of some expressions (an upstream that is not set) git does not say: missing. It dies.
+            # For some expressions (an upstream that is not set) git fails instead.
             if not any(sign in asked.replace("^{commit}", "") for sign in ("@{", "^{", ":/")):
                 raise
             return [None] if len(refs) == 1 else [self.resolve(ref)[0] for ref in refs]
@@ -229,8 +217,7 @@ class Repository:
     def head_commit(self) -> str | None:
         """The commit of HEAD; None before the first one.
 
-        A branch in a file of its own, as nearly every current one is, is read from there:
-        a hook has no time to ask git for it.
+        It reads the file of the branch if there is one, since git takes too long for a hook.
         """
         try:
             with open(os.path.join(self.git_dir or "", "HEAD"), "rb") as stream:
@@ -286,8 +273,6 @@ class Repository:
         found = self.run("config", "--get", "-z", key, ok=(0, 1))
         return _decode(found).rstrip("\0")
 
-    # ── objects ──
-
     def read(self, *specs: str) -> list[bytes | None]:
         """The contents of the blobs that ``<object id>`` or ``<commit>:<path>`` name.
 
@@ -302,7 +287,7 @@ class Repository:
 
     def start_search(self, text: bytes, commit: str, patterns: Sequence[str]) -> RunningGit:
         """Name beside us the files like ``patterns`` with ``text``: ``<commit>:<path>``, NUL."""
-        # Processes of git that search side by side would only take each other's core.
+        # Several threads would not help: searches already run side by side.
         how = ("-l", "-z", "-F", "--text", "--no-color", "--threads=1", "--no-recurse-submodules")
         patterned = {"GIT_LITERAL_PATHSPECS": "0"}
         return self.start(
@@ -366,8 +351,6 @@ class Repository:
         """List what is neither in the index nor ignored, NUL after each; folders end with ``/``."""
         return self.start("ls-files", "-z", "--full-name", "-o", "--exclude-standard")
 
-    # ── differences ──
-
     def diff_trees(self, old: str, new: str, *options: str) -> bytes:
         """``git diff`` of two trees, blind to the attributes of both."""
         with self.start_diff(old, new, *options) as pending:
@@ -407,14 +390,14 @@ class Repository:
         return list(zip(fields[:-1:3], fields[1::3], fields[2::3], strict=True))
 
     def _require_trust(self) -> None:
-        """Let git look once at whether there is a repository, and whose it is."""
+        """Let git check once that there is a repository, and its owner."""
         if not self._trusted:
             self.run("rev-parse", "--git-dir")
 
     def _detached(self, folder: str | None) -> dict[str, Any]:
-        """How to run git on our objects with ``folder`` (or nothing) as the work tree.
+        """Options of ``start`` for our objects with ``folder`` (or nothing) as the work tree.
 
-        Naming the git directory skips git's check of the owner, so that is asked for first.
+        Naming the git directory skips git's check of the owner, so that comes first.
         """
         self._require_trust()
         git_dir = os.path.abspath(self._env.get("GIT_DIR") or self.git_dir or "")
