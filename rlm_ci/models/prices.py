@@ -1,7 +1,4 @@
-"""What a model's tokens cost, in USD: the user's own figures, else a maintained table's.
-
-The table is the one inside the package genai-prices: nothing is fetched.
-"""
+"""The price of a model's tokens in USD: from the settings, or from the package genai-prices."""
 
 from __future__ import annotations
 
@@ -54,9 +51,9 @@ class Price(Value):
 class Prices:
     """Prices by the model's name: ``overrides`` first, then the table.
 
-    ``overrides`` is ``{NAME: {"input_per_million", "output_per_million"}}``, of which
-    ``cached_per_million`` may be said too; ``base_url`` tells the table which provider it is.
-    Raises ConfigError for a figure that is none.
+    ``overrides`` is ``{NAME: {"input_per_million", "output_per_million"}}``, with an optional
+    ``cached_per_million``; ``base_url`` tells the table the provider. Raises ConfigError for an
+    invalid price.
     """
 
     def __init__(
@@ -68,14 +65,14 @@ class Prices:
         self._base_url = base_url
 
     def of(self, model: str) -> Price | None:
-        """The price of ``model``, or None where nobody knows it."""
+        """The price of ``model``, or None."""
         if model not in self._known:
             self._known[model] = _from_table(model, self._base_url)
         return self._known[model]
 
 
 def unknown(model: str) -> ConfigError:
-    """Why there cannot be a budget of money with ``model``."""
+    """The error of a budget of money for ``model`` without a price."""
     return ConfigError(
         f"the price of the model {model!r} is not known, so a budget of money is not possible",
         where="budget_usd",
@@ -96,7 +93,7 @@ def _override(name: str, figures: Mapping[str, object]) -> Price:
         if key not in figures:
             raise ConfigError(f"{key} is missing", where=place, hint="both prices are needed")
         try:
-            # By way of its text: 0.1 means a tenth.
+            # By its text, so that 0.1 is exactly a tenth.
             amount = Decimal(str(figures[key]))
         except InvalidOperation:
             amount = Decimal("NaN")
@@ -122,7 +119,7 @@ def _from_table(model: str, base_url: str) -> Price | None:
     try:
         found = calc_price(nothing, model, provider_api_url=base_url or None)
     except LookupError:
-        try:  # a gateway of one's own: the name alone decides
+        try:  # another gateway: by the name alone
             found = calc_price(nothing, model)
         except LookupError:
             return None
@@ -130,20 +127,18 @@ def _from_table(model: str, base_url: str) -> Price | None:
 
 
 def _from_figures(figures: Any) -> Price | None:
-    """A price from the table's entry, where each figure is a Decimal, tiers of them, or None."""
+    """A price from an entry of the table: each figure is a Decimal, tiers of them, or None."""
     read, written, cached = (
         _tiers(getattr(figures, name)) for name in ("input_mtok", "output_mtok", "cache_read_mtok")
     )
     if not read or not written:
         return None
     call = (figures.requests_kcount or _ZERO) / 1000
-    rates = []
-    for start in sorted({*read, *written, *(cached or {})}):
-        own = _at(read, start)
-        rates.append(
-            Rate(start, own, _at(written, start), _at(cached, start) if cached else own, call)
-        )
-    return Price(tuple(rates))
+    cached = cached or read
+    starts = sorted({*read, *written, *cached})
+    return Price(
+        tuple(Rate(at, _at(read, at), _at(written, at), _at(cached, at), call) for at in starts)
+    )
 
 
 def _tiers(figure: Any) -> dict[int, Decimal] | None:

@@ -1,4 +1,4 @@
-"""A model's answer read as JSON, strictly: one object, in which nothing can be understood twice."""
+"""Read a model's answer strictly, as one unambiguous JSON object."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Final, NoReturn
 
-#: Bytes of an answer that are looked at.
+#: The largest answer in bytes.
 LIMIT: Final = 1 << 20
-#: How some models begin and end what they think before they answer.
+#: Around the reasoning that some models put before the answer.
 _THOUGHTS: Final = "<think>", "</think>"
 #: Digits of a whole number.
 _DIGITS: Final = 300
@@ -24,11 +24,10 @@ _NAMES: Final = {
 
 
 def read_object(text: str) -> dict[str, Any]:
-    """The JSON object that ``text`` is, whole, or that stands in the one fence around it.
+    """The JSON object in ``text``, perhaps in a fence and behind one ``<think>`` block.
 
-    What a model thinks before it, in one ``<think>`` block, is no part of its answer. Raises
-    ValueError, with words for the model, for anything else: text around it, NaN, a key that
-    stands twice, half of a surrogate pair, too many bytes or levels.
+    Raises ValueError, in words for the model, for anything else: text around it, NaN, a repeated
+    key, half of a surrogate pair, too many bytes or levels.
     """
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > LIMIT:
@@ -44,7 +43,7 @@ def read_object(text: str) -> dict[str, Any]:
             parse_float=_finite,
             parse_constant=_refuse,
         )
-        # Also where it was written as an escape, which only its value shows.
+        # Only the value shows half a pair that was written as an escape.
         json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("the answer is nested too deeply") from None
@@ -58,7 +57,7 @@ def read_object(text: str) -> dict[str, Any]:
 
 
 def _thought_out(body: str) -> str:
-    """What follows the thoughts that a text begins with; the text where it has none."""
+    """The text without a leading ``<think>`` block."""
     if not body.startswith(_THOUGHTS[0]):
         return body
     _, end, said = body.partition(_THOUGHTS[1])
@@ -68,7 +67,7 @@ def _thought_out(body: str) -> str:
 
 
 def unfenced(body: str) -> str:
-    """What stands in the one fence around a text; the text where there is none."""
+    """The text without a fence around it."""
     first, _, rest = body.partition("\n")
     if first.rstrip().casefold() in ("```", "```json") and rest.endswith("\n```"):
         return rest.removesuffix("```").strip()
@@ -76,13 +75,11 @@ def unfenced(body: str) -> str:
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        seen: set[str] = set()
-        for name, _ in pairs:
-            if name in seen:
-                raise ValueError(f"the key '{printable(name[:100])}' is twice in one object")
-            seen.add(name)
+    members: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in members:
+            raise ValueError(f"the key '{printable(name[:100])}' is twice in one object")
+        members[name] = value
     return members
 
 

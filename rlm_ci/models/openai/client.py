@@ -1,10 +1,9 @@
 """Any endpoint that speaks OpenAI's chat API, over the ``openai`` package.
 
-The package's own retries, redirects and typed transforms are off. The first call to a model goes
-through ``client.post``, whose cost does not grow with the history; what the package made of it
-(the URL, the key, its headers) is what later ones are sent with, since making it anew takes as
-long as all the rest of a call. Answers are read here, within bounds of size and time. What may
-be asked again is said in one place, ``refusals``.
+The package's retries, redirects and typed transforms are off. The first call to a model goes
+through ``client.post``; later ones reuse its URL, key and headers, which take as long to make as
+the rest of a call. Answers are read here, with limits of size and time. ``errors`` decides what
+may be asked again.
 """
 
 from __future__ import annotations
@@ -20,9 +19,15 @@ from http import HTTPStatus
 from rlm_ci.errors import ConfigError, RemoteError, UnavailableError
 from rlm_ci.models import SpentError
 from rlm_ci.models.openai import errors, responses
-from rlm_ci.models.openai.endpoint import DEFAULT_URL, checked_key, checked_url
 from rlm_ci.models.openai.errors import EndpointRefusedError
-from rlm_ci.models.openai.request_body import ONCE, RequestComposer, unicode_only
+from rlm_ci.models.openai.request import (
+    DEFAULT_URL,
+    ONCE,
+    RequestComposer,
+    checked_key,
+    checked_url,
+    unicode_only,
+)
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.system import installation
 from rlm_ci.system.transport import (
@@ -46,7 +51,7 @@ if TYPE_CHECKING:
 
 _ERROR_LIMIT: Final = 64 << 10
 _ERROR_SECONDS: Final = 5
-#: Escaped as JSON it is six times that, and has to fit a record of the journal.
+#: As JSON an answer may be six times as long, and must fit into a record of the journal.
 _ANSWER_LIMIT: Final = 8 << 20
 #: How many times longer a stream is than the text in it, at most.
 _ENVELOPE: Final = 32
@@ -55,12 +60,10 @@ _CAPS: Final = ("max_tokens", "max_completion_tokens")
 
 
 class RetryLimits(Value):
-    """How long is waited, in seconds, and how often is asked.
+    """Limits in seconds: of a connection, of one attempt, and of all ``attempts`` together.
 
-    ``connect`` bounds a connection to one address, ``answer`` an attempt from its beginning to
-    the last byte, ``total`` and ``attempts`` one call of ``complete``; ``pause`` is the first
-    wait between two attempts, doubled for each one after it; ``longest`` the most that an
-    endpoint may ask us to wait.
+    ``pause`` is the first wait between two attempts, doubled each time; ``longest`` the longest
+    wait that an endpoint may ask for.
     """
 
     connect: float = 10
@@ -74,10 +77,9 @@ class RetryLimits(Value):
 class OpenAIModel(Closing):
     """A model behind ``base_url``; one client for all threads, made when first asked.
 
-    With ``azure_api_version``, ``base_url`` is the Azure resource's, and the model's name is
-    that of the deployment. ``progress`` turns on streaming, and is told the number of characters
-    so far. Raises ConfigError without a key for OpenAI itself or Azure; a server of one's own
-    may need none.
+    With ``azure_api_version``, ``base_url`` is that of the Azure resource, and a model's name that
+    of its deployment. ``progress`` turns on streaming and gets the number of characters so far.
+    Raises ConfigError without a key for OpenAI or Azure; other servers may need none.
     """
 
     def __init__(
@@ -112,20 +114,17 @@ class OpenAIModel(Closing):
         self._lock = threading.Lock()
         self._client: Any = None
         self._http: Any = None  # the client's connections
-        #: By path and model, how the package sends such a question.
-        self._composed: dict[tuple[str, str], RequestComposer] = {}
+        self._composed: dict[tuple[str, str], RequestComposer] = {}  # by path and model
         # OpenAI's newer models know only the longer name, many other servers only the shorter.
         own = self._url.startswith(DEFAULT_URL) or bool(azure_api_version)
         self._cap = _CAPS[own]
 
     def complete(self, request: ModelRequest) -> Completion:
-        """The answer to ``request``; see Model. Never asks twice what may have been paid for."""
-        self._opened()  # to load the package takes no time of the endpoint's
-        seconds = self._patience.total
-        if request.seconds is not None:
-            seconds = min(seconds, request.seconds)
-        deadline = self._clock() + seconds
-        # The same for every attempt, for endpoints that know what it is for.
+        """See Model. It never repeats a question that may have cost something."""
+        self._opened()  # loading the package must not take from the endpoint's time
+        limits = (self._patience.total, request.seconds)
+        deadline = self._clock() + min(one for one in limits if one is not None)
+        # The idempotency key of all attempts.
         once = uuid.uuid4().hex
         attempt, swapped = 1, False
         while True:
@@ -143,13 +142,10 @@ class OpenAIModel(Closing):
             attempt += 1
 
     def close(self) -> None:
-        """Close the connections; the next call opens new ones."""
         with self._lock:
             client, self._client, self._http = self._client, None, None
         if client is not None:
             client.close()
-
-    # -- one attempt ------------------------------------------------------------------------
 
     def _ask(self, request: ModelRequest, cap: str, deadline: float, once: str) -> Completion:
         """One request. Raises EndpointRefusedError if it cost nothing, SpentError if not."""
@@ -159,8 +155,7 @@ class OpenAIModel(Closing):
             with self._sent("/chat/completions", end, self._body(request, cap), once) as got:
                 pieces = self._pieces(got)
                 if _is_stream(got):
-                    progress = self._progress or _nobody
-                    return responses.streamed(pieces, request.model, progress, self._limit)
+                    return responses.streamed(pieces, request.model, self._progress, self._limit)
                 return responses.whole(responses.parse(b"".join(pieces)), request.model)
         except DeadlineError:
             raise SpentError(
@@ -178,12 +173,12 @@ class OpenAIModel(Closing):
     def _body(self, request: ModelRequest, cap: str) -> dict[str, Any]:
         body: dict[str, Any] = {"model": request.model, "messages": request.messages}
         body[cap] = request.max_tokens
-        if request.tools:
-            body["tools"] = request.tools
-        if request.temperature is not None:
-            body["temperature"] = request.temperature
-        if request.response_format is not None:
-            body["response_format"] = request.response_format
+        options = {
+            "tools": request.tools or None,
+            "temperature": request.temperature,
+            "response_format": request.response_format,
+        }
+        body |= {name: value for name, value in options.items() if value is not None}
         if self._progress is not None:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         return body
@@ -196,15 +191,12 @@ class OpenAIModel(Closing):
         body: Mapping[str, Any] | None = None,
         once: str = "",
     ) -> Iterator[httpx2.Response]:
-        """The response, its headers read and its body not; failures on the way put in our words.
-
-        Raises DeadlineError at ``end``, here and in what is done with the response.
-        """
+        """The response without its body. Raises DeadlineError at ``end``, also in the context."""
         client, _ = self._opened()
         import httpx2
         import openai
 
-        # What is waited for after the connection, the wire bounds as a whole.
+        # Waits after the connection have the deadline.
         connect = min(self._patience.connect, max(0.001, end - self._clock()))
         options: dict[str, Any] = {"timeout": openai.Timeout(None, connect=connect, pool=connect)}
         options["headers"] = {ONCE: once} if once else {}
@@ -213,7 +205,7 @@ class OpenAIModel(Closing):
         response: httpx2.Response | None = None
         try:
             with self._deadlines.until(end):
-                # Raw in every case, so that nothing is parsed before it has been measured.
+                # Raw, so that nothing is parsed before it is measured.
                 if body is None:
                     raw = httpx2.Response
                     response = client.get(path, cast_to=raw, options=options, stream=True)
@@ -231,7 +223,7 @@ class OpenAIModel(Closing):
     def _posted(
         self, path: str, body: Mapping[str, Any], once: str, options: dict[str, Any]
     ) -> httpx2.Response:
-        """The response to a question, sent by the package, or as it sent one to this model."""
+        """The response to a question, sent by the package or like its first to this model."""
         import httpx2
 
         client, http = self._opened()
@@ -241,16 +233,15 @@ class OpenAIModel(Closing):
             if known is not None:
                 request = known.request(body, once, options["timeout"], http.cookies)
                 response = http.send(request, stream=True)
-                return response
-            response = client.post(
-                path, cast_to=httpx2.Response, body=body, options=options, stream=True
-            )
-        self._composed[path, body["model"]] = RequestComposer(response.request)
+            else:
+                raw = httpx2.Response
+                response = client.post(path, cast_to=raw, body=body, options=options, stream=True)
+                self._composed[path, body["model"]] = RequestComposer(response.request)
         return response
 
     def _pieces(self, response: httpx2.Response) -> Iterator[bytes]:
-        """The body as it comes, within the bounds of size."""
-        # Each token of a stream comes in an envelope of its own.
+        """The body, piece by piece; raises SpentError for one that is too long."""
+        # Each token of a stream has an envelope of its own.
         limit = self._limit * _ENVELOPE if _is_stream(response) else self._limit
         try:
             yield from limited(response, limit)
@@ -286,7 +277,7 @@ class OpenAIModel(Closing):
         return openai.OpenAI(base_url=self._url, **more), http
 
     def _connections(self) -> httpx2.Client:
-        """The connections. Raises ConfigError for what the environment says of them."""
+        """Raises ConfigError for an invalid host, and as ``Deadlines.opened``."""
         import httpx2
         import openai
 
@@ -298,17 +289,15 @@ class OpenAIModel(Closing):
                 where="OPENAI_BASE_URL",
                 hint="check its spelling",
             ) from None
-        # A redirect is refused, never followed: the package would send the prompt along.
+        # The package would send the prompt along with a redirect.
         return self._deadlines.opened(
             lambda: openai.DefaultHttpxClient(
                 follow_redirects=False, event_hooks={"response": [self._refuse]}
             )
         )
 
-    # -- refusals ---------------------------------------------------------------------------
-
     def _refuse(self, response: httpx2.Response) -> None:
-        """Stop at whatever is no answer, before the package reads, follows or repeats anything."""
+        """Raise for all but an answer, before the package reads, follows or repeats anything."""
         status = response.status_code
         if status < HTTPStatus.MULTIPLE_CHOICES:
             return
@@ -319,7 +308,7 @@ class OpenAIModel(Closing):
                 hint="if that is right, set it as the base URL",
             )
         data = b""
-        # What is left of a broken body still says something.
+        # Even a part of the body helps.
         with suppress(Exception), self._deadlines.until(self._clock() + _ERROR_SECONDS):
             for piece in response.iter_bytes():
                 data += piece
@@ -334,7 +323,7 @@ class OpenAIModel(Closing):
         raise errors.read(status, data[:_ERROR_LIMIT], response.headers)
 
     def _wait(self, refused: EndpointRefusedError, attempt: int, deadline: float) -> float | None:
-        """How many seconds to wait before asking again; None for not at all."""
+        """Seconds to wait before asking again; None for not at all."""
         patience = self._patience
         if not refused.again or attempt >= patience.attempts:
             return None
@@ -348,7 +337,7 @@ class OpenAIModel(Closing):
     def _told(
         self, refused: EndpointRefusedError, request: ModelRequest, attempts: int, deadline: float
     ) -> RemoteError:
-        """A refusal in our words: what, where, and what to do about it."""
+        """The error of a refusal."""
         what, hint = errors.explained(refused, request.model)
         if refused.status == HTTPStatus.NOT_FOUND and (known := self._known_models(deadline)):
             near = difflib.get_close_matches(request.model, known, 5, 0) or known[:5]
@@ -360,7 +349,7 @@ class OpenAIModel(Closing):
         return RemoteError(what, where=self._where(request), hint=hint)
 
     def _known_models(self, deadline: float) -> list[str]:
-        """The models that the endpoint lists; none when it does not, or not at once."""
+        """The models that the endpoint lists quickly."""
         end = min(self._clock() + self._patience.connect, deadline)
         try:
             with self._sent("/models", end) as got:
@@ -368,11 +357,8 @@ class OpenAIModel(Closing):
         except (RemoteError, EndpointRefusedError, DeadlineError):
             return []
         rows = value.get("data")
-        ids = (
-            row.get("id")
-            for row in (rows if isinstance(rows, list) else ())
-            if isinstance(row, dict)
-        )
+        rows = rows if isinstance(rows, list) else []
+        ids = (row.get("id") for row in rows if isinstance(row, dict))
         return sorted(printable(name[:100]) for name in ids if isinstance(name, str))
 
     def _where(self, request: ModelRequest) -> str:
@@ -383,12 +369,8 @@ def _is_stream(response: httpx2.Response) -> bool:
     return response.headers.get("content-type", "").startswith("text/event-stream")
 
 
-def _nobody(_count: int) -> None:
-    """Nobody asked for progress, and the endpoint streams all the same."""
-
-
 def _broken(cause: BaseException) -> Exception:
-    """What a failure of the connection means: whether the prompt was on its way."""
+    """The error of a broken connection, by whether the prompt may have arrived."""
     import httpx2
 
     if isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout):

@@ -1,7 +1,7 @@
-"""What an endpoint sent, read as a completion: nothing in it is taken for granted.
+"""Read what an endpoint sent as a completion, and trust nothing in it.
 
-Endpoints that call themselves compatible answer 200 with web pages, JSON that was cut, no
-choices, no text. Each of these is an error that says so, never an answer.
+Compatible endpoints answer 200 with web pages, cut JSON, no choices or no text: each of these is
+an error.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _MOST_TOKENS: Final = 10**12
 _MOST_CALLS: Final = 1000
 _LATER: Final = "resume the run; if it stays so, use another model or endpoint"
+_REWORD: Final = "reword the goal, or use another model"
 _SHORTER: Final = "lower models.max_completion_tokens, or use another model"
 _URL_HINT: Final = "check the base URL: that of an OpenAI-compatible API mostly ends in /v1"
 
@@ -57,20 +58,17 @@ def whole(value: dict[str, Any], model: str) -> Completion:
 
 
 def streamed(
-    pieces: Iterable[bytes], model: str, progress: Callable[[int], None], limit: int
+    pieces: Iterable[bytes], model: str, progress: Callable[[int], None] | None, limit: int
 ) -> Completion:
     """The completion in a stream of server-sent events; raises SpentError when it was cut.
 
-    ``progress`` is told the number of characters that have come so far, of which there may be
-    ``limit``, as of bytes in one event.
+    ``progress`` gets the number of characters so far. ``limit`` is for them all, and for the
+    bytes of one event.
     """
     parts: list[str] = []
     refusal: list[str] = []
     calls: dict[int, dict[str, Any]] = {}
-    reason: object = None
-    name: object = None
-    usage: TokenUsage | None = None
-    length = 0
+    reason, name, usage, length = None, None, None, 0
     for event in _events(pieces, limit):
         _no_error(event)
         usage = _usage(event.get("usage")) or usage
@@ -93,17 +91,15 @@ def streamed(
         if length > limit:
             what = f"the answer is larger than {limit:,} characters"
             raise SpentError(what, hint=_SHORTER, usage=usage)
-        progress(length)
+        if progress is not None:
+            progress(length)
     if not isinstance(reason, str):
         raise _lost("the stream was cut before its end", usage)
     message = {
         "content": "".join(parts),
         "refusal": "".join(refusal) or None,
         "tool_calls": [
-            {
-                "id": call["id"],
-                "function": {"name": call["name"], "arguments": "".join(call["arguments"])},
-            }
+            {"id": call["id"], "function": {**call, "arguments": "".join(call["arguments"])}}
             for _, call in sorted(calls.items())
         ],
     }
@@ -140,10 +136,10 @@ def _add_call(calls: dict[int, dict[str, Any]], delta: object) -> int:
     name, arguments = function.get("name"), function.get("arguments")
     if isinstance(name, str):
         known["name"] = name
-    if isinstance(arguments, str):
-        known["arguments"].append(arguments)
-        return len(arguments)
-    return 0
+    if not isinstance(arguments, str):
+        return 0
+    known["arguments"].append(arguments)
+    return len(arguments)
 
 
 def _completion(
@@ -151,22 +147,17 @@ def _completion(
 ) -> Completion:
     text, calls = _text(message.get("content")), _calls(message.get("tool_calls"), usage)
     if reason == "content_filter":
-        raise SpentError(
-            "the endpoint's content filter blocked the answer",
-            hint="reword the goal, or use another model",
-            usage=usage,
-        )
-    refusal = message.get("refusal")
-    if isinstance(refusal, str) and refusal and not text and not calls:
-        what = f"the model refused: {printable(refusal)}"
-        raise SpentError(what, hint="reword the goal, or use another model", usage=usage)
+        what = "the endpoint's content filter blocked the answer"
+        raise SpentError(what, hint=_REWORD, usage=usage)
     if not text and not calls:
+        refusal = message.get("refusal")
+        if isinstance(refusal, str) and refusal:
+            what = f"the model refused: {printable(refusal)}"
+            raise SpentError(what, hint=_REWORD, usage=usage)
         if reason == "length":
-            raise SpentError(
-                "the model used up its tokens before it answered",
-                hint="raise the cap on tokens of one answer; hidden reasoning counts too",
-                usage=usage,
-            )
+            what = "the model used up its tokens before it answered"
+            hint = "raise the cap on tokens of one answer; hidden reasoning counts too"
+            raise SpentError(what, hint=hint, usage=usage)
         raise _lost("the answer is empty", usage)
     if not isinstance(reason, str) or not reason:
         reason = "tool_calls" if calls else "stop"
@@ -190,22 +181,17 @@ def _calls(value: object, usage: TokenUsage | None) -> tuple[dict[str, str], ...
         if not isinstance(function, dict) or not isinstance(name, str) or not name:
             raise _lost("a tool call of the answer is malformed", usage)
         arguments = function.get("arguments")
-        if not isinstance(arguments, str):  # some endpoints parse them on our behalf
+        if not isinstance(arguments, str):  # some endpoints parse them
             arguments = json.dumps({} if arguments is None else arguments)
-        # Some number the calls, some leave the id out.
+        # Some endpoints number the calls, some leave the id out.
         identity = call.get("id")
-        calls.append(
-            {
-                "id": identity if isinstance(identity, str) and identity else f"call_{index}",
-                "name": name,
-                "arguments": arguments,
-            }
-        )
+        identity = identity if isinstance(identity, str) and identity else f"call_{index}"
+        calls.append({"id": identity, "name": name, "arguments": arguments})
     return tuple(calls)
 
 
 def _usage(value: object) -> TokenUsage | None:
-    """What the endpoint counted; None when it did not, or not so that it can be believed."""
+    """The endpoint's count; None without a plausible one."""
     if not isinstance(value, dict):
         return None
     prompt, written = _count(value.get("prompt_tokens")), _count(value.get("completion_tokens"))
@@ -219,9 +205,7 @@ def _usage(value: object) -> TokenUsage | None:
 
 
 def _count(value: object) -> int | None:
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS:
-        return value
-    return None
+    return value if type(value) is int and 0 <= value < _MOST_TOKENS else None
 
 
 def _no_error(value: dict[str, Any]) -> None:
@@ -231,7 +215,7 @@ def _no_error(value: dict[str, Any]) -> None:
 
 
 def _lost(what: str, usage: TokenUsage | None = None) -> SpentError:
-    """An answer of no use, where asking once more may help."""
+    """The error of a useless answer; asking once more may help."""
     return SpentError(what, hint=_LATER, usage=usage, again=True)
 
 

@@ -1,4 +1,4 @@
-"""Which records of a run's ``calls.jsonl`` are its facts: the file's index, and what it cost."""
+"""The index of a run's ``calls.jsonl``, and what its calls cost."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class FactIndex:
         return None if found is None else self.find(found)
 
     def failure(self, identity: Identity) -> RlmCiError | None:
-        """The error that a production ended in, as it was raised then."""
+        """The error that the production of a fact raised."""
         number = self._failed.get(identity)
         if number is None:
             return None
@@ -75,7 +75,7 @@ class FactIndex:
 
     @contextmanager
     def shaping(self, place: str) -> Iterator[None]:
-        """Raise DamagedError where what was asked at ``place`` cannot be taken apart."""
+        """Raise DamagedError for a fact at ``place`` of another shape."""
         try:
             yield
         except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
@@ -92,11 +92,11 @@ class FactIndex:
         return any(identity[0] == place for identity in self._numbers)
 
     def take_open(self, identity: Identity) -> int:
-        """How many productions were begun by an earlier process and not ended."""
+        """How many productions an earlier process began and did not end."""
         return self._open.pop(identity, 0)
 
     def add(self, identity: Identity, seq: int, record: dict[str, Any]) -> None:
-        """Know of a record that was just written."""
+        """Index a record that was just written."""
         self._numbers[identity] = seq
         self._count(record)
 

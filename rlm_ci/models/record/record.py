@@ -1,8 +1,8 @@
-"""``calls.jsonl``: every answer is written down before anybody acts on it.
+"""``calls.jsonl``: the facts of a run, each written before it is used.
 
-A fact is what a model answered or a command printed, found again by its kind, the place in the
-run that asked, and all that it depends on. So resume is to run again and find the facts; replay
-the same with nobody to ask; a cache over runs the same lookup without the place.
+A fact is an answer of a model or the output of a command. Its kind, its place in the run and all
+that it depends on identify it. A resume runs again and finds the facts; a replay does so without
+a model; a cache over runs looks them up without the place.
 """
 
 from __future__ import annotations
@@ -32,22 +32,21 @@ if TYPE_CHECKING:
     from rlm_ci.runs.journal.journal import Journal
 
     Shaped = TypeVar("Shaped")
-    #: Makes a fact; it calls what it is given when it begins in earnest.
+    #: Makes a fact; calls its argument before the work begins.
     Produce = Callable[[Callable[[], None]], Mapping[str, Any]]
 
 #: Its name in the folder of a run.
 FILE: Final = "calls.jsonl"
-#: How often an answer that was lost on the way is asked for.
+#: Attempts at an answer that is lost on the way.
 _TRIES: Final = 2
 
 
 class Record(Closing):
-    """The facts of a run, for all of its threads; in memory are only their places in the file.
+    """The facts of a run, for all of its threads; memory holds only their places in the file.
 
-    ``calls`` are the completions that were asked for now, ``replayed`` those that were found,
-    ``repeated`` the completions whose production an earlier process had begun and not ended.
-    ``spent`` is what all completions of the run cost, earlier processes included: where
-    its ledger begins.
+    ``calls`` counts the completions asked for now, ``replayed`` those found, ``repeated`` those
+    that an earlier process had begun and not ended. ``spent`` is the use of all completions of
+    the run.
     """
 
     def __init__(
@@ -77,11 +76,11 @@ class Record(Closing):
         replay_only: bool = False,
         cache: Iterable[str] = (),
     ) -> Record:
-        """The facts at ``path``, which is made where it is not there.
+        """The facts at ``path``, which is made where it is missing.
 
-        ``redact`` takes the secrets out of a text. With ``replay_only`` nothing is produced and
-        nothing written. ``cache`` are journals of other runs, in which completions are looked
-        up as well; one that cannot be read has none. Raises DamagedError, StorageError.
+        With ``replay_only`` nothing is produced and nothing written. ``cache`` are journals of
+        other runs to look up completions; unreadable ones do not count. Raises DamagedError,
+        StorageError.
         """
         opened = [FactIndex(path, writes=not replay_only)]
         try:
@@ -100,7 +99,7 @@ class Record(Closing):
             return self._facts.spent
 
     def usage(self) -> dict[str, Any]:
-        """What the report says of it; see ``usage`` in report.json."""
+        """The ``usage`` of report.json."""
         with self._lock:
             spent, priced = self._facts.spent, self._facts.priced
         return {
@@ -118,12 +117,11 @@ class Record(Closing):
         key: Mapping[str, Any],
         produce: Callable[[], Mapping[str, Any]],
     ) -> dict[str, Any]:
-        """What ``produce`` returned when this was first asked, as it is stored.
+        """The stored result of ``produce``, called when the fact is new.
 
-        ``place`` is where in the run it is asked, ``key`` all that it depends on, as JSON. Who
-        asks for the same at the same time waits. Raises what ``produce`` raises; ConfigError
-        for what a replay does not find; StorageError. A name that is not in it raises
-        DamagedError when it is looked up there: somebody else has written it.
+        ``place`` is where in the run it is asked, ``key`` all that it depends on, as JSON. Other
+        threads wait meanwhile. Raises what ``produce`` raises; ConfigError for what a replay does
+        not find; StorageError. The lookup of a missing name raises DamagedError.
         """
 
         def begun(begin: Callable[[], None]) -> Mapping[str, Any]:
@@ -133,7 +131,7 @@ class Record(Closing):
         return _Told.of(self._fact(kind, (place, _digest(kind, key)), begun), self._facts, place)
 
     def find(self, kind: str, place: str, key: Mapping[str, Any]) -> dict[str, Any] | None:
-        """A fact of this run, if there is one by now; nothing is produced."""
+        """A fact of this run, if there is one."""
         with self._lock:
             return self._facts.find((place, _digest(kind, key)))
 
@@ -149,7 +147,7 @@ class Record(Closing):
         produce: Callable[[], Mapping[str, Any]],
         shape: Callable[[dict[str, Any]], Shaped],
     ) -> Shaped:
-        """What ``shape`` makes of ``fact``. Raises DamagedError where it cannot, and as that."""
+        """``fact`` as ``shape`` reads it, or DamagedError. Raises as ``fact``."""
         told = self.fact(kind, place, key, produce)
         with self._facts.shaping(place):
             return shape(told)
@@ -163,12 +161,11 @@ class Record(Closing):
         *,
         seconds: float | None = None,
     ) -> Completion:
-        """The answer of ``model``: found, or reserved in ``ledger``, asked for, and paid.
+        """The answer of ``model``: found, or reserved in ``ledger``, asked for, and charged.
 
-        An answer that was lost on the way may have been paid for: it is charged as if it had
-        been whole, and asked for once more on a reservation of its own. The model may take
-        ``seconds`` for both, and what is left of the ledger's minutes at most. Raises
-        RemoteError, LimitError, also when the minutes ended the call, ConfigError, StorageError.
+        A lost answer is charged as if it were whole, and asked for once more. Both take
+        ``seconds``, and what is left of the ledger's minutes, at most. Raises RemoteError,
+        LimitError, ConfigError, StorageError.
         """
         identity = (place, _digest(COMPLETION, {"provider": model.name, **request.to_dict()}))
         patience = _Patience(seconds)
@@ -176,17 +173,16 @@ class Record(Closing):
         def produce(begin: Callable[[], None]) -> Mapping[str, Any]:
             return _ask(model, ledger, request, patience, begin).to_dict()
 
-        tries = _TRIES
-        while True:
-            tries -= 1
-            concurrency.take()  # before anything is held that another might wait for in its own
+        for tries_left in reversed(range(_TRIES)):
+            concurrency.take()  # before it holds anything that another thread may wait for
             try:
                 value = self._fact(COMPLETION, identity, produce)
                 with self._facts.shaping(place):
                     return Completion.from_dict(value)
             except _LostError as lost:
-                if not (lost.again and tries and patience.left != 0):
+                if not (lost.again and tries_left and patience.left != 0):
                     raise lost.error from None
+        raise AssertionError("the last try returns or raises")
 
     def close(self) -> None:
         """Close the files. Raises StorageError."""
@@ -209,7 +205,7 @@ class Record(Closing):
                 self._busy.pop(identity).set()
 
     def _found(self, kind: str, identity: Identity) -> dict[str, Any] | None:
-        """The fact from this run's journal, or from another's, which is kept here then."""
+        """The fact from this run's journal, or from another's, which is then copied."""
         with self._lock:
             value = self._facts.find(identity)
             is_new = value is None
@@ -222,12 +218,9 @@ class Record(Closing):
         return value
 
     def _cached(self, identity: Identity) -> dict[str, Any] | None:
-        """What another run was answered, at the same place if it can be; the lock is held."""
-        for facts in self._cache:
-            value = facts.find(identity) or facts.find_anywhere(identity[1])
-            if value is not None:
-                return value
-        return None
+        """The answer in another run, preferably at the same place; the lock is held."""
+        found = (facts.find(identity) or facts.find_anywhere(identity[1]) for facts in self._cache)
+        return next((value for value in found if value is not None), None)
 
     def _produced(self, kind: str, identity: Identity, produce: Produce) -> dict[str, Any]:
         place, key = identity
@@ -240,7 +233,7 @@ class Record(Closing):
             with self._lock:
                 open_before = self._facts.take_open(identity)
                 self.repeated += open_before if kind == COMPLETION else 0
-            # Not synced: it is there after a kill, and after a power cut nobody counts calls.
+            # Not synced: it survives a kill, which is enough.
             journal.append(intent, durable=False)
 
         try:
@@ -276,7 +269,7 @@ class Record(Closing):
         *,
         cached: bool,
     ) -> None:
-        """Write a fact down; it is on the disk when this returns."""
+        """Write a fact durably."""
         record = {
             "v": VERSION, "type": "fact", "kind": kind, "place": identity[0], "key": identity[1],
             "cached": cached, "value": value,
@@ -286,28 +279,23 @@ class Record(Closing):
             self._facts.add(identity, seq, record)
 
     def _missing(self, identity: Identity) -> RlmCiError:
-        """Why a replay goes no further: as the run did, where it is known."""
-        place = identity[0]
+        """Why a replay ends here: the error of the run, where it is known."""
         with self._lock:
             failure = self._facts.failure(identity)
-            is_other = self._facts.has_place(place)
+            is_other = self._facts.has_place(identity[0])
         if failure is not None:
             return failure
+        place = printable(identity[0])
+        what = f"the run ended before {place} was answered"
+        hint = "resume the run first, then replay it"
         if is_other:
-            return ConfigError(
-                f"something else was asked at {printable(place)} when it ran",
-                where=self._facts.path,
-                hint="replay with the version and the settings that it ran with",
-            )
-        return ConfigError(
-            f"the run ended before {printable(place)} was answered",
-            where=self._facts.path,
-            hint="resume the run first, then replay it",
-        )
+            what = f"something else was asked at {place} when it ran"
+            hint = "replay with the version and the settings that it ran with"
+        return ConfigError(what, where=self._facts.path, hint=hint)
 
 
 class AbsentModel:
-    """The model of a replay: its name is known, and it is never asked."""
+    """The model of a replay: it has a name, and refuses to answer."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -321,7 +309,7 @@ class AbsentModel:
 
 
 class _Told(dict[str, object]):
-    """A fact, or an object in one; a name that is missing is damage to the file."""
+    """A fact, or an object in one; a missing name raises DamagedError."""
 
     def __init__(self, value: Mapping[str, Any], facts: FactIndex, place: str) -> None:
         super().__init__(value)
@@ -340,7 +328,7 @@ class _Told(dict[str, object]):
 
 
 class _LostError(Exception):
-    """A call that was charged without an answer; ``again``: asking once more may help."""
+    """A call was charged without an answer; ``again``: asking once more may help."""
 
     def __init__(self, error: RlmCiError, charge: Charge, *, again: bool) -> None:
         super().__init__(str(error))
@@ -350,7 +338,7 @@ class _LostError(Exception):
 
 
 class _Patience:
-    """The seconds that a model may take for one question; None is no limit."""
+    """The seconds left for one question; None is no limit."""
 
     def __init__(self, left: float | None) -> None:
         self.left = left
@@ -372,7 +360,7 @@ def _ask(
     patience: _Patience,
     begin: Callable[[], None],
 ) -> Completion:
-    """One call, reserved before and charged after. Raises _LostError, or what the model raised."""
+    """One call, reserved before and charged after. Raises _LostError, or the model's error."""
     reservation = ledger.reserve(request)
     limits = [one for one in (patience.left, ledger.seconds_left()) if one is not None]
     try:
@@ -402,7 +390,7 @@ def _digest(kind: str, key: Mapping[str, Any]) -> str:
 
 
 def _told(value: Any, redact: Callable[[str], str]) -> Any:
-    """``value`` as JSON gives it back, each of its texts without secrets."""
+    """``value`` as JSON has it, without secrets."""
     if isinstance(value, str):
         return redact(encodable(value))
     if isinstance(value, dict):
