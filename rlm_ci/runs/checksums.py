@@ -1,13 +1,14 @@
-"""The files of a run that has ended, each with its SHA-256; held against them months later.
+"""The SHA-256 of each file of a run that has ended, to verify it later.
 
-The list is a file of its own, as ``sha256sum --check`` reads it. Its digest, and that of the
-manifest, stand in the last event of the run, behind which nothing is written.
+The list is a file for ``sha256sum --check``. Its digest and that of the manifest are in the last
+event of the run.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from hashlib import sha256
 
 from rlm_ci import __version__
@@ -31,12 +32,11 @@ EVENTS: Final = "events.jsonl"
 LOG: Final = "runner.log"
 #: The event that ends a run, by its status.
 ENDINGS: Final = {SUCCEEDED: "run_completed", FAILED: "run_failed", CANCELLED: "run_canceled"}
-#: What is no evidence: a process writes its output until it is gone. The lock, what a kill left
-#: of files that were being written, and copies of the work tree are not looked at either.
+#: Files that change after the end: a process writes its output until it is gone.
 _NO_EVIDENCE: Final = frozenset((LOG, archive.SUMS))
-#: Files that the last event, and not the list, tells of.
+#: Files that the last event verifies, not the list.
 _OWN: Final = frozenset((NAME, EVENTS, manifests.NAME))
-#: As large as it likes, and held against the hashes of its own index.
+#: It may be huge, and its own index verifies it.
 _SOURCE: Final = "rlm/context/source.txt"
 _LINE: Final = re.compile(rb"(\\?)([0-9a-f]{64})  ([^\n]+)\n")
 _BLOCK: Final = 1 << 20
@@ -44,7 +44,7 @@ _MOST: Final = 100
 
 
 class ChecksumResult(Value):
-    """How many files are what they were, what is wrong, and the payload of the last event."""
+    """The number of files, the problems, and the payload of the last event."""
 
     files: int
     problems: tuple[str, ...]
@@ -52,9 +52,9 @@ class ChecksumResult(Value):
 
 
 def sum_up(folder: str, ended: Manifest) -> dict[str, Any]:
-    """Write the list of the files in ``folder``; what the event that ends the run says of them.
+    """Write the list of the files in ``folder``; the payload about them for the last event.
 
-    ``ended`` is the manifest that follows. Raises StorageError.
+    ``ended`` is the manifest of the end. Raises StorageError.
     """
     try:
         lines = [archive.sum_line(_digest(folder, name), name) for name in _listed(folder)]
@@ -78,7 +78,7 @@ def children(folder: str) -> Iterator[str]:
 
 
 def check(folder: str, run: Manifest) -> ChecksumResult:
-    """Hold the files of a run that has ended against its list, and that against its last event."""
+    """Compare the files of a run that has ended with its list, and that with its last event."""
     try:
         return _check(folder, run)
     except OSError as error:
@@ -112,15 +112,13 @@ def _check(folder: str, run: Manifest) -> ChecksumResult:
 
 
 class _OtherError(Exception):
-    """The events of a run do not tell its end."""
+    """The events of a run do not show its end."""
 
 
 def _ending(folder: str, run: Manifest) -> Mapping[str, Any]:
-    """The payload of the event that ended the run, behind which there must be nothing."""
+    """The payload of the event that ended the run, which must be the last."""
     path = os.path.join(folder, EVENTS)
-    last: Mapping[str, Any] = {}
-    for record in replay(path):
-        last = record
+    last = _last(replay(path))
     with open(path, "rb") as source:
         source.seek(-1, os.SEEK_END)
         is_whole = source.read() == b"\n"
@@ -136,14 +134,16 @@ def _ending(folder: str, run: Manifest) -> Mapping[str, Any]:
 
 def tells_an_end(folder: str) -> bool:
     """Whether the last event of a run is its end, whatever the manifest says."""
-    last: Mapping[str, Any] = {}
-    for record in replay(os.path.join(folder, EVENTS), live=True):
-        last = record
+    last = _last(replay(os.path.join(folder, EVENTS), live=True))
     return last.get("event") in ENDINGS.values()
 
 
+def _last(records: Iterator[dict[str, Any]]) -> Mapping[str, Any]:
+    return next(iter(deque(records, maxlen=1)), {})
+
+
 def _listed(folder: str) -> Iterator[str]:
-    """The files that are held against the list."""
+    """The files that belong into the list."""
     inner = tuple(f"{name}/" for name in children(folder))
     for name in archive.names(folder):
         if name not in _OWN | _NO_EVIDENCE and name != _SOURCE and not name.startswith(inner):

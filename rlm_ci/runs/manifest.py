@@ -51,6 +51,7 @@ _STATUSES = tuple(TRANSITIONS)
 _OUTSIDE = (UNAVAILABLE, REMOTE, STORAGE)
 #: Exit codes of a refused resume: they leave the run as it was.
 REFUSALS = (USAGE, CONFIG)
+_HINT = "another program wrote it, or it was changed: restore it, or remove the run's folder"
 _LIMIT = 4 << 20
 _TEXT = 1 << 16
 
@@ -180,27 +181,35 @@ def to_bytes(manifest: Manifest) -> bytes:
 def read(folder: str) -> Manifest:
     """The manifest in the folder of a run. Raises DamagedError, which says what is wrong."""
     path = os.path.join(folder, NAME)
+    return from_record(read_json(path, "the manifest", _HINT), path)
+
+
+def read_json(path: str, name: str, hint: str) -> Any:
+    """The JSON value of a file of a run. Raises DamagedError, which calls the file ``name``."""
     try:
-        data = files.read(path, _LIMIT)
+        return json.loads(files.read(path, _LIMIT).decode("utf-8"))
     except files.UnreadableError as error:
-        raise _damaged(f"the manifest cannot be read: {error}", path) from None
-    try:
-        record = json.loads(data.decode("utf-8"))
+        what = f"{name} cannot be read: {error}"
     except (ValueError, RecursionError) as error:
-        what = printable(str(error))[:200]
-        raise _damaged(f"the manifest is not valid JSON: {what}", path) from None
-    return from_record(record, path)
+        what = f"{name} is not valid JSON: {printable(str(error))[:200]}"
+    raise DamagedError(what, where=path, hint=hint)
+
+
+def require_version(record: object, known: int, name: str, where: str) -> None:
+    """Raise DamagedError where a newer rlm-ci wrote ``record``."""
+    version = record.get("version") if isinstance(record, dict) else None
+    if isinstance(version, int) and version > known:
+        has = "have" if name.endswith("s") else "has"
+        raise DamagedError(
+            f"{name} {has} version {str(version)[:20]}, this rlm-ci knows {known}",
+            where=where,
+            hint="install a newer rlm-ci",
+        )
 
 
 def from_record(record: object, where: str) -> Manifest:
     """The manifest that a JSON value holds; DamagedError names ``where`` and the key."""
-    version = record.get("version") if isinstance(record, dict) else None
-    if isinstance(version, int) and version > VERSION:
-        raise DamagedError(
-            f"the manifest has version {str(version)[:20]}, this rlm-ci knows {VERSION}",
-            where=where,
-            hint="install a newer rlm-ci",
-        )
+    require_version(record, VERSION, "the manifest", where)
     shape = _MANIFEST
     if isinstance(record, dict) and "allowed" in record:  # optional
         shape = {**_MANIFEST, "allowed": _is_rules}
@@ -239,11 +248,7 @@ def _checked(record: object, shape: _Shape, what: str, where: str) -> dict[str, 
 
 
 def _damaged(what: str, where: str) -> DamagedError:
-    return DamagedError(
-        what,
-        where=where,
-        hint="another program wrote it, or it was changed: restore it, or remove the run's folder",
-    )
+    return DamagedError(what, where=where, hint=_HINT)
 
 
 def _is_text(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""What a run has done so far: ``rlm/state.json``, saved after every turn and at every end."""
+"""The state of a run: ``rlm/state.json``, saved after every turn and at the end."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ EXIT_CODES: Mapping[str, int] = {
     PAUSED: errors.LIMIT,
     INVALID_CONFIG: errors.CONFIG,
 }
-#: The ends that leave the work to be done.
+#: The ends with work left to do.
 LIMITS = tuple(status for status, code in EXIT_CODES.items() if code == errors.LIMIT)
 
 
@@ -54,23 +54,22 @@ class FinalState(Value):
 
     @classmethod
     def of(cls, status: str, reason: str) -> FinalState:
-        """The end with the exit code that belongs to ``status``; another limit is an error."""
+        """The end with the exit code of ``status``; an unknown status is an error."""
         if status not in EXIT_CODES:
             return cls(ERROR, errors.LIMIT, reason)
         return cls(status, EXIT_CODES[status], reason)
 
     @classmethod
     def from_error(cls, error: errors.RlmCiError) -> FinalState:
-        """The end that an error makes."""
         named = {errors.USAGE: NO_VALIDATOR, errors.CONFIG: INVALID_CONFIG}
         return cls(named.get(error.code, ERROR), error.code, str(error))
 
 
 class RunState:
-    """The state file of one run, whole at any moment.
+    """The state file of one run, always whole.
 
-    ``mode`` is iterative or symbolic, ``turns`` the key under which its turns stand. ``head``
-    are the first keys; ``describe`` adds those that are known later.
+    ``mode`` is iterative or symbolic, ``turns`` the key of its turns. ``head`` are the first keys;
+    ``describe`` adds later ones.
     """
 
     def __init__(
@@ -95,22 +94,19 @@ class RunState:
         return tuple(self._turns)
 
     def describe(self, **head: Any) -> None:
-        """Note keys that hold for the whole run, and save."""
+        """Add keys of the whole run, and save."""
         self._head |= head
         self.save()
 
     def add(self, turn: Mapping[str, Any]) -> None:
-        """Note a turn that is over, and save."""
+        """Add a turn that is over, and save."""
         self._turns.append(turn)
         self.save()
 
     def end(self, final: FinalState) -> None:
-        """Note how it ended, and save."""
-        self._final = {
-            "status": final.status,
-            "exitCode": final.exit_code,
-            "reason": final.reason,
-        }
+        """Set the end, and save."""
+        code = {"exitCode": final.exit_code}
+        self._final = {"status": final.status, **code, "reason": final.reason}
         self.save()
 
     def save(self) -> None:

@@ -1,7 +1,7 @@
-"""What a task's runs add up to: ``metrics.json`` beside them, ``state.json`` in the out folder.
+"""The sums of a task's runs: ``metrics.json`` beside them, ``state.json`` in the out folder.
 
-Both follow from the manifests. They are replaced whole under the lock of the task, so that of
-two runs that end at once neither is lost, and made anew where they are gone or damaged.
+Both are replaced whole under the lock of the task, and made again from the manifests where they
+are missing or damaged.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _PERHAPS = ("parent_run_id", "status_detail")
 _TIMES = ("started_at", "completed_at", "recorded_at")
 _NUMBERS = ("exit_code", "commands_passed", "commands_failed")
 _KEYS = {*_TEXTS, *_PERHAPS, *_TIMES, *_NUMBERS, "duration_seconds"}
-#: Of any number in a row.
+#: Numbers of a row are smaller.
 _MOST = 1 << 53
 _LOCK = ".lock"
 _LIMIT = 256 << 20
-#: Seconds that a run waits for another one of its task that is being recorded.
+#: Seconds to wait for another run of the task.
 _PATIENCE = 30.0
 
 
 def record(task_folder: str, out_folder: str, ended: Manifest, now: float) -> None:
-    """Add the run ``ended`` to the metrics and the state of its task; twice is as once.
+    """Add the run ``ended`` to the metrics and the state of its task, or replace it there.
 
     Raises StorageError, LockedError, and DamagedError where a newer rlm-ci wrote them or they
     cannot be added up.
@@ -75,12 +75,7 @@ def _read(path: str) -> dict[str, dict[str, Any]] | None:
         return None
     if not isinstance(data, dict) or not isinstance(data.get("version"), int):
         return None
-    if data["version"] > VERSION:
-        raise DamagedError(
-            f"the metrics have version {data['version']}, this rlm-ci knows {VERSION}",
-            where=path,
-            hint="install a newer rlm-ci",
-        )
+    manifests.require_version(data, VERSION, "the metrics", path)
     rows = data.get("runs")
     if not isinstance(rows, list) or not all(map(_is_row, rows)):
         return None
@@ -88,7 +83,7 @@ def _read(path: str) -> dict[str, dict[str, Any]] | None:
 
 
 def _is_row(row: object) -> bool:
-    """Whether all is there that a row of ours has, of its kind, and every number a plain one."""
+    """Whether a row has the names and types of ours."""
     if not isinstance(row, dict) or not row.keys() >= _KEYS:
         return False
     seconds, numbers = row["duration_seconds"], [row[name] for name in _NUMBERS]
@@ -104,7 +99,7 @@ def _is_row(row: object) -> bool:
 
 
 def _ended(task_folder: str) -> Iterator[Manifest]:
-    """The manifests of the runs of this task that have ended, and can be read."""
+    """The readable manifests of the runs that have ended."""
     folder = os.path.join(task_folder, "cli")
     for name in sorted(os.listdir(folder)):
         try:
@@ -148,7 +143,7 @@ def _state(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _make_out(folder: str) -> None:
-    """The out folder of the task; it ignores itself, so that a run leaves no change to commit."""
+    """Make the out folder of the task, which git ignores."""
     files.require_inside(os.path.dirname(os.path.dirname(folder)), folder)
     if not os.path.isdir(folder):
         files.make_folder(folder)
