@@ -1,4 +1,4 @@
-"""Reading a journal: all of it, what is new, or only what can be told without taking it apart."""
+"""Read a journal: all of it, what is new, or only what needs no parsing."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any, NoReturn
 
-    #: Is given records in order, some at a time.
+    #: Gets records in order, some at a time.
     Take = Callable[[list[dict[str, Any]]], object]
-    #: Is given whole lines and their bodies, all intact; whether it could do without records.
+    #: Gets whole, intact lines and their bodies; False if it needs their records.
     Skim = Callable[[bytes, list[bytes]], bool]
 
 _BLOCK = 64 << 10
-#: The longest line that is read where the sequence is shared, in bytes: none is refused there when
-#: it is written.
+#: The longest line in bytes where the sequence is shared: there the writer has no limit.
 _LIMIT_SHARED = 1 << 30
 #: What ``record_format.bodies`` leaves out of a line, and its newline.
 _FRAME = len(b'{"crc":"\n')
 
 
 class JournalReader:
-    """One journal, read for as far as it goes; to be read on from there when it has grown.
+    """Reads one journal to its present end, and later on from there.
 
-    ``last`` is the number of the last record and ``offset`` its end; ``tail`` is what stands
-    behind it. With ``rising`` the numbers are those of a sequence that others share, and
-    ``numbers`` has them all. With ``places``, ``starts`` has where each record begins.
+    ``last`` is the number of the last record and ``offset`` its end; ``tail`` the bytes behind it.
+    With ``rising`` the numbers belong to a shared sequence, and ``numbers`` lists them. With
+    ``places``, ``starts`` lists where records begin.
     """
 
     def __init__(self, path: str, *, rising: bool = False, places: bool = False) -> None:
@@ -54,11 +53,9 @@ class JournalReader:
         *,
         is_needed: bool = False,
     ) -> None:
-        """Hand over all records that are new to ``take``. Raises as ``some``.
+        """Hand all new records to ``take``. Raises as ``some``.
 
-        ``skim`` is tried before, and given lines that are intact, whole and as
-        ``record_format.bodies``, if ``numbers`` finds one in each; False where it cannot say what
-        ``take`` would, which is given their records then.
+        ``skim`` comes first where lines are intact and ``numbers`` finds one in each.
         """
         for found in self.some(skim, numbers, is_needed=is_needed):
             if take is not None:
@@ -73,7 +70,7 @@ class JournalReader:
     ) -> Iterator[list[dict[str, Any]]]:
         """The records, some at a time. Raises DamagedError, StorageError.
 
-        A journal that is not there has none, unless it ``is_needed``.
+        A missing journal has none, unless it ``is_needed``.
         """
         for lines in self._whole_lines(is_needed=is_needed):
             bodies = None if skim is None else record_format.bodies(lines)
@@ -127,13 +124,11 @@ class JournalReader:
             raise _unread(error, self.path) from None
 
     def _follow(self, some: list[int]) -> bool:
-        """Whether these are the next numbers."""
         if not self._rising:
             return some == list(range(self.last + 1, self.last + 1 + len(some)))
         return some[0] > self.last and all(map(lt, some, islice(some, 1, None)))
 
     def _pass(self, lines: bytes, some: list[int], bodies: list[bytes] | None = None) -> None:
-        """Go on behind ``lines``, which have these numbers."""
         if self._rising:
             self.numbers.extend(some)
         if self.starts is not None:
@@ -144,7 +139,7 @@ class JournalReader:
         self.offset += len(lines)
 
     def _one_by_one(self, lines: bytes) -> Iterator[list[dict[str, Any]]]:
-        """The same records, one after the other, to say which is not as it should be."""
+        """The same records one by one, to report the damaged one."""
         for line in lines.split(b"\n")[:-1]:
             try:
                 record = record_format.from_line(line)

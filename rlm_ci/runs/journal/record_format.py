@@ -1,9 +1,9 @@
-"""One record of a journal as one line, and back: what ``journal`` writes and believes.
+"""One record of a journal as one line, and back.
 
     {"crc":"21bbde8d","actor":"loop","event":"started",…,"seq":1,…}⏎
 
-``crc`` is the CRC-32 of the record without it as canonical JSON: ASCII, names sorted, no spaces.
-We write it first, so that what follows it is that JSON already.
+``crc`` is the CRC-32 of the rest of the record as canonical JSON: ASCII, sorted names, no spaces.
+The rest of the line is that JSON.
 """
 
 from __future__ import annotations
@@ -26,23 +26,20 @@ if TYPE_CHECKING:
 
 #: The longest line that is written, in bytes.
 LIMIT = 64 << 20
-#: How deep a record nests at most: far from where reading it again would exhaust the stack.
+#: How deep a record nests at most; the parser's stack allows for more.
 DEPTH = 100
 _SIMPLE = frozenset((str, int, bool, type(None)))
 
 
 class FlawError(Exception):
-    """Why a line is not the record that should stand there."""
-
-
-# -- writing ------------------------------------------------------------------------------------
+    """Why a line is no valid record."""
 
 
 def to_line(record: dict[str, Any]) -> bytes:
-    """``record`` as its line. What would not be read as it was written is refused.
+    """``record`` as its line, which reads back as the same record.
 
-    TypeError: it holds something that JSON does not know, or a name that is not a text.
-    ValueError: a number that is none, or it is too deep or too long.
+    Raises TypeError for what JSON does not have, and for a name that is no text; ValueError for
+    NaN and infinity, and for a record that is too deep or too long.
     """
     body = _quickly(record) or _by_json(record)
     if len(body) > LIMIT:
@@ -51,10 +48,9 @@ def to_line(record: dict[str, Any]) -> bytes:
 
 
 def to_lines(halves: Sequence[Halves], first: int) -> tuple[bytes, list[int]]:
-    """The lines of records, the first of them number ``first``, and the length of each.
+    """The lines of records, numbered from ``first``, and the length of each.
 
-    For those who write so many that none is a dict before it is a text: each is JSON already,
-    its names sorted. All lines take each step together, inside of C.
+    The records are canonical JSON already. All lines take each step together, in C.
     """
     count = len(halves)
     texts = ["\n"] * (4 * count)
@@ -74,7 +70,7 @@ def _sums(bodies: Iterable[bytes]) -> bytes:
     return b"".join(map(_BIG_ENDIAN, map(crc32, bodies, repeat(_BRACE))))
 
 
-#: What stands around the checksum of a line and the rest of its record; its last is the newline.
+#: The parts of a line around its checksum and the rest of its record.
 _LINE = (b'{"crc":"', b"", b'",', b"", b"\n")
 _ENCODER = JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, check_circular=False)
 
@@ -85,7 +81,7 @@ def _by_json(record: dict[str, Any]) -> bytes:
 
 
 def _require_names(value: object, depth: int) -> None:
-    """Raise for names that JSON would silently turn into texts, and for what nests too deep."""
+    """Raise for names that JSON would turn into texts, and for deep nesting."""
     if depth > DEPTH:
         raise ValueError(f"a record that nests more than {DEPTH} deep")
     if isinstance(value, dict):
@@ -101,10 +97,9 @@ def _require_names(value: object, depth: int) -> None:
 
 
 def _quick() -> Callable[[dict[str, Any]], bytes | None]:
-    """The same bytes by way of orjson where it is installed, at about half of the time, or None.
+    """``_by_json`` by orjson if installed, in half of the time; None where the two could differ.
 
-    It is asked only where both agree: they write floats differently, and orjson knows things
-    that JSON does not, and characters outside of ASCII.
+    They differ in floats, in characters outside of ASCII, and in types beyond JSON.
     """
     try:
         import orjson
@@ -115,7 +110,7 @@ def _quick() -> Callable[[dict[str, Any]], bytes | None]:
     simple = _SIMPLE
 
     def by_orjson(record: dict[str, Any]) -> bytes | None:
-        # Most are texts and integers, and most of the rest hold nothing else: a call takes longer.
+        # Most values are texts and integers: check these without a call.
         for value in record.values():
             kind = type(value)
             if kind is str or kind is int:
@@ -136,7 +131,7 @@ def _quick() -> Callable[[dict[str, Any]], bytes | None]:
 
 
 def _is_simple(value: Any, depth: int) -> bool:
-    """Whether it holds texts, integers, booleans and None alone, at whatever depth we allow."""
+    """Whether it holds only texts, integers, booleans and None, not too deep."""
     if type(value) is dict:
         value = value.values()
     elif type(value) is not list:
@@ -150,9 +145,6 @@ def _is_simple(value: Any, depth: int) -> bool:
 
 
 _quickly = _quick()
-
-
-# -- reading ------------------------------------------------------------------------------------
 
 
 def _no_constant(text: str) -> NoReturn:
@@ -178,8 +170,8 @@ _DECODE_ONCE = JSONDecoder(
     parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_once
 ).decode
 _OPENING = b'{"crc":"'
-#: What follows the opening of a line and eight digits, a quote and a comma: the canonical record
-#: without its brace, for which ``_BRACE`` stands.
+#: The canonical record without its brace: what follows the opening, eight digits, a quote and a
+#: comma.
 _BODY = itemgetter(slice(10, None))
 _BRACE = crc32(b"{")
 _SUM = itemgetter(slice(10))
@@ -191,7 +183,7 @@ _NUMBER = re.compile(rb'"seq":(\d+)')
 def from_line(line: bytes) -> dict[str, Any]:
     """The record of a line, without newline and ``crc``; raises FlawError.
 
-    Whatever the layout of the line, its record has to have the checksum of its canonical form.
+    The line may have any layout: the checksum is that of the canonical form.
     """
     try:
         record = _DECODE_ONCE(str(line, "ascii"))
@@ -210,14 +202,14 @@ def from_line(line: bytes) -> dict[str, Any]:
 
 
 def numbers(lines: bytes) -> list[int]:
-    """The numbers of records, of which each has one name ``seq``; nothing is parsed."""
+    """The numbers of records with one name ``seq`` each, without parsing."""
     return list(map(int, _NUMBER.findall(lines)))
 
 
 def bodies(lines: bytes) -> list[bytes] | None:
-    """Whole lines without what all of them open with, nothing parsed.
+    """Whole lines without their common beginning, without parsing.
 
-    None where one is not laid out as we write it, or its sum does not fit.
+    None where one has another layout or a wrong checksum.
     """
     found = (b"\n" + lines[:-1]).split(b"\n" + _OPENING)
     if found[0] or not lines.isascii():
@@ -228,10 +220,9 @@ def bodies(lines: bytes) -> list[bytes] | None:
 
 
 def from_lines(lines: bytes) -> tuple[list[dict[str, Any]], list[int]] | None:
-    """The records of whole lines, and their numbers; None when ``from_line`` has to look.
+    """The records of whole lines in our layout, and their numbers; None for any other line.
 
-    For lines that are laid out as we write them, all is well in almost all cases; so all lines
-    take each step together, inside of C.
+    All lines take each step together, in C.
     """
     count = lines.count(b"\n")
     # A quote in a text has a backslash before it: these are names, once a record and at its top.
