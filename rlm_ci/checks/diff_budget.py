@@ -185,7 +185,6 @@ def _finding(condition: str, message: str, hint: str, subject: str | None = None
 
 
 def _measure(changes: ChangeSet, budget: Any) -> tuple[list[LineCount], list[LineCount]]:
-    """The files that count, and those that are ignored."""
     try:
         configured = matcher(budget.ignore)
     except ValueError as error:
@@ -207,7 +206,6 @@ def _measure(changes: ChangeSet, budget: Any) -> tuple[list[LineCount], list[Lin
 def _count(
     changes: ChangeSet, configured: Callable[[str], bool], *, renames: bool
 ) -> tuple[Sequence[LineCount], set[str]]:
-    """Every file of committed trees, and the ignored paths."""
     # git counts meanwhile; few attribute files say what is binary.
     with changes.count(renames=renames) as counting:
         kinds = changes.kinds()
@@ -231,7 +229,6 @@ def _ignored(
     configured: Callable[[str], bool],
     attributes: dict[str, bytes],
 ) -> set[str]:
-    """Those of ``paths`` that do not count."""
     ignored = {path for path in paths if _is_ignored(path) or configured(path)}
     if attributes:
         with _written(attributes) as folder:
@@ -331,7 +328,6 @@ def _glob(row: dict[str, Any]) -> Callable[[str], bool]:
 
 
 def _split_hint(counted: Sequence[LineCount]) -> str:
-    """What to do about ``counted``, with its largest files."""
     from heapq import nsmallest
 
     top = nsmallest(_LARGEST, counted, lambda one: (-one.lines, one.path))

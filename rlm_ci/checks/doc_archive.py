@@ -1,8 +1,8 @@
 """doc-archive: does every archive stub lead to its full text?
 
-A stub stands for a document whose full text was moved to the archive branch. It is valid
-only if it keeps to the grammar, names its own path and the archive of the policy, and if
-``<archive branch>:<path>`` is a regular, non-empty file that is not itself a stub.
+A stub replaces a document whose full text was moved to the archive branch. It is valid only if it
+keeps to the grammar, names its own path and the archive of the policy, and if ``<archive
+branch>:<path>`` is a regular, non-empty file that is not itself a stub.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ HOOKS = {ID: {"args": ("--",), "stages": ("pre-commit",), "files": r"\.(md|markd
 POLICY_FILES = (POLICY,)
 
 _SHOWN_ITEMS = 3
-#: Commits of a change in which the last full text of a document is looked for.
+#: Commits of a change to search for the last full text of a document.
 _LOOKED_BACK = 50
-#: Of so many files one is read while git lists the archive: that takes about as long.
+#: One file in so many is read while git lists the archive, which takes about as long.
 _AHEAD = 3
 #: What becomes of a stub when the archive changes.
 _PAYLOAD_CONDITIONS = ("dangling", "payload-is-stub")
 
 
 class StubFile(Row):
-    """A file that is, or was meant to be, a stub; what is wrong with it by itself."""
+    """A file that is, or was meant to be, a stub, and what is wrong with it by itself."""
 
     path: str
     data: bytes
@@ -80,7 +80,7 @@ class StubFile(Row):
 
 
 def run(changes: ChangeSet, options: Settings, _runs: RunStore) -> Part:
-    """One part; ``not_run`` when stubs are to be judged and the archive is not in the clone."""
+    """One part; ``not_run`` if there are stubs to judge and the archive is not in the clone."""
     repository = changes.repository
     with ExitStack() as running:
         # git lists the files and reads the archive while we read the policy and the stubs.
@@ -130,10 +130,7 @@ def run(changes: ChangeSet, options: Settings, _runs: RunStore) -> Part:
 
 
 def _is_of_archive(changes: ChangeSet, branch: str, ends: frozenset[str]) -> bool:
-    """Whether the change is one of the archive branch, by its target or because it leads there.
-
-    ``ends`` are the commits that a branch of that name stands at, here or on a remote.
-    """
+    """Whether the change targets the archive branch or is on it; ``ends`` are its known commits."""
     if changes.target is not None or changes.head not in ends:
         return changes.target == branch
     default = changes.repository.default_branch()
@@ -144,7 +141,7 @@ def _is_of_archive(changes: ChangeSet, branch: str, ends: frozenset[str]) -> boo
 
 
 def _start_listing(changes: ChangeSet, only: Sequence[str]) -> RunningGit | None:
-    """Begin to list the files of the work tree; None where they are not needed."""
+    """Begin to list the files of the work tree; None if they are not needed."""
     repository = changes.repository
     if changes.trigger != "worktree":
         return None
@@ -156,7 +153,7 @@ def _start_listing(changes: ChangeSet, only: Sequence[str]) -> RunningGit | None
 def _places(
     changes: ChangeSet, only: Sequence[str], listing: RunningGit | None
 ) -> dict[str, str | None]:
-    """Where a stub may stand: the object id of each document, None for one on the disk."""
+    """The documents: object ids by path, None for one on the disk."""
     repository = changes.repository
     wanted = frozenset(only)
     if changes.trigger == "worktree":
@@ -182,7 +179,6 @@ def _places(
 def _documents(
     repository: Repository, places: Mapping[str, str | None], form: StubFormat
 ) -> Iterator[StubFile]:
-    """The files at ``places`` that are, or were meant to be, stubs."""
     oids = {path: oid for path, oid in places.items() if oid is not None}
     texts = in_git(repository, oids) if oids else in_worktree(repository, places)
     for path, data in texts:
@@ -192,20 +188,17 @@ def _documents(
 
 
 def _payloads(repository: Repository, archive: str, asked: Container[str]) -> ArchivePayloads:
-    """The full texts in ``archive``, listed while we wait."""
     with repository.start_tree(archive, sizes=True) as listing:
         return ArchivePayloads(repository, archive, listing.finish(), asked)
 
 
 def _is_wanted(path: str, wanted: frozenset[str]) -> bool:
-    """Whether ``path`` is, or lies below, one of ``wanted``."""
     while path and path not in wanted:
         path = path.rpartition("/")[0]
     return bool(path)
 
 
 def _require_open(closed: Sequence[str], wanted: frozenset[str]) -> None:
-    """Raise ConfigError for a folder in which git could not look for documents."""
     for folder in closed:
         if not wanted or _is_wanted(folder.rstrip("/"), wanted):
             raise ConfigError(
@@ -216,11 +209,9 @@ def _require_open(closed: Sequence[str], wanted: frozenset[str]) -> None:
 
 
 def _require_resolved(entries: Mapping[str, TreeEntry], wanted: frozenset[str]) -> None:
-    """Raise ConfigError for a document that a merge has left in conflict."""
     for path, entry in entries.items():
-        if entry.kind == "conflict" and path.lower().endswith(ENDINGS):
-            if wanted and not _is_wanted(path, wanted):
-                continue
+        is_document = entry.kind == "conflict" and path.lower().endswith(ENDINGS)
+        if is_document and (not wanted or _is_wanted(path, wanted)):
             raise ConfigError(
                 "a document has an unresolved conflict",
                 where=printable(path)[:200],
@@ -229,7 +220,6 @@ def _require_resolved(entries: Mapping[str, TreeEntry], wanted: frozenset[str]) 
 
 
 def _require_known(only: Sequence[str], tracked: frozenset[str], root: str) -> None:
-    """Raise ConfigError for a path of ``only`` that is neither on the disk nor tracked."""
     for path in only:
         if os.path.lexists(os.path.join(root, path)) or path in tracked:
             continue
@@ -244,11 +234,10 @@ def _require_known(only: Sequence[str], tracked: frozenset[str], root: str) -> N
 def _judged(
     changes: ChangeSet, options: Settings, documents: Sequence[StubFile]
 ) -> dict[str, StubFile]:
-    """Without a change all, else those that it adds or edits."""
-    if changes.trigger == "worktree" or options.doc_archive.all:
-        return {document.path: document for document in documents}
-    touched = set(changes.names())
-    return {document.path: document for document in documents if document.path in touched}
+    """The stubs that the change adds or edits; all, without a change."""
+    is_all = changes.trigger == "worktree" or options.doc_archive.all
+    touched = None if is_all else set(changes.names())
+    return {one.path: one for one in documents if touched is None or one.path in touched}
 
 
 # ── judging ──
@@ -257,7 +246,7 @@ def _judged(
 def _examine(
     documents: Sequence[StubFile], branch: str, payloads: ArchivePayloads | None
 ) -> dict[str, StubFlaw]:
-    """What is wrong with each document, by path; without an archive, what shows without it."""
+    """What is wrong with each document, by path, as far as ``payloads`` are known."""
     broken = {document.path: document.flaw for document in documents if document.flaw}
     sound = {document.path: document.data for document in documents if not document.flaw}
     problems = payloads.problems(sound) if payloads else {}
@@ -275,21 +264,17 @@ def _findings(
     broken: Mapping[str, StubFlaw],
     judged: Mapping[str, StubFile],
 ) -> list[Finding]:
-    findings = []
-    for document in documents:
-        flaw = broken.get(document.path)
-        if flaw is not None:
-            place = _place(changes, document, flaw.line)
-            findings.append(
-                Finding(
-                    f"{ID}/{flaw.condition}",
-                    RULES[flaw.condition]["severity"] if document.path in judged else Severity.INFO,
-                    printable(flaw.message),
-                    hint=printable(flaw.hint),
-                    evidence=(place,),
-                )
-            )
-    return findings
+    return [
+        Finding(
+            f"{ID}/{flaw.condition}",
+            RULES[flaw.condition]["severity"] if document.path in judged else Severity.INFO,
+            printable(flaw.message),
+            hint=printable(flaw.hint),
+            evidence=(_place(changes, document, flaw.line),),
+        )
+        for document in documents
+        if (flaw := broken.get(document.path))
+    ]
 
 
 def _place(changes: ChangeSet, document: StubFile, number: int) -> Location:
@@ -317,7 +302,7 @@ def _open_items(changes: ChangeSet, judged: Mapping[str, StubFile]) -> list[Find
         return []
     findings = []
     contents = changes.repository.read(*(f"{before}:{path}" for path in paths))
-    # What is not among them is new, or was a stub before.
+    # Without new documents, and those that were stubs before.
     earlier = {
         path: data
         for path, data in zip(paths, contents, strict=True)
@@ -340,7 +325,7 @@ def _open_items(changes: ChangeSet, judged: Mapping[str, StubFile]) -> list[Find
                     RULES["open-items"]["severity"],
                     f"the document that becomes this stub still has {found}",
                     hint="finish or move them before the document is archived",
-                    # A text between base and head stands on neither side.
+                    # A text between base and head is on neither side.
                     evidence=old if last == data else (Location(path),),
                 )
             )
@@ -348,7 +333,7 @@ def _open_items(changes: ChangeSet, judged: Mapping[str, StubFile]) -> list[Find
 
 
 def _last_full_texts(changes: ChangeSet, paths: Collection[str]) -> dict[str, bytes]:
-    """Of each of ``paths`` that has one, the newest text within the change that is no stub."""
+    """The newest text of each of ``paths`` within the change that is no stub."""
     if changes.worktree or changes.trigger == "commit":
         return {}
     repository = changes.repository
@@ -414,9 +399,6 @@ def _judge_archive(changes: ChangeSet, branch: str, target: LinkTarget) -> Part:
     places = Evidence(len(findings), len(findings))
     metrics = _metrics(documents, flaws, archived=True)
     return Part(ID, printable(summary), metrics, tuple(findings), evidence=places)
-
-
-# ── telling ──
 
 
 def _metrics(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Arguments(Value):
-    """What a command line says: flags by setting key, positionals, and paths after ``--``."""
+    """A command line: flags by setting key, positionals, and paths after ``--``."""
 
     flags: dict[str, Any]
     positionals: tuple[str, ...]
@@ -28,16 +28,16 @@ class Arguments(Value):
         return (*self.positionals, *self.rest)
 
 
-#: From here on a word that stands before the command is one of its options, misspelt.
+#: Similarity from which on an unknown option counts as misspelt.
 _ALIKE = 0.8
 #: Options of every command that are no settings.
 _ALWAYS = ("-h", "--help", "--version")
 
 
 def split_command(argv: Sequence[str], rows: Iterable[Setting]) -> tuple[str | None, list[str]]:
-    """The command and the other arguments; common flags may stand on both sides of it.
+    """The command and the other arguments; common flags may be on both sides of it.
 
-    Raises UsageError for an option before the command that is none of ``rows``.
+    Raises UsageError for an option before the command that is not in ``rows``.
     """
     options = _options(rows)
     position = 0
@@ -116,14 +116,11 @@ def describe(rows: Iterable[Setting], width: int) -> str:
     for row in rows:
         if not row.flag:
             continue
-        flag = row.flag
+        flag = f"{row.flag} {row.metavar}"
         if row.kind == "boolean":
             prefix = {True: "--no-", None: "--[no-]"}.get(row.default, "--")
-            flag = f"{prefix}{flag[2:]}"
-            name = f"{row.short}, {flag}" if row.short else f"    {flag}"
-        else:
-            name = f"{row.short}, {flag} " if row.short else f"    {flag} "
-            name += row.metavar
+            flag = f"{prefix}{row.flag[2:]}"
+        name = f"{row.short}, {flag}" if row.short else f"    {flag}"
         text = row.off if row.kind == "boolean" and row.default is True else row.help
         if row.kind == "choice":
             text += f": {', '.join(row.choices)}"

@@ -1,7 +1,7 @@
-"""The table of all settings: one row each, from which everything else about it is read.
+"""The table of all settings, one row each.
 
-Flags, environment names, the config file's keys, its schema, the reference page and the
-inputs of the action are all views of these rows.
+Flags, environment names, the config file's keys, its schema, the reference page and the inputs of
+the action come from these rows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _DOMAINS = ("security", "quality", "performance", "docs", "architecture")
 
 
 def _machine(key: str, variable: str, help_text: str, kind: str = "text") -> Setting:
-    """A row for what the surroundings tell: read from one variable, nowhere else."""
+    """A row for a variable of the environment."""
     return Setting(key, help_text, kind=kind, env=(variable,), own_env=False, file=False)
 
 
@@ -61,16 +61,9 @@ LOCAL_CHANGE: tuple[Setting, ...] = (
             flag="--dry-run", file=False),
 )  # fmt: skip
 PATHS: tuple[Setting, ...] = (
-    Setting(
-        "paths",
-        "check only these files, in checks that work on files",
-        (),
-        "list",
-        own_env=False,
-        file=False,
-        metavar="PATH",
-    ),
-)
+    Setting("paths", "check only these files, in checks that work on files", (), "list",
+            own_env=False, file=False, metavar="PATH"),
+)  # fmt: skip
 REPORT: tuple[Setting, ...] = (
     Setting("checks", "checks to run (default: all; the delegation guard only if it applies)", (),
             "list", metavar="CHECK", input="checks"),
@@ -253,7 +246,7 @@ SYMBOLIC: tuple[Setting, ...] = (
              "manifest of the run that delegated this one"),
 )  # fmt: skip
 PIPELINES: tuple[Setting, ...] = (
-    # What it holds is judged by runs/pipeline.py, beside another program's file of the same.
+    # pipelines/definition.py checks the content.
     Setting("pipelines", "pipelines of this repository, for rlm-ci start", (), "data",
             own_env=False),
     Setting("stage_timeout_ms", "default timeout of a pipeline stage, in milliseconds",

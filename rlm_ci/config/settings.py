@@ -1,8 +1,7 @@
 """The settings: the rows of ``options``, read from flags, environment and config file.
 
-This is the only reader of ``os.environ``.
-Order, highest first: flag, environment, config file, inputs of the pipeline, default; the winner is
-remembered.
+This is the only reader of ``os.environ``. Order, highest first: flag, environment, config file,
+inputs of the pipeline, default; the source of each value is kept.
 """
 
 from __future__ import annotations
@@ -29,11 +28,10 @@ class Setting(Value):
 
     ``key`` is ``name``, ``section.name`` or ``section.part.name``; ``kind`` one of text, integer,
     number, boolean, choice, list, cap (a number, or unlimited), table, tables (by name), data
-    (judged elsewhere). Environment: ``RLM_CI_<KEY>`` first, but for tables, then ``env`` in
-    order. ``flag`` is the option's name, ``input`` that of the action. A row with
-    ``file=False`` belongs to one run, or to the machine, and never stands in a config file; a
-    ``secret`` one is read from the environment only and never printed. ``columns`` are the
-    rows of a table's entry; ``off`` is the help of the flag that turns a boolean off.
+    (checked elsewhere). Environment: ``RLM_CI_<KEY>`` first, but for tables, then ``env`` in order.
+    ``flag`` is the option's name, ``input`` that of the action. ``file=False`` keeps a row out of
+    config files; a ``secret`` is read from the environment only and never printed. ``columns`` are
+    the rows of a table's entry; ``off`` is the help of the flag that turns a boolean off.
     """
 
     key: str
@@ -57,13 +55,13 @@ class Setting(Value):
     @property
     def variables(self) -> tuple[str, ...]:
         """The environment names, the strongest first."""
-        if not self.own_env or self.columns:  # a table is more than a line can say
+        if not self.own_env or self.columns:  # a table does not fit in a variable
             return self.env
         return ("RLM_CI_" + self.key.upper().replace(".", "_"), *self.env)
 
 
 def environment() -> Mapping[str, str]:
-    """The process environment, for those who are handed it: nobody else reads it."""
+    """The process environment; no other module reads it."""
     return os.environ
 
 
@@ -120,9 +118,9 @@ class Settings:
         raise AttributeError(name)
 
     def apply(self, record: Mapping[str, Any], source: str, known: Iterable[Setting]) -> None:
-        """Take over what a config file says and nothing stronger does.
+        """Take the values of a config file that nothing stronger sets.
 
-        ``known`` are the rows of the whole program: a key outside of them is an error.
+        ``known`` are the rows of the whole program: any other key is an error.
         """
         rows = {row.key: row for row in known}
         for key, raw in _flatten(record, rows):
@@ -135,7 +133,7 @@ class Settings:
                 self.values[key], self.sources[key] = value, source
 
     def told(self) -> dict[str, list[Any]]:
-        """Value and source of what is not as it is by default, secrets left out, for JSON."""
+        """Value and source of all that is not the default, without secrets, for JSON."""
         told = {key: [self.values[key], self.sources[key]] for key in self.rows}
         return {
             key: pair
@@ -144,7 +142,7 @@ class Settings:
         }
 
     def recall(self, told: Mapping[str, Sequence[Any]]) -> None:
-        """Take over what ``told`` gave, whatever would be stronger."""
+        """Take the values of ``told``, over all others."""
         for key in self.rows.keys() & told.keys():
             value, self.sources[key] = told[key]
             self.values[key] = tuple(value) if isinstance(value, list) else value
@@ -175,7 +173,7 @@ def _boolean(row: Setting, raw: Any, source: str) -> bool:
     word = raw.strip().lower() if isinstance(raw, str) else ""
     if word in _TRUE or word in _FALSE:
         return word in _TRUE
-    if word and not row.own_env:  # another program's variable: CI=woodpecker is a yes
+    if word and not row.own_env:  # another program's variable: CI=woodpecker means yes
         return True
     raise _bad(row, raw, source, "true or false")
 
@@ -191,7 +189,7 @@ def _text(row: Setting, raw: Any, source: str) -> str:
 
 
 def _cap(row: Setting, raw: Any, source: str) -> float | None:
-    """A limit, whole where the default is; None for no limit, which is written in many ways."""
+    """A limit, a whole number if the default is; None for no limit."""
     if isinstance(raw, str) and raw.strip().lower() in _UNLIMITED:
         return None
     kind = "integer" if isinstance(row.default, int) else "number"
@@ -223,7 +221,7 @@ def _number(row: Setting, raw: Any, source: str) -> Any:
 
 
 def _is_number(raw: str) -> bool:
-    """Whether a text is a number all the same: with an exponent, or in other digits."""
+    """Whether a text is a number with an exponent, or in other digits."""
     try:
         return abs(float(raw)) < float("inf")
     except ValueError:
@@ -252,7 +250,6 @@ def _tables(row: Setting, raw: Any, source: str) -> dict[str, dict[str, Any]]:
 
 
 def _entry(row: Setting, entry: dict[str, Any], place: str) -> dict[str, Any]:
-    """One entry of a table, by the columns of ``row``."""
     columns = {column.key: column for column in row.columns}
     for name in entry:
         if name not in columns:
@@ -287,19 +284,14 @@ def _flatten(record: Mapping[str, Any], rows: Mapping[str, Setting]) -> Iterator
         if isinstance(value, dict) and name not in rows:
             if not value and not any(key.startswith(f"{name}.") for key in rows):
                 yield name, value  # an empty section, and none of ours
-            for inner, inner_value in value.items():
-                yield from _below(f"{name}.{inner}", inner_value, rows)
+            for inner, setting in value.items():
+                key = f"{name}.{inner}"
+                if isinstance(setting, dict) and any(row.startswith(f"{key}.") for row in rows):
+                    yield from ((f"{key}.{one}", deep) for one, deep in setting.items())
+                else:
+                    yield key, setting
         else:
             yield name, value
-
-
-def _below(key: str, value: Any, rows: Mapping[str, Setting]) -> Iterator[tuple[str, Any]]:
-    """A setting of a section, or those of a section in it: ``[review.ruff]``."""
-    if isinstance(value, dict) and any(row.startswith(f"{key}.") for row in rows):
-        for inner, inner_value in value.items():
-            yield f"{key}.{inner}", inner_value
-    else:
-        yield key, value
 
 
 def _bad(row: Setting, raw: Any, source: str, wanted: str) -> ConfigError:
@@ -314,22 +306,22 @@ def _unknown(what: str, name: str, known: Sequence[str], source: str) -> ConfigE
 
 
 def nearest(name: str, known: Sequence[str], *, least: float = 0.6) -> str:
-    """What the writer of ``name`` may have meant: the likest, of those ``least`` alike, or any."""
+    """A hint for a misspelt ``name``: the most similar one, if ``least`` similar, or all."""
     from difflib import get_close_matches
 
-    # Most forget the section before they misspell the name.
+    # A missing section is more frequent than a misspelt name.
     close = [one for one in known if one.endswith(f".{name}")]
     close = close or get_close_matches(name, known, 1, least)
     return f"did you mean {close[0]}?" if close else f"known are: {', '.join(sorted(known))}"
 
 
 def parse_config(data: bytes, source: str, table: str | None) -> dict[str, Any]:
-    """The settings in a config file; of ``[tool.<table>]`` where ``table`` is given.
+    """The settings in a config file; those of ``[tool.<table>]`` if ``table`` is given.
 
-    Raises ConfigError when it cannot be read.
+    Raises ConfigError if it cannot be parsed.
     """
     if table is not None and table.encode() not in data:
-        return {}  # most pyproject.toml say nothing about us, and the parser costs 8 ms
+        return {}  # most pyproject.toml have no such table, and the parser costs 8 ms
     import tomllib
 
     try:

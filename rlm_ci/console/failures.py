@@ -1,4 +1,4 @@
-"""What to tell of an exception: a library that is not installed, or a bug and its traceback."""
+"""The error for an exception: a library that is not installed, or a bug and its traceback."""
 
 from __future__ import annotations
 
@@ -15,19 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-def _missing(error: ModuleNotFoundError) -> RlmCiError | None:
-    """A library that is not installed; None when the module that is missing is our own."""
-    name = (error.name or "").partition(".")[0]
-    if name in ("", "rlm_ci"):
-        return None
-    from rlm_ci.system import installation
-
-    return UnavailableError(
-        f"the library {name} is not installed",
-        hint=f"install what rlm-ci needs: {installation.command()}",
-    )
-
-
 def failure(
     error: Exception,
     folder: str | None = None,
@@ -35,15 +22,20 @@ def failure(
     *,
     words: Sequence[str] | None = None,
 ) -> RlmCiError:
-    """What to tell of an exception: it itself, a library that is not there, or a bug of ours.
+    """The error to report for an exception.
 
-    The traceback of a bug goes into ``folder``, that of a run; without one into the user's state.
+    The traceback of a bug goes into ``folder``, that of a run, else into the user's state folder.
     """
     if isinstance(error, RlmCiError):
         return error
-    missing = _missing(error) if isinstance(error, ModuleNotFoundError) else None
-    if missing is not None:
-        return missing
+    name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if name not in ("", "rlm_ci"):
+        from rlm_ci.system import installation
+
+        return UnavailableError(
+            f"the library {name} is not installed",
+            hint=f"install what rlm-ci needs: {installation.command()}",
+        )
     from rlm_ci.redaction.redactor import Redactor
 
     clean = redact or Redactor(environment()).text
@@ -53,7 +45,7 @@ def failure(
 def _internal(
     error: Exception, folder: str | None, redact: Callable[[str], str], words: Sequence[str]
 ) -> RlmCiError:
-    """A bug, told in one line, and where its traceback lies."""
+    """The error for a bug, with the place of its traceback."""
     import time
     import traceback
 
@@ -65,8 +57,7 @@ def _internal(
         folder = os.path.join(environ.get("XDG_STATE_HOME") or home, "rlm-ci")
     path = os.path.join(folder, time.strftime("error-%Y%m%dT%H%M%SZ.log", time.gmtime()))
     text = "".join(traceback.format_exception(error))
-    report = f"rlm-ci {__version__}, Python {sys.version}\ncommand: {[*words]!r}\n\n{text}"
-    report = redact(report)
+    report = redact(f"rlm-ci {__version__}, Python {sys.version}\ncommand: {[*words]!r}\n\n{text}")
     try:
         files.make_folder(folder, 0o700)
         files.write(path, report.encode("utf-8", "backslashreplace"), 0o600)

@@ -1,7 +1,6 @@
-"""The last lines of a terminal, drawn anew again and again, by rich.
+"""The last lines of a terminal, redrawn by rich, without markup, emoji names or links in texts.
 
-Every text is data: nothing in it is markup, the name of an emoji, or a link. Nobody imports this
-at the top of a module, as rich takes longer to import than a hook may last.
+Import it late: rich takes longer to import than a hook may run.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-#: The columns that the name of a fact takes.
+#: Columns of a fact's name.
 INDENT = 11
 _STYLES = {"error": "red", "at work on": "cyan"}
 _STANDS = (
@@ -28,7 +27,7 @@ _STANDS = (
 
 
 class LiveScreen:
-    """Lines that stand below all others; ``write`` brings a text to the terminal at once."""
+    """Lines below all others; ``write`` sends a text to the terminal."""
 
     def __init__(self, write: Callable[[str], None], *, colour: bool = True) -> None:
         self._write = write
@@ -46,11 +45,11 @@ class LiveScreen:
 
     @property
     def height(self) -> int:
-        """How many lines can be drawn over: one is left for what others print."""
+        """How many lines can be redrawn; one is left for other output."""
         return max(1, self._console.height - 1)
 
     def draw(self, lines: Sequence[Text]) -> None:
-        """Put ``lines`` in the place of those that were drawn last; long ones are cut."""
+        """Replace the last lines by ``lines``; long ones are cut."""
         for line in lines:
             line.truncate(max(1, self._console.width - 1), overflow="ellipsis")
         if self._live is None:
@@ -66,16 +65,16 @@ class LiveScreen:
         self._flush()
 
     def say(self, text: str) -> None:
-        """A line that stays, above those that are drawn; the terminal wraps it."""
+        """A line that stays, above the redrawn ones; the terminal wraps it."""
         self._console.print(Text(printable(text)), soft_wrap=True)
         self._flush()
 
     def clear(self) -> None:
-        """Take the lines away, until others are drawn."""
+        """Remove the lines."""
         self._stop(transient=True)
 
     def leave(self) -> None:
-        """Draw over the lines no more: they stay as they are."""
+        """Let the lines stay."""
         self._stop(transient=False)
 
     def _stop(self, *, transient: bool) -> None:
@@ -93,7 +92,7 @@ class LiveScreen:
 
 
 def fact(name: str, text: str) -> Text:
-    """A line that tells one thing; without a name a plain one."""
+    """A line with a name in bold and a text; without a name a plain one."""
     text = printable(text)
     if not name:
         return Text(text)
@@ -104,7 +103,7 @@ def fact(name: str, text: str) -> Text:
 
 
 class _Console(Console):
-    """Leaves the cursor alone: whoever kills us would be left without one."""
+    """Leaves the cursor alone: a killed process could not show it again."""
 
     def show_cursor(self, show: bool = True) -> bool:  # noqa: ARG002, FBT001, FBT002 - rich's own
         return False

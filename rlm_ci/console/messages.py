@@ -1,4 +1,4 @@
-"""What a run says: its result on standard output, lines about it on standard error."""
+"""The result of a run on standard output, messages on standard error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def write(text: str) -> None:
         sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
         sys.stdout.buffer.flush()
     except OSError as error:
-        # What is still buffered must not be tried again, and fail again, on the way out.
+        # The interpreter must not flush the buffer again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise StorageError(
             f"the result cannot be written: {error.strerror}",
@@ -32,7 +32,7 @@ def write(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """A line about the run, on standard error; never a command for the runner's log."""
+    """A message on standard error; never a command for the runner's log."""
     from rlm_ci.redaction.redactor import Redactor
 
     line = printable(Redactor(environment()).text(text)).replace("##[", "##\\x5b")
@@ -46,7 +46,7 @@ def _to_stderr(line: str) -> None:
         sys.stderr.buffer.write(f"{line}\n".encode("utf-8", "backslashreplace"))
         sys.stderr.buffer.flush()
     except OSError:
-        pass  # nobody listens; the exit code still tells
+        pass  # closed; the exit code remains
 
 
 def complain(error: RlmCiError) -> None:
@@ -57,7 +57,7 @@ def complain(error: RlmCiError) -> None:
 
 
 def warn(doubt: RlmCiError) -> None:
-    """The two lines of what may be an error, and ends nothing; in Actions an annotation too."""
+    """The two lines of a warning, and in Actions an annotation."""
     say(f"warning: {doubt}")
     if doubt.hint:
         say(f"hint: {doubt.hint}")

@@ -1,10 +1,11 @@
-"""Where a result goes: standard output or a file, in the form that was asked for."""
+"""Where a result goes: standard output or a file, in a format."""
 
 from __future__ import annotations
 
 import errno
 import os
 import sys
+from contextlib import suppress
 
 from rlm_ci.console.messages import complain, write
 from rlm_ci.errors import UsageError
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 #: As a file, this name means standard output.
 STDOUT = "-"
-#: Whether the files of a run link rules to their page: those of earlier versions do not.
+#: Whether the files of a run link rules to their page, which earlier versions did not.
 RULE_PAGES = "rule_pages"
 #: Each file of a report, and the renderer that makes it; the safest first.
 FILES = (
@@ -34,7 +35,7 @@ FILES = (
 
 
 class Output(Value):
-    """Where results go, and in which form: ``place`` is a file, None for standard output."""
+    """Where results go, and their format; ``place`` is a file, None for standard output."""
 
     format: str
     place: str | None
@@ -45,18 +46,14 @@ class Output(Value):
     rule_pages: bool
 
     def options(self, templates: Mapping[str, str] | None = None) -> RenderOptions:
-        """How to render for whoever reads standard output."""
-        width = 80
-        terminal = False
+        """How to render for this output."""
+        width = None
         if self.place is None:
-            try:
-                width = os.get_terminal_size(sys.stdout.fileno()).columns or width
-                terminal = True
-            except (OSError, ValueError, AttributeError):  # no terminal; closed
-                pass
+            with suppress(OSError, ValueError, AttributeError):  # no terminal; closed
+                width = os.get_terminal_size(sys.stdout.fileno()).columns or 80
         return RenderOptions(
-            colour=terminal and self.colour,
-            width=max(40, min(width, 120)),
+            colour=width is not None and self.colour,
+            width=max(40, min(width or 80, 120)),
             server_url=self.server_url,
             templates=templates or {},
             verbose=self.verbose,
@@ -65,7 +62,7 @@ class Output(Value):
         )
 
     def require_text_or_json(self, command: str) -> Self:
-        """Itself; raises UsageError for a form of reports, where the result is none."""
+        """Itself; raises UsageError for a format of reports: the result is none."""
         if self.format not in ("text", "json"):
             raise UsageError(
                 f"{command} has no form {self.format!r}", where="--format", hint="use text or json"
@@ -73,7 +70,7 @@ class Output(Value):
         return self
 
     def require_place(self) -> None:
-        """Raise StorageError for a place that cannot be written, before there is a result."""
+        """Raise StorageError for a place that cannot be written, before the work begins."""
         path = self.place
         if path is None or files.is_channel(path):
             return
@@ -94,7 +91,7 @@ class Output(Value):
             write(text)
 
     def show(self, report: Report, templates: Mapping[str, str] | None = None) -> None:
-        """``report`` in the form that was asked for."""
+        """``report`` in the chosen format."""
         self.emit(render.render(report, self.format, self.options(templates)))
 
 

@@ -23,22 +23,22 @@ if TYPE_CHECKING:
         """Looks at a run again and again."""
 
         def facts(self) -> list[tuple[str, str]]:
-            """How it stands: names and texts."""
+            """Its state: names and texts."""
 
 
 #: Seconds between two drawings of the live lines.
 _TICK = 0.5
-#: A look at a tree that took a second is not repeated for so many.
+#: After a look that takes a second, the next one waits for so many.
 _REST = 10
-#: Bytes of an output in which its last line is looked for.
+#: Bytes at the end of an output to search for its last line.
 _HEARD = 4096
 _LINE_END = re.compile(rb"[\r\n]+")
-#: A word that may go on; of a few characters nobody learns anything.
+#: A word that may go on, and be a secret.
 _OPEN_WORD = re.compile(rb"[^\s]{4,}\Z")
 
 
 def duration(seconds: float) -> str:
-    """``8s``, ``4m 08s``, ``1h 04m``: as a person says it."""
+    """``8s``, ``4m 08s`` or ``1h 04m``."""
     whole = int(seconds)
     if whole < 60:
         return f"{whole}s"
@@ -48,11 +48,10 @@ def duration(seconds: float) -> str:
 
 
 class Progress:
-    """Tells iteration, step, time and what is left of the budget, and the last line heard.
+    """Shows step, time, the remaining budget (``left``), and the last line of output.
 
-    On a terminal one line is drawn anew, and below it how the tree of a recursion stands;
-    elsewhere each new step is a line of its own, and what is heard in between is not shown.
-    ``left`` says in words what remains of the budget.
+    On a terminal one line is redrawn, above the state of a recursion's tree; elsewhere each step
+    is a line of its own, and output is not shown.
     """
 
     def __init__(
@@ -70,10 +69,9 @@ class Progress:
         self._colour = colour
         self._live = live if live is not None else is_live(self._stream, environ)
         self._quiet = quiet or self._stream is None
-        #: What remains of the budget, in words; asked at every look.
+        #: What remains of the budget, in words.
         self.left = left
         self._clock = clock
-        #: Takes the secrets out of a text.
         self.redact = Redactor(environ).text
         self._began = clock()
         self._step = ""
@@ -82,7 +80,7 @@ class Progress:
         self._is_cut = False
         self._paused = False
         self._lock = threading.Lock()
-        #: Not the lock above: who hears a command need not wait for a slow terminal.
+        #: A second lock, so that output does not wait for a slow terminal.
         self._drawing = threading.Lock()
         self._over = threading.Event()
         self._ticker: threading.Thread | None = None
@@ -108,12 +106,12 @@ class Progress:
             self._screen.clear()
 
     def watch(self, look: Look) -> None:
-        """Show how the tree of a run stands, too, where there is a terminal."""
+        """On a terminal, show the state of a run's tree too."""
         if self._screen:
             self._look = look
 
     def step(self, text: str) -> None:
-        """Something new begins."""
+        """Begin a step."""
         with self._lock:
             self._step, self._heard = printable(self.redact(text)), ""
             self._recent, self._is_cut = b"", False
@@ -126,7 +124,7 @@ class Progress:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave the terminal to somebody else meanwhile."""
+        """Leave the terminal alone meanwhile."""
         with self._drawing:
             self._paused = True
             if self._screen:
@@ -146,26 +144,24 @@ class Progress:
             self._write(f"{printable(text)}\n")
 
     def heard(self, chunk: bytes) -> None:
-        """Output of a command, in pieces; its last line is shown beside the step."""
+        """Take a piece of a command's output; its last line is shown beside the step."""
         from rlm_ci.system.transcript import transcribe
 
-        # Lines are shown whole: of a secret that is cut nobody could tell what it is.
+        # Only whole lines: a part of a secret could not be redacted.
         recent = self._recent + chunk
         self._is_cut = self._is_cut or len(recent) > _HEARD
         self._recent = recent = recent[-_HEARD:]
         if self._is_cut:
             recent = _LINE_END.split(recent, maxsplit=1)[-1] if _LINE_END.search(recent) else b""
         recent = _OPEN_WORD.sub(b"", recent)
-        end = Clipped(recent, b"", 0)
-        lines = [line.strip() for line in transcribe(end, self.redact).lines]
-        last = next((line for line in reversed(lines) if line), None)
-        if last is not None:
+        lines = transcribe(Clipped(recent, b"", 0), self.redact).lines
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        if last:
             with self._lock:
                 self._heard = printable(last[:400])
 
     def _time(self) -> str:
-        facts = [duration(self._clock() - self._began), self.left()]
-        return ", ".join(fact for fact in facts if fact)
+        return ", ".join(filter(None, (duration(self._clock() - self._began), self.left())))
 
     def _tick(self) -> None:
         while not self._over.wait(_TICK):
@@ -178,14 +174,12 @@ class Progress:
             from rlm_ci.console.live_screen import fact
 
             with self._lock:
-                heard = f" | {self._heard}" if self._heard else ""
-                line = f"{self._step}{heard}"
-            line = f"{self._time()}  {line}"
-            found = [("", line), *self._tree()][: self._screen.height]
+                line = f"{self._step} | {self._heard}" if self._heard else self._step
+            found = [("", f"{self._time()}  {line}"), *self._tree()][: self._screen.height]
             self._screen.draw([fact(name, text) for name, text in found])
 
     def _tree(self) -> list[tuple[str, str]]:
-        """How the tree stands; seldom asked where that takes long, as others are at work."""
+        """The state of the tree; a slow look is repeated less often."""
         began = monotonic()
         if self._look is not None and began >= self._next:
             self._facts = [(name, self.redact(text)) for name, text in self._look.facts()]
@@ -193,13 +187,38 @@ class Progress:
         return self._facts
 
     def _write(self, text: str) -> None:
-        with suppress(OSError, ValueError):  # nobody listens any more
+        with suppress(OSError, ValueError):  # closed
             self._stream.write(text)
             self._stream.flush()
 
 
+def asker(progress: Progress) -> Callable[[str], str] | None:
+    """Asks the user at the terminal; None without one."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        return None
+    has_left = False
+
+    def ask(question: str) -> str:
+        nonlocal has_left
+        if has_left:
+            return ""
+        with progress.paused():
+            sys.stderr.write(question)
+            sys.stderr.flush()
+            answer = ""
+            try:
+                answer = sys.stdin.readline()
+            finally:
+                if not answer:  # Ctrl-C or the end leave the cursor behind the question
+                    has_left = True
+                    sys.stderr.write("\n")
+        return answer
+
+    return ask
+
+
 def is_live(stream: TextIO | None, environ: Mapping[str, str]) -> bool:
-    """Whether what was written there can be drawn over."""
+    """Whether lines written there can be redrawn."""
     return bool(
         stream is not None
         and stream.isatty()

@@ -95,7 +95,6 @@ def _recorded(settings: Settings, way: GitHubSession, to: Destination) -> tuple[
 def _confirmed(
     settings: Settings, way: GitHubClient, to: Destination, records: Sequence[Override]
 ) -> tuple[Override, ...]:
-    """The ``records`` that GitHub confirms to be the command of a person about this head."""
     fitting = [one for one in records if one.head == to.head and one.check in OVERRIDABLE]
     if not fitting:
         return ()

@@ -79,5 +79,4 @@ def _refused(what: str) -> ConfigError:
 
 
 def _quoted(text: str) -> str:
-    """A text of the comment, for an error: one line of it, and not much."""
     return repr(printable(text[:_SHOWN])[:_SHOWN])

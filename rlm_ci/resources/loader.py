@@ -1,7 +1,7 @@
-"""Templates and schemas: found, read, and given to the two libraries that understand them.
+"""Templates and schemas.
 
-``templates/`` and ``schemas/`` are top-level folders of the checkout; the wheel carries them
-inside the package as ``_data/``. jinja2 and jsonschema are imported here only, when used.
+``templates/`` and ``schemas/`` are top-level folders of the checkout; the wheel has them inside the
+package, in ``_data/``. jinja2 and jsonschema are imported only here, when used.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ if TYPE_CHECKING:
 
 #: How a user's template names the template that it overrides: ``{% extends "shipped/..." %}``.
 SHIPPED = "shipped/"
+#: The environments of our own templates, by ``autoescape``: they keep compiled templates.
+_SHIPPED: dict[bool, Environment] = {}
 
-#: Seconds of a core that a user's template may take.
+#: CPU seconds that a user's template may take.
 TEMPLATE_SECONDS = 30
 #: Characters that it may make. The largest page has nine million.
 TEMPLATE_LENGTH = 20_000_000
-
-#: So many errors of an instance are weighed against each other; one is enough to refuse it.
+#: Errors of an instance that are compared for the best message.
 _ERRORS = 50
 
 
 def _path(folder: str, name: str) -> str | None:
-    """Where the shipped file lies; None when there is none of that name."""
+    """The path of a shipped file; None if there is none."""
     parts = name.split("/")
     if any(part in ("", ".", "..") or "\\" in part or ":" in part for part in parts):
         return None
@@ -59,7 +60,7 @@ def _read(folder: str, name: str) -> str:
 
 
 def read_template(name: str) -> str:
-    """The source of a shipped template. Raises StorageError when there is none."""
+    """The source of a shipped template. Raises StorageError if there is none."""
     return _read("templates", name)
 
 
@@ -99,22 +100,19 @@ def misfits(schema: str | Mapping[str, Any]) -> Callable[[object], str]:
 
     def told(instance: object) -> str:
         try:
-            # A stranger's file may have millions of them, and each takes longer than its bytes.
+            # A hostile file may have millions of errors, each slower than its bytes.
             error = best_match(islice(validator.iter_errors(instance), _ERRORS))
         except RecursionError:
             return f"nested too deeply for {schema if isinstance(schema, str) else 'its schema'}"
         if error is None:
             return ""
-        message = error.message if len(error.message) <= 300 else _long_message(error)
+        message = error.message
+        if len(message) > 300:  # it quotes the whole instance
+            rule = f"{error.validator}: {error.validator_value}"
+            message = f"{str(error.instance)[:80]}... does not satisfy {rule[:200]}"
         return f"{printable(error.json_path[:200])}: {printable(message)}"
 
     return told
-
-
-def _long_message(error: Any) -> str:
-    """The message without the whole instance, which jsonschema likes to print."""
-    rule = f"{error.validator}: {error.validator_value}"
-    return f"{str(error.instance)[:80]}... does not satisfy {rule[:200]}"
 
 
 def load_template(
@@ -123,17 +121,17 @@ def load_template(
     """The template ``name``, compiled: a function from its variables to the text.
 
     ``overrides`` maps template names to sources that win over the shipped ones. With
-    ``autoescape`` values are escaped for HTML; without it they must come in neutral.
+    ``autoescape`` values are escaped for HTML; without it they must be neutral already.
 
-    Raises ConfigError, also when rendering, for an override that does not compile, uses
-    an undefined name, leaves the sandbox or does not come to an end; it names file and
-    line. A fault of a shipped template is a bug and stays what it is.
+    Raises ConfigError, also when rendering, with file and line of an override that does not
+    compile, uses an undefined name, leaves the sandbox or does not end. Errors of a shipped
+    template stay as they are: they are bugs.
     """
     overrides = overrides or {}
+    if not overrides and autoescape not in _SHIPPED:
+        _SHIPPED[autoescape] = _environment({}, autoescape=autoescape)
     environment = (
-        _environment(overrides, autoescape=autoescape)
-        if overrides
-        else _shipped(autoescape=autoescape)
+        _environment(overrides, autoescape=autoescape) if overrides else _SHIPPED[autoescape]
     )
     try:
         template = environment.get_template(name)
@@ -151,12 +149,12 @@ def load_template(
 
 
 def _sandbox() -> type[Environment]:
-    """Jinja's sandbox, with a limit on what one product makes.
+    """Jinja's sandbox, with a limit on the size of products.
 
     Templates come from the base, never from a pull request's head: the limits are for mistakes.
-    The deadline is checked between two lines. So nothing but the machine's memory stops other
-    huge operations, such as a text that is doubled forty times or ``ljust(10**10)``; a run made
-    by a stranger, whose templates ``verify`` takes from it, can fail its own verification so.
+    The deadline is checked between two lines, so only memory limits other huge operations, such as
+    ``ljust(10**10)``. A foreign run, whose templates ``verify`` uses, can make its own verification
+    fail this way.
     """
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -169,14 +167,13 @@ def _sandbox() -> type[Environment]:
 
         def getattr(self, obj: Any, attribute: str) -> Any:
             if type(obj) is dict and attribute in obj and attribute not in _OF_DICTS:
-                return obj[attribute]  # as it would be found in the end, without two detours
+                return obj[attribute]  # the same result, faster
             return super().getattr(obj, attribute)
 
     return BoundedEnvironment
 
 
 def _joined(pieces: Iterable[str]) -> str:
-    """The output of a user's template, or of a block in it."""
     found, length = [], 0
     for piece in pieces:
         found.append(piece)
@@ -185,7 +182,7 @@ def _joined(pieces: Iterable[str]) -> str:
             _require(length)
         except OverflowError as error:
             if hasattr(pieces, "throw"):
-                pieces.throw(error)  # where it stands: the error then tells the line
+                pieces.throw(error)  # so that the traceback has the line
             raise
     return "".join(found)
 
@@ -205,17 +202,6 @@ def _foreseen(operator: str, left: Any, right: Any) -> int:
         return len(left) * right
     bits = left.bit_length() if isinstance(left, int) else 0
     return bits * right if operator == "**" else bits + right.bit_length()
-
-
-#: The environment of our own templates, by whether it escapes. It keeps what it has compiled, and
-#: a loop renders the same ones turn by turn.
-_SHIPPED: dict[bool, Environment] = {}
-
-
-def _shipped(*, autoescape: bool) -> Environment:
-    if autoescape not in _SHIPPED:
-        _SHIPPED[autoescape] = _environment({}, autoescape=autoescape)
-    return _SHIPPED[autoescape]
 
 
 def _environment(overrides: Mapping[str, str], *, autoescape: bool) -> Environment:
@@ -242,20 +228,18 @@ def _environment(overrides: Mapping[str, str], *, autoescape: bool) -> Environme
     return environment
 
 
-#: What a template may mean by ``.items`` is the method, whatever keys there are.
+#: ``.items`` is the method, even if there is such a key.
 _OF_DICTS = frozenset(dir(dict))
-
-
 _FRAME = "<override "
 
 
 def _frame_name(name: str) -> str:
-    """The file name that tracebacks of an override carry; no real file has it."""
+    """The file name of an override in tracebacks; no real file has it."""
     return f"{_FRAME}{name}>"
 
 
 def _template_error(error: Exception, overrides: Mapping[str, str]) -> errors.ConfigError | None:
-    """``error`` as a fault of the user's template that raised it; None if it is none's."""
+    """``error`` as a fault of the user's template that raised it, or None."""
     from jinja2 import TemplateNotFound, TemplateSyntaxError
 
     place: tuple[str, int] | None = None
@@ -283,7 +267,7 @@ def _template_error(error: Exception, overrides: Mapping[str, str]) -> errors.Co
 
 @contextmanager
 def _deadline() -> Iterator[None]:
-    """End a rendering that does not end by itself: between two lines of a user's template."""
+    """End a rendering that takes too long, between two lines of a user's template."""
     until = time.thread_time() + TEMPLATE_SECONDS
 
     def step(frame: FrameType, _event: str, _argument: object) -> Any:

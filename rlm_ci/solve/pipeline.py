@@ -10,7 +10,7 @@ from rlm_ci.change import privileged_events
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.console import output
 from rlm_ci.console.messages import warn
-from rlm_ci.console.prompt import asker
+from rlm_ci.console.progress import asker
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.fix.run import FixRun
 from rlm_ci.judge import config_file

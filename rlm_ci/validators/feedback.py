@@ -52,7 +52,6 @@ def compose(
 
 
 def _size(line: str) -> int:
-    """Bytes of a line with its break."""
     return len(line.encode("utf-8", "replace")) + 1
 
 
@@ -63,7 +62,6 @@ def _clipped(line: str) -> str:
 
 
 def _listed(findings: Sequence[Finding], room: int) -> list[str]:
-    """The findings that fit, a line each, and how many do not."""
     if not findings or room < _GAP:
         return []
     head = f"{count(len(findings), 'finding')}:"

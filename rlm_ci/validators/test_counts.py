@@ -97,7 +97,6 @@ def parse(output: str) -> dict[str, CollectedTests]:
 
 
 def _counted(runner: str, lines: Iterable[str]) -> CollectedTests:
-    """What the summaries of a runner add up to."""
     counts: Counter[str] = Counter()
     for line in lines:
         for number, what in _COUNT.findall(line):

@@ -1,4 +1,4 @@
-"""Where the archive is: what the policy says, and the commit that others can reach."""
+"""The archive: its branch and links by the policy, its commit, its full texts."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ if TYPE_CHECKING:
 POLICY = "docs/implementation-docs-archive-policy.json"
 DEFAULT_BRANCH = "doc-archives"
 _POLICY_LIMIT = 1 << 20
-#: What a document is called, and how a search of git is told.
+#: Names of documents, and git's patterns for them.
 ENDINGS = (".md", ".markdown", ".mdx")
 DOCUMENTS = tuple(f":(icase)*{ending}" for ending in ENDINGS)
-#: A stub has about eight lines; a full text above this size is taken for one unopened.
+#: A stub has about eight lines: a larger text is not opened.
 STUB_LIMIT = 4 << 10
-#: Below so many texts it is all the same how they are read.
+#: Texts from which on a search may pay, and bytes that it may search for each.
 _FEW = 64
-#: So many bytes may be searched for each text that need not be read out.
 _SEARCHED = 2 << 10
-#: The one problem of a full text that is not that it is missing.
+#: The one problem of a full text other than that it is missing.
 IS_STUB = "is itself a stub"
 
 
@@ -44,29 +43,22 @@ def read_policy(changes: ChangeSet) -> tuple[str, LinkTarget]:
         except (ValueError, RecursionError):
             record = None
     if not isinstance(record, dict):
-        raise ConfigError(
-            "the archive policy is not a JSON object",
-            where=POLICY,
-            hint="fix it on the base branch",
-        )
+        raise _bad_policy("the archive policy is not a JSON object")
     branch = record.get("archive_branch", DEFAULT_BRANCH)
     url = record.get("repo_url")
     if url is None and changes.repository.git_dir:
         url = changes.repository.config(f"remote.{changes.repository.remote()}.url")
     if not isinstance(branch, str) or not _is_branch(branch):
-        raise ConfigError(
-            "archive_branch is not the name of a branch",
-            where=POLICY,
-            hint="fix it on the base branch",
-        )
+        raise _bad_policy("archive_branch is not the name of a branch")
     target = LinkTarget.from_url(url) if isinstance(url, str) else None
     if target is None and "repo_url" in record:
-        raise ConfigError(
-            "repo_url is not the address of a repository",
-            where=POLICY,
-            hint="write it as https://HOST/OWNER/NAME",
-        )
+        hint = "write it as https://HOST/OWNER/NAME"
+        raise _bad_policy("repo_url is not the address of a repository", hint)
     return branch, target or LinkTarget()
+
+
+def _bad_policy(what: str, hint: str = "fix it on the base branch") -> ConfigError:
+    return ConfigError(what, where=POLICY, hint=hint)
 
 
 def _read_policy(changes: ChangeSet) -> bytes | None:
@@ -78,9 +70,8 @@ def _read_policy(changes: ChangeSet) -> bytes | None:
     except files.UnreadableError as error:
         if error.missing:
             return None
-        raise ConfigError(
-            f"the archive policy cannot be read: {error}", where=POLICY, hint="fix or remove it"
-        ) from None
+        what = f"the archive policy cannot be read: {error}"
+        raise _bad_policy(what, "fix or remove it") from None
 
 
 def _is_branch(name: str) -> bool:
@@ -96,12 +87,12 @@ def _is_branch(name: str) -> bool:
 
 
 def ask_archive(repository: Repository, branch: str) -> RunningGit:
-    """Ask git, beside us, for the refs that :func:`find_archive` chooses from."""
+    """Begin to list the refs that :func:`find_archive` chooses from."""
     return repository.start_refs(f"refs/heads/{branch}", f"refs/remotes/*/{branch}")
 
 
 def find_archive(repository: Repository, branch: str, refs: bytes) -> str | None:
-    """The archive's commit: what others can reach, else the local branch, else None."""
+    """The archive's commit: that of the remote, else of the local branch, else None."""
     local, reachable = f"refs/heads/{branch}", f"refs/remotes/origin/{branch}"
     known = parse_refs(refs)
     if reachable not in known and len(known) > (local in known):
@@ -110,12 +101,12 @@ def find_archive(repository: Repository, branch: str, refs: bytes) -> str | None
 
 
 def tips(refs: bytes) -> frozenset[str]:
-    """The commits that any branch of the archive's name stands at."""
+    """The commits of all branches with the archive's name."""
     return frozenset(commit for commit, _ in parse_refs(refs).values())
 
 
 def fetch_archive(repository: Repository, branch: str) -> str | None:
-    """Fetch the archive, and find it; raises RemoteError when the remote does not give it."""
+    """Fetch the archive, and find it; raises RemoteError if that fails."""
     remote = repository.remote()
     refspec = f"+refs/heads/{branch}:refs/remotes/{remote}/{branch}"
     try:
@@ -131,7 +122,7 @@ def fetch_archive(repository: Repository, branch: str) -> str | None:
 
 
 def require_contents(repository: Repository, missing: int) -> None:
-    """Raise ConfigError when the clone lacks the contents of ``missing`` documents."""
+    """Raise ConfigError if the clone lacks the contents of ``missing`` documents."""
     if missing:
         raise ConfigError(
             f"{missing:,} document{'s' if missing > 1 else ''} cannot be read: this clone does not "
@@ -142,19 +133,19 @@ def require_contents(repository: Repository, missing: int) -> None:
 
 
 class ArchivePayloads:
-    """What the archive holds under some paths, as a context manager: git looks beside us."""
+    """What the archive has under some paths; a context manager, since git runs meanwhile."""
 
     def __init__(
         self, repository: Repository, archive: str, listing: bytes, asked: Container[str]
     ) -> None:
-        """``listing`` is that of ``archive``, with sizes; of it, the paths ``asked`` count."""
+        """``listing`` is that of ``archive``, with sizes; only the paths ``asked`` count."""
         self._repository = repository
         #: What git says of the regular files with something in them, and of the others.
         self._whole: dict[str, str] = {}
         self._others: dict[str, str] = {}
         sizes, rest = [], []
         for row in listing.decode("utf-8", "surrogateescape").split("\0"):
-            # There are thousands: no more is done to each than must be.
+            # There are thousands of rows.
             head, _, path = row.partition("\t")
             if path not in asked or not head:
                 rest.append(row)
@@ -175,8 +166,7 @@ class ArchivePayloads:
     def _is_search_cheap(self, sizes: list[str], rest: list[str]) -> bool:
         """Whether git finds the stubs faster by a search of all documents of the archive.
 
-        For small ones it takes half the work of reading them out, but it opens large ones too,
-        and those of ``rest``, which nobody asked for.
+        A search takes half as long as reading small texts, but opens large ones and ``rest`` too.
         """
         if len(sizes) < _FEW or len(rest) > len(sizes):
             return False
@@ -189,7 +179,6 @@ class ArchivePayloads:
         )
 
     def _small_of(self, paths: Iterable[str]) -> dict[str, str]:
-        """The object ids of those of ``paths`` that are small enough to be stubs."""
         heads = {path: self._whole[path] for path in paths if path in self._whole}
         return {
             path: head.split(" ", 3)[2]
@@ -208,9 +197,9 @@ class ArchivePayloads:
         return path in self._whole or path in self._others
 
     def problems(self, paths: Collection[str]) -> dict[str, str]:
-        """What is wrong with the full texts of ``paths``; to be asked once.
+        """What is wrong with the full texts of ``paths``; call it once.
 
-        Raises ConfigError when the clone does not hold one of them.
+        Raises ConfigError if the clone lacks one of them.
         """
         stubs = self._stubs()
         found = {}
@@ -230,7 +219,7 @@ class ArchivePayloads:
         return found
 
     def _stubs(self) -> set[str]:
-        """The small texts that are stubs themselves; mostly none has even the marker."""
+        """The small texts that are stubs themselves; usually none has the marker."""
         said = self._looking.finish()
         if self._searching:
             names = said.decode("utf-8", "surrogateescape").split("\0")

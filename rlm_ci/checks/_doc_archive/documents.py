@@ -1,4 +1,4 @@
-"""The texts of documents, from the disk or from git: what a stub may stand in."""
+"""The texts of documents, from the disk or from git."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from rlm_ci.git.repository import Repository
 
-#: A stub has about eight lines, but whoever hides one may fill it up.
+#: A stub has about eight lines, but may be padded to hide it.
 LIMIT = 1 << 20
-#: Most documents are small, and then read in as few steps as it takes.
+#: Smaller documents are read with fewer system calls.
 _SMALL = 16 << 10
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 #: Whether a file can be read from an open folder, and at a place of its own.
@@ -28,10 +28,10 @@ if _QUICK:
 
 
 def in_worktree(repository: Repository, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    """The files of the work tree, and at the end those that a sparse checkout leaves out of it.
+    """The files of the work tree, then those that a sparse checkout leaves out.
 
-    Without those that are deleted, links, or larger than a stub. Raises ConfigError for one that
-    nobody may read.
+    Without deleted files, links, and files larger than a stub. Raises ConfigError for one that
+    cannot be read.
     """
     missing: list[str] = []
     yield from _on_disk(repository.root, paths, missing)
@@ -59,11 +59,10 @@ def _on_disk(root: str, paths: Iterable[str], missing: list[str]) -> Iterator[tu
 
 
 def _small(path: str, folder: int) -> bytes | None:
-    """The content of a small file; None for all that needs a closer look.
+    """The content of a small file; None for anything else.
 
-    A pipe or a socket has no end to go to, a folder nothing to read, and a device that can be
-    read is not as long as it says. So none needs to be asked what it is: with thousands of
-    files that takes a fifth of the time.
+    Pipes and sockets cannot seek, folders cannot be read, and devices are not as long as they say:
+    so there is no stat, which saves a fifth of the time.
     """
     try:
         descriptor = os.open(path, _READ, dir_fd=folder)
@@ -82,30 +81,24 @@ def _small(path: str, folder: int) -> bytes | None:
 
 
 def _whole(root: str, path: str, missing: list[str]) -> Iterator[tuple[str, bytes]]:
-    """The same for any file, and with the reason why it cannot be read."""
+    """Any file; raises ConfigError for one that may be a stub and cannot be read."""
     place = os.path.join(root, path)
     try:
         yield path, files.read(place, LIMIT)
     except files.UnreadableError as error:
         if error.missing:
             missing.append(path)
-        else:
-            _require_no_stub(place, error)
-
-
-def _require_no_stub(path: str, error: files.UnreadableError) -> None:
-    """Deleted, a link, or larger than any stub is fine; a file that nobody may read is not."""
-    try:
-        status = os.lstat(path)
-        is_small_file = stat.S_ISREG(status.st_mode) and status.st_size <= LIMIT
-    except PermissionError:  # it may be there, in a folder that is closed to us
-        is_small_file = True
-    except OSError:
-        return
-    if is_small_file:
-        raise ConfigError(
-            f"a document cannot be read: {error}", where=path, hint="make it readable"
-        )
+            return
+        try:
+            status = os.lstat(place)
+            is_small_file = stat.S_ISREG(status.st_mode) and status.st_size <= LIMIT
+        except PermissionError:  # it may be there, in a closed folder
+            is_small_file = True
+        except OSError:
+            return
+        if is_small_file:
+            what = f"a document cannot be read: {error}"
+            raise ConfigError(what, where=place, hint="make it readable") from None
 
 
 def in_git(repository: Repository, oids: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:

@@ -1,4 +1,4 @@
-"""The grammar of an archive stub: a heading, the marker, and three lines that lead away.
+"""The grammar of an archive stub: a heading, the marker, and three lines with the link.
 
 # Title
 
@@ -30,17 +30,17 @@ _BYTES = ("utf-8", "surrogateescape")
 _QUOTE = "> Archived on "
 _LINK = ". Full content: "
 _FIRST = "'> Archived on … Full content: …'"
-#: What cannot stand in a link as it is, and how it is written there.
+#: What must be escaped in a link.
 _ODD = " \t<>[]()"
 _AS_CODES = "a blank as %20, ( and ) as %28 and %29, [ and ] as %5B and %5D, < and > as %3C and %3E"
 #: The target of a Markdown link, and the title after it.
 _TITLED = re.compile(r"""(\S+)[ \t]+(?:"[^"]*"|'[^']*')""")
 _BRANCH = "Archive branch:"
 _PATH = "Archive path:"
-#: What stands in a link and in a line as it is.
+#: What needs no escape in a link or a line.
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-")
 
-#: What may stand before the text of a line: quotes, then the marks of lists (the group).
+#: What may precede the text of a line: quotes, then the marks of lists (the group).
 _LEAD = r"[ \t>]*((?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]{1,4})*)"
 _OPEN = r"\[ \][ \t]+\S"
 
@@ -92,7 +92,7 @@ RULES: Mapping[str, Rule] = {
 
 
 class LinkTarget(Value):
-    """The repository that links must lead to, in small letters; empty where nobody knows it."""
+    """The repository that links must lead to, in small letters; empty if unknown."""
 
     host: str = ""
     slug: str = ""
@@ -119,7 +119,7 @@ class LinkTarget(Value):
 
 
 class StubFlaw(Value):
-    """Why a stub is not valid: ``condition`` is the rule's; ``line`` is 1-based."""
+    """Why a stub is not valid; ``condition`` is the rule's, ``line`` is 1-based."""
 
     condition: str
     message: str
@@ -128,7 +128,7 @@ class StubFlaw(Value):
 
 
 class Stub(Value):
-    """What a stub says, and in which lines it says it."""
+    """What a stub says, with line numbers."""
 
     url: str
     branch: str
@@ -138,30 +138,23 @@ class Stub(Value):
     path_line: int
 
     def flaw_at(self, place: str, branch: str, target: LinkTarget) -> StubFlaw | None:
-        """What is wrong with this stub standing at ``place``, as far as it shows by itself."""
+        """What is wrong with this stub at ``place``, without a look at the archive."""
         if self.path != place:
-            return StubFlaw(
-                "path-mismatch",
-                f"the stub names the path {self.path}, not its own",
-                f"write: `- Archive path: {place}`",
-                self.path_line,
-            )
+            told = f"the stub names the path {self.path}, not its own"
+            hint = f"write: `- Archive path: {place}`"
+            return StubFlaw("path-mismatch", told, hint, self.path_line)
         if self.branch != branch:
-            return StubFlaw(
-                "wrong-target",
-                f"the stub names the branch {self.branch}, the archive is {branch}",
-                f"write: `- Archive branch: {branch}`",
-                self.branch_line,
-            )
+            told = f"the stub names the branch {self.branch}, the archive is {branch}"
+            hint = f"write: `- Archive branch: {branch}`"
+            return StubFlaw("wrong-target", told, hint, self.branch_line)
         wrong = _wrong_part(self.url, branch, place, target)
         if wrong:
+            from urllib.parse import quote
+
             where = f"https://{target.host}/{target.slug}" if target.slug else "…"
-            return StubFlaw(
-                "wrong-target",
-                f"the link leads to another {wrong}: {self.url}",
-                f"link to `{where}/blob/{_encoded(f'{branch}/{place}')}`",
-                self.url_line,
-            )
+            within = quote(f"{branch}/{place}", errors="surrogateescape")
+            told = f"the link leads to another {wrong}: {self.url}"
+            return StubFlaw("wrong-target", told, f"link to `{where}/blob/{within}`", self.url_line)
         return None
 
     def dangling(self, why: str) -> StubFlaw:
@@ -183,7 +176,7 @@ class Stub(Value):
 
 
 class StubFormat:
-    """What a stub must say: how the archiver writes it, and what is wrong with any other."""
+    """Judges stubs, by how the archiver writes them."""
 
     def __init__(self, branch: str, target: LinkTarget) -> None:
         self._branch = branch
@@ -193,7 +186,7 @@ class StubFormat:
     def judge(self, path: str, data: bytes) -> tuple[bool, StubFlaw | None]:
         """Whether ``data`` at ``path`` is a stub, and what is wrong with it by itself."""
         plain = self._plain.fullmatch(data) if self._plain else None
-        if plain:  # what is not plain need not be wrong: parse knows
+        if plain:  # nearly all are; the others are parsed
             day, name = plain.group("day", "name")
             if name.decode() == path and b".." not in name and is_day(day.decode()):
                 return True, None
@@ -204,15 +197,12 @@ class StubFormat:
 
 
 def _plain(branch: str, target: LinkTarget) -> re.Pattern[bytes] | None:
-    """A stub letter for letter as the archiver writes it: nearly all are.
-
-    None where the link's place is not known, or may be written in more than one way.
-    """
+    """A stub exactly as the archiver writes it; None if its link has no single form."""
     if target.slug.count("/") != 1 or not _PLAIN.issuperset(target.host + target.slug + branch):
         return None
     site = re.escape(f"https://{target.host}/{target.slug}/")
     within = re.escape(f"blob/{branch}/")
-    # The link stands there bare, or in one of Markdown's two forms.
+    # The link is bare, or has one of Markdown's two forms.
     pattern = (
         r"# [^\r\n<]*\n\n(?:last_review: [^\r\n<]*\n\n)?"
         rf"{re.escape(MARKER.decode())}\n{_QUOTE}(?P<day>[0-9-]{{10}}){re.escape(_LINK)}"
@@ -224,7 +214,7 @@ def _plain(branch: str, target: LinkTarget) -> re.Pattern[bytes] | None:
 
 
 def _wrong_part(url: str, branch: str, path: str, target: LinkTarget) -> str:
-    """Which part of the link disagrees, or nothing."""
+    """Which part of the link differs, or nothing."""
     scheme, _, rest = url.partition("://")
     host, _, after = rest.partition("/")
     if "%" in after:
@@ -246,18 +236,10 @@ def _wrong_part(url: str, branch: str, path: str, target: LinkTarget) -> str:
     return "path" if after.startswith(f"blob/{branch}/") else "branch"
 
 
-def _encoded(path: str) -> str:
-    """``path`` as it stands in a link."""
-    from urllib.parse import quote
-
-    return quote(path, errors="surrogateescape")
-
-
 def parse(data: bytes) -> Stub | StubFlaw | None:
     """The stub in ``data``, or why it is malformed; None for a document that is no stub.
 
-    A document is a stub when the marker stands alone on a line outside fenced code; one
-    that only mentions it is none.
+    A stub has the marker at the beginning of a line outside of fenced code.
     """
     if MARKER not in data:
         return None
@@ -283,7 +265,6 @@ def parse(data: bytes) -> Stub | StubFlaw | None:
 
 
 def _read(rest: list[tuple[int, str]]) -> Stub | StubFlaw:
-    """What the three lines after the marker say, each with its number."""
     (url_line, quote), (branch_line, second), (path_line, third) = rest
     url = _link(quote)
     if "://" not in url:
@@ -302,7 +283,7 @@ def _read(rest: list[tuple[int, str]]) -> Stub | StubFlaw:
 
 
 def _carriage_returns(data: bytes) -> StubFlaw | None:
-    """To Markdown a lone carriage return ends a line; to everything else it does not."""
+    """Only to Markdown does a lone carriage return end a line."""
     if any(line.strip() == MARKER for line in data.splitlines()):
         return _malformed("its lines end in carriage returns alone", 0)
     return None
@@ -314,7 +295,7 @@ def _said(line: str) -> str:
 
 
 def _scan(lines: list[str]) -> tuple[list[int], bool]:
-    """Where the marker stands outside of fences, and whether a heading comes first."""
+    """The lines with the marker outside of fences, and whether a heading comes first."""
     marker = MARKER.decode()
     marked = []
     fence = ""
@@ -347,7 +328,7 @@ def _malformed(what: str, index: int, hint: str = "") -> StubFlaw:
 
 
 def _link(quote: str) -> str:
-    """Where the quote line leads: bare, in ``<>`` or as a Markdown link; "" when nowhere."""
+    """The link of the quote line: bare, in ``<>`` or a Markdown link; "" without one."""
     if not quote.startswith(_QUOTE):
         return ""
     day, separator, link = quote[len(_QUOTE) :].partition(_LINK)
@@ -368,10 +349,9 @@ def _bullet(line: str, label: str) -> str:
 
 
 def open_items(data: bytes) -> list[tuple[int, str]]:
-    """The lines with an open ``[ ]`` item, each with its number (1-based).
+    """The lines with an open ``[ ]`` item, each with its number (1-based), as GitHub shows them.
 
-    What GitHub shows as an open box: in a list of bullets or of numbers, also in a quote or in
-    another list, and not in fenced code or in a comment.
+    They are in a list, also in a quote or another list, and not in fenced code or a comment.
     """
     found = []
     fence = ""

@@ -102,7 +102,6 @@ def _usual_permission(where: str, reasons: tuple[str, ...]) -> str:
 
 
 def _reasons(data: Any) -> Iterator[str]:
-    """What GitHub says is wrong: its message, and each of its errors."""
     if not isinstance(data, dict):
         return
     texts = [data.get("message")]

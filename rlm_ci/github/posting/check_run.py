@@ -74,7 +74,6 @@ def post(
 
 
 def _with_annotations(client: GitHubClient, path: str, total: int) -> dict[str, Any] | None:
-    """The check run, if it has as many annotations."""
     made = client.get(path)
     has = record(made.get("output"), path).get("annotations_count") or 0
     if not isinstance(has, int):

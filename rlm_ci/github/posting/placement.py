@@ -181,7 +181,6 @@ def _suggestion(finding: Finding, hunk: Hunk) -> str | None:
 
 
 def _capped(placed: list[PlacedFinding], caps: CommentLimits) -> list[PlacedFinding]:
-    """``placed``, with what is too much in the summary."""
     used: dict[str, int] = {}
     total = whole = 0
     for index in sorted(range(len(placed)), key=lambda index: _rank(placed[index])):

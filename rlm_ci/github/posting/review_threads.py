@@ -159,7 +159,6 @@ def remove_duplicates(client: GitHubClient, threads: Sequence[ReviewThread]) -> 
 
 
 def _each(client: GitHubClient, mutation: str, result: str, ids: Sequence[str]) -> None:
-    """The same mutation for every id, many in one request."""
     for start in range(0, len(ids), _BATCH):
         if start:
             client.more()

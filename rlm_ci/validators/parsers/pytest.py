@@ -208,7 +208,6 @@ def _node(row: str) -> tuple[str, str]:
 
 
 def _take(printout: Printout, block: _Block, line: str) -> None:
-    """What a line of a traceback adds to its block."""
     if line.startswith("E "):
         said = line[1:].strip()
         if len(block.said) < _SAID:

@@ -74,7 +74,6 @@ class _Point:
 
 
 def _points(printout: Printout) -> Iterator[_Point]:
-    """All points, those of a subtest before its own."""
     current: _Point | None = None
     outline = TitleOutline()
     for line in printout.lines:

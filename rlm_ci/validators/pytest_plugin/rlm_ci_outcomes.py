@@ -185,7 +185,6 @@ class _Recorder:
 
 
 def _started() -> _Recorder | None:
-    """The recorder of this process, if it is asked for."""
     with suppress(Exception):
         recorder = _Recorder(loads(os.environ[VARIABLE]))
         _restore(recorder.settings)
