@@ -166,8 +166,7 @@ def _has_reviewer(settings: Settings, change: ChangeSet) -> bool:
 
 def _without_reviewer(settings: Settings, change: ChangeSet) -> Part:
     """The review of a change that no model or analyzer here can look at, and why."""
-    from rlm_ci.review.coverage import files_of
-    from rlm_ci.review.run import not_looked_at
+    from rlm_ci.review.run import files_of, not_looked_at
     from rlm_ci.source.languages import language
 
     paths = files_of(change)

@@ -1,8 +1,7 @@
-"""The words that everybody speaks: Severity, Location, Finding, Part, Report, Verdict.
+"""Severity, Location, Finding, Part and Report.
 
-A check yields findings in a part; parts make a report; every output is a view of the
-report. :meth:`Report.verdict` is the only place where a verdict is computed. The JSON
-form is ``schemas/report.schema.json``.
+A check yields findings in a part; parts make a report; every output is a view of it. Only
+:meth:`Report.verdict` computes a verdict. The JSON form is ``schemas/report.schema.json``.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ CLEAN = "clean"
 VERDICTS = (FINDINGS, NOT_RUN, INCOMPLETE, CLEAN)
 REVIEW = "review"
 
-#: Why a finding of a review counts for nothing: it is not this change that brings it.
+#: Why a finding of a review does not count: the change does not bring it.
 UNTOUCHED = "on lines that this change does not touch"
 KNOWN = "the base has it too"
 OLD = (UNTOUCHED, KNOWN)
 
-#: What ends the process with its own code where it alone kept us from judging.
+#: The causes that end the process with a code of their own.
 _OWN_CODES = (
     errors.UNAVAILABLE, errors.DAMAGED, errors.LOCKED, errors.REMOTE, errors.STORAGE,
 )  # fmt: skip
@@ -108,7 +107,7 @@ class Location(Row):
 
 
 def _once(text: Any) -> Any:
-    """The same text, which is in memory once, however many have been read: they are alike."""
+    """``text``, in memory once however often it is read."""
     return intern(text) if type(text) is str else text
 
 
@@ -120,9 +119,9 @@ def _whole(number: float | None) -> int | None:
 class Finding(Value):
     """One diagnostic. ``rule`` is ``check-id/condition``; ``evidence[0]`` is the primary place.
 
-    ``suppression`` is the justification of whoever waved the finding through: it is still
-    reported, marked, and does not fail the run. ``subject`` tells findings of one rule at
-    one place apart. ``source`` is ``check``, ``analyzer:NAME`` or ``model:NAME``.
+    ``suppression`` is the reason to accept the finding: it is still reported, and does not fail
+    the run. ``subject`` tells findings of one rule at one place apart. ``source`` is ``check``,
+    ``analyzer:NAME`` or ``model:NAME``.
     """
 
     rule: str
@@ -167,6 +166,13 @@ class Finding(Value):
         )
 
 
+def order(finding: Finding) -> tuple[int, str, int, str, str]:
+    """The order of a report: worst first, then by place."""
+    place = finding.evidence[0] if finding.evidence else Location("")
+    where = place.path, place.line_start or 0
+    return (-finding.severity, *where, finding.rule, finding.subject or "")
+
+
 def fingerprints(findings: Iterable[Finding]) -> list[str]:
     """The identity of each finding over time: 32 hex digits, in the order given.
 
@@ -192,7 +198,7 @@ def fingerprints(findings: Iterable[Finding]) -> list[str]:
 class Document(Value):
     """A text that a run produced, with the places that its claims rest on.
 
-    ``shown``: it is what was asked for, so that every surface has it in full.
+    ``shown``: every format has it in full, because it is what was asked for.
     """
 
     path: str
@@ -218,9 +224,8 @@ class Part(Value):
     """What one check, or one objective, has to say.
 
     ``state`` is None when it looked at everything, else ``not_run`` or ``incomplete``, with
-    the cause in ``error`` where one is known. ``block`` is the part's own form in a terminal,
-    where it has one. ``enabled`` is False for a check that was not
-    asked for and is listed so that a reader knows it.
+    the cause in ``error`` if known. ``block`` is the part's own form in a terminal. ``enabled``
+    is False for a check that was not asked for.
     """
 
     id: str
@@ -302,21 +307,10 @@ class Report(Value):
     @property
     def findings(self) -> tuple[Finding, ...]:
         """All findings, part by part, worst first, then by place."""
-        if "_findings" in self.__dict__:  # every surface asks, more than once
+        if "_findings" in self.__dict__:  # every format asks, more than once
             known: tuple[Finding, ...] = self.__dict__["_findings"]
             return known
-
-        def key(finding: Finding) -> tuple[int, str, int, str, str]:
-            place = finding.evidence[0] if finding.evidence else Location("")
-            return (
-                -finding.severity,
-                place.path,
-                place.line_start or 0,
-                finding.rule,
-                finding.subject or "",
-            )
-
-        found = tuple(finding for part in self.parts for finding in sorted(part.findings, key=key))
+        found = tuple(one for part in self.parts for one in sorted(part.findings, key=order))
         self.__dict__["_findings"] = found
         return found
 
@@ -345,14 +339,12 @@ class Report(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """The form of ``schemas/report.schema.json``."""
-        told = self.outline()
-        return {**told, "findings": list(told["findings"]), "documents": list(told["documents"])}
+        outline = self.outline()
+        lists = {name: list(outline[name]) for name in ("findings", "documents")}
+        return {**outline, **lists}
 
     def outline(self) -> dict[str, Any]:
-        """As ``to_dict``, with each finding and document made when its turn comes.
-
-        There may be very many.
-        """
+        """As ``to_dict``, with each finding and document made when its turn comes."""
         findings = self.findings
         coverage = {
             "eligible": self.coverage.eligible,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from rlm_ci import errors
 from rlm_ci.report.rules import address
 from rlm_ci.text.object_id import is_object_id
@@ -10,12 +12,11 @@ from rlm_ci.text.printable import printable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.report.findings import Finding, Location, Subject
-    from rlm_ci.report.render_options import RenderOptions
+    from rlm_ci.report.render import RenderOptions
 
-_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
 _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._")
 
-#: A longer path is not worth its room, three times as much where it must be encoded.
+#: Characters of a path that gets a link.
 _LONGEST = 1000
 
 #: GitHub shows these rendered; only their plain form has lines to point to.
@@ -24,12 +25,7 @@ _RENDERED = (".md", ".markdown", ".mdx", ".rst", ".adoc", ".ipynb", ".svg", ".cs
 
 def quote_path(path: str) -> str:
     """``path`` as a relative URI reference: its bytes, percent-encoded but for ``/``."""
-    quoted = path
-    if not _UNRESERVED.issuperset(path):
-        raw = path.encode("utf-8", "surrogateescape" if _is_bytes(path) else "replace")
-        quoted = "".join(
-            one if (one := chr(byte)) in _UNRESERVED else f"%{byte:02X}" for byte in raw
-        )
+    quoted = quote(path, errors="surrogateescape" if _is_bytes(path) else "replace")
     return f"%2F{quoted[1:]}" if quoted.startswith("/") else quoted
 
 
@@ -84,7 +80,7 @@ class Links:
         sha = self._old if place.side == "old" else self._new
         if self.repository is None or sha is None or len(place.path) > _LONGEST:
             return None
-        # "a/../b" would be resolved by the browser, and lead anywhere on the server
+        # A browser resolves "a/../b", which may lead anywhere on the server.
         odd = not {"", ".", ".."}.isdisjoint(place.path.split("/"))
         return None if odd else f"{self.repository}/blob/{sha}/{quote_path(place.path)}"
 

@@ -1,8 +1,7 @@
 """The report as GitHub Markdown that fits: the pull request comment and the job summary.
 
-The least important blocks are shed first, and what was shed is said; the marker and the
-verdict always stay. The view has limits and the template loops over the view, so a
-user's template is fitted in the same way.
+The least important blocks are left out first, and the text says so; the marker and the verdict
+always stay. The limits are those of the view, so a user's template fits in the same way.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rlm_ci.report.findings import Location, Report
-    from rlm_ci.report.render_options import RenderOptions
+    from rlm_ci.report.render import RenderOptions
 
-#: So many findings tell what all of them would take, and spare rendering all in vain.
+#: Findings from which the size of all is estimated.
 _SAMPLE = 100
 
 _CUT = (
@@ -28,8 +27,7 @@ _CUT = (
     "All of it is in `report.json` of this run."
 )
 
-#: Each step sheds more than the one before; the number is that of findings which the step
-#: must be able to show at least. The last one always fits.
+#: Each step leaves out more than the last one, and must have room for this number of findings.
 _STEPS: tuple[tuple[int, ViewLimits], ...] = (
     (0, ViewLimits(quote_lines=12, places=5, omitted=50, opened=20, suppressed=100, parts=200,
                    text=2000)),
@@ -46,8 +44,6 @@ _STEPS: tuple[tuple[int, ViewLimits], ...] = (
 
 
 class MarkdownSurface:
-    """The surface of GitHub Markdown; see :class:`rlm_ci.report.view.Surface`."""
-
     def text(self, text: str) -> str:
         return neutralise.prose(text)
 
@@ -61,7 +57,7 @@ class MarkdownSurface:
         return f"[{self.code(text)}]({url})" if url else self.code(text)
 
     def quote(self, place: Location, lines: int) -> str:
-        return neutralise.fence(_excerpt(place.quote or "", lines), _language(place.path))
+        return neutralise.fence(excerpt(place.quote or "", lines), _language(place.path))
 
     def block(self, text: str, language: str = "") -> str:
         return neutralise.fence(text, language)
@@ -78,7 +74,7 @@ class TextLimit(Value):
 
 
 def render(report: Report, options: RenderOptions, name: str, room: TextLimit) -> str:
-    """``report`` by the template ``name``, shed until there is ``room``."""
+    """``report`` by the template ``name``, with less and less until there is ``room``."""
     view = View(report, MarkdownSurface(), options)
     template = loader.load_template(name, overrides=options.templates)
 
@@ -105,7 +101,7 @@ def render(report: Report, options: RenderOptions, name: str, room: TextLimit) -
 
 
 def _complete(body: str, headline: str, marker: str) -> str:
-    """``body`` behind the marker, with the verdict, whatever a user's template left out."""
+    """``body`` after the marker, with the verdict if a user's template left it out."""
     body = body.replace(neutralise.MARKER, "").strip("\n")
     if headline not in body:
         body = f"## {headline}\n\n{body}"
@@ -120,8 +116,7 @@ def _most_findings(
 ) -> str:
     """The text with as many findings as there is room for; empty if the lower bound is too many.
 
-    Each guess assumes that the next findings take as much as those before them, headings
-    included: it falls short, and the rest is guessed again.
+    Each guess assumes that the next findings take as much room as the previous ones.
     """
     low, high = bounds
     best = attempt(limits.replace(findings=low))
@@ -168,15 +163,15 @@ def _cut(text: str, room: TextLimit, marker: str) -> str:
     return f"{marker}\n{_CUT}\n"
 
 
-def _excerpt(quote: str, lines: int) -> str:
-    """The first ``lines`` lines, each short enough to be read."""
+def excerpt(quote: str, lines: int, width: int = 200) -> str:
+    """The first ``lines`` lines, each of at most ``width`` characters."""
     split = quote.rstrip("\n").split("\n")
-    shown = [neutralise.clip(line, 200) for line in split[:lines]]
+    shown = [neutralise.clip(line, width) for line in split[:lines]]
     left = len(split) - len(shown)
     return "\n".join([*shown, f"… {count(left, 'more line')}"] if left else shown)
 
 
-#: Colours for a quote, by the end of its file's name. Nothing that GitHub draws or embeds.
+#: Languages of quotes by the ending of a name, but for those that GitHub draws or embeds.
 _LANGUAGES: dict[str, str] = {
     "c": "c", "cc": "cpp", "cpp": "cpp", "cs": "csharp", "css": "css", "go": "go", "h": "c",
     "html": "html", "java": "java", "js": "javascript", "json": "json", "kt": "kotlin",

@@ -1,7 +1,6 @@
 """One report in any format: :func:`render` makes it.
 
-A renderer is a file in ``renderers/`` with a function ``render(report, options) -> str``;
-its file name is the name of the format.
+A format is a file in ``formats/`` with a function ``render(report, options) -> str``.
 """
 
 from __future__ import annotations
@@ -9,15 +8,38 @@ from __future__ import annotations
 import os
 
 from rlm_ci import errors
-from rlm_ci.report.render_options import RenderOptions
+from rlm_ci.text.neutralise import MARKER
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from rlm_ci.report.findings import Report
 
-__all__ = ["RenderOptions", "names", "render"]
+
+class RenderOptions(Value):
+    """``width`` is in terminal cells; ``templates`` maps template names to their sources.
+
+    ``server_url`` is the address of the GitHub that permalinks lead to. ``quiet`` leaves out of
+    the text what needs no action; ``verbose`` adds details. ``marker`` is the first line of a
+    comment, ``alert`` comes before all else, ``notes`` say where else the findings are shown.
+    ``in_bytes``: the comment's length is limited in bytes. ``rule_pages``: rules link to the page
+    that explains them.
+    """
+
+    colour: bool = False
+    width: int = 80
+    server_url: str = "https://github.com"
+    templates: Mapping[str, str] = {}
+    verbose: bool = False
+    quiet: bool = False
+    marker: str = MARKER
+    notes: tuple[str, ...] = ()
+    alert: str = ""
+    in_bytes: bool = False
+    rule_pages: bool = True
 
 
 def names() -> tuple[str, ...]:

@@ -1,15 +1,14 @@
-"""A fix that a reader can take over with one click, where it says exactly what it replaces.
+"""Fixes that a reader can apply with one click.
 
-``suggested_fix`` is a text, often a model's. It is a replacement only when all of it is one
-fenced block with the word ``suggestion``, GitHub's own way to write one::
+``suggested_fix`` is a replacement only when all of it is one fenced block with the word
+``suggestion``, as GitHub writes it::
 
     ```suggestion
     the new lines
     ```
 
-Those lines then stand for exactly the lines of ``evidence[0]``; a block without lines
-deletes them. Any other text is advice in prose, and never becomes a block that can be
-applied.
+Its lines replace the lines of ``evidence[0]``; a block without lines deletes them. Any other
+text is advice in prose.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from rlm_ci.text.printable import printable
 
 WORD = "suggestion"
 
-#: A longer one is for no reader's eyes, and might not fit into a comment.
+#: A longer one might not fit into a comment.
 _LONGEST = 20_000
 
 
@@ -34,15 +33,14 @@ def replacement(fix: str | None) -> str | None:
     if not opened or len(lines) < 2 or lines[-1].rstrip(" ") != fence:
         return None
     if any(_closes(line, fence) for line in inner):
-        return None  # it ends before its end: what it means is anybody's guess
+        return None  # what a fence within it ends is unclear
     return "".join(f"{line}\n" for line in inner)
 
 
 def is_plain(text: str) -> bool:
-    """Whether ``text`` can be offered as it is: nothing in it is hidden or means something.
+    """Whether ``text`` can be offered verbatim.
 
-    A block that is applied must be verbatim, so what would have to be made harmless first
-    is not offered at all: characters that nobody sees, a marker of ours, a workflow command.
+    Not with invisible characters, a marker of ours or a workflow command in it.
     """
     seen = text.replace("\n", "").replace("\t", "")
     return (

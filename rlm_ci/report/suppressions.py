@@ -1,7 +1,7 @@
-"""Findings that somebody accepted, with a reason: reported, marked, never failing.
+"""Accepted findings: reported with the reason, never failing.
 
-Either ``[[suppressions]]`` in the config file, or ``rlm-ci: ignore[rule] reason`` on the
-line that the finding points to.
+Either by ``[[suppressions]]`` in the config file, or by ``rlm-ci: ignore[rule] reason`` on the
+line of the finding.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ _INLINE = "rlm-ci: ignore["
 def require(
     entries: Sequence[dict[str, Any]], source: str, rules: Mapping[str, Collection[str] | None]
 ) -> list[ConfigError]:
-    """See that every entry of ``suppressions`` can hold; the doubts are returned.
+    """Check the entries of ``suppressions``; the warnings are returned.
 
-    ``rules`` maps a check's id to its conditions, None where they are not known beforehand.
-    Raises ConfigError for a day or a pattern that is none, and for a condition that its check
-    does not have. A doubt is an entry for no check of ours: a typing error, or the rule of an
-    analyzer that another version knows.
+    ``rules`` maps a check's id to its conditions, None where they are not known. Raises
+    ConfigError for an invalid day or pattern, and for a condition that its check does not have.
+    An entry for an unknown check is a warning: another version may know it.
     """
     doubts = []
     for number, entry in enumerate(entries, 1):
@@ -62,8 +61,8 @@ def apply(
 ) -> Part:
     """``part`` with the accepted ones of its findings marked.
 
-    ``entries`` are those of ``suppressions`` in the settings, which came from ``source``; one
-    whose ``until`` has passed no longer holds. They are as :func:`require` wants them.
+    ``entries`` are those of ``suppressions`` in the settings, from ``source``, as :func:`require`
+    wants them; one whose ``until`` has passed no longer holds.
     """
     if not part.findings:
         return part
@@ -126,7 +125,7 @@ def inline(finding: Finding) -> str | None:
 
 
 def _doubted(finding: Finding) -> Finding:
-    """The finding, whose hint says why a comment beside it that should accept it does not."""
+    """The finding; its hint says why a comment beside it does not accept it."""
     quote = (finding.evidence[0].quote if finding.evidence else None) or ""
     lowered = quote.lower()
     if "rlm-ci" not in lowered or "ignore" not in lowered:

@@ -1,8 +1,7 @@
-"""The report as a template sees it: plain dicts of neutral texts, within limits.
+"""The report as a template sees it: plain dicts of neutralised texts, within limits.
 
-A template never gets the report itself, so no template, a user's neither, can print a text
-from outside that was not made harmless for its surface. The keys are those of
-:meth:`View.build`; a project that overrides a template may rely on them.
+A template never gets the report itself, so it cannot print a text from outside that is not
+neutralised. Templates of a project may rely on the keys of :meth:`View.build`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from rlm_ci.report.findings import Document, Finding, Location, Part, Report
-    from rlm_ci.report.render_options import RenderOptions
+    from rlm_ci.report.render import RenderOptions
 
     class Surface(Protocol):
         """How a text from outside is written on one surface."""
@@ -39,18 +38,18 @@ if TYPE_CHECKING:
 
 
 EVERYTHING = 10**9
-#: Rules that are named beside the hint that all of them give.
+#: Rules that are named beside a hint that they share.
 _RULES = 5
-#: Hints of findings that are not shown; where each finding has its own, they have no room.
+#: Hints of findings that are not shown.
 _UNSHOWN = 10
-#: So long a path stands in a pattern as a whole.
+#: Characters of a path in a pattern.
 _PATTERN = 200
 
 
 class ViewLimits(Value):
-    """How much of a report is shown. ``text`` is characters, the others are numbers of things.
+    """How much of a report is shown: ``text`` in characters, the others in items.
 
-    Findings beyond ``opened`` are folded away, where the surface can.
+    Findings beyond ``opened`` are folded away.
     """
 
     findings: int = EVERYTHING
@@ -66,7 +65,7 @@ class ViewLimits(Value):
     text: int = EVERYTHING
 
 
-#: What a browser still opens: some four megabytes.
+#: What a browser can open: some four megabytes.
 PAGE = ViewLimits(findings=5_000, suppressed=1_000, old=1_000, omitted=5_000)
 
 
@@ -222,7 +221,7 @@ class View:
             "message": self._text(finding.message, limits),
             "hint": self._text(finding.hint, limits) if finding.hint else None,
             "fix": self._text(fix, limits) if fix and not code else None,
-            # Where quotes are shed, so is this: the review comment has it.
+            # Shed with the quotes: the review comment has it.
             "fix_code": self._surface.block(code) if code and limits.quote_lines else None,
             "suppression": None if suppression is None else self._text(suppression, limits),
             "source": None if finding.source == "check" else self._surface.code(finding.source),
@@ -239,10 +238,7 @@ class View:
         return {"path": self._surface.code(path), "url": self._links.place(place)}
 
     def _hints(self, limits: ViewLimits) -> list[dict[str, Any]]:
-        """Each hint once, with the rules that give it and how many findings it is for.
-
-        First those of the findings that are shown.
-        """
+        """Each hint once, with its rules and the number of its findings."""
         return [
             {
                 "rules": [
@@ -258,13 +254,12 @@ class View:
         ]
 
     def _hinted(self, limits: ViewLimits) -> int:
-        """How many of the hints are shown."""
-        # They stand in the order of the findings, so that those of the first ones come first.
+        # Hints are in the order of the findings.
         shown = {one.hint for one in self.live[: limits.findings] if one.hint}
         return min(len(self._fixes), limits.hints, len(shown) + _UNSHOWN)
 
     def _unseen(self, limits: ViewLimits) -> dict[str, Any]:
-        """What was ignored, left out, not run or off: no reader shall believe it was judged."""
+        """What was ignored, left out, not run or off."""
         report = self._report
         counts = []
         for part in report.parts:
@@ -295,7 +290,6 @@ class View:
         }  # fmt: skip
 
     def _advice(self) -> dict[str, Any] | None:
-        """Who would look at what a review did not, and what to add to the configuration."""
         advice = wording.advice(self._report)
         if advice is None:
             return None
@@ -304,7 +298,7 @@ class View:
         return {"text": self._surface.text(text), "example": example}
 
     def _overrides(self) -> dict[str, Any] | None:
-        """How to wave the failing findings through; None when nothing fails."""
+        """How to accept the failing findings; None when nothing fails."""
         every = self._report.failing()
         failing = [one for one in every if one.rule.partition("/")[0] != wording.TAMPER]
         if not failing:
@@ -329,21 +323,17 @@ class View:
         }
 
     def _shed(self, limits: ViewLimits) -> list[str]:
-        """What this view leaves out for want of room, in words."""
-        shed = []
-        hidden = max(0, len(self.live) - limits.findings)
-        if hidden:
-            shed.append(f"{hidden:,} of {wording.count(len(self.live), 'finding')}")
-        hidden = max(0, len(self.suppressed) - limits.suppressed)
-        if hidden:
-            shed.append(
-                f"{hidden:,} of {wording.count(len(self.suppressed), 'suppressed finding')}"
-            )
-        hidden = max(0, len(self.old) - limits.old) if limits.old else 0
-        if hidden:
-            shed.append(
-                f"{hidden:,} of {wording.count(len(self.old), 'finding')} not of this change"
-            )
+        """What this view leaves out, in words."""
+        lists = (
+            (len(self.live), limits.findings, "finding", ""),
+            (len(self.suppressed), limits.suppressed, "suppressed finding", ""),
+            (len(self.old), limits.old or EVERYTHING, "finding", " not of this change"),
+        )
+        shed = [
+            f"{total - shown:,} of {wording.count(total, noun)}{rest}"
+            for total, shown, noun, rest in lists
+            if total > shown
+        ]
         if len(self._report.parts) > limits.parts:
             shed.append(f"{len(self._report.parts) - limits.parts:,} of the checks")
         findings = self.live + self.suppressed
@@ -365,9 +355,9 @@ def _toml(text: str) -> str:
 
 
 def _pattern(path: str) -> str:
-    """The pattern, as in ``.gitignore``, of this one path; of a very long one, of its beginning.
+    """The pattern, as in ``.gitignore``, of this path, or of the beginning of a very long one.
 
-    A character that nobody can type or see is any one, as is a byte that is no text.
+    Characters that cannot be printed become ``?``.
     """
     special = {**{char: f"\\{char}" for char in "\\*?[]"}, " ": "\\ "}
     chars = (special.get(char, char if char.isprintable() else "?") for char in path[:_PATTERN])

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.report.findings import Finding, Location, Part, Report
 
-#: What a part's verdict is called when a person reads it. ``off`` is no verdict but a state, and
-#: so is that of a review that found nobody to look.
+#: What a person reads for a part's verdict, or for its state: off, or a review without files that
+#: a tool knows.
 OFF = "off"
 UNSEEN = "unseen"
 LABELS = {
@@ -21,35 +21,32 @@ LABELS = {
     UNSEEN: "not looked at",
 }  # fmt: skip
 
-#: The part of a fix loop: where it leads the report, nothing was judged, something was fixed.
+#: The part of a fix loop.
 LOOP = "rlm"
-#: The mode in which the same part answers a question.
+#: The mode in which that part answers a question.
 QUESTION = "symbolic"
-#: What a fix must not do: nobody can wave that through.
+#: The part that cannot be overridden.
 TAMPER = "tamper"
-#: The finding of a fix loop that used its budget up and whose agent never did anything.
+#: The finding of a fix loop whose agent failed in all of its turns.
 IDLE = "rlm/agent-failed"
-#: What a fix loop ends as, where that says more than its verdict.
+#: Statuses of a fix loop that say more than its verdict.
 _PASSED, _NO_CHANGE = "passed", "no_change"
 
-#: How to wave a check's findings through, beyond ``[[suppressions]]``.
+#: How to override a check, besides ``[[suppressions]]``.
 OVERRIDES = {
     "diff-budget": "Set `DIFF_BUDGET_OVERRIDE_REASON` to the reason; or, on a pull request, add "
     "the label `diff-budget-override` and the line `Diff budget override: <reason>` to its body, "
     "or comment `/rlm-ci override diff-budget: <reason>` where that is set up.",
     "delegation-guard": "Set `DELEGATION_GUARD_OVERRIDE_REASON` to the reason.",
 }
-
-
-#: So many files that were left out for one reason are told one by one.
+#: Files that were left out for one reason and are listed one by one.
 _APART = 3
 
-#: One of the words that every surface says alike.
 count = printable.count
 
 
 def gathered(omitted: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
-    """What was not looked at: a path, the others that have the same reason, in words, and that."""
+    """What was not looked at: a path, how many others share its reason in words, the reason."""
     alike: dict[str, list[str]] = {}
     for path, reason in omitted:
         alike.setdefault(reason, []).append(path)
@@ -86,7 +83,7 @@ def ignored(metrics: Mapping[str, Any]) -> str:
 
 
 def amount(metrics: Mapping[str, Any], name: str) -> int:
-    """The number of that name; 0 for what is none, as a report may come from anywhere."""
+    """The number of that name; 0 for anything else in a report from outside."""
     value = metrics.get(name)
     return value if type(value) is int and value > 0 else 0
 
@@ -141,7 +138,7 @@ def _answered(report: Report) -> str:
 
 
 def _fixed(loop: Part, verdict: str, *, leads: bool) -> str:
-    """The headline of a fix loop; "" where others judge, and it changes nothing of that."""
+    """The headline of a fix loop; "" where other parts decide."""
     metrics = loop.metrics
     if verdict == CLEAN and metrics.get("not_applied"):
         return "Not applied: the result is in the patch of this run alone"
@@ -160,7 +157,7 @@ def _fixed(loop: Part, verdict: str, *, leads: bool) -> str:
 
 
 def not_applied(report: Report) -> str:
-    """Why a green result is not where it was wanted, and the command that applies it; or ""."""
+    """Why a green result is not applied, and the command that applies it; or ""."""
     loop = next((part for part in report.parts if part.id == LOOP), None)
     if loop is None or report.verdict() != CLEAN or not loop.metrics.get("not_applied"):
         return ""
@@ -169,31 +166,52 @@ def not_applied(report: Report) -> str:
 
 
 def verdict_line(report: Report) -> str:
-    """The headline where it stands alone: clean is said of what was looked at."""
+    """The headline with what "clean" is said of."""
     limits = _limits(report) if report.verdict() == CLEAN else ""
     return f"{headline(report)} ({limits})" if limits else headline(report)
 
 
+def _reach(report: Report) -> Mapping[str, Any] | None:
+    """How much a review without a model looked at; None for any other report."""
+    for part in report.parts:
+        found = part.metrics.get("reach") if part.id == REVIEW else None
+        if isinstance(found, dict) and part.metrics.get("model") is None:
+            return found
+    return None
+
+
 def _limits(report: Report) -> str:
     """What a review without a model says of itself; "" for any other report."""
-    if not any(part.id == REVIEW for part in report.parts):
+    reach = _reach(report)
+    if reach is None:
         return ""
-    from rlm_ci.report import review_limits  # no hook has a review
-
-    return review_limits.limits(report)
+    of = "change" if reach.get("change") else "repository"
+    files, looked = amount(reach, "files"), amount(reach, "looked")
+    if not files:
+        return f"this {of} leaves no file to look at"
+    share = f"{looked:,} of {count(files, 'changed file' if of == 'change' else 'file')}"
+    who = "analyzers only; no model" if looked else "no analyzer and no model"
+    return f"{who} read this {of}; looked at {share}"
 
 
 def advice(report: Report) -> tuple[str, str] | None:
-    """Who would look at what a review did not, and what to add to the configuration for that."""
-    if not any(part.id == REVIEW for part in report.parts):
-        return None
-    from rlm_ci.report import review_limits
+    """What would look at the rest of a review's files, and the configuration for it.
 
-    return review_limits.advice(report)
+    None where everything was looked at that a tool knows.
+    """
+    reach = _reach(report)
+    if reach is None:
+        return None
+    from rlm_ci.report import review_advice  # no hook has a review
+
+    others = reach.get("others")
+    numbers = {name: amount(others, name) for name in others} if isinstance(others, dict) else {}
+    is_change, auto = bool(reach.get("change")), bool(reach.get("auto"))
+    return review_advice.advice(numbers, auto=auto, is_change=is_change)
 
 
 def tone(report: Report) -> str:
-    """The verdict whose mark stands before the headline: no tick where something is open."""
+    """The verdict whose mark precedes the headline: no tick where something is open."""
     verdict = report.verdict()
     if verdict != CLEAN:
         return verdict
@@ -211,9 +229,9 @@ def _idle(report: Report) -> bool:
 
 
 def remarks(report: Report, *, beside_line: bool = False) -> str:
-    """What the headline leaves out, one line; empty when there is nothing.
+    """What the headline leaves out, on one line.
 
-    ``beside_line``: what ``verdict_line`` says is left to that.
+    ``beside_line``: without what ``verdict_line`` says.
     """
     verdict = report.verdict()
     old = sum(finding.suppression in OLD for finding in report.findings)

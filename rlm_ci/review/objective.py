@@ -1,11 +1,11 @@
-"""Deep review: analyzers in every leaf, a model on top where there is one, nothing unopened.
+"""Deep review: analyzers in every leaf, then a model if there is one; every place is opened.
 
-Options follow from ``options``; the results depend on them, the texts and the model alone.
+The results depend on ``options``, the texts and the model alone.
 """
 
 from __future__ import annotations
 
-from posixpath import splitext
+from collections import Counter
 
 from rlm_ci import __version__
 from rlm_ci.errors import ConfigError, UnavailableError
@@ -34,22 +34,19 @@ if TYPE_CHECKING:
 
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.models.json_question import Ask
-    from rlm_ci.recursion.nodes import LeafTask, LeafText, Node
+    from rlm_ci.recursion.nodes import LeafTask, Node
     from rlm_ci.review.analyzers.from_repository import AnalyzerContext
     from rlm_ci.review.change.changed_lines import Ranges
 
 NAME = "review"
 DOMAINS = ("security", "quality", "performance", "docs", ARCHITECTURE)
-#: Raised whenever the same texts would give other results.
+#: Raise it when the same texts give other results.
 _VERSION = 2
 #: How sure we are that a leaf holds no other faults: of files that no analyzer knows, of those
 #: that one does, and of those that a model has read.
 _UNREAD, _ANALYZED, _READ = 0.3, 0.6, 0.9
 #: Notes that a node keeps of its children's.
 _NOTES = 200
-#: Endings of names that are told apart, and characters of one.
-_KINDS = 30
-_ENDING = 12
 
 
 def options(
@@ -65,8 +62,8 @@ def options(
     """All that a review depends on besides texts and model, as JSON.
 
     ``analyzers`` are the rows of the settings, whose programs run in ``sandbox``; ``ruff`` is auto,
-    on or off, and ``extend`` names rules of it beyond those of the default. Raises ConfigError for
-    a row that cannot work, UnavailableError where ruff is asked for by name and is not there.
+    on or off, and ``extend`` names more of its rules. Raises ConfigError for a row that cannot
+    work, UnavailableError where ruff is on and not installed.
     """
     unknown = sorted(set(domains) - set(DOMAINS))
     if unknown or not domains:
@@ -99,54 +96,49 @@ def options(
     }
 
 
-def with_own(told: Mapping[str, Any], place: AnalyzerContext) -> dict[str, Any]:
-    """The options ``told``, with the repository's own analyzers; what needs a tree looks now."""
+def with_own(chosen: Mapping[str, Any], place: AnalyzerContext) -> dict[str, Any]:
+    """The options with the repository's own analyzers; those that need a tree run now."""
     rows, notes = from_repository.rows(place)
-    return {
-        **told,
-        "analyzers": [*told["analyzers"], *(row.to_dict() for row in rows)],
-        "notes": notes,
-    }
+    added = [row.to_dict() for row in rows]
+    return {**chosen, "analyzers": [*chosen["analyzers"], *added], "notes": notes}
 
 
-def with_base(told: Mapping[str, Any], change: ChangeSet, most: int) -> dict[str, Any]:
-    """The options ``told`` for ``change``, with what the analyzers find at its base.
+def with_base(chosen: Mapping[str, Any], change: ChangeSet, most: int) -> dict[str, Any]:
+    """The options with what the analyzers find at the base of ``change``.
 
-    ``most`` are the bytes of a file that is looked at. Raises StorageError.
+    Files of more than ``most`` bytes are left out. Raises StorageError.
     """
-    chosen = [Analyzer.from_dict(row) for row in told["analyzers"]]
-    return {**told, "base": base_comparison.at_base(change, chosen, told["domains"], most)}
+    analyzers = [Analyzer.from_dict(row) for row in chosen["analyzers"]]
+    found = base_comparison.at_base(change, analyzers, chosen["domains"], most)
+    return {**chosen, "base": found}
 
 
-def confined(told: Mapping[str, Any], sandbox: str) -> dict[str, Any]:
-    """The options ``told``, with programs of the configuration in ``sandbox``, whoever told them.
-
-    The folder of a run may come from anywhere, and does not choose where they run.
-    """
-    rows = [row if row["rules"] else {**row, "sandbox": sandbox} for row in told["analyzers"]]
-    return {**told, "analyzers": rows}
+def confined(chosen: Mapping[str, Any], sandbox: str) -> dict[str, Any]:
+    """The options with all programs in ``sandbox``: a stored run must not choose another."""
+    rows = [row if row["rules"] else {**row, "sandbox": sandbox} for row in chosen["analyzers"]]
+    return {**chosen, "analyzers": rows}
 
 
-def without_disk(told: Mapping[str, Any]) -> dict[str, Any]:
-    """The options ``told`` for where no file of the change may be written: ruff reads a pipe.
+def without_disk(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """The options for a review that writes no file of the change: only ruff, from a pipe.
 
     The other analyzers are ``left_out``.
     """
-    rows = told["analyzers"]
+    rows = chosen["analyzers"]
     return {
-        **told,
+        **chosen,
         "analyzers": [row for row in rows if row["rules"]],
         "left_out": [row for row in rows if not row["rules"]],
         "by_pipe": True,
     }
 
 
-def asked_for(told: Mapping[str, Any], model: str | None) -> str:
-    """A hash over what a model is, and what it is asked to look for."""
+def asked_for(chosen: Mapping[str, Any], model: str | None) -> str:
+    """A hash over the model and what it is asked to look for."""
     import json
     from hashlib import sha256
 
-    asked = [__version__, told["version"], model, told["domains"], told["refute_level"]]
+    asked = [__version__, chosen["version"], model, chosen["domains"], chosen["refute_level"]]
     return sha256(json.dumps(asked).encode()).hexdigest()[:32]
 
 
@@ -233,9 +225,12 @@ class ReviewObjective:
         label = options["refute_level"]
         self._level = None if label == "off" else Severity.from_label(label)
         self._analyzers = [Analyzer.from_dict(row) for row in options["analyzers"]]
-        told = options.get("onward")
-        #: Where a review of the same change has begun before, what is left of it; else None.
-        self._onward = None if told is None else CarriedReview.from_dict(told)
+        onward = options.get("onward")
+        #: What an earlier review of the same change has left; None where there is none.
+        self._onward = None if onward is None else CarriedReview.from_dict(onward)
+        asked = None if self._onward is None else self._onward.asked
+        #: The files that a model has yet to read; None for all.
+        self._unread = None if asked is None else frozenset(asked)
 
     # ── leaves ──
 
@@ -248,7 +243,7 @@ class ReviewObjective:
         notes: tuple[str, ...] = ()
         doubted: tuple[tuple[str, str], ...] = ()
         domains = self._asked(node)
-        texts = self._unread(task)
+        texts = tuple(text for text in task.texts if self._is_unread(text.path))
         if ask is not None and domains and texts:
             names = [one.name for one in self._analyzers]
             looked = look(ask, texts, domains, self._changed, names)
@@ -286,58 +281,45 @@ class ReviewObjective:
             _summary(merged, metrics),
             _confidence(task, known, is_read=ask is not None),
             merged,
-            notes=(*self._told(node), *analysis["notes"], *looked.notes, *notes),
+            notes=(*self._notes(node), *analysis["notes"], *looked.notes, *notes),
             uncovered=uncovered,
             counts=Evidence(*analysis["counts"]) + looked.counts + checked,
             metrics=metrics,
             data={
                 **self._kept((*claims, *carried)),
-                "unseen": {} if ask is not None else _kinds(task, known),
-                # What its name does not tell, which is rare: scripts without an ending.
+                # Files that an analyzer reads without knowing them by their names.
                 "scripts": sorted(known - analyzers.known(self._analyzers, sorted(known))),
             },
         )
 
     def _analyzed(self, analysis: Mapping[str, Any]) -> tuple[list[Finding], int]:
-        """What the analyzers found, and how many more of it nobody needs to hear."""
+        """What the analyzers found, and how many more in files that the change leaves alone."""
         found = [Finding.from_dict(one) for one in analysis["findings"]]
         if self._changed is None:
             return merge.gathered(found), 0
-        # What an analyzer says of a file that the change leaves alone is no news.
         news = [one for one in found if one.evidence[0].path in self._changed]
         return news, len(found) - len(news)
 
-    def _unread(self, task: LeafTask) -> tuple[LeafText, ...]:
-        """The texts of a leaf that a model has yet to look at."""
-        asked = None if self._onward is None else self._onward.asked
-        if asked is None:
-            return task.texts
-        wanted = frozenset(asked)
-        return tuple(text for text in task.texts if text.path in wanted)
-
-    def _new(self, found: Sequence[TracedFinding]) -> Sequence[TracedFinding]:
-        """Those of ``found`` that are on files which a model has yet to look at."""
-        asked = None if self._onward is None else self._onward.asked
-        if asked is None:
-            return found
-        return [one for one in found if one.finding.evidence[0].path in frozenset(asked)]
+    def _is_unread(self, path: str) -> bool:
+        """Whether a model has yet to read the file."""
+        return self._unread is None or path in self._unread
 
     def _carried(self, node: Node, ask: Ask | None) -> tuple[tuple[Finding, ...], Evidence]:
-        """At the root, what a model has said before of files that it is not shown again."""
+        """At the root, the model's earlier claims on files that it is not shown again."""
         if self._onward is None or ask is None or node.parent is not None:
             return (), Evidence()
         return self._onward.claims, self._onward.counts
 
     def _kept(self, claims: Sequence[Finding]) -> dict[str, Any]:
-        """What a model says, by itself, where a review of this change goes on from it one day."""
+        """The model's claims, where a later review of this change may need them."""
         return {} if self._onward is None else {"claims": [one.to_dict() for one in claims]}
 
-    def _told(self, node: Node) -> Sequence[str]:
-        """At the root, what is told of the repository's own analyzers."""
+    def _notes(self, node: Node) -> Sequence[str]:
+        """At the root, the notes on the repository's own analyzers."""
         return self.options.get("notes", ()) if node.parent is None else ()
 
     def _asked(self, node: Node) -> list[str]:
-        """The domains that a model looks for in a leaf: structure only where there is no more."""
+        """The domains that a model looks for in a leaf: architecture only at the root."""
         return [
             one for one in self.options["domains"] if one != ARCHITECTURE or node.parent is None
         ]
@@ -350,10 +332,12 @@ class ReviewObjective:
         counts = sum((child.counts for child in children), checked)
         claims = [one for child in children for one in child.data.get("claims", ())]
         below = (note for child in children for note in child.notes)
-        notes = (*self._told(node), *dict.fromkeys(below))
+        notes = (*self._notes(node), *dict.fromkeys(below))
         uncovered: tuple[tuple[str, str], ...] = ()
         if ask is not None and node.parent is None and ARCHITECTURE in self.options["domains"]:
-            drawn = draw(ask, self._new(found))
+            drawn = draw(
+                ask, [one for one in found if self._is_unread(one.finding.evidence[0].path)]
+            )
             found = merge.merge((*found, *drawn.found))
             claims += [one.finding.to_dict() for one in drawn.found]
             counts += drawn.counts
@@ -364,15 +348,14 @@ class ReviewObjective:
             found = merge.merge((*found, *before))
         if len(notes) > _NOTES:
             notes = (*notes[:_NOTES], f"and {len(notes) - _NOTES:,} more notes")
-        metrics: dict[str, float] = {}
+        metrics: Counter[str] = Counter()
         for child in children:
-            for name, number in child.metrics.items():
-                metrics[name] = metrics.get(name, 0) + number
+            metrics.update(child.metrics)
         return NodeResult(
             node.id,
             COMPLETED,
             _summary(found, metrics),
-            1.0,  # no less than its children's together, which is the solver's to say
+            1.0,  # the solver takes what its children come to, if that is less
             found,
             notes=notes,
             uncovered=uncovered,
@@ -380,7 +363,6 @@ class ReviewObjective:
             metrics=metrics,
             data={
                 **self._kept([*map(Finding.from_dict, claims), *carried]),
-                "unseen": _added(child.data.get("unseen", {}) for child in children),
                 "scripts": sorted(
                     {path for child in children for path in child.data.get("scripts", ())}
                 ),
@@ -388,35 +370,12 @@ class ReviewObjective:
         )
 
 
-def _kinds(task: LeafTask, known: Container[str]) -> dict[str, int]:
-    """How many files nobody looks at, by the endings of their names."""
-    endings = [
-        splitext(text.path)[1][:_ENDING] or "others"
-        for text in task.texts
-        if text.line_start == 1 and text.path not in known
-    ]
-    return _added({ending: 1} for ending in endings)
-
-
-def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The sums by name, those of rare names together."""
-    sums: dict[str, int] = {}
-    for one in counts:
-        for name, number in one.items():
-            sums[name] = sums.get(name, 0) + number
-    order = sorted(sums, key=lambda name: (name == "others", -sums[name], name))
-    rare = sum(sums.pop(name) for name in order[_KINDS:])
-    if rare:
-        sums["others"] = sums.get("others", 0) + rare
-    return dict(sorted(sums.items()))
-
-
 def _traced(found: Iterable[Finding], node: Node) -> list[TracedFinding]:
     return [TracedFinding(one, (node.id,)) for one in found]
 
 
 def _confidence(task: LeafTask, known: Container[str], *, is_read: bool) -> float:
-    """How sure we are that there is nothing else in a leaf: the mean over its bytes."""
+    """How sure we are that a leaf holds nothing else: the mean over its bytes."""
     total = weighted = 0.0
     for text in task.texts:
         size = len(text.content) + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 
 from rlm_ci.errors import UnavailableError
@@ -14,12 +15,11 @@ from rlm_ci.recursion.corpus import eligibility as why_not
 from rlm_ci.report import render, suppressions
 from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, Finding, Part, Severity
 from rlm_ci.report.links import Links
-from rlm_ci.review import coverage as review_coverage
 from rlm_ci.review import objective
-from rlm_ci.review.analyzers import ruff_settings
 from rlm_ci.review.analyzers.checkouts import AnalyzedTree
 from rlm_ci.review.analyzers.from_repository import AUTO, AnalyzerContext, not_asked
 from rlm_ci.review.analyzers.programs import Analyzer
+from rlm_ci.review.analyzers.ruff_settings import settings_at
 from rlm_ci.review.analyzers.run import known
 from rlm_ci.review.analyzers.sandboxed import AnalyzerUnavailableError, available
 from rlm_ci.review.change.affected_files import AffectedFiles
@@ -27,18 +27,18 @@ from rlm_ci.review.change.carry_over import TOO_MUCH, CarriedReview, pack
 from rlm_ci.review.change.changed_lines import changed_of
 from rlm_ci.review.model.finder import source_of
 from rlm_ci.review.results import report as results_report
-from rlm_ci.system import files, installation
+from rlm_ci.source.languages import language
+from rlm_ci.system import installation
 from rlm_ci.text.printable import count, printable
 from rlm_ci.workspace.snapshot import dependency_folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.settings import Settings
-    from rlm_ci.git.repository import Repository
     from rlm_ci.models.record.record import Record
     from rlm_ci.pipelines.repository.plan import RecursionResult, RepositoryOptions
     from rlm_ci.recursion.corpus.corpus import Corpus
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     from rlm_ci.runs.run import Run
 
 
-#: Bytes of a file of settings.
-_SETTINGS = 1 << 20
-#: The most notes on the repository's own analyzers that the summary has room for.
+#: The mode of a submodule.
+_SUBMODULE = "160000"
+#: Notes on the repository's own analyzers in the summary.
 _NOTES = 3
-#: Why a file is left out, where its own author has made it so.
+#: Reasons to leave a file out that its author can cause.
 _NO_EXCUSE = frozenset(
     (why_not.TOO_LARGE, why_not.OWN, why_not.BINARY, why_not.MISSING, why_not.UNREADABLE)
 )
@@ -78,7 +78,8 @@ class ReviewJob(RepositoryJob):
             told = objective.with_own(told, self._place(here, change))
         if change is None:
             return told
-        told = {**told, "settings": ruff_settings_at(self.repository, change.names(), change.base)}
+        settings_files = settings_at(self.repository, change.names(), change.base)
+        told = {**told, "settings": settings_files}
         return objective.with_base(told, change, here.max_file_bytes)
 
     def is_own(self) -> bool:
@@ -111,12 +112,18 @@ class ReviewJob(RepositoryJob):
         agreed: RepositoryOptions,
         corpus: Corpus,
     ) -> RecursionPlan:
-        if agreed.model is None and not agreed.options["analyzers"]:
-            self._require_anybody()
+        is_off = self.settings.review.ruff == "off"
+        if agreed.model is None and not agreed.options["analyzers"] and not is_off:
+            raise UnavailableError(
+                "nothing can review: ruff is not installed, "
+                "and neither another analyzer nor a model is set",
+                where="review.ruff",
+                hint=installation.command("review"),
+            )
         options = self._confine(run, agreed)
         if agreed.scope.base is None:
             paths = [file.path for file in corpus.files]
-            settings = ruff_settings_at(self.repository, paths, agreed.scope.commit)
+            settings = settings_at(self.repository, paths, agreed.scope.commit)
             options = {**options, "settings": settings}
         return RecursionPlan(corpus, objective.ReviewObjective(options))
 
@@ -148,21 +155,9 @@ class ReviewJob(RepositoryJob):
         """The options, with the sandbox that this process was told; the manifest names it."""
         options = objective.confined(agreed.options, self.settings.sandbox)
         if _programs(options):
-            with suppress(
-                AnalyzerUnavailableError
-            ):  # then nothing of them runs, which the result says
+            with suppress(AnalyzerUnavailableError):  # the result says that none of them ran
                 run.set_sandbox(available(self.settings.sandbox))
         return options
-
-    def _require_anybody(self) -> None:
-        """Raise UnavailableError where ruff would look, if only it were there."""
-        if self.settings.review.ruff != "off":
-            raise UnavailableError(
-                "nothing can review: ruff is not installed, "
-                "and neither another analyzer nor a model is set",
-                where="review.ruff",
-                hint=installation.command("review"),
-            )
 
     def _with_reach(self, part: Part, done: RecursionResult, unseen: frozenset[str]) -> Part:
         """``part``, with how much was looked at where no model takes part."""
@@ -172,13 +167,9 @@ class ReviewJob(RepositoryJob):
         change = scope.change_of(agreed.scope, self.repository)
         paths = [file.path for file in done.corpus.files]
         seen = frozenset(paths) - unseen - {path for path, _ in result.uncovered}
-        told = review_coverage.reach(
-            paths if change is None else review_coverage.files_of(change),
-            seen,
-            is_change=change is not None,
-        )
-        told["auto"] = self.settings.review.analyzers == "auto"
-        return part.replace(metrics={**part.metrics, "reach": told})
+        paths = paths if change is None else files_of(change)
+        reach = _reach(paths, seen, is_change=change is not None, settings=self.settings)
+        return part.replace(metrics={**part.metrics, "reach": reach})
 
     def wants_model(self) -> bool:
         return bool(self.settings.review.model != "off")
@@ -195,7 +186,9 @@ class ReviewJob(RepositoryJob):
         settings, result, agreed = self.settings, done.result, done.agreed
         if result is None:
             raise AssertionError("there is a result where there are files")
-        part = results_report.part(result, agreed.options, agreed.model)
+        paths = [file.path for file in done.corpus.files]
+        unseen = results_report.unseen(paths, agreed.options, agreed.model, result)
+        part = results_report.part(result, agreed.options, agreed.model, unseen)
         if part.metrics["files"] and not part.metrics["looked"]:
             part = part.replace(state=part.state or NOT_RUN)
         part = self.without(part, done)
@@ -206,8 +199,6 @@ class ReviewJob(RepositoryJob):
         if lacking := agreed.options.get("notes", ()):
             told = "; ".join([part.summary, *lacking[:_NOTES]])
             part = part.replace(summary=printable(told))
-        paths = [file.path for file in done.corpus.files]
-        unseen = results_report.unseen(paths, agreed.options, agreed.model, result)
         part = self._with_reach(part, done, frozenset(path for path, _ in unseen))
         source = settings.sources["suppressions"]
         part = suppressions.apply(part, settings.suppressions, source)
@@ -330,34 +321,31 @@ def _programs(options: Mapping[str, Any]) -> list[str]:
 
 def not_looked_at(summary: str, settings: Settings, change: ChangeSet) -> Part:
     """The part of a review that has looked at no file of ``change``, and does not fail for it."""
-    told = review_coverage.reach(review_coverage.files_of(change), (), is_change=True)
-    told["auto"] = settings.review.analyzers == "auto"
-    metrics = {"enabled": False, "files": told["files"], "looked": 0, "model": None, "reach": told}
+    paths = files_of(change)
+    reach = _reach(paths, (), is_change=True, settings=settings)
+    metrics = {"enabled": False, "files": len(paths), "looked": 0, "model": None, "reach": reach}
     return Part(results_report.PART, summary, metrics, enabled=False)
 
 
-def ruff_settings_at(
-    repository: Repository, paths: Sequence[str], commit: str | None
-) -> list[list[str]]:
-    """What the repository tells ruff of ``paths``, at a commit or in the work tree."""
-
-    def read(wanted: Sequence[str]) -> list[bytes | None]:
-        if commit is None:
-            return [_read(repository.root, path) for path in wanted]
-        specs = [f"{commit}:{path}" for path in wanted]
-        sizes = repository.sizes(specs)
-        small = [one for one, size in zip(specs, sizes, strict=True) if 0 <= size <= _SETTINGS]
-        contents = dict(zip(small, repository.read(*small) if small else (), strict=True))
-        return [contents.get(one) for one in specs]
-
-    return ruff_settings.settings_of(paths, read)
+def files_of(change: ChangeSet) -> list[str]:
+    """The files of a change that are there at its head."""
+    return [
+        one.path for one in change.files() if one.status[:1] != "D" and one.new_mode != _SUBMODULE
+    ]
 
 
-def _read(root: str, path: str) -> bytes | None:
-    try:
-        return files.read_inside(root, path, _SETTINGS)
-    except files.UnreadableError:
-        return None
+def _reach(
+    paths: Sequence[str], seen: Container[str], *, is_change: bool, settings: Settings
+) -> dict[str, Any]:
+    """How many of ``paths`` were ``seen``, and the others by language, the most frequent first."""
+    others = Counter(language(path) for path in paths if path not in seen)
+    return {
+        "change": is_change,
+        "files": len(paths),
+        "looked": len(paths) - others.total(),
+        "others": dict(sorted(others.items(), key=lambda pair: (-pair[1], pair[0]))),
+        "auto": settings.review.analyzers == AUTO,
+    }
 
 
 def has_model(settings: Settings, here: RepositoryScope) -> bool:
@@ -373,11 +361,8 @@ def _told(begun: CarriedReview, asked: int) -> str:
         return f"; everything again: {begun.why}" if begun.is_doubt else ""
     told = f"; since {begun.since[:12]} the model was asked about {count(asked, 'file')}"
     carried = len(begun.claims)
-    return f"{told}, and {count(carried, 'claim')} of it from before {_holds(carried)}"
-
-
-def _holds(number: int) -> str:
-    return "holds" if number == 1 else "hold"
+    hold = "holds" if carried == 1 else "hold"
+    return f"{told}, and {count(carried, 'claim')} of it from before {hold}"
 
 
 def _covered(coverage: Coverage, begun: CarriedReview, corpus: Corpus) -> Coverage:

@@ -6,7 +6,7 @@ from rlm_ci.report import suggestions, wording
 from rlm_ci.report.formats.markdown import ROOM
 from rlm_ci.report.links import Links
 from rlm_ci.report.markdown_report import MarkdownSurface
-from rlm_ci.report.render_options import RenderOptions
+from rlm_ci.report.render import RenderOptions
 from rlm_ci.report.view import SEVERITY_ICONS
 from rlm_ci.resources import loader
 from rlm_ci.text import neutralise

@@ -30,7 +30,7 @@ from rlm_ci.github.posting.review_comments import ReviewComments
 from rlm_ci.github.posting.summary_comment import SummaryComments
 from rlm_ci.report import render
 from rlm_ci.report.findings import CLEAN, FINDINGS, fingerprints
-from rlm_ci.report.render_options import RenderOptions
+from rlm_ci.report.render import RenderOptions
 from rlm_ci.text.object_id import is_object_id
 from rlm_ci.text.printable import count, printable
 

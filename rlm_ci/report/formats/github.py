@@ -10,7 +10,7 @@ from rlm_ci.text.printable import encodable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.report.findings import Finding, Report
-    from rlm_ci.report.render_options import RenderOptions
+    from rlm_ci.report.render import RenderOptions
 
 #: The runner shows no more of a level from one step.
 MOST = 10

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.report.findings import Location, Report
-    from rlm_ci.report.render_options import RenderOptions
+    from rlm_ci.report.render import RenderOptions
 
 _MARKS = {"clean": "✓", "findings": "✗", "not_run": "!", "incomplete": "!", wording.OFF: "–",
           wording.UNSEEN: "–"}  # fmt: skip

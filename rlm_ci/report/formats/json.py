@@ -7,7 +7,7 @@ from rlm_ci.text import neutralise
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.report.findings import Report
-    from rlm_ci.report.render_options import RenderOptions
+    from rlm_ci.report.render import RenderOptions
 
 
 def render(report: Report, _options: RenderOptions) -> str:

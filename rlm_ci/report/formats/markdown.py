@@ -8,7 +8,7 @@ from rlm_ci.report.markdown_report import TextLimit
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.report.findings import Report
-    from rlm_ci.report.render_options import RenderOptions
+    from rlm_ci.report.render import RenderOptions
 
 #: GitHub refuses a comment of more than 65,536 characters, and does not say what one is: we
 #: count UTF-16 units, which are never fewer than code points.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.report.findings import Finding, Location, Report
-    from rlm_ci.report.render_options import RenderOptions
+    from rlm_ci.report.render import RenderOptions
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 

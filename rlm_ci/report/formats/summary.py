@@ -8,7 +8,7 @@ from rlm_ci.report.markdown_report import TextLimit
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.report.findings import Report
-    from rlm_ci.report.render_options import RenderOptions
+    from rlm_ci.report.render import RenderOptions
 
 #: A step whose summary passes 1 MiB loses all of it; others may have written there before.
 ROOM = TextLimit(1_000_000, lambda text: len(text.encode()))

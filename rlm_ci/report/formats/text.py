@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rlm_ci.report.findings import Document, Finding, Location, Part, Report
-    from rlm_ci.report.render_options import RenderOptions
+    from rlm_ci.report.render import RenderOptions
 
 _RED, _GREEN, _YELLOW, _BLUE, _DIM, _BOLD = "31", "32", "33", "34", "2", "1"
 _MARKS = {

@@ -1,4 +1,4 @@
-"""What an analyzer says as findings of ours: each of its places is opened first."""
+"""Results of analyzers as findings; each place is opened first."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ _LEVELS = {
     "error": Severity.HIGH, "warning": Severity.MEDIUM, "note": Severity.LOW, "none": Severity.INFO,
 }  # fmt: skip
 _CONFIDENCE = 0.7
+#: Characters of a message in a reason.
+_SHOWN = 200
 
 
 def finding(
@@ -27,9 +29,8 @@ def finding(
     result: AnalyzerResult,
     texts: Sequence[LeafText],
     domains: Sequence[str],
-    silenced: str | None,
 ) -> Finding | str | None:
-    """One result as a finding: REJECTED where no place of it holds, None if nobody wants it."""
+    """One result as a finding: REJECTED where no place holds, None if it is of no interest."""
     places = [place for spot in result.spots if (place := _place(spot, texts)) is not None]
     if not places:
         return REJECTED
@@ -59,7 +60,7 @@ def finding(
         tuple(places),
         weight.domain,
         weight.confidence,
-        suppression=silenced,
+        suppression=result.suppression,
         source=f"analyzer:{analyzer.name}",
     )
 
@@ -84,6 +85,14 @@ def domain(analyzer: Analyzer, result: AnalyzerResult) -> str:
 
 def most(analyzer: Analyzer, result: AnalyzerResult) -> Severity:
     return min(Severity.from_label(analyzer.max_severity), _severity(result))
+
+
+def grave(analyzer: Analyzer, placeless: Sequence[AnalyzerResult]) -> str:
+    """Why a review is incomplete: a result without a place would fail it; "" if none would."""
+    for one in placeless:
+        if one.suppression is None and most(analyzer, one) >= Severity.HIGH:
+            return f"a result of it has no place in the files: {one.message[:_SHOWN]}"
+    return ""
 
 
 def _severity(result: AnalyzerResult) -> Severity:

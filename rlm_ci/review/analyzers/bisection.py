@@ -1,7 +1,6 @@
-"""An analyzer that fails on a group of files is run by halves, until those it fails on stand alone.
+"""Run an analyzer that fails on a group of files by halves, until the files it fails on are known.
 
-So no file can hide the findings of others by crashing a parser, or by making a tool print what
-cannot be read.
+So no file can hide the findings in others by crashing a parser or spoiling the output.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rlm_ci.review.analyzers.execution import AnalyzerReport
+    from rlm_ci.review.analyzer_output.sarif import AnalyzerOutput
 
     #: Runs an analyzer over some files, for so many seconds. Raises AnalyzerError.
-    Run = Callable[[Sequence[ScratchInput], float], AnalyzerReport]
+    Run = Callable[[Sequence[ScratchInput], float], AnalyzerOutput]
 
 #: Seconds for all files together, and as many again to find those that an analyzer fails on.
 SECONDS = 300.0
@@ -31,26 +30,26 @@ _SAID = 200
 
 
 class _Broken(Value):
-    """A group of files that an analyzer fails on, why, and what it said before it did.
+    """A group of files that an analyzer fails on, why, and what it printed before.
 
-    ``is_hopeless``: it cannot be started at all.
+    ``is_hopeless``: the analyzer cannot be started at all.
     """
 
     files: Sequence[ScratchInput]
     why: str
-    heard: tuple[AnalyzerReport, ...] = ()
+    heard: tuple[AnalyzerOutput, ...] = ()
     is_hopeless: bool = False
 
 
 def by_halves(
     given: Sequence[ScratchInput], run: Run
-) -> tuple[list[AnalyzerReport], list[tuple[Sequence[ScratchInput], str]]]:
+) -> tuple[list[AnalyzerOutput], list[tuple[Sequence[ScratchInput], str]]]:
     """What ``run`` gives for ``given``, in parts; and what it fails on, each with the reason."""
     search = _Search(run)
     broken = search.tried(given, SECONDS)
     if broken and len(given) > 1 and not broken[0].is_hopeless:
         halves = search.parted(broken)
-        # Where nothing goes well, not even an empty file, it is no file that breaks it.
+        # If it fails on an empty file too, no file is to blame.
         if len(halves) < 2 or search.is_well_with(ScratchInput(given[0].text, given[0].path, b"")):
             broken = halves
             while any(len(one.files) > 1 for one in broken) and not search.is_over():
@@ -60,10 +59,8 @@ def by_halves(
 
 
 class _Search:
-    """The runs for one group: what they gave, and how many there may still be."""
-
     def __init__(self, run: Run) -> None:
-        self.heard: list[AnalyzerReport] = []
+        self.heard: list[AnalyzerOutput] = []
         self._run = run
         self._left = _RUNS
         self._end: float | None = None
@@ -72,26 +69,26 @@ class _Search:
         return self._left <= 0 or self._seconds() < 1
 
     def _seconds(self) -> float:
-        """What is left to find those that break it; it begins with the first half."""
+        """The time left for the search, which begins with the first half."""
         if self._end is None:
             self._end = monotonic() + SECONDS
         return self._end - monotonic()
 
     def tried(self, files: Sequence[ScratchInput], seconds: float) -> list[_Broken]:
-        """Run it; nothing if that goes well, and is among what was ``heard``."""
+        """Run it: its output goes to ``heard``, or the group is returned as broken."""
         self._left -= 1
         try:
             heard = self._run(files, seconds)
         except AnalyzerError as error:
             is_hopeless = isinstance(error, AnalyzerUnavailableError)
             return [_Broken(files, printable(str(error))[:_SAID], (), is_hopeless)]
-        if heard.printout.failed:
-            return [_Broken(files, heard.printout.failed, (heard,))]
+        if heard.failed:
+            return [_Broken(files, heard.failed, (heard,))]
         self.heard.append(heard)
         return []
 
     def parted(self, broken: Sequence[_Broken]) -> list[_Broken]:
-        """Those of the halves of each group that it fails on; a file alone is no group."""
+        """The halves of each group that it fails on; a single file stays."""
         found: list[_Broken] = []
         for one in broken:
             if len(one.files) == 1 or self.is_over():
@@ -99,12 +96,11 @@ class _Search:
                 continue
             middle = len(one.files) // 2
             for half in (one.files[:middle], one.files[middle:]):
-                # A slow one leaves time for the others.
                 found += self.tried(half, max(1.0, self._seconds() / 2))
         return found
 
     def is_well_with(self, file: ScratchInput) -> bool:
-        """Whether it has anything to say of this file; what it says is thrown away."""
+        """Whether it reads this file; its output is dropped."""
         known = len(self.heard)
         is_well = not self.tried([file], max(1.0, self._seconds() / 2))
         del self.heard[known:]

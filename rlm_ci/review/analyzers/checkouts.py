@@ -1,7 +1,7 @@
 """A tree of the repository as files, for a tool that looks at it as a whole.
 
-Files that configure tools are those of another tree, the base's: a change must not relax its
-judge. The contents are git's own, no filter has a part in it, so that places in them hold.
+Files that configure tools are the base's: a change must not relax its judge. The contents are
+git's own, without filters, so that line numbers hold.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LINK, _SCRIPT = "120000", "100755"
 _NO_NAME = (
     errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL,
 )  # fmt: skip
-#: They say what is built, and have to fit the code.
+#: They define what is built, so they must fit the code.
 _BUILDS = frozenset(("Cargo.toml", "build.rs", "package-lock.json"))
 
 
@@ -58,38 +58,15 @@ class AnalyzedTree(Value):
 
     def read(self, paths: Iterable[str]) -> dict[str, bytes]:
         """The contents of those that are there, and not too large."""
-        return {path: content for some in self._batches(paths) for path, content in some.items()}
-
-    def _batches(self, paths: Iterable[str]) -> Iterator[dict[str, bytes]]:
-        wanted = [path for path in paths if path in self.modes]
-        if self.commit is None:
-            for path in wanted:
-                with suppress(files.UnreadableError):
-                    yield {path: files.read_inside(self.repository.root, path, _LARGEST)}
-            return
-        specs = [f"{self.commit}:{path}" for path in wanted if "\n" not in path]
-        sizes = self.repository.sizes(specs) if specs else []
-        batch: list[str] = []
-        room = _BATCH
-        for spec, size in zip(specs, sizes, strict=True):
-            if not 0 <= size <= _LARGEST:
-                continue
-            if batch and size > room:
-                yield self._contents(batch)
-                batch, room = [], _BATCH
-            batch.append(spec)
-            room -= size
-        if batch:
-            yield self._contents(batch)
-
-    def _contents(self, specs: list[str]) -> dict[str, bytes]:
-        found = zip(specs, self.repository.read(*specs), strict=True)
-        return {spec.partition(":")[2]: data for spec, data in found if data is not None}
+        known = (path for path in paths if path in self.modes)
+        batches = contents(self.repository, self.commit, known)
+        return {path: content for some in batches for path, content in some.items()}
 
     def write(self, folder: str, paths: Iterable[str]) -> None:
         """Write files below ``folder``; links last, so that nothing is written through one."""
         links: dict[str, bytes] = {}
-        for some in self._batches(filter(_is_safe, paths)):
+        known = (path for path in paths if path in self.modes and _is_safe(path))
+        for some in contents(self.repository, self.commit, known):
             for path, content in some.items():
                 if self.modes[path] == _LINK:
                     links[path] = content
@@ -99,6 +76,35 @@ class AnalyzedTree(Value):
             with suppress(OSError, ValueError):
                 if make_folder(folder, os.path.dirname(path)):
                     os.symlink(os.fsdecode(target), os.path.join(folder, path))
+
+
+def contents(
+    repository: Repository, commit: str | None, paths: Iterable[str], largest: int = _LARGEST
+) -> Iterator[dict[str, bytes]]:
+    """Batches of files of at most ``largest`` bytes each, at a commit or in the work tree."""
+    if commit is None:
+        for path in paths:
+            with suppress(files.UnreadableError):
+                yield {path: files.read_inside(repository.root, path, largest)}
+        return
+
+    def read(specs: list[str]) -> dict[str, bytes]:
+        found = zip(specs, repository.read(*specs), strict=True)
+        return {spec.partition(":")[2]: data for spec, data in found if data is not None}
+
+    specs = [f"{commit}:{path}" for path in paths if "\n" not in path]
+    batch: list[str] = []
+    room = _BATCH
+    for spec, size in zip(specs, repository.sizes(specs) if specs else (), strict=True):
+        if not 0 <= size <= largest:
+            continue
+        if batch and size > room:
+            yield read(batch)
+            batch, room = [], _BATCH
+        batch.append(spec)
+        room -= size
+    if batch:
+        yield read(batch)
 
 
 def lay(
@@ -131,7 +137,7 @@ def make_folder(folder: str, path: str) -> bool:
 
 
 def is_setting(path: str) -> bool:
-    """Whether the base's file counts, whatever a change makes of it."""
+    """Whether the base's version of the file counts."""
     return configures(path) and path.rpartition("/")[2] not in _BUILDS
 
 
@@ -147,6 +153,6 @@ def _write(place: str, content: bytes, mode: str) -> None:
         if mode == _SCRIPT:
             os.chmod(place, 0o700)
     except OSError as error:
-        # This system has no such name, or two of them are one to it, or one is a folder.
+        # The file system cannot hold the name, or takes two names for one.
         if error.errno not in _NO_NAME:
             raise files.storage_error(error, place) from None

@@ -1,8 +1,7 @@
-"""Analyzers at work: commands over the files of a scratch folder, and what they print.
+"""Run analyzers over the files of a scratch folder, and read what they print.
 
-What a configuration names runs in the sandbox, as validators and agents do: some tools run what
-a file beside the code tells them to. ruff is our own dependency, reads no configuration and runs
-nothing (``--isolated``), so that it needs none.
+Programs of a configuration run in the sandbox: some tools run what a file beside the code tells
+them to. ruff is our own dependency and runs nothing (``--isolated``), so it needs none.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from rlm_ci.review.analyzers.sandboxed import (
 from rlm_ci.review.analyzers.scratch_folder import ScratchFolder, ScratchInput, mark, plain
 from rlm_ci.sandbox import Mount
 from rlm_ci.system import files, process
-from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,19 +36,12 @@ if TYPE_CHECKING:
 _NAMES = 96 << 10
 
 
-class AnalyzerReport(Value):
-    """What an analyzer says; of each result why somebody wants it silent, if so."""
-
-    printout: AnalyzerOutput
-    silenced: tuple[str | None, ...]
-
-
 def run(
     analyzer: Analyzer, given: Sequence[ScratchInput], seconds: float, *, by_pipe: bool
-) -> AnalyzerReport:
+) -> AnalyzerOutput:
     """What an analyzer says of the files that it is ``given``. Raises AnalyzerError.
 
-    ``by_pipe`` it reads them from there, which ruff can.
+    Only ruff can read them ``by_pipe``.
     """
     if analyzer.results is not None:
         return _recorded(analyzer.results, given)
@@ -60,17 +51,16 @@ def run(
                 return _ruff(analyzer, scratch, given, seconds)
             if scratch is None:
                 raise AnalyzerUnavailableError("it needs files on the disk")
-            printout = sarif.merged([
+            return sarif.merged([
                 _confined(analyzer, scratch, batch, seconds)
                 for batch in _batches(analyzer.command, scratch.held)
             ])  # fmt: skip
         except (sarif.SarifError, RlmCiError) as error:
             raise AnalyzerError(str(error)) from None
-    return AnalyzerReport(printout, tuple(one.suppression for one in printout.results))
 
 
-def _recorded(results: Mapping[str, Any], given: Sequence[ScratchInput]) -> AnalyzerReport:
-    """What a tool has said before of these files."""
+def _recorded(results: Mapping[str, Any], given: Sequence[ScratchInput]) -> AnalyzerOutput:
+    """The recorded results of a tool that has run already."""
     found = [
         AnalyzerResult(
             rule, "", message, level, (ResultPlace(one.text, start, end, column),), address
@@ -80,17 +70,17 @@ def _recorded(results: Mapping[str, Any], given: Sequence[ScratchInput]) -> Anal
             mark(one.path, one.content)
         ]
     ]
-    return AnalyzerReport(AnalyzerOutput(tuple(found), 0), (None,) * len(found))
+    return AnalyzerOutput(tuple(found), 0)
 
 
 def _ruff(
     analyzer: Analyzer, scratch: ScratchFolder | None, given: Sequence[ScratchInput], seconds: float
-) -> AnalyzerReport:
+) -> AnalyzerOutput:
     program = locate(ruff.NAME)
     if program is None:
         raise AnalyzerUnavailableError("ruff is not installed where this ran")
 
-    def told(some: Sequence[ScratchInput], *, heed_noqa: bool) -> AnalyzerOutput:
+    def output(some: Sequence[ScratchInput], *, heed_noqa: bool) -> AnalyzerOutput:
         command = ruff.command(program, analyzer.rules, heed_noqa=heed_noqa)
         if scratch is None:
             return sarif.merged([_piped(command, one, seconds) for one in some])
@@ -101,29 +91,28 @@ def _ruff(
             for batch in _batches(("{files}",), held)
         ])  # fmt: skip
 
-    everything = told(given, heed_noqa=False)
-    if everything.version != analyzer.version:  # two versions in one review would be neither's
+    everything = output(given, heed_noqa=False)
+    if everything.version != analyzer.version:
         now = everything.version or "another version"
         raise AnalyzerUnavailableError(
             f"it is {now} here, and was {analyzer.version} when the run began"
         )
     quiet = [one for one in given if _may_silence(one.content)]
     may = {one.text for one in quiet}
-    # ruff itself knows best which comment silences what: it is asked once more, heeding them.
-    heard = set(told(quiet, heed_noqa=True).results) if quiet else set()
-    silenced = tuple(
-        "a comment in the file tells ruff to be silent"
-        if one.spots[0].text in may and one not in heard
-        else None
+    # A second run, which heeds the comments, shows what they silence.
+    heard = set(output(quiet, heed_noqa=True).results) if quiet else set()
+    why = "a comment in the file tells ruff to be silent"
+    results = (
+        one.replace(suppression=why) if one.spots[0].text in may and one not in heard else one
         for one in everything.results
     )
-    return AnalyzerReport(everything, silenced)
+    return everything.replace(results=tuple(results))
 
 
 def _piped(command: Sequence[str], one: ScratchInput, seconds: float) -> AnalyzerOutput:
-    """What ruff says of a file that it reads from a pipe, under its name if that is plain."""
-    told = (*command[:-1], f"--stdin-filename={plain(one)}", "-")
-    return sarif.read(_printed(told, seconds, one.content), lambda _address: one.text)
+    """What ruff says of a file that it reads from a pipe."""
+    piped = (*command[:-1], f"--stdin-filename={plain(one)}", "-")
+    return sarif.read(_printed(piped, seconds, one.content), lambda _address: one.text)
 
 
 def _may_silence(content: bytes) -> bool:
@@ -132,7 +121,7 @@ def _may_silence(content: bytes) -> bool:
 
 
 def _batches(command: Sequence[str], held: Sequence[ScratchFile]) -> Iterator[list[ScratchFile]]:
-    """The files in as few commands as their names allow; in one where they are not named."""
+    """The files in as few commands as the length of their names allows."""
     if "{files}" not in command:
         yield list(held)
         return
@@ -150,7 +139,6 @@ def _batches(command: Sequence[str], held: Sequence[ScratchFile]) -> Iterator[li
 
 
 def _printed(argv: Sequence[str], seconds: float, stdin: bytes = b"") -> bytes:
-    """What ruff prints."""
     ended = process.run(
         argv, env=environment(), stdin=stdin, timeout=seconds, limit=sandboxed.PRINTED
     )
@@ -164,7 +152,7 @@ def _printed(argv: Sequence[str], seconds: float, stdin: bytes = b"") -> bytes:
 def _confined(
     analyzer: Analyzer, scratch: ScratchFolder, held: Sequence[ScratchFile], seconds: float
 ) -> AnalyzerOutput:
-    """What an analyzer of a configuration prints, or leaves where it was told to."""
+    """What a program of a configuration prints, or writes to the file named in its command."""
     printed = sandboxed.run(
         _filled(analyzer.command, scratch, held),
         analyzer.sandbox,
@@ -202,7 +190,7 @@ def _filled(
 
 
 def _log(data: bytes, said: bytes, returncode: int) -> bytes:
-    """``data`` if it looks like JSON. Raises AnalyzerError with what was said instead."""
+    """``data`` if it looks like JSON, else AnalyzerError with the last line of the output."""
     if data.lstrip().startswith((b"{", b"[")):
         return data
     words = (said.strip() or data.strip()).decode("utf-8", "replace")

@@ -19,7 +19,6 @@ from rlm_ci.review.analyzer_output import json_formats
 from rlm_ci.review.analyzer_output.sarif import AnalyzerOutput, SarifError
 from rlm_ci.review.analyzers import checkouts, sandboxed
 from rlm_ci.review.analyzers.bisection import by_halves
-from rlm_ci.review.analyzers.execution import AnalyzerReport
 from rlm_ci.review.analyzers.known_tools import TOOLS, KnownTool
 from rlm_ci.review.analyzers.programs import Analyzer, search_path
 from rlm_ci.review.analyzers.sandboxed import AnalyzerError, AnalyzerUnavailableError
@@ -199,13 +198,13 @@ def _without_culprits(
     matches, modes = matcher(tool.files), place.head.modes
     changed = [path for path in sorted(place.paths or ()) if path in modes and matches(path)]
 
-    def run(some: Sequence[ScratchInput], seconds: float) -> AnalyzerReport:
+    def run(some: Sequence[ScratchInput], seconds: float) -> AnalyzerOutput:
         kept = {one.path for one in some if one.content}
         left_out = frozenset(changed) - kept
         seen = _look(tool, program, place, place.head, left_out, seconds)
         if seen.why:
             raise AnalyzerError(seen.why)
-        return AnalyzerReport(AnalyzerOutput((), 0), ())
+        return AnalyzerOutput((), 0)
 
     given = [ScratchInput(at, path, b"changed") for at, path in enumerate(changed)]
     broken = by_halves(given, run)[1] if len(given) > 1 else [(given, why)]

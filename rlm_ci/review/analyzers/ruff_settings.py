@@ -13,7 +13,7 @@ from posixpath import dirname, join, normpath
 
 from rlm_ci.config.settings import parse_config
 from rlm_ci.errors import ConfigError
-from rlm_ci.review.analyzers import ruff
+from rlm_ci.review.analyzers import checkouts, ruff
 from rlm_ci.review.analyzers.programs import environment, locate
 from rlm_ci.review.analyzers.scratch_folder import ScratchFolder, ScratchInput, plain
 from rlm_ci.system import process
@@ -21,14 +21,13 @@ from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from typing import Any
 
+    from rlm_ci.git.repository import Repository
     from rlm_ci.recursion.nodes import LeafText
     from rlm_ci.report.findings import Finding
 
-    #: The contents of files, None for each that is not there.
-    Read = Callable[[Sequence[str]], Sequence[bytes | None]]
     #: Pairs of path and text.
     Files = Sequence[Sequence[str]]
     #: Rule, path and line of something that ruff says.
@@ -40,6 +39,8 @@ _REPOSITORYS = "repository-ruff"
 _NAMES = (".ruff.toml", "ruff.toml", _SHARED)
 #: Settings files that extend one another.
 _LONGEST_CHAIN = 8
+#: Bytes of one.
+_LARGEST = 1 << 20
 #: It would refuse to run at all, with another version than the repository's.
 _VERSION = re.compile(rb"(?m)^[ \t]*(?:tool\.ruff\.)?required-version[ \t]*=.*$")
 #: Settings that ruff refuses, in place of some that reach out of the repository.
@@ -51,16 +52,22 @@ _PRINTED = 64 << 20
 _REASON = 200
 
 
-def settings_of(paths: Iterable[str], read: Read) -> list[list[str]]:
-    """The settings files that hold for ``paths``, those that they extend too, with their texts."""
+def settings_at(
+    repository: Repository, paths: Iterable[str], commit: str | None
+) -> list[list[str]]:
+    """The settings files for ``paths`` at a commit or in the work tree, with their texts.
+
+    Files that they extend are among them.
+    """
     folders = sorted({folder for path in paths for folder in _above(path) if "\n" not in folder})
     wanted = [join(folder, name) for folder in folders for name in _NAMES]
     found: dict[str, str] = {}
     for _ in range(_LONGEST_CHAIN):
         extended: list[str] = []
-        for path, content in zip(wanted, read(wanted) if wanted else (), strict=True):
-            record = None if content is None else _section(path, content)
-            if content is None or record is None:
+        read = checkouts.contents(repository, commit, wanted, _LARGEST)
+        for path, content in [pair for some in read for pair in some.items()]:
+            record = _section(path, content)
+            if record is None:
                 continue
             found[path] = _VERSION.sub(b"", content).decode("utf-8", "replace")
             target = record.get("extend")

@@ -1,7 +1,4 @@
-"""Analyzers at work on the texts of a leaf: any program that prints SARIF, and ruff built in.
-
-Their results are claims like any other: each place is opened before anything is said of it.
-"""
+"""Run analyzers on the texts of a leaf, and open each place that they report."""
 
 from __future__ import annotations
 
@@ -10,14 +7,15 @@ from functools import partial
 from rlm_ci.change.evidence import REJECTED
 from rlm_ci.recursion.prompt_windows import name
 from rlm_ci.report.findings import Evidence, Finding
-from rlm_ci.review.analyzer_output import findings as analyzer_output_findings
-from rlm_ci.review.analyzer_output import sarif, without_place
+from rlm_ci.review.analyzer_output import findings as output_findings
+from rlm_ci.review.analyzer_output import sarif
 from rlm_ci.review.analyzers import ruff
 from rlm_ci.review.analyzers.bisection import by_halves
 from rlm_ci.review.analyzers.execution import run
 from rlm_ci.review.analyzers.scratch_folder import ScratchInput, configures, mark
 from rlm_ci.source.languages import language
 from rlm_ci.text.globs import matcher
+from rlm_ci.text.printable import count
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -30,6 +28,8 @@ if TYPE_CHECKING:
 
 #: The rule of a finding on a file that cannot be parsed.
 SYNTAX = f"review/{ruff.NAME}-{ruff.SYNTAX}"
+#: Characters of a message in a note.
+_SHOWN = 200
 
 
 class LeafAnalysis(Value):
@@ -50,10 +50,9 @@ def analyse(
 ) -> LeafAnalysis:
     """Run them over the texts of a leaf. Raises StorageError where the disk has no room.
 
-    A file that was sliced is shown to them whole, with its first slice. ``by_pipe``: nothing is
-    written, so that there must be none but ruff.
+    A sliced file is shown to them whole, with its first slice. ``by_pipe``: no file is written,
+    so only ruff can run.
     """
-    # A part of a file may not even parse.
     texts = [one.replace(content=one.complete) for one in task.texts if one.line_start == 1]
     findings: list[Finding] = []
     failed: list[tuple[str, str, str]] = []
@@ -69,28 +68,27 @@ def analyse(
         seen |= {one.path for one in given}
         heard, broken = by_halves(given, partial(run, analyzer, by_pipe=by_pipe))
         failed += [(analyzer.name, one.path, why) for some, why in broken for one in some]
-        printout = sarif.merged([one.printout for one in heard])
-        silenced = [why for one in heard for why in one.silenced]
+        printout = sarif.merged(heard)
         rejected += printout.rejected
-        found = list(zip(printout.results, silenced, strict=True))
-        if analyzer.rules:
-            found += [(one, None) for one in _undecodable(texts, given)]
+        found = [*printout.results, *(_undecodable(texts, given) if analyzer.rules else ())]
         lost = [
-            one
-            for one in printout.placeless
-            if analyzer_output_findings.domain(analyzer, one) in domains
+            one for one in printout.placeless if output_findings.domain(analyzer, one) in domains
         ]
-        for result, quiet in found:
-            finding = analyzer_output_findings.finding(analyzer, result, texts, domains, quiet)
+        for result in found:
+            finding = output_findings.finding(analyzer, result, texts, domains)
             if finding == REJECTED:
                 rejected += 1
                 lost.append(result)
             elif isinstance(finding, Finding):
                 verified += len(finding.evidence)
                 findings.append(finding)
-        notes += without_place.note(analyzer.name, lost)
-        why_more = without_place.grave(lost, partial(analyzer_output_findings.most, analyzer))
-        failed += [(analyzer.name, given[0].path, why) for why in why_more]
+        if lost:
+            have = "has" if len(lost) == 1 else "have"
+            results = f"{count(len(lost), 'result')} of {analyzer.name} {have}"
+            notes.append(f"{results} no place in the files: {lost[0].message[:_SHOWN]}")
+        why = output_findings.grave(analyzer, lost)
+        if why:
+            failed.append((analyzer.name, given[0].path, why))
     return LeafAnalysis(
         tuple(_first_errors(findings)),
         Evidence(verified + rejected, verified, 0, rejected),
@@ -103,7 +101,7 @@ def analyse(
 def _given(
     analyzer: Analyzer, texts: Sequence[LeafText]
 ) -> tuple[list[ScratchInput], list[tuple[str, str]], list[str]]:
-    """What an analyzer is shown; what it cannot read, and why; what would command it."""
+    """What an analyzer is shown; what it cannot read, and why; what would configure it."""
     given: list[ScratchInput] = []
     unread: list[tuple[str, str]] = []
     kept: list[str] = []
@@ -133,7 +131,7 @@ def _given(
 def _undecodable(
     texts: Sequence[LeafText], given: Sequence[ScratchInput]
 ) -> Iterator[AnalyzerResult]:
-    """What ruff is not shown: the characters that Python could not read."""
+    """Files with characters that Python cannot read; ruff gets them mended."""
     for one in given:
         found = ruff.undecodable(texts[one.text].content)
         if found is not None:

@@ -1,145 +1,143 @@
 """The lists of a review as JSON: ``findings.json``, ``clusters.json``, ``codequality.json``.
 
-There may be findings by the hundred thousand: each is written when its turn comes, and held no
-longer.
+There may be hundreds of thousands of findings: each is written when its turn comes.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from json.encoder import encode_basestring_ascii as quoted
+from hashlib import sha256
 
-from rlm_ci.report.findings import Severity, fingerprints
+from rlm_ci.report.findings import Severity
 from rlm_ci.review.model.refute import VERDICTS
+from rlm_ci.review.results.merge import without_count
+from rlm_ci.text.neutralise import record_pieces
 from rlm_ci.text.printable import encodable, printable
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.recursion.nodes import NodeResult
     from rlm_ci.report.findings import Finding, Report
-    from rlm_ci.review.results.clusters import Cluster
 
 #: GitLab's words for severities.
 _GITLAB = {
     Severity.CRITICAL: "blocker", Severity.HIGH: "critical", Severity.MEDIUM: "major",
     Severity.LOW: "minor", Severity.INFO: "info",
 }  # fmt: skip
+#: What a finding of each severity counts for in the score of its cluster.
+_WEIGHTS = {
+    Severity.INFO: 0.1, Severity.LOW: 1.0, Severity.MEDIUM: 4.0, Severity.HIGH: 15.0,
+    Severity.CRITICAL: 50.0,
+}  # fmt: skip
+#: A finding without confidence still counts with this share of its weight.
+_LEAST = 0.2
+#: Paths that a cluster names.
+_PATHS = 20
+
+
+class ListedFinding(Value):
+    """A finding with its fingerprint and the leaves that it comes from."""
+
+    finding: Finding
+    mark: str
+    nodes: Sequence[str]
 
 
 def findings(
     result: NodeResult,
     report: Report,
-    found: Sequence[tuple[Finding, str, Sequence[str]]],
-    groups: Sequence[Cluster],
+    found: Sequence[ListedFinding],
+    groups: Sequence[Mapping[str, Any]],
 ) -> Iterator[str]:
-    """``findings.json``: ``found`` are the findings, ranked, with fingerprint and leaves."""
-    of = {number: one.id for one in groups for number in one.members}
-    told = report.replace(parts=(), documents=()).outline()
-    return _pieces({
+    """``findings.json``; ``groups`` are the clusters of ``found``."""
+    cluster_of = {number: one["id"] for one in groups for number in one["findings"]}
+    outline = report.replace(parts=(), documents=()).outline()
+
+    def row(one: ListedFinding, cluster: str) -> dict[str, Any]:
+        more = {"fingerprint": one.mark, "cluster": cluster, "nodes": list(one.nodes)}
+        return {**one.finding.to_dict(), **more}
+
+    return record_pieces({
         "schema_version": 1,
-        "subject": told["subject"],
+        "subject": outline["subject"],
         "confidence": result.confidence,
-        "findings": (
-            {
-                **one.to_dict(),
-                "fingerprint": mark,
-                "cluster": of[number],
-                "nodes": list(nodes),
-            }
-            for number, (one, mark, nodes) in enumerate(found)
-        ),
-        "coverage": told["coverage"],
+        "findings": map(row, found, (cluster_of[number] for number in range(len(found)))),
+        "coverage": outline["coverage"],
         "evidence": {name: getattr(result.counts, name) for name in result.counts._fields},
         "verdicts": {name: int(result.metrics.get(name, 0)) for name in VERDICTS},
         "notes": [encodable(note) for note in result.notes],
     })  # fmt: skip
 
 
-def clusters(groups: Sequence[Cluster]) -> Iterator[str]:
-    """``clusters.json``."""
-    return _pieces(one.to_dict() for one in groups)
+def code_quality(found: Sequence[ListedFinding]) -> Iterator[str]:
+    """GitLab's form, without suppressed findings and findings without a place."""
+    shown = (one for one in found if one.finding.suppression is None and one.finding.evidence)
+    return record_pieces(map(_gitlab, shown), 1)
 
 
-def code_quality(found: Sequence[tuple[Finding, str, Sequence[str]]]) -> Iterator[str]:
-    """GitLab's form: what somebody accepted is not in it, nor what has no place in a file."""
-    return _pieces(
-        _row(one, mark) for one, mark, _ in found if one.suppression is None and one.evidence
-    )
-
-
-def _row(finding: Finding, mark: str) -> dict[str, Any]:
-    place = finding.evidence[0]
+def _gitlab(one: ListedFinding) -> dict[str, Any]:
+    finding, place = one.finding, one.finding.evidence[0]
     start = place.line_start or 1
     lines = {"begin": start, "end": max(start, place.line_end or start)}
     return {
         "description": printable(finding.message),
         "check_name": finding.rule,
-        "fingerprint": mark,
+        "fingerprint": one.mark,
         "severity": _GITLAB[finding.severity],
         "location": {"path": encodable(place.path), "lines": lines},
     }
 
 
-def marks(found: Sequence[Finding]) -> list[str]:
-    """The fingerprints, as the report has them: its own order decides between equals."""
-    ordered = sorted(range(len(found)), key=lambda index: as_reported(found[index]))
-    told = [""] * len(found)
-    for index, mark in zip(ordered, fingerprints(found[index] for index in ordered), strict=True):
-        told[index] = mark
-    return told
+def clusters(ranked: Sequence[Finding]) -> list[dict[str, Any]]:
+    """The findings of each rule and domain together, as ``clusters.json`` has them.
+
+    They are sorted by score: severity times confidence of all findings that count. ``findings``
+    are numbers in ``ranked``.
+    """
+    groups: dict[tuple[str, str], list[int]] = {}
+    for number, one in enumerate(ranked):
+        groups.setdefault((one.domain or "", one.rule), []).append(number)
+
+    def order(one: Mapping[str, Any]) -> tuple[Any, ...]:
+        severity = Severity.from_label(one["severity"])
+        return -one["score"], -severity, one["rule"], one["domain"] or ""
+
+    return sorted((_cluster(ranked, numbers) for numbers in groups.values()), key=order)
 
 
-def as_reported(finding: Finding) -> tuple[Any, ...]:
-    """The order of the report."""
-    place = finding.evidence[0] if finding.evidence else None
-    return (
-        -finding.severity,
-        place.path if place else "",
-        (place.line_start or 0) if place else 0,
-        finding.rule,
-        finding.subject or "",
+def _cluster(ranked: Sequence[Finding], numbers: Sequence[int]) -> dict[str, Any]:
+    members = [ranked[number] for number in numbers]
+    first = members[0]
+    score = sum(
+        _WEIGHTS[one.severity] * max(_LEAST, one.confidence or 0.0) * max(1, len(one.evidence))
+        for one in members
+        if one.suppression is None
     )
+    paths = dict.fromkeys(encodable(one.evidence[0].path) for one in members if one.evidence)
+    return {
+        "id": sha256(f"{first.domain or ''}\0{first.rule}".encode()).hexdigest()[:12],
+        "domain": first.domain,
+        "rule": first.rule,
+        "title": encodable(_title(members)),
+        "severity": max(one.severity for one in members).label,
+        "score": round(score, 3),
+        "findings": list(numbers),
+        "places": sum(max(1, len(one.evidence)) for one in members),
+        "paths": list(paths)[:_PATHS],
+        "files": len(paths),
+        "accepted": sum(one.suppression is not None for one in members),
+    }
 
 
-def _pieces(value: Mapping[str, Any] | Iterator[Any], line: str = "\n") -> Iterator[str]:
-    """``value`` as JSON, its names sorted and each on a line; an iterator is a list."""
-    inner = f"{line} "
-    begin = "["
-    if isinstance(value, Iterator):
-        for one in value:
-            yield f"{begin}{inner}{_text(one, inner)}"
-            begin = ","
-        yield "[]" if begin == "[" else f"{line}]"
-    else:
-        begin = "{"
-        for name in sorted(value):
-            one = value[name]
-            yield f"{begin}{inner}{quoted(name)}: "
-            yield from _pieces(one, inner) if isinstance(one, Iterator) else (_text(one, inner),)
-            begin = ","
-        yield f"{line}}}"
-    if line == "\n":
-        yield "\n"
-
-
-def _text(value: Any, line: str) -> str:
-    """As ``json.dumps`` writes it, which takes five times as long with an indent."""
-    if value is None:
-        return "null"
-    if not isinstance(value, (dict, list, tuple)):
-        return quoted(value) if isinstance(value, str) else json.dumps(value)
-    inner = f"{line} "
-    if isinstance(value, dict):
-        told = [
-            f"{quoted(name)}: {quoted(one) if type(one) is str else _text(one, inner)}"
-            for name, one in sorted(value.items())
-        ]
-        begin, end = "{", "}"
-    else:
-        told = [_text(one, inner) for one in value]
-        begin, end = "[", "]"
-    return f"{begin}{inner}{f',{inner}'.join(told)}{line}{end}" if told else f"{begin}{end}"
+def _title(members: Sequence[Finding]) -> str:
+    """The message that all share; else the rule in its tool's words, or the first message."""
+    messages = {without_count(one.message) for one in members}
+    hints = {one.hint for one in members}
+    hint = members[0].hint
+    is_tool = members[0].source.startswith("analyzer:")
+    if len(messages) > 1 and len(hints) == 1 and hint and is_tool:
+        return hint.partition(": http")[0]  # without the page about it
+    return without_count(members[0].message)

@@ -1,25 +1,28 @@
-"""What a review leaves behind: its part of the report, and the files of ``artifacts/review/``.
+"""A review's part of the report, and the files of ``artifacts/review/``.
 
-Everything follows from the root's result and the report: no clock, no name of a machine.
+All of it follows from the root's result and the report.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from posixpath import splitext
 
 from rlm_ci.recursion.coverage import refusal
 from rlm_ci.recursion.nodes import FAILED, PARTIAL
-from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, OLD, Part, Severity
+from rlm_ci.report import wording
+from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, OLD, Part, Severity, fingerprints, order
+from rlm_ci.report.markdown_report import excerpt
 from rlm_ci.resources import loader
 from rlm_ci.review.analyzers import run
 from rlm_ci.review.analyzers.programs import Analyzer
 from rlm_ci.review.model.architecture import DOMAIN as ARCHITECTURE
 from rlm_ci.review.model.refute import VERDICTS
 from rlm_ci.review.results import json_lists
-from rlm_ci.review.results.clusters import clusters
 from rlm_ci.review.results.merge import rank, without_count
-from rlm_ci.text.markdown import code, fence, prose
+from rlm_ci.text.markdown import clip, code, fence, prose
+from rlm_ci.text.neutralise import record_pieces
 from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
 
     from rlm_ci.recursion.nodes import NodeResult
     from rlm_ci.report.findings import Finding, Location, Report
-    from rlm_ci.review.results.clusters import Cluster
 
     #: The address of a place, None where there is none.
     Link = Callable[[Location], str | None]
@@ -39,9 +41,10 @@ PART = "review"
 _PAGE = re.compile(r"([^:]{1,200}): (https://[A-Za-z0-9._~/#?=&%+-]{1,200})(?=;|$)")
 #: Why a file is not covered that no analyzer knows, where no model is set.
 NOBODY = "no_analyzer: no analyzer knows it, and no model is set"
-#: Endings of names that a summary tells.
+#: Endings of names that a summary lists, and characters of one.
 _KINDS = 5
-#: Of each list, so many entries stand in ``report.md``; ``findings.json`` has all of them.
+_ENDING = 12
+#: Entries of each list in ``report.md``; ``findings.json`` has all of them.
 _MOST = 1_000
 _ROWS = 40
 _NOT_SEEN = 100
@@ -51,29 +54,35 @@ _REASON = 200
 _QUOTED = 12
 
 
-def part(result: NodeResult, options: Mapping[str, Any], model: str | None = None) -> Part:
-    """A review's part of the report: ``result`` is the root's, ``options`` the objective's."""
+def part(
+    result: NodeResult,
+    options: Mapping[str, Any],
+    model: str | None = None,
+    unseen: Sequence[tuple[str, str]] = (),
+) -> Part:
+    """A review's part of the report: ``result`` is the root's, ``options`` the objective's.
+
+    ``unseen`` is what the function of that name gives.
+    """
     state, summary = None, result.summary
     metrics = result.metrics
     files, looked = int(metrics.get("files", 0)), int(metrics.get("looked", 0))
     if result.status == FAILED:
         state = NOT_RUN
     elif files and not looked and not result.uncovered:
-        told = "no configured analyzer knows any, and no model is used"
-        summary = f"{count(files, 'file')}: {told}"
-        # Of a change that is no code, there is nothing to say; of a repository, that is no answer.
+        summary = f"{count(files, 'file')}: no configured analyzer knows any, and no model is used"
+        # A change without code is fine; a repository of which nothing was read is no answer.
         state = NOT_RUN if options["changed"] is None else None
     else:
-        if nobody := _by_nobody(result):
-            summary = f"{summary}; {nobody}"
+        summary += _by_ending([path for path, _ in unseen])
         if result.status == PARTIAL or result.uncovered:
             state = INCOMPLETE
-            # What is no file is a question about all of them.
+            # A reason without a file is about all of them.
             missing = len({path for path, _ in result.uncovered} - {"", "."})
             what = count(missing, "file") if missing else "the whole"
-            summary = f"{summary}; {what} not looked at in full{_why(result)}"
+            summary += f"; {what} not looked at in full{_why(result)}"
     found = tuple(one.finding for one in result.findings)
-    told_metrics: dict[str, Any] = {
+    shown: dict[str, Any] = {
         "files": files,
         "looked": looked,
         "confidence": result.confidence,
@@ -85,7 +94,7 @@ def part(result: NodeResult, options: Mapping[str, Any], model: str | None = Non
             name: int(metrics.get(name, 0)) for name in ("claims", "merged", "elsewhere", *VERDICTS)
         },
     }
-    return Part(PART, summary, told_metrics, found, state, refusal(result), evidence=result.counts)
+    return Part(PART, summary, shown, found, state, refusal(result), evidence=result.counts)
 
 
 def unseen(
@@ -94,9 +103,9 @@ def unseen(
     model: str | None,
     result: NodeResult | None = None,
 ) -> tuple[tuple[str, str], ...]:
-    """Those of ``paths`` that nobody looks at, each with the reason: part of the coverage.
+    """Those of ``paths`` that neither an analyzer nor a model looks at, each with the reason.
 
-    ``result`` is the root's, which knows of scripts what their names do not tell.
+    ``result`` is the root's, which knows scripts without an ending.
     """
     if model is not None:
         return ()
@@ -116,15 +125,15 @@ def _why(result: NodeResult) -> str:
     return f": {printable(first)[:_REASON]}{more}"
 
 
-def _by_nobody(result: NodeResult) -> str:
-    """``5 files not looked at (3 .c, 2 .md)``, "" where there is none."""
-    kinds: Mapping[str, int] = result.data.get("unseen", {})
-    if not kinds:
+def _by_ending(paths: Sequence[str]) -> str:
+    """``; 5 files not looked at (3 .c, 2 .md)``, "" for none."""
+    if not paths:
         return ""
-    order = sorted(kinds, key=lambda name: (name == "others", -kinds[name], name))
-    told = ", ".join(f"{kinds[name]:,} {printable(name)}" for name in order[:_KINDS])
-    more = ", …" if len(order) > _KINDS else ""
-    return f"{count(sum(kinds.values()), 'file')} not looked at ({told}{more})"
+    kinds = Counter(splitext(path)[1][:_ENDING] or "others" for path in paths)
+    names = sorted(kinds, key=lambda name: (name == "others", -kinds[name], name))
+    listed = ", ".join(f"{kinds[name]:,} {printable(name)}" for name in names[:_KINDS])
+    more = ", …" if len(names) > _KINDS else ""
+    return f"; {count(len(paths), 'file')} not looked at ({listed}{more})"
 
 
 def artifacts(
@@ -139,47 +148,32 @@ def artifacts(
 ) -> dict[str, Iterable[str]]:
     """The files of ``artifacts/review/`` by name, each in pieces that are made as they are read.
 
-    ``report`` holds the part that ``part`` gave, suppressions applied; ``sarif`` renders it.
-    ``redact`` and ``mask`` take secrets out of it and of other texts: before anything is
-    rendered, since what is escaped cannot be told any more.
+    ``report`` has the part that ``part`` gave, with suppressions applied, and no other. ``sarif``
+    renders it. ``redact`` and ``mask`` take secrets out before texts are escaped.
     """
-    raw = [one for one in report.findings if _is_ours(one)]
-    lineage = _lineage(result, raw)
     report = redact(report)
-    ours = [one for one in report.findings if _is_ours(one)]
-    order = sorted(range(len(ours)), key=lambda at: rank(ours[at]))
-    findings = [ours[at] for at in order]
-    groups = clusters(findings)
-    told = list(
-        zip(findings, json_lists.marks(findings), [lineage[at] for at in order], strict=True)
-    )
+    (own,) = report.parts
+    nodes = [one.nodes for one in result.findings]
+    rows = sorted(zip(own.findings, nodes, strict=True), key=lambda row: order(row[0]))
+    marks = fingerprints(finding for finding, _ in rows)
+    listed = [
+        json_lists.ListedFinding(finding, mark, leaves)
+        for (finding, leaves), mark in zip(rows, marks, strict=True)
+    ]
+    listed.sort(key=lambda one: rank(one.finding))
+    findings = [one.finding for one in listed]
+    groups = json_lists.clusters(findings)
     result = result.replace(
         notes=tuple(map(mask, result.notes)),
         uncovered=tuple((mask(path), mask(why)) for path, why in result.uncovered),
     )
     return {
         "report.md": (_page(result, report, findings, groups, title, link=link),),
-        "findings.json": json_lists.findings(result, report, told, groups),
-        "clusters.json": json_lists.clusters(groups),
-        "codequality.json": json_lists.code_quality(told),
+        "findings.json": json_lists.findings(result, report, listed, groups),
+        "clusters.json": record_pieces(groups, 1),
+        "codequality.json": json_lists.code_quality(listed),
         "review.sarif": map(sarif, (report,)),
     }
-
-
-def _lineage(result: NodeResult, found: Sequence[Finding]) -> list[tuple[str, ...]]:
-    """The leaves that each comes from: it is one of the result's, or that one accepted."""
-    nodes = {id(one.finding): one.nodes for one in result.findings}
-    others: dict[Finding, tuple[str, ...]] = {}
-    if not all(id(one) in nodes for one in found):
-        others = {one.finding.replace(suppression=None): one.nodes for one in result.findings}
-    return [
-        nodes[id(one)] if id(one) in nodes else others.get(one.replace(suppression=None), ())
-        for one in found
-    ]
-
-
-def _is_ours(finding: Finding) -> bool:
-    return finding.rule.partition("/")[0] == PART
 
 
 # ── report.md ──
@@ -189,7 +183,7 @@ def _page(
     result: NodeResult,
     report: Report,
     findings: Sequence[Finding],
-    groups: Sequence[Cluster],
+    groups: Sequence[Mapping[str, Any]],
     title: str,
     *,
     link: Link,
@@ -197,10 +191,10 @@ def _page(
     open_ones = [one for one in findings if one.suppression is None]
     grave = [one for one in open_ones if one.severity >= Severity.MEDIUM]
     minor = [one for one in open_ones if one.severity < Severity.MEDIUM]
-    own = next(one for one in report.parts if one.id == PART)
+    (own,) = report.parts
     levels = [(level, sum(one.severity == level for one in open_ones)) for level in Severity]
     render = loader.load_template("review/report.md.j2")
-    groups = [one for one in groups if one.accepted < len(one.members)]
+    groups = [one for one in groups if one["accepted"] < len(one["findings"])]
     return render({
         "title": prose(title),
         "base": code(report.subject.base[:12]) if report.subject.base else "",
@@ -215,12 +209,10 @@ def _page(
         "levels": [f"{number:,} {level.label}" for level, number in reversed(levels) if number],
         "clusters": [
             {
-                "title": prose(_short(one.title), cell=True),
-                "rule": code(one.rule.partition("/")[2], cell=True),
-                "severity": one.severity.label,
-                "domain": one.domain or "",
-                "places": one.places,
-                "files": len(one.paths),
+                **one,
+                "title": prose(_short(one["title"]), cell=True),
+                "rule": code(one["rule"].partition("/")[2], cell=True),
+                "domain": one["domain"] or "",
             }
             for one in groups[:_ROWS]
         ],
@@ -270,7 +262,7 @@ def _entry(finding: Finding, link: Link) -> dict[str, Any]:
 
 
 def _hint(finding: Finding) -> str:
-    """A hint; the page of a rule is a link, since the analyzer and no stranger names it."""
+    """A hint, in which the page of an analyzer's rule is a link."""
     hint = finding.hint or ""
     page = _PAGE.match(hint) if finding.source.startswith("analyzer:") else None
     if page is None:
@@ -280,7 +272,7 @@ def _hint(finding: Finding) -> str:
 
 
 def _minor(findings: Sequence[Finding], link: Link) -> list[dict[str, Any]]:
-    """Minor findings by kind: a message that all share is said once, a path once a line."""
+    """Minor findings by rule: a shared message once, then the places by file."""
     groups: dict[tuple[Severity, str], list[Finding]] = {}
     for one in findings:
         groups.setdefault((one.severity, one.rule), []).append(one)
@@ -288,12 +280,9 @@ def _minor(findings: Sequence[Finding], link: Link) -> list[dict[str, Any]]:
     for (severity, rule), some in groups.items():
         messages = {without_count(one.message) for one in some}
         by_path: dict[str, list[str]] = {}
-        for one in sorted(some, key=json_lists.as_reported):
+        for one in sorted(some, key=order):
             path = one.evidence[0].path
-            places = ", ".join(
-                _lines(place, link) if place.path == path else _place(place, link)
-                for place in one.evidence
-            )
+            places = ", ".join(_place(place, link, path) for place in one.evidence)
             said = "" if len(messages) == 1 else f": {prose(_sentence(one.message))}"
             by_path.setdefault(path, []).append(f"{places}{said}")
         left = sum(_left(one) for one in some)
@@ -313,8 +302,8 @@ def _minor(findings: Sequence[Finding], link: Link) -> list[dict[str, Any]]:
 
 def _left(finding: Finding) -> int:
     """How many places a gathered finding has that are not among its evidence."""
-    said = finding.message[len(without_count(finding.message)) :]
-    number = "".join(char for char in said if char.isdigit())
+    suffix = finding.message[len(without_count(finding.message)) :]
+    number = "".join(char for char in suffix if char.isdigit())
     return max(0, int(number) + 1 - len(finding.evidence)) if number else 0
 
 
@@ -322,36 +311,23 @@ def _named(path: str) -> str:
     return path if len(path) <= 300 else f"…{path[-299:]}"
 
 
-def _place(place: Location, link: Link) -> str:
-    start, end = place.line_start, place.line_end
-    lines = "" if start is None else f":{start}" if end in (None, start) else f":{start}-{end}"
-    shown = code(f"{_named(place.path)}{lines}")
+def _place(place: Location, link: Link, beside: str | None = None) -> str:
+    """A link to a place; only its lines where its path, ``beside``, is already written."""
+    lines = wording.lines(place)
+    if place.path == beside:
+        shown = lines or "whole file"
+    else:
+        shown = code(f"{_named(place.path)}{lines and f':{lines}'}")
     address = link(place)
     return f"[{shown}](<{address}>)" if address else shown
 
 
-def _lines(place: Location, link: Link) -> str:
-    """The lines of a place whose path has been said."""
-    start, end = place.line_start, place.line_end
-    lines = "whole file" if start is None else f"{start}" if end in (None, start) else (
-        f"{start}-{end}"
-    )  # fmt: skip
-    address = link(place)
-    return f"[{lines}](<{address}>)" if address else lines
-
-
 def _quoted(quote: str | None) -> str:
-    if not quote or not quote.strip():
-        return ""
-    lines = quote.split("\n")
-    more = f"\n… {count(len(lines) - _QUOTED, 'more line')}" if len(lines) > _QUOTED else ""
-    shown = [line if len(line) <= 300 else f"{line[:299]}…" for line in lines[:_QUOTED]]
-    return fence("\n".join(shown) + more)
+    return fence(excerpt(quote, _QUOTED, 300)) if quote and quote.strip() else ""
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 100 else f"{line[:99]}…"
+    return clip(" ".join(text.split()), 100)
 
 
 def _sentence(text: str) -> str:
@@ -360,17 +336,16 @@ def _sentence(text: str) -> str:
 
 
 def _accepted(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """What does not count, by reason and rule: a reader sees what is silenced, and how much."""
-    groups: dict[tuple[str, str], int] = {}
+    """The suppressed places, counted by reason and rule."""
+    groups: Counter[tuple[str, str]] = Counter()
     for one in findings:
         if one.suppression is not None:
-            key = (one.suppression, one.rule)
-            groups[key] = groups.get(key, 0) + max(1, len(one.evidence))
-    order = sorted(groups, key=lambda key: (key[0] in OLD, -groups[key], key))
+            groups[one.suppression, one.rule] += max(1, len(one.evidence))
+    keys = sorted(groups, key=lambda key: (key[0] in OLD, -groups[key], key))
     return [
         {"rule": code(rule.partition("/")[2], cell=True), "places": groups[reason, rule],
          "reason": prose(_short(reason), cell=True)}
-        for reason, rule in order[:_NOT_SEEN]
+        for reason, rule in keys[:_NOT_SEEN]
     ]  # fmt: skip
 
 
@@ -378,10 +353,7 @@ def _by_reason(
     omitted: Iterable[tuple[str, str]], uncovered: Iterable[tuple[str, str]]
 ) -> list[str]:
     """How many files were left out for each reason, the most frequent first."""
-    told = set(uncovered)
-    reasons: dict[str, int] = {}
-    for pair in omitted:
-        if pair not in told:
-            reasons[pair[1]] = reasons.get(pair[1], 0) + 1
-    order = sorted(reasons, key=lambda reason: (-reasons[reason], reason))
-    return [f"{count(reasons[reason], 'file')}: {prose(reason)}" for reason in order[:_ROWS]]
+    listed = set(uncovered)
+    reasons = Counter(pair[1] for pair in omitted if pair not in listed)
+    frequent = sorted(reasons, key=lambda reason: (-reasons[reason], reason))
+    return [f"{count(reasons[reason], 'file')}: {prose(reason)}" for reason in frequent[:_ROWS]]

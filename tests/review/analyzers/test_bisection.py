@@ -10,7 +10,6 @@ from rlm_ci.recursion.nodes import PARTIAL
 from rlm_ci.review.analyzer_output.sarif import AnalyzerOutput
 from rlm_ci.review.analyzers import bisection, sandboxed
 from rlm_ci.review.analyzers.bisection import by_halves
-from rlm_ci.review.analyzers.execution import AnalyzerReport
 from rlm_ci.review.analyzers.sandboxed import AnalyzerError
 from rlm_ci.review.analyzers.scratch_folder import ScratchInput
 from rlm_ci.review.objective import ReviewObjective, analyse, options
@@ -85,11 +84,11 @@ class Tool:
         self.always = always
         self.runs = 0
 
-    def __call__(self, files: Sequence[ScratchInput], _seconds: float) -> AnalyzerReport:
+    def __call__(self, files: Sequence[ScratchInput], _seconds: float) -> AnalyzerOutput:
         self.runs += 1
         if self.always or any(one.text in self.culprits and one.content for one in files):
             raise AnalyzerError("it fails")
-        return AnalyzerReport(AnalyzerOutput((), len(files)), ())
+        return AnalyzerOutput((), len(files))
 
 
 FILES = [ScratchInput(number, f"{number}.go", b"x") for number in range(1024)]
@@ -100,7 +99,7 @@ def test_few_runs_find_what_a_tool_fails_on(culprits: tuple[int, ...]) -> None:
     run = Tool(*culprits)
     heard, broken = by_halves(FILES, run)
     assert [one.text for some, _ in broken for one in some] == list(culprits)
-    assert sum(one.printout.rejected for one in heard) == len(FILES) - len(culprits)
+    assert sum(one.rejected for one in heard) == len(FILES) - len(culprits)
     assert run.runs <= 2 + 20 * len(culprits)
 
 
@@ -114,6 +113,6 @@ def test_many_culprits_end_the_search_and_none_is_lost() -> None:
     run = Tool(*range(0, 1024, 2))
     heard, broken = by_halves(FILES, run)
     told = [one.text for some, _ in broken for one in some]
-    assert len(told) + sum(one.printout.rejected for one in heard) == len(FILES)
+    assert len(told) + sum(one.rejected for one in heard) == len(FILES)
     assert set(told) >= run.culprits
     assert run.runs <= 81

@@ -74,7 +74,6 @@ def test_a_file_larger_than_a_leaf_is_judged_as_a_whole(tmp_path: Path) -> None:
     result = in_slices(tmp_path, "big.py", LARGE)
     assert result.status == COMPLETED
     assert result.metrics["files"] == result.metrics["looked"] == 1
-    assert result.data["unseen"] == {}
     assert [placed(one.finding) for one in result.findings] == [
         placed(one.finding) for one in whole.findings
     ]

@@ -11,10 +11,9 @@ from rlm_ci.change.change_set import ChangeSet, from_range
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.report.findings import KNOWN, UNTOUCHED, Finding, Location, Severity
 from rlm_ci.review import objective
-from rlm_ci.review.analyzers.ruff_settings import within
+from rlm_ci.review.analyzers.ruff_settings import settings_at, within
 from rlm_ci.review.change.changed_lines import changed_of, is_touched
 from rlm_ci.review.change.finding_identity import marks
-from rlm_ci.review.run import ruff_settings_at
 from testing.review_leaves import leaf, text
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def judged(repo: GitRepo, base: str, **more: Any) -> list[Finding]:
     """All findings of the change from ``base`` to the head, where no model takes part."""
     change = change_of(repo, base)
     told = objective.options(changed=changed_of(change), **more)
-    settings = ruff_settings_at(change.repository, change.names(), change.base)
+    settings = settings_at(change.repository, change.names(), change.base)
     told = objective.with_base({**told, "settings": settings}, change, 1 << 20)
     texts = [
         text(one.path, content)

@@ -1,4 +1,4 @@
-"""The lists of a review: JSON as its library writes it, made piece by piece."""
+"""The lists of a review: JSON, made piece by piece."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from typing import Any
 import pytest
 
 from rlm_ci.recursion.nodes import COMPLETED, NodeResult
-from rlm_ci.report.findings import Coverage, Finding, Location, Part, Report, Severity, Subject
+from rlm_ci.report.findings import (
+    Coverage,
+    Finding,
+    Location,
+    Part,
+    Report,
+    Severity,
+    Subject,
+    fingerprints,
+)
 from rlm_ci.review.results import json_lists
-from rlm_ci.review.results.clusters import clusters
-
-VALUE: dict[str, Any] = {
-    "z": None, "a": [], "b": {}, "c": [1, 2.5, True, [[]], {"d": ["é\udcff\x7f\"\n", -0.0, 1e300]}],
-    "é\n": "text", "tuple": (1, ("a",)), "false": False,
-}  # fmt: skip
 
 
 def found(number: int, length: int = 20) -> Finding:
@@ -31,30 +34,25 @@ def listed(count: int, length: int = 20) -> tuple[Any, ...]:
         Subject("acme/shop"), Severity.HIGH, (Part("review", "", findings=tuple(findings)),),
         coverage=Coverage(3, 2, (("logo.png", "binary"),)),
     )  # fmt: skip
-    told = list(zip(findings, json_lists.marks(findings), [("leaf",)] * count, strict=True))
-    return NodeResult("leaf", COMPLETED, "", 1.0, notes=("é",)), report, told, clusters(findings)
-
-
-@pytest.mark.parametrize("value", [VALUE, {}, [VALUE, VALUE], [], ["a"]])
-def test_it_is_written_as_the_library_writes_it(value: Any) -> None:
-    expected = json.dumps(value, indent=1, sort_keys=True)
-    assert json_lists._text(value, "\n") == expected
-    if isinstance(value, list):
-        assert "".join(json_lists._pieces(iter(value))) == f"{expected}\n"
-    elif value:
-        assert "".join(json_lists._pieces(value)) == f"{expected}\n"
+    told = [
+        json_lists.ListedFinding(one, mark, ("leaf",))
+        for one, mark in zip(findings, fingerprints(findings), strict=True)
+    ]
+    groups = json_lists.clusters(findings)
+    return NodeResult("leaf", COMPLETED, "", 1.0, notes=("é",)), report, told, groups
 
 
 @pytest.mark.parametrize("count", [0, 3])
-def test_the_lists_are_what_the_library_would_write(count: int) -> None:
+def test_each_finding_is_a_line(count: int) -> None:
     result, report, told, groups = listed(count)
-    for pieces in (
-        json_lists.findings(result, report, told, groups),
-        json_lists.clusters(groups),
-        json_lists.code_quality(told),
-    ):
-        text = "".join(pieces)
-        assert text == json.dumps(json.loads(text), indent=1, sort_keys=True) + "\n"
+    text = "".join(json_lists.findings(result, report, told, groups))
+    assert [json.loads(text)["findings"][n]["fingerprint"] for n in range(count)] == [
+        one.mark for one in told
+    ]
+    assert sum('"fingerprint"' in line for line in text.splitlines()) == count
+    text = "".join(json_lists.code_quality(told))
+    assert [one["fingerprint"] for one in json.loads(text)] == [one.mark for one in told]
+    assert len(text.splitlines()) == (count + 2 if count else 1)
 
 
 def test_a_finding_is_held_no_longer_than_it_takes_to_write_it() -> None:

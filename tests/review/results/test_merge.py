@@ -10,7 +10,7 @@ import pytest
 from rlm_ci.recursion.nodes import TracedFinding
 from rlm_ci.report.findings import Finding, Location, Severity
 from rlm_ci.review.results import merge as results_merge
-from rlm_ci.review.results.clusters import clusters
+from rlm_ci.review.results.json_lists import clusters
 from rlm_ci.review.results.merge import gathered, merge, rank, without_count
 
 
@@ -244,6 +244,6 @@ def test_clusters_weigh_what_is_grave_above_what_is_frequent() -> None:
     ]
     some += [said("Accepted", rule="review/x", suppression="why")]
     found = clusters(sorted(some, key=rank))
-    assert [one.rule.partition("/")[2] for one in found] == ["sql-injection", "docs", "x"]
-    assert (found[0].places, len(found[0].paths)) == (3, 3)
-    assert (found[2].score, found[2].accepted) == (0, 1)
+    assert [one["rule"].partition("/")[2] for one in found] == ["sql-injection", "docs", "x"]
+    assert (found[0]["places"], found[0]["files"]) == (3, 3)
+    assert (found[2]["score"], found[2]["accepted"]) == (0, 1)

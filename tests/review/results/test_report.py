@@ -25,7 +25,7 @@ from rlm_ci.report.render import render
 from rlm_ci.resources import loader
 from rlm_ci.review.objective import ReviewObjective, analyse, options
 from rlm_ci.review.results import report as results_report
-from rlm_ci.review.results.clusters import clusters
+from rlm_ci.review.results.json_lists import clusters
 from rlm_ci.review.results.merge import rank
 from testing.review_leaves import (
     GRAVE,
@@ -129,10 +129,10 @@ def test_nobody_who_looked_is_not_a_clean_bill() -> None:
 def test_files_that_nobody_looks_at_are_told_and_not_covered(llm: ModelServer) -> None:
     some = {"a.py": "x = 1\n", "c/1.c": "int x;\n", "c/2.c": "int y;\n", "README": "Read me\n"}
     result = by_file(some)
-    part = results_report.part(result, options())
+    nobody = results_report.unseen(list(some), options(), None)
+    part = results_report.part(result, options(), unseen=nobody)
     told = "0 findings in 1 of 4 files; 3 files not looked at (2 .c, 1 others)"
     assert (part.summary, part.state) == (told, None)
-    nobody = results_report.unseen(list(some), options(), None)
     assert [path for path, _ in nobody] == ["c/1.c", "c/2.c", "README"]
     assert {why for _, why in nobody} == {results_report.NOBODY}
     assert results_report.unseen(list(some), options(), "m-1") == ()
@@ -285,5 +285,5 @@ def test_a_kind_whose_findings_say_different_things_goes_by_its_rule() -> None:
     result = by_file({"a.py": "import os\nimport sys\n"}, domains=("quality",))
     found = [one.finding for one in result.findings]
     several = [*found, *(one.replace(message="`re` unused") for one in found)]
-    assert [one.title for one in clusters(sorted(several, key=rank))] == ["F401 unused-import"]
-    assert [one.title for one in clusters(found[:1])] != ["F401 unused-import"]
+    assert [one["title"] for one in clusters(sorted(several, key=rank))] == ["F401 unused-import"]
+    assert [one["title"] for one in clusters(found[:1])] != ["F401 unused-import"]

@@ -1,0 +1,59 @@
+"""The tools that would look at what a review did not.
+
+The report may come from anywhere: only known languages are shown.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.text.printable import count
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SCRIPTS = "JavaScript TypeScript TSX Vue Svelte"
+_ANY = (
+    "C C# C++ CUDA Clojure Dart Elixir HCL Java Julia Kotlin Lua OCaml Objective-C PHP R Ruby "
+    "Scala Solidity Starlark Swift"
+)
+#: The analyzer of a language, and whether ``review.analyzers = "auto"`` finds it.
+_ANALYZERS: dict[str, tuple[str, bool]] = {
+    "Python": ("ruff", True),
+    "Go": ("staticcheck, or golangci-lint with gosec", True),
+    "Rust": ("clippy", True),
+    "Shell": ("shellcheck", True),
+    "Dockerfile": ("hadolint", True),
+    **dict.fromkeys(_SCRIPTS.split(), ("eslint", True)),
+    **dict.fromkeys(_ANY.split(), ("semgrep", False)),
+}
+_AUTO = '[review]\nanalyzers = "auto"'
+_BY_NAME = """\
+[[review.analyzers]]
+name = "semgrep"
+command = ["semgrep", "scan", "--quiet", "--sarif", "--config", "RULES.yml", "{folder}"]"""
+#: Languages that are named.
+_MOST = 6
+
+
+def advice(others: Mapping[str, int], *, auto: bool, is_change: bool) -> tuple[str, str] | None:
+    """What would look at ``others``, numbers of files by language, and the configuration for it.
+
+    ``auto``: the repository's own analyzers run already.
+    """
+    known = [name for name, number in others.items() if name in _ANALYZERS and number]
+    if not known:
+        return None
+    told = ", ".join(
+        f"{count(others[name], f'{name} file')} ({_ANALYZERS[name][0]})" for name in known[:_MOST]
+    )
+    rest = len(known) - _MOST
+    told += f" and {count(rest, 'more language')}" if rest > 0 else ""
+    found_by_auto = any(_ANALYZERS[name][1] for name in known)
+    set_up = f"Not looked at: {told}. Set up the tool in the repository and install it"
+    if found_by_auto and auto:
+        return f"{set_up}.", ""
+    where = " on the base branch" if is_change else ""
+    add = f"add to `rlm-ci.toml`{where}:"
+    if found_by_auto:
+        return f"{set_up}; then {add}", _AUTO
+    return f"Not looked at: {told}. Install it, and {add}", _BY_NAME
