@@ -69,8 +69,7 @@ _AUTHOR = {
     "GIT_CONFIG_KEY_1": "user.email", "GIT_CONFIG_VALUE_1": "aider@localhost",
 }  # fmt: skip
 
-#: As they were run: docs/agents.md names versions. No mode that takes away their own approval of
-#: commands is among them.
+#: docs/agents.md names versions. No mode takes away their own approval of commands.
 PROGRAMS: Mapping[str, AgentProgram] = {
     "codex": AgentProgram(
         (*_CODEX, "--sandbox", "workspace-write", "-"),

@@ -20,39 +20,24 @@ if TYPE_CHECKING:
     from rlm_ci.report.findings import Finding
 
     class Steps(Protocol):
-        """What the loop calls; every step is journalled."""
+        """What the loop calls; every step is journalled. See ``FixSteps``, ``ResultJudge``."""
 
-        def elapsed(self, iteration: int) -> float:
-            """Minutes since the run began, all its sessions together."""
-
-        def judge(self, label: str) -> ValidationResult:
-            """Run the validator on the tree as it stands."""
-
+        def elapsed(self, iteration: int) -> float: ...
+        def judge(self, label: str) -> ValidationResult: ...
         def act(
             self, iteration: int, last: ValidationResult, tampering: tuple[Finding, ...]
-        ) -> TurnResult:
-            """Let the agent take a turn. Raises LimitError when a budget ends it."""
-
-        def tampering(self) -> tuple[Finding, ...]:
-            """What speaks against the tree, and against the last run of the validator on it."""
-
-        def confirm(self) -> ValidationResult:
-            """Run the validator once more, in a fresh tree with the protected files restored."""
-
-        def probe(self) -> tuple[Finding, ...]:
-            """What speaks against the tests that have passed: whether they can still fail."""
-
-        def is_unchanged(self) -> bool:
-            """Whether the tree is what it was before the first turn."""
-
+        ) -> TurnResult: ...
+        def tampering(self) -> tuple[Finding, ...]: ...
+        def confirm(self) -> ValidationResult: ...
+        def probe(self) -> tuple[Finding, ...]: ...
+        def is_unchanged(self) -> bool: ...
         def note(
             self,
             iteration: int,
             acted: TurnResult,
             judged: ValidationResult,
             tampering: tuple[Finding, ...],
-        ) -> None:
-            """Save what this turn came to."""
+        ) -> None: ...
 
 
 class FixLimits(Value):
@@ -85,8 +70,7 @@ class ValidationResult(Value):
     manner: str = "still fails"
 
 
-#: Turns without an edit, one after the other, that are enough; so are as many that are green
-#: with an edit that nobody may make.
+#: So many turns in a row without an edit end the loop, or green ones that the guard refuses.
 ENOUGH = 2
 #: Characters of what an agent said in a reason.
 _SAID = 300

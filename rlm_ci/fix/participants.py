@@ -18,8 +18,8 @@ from rlm_ci.validators.validator import Validator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any, Protocol
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
     from rlm_ci import sandbox
     from rlm_ci.agents.agent import Agent, Assignment
@@ -29,17 +29,7 @@ if TYPE_CHECKING:
     from rlm_ci.models.record.clock import RunClock
     from rlm_ci.models.record.record import Record
     from rlm_ci.runs import Fact
-    from rlm_ci.workspace.checkout import RemovedFile
-
-    class Copy(Protocol):
-        """The copy that an agent edits; see ``Workspace``."""
-
-        settled: str | None
-
-        def settled_tree(self) -> str: ...
-        def restore(self, tree: str) -> None: ...
-        def removed_at(self, tree: str) -> tuple[RemovedFile, ...]: ...
-        def recall(self, tree: str, removed: Iterable[Sequence[str]]) -> None: ...
+    from rlm_ci.workspace.workspace import Workspace
 
     #: Runs the validator for tests named by paths or ids; what it says.
     Tests = Callable[[tuple[str, ...]], str]
@@ -93,7 +83,7 @@ class Participants:
         """The agent of the run. Raises ConfigError for budgets that cannot hold."""
         name = self._options.agent
         if name == "openai":
-            return UnrecordedAgent(self._coder(clock, tests), self._commands.workspace)
+            return self._coder(clock, tests)  # its completions are facts
         agent: Agent
         if name == "autofix":
             validator = self._options.validator or ""
@@ -172,25 +162,10 @@ class ReplaySandbox:
         )
 
 
-class UnrecordedAgent:
-    """The built-in agent: its completions are facts, and it edits the copy itself."""
-
-    def __init__(self, agent: Agent, copy: Copy) -> None:
-        self.name = agent.name
-        self.metered = agent.metered
-        self._agent = agent
-        self._copy = copy
-
-    def act(self, task: Assignment) -> AgentOutcome:
-        """As the agent does. Raises what it raises."""
-        self._copy.settled = None
-        return self._agent.act(task)
-
-
 class RecordedAgent:
     """An agent whose every assignment is one fact, with the tree that it left behind."""
 
-    def __init__(self, agent: Agent, fact: Fact, copy: Copy) -> None:
+    def __init__(self, agent: Agent, fact: Fact, copy: Workspace) -> None:
         self.name = agent.name
         self.metered = agent.metered
         self._agent = agent

@@ -56,6 +56,7 @@ class FixSteps:
         self.result = judge.result
 
     def elapsed(self, iteration: int) -> float:
+        """Minutes since the run began, all its sessions together."""
         seconds, self._began = self.context.clock.tick(iteration)
         return seconds / 60
 
@@ -64,6 +65,7 @@ class FixSteps:
     def act(
         self, iteration: int, last: ValidationResult, tampering: tuple[Finding, ...]
     ) -> TurnResult:
+        """Let the agent take a turn. Raises LimitError when a budget ends it."""
         self.verdicts.begin(iteration)
         self.context.on_step(f"iteration {iteration}: agent")
         before = self._space.settled_tree()
@@ -77,6 +79,8 @@ class FixSteps:
             protected=(*PROTECTED, *sorted(self.verdicts.protection.scripts)[:_NAMED]),
             allow_test_edits=self._options.allow_test_edits,
         )
+        if self._options.agent == "openai":  # it edits without a command
+            self._space.settled = None
         turns = self._roles.perform(brief)
         self._write_turns(iteration, turns)
         outcome = _edited(turns).outcome
@@ -96,8 +100,8 @@ class FixSteps:
         self._write(iteration, texts)
 
     def tampering(self) -> tuple[Finding, ...]:
-        # Which tests ran says something of a last verdict that would be believed, and else nothing:
-        # in the copy of an agent there may be other tests.
+        """What speaks against the tree, and against the last run of the validator on it."""
+        # Which tests ran counts for a last verdict only: the copy may have other tests.
         verdict = self.verdicts.verdict
         is_last = self.verdicts.is_last and verdict is not None and verdict.passed
         lost = self.verdicts.lost() if is_last else ()

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from rlm_ci.sandbox.job import JobLimits, Mount
 
-NAME = "bubblewrap"
 #: Folders of the system: what programs and libraries need, and nothing private.
 SYSTEM = ("/usr", "/opt", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
 #: What of /etc programs cannot do without. No keys, no passwords, no names of users.
@@ -38,8 +37,7 @@ _ETC = (
 )  # fmt: skip
 #: Only where the job has a network.
 _ETC_NETWORK = ("gai.conf", "host.conf", "hosts", "resolv.conf")
-#: Who runs it, as seen from inside, where root starts us: programs behave, and the kernel refuses,
-#: as for anybody else.
+#: Who runs it, as seen from inside, where root starts us.
 _USER = 1000
 #: Files of /etc up to so many bytes are copied, where so many files may be open: each takes two.
 _COPIED = 128 << 10
@@ -64,7 +62,7 @@ _SIGN = "bwrap: "
 class Bubblewrap:
     """Runs jobs by the program ``bwrap``, which has to be 0.8 or later."""
 
-    name = NAME
+    name = "bubblewrap"
     isolated = True
 
     def __init__(self, program: str) -> None:

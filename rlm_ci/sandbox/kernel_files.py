@@ -21,8 +21,7 @@ _DEVICES = {
     "/dev/null": (1, 3), "/dev/zero": (1, 5), "/dev/full": (1, 7), "/dev/random": (1, 8),
     "/dev/urandom": (1, 9), "/dev/tty": (5, 0),
 }  # fmt: skip
-#: Where those of root's jobs lie, for all runs on this machine. Only root writes to /dev, it is
-#: never mounted ``nodev``, and a restart empties it.
+#: Those of root's jobs: only root writes to /dev, and it is never mounted ``nodev``.
 _OWN = "/dev/rlm-ci"
 #: Who owns them (nobody): no job is run as this user, so none can change their mode.
 _OWNER = 65534
@@ -37,8 +36,7 @@ def covered() -> Iterator[str]:
             continue
         if entry.name in _KEYS or not entry.stat().st_mode & stat.S_IROTH:
             yield from ("--ro-bind", os.devnull, entry.path)
-    # Not each file by itself: a mount costs a tenth of a millisecond, and each makes the next ones
-    # slower.
+    # Not each file by itself: a mount costs a tenth of a millisecond.
     yield from ("--remount-ro", "/proc")
 
 

@@ -10,7 +10,6 @@ from rlm_ci.sandbox.job import Probe
 from rlm_ci.system import installation
 from rlm_ci.text.printable import printable
 
-NAME = "monty"
 _MOST_SAID = 120
 LEVEL = "language-level only"
 #: Source, and whether it must work: without the first, the refusal of the others says nothing.

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from rlm_ci.sandbox.job import Mount
     from rlm_ci.system.process import StreamResult
 
-NAME = "none"
 #: Seconds that the supervisor has to end what the command has started.
 _GRACE = 10.0
 
@@ -31,7 +30,7 @@ _GRACE = 10.0
 class Unsandboxed:
     """Runs jobs on the machine itself, each under a supervisor that lets nothing outlive it."""
 
-    name = NAME
+    name = "none"
     isolated = False
 
     def run(

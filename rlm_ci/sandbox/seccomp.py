@@ -28,8 +28,7 @@ class ProcessorKind(Value):
         return dict(self.calls)[name]
 
 
-#: io_uring carries out calls that no filter sees, ``socket`` for one; its numbers are new enough
-#: to be the same everywhere.
+#: io_uring carries out calls that no filter sees; its numbers are the same everywhere.
 _RING = (("io_uring_setup", 425), ("io_uring_enter", 426), ("io_uring_register", 427))
 #: By the name that ``uname`` has for it.
 MACHINES = {
@@ -48,15 +47,12 @@ MACHINES = {
         ),
     ),
 }  # fmt: skip
-#: Keys belong to the user and his session, not to a namespace: a job could read what lies there,
-#: and leave something for the next one.
+#: Keys belong to the user, not to a namespace: a job could read and leave some.
 KEYS = ("add_key", "request_key", "keyctl")
-#: What commands of a job have no use for, and attacks on the kernel begin with. Container
-#: runtimes refuse these too, so programs can do without.
+#: What attacks on the kernel begin with. Container runtimes refuse these too.
 ODD = ("userfaultfd", "bpf", "perf_event_open", *(name for name, _ in _RING))
 _SOCKETS = ("socket", "socketpair")
-#: AF_UNIX, AF_INET, AF_INET6, AF_NETLINK. Of the others, AF_VSOCK leads out of every network
-#: namespace, to the host of a virtual machine; the rest are drivers that hardly anybody uses.
+#: AF_UNIX, AF_INET, AF_INET6, AF_NETLINK. AF_VSOCK leads to the host of a virtual machine.
 _FAMILIES = (1, 2, 10, 16)
 
 # Of linux/filter.h and linux/seccomp.h; an instruction is one of these, with where to jump.

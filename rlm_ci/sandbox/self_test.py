@@ -59,8 +59,7 @@ TITLES = {
     "output": "output without end is bounded",
     "daemon": "a daemon dies with its command",
 }
-#: Of the files that change a kernel, those that an attack would try first. All of them are tried
-#: by ``doctor``; before a run these are, and whether the mounts that cover all are there.
+#: Files that change a kernel, and are tried before each run; ``doctor`` tries all.
 _SETTINGS = (
     "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/hotplug",
     "/proc/sys/kernel/poweroff_cmd", "/proc/sys/kernel/usermodehelper/bset",

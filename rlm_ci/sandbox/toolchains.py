@@ -80,23 +80,15 @@ def toolchain_mounts(environ: Mapping[str, str], root: str) -> tuple[Mount, ...]
     def add(path: str) -> None:
         path = os.path.realpath(path)
         inside = any(is_below(path, place) for place in (*SYSTEM, root, *found))
-        if (
-            not inside
-            and os.path.exists(path)
-            and may_be_shown(path, home)
-            and not is_below(root, path)
-        ):
+        is_fine = os.path.exists(path) and may_be_shown(path, home) and not is_below(root, path)
+        if is_fine and not inside:
             found[:] = [place for place in found if not is_below(place, path)]
             found.append(path)
 
     for folder in environ.get("PATH", "").split(os.pathsep):
         if os.path.isabs(folder) and os.path.isdir(folder) and not is_below(folder, root):
-            add(folder)
-            for companion in _companions(folder, home):
-                add(companion)
-            for place in _installations(folder, home):
+            for place in (folder, *_companions(folder, home), *_installations(folder, home)):
                 add(place)
-    # Go is told of its modules wherever it lies itself: without a network it has no others.
     if modules := toolchain_variables(environ).get("GOMODCACHE"):
         add(modules)
     named = environ.get("VIRTUAL_ENV", "")

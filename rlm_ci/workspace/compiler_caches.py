@@ -18,8 +18,7 @@ from rlm_ci.system import files
 #: Below HOME; the second is where programs of macOS look.
 _PLACES = (".cache", *(("Library/Caches",) if sys.platform == "darwin" else ()))
 _WORK, _FIRST, _VERDICT = "work", "first", "verdict"
-#: Go keeps results of tests beside what it has compiled, by the files that it knows of; others may
-#: decide as well. It believes none that is older than this file says (``go clean -testcache``).
+#: Go keeps results of tests too, but none that is older than this file says.
 _GO, _GO_EXPIRY = "go-build", "testexpire.txt"
 
 

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 RULES = "excludes"
 #: And the one that names the tree of the result.
 RESULT = "result"
-#: Bytes go in and come out as they are. Names that some system takes for ``.git`` stay out; see
-#: ``lookalikes``, which finds them before.
+#: Bytes go in and come out as they are; see ``lookalike_names`` for names that stay out.
 _CONFIG = """\
 [core]
 \trepositoryformatversion = {version}

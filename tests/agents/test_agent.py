@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rlm_ci.agents.agent import Agent
+    from rlm_ci.workspace.workspace import Workspace
 
 
 def external(name: str = "codex") -> Agent:
@@ -105,7 +106,7 @@ def test_a_tree_that_the_record_names_is_the_id_of_one(tree: object, tmp_path: P
     """It is put on the command lines of git, and the record may come from anywhere."""
     record = {"exit_code": 0, "summary": "", "output": "", "reason": "", "tree": tree}
     folder = Restored(tmp_path)
-    taken = RecordedAgent(autofix(), lambda *_: record, folder)
+    taken = RecordedAgent(autofix(), lambda *_: record, cast("Workspace", folder))
     with pytest.raises(DamagedError, match="something that is not a tree") as raised:
         taken.act(Assignment("agent", 1, "go", folder, []))
     assert raised.value.code == 6

@@ -10,7 +10,6 @@ import pytest
 
 from rlm_ci.agents.agent import AgentOutcome
 from rlm_ci.fix import loop
-from rlm_ci.fix.participants import UnrecordedAgent
 from rlm_ci.fix.roles import Roles
 from rlm_ci.fix.sandboxed_commands import SandboxedCommands
 from rlm_ci.fix.steps import FixSteps
@@ -73,8 +72,8 @@ def run(
     judge = Validator(Command.parse(validator), root=root, exists=lambda _path: True, redact=str,
                       find=lambda name: name, mark="mark", trust_exit_code=True)  # fmt: skip
     diff = lambda: patch(commands.workspace).decode()  # noqa: E731
-    roles = Roles(UnrecordedAgent(writer, commands.workspace), commands, diff=diff)
-    shared = context(folder, commands, judge, max_iterations=iterations)
+    roles = Roles(writer, commands, diff=diff)
+    shared = context(folder, commands, judge, max_iterations=iterations, agent="openai")
     state = RunState(shared.path_of("rlm", "state.json"), {})
     result_judge = ResultJudge(shared)
     steps = FixSteps(shared, result_judge, roles, state)

@@ -34,8 +34,7 @@ class Conversation:
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self._limit = limit
-        #: Each a prompt, or an exchange: an answer and its results. A message never changes: a
-        #: request may hold it.
+        #: Prompts, and answers with their results. Messages never change: requests hold them.
         self._groups: list[list[dict[str, Any]]] = []
         self._dropped = 0
 

@@ -38,8 +38,7 @@ STAGING = ".rlm-ci-landing.tmp"
 _PLAN = "plan.json"
 _PLAN_LIMIT = 1 << 28
 _FOLDER = re.compile(r"[0-9a-f]{16}")
-#: Errors that tell what stands in the tree, what is mounted there too: to try again would not help.
-#: All others are of the disk, or of what it allows.
+#: Errors by what is in the tree; all others are of the disk, and may be gone another time.
 _IN_THE_WAY = frozenset((
     errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ELOOP,
     errno.EXDEV, errno.EBUSY, errno.ENAMETOOLONG,
@@ -145,7 +144,7 @@ class StagedResult:
         staged = cls(root, os.urandom(8).hex(), wanted)
         os.mkdir(staged._folder, 0o700)
         try:
-            plan = [[one.path, _record(one.old), _record(one.new)] for one in wanted]
+            plan = [[one.path, one.old, one.new] for one in wanted]
             files.write(staged.place(_PLAN), json.dumps(plan).encode(), 0o600)
             for kind in ("new", "back", "old"):
                 os.mkdir(staged.place(kind), 0o700)
@@ -278,12 +277,8 @@ def _try(step: Any, change: PathChange) -> bool:
         return False
 
 
-def _record(entry: TreeEntry | None) -> list[Any] | None:
-    return None if entry is None else [entry.mode, entry.kind, entry.oid]
-
-
 def _entry(record: Any) -> TreeEntry | None:
     if record is None:
         return None
-    mode, kind, oid = record
+    mode, kind, oid, *_ = record
     return TreeEntry(str(mode), str(kind), str(oid))
