@@ -8,6 +8,8 @@ from collections import Counter
 from rlm_ci.agents import agent as agents
 from rlm_ci.agents.agent import AgentOutcome
 from rlm_ci.agents.autofix import AutofixAgent
+from rlm_ci.agents.builtin.agent import BuiltinAgent
+from rlm_ci.agents.builtin.turn_loop import TurnLimits
 from rlm_ci.agents.external import ExternalAgent
 from rlm_ci.errors import ConfigError, DamagedError, UnavailableError
 from rlm_ci.judge.options import models_of
@@ -24,129 +26,98 @@ if TYPE_CHECKING:
     from rlm_ci import sandbox
     from rlm_ci.agents.agent import Agent, Assignment
     from rlm_ci.config.settings import Settings
-    from rlm_ci.fix.options import FixOptions
+    from rlm_ci.fix.options import FixContext, FixOptions
     from rlm_ci.fix.sandboxed_commands import SandboxedCommands
-    from rlm_ci.models.record.clock import RunClock
     from rlm_ci.models.record.record import Record
     from rlm_ci.runs import Fact
     from rlm_ci.workspace.workspace import Workspace
 
-    #: Runs the validator for tests named by paths or ids; what it says.
-    Tests = Callable[[tuple[str, ...]], str]
-
 _BUDGETS = ("max_calls", "max_tokens", "budget_usd")
 
 
-class Participants:
-    """Makes the validator and the agent of a run. In a ``replay`` they do nothing new."""
+def validator_of(
+    options: FixOptions,
+    commands: SandboxedCommands,
+    redact: Callable[[str], str],
+    find: Callable[[str], str | None],
+) -> Validator | None:
+    """The validator of the run, if any. ``find`` tells where the sandbox finds a program."""
+    if options.validator is None:
+        return None
+    return Validator(
+        Command.parse(options.validator),
+        root=commands.place,
+        exists=lambda path: os.path.isfile(os.path.join(commands.root, path)),
+        redact=redact,
+        find=find,
+        mark=options.mark,
+        trust_exit_code=options.trust_exit_code,
+    )
 
-    def __init__(
-        self,
-        settings: Settings,
-        options: FixOptions,
-        commands: SandboxedCommands,
-        record: Record,
-        redact: Callable[[str], str],
-        *,
-        replay: bool = False,
-    ) -> None:
-        self._settings = settings
-        self._options = options
-        self._commands = commands
-        self._record = record
-        self._redact = redact
-        self._replay = replay
 
-    def validator(self) -> Validator | None:
-        """The validator of the run, if any."""
-        if self._options.validator is None:
-            return None
+def agent_of(
+    context: FixContext,
+    settings: Settings,
+    record: Record,
+    find: Callable[[str], str | None],
+    tests: Callable[[tuple[str, ...]], str] | None,
+    *,
+    replay: bool,
+) -> Agent:
+    """The agent of the run, which does nothing new in a ``replay``.
 
-        def exists(path: str) -> bool:
-            return os.path.isfile(os.path.join(self._commands.root, path))
-
-        return Validator(
-            Command.parse(self._options.validator),
-            root=self._commands.place,
-            exists=exists,
-            redact=self._redact,
-            find=self._find,
-            mark=self._options.mark,
-            trust_exit_code=self._options.trust_exit_code,
-        )
-
-    def _find(self, program: str) -> str | None:
-        """Where a program is; a replay asks for none that was not there."""
-        return program if self._replay else self._commands.find(program)
-
-    def agent(self, clock: RunClock, tests: Tests | None) -> Agent:
-        """The agent of the run. Raises ConfigError for budgets that cannot hold."""
-        name = self._options.agent
-        if name == "openai":
-            return self._coder(clock, tests)  # its completions are facts
-        agent: Agent
-        if name == "autofix":
-            validator = self._options.validator or ""
-            agent = AutofixAgent(
-                find=self._find,
-                redact=self._redact,
-                validator=validator,
-                roles_from=self.roles_from,
-            )
-        else:
-            env = {} if self._replay else self._granted()
-            agent = ExternalAgent(
-                name,
-                env=env,
-                find=self._find,
-                redact=self._redact,
-                confined=self._options.isolated,
-            )
-        settings = self._settings
-        given = [name for name in _BUDGETS if settings.sources[name] != "default"]
-        agents.require_metered(agent, {name: getattr(settings, name) for name in given})
-        return RecordedAgent(agent, self._record.fact, self._commands.workspace)
-
-    @property
-    def roles_from(self) -> str:
-        """Where the roles come from: the settings, unless the run began with others."""
-        source = str(self._settings.sources["loop.roles"])
-        is_same = self._settings.loop.roles == self._options.roles
-        return source if is_same else "loop.roles, when the run began"
-
-    def _granted(self) -> dict[str, str]:
-        """The variables that an external agent is given, by name. Raises ConfigError."""
-        environ = self._settings.environ
-        missing = [name for name in self._settings.loop.agent_env if name not in environ]
-        if missing:
-            raise ConfigError(
-                f"{missing[0]} is in loop.agent_env, but is not set",
-                where=self._settings.sources["loop.agent_env"],
-                hint="set it, or remove it from loop.agent_env",
-            )
-        return {name: environ[name] for name in self._settings.loop.agent_env}
-
-    def _coder(self, clock: RunClock, tests: Tests | None) -> Agent:
-        from rlm_ci.agents.builtin.agent import BuiltinAgent
-        from rlm_ci.agents.builtin.turn_loop import TurnLimits
-
-        options = self._options
+    ``tests`` runs the validator for tests named by paths or ids. Raises ConfigError for budgets
+    that cannot hold.
+    """
+    options, redact = context.options, context.redactor.text
+    if options.agent == "openai":  # its completions are facts
         gateway = Gateway(
-            models_of(self._settings),
-            self._record,
-            clock,
+            models_of(settings),
+            record,
+            context.clock,
             model=options.model,
             max_minutes=options.max_minutes,
             provider=options.provider,
-            replay=self._replay,
+            replay=replay,
         )
         return BuiltinAgent(
             gateway.complete,
-            self._record.fact,
+            record.fact,
             model=gateway.model,
             tests=tests,
             bounds=TurnLimits(max_tokens=options.max_completion_tokens),
         )
+    agent: Agent
+    if options.agent == "autofix":
+        source = str(settings.sources["loop.roles"])
+        is_same = settings.loop.roles == options.roles
+        agent = AutofixAgent(
+            find=find,
+            redact=redact,
+            validator=options.validator or "",
+            roles_from=source if is_same else "loop.roles, when the run began",
+        )
+    else:
+        env = {} if replay else _granted(settings)
+        agent = ExternalAgent(
+            options.agent, env=env, find=find, redact=redact, confined=options.isolated
+        )
+    given = [name for name in _BUDGETS if settings.sources[name] != "default"]
+    agents.require_metered(agent, {name: getattr(settings, name) for name in given})
+    return RecordedAgent(agent, record.fact, context.commands.workspace)
+
+
+def _granted(settings: Settings) -> dict[str, str]:
+    """The variables that an external agent is given, by name. Raises ConfigError."""
+    environ, names = settings.environ, settings.loop.agent_env
+    missing = [name for name in names if name not in environ]
+    if missing:
+        raise ConfigError(
+            f"{missing[0]} is in loop.agent_env, but is not set",
+            where=settings.sources["loop.agent_env"],
+            hint="set it, or remove it from loop.agent_env",
+        )
+    return {name: environ[name] for name in names}
 
 
 class ReplaySandbox:

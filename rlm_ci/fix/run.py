@@ -13,7 +13,7 @@ from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, StorageError, Un
 from rlm_ci.fix import choose_validator, loop, report
 from rlm_ci.fix.loop import ValidationResult
 from rlm_ci.fix.options import FixContext, FixOptions
-from rlm_ci.fix.participants import Participants, ReplaySandbox
+from rlm_ci.fix.participants import ReplaySandbox, agent_of, validator_of
 from rlm_ci.fix.roles import Roles
 from rlm_ci.fix.sandboxed_commands import SandboxedCommands
 from rlm_ci.fix.steps import FixSteps, difference
@@ -177,13 +177,11 @@ class FixRun(Attempt):
 
     def _steps(self, options: FixOptions, commands: SandboxedCommands) -> FixSteps:
         redactor, progress, replay = self._run.redactor, self._all.progress, self._all.replay
-        participants = Participants(
-            self._all.settings, options, commands, self._record, redactor.text, replay=bool(replay)
-        )
+        find = (lambda program: program) if replay else commands.find
         context = FixContext(
             options,
             commands,
-            participants.validator(),
+            validator_of(options, commands, redactor.text, find),
             self._record.fact,
             self._clock,
             self._run.path_of,
@@ -191,8 +189,10 @@ class FixRun(Attempt):
             redactor,
         )
         judge = ResultJudge(context)
+        tests = judge.tests if context.validator else None
+        settings = self._all.settings
         roles = Roles(
-            participants.agent(self._clock, judge.tests if context.validator else None),
+            agent_of(context, settings, self._record, find, tests, replay=bool(replay)),
             commands,
             mode=options.roles,
             subagents=options.subagents,

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 #: Free space (bytes) that nobody may use up, whatever their limit is.
 _RESERVE = 64 << 20
+#: Memory that no file on a disk backs; and the same, divided by the processes that share it.
+_RESIDENT = ("status", (b"RssAnon:", b"RssShmem:"))
+_SHARE = ("smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:"))
 #: Processes that hold the job, and are none of it.
 _OURS = 2
 
@@ -41,7 +44,8 @@ class ResourceWatch:
             if threads > self._limits.processes + _OURS:
                 return "processes"
         # What processes share counts once, but that takes the kernel much longer to tell.
-        if sum(map(_resident, pids)) > self._limits.memory < sum(map(_share, pids)):
+        limit = self._limits.memory
+        if _memory(pids, *_RESIDENT) > limit < _memory(pids, *_SHARE):
             return "memory"
         return "disk" if any(map(self._is_filled, self._disks.values())) else ""
 
@@ -81,22 +85,12 @@ def tree(root: int) -> Iterator[tuple[int, int]]:
         yield pid, len(threads)
 
 
-def _resident(pid: int) -> int:
-    """Bytes of memory that a process holds, and no file on a disk backs."""
-    return _sum(f"/proc/{pid}/status", (b"RssAnon:", b"RssShmem:"))
-
-
-def _share(pid: int) -> int:
-    """The same, each byte divided by the number of processes that hold it."""
-    return _sum(f"/proc/{pid}/smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:"))
-
-
-def _sum(path: str, names: tuple[bytes, ...]) -> int:
+def _memory(pids: list[int], name: str, fields: tuple[bytes, ...]) -> int:
+    """The bytes of these fields of a file of each process."""
     total = 0
-    with suppress(OSError, ValueError), open(path, "rb") as file:
-        for line in file:
-            if line.startswith(names):
-                total += int(line.split()[1]) << 10
+    for pid in pids:
+        with suppress(OSError, ValueError), open(f"/proc/{pid}/{name}", "rb") as file:
+            total += sum(int(line.split()[1]) << 10 for line in file if line.startswith(fields))
     return total
 
 
