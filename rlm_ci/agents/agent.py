@@ -26,15 +26,8 @@ else:
 SUMMARY_LIMIT = 4000
 OUTPUT_LIMIT = 40_000
 
-#: name: what it is, as ``--help`` and errors say it.
-AGENTS: Mapping[str, str] = {
-    "openai": "the built-in agent, with any OpenAI-compatible endpoint",
-    "codex": "OpenAI's Codex CLI",
-    "claude": "Anthropic's Claude Code",
-    "gemini": "Google's Gemini CLI",
-    "aider": "Aider",
-    "autofix": "the linters' and formatters' own fixes: no key, no network",
-}
+#: The built-in one, with any OpenAI-compatible endpoint; those of others; the linters' own fixes.
+AGENTS = ("openai", "codex", "claude", "gemini", "aider", "autofix")
 
 
 class Launch(Value):

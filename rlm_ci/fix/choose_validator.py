@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from rlm_ci.agents.agent import Launch
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.fix.sandboxed_commands import search_path
 from rlm_ci.system import files
@@ -127,7 +128,7 @@ def _why_not(commands: SandboxedCommands, command: Command, redact: Callable[[st
     if not trial:
         return ""
     before, names = commands.tree(), set(os.listdir(commands.root))
-    ended = commands.command(trial, _SECONDS)
+    ended = commands.run(Launch(trial, _SECONDS))
     for name in set(os.listdir(commands.root)) - names:  # an environment that it began to make
         files.clear(os.path.join(commands.root, name))
     if commands.tree() != before:

@@ -90,49 +90,33 @@ class SandboxedCommands:
         shared = self.workspace.snapshot.dependencies
         return finder(self.env["PATH"], self.place, where, shared)(program)
 
-    def run(self, launch: Launch) -> StreamResult:
-        """Run a command of an agent. Raises UnavailableError when it cannot be started."""
-        files = tuple(Mount(path, path) for path in launch.files)
-        with tempfile.TemporaryDirectory(prefix="rlm-ci-") as nothing:
-            return self.command(
-                launch.argv,
-                launch.timeout,
-                stdin=launch.stdin,
-                env=launch.env,
-                network=launch.network,
-                read_only=launch.read_only,
-                extra=(*files, *curtains(self.root, self.place, launch.hidden, nothing)),
-            )
-
-    def command(
+    def run(
         self,
-        argv: tuple[str, ...],
-        timeout: float,
+        launch: Launch,
         copy: Checkout | None = None,
         *,
-        stdin: bytes = b"",
-        network: bool = False,
-        env: Mapping[str, str] | None = None,
-        read_only: bool = False,
         extra: tuple[Mount, ...] = (),
         keep: int = KEEP,
     ) -> StreamResult:
         """Run a command on the copy, or on another one. Raises UnavailableError."""
         self.workspace.settled = None
         mounts = self.workspace.mounts(copy)
-        if read_only:
+        if launch.read_only:
             mounts = tuple(mount.replace(writable=False) for mount in mounts)
         caches = self.workspace.caches.mounts(last_verdict=copy is not None)
-        job = SandboxJob(
-            argv,
-            cwd=self.place,
-            env={**self.env, **(env or {})},
-            stdin=stdin,
-            network=network,
-            mounts=(*self._tools, *mounts, *caches, *extra),
-            limits=JobLimits(wall=timeout),
-            keep=keep,
-        )
-        ended = self.sandbox.run(job, on_output=self._on_output)
+        files = tuple(Mount(path, path) for path in launch.files)
+        with tempfile.TemporaryDirectory(prefix="rlm-ci-") as nothing:
+            hidden = curtains(self.root, self.place, launch.hidden, nothing)
+            job = SandboxJob(
+                launch.argv,
+                cwd=self.place,
+                env={**self.env, **launch.env},
+                stdin=launch.stdin,
+                network=launch.network,
+                mounts=(*self._tools, *mounts, *caches, *files, *extra, *hidden),
+                limits=JobLimits(wall=launch.timeout),
+                keep=keep,
+            )
+            ended = self.sandbox.run(job, on_output=self._on_output)
         self.workspace.reopen(copy)
         return ended

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rlm_ci.agents.agent import Launch
 from rlm_ci.errors import UnavailableError
 from rlm_ci.fix.options import SETUP
 from rlm_ci.fix.sandboxed_commands import KEEP
@@ -106,9 +107,8 @@ class ValidatorRuns:
             if self.setup:
                 began = copy.tree()
                 try:
-                    ended = self._commands.command(
-                        self.setup.argv, self._timeout(), copy, network=True
-                    )
+                    setup = Launch(self.setup.argv, self._timeout(), network=True)
+                    ended = self._commands.run(setup, copy)
                 except UnavailableError as error:
                     raise UnavailableError(error.what, where=SETUP, hint=error.hint) from None
                 prepared = {"setup": record_of(ended)}
@@ -173,7 +173,7 @@ class ValidatorRuns:
                     folder, root, commands.env, plugin=plugin, short=short, hide=hide
                 )
                 extra = test_reports.mounts(folder) if commands.sandbox.isolated and plugin else ()
-            ended = commands.command(argv, timeout, copy, env=env, extra=extra, keep=keep)
+            ended = commands.run(Launch(argv, timeout, env=env), copy, extra=extra, keep=keep)
             return record_of(ended) | {"reported": test_reports.collect(folder), "root": root}
 
     def _rewrote(self, before: str, after: str) -> tuple[str, ...]:

@@ -9,11 +9,12 @@ from rlm_ci.errors import UnavailableError
 from rlm_ci.fix.loop import ValidationResult
 from rlm_ci.fix.options import SETUP
 from rlm_ci.fix.verdict.changed_tests import ChangedTestRuns
-from rlm_ci.fix.verdict.validator_run import PLUGIN, PRINTED, ValidatorRuns
+from rlm_ci.fix.verdict.validator_run import PLUGIN, PRINTED, ValidatorRun, ValidatorRuns
 from rlm_ci.guard import inline_tests
 from rlm_ci.guard.protected import by_name
 from rlm_ci.guard.protected.protection import Protection
 from rlm_ci.system import files
+from rlm_ci.system.process import Clipped, StreamResult
 from rlm_ci.text.printable import first_of, printable
 from rlm_ci.validators import outcomes, test_counts, test_reports
 from rlm_ci.validators import validator as validation
@@ -24,10 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rlm_ci.fix.options import FixContext
-    from rlm_ci.fix.verdict.validator_run import ValidatorRun
     from rlm_ci.git.objects import TreeEntry
     from rlm_ci.report.findings import Finding
-    from rlm_ci.system.process import StreamResult
     from rlm_ci.validators.test_counts import CollectedTests
     from rlm_ci.validators.validator import Verdict
 
@@ -54,7 +53,7 @@ class ResultJudge:
         self.label = ""
         #: Whether it was said in a fresh tree.
         self.is_last = False
-        self._ran: ValidatorRun | None = None
+        self._ran = ValidatorRun(StreamResult(0, "", Clipped(b""), 0.0), outcomes.TestOutcomes())
         #: A last verdict without pytest's environment variables, where it fails.
         self._hidden: ValidatorRun | None = None
         self.collected: Mapping[str, CollectedTests] = {}
@@ -106,8 +105,7 @@ class ResultJudge:
         verdict = self._validate(label)
         if is_first:
             verdict = self._learned(verdict)
-        held = self._ran.outcomes.held if self._ran else frozenset()
-        self._added = held - self._space.entries(self._base).keys()
+        self._added = self._ran.outcomes.held - self._space.entries(self._base).keys()
         return _judged(verdict)
 
     def _learned(self, verdict: Verdict) -> Verdict:
@@ -115,13 +113,10 @@ class ResultJudge:
 
         Where pytest cannot load our plugin, it runs without; where it is not needed, there is none.
         """
-        ran = self._ran
-        if ran is not None and test_reports.refused(ran.ended.output.text()):
+        if test_reports.refused(self._ran.ended.output.text()):
             self._runs.reporter = PRINTED
             verdict = self._validate("0", "0-without-plugin")
-            ran = self._ran
-        if ran is None:
-            raise AssertionError("nothing ran")
+        ran = self._ran
         if (
             self._runs.reporter == PLUGIN
             and not ran.reported
@@ -144,27 +139,25 @@ class ResultJudge:
         except UnavailableError as error:  # it could be started a moment ago, in the other copy
             self._tell_setup()
             raise error if error.where == SETUP else self._unavailable(error.what) from None
-        if self._ran and self._ran.missing and not self._prepared_badly:
+        if self._ran.missing and not self._prepared_badly:
             raise self._unavailable(f"there is no {self._ran.missing[0]}")
-        written = self._ran.written if self._ran else ()
-        self.rewritten = tuple(path for path in written if path not in self._habits)
+        self.rewritten = tuple(path for path in self._ran.written if path not in self._habits)
         return _judged(verdict).replace(manner=self._in_fresh())
 
     def lost(self) -> tuple[str, ...]:
         """What the last run does not tell of the tests that the first one ran, in words."""
-        if self._ran is None or self._allow_test_edits:
-            return ()
-        return outcomes.lost(self._first, self._ran.outcomes)
+        return () if self._allow_test_edits else outcomes.lost(self._first, self._ran.outcomes)
 
     def _fresh(self) -> str:
         """The tree of the last verdict: the result, with what decides as it was."""
-        added = frozenset() if self._allow_test_edits else self._added
+        allowed = self._allow_test_edits
 
         def is_old(path: str) -> bool:
-            return path in added or self._is_protected(path)
+            is_added = path in self._added and not allowed
+            return is_added or self.protection.is_protected(path, allow_test_edits=allowed)
 
         tree = self._space.restored(self._space.settled_tree(), self._base, is_old)
-        if self._allow_test_edits:
+        if allowed:
             return tree
         return self._space.edited(tree, inline_tests.old(self._space, self._base, tree))
 
@@ -251,7 +244,7 @@ class ResultJudge:
 
     def _failed(self) -> str:
         """A test that our plugin saw fail; "" for none."""
-        tests = self._ran.outcomes.tests if self._ran and self._ran.reported else ()
+        tests = self._ran.outcomes.tests if self._ran.reported else ()
         failed = (one for one in tests if one.state == outcomes.FAILED)
         return next((f"{one.place} {one.name}".strip() for one in failed), "")
 
@@ -269,12 +262,9 @@ class ResultJudge:
         if reason:
             self._context.on_step(f"iteration {self.iteration}: loop.setup failed: {reason}")
 
-    def _is_protected(self, path: str) -> bool:
-        return self.protection.is_protected(path, allow_test_edits=self._allow_test_edits)
-
     def probe(self) -> tuple[Finding, ...]:
         """Whether the tests that have just passed can still fail."""
-        if self._validator is None or self._ran is None:
+        if self._validator is None:
             return ()
         tree, landed = self._fresh(), self.result(self._space.settled_tree())
         if self._probed[0] == (tree, landed):  # no turn has changed anything since
