@@ -10,10 +10,9 @@ if TYPE_CHECKING:
 
 
 class TreeEntry(Row):
-    """One entry of a tree: ``mode`` as git writes it (``100644``), ``oid`` of the object.
+    """One entry of a tree: git's ``mode`` (``100644``), and ``size`` in bytes, -1 if unknown.
 
-    ``size`` is in bytes, -1 where it is not known; ``kind`` is that of the object, or
-    ``conflict`` for one side of what a merge has left in the index.
+    ``kind`` is that of the object, or ``conflict`` for one side of an unmerged path.
     """
 
     mode: str

@@ -37,10 +37,7 @@ def discover(start: str) -> tuple[str, str | None]:
 
 
 def follow(git_dir: str) -> str:
-    """The folder that ``git_dir`` names: of a submodule or a linked work tree, ``.git`` is a file.
-
-    Raises OSError.
-    """
+    """The folder that ``git_dir`` is or, as a file, names (as of a submodule). Raises OSError."""
     if not os.path.isfile(git_dir):
         return git_dir
     with open(git_dir, "rb") as stream:
@@ -49,7 +46,7 @@ def follow(git_dir: str) -> str:
 
 
 class RunningGit:
-    """A git that is running, as a context manager; left before its end, it is killed."""
+    """A running git; leaving the context kills it."""
 
     def __init__(
         self, child: process.Child, read: Callable[[process.ProcessResult], bytes]
@@ -72,10 +69,10 @@ class RunningGit:
 
 
 class Repository:
-    """A work tree and its object store. Nothing is run until something is asked."""
+    """A work tree and its object store."""
 
     def __init__(self, root: str, git_dir: str | None, environment: Mapping[str, str]) -> None:
-        """``environment`` may hold what is named above; the rest of it is dropped."""
+        """Git gets only the variables of ``environment`` that ``hardening`` names."""
         self.root = root
         self.git_dir = git_dir
         hooks = {name: environment[name] for name in HOOK_VARIABLES if name in environment}
@@ -157,7 +154,7 @@ class Repository:
         return commits
 
     def _look_up(self, *args: str, stdin: bytes = b"", ok: Sequence[int] = (0,)) -> bytes:
-        """``run`` for a question about refs: what git warns of is passed on."""
+        """``run`` for a question about refs, with git's warnings to ``note``."""
         with self.start(*args, stdin=stdin, ok=ok) as pending:
             answer = pending.finish()
         if b"' is ambiguous" in pending.warned and pending.warned not in self._noted:
@@ -168,9 +165,9 @@ class Repository:
         return answer
 
     def range(self, base: str, head: str) -> tuple[str, str, str] | None:
-        """The commits of two plain refs and their merge base, asked for at once.
+        """The commits of two plain refs and their merge base, by one git.
 
-        None when any of the three is not there, or a ref is an expression.
+        None when one of them is missing, or a ref is an expression.
         """
         plain = (base + head).replace("/", "").replace("-", "").replace("_", "").replace(".", "")
         if not plain.isalnum() or ".." in base + "/" + head:
@@ -274,10 +271,7 @@ class Repository:
         return _decode(found).rstrip("\0")
 
     def read(self, *specs: str) -> list[bytes | None]:
-        """The contents of the blobs that ``<object id>`` or ``<commit>:<path>`` name.
-
-        None for one that is not there, or is no blob.
-        """
+        """The contents of blobs, by ``<object id>`` or ``<commit>:<path>``; None for others."""
         with self.start_read(specs) as pending:
             return parse_contents(pending.finish(), len(specs))
 
@@ -301,7 +295,7 @@ class Repository:
         return [int(line) if line.isdigit() else -1 for line in lines[: len(specs)]]
 
     def _batch(self, specs: Sequence[str]) -> bytes:
-        """One spec a line; one with a line break in its path gives way to its object id."""
+        """One spec a line; its object id instead of one with a line break."""
         whole = _encode("\n".join(specs)) + b"\n"
         if whole.count(b"\n") == len(specs) and b"\r" not in whole:
             return whole
@@ -337,13 +331,13 @@ class Repository:
 
     def _object_format(self) -> str:
         if self._hash is None:
-            # Outside of a repository, files are known by what git would call them in most.
+            # Outside of a repository, as in most repositories.
             known = self.config("extensions.objectFormat") if self.git_dir else None
             self._hash = known or "sha1"
         return self._hash
 
     def start_listing(self) -> RunningGit:
-        """List beside us what is in the index, or untracked and not ignored, parted by NUL."""
+        """List what is in the index, or untracked and not ignored, parted by NUL."""
         every = ("--cached", "--others", "--exclude-standard")
         return self.start("ls-files", "-z", "--full-name", *every)
 

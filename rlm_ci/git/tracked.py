@@ -1,7 +1,7 @@
-"""Files that git tracks, also those that it leaves out of the work tree: read from the index.
+"""Read tracked files, also those that git leaves out of the work tree.
 
-A sparse checkout leaves files out, and so can git's bits ``skip-worktree`` and
-``assume-unchanged``. To git such a file is unchanged. A file that is missing otherwise is deleted.
+A sparse checkout and the bits ``skip-worktree`` and ``assume-unchanged`` leave files out, which
+count as unchanged. Other missing files are deleted.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from rlm_ci.git.objects import TreeEntry
     from rlm_ci.git.repository import Repository
 
-#: Of more paths than this, git lists the whole index.
+#: For more paths than this, git lists the whole index.
 _FEW = 100
-#: The versions of an index that hold each path as it is; in the fourth it is compressed.
+#: The versions of an index with plain paths; the fourth compresses them.
 _PLAIN_VERSIONS = (b"DIRC\0\0\0\2", b"DIRC\0\0\0\3")
 #: The extension by which an index is split into two files.
 _SPLIT = b"\0link\0"
@@ -58,15 +58,12 @@ def read(repository: Repository, path: str, limit: int) -> bytes:
 
 
 def left_out(repository: Repository, paths: Collection[str]) -> dict[str, TreeEntry]:
-    """What git tracks at and below ``paths``, and leaves out of the work tree.
-
-    ``paths`` are missing there. Git is asked only if its index may hold one of them.
-    """
+    """What git tracks at and below ``paths``, which are missing in the work tree."""
     if repository.git_dir is None or not paths or not _may_hold(repository, paths):
         return {}
     within = ("--", *paths) if len(paths) <= _FEW else ()
     listed = repository.run("ls-files", "-v", "--stage", "-z", "--full-name", *within)
-    # In front of each row is a sign: S for one that is left out, small for one assumed unchanged.
+    # Each row begins with a sign: S for skip-worktree, a small letter for assume-unchanged.
     rows = [row[2:] for row in listed.split(b"\0") if row[:1] == b"S" or row[:1].islower()]
     entries = parse_index(b"\0".join(rows))
     if within:
@@ -76,7 +73,7 @@ def left_out(repository: Repository, paths: Collection[str]) -> dict[str, TreeEn
 
 
 def _may_hold(repository: Repository, paths: Collection[str]) -> bool:
-    """Whether the index may hold one of ``paths``, by its bytes: that takes no process."""
+    """Whether the index may hold one of ``paths``, by its bytes, without a process."""
     if len(paths) > _FEW:
         return True
     try:
@@ -92,7 +89,7 @@ def _may_hold(repository: Repository, paths: Collection[str]) -> bool:
 
 
 def _names(path: str) -> Iterator[bytes]:
-    """What the index holds of a path: a file, files below it, or a folder left out as a whole."""
+    """A path in the bytes of an index: a file, files below it, or a folder left out whole."""
     name = path.encode("utf-8", "surrogateescape")
     yield name + b"\0"
     yield name + b"/"

@@ -252,13 +252,14 @@ class OpenAIModel(Closing):
             ) from None
 
     def _opened(self) -> tuple[Any, Any]:
-        """The package's client, and the connections that it uses."""
+        """The package's client, and its connections."""
         with self._lock:
             if self._client is None:
                 self._client, self._http = self._connected()
             return self._client, self._http
 
     def _connected(self) -> tuple[Any, httpx2.Client]:
+        """Raises ConfigError for an invalid host, and as ``Deadlines.opened``."""
         try:
             import openai
         except ImportError:
@@ -267,19 +268,7 @@ class OpenAIModel(Closing):
                 where="models",
                 hint=installation.command("models"),
             ) from None
-        key = self._key or "none"  # it is left out of the request, see _sent
-        http = self._connections()
-        more: dict[str, Any] = {"api_key": key, "max_retries": 0, "http_client": http}
-        if self._azure_version:
-            version = self._azure_version
-            client = openai.AzureOpenAI(azure_endpoint=self._url, api_version=version, **more)
-            return client, http
-        return openai.OpenAI(base_url=self._url, **more), http
-
-    def _connections(self) -> httpx2.Client:
-        """Raises ConfigError for an invalid host, and as ``Deadlines.opened``."""
         import httpx2
-        import openai
 
         try:
             httpx2.URL(self._url)
@@ -290,11 +279,16 @@ class OpenAIModel(Closing):
                 hint="check its spelling",
             ) from None
         # The package would send the prompt along with a redirect.
-        return self._deadlines.opened(
-            lambda: openai.DefaultHttpxClient(
-                follow_redirects=False, event_hooks={"response": [self._refuse]}
-            )
+        hooks = {"response": [self._refuse]}
+        http = self._deadlines.opened(
+            lambda: openai.DefaultHttpxClient(follow_redirects=False, event_hooks=hooks)
         )
+        # _sent leaves a missing key out of the request.
+        more: dict[str, Any] = {"api_key": self._key or "none", "max_retries": 0}
+        if not self._azure_version:
+            return openai.OpenAI(base_url=self._url, http_client=http, **more), http
+        more |= {"azure_endpoint": self._url, "api_version": self._azure_version}
+        return openai.AzureOpenAI(http_client=http, **more), http
 
     def _refuse(self, response: httpx2.Response) -> None:
         """Raise for all but an answer, before the package reads, follows or repeats anything."""

@@ -20,11 +20,11 @@ from rlm_ci.models import Completion, ModelRequest, SpentError, TokenUsage
 from rlm_ci.models.budget import BudgetUse, Ledger
 from rlm_ci.models.prices import Prices
 from rlm_ci.models.record.record import AbsentModel
+from rlm_ci.models.scripted import ScriptedModel
 from rlm_ci.runs.journal.journal import replay
 from testing.call_records import DIME, ROOT, lines, never, opened
 from testing.loopback_model.replies import Answer, Raw, refusal
 from testing.model_clients import Client, question
-from testing.scripted_model import ScriptedModel
 
 if TYPE_CHECKING:
     from testing.loopback_model.server import ModelServer

@@ -1,16 +1,19 @@
-"""A model that answers from a script."""
+"""A model that answers from a script: for tests and demos, without a key."""
 
 from __future__ import annotations
 
 import json
 import threading
-from typing import TYPE_CHECKING, Any
 
 from rlm_ci.errors import ConfigError
-from rlm_ci.models import Completion, ModelRequest, TokenUsage
+from rlm_ci.models import Completion, TokenUsage
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from rlm_ci.models import ModelRequest
 
     Answer = str | Mapping[str, Any] | Completion | Exception
 
@@ -45,7 +48,11 @@ class ScriptedModel:
         if self._asked is not None:
             return self._completion(self._asked(request), request, number)
         if number >= len(self._answers):
-            raise ConfigError(f"the script has run out: it has {len(self._answers)} answers")
+            raise ConfigError(
+                f"the script has run out: it has {len(self._answers)} answers",
+                where=self.name,
+                hint="add the answers that are missing, or lower the budgets",
+            )
         return self._completion(self._answers[number], request, number)
 
     def _completion(self, answer: Answer, request: ModelRequest, number: int) -> Completion:
@@ -65,7 +72,7 @@ class ScriptedModel:
             for index, call in enumerate(told.get("tool_calls", ()))
         )
         text = told.get("text", "")
-        # Four bytes a token, about as in English; nobody's tokenizer is meant.
+        # Four bytes a token, about as in English.
         written = len(text) + sum(len(call["arguments"]) for call in calls)
         prompt, completion = told.get("usage") or (
             request.prompt_bytes() // 4,
