@@ -13,7 +13,7 @@ from contextlib import suppress
 from time import monotonic
 
 from rlm_ci.errors import UnavailableError
-from rlm_ci.values import Value
+from rlm_ci.values import Closing, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def harden() -> bool:
     return int(CDLL(None).prctl(dumpable, 0, 0, 0, 0)) == 0
 
 
-class PortableChild:
+class PortableChild(Closing):
     """``Child`` by ``subprocess``, for platforms without ``posix_spawn``."""
 
     def __init__(
@@ -174,10 +174,7 @@ class PortableChild:
         except OSError as error:
             raise unavailable(name, error) from error
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
+    def close(self) -> None:
         if self._child.poll() is None:
             self._child.kill()
         self._child.__exit__(None, None, None)

@@ -18,7 +18,6 @@ from rlm_ci.system.process import Clipped, StreamResult
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Self
 
 #: Bytes kept of the beginning and of the end of an output.
 HEAD = 1 << 20
@@ -137,23 +136,35 @@ else:
                 )
             # posix_spawn knows no folder. The words pass through the shell as they are.
             words = ["/bin/sh", "-c", 'cd -- "$0" && exec "$@"', folder, *words]
-        with _Stream(words, env, stdin, descriptors, grace) as running:
-            running.gate = gate
-            return running.finish(monotonic() + timeout, clip or Clip(), on_output, watch)
+        kept = clip or Clip()
+
+        def take(chunk: bytes) -> None:
+            kept.add(chunk)
+            if on_output is not None:
+                on_output(chunk)
+
+        begun = monotonic()
+        with _Stream(words, env, stdin, descriptors) as running:
+            running.take, running.watch, running.gate, running.grace = take, watch, gate, grace
+            code, reason = running.finish(monotonic() + timeout)
+        return StreamResult(code, reason, kept.clipped(), monotonic() - begun)
 
     class _Stream(process.Started):
+        """The child of ``stream``, whose options are attributes."""
+
+        take: Callable[[bytes], None]
+        watch: Callable[[int], str] | None = None
+        gate: tuple[int, Callable[[], object]] | None = None
+        grace = 0.0
+        _is_open = True
+
         def __init__(
             self,
             argv: Sequence[str],
             env: Mapping[str, str],
             stdin: bytes,
             descriptors: Sequence[int],
-            grace: float,
         ) -> None:
-            self.gate: tuple[int, Callable[[], object]] | None = None
-            self._started = monotonic()
-            self._grace = grace
-            self._is_open = True
             self._poll = select.poll()
             high = _lifted(descriptors)
             try:
@@ -163,70 +174,46 @@ else:
                     os.close(descriptor)
             [self._output] = self._outputs
 
-        def __enter__(self) -> Self:
-            super().__enter__()
-            try:
-                os.set_blocking(self._output, False)
-                with suppress(AttributeError, OSError):  # not Linux, or not allowed
-                    self._handle = os.pidfd_open(self._pid)
-            except BaseException:
-                self.__exit__()
-                raise
-            return self
-
-        def finish(
-            self,
-            deadline: float,
-            clip: Clip,
-            on_output: Callable[[bytes], object] | None,
-            watch: Callable[[int], str] | None,
-        ) -> StreamResult:
-            def take(chunk: bytes) -> None:
-                clip.add(chunk)
-                if on_output is not None:
-                    on_output(chunk)
-
-            reason = self._pump(deadline, take, watch)
+        def finish(self, deadline: float) -> tuple[int, str]:
+            """Wait for its end; its exit code, and the reason to stop it early, or ""."""
+            os.set_blocking(self._output, False)
+            with suppress(AttributeError, OSError):  # not Linux, or not allowed
+                self._handle = os.pidfd_open(self._pid)
+            reason = self._pump(deadline)
             status = self._end()
-            self._take_rest(take)
-            seconds = monotonic() - self._started
-            return StreamResult(os.waitstatus_to_exitcode(status), reason, clip.clipped(), seconds)
+            left = 4 << 20
+            while left > 0 and (chunk := self._read()):  # what is left in the pipe
+                left -= len(chunk)
+                self.take(chunk)
+            return os.waitstatus_to_exitcode(status), reason
 
-        def _pump(
-            self,
-            deadline: float,
-            take: Callable[[bytes], None],
-            watch: Callable[[int], str] | None,
-        ) -> str:
-            """Move bytes until the command and its output end; the reason to stop early, or ""."""
-            poll = self._poll
-            for descriptor in (self._output, self._handle):
+        def _pump(self, deadline: float) -> str:
+            """Move bytes until the command and its output end."""
+            for descriptor in (self._output, self._handle, self.gate[0] if self.gate else -1):
                 if descriptor >= 0:
-                    poll.register(descriptor, select.POLLIN)
+                    self._poll.register(descriptor, select.POLLIN)
             if self._stdin >= 0:
-                poll.register(self._stdin, select.POLLOUT)
-            if self.gate:
-                poll.register(self.gate[0], select.POLLIN)
-            look = monotonic() + WATCH if watch else deadline
+                self._poll.register(self._stdin, select.POLLOUT)
+            look = monotonic() + WATCH if self.watch else deadline
             while (now := monotonic()) < deadline:
                 if self._has_ended():
-                    return self._drain(min(now + DRAIN, deadline), take)
-                if watch is not None and now >= look:
+                    self._drain(min(now + DRAIN, deadline))
+                    return ""
+                if self.watch is not None and now >= look:
                     look = now + WATCH
-                    if word := watch(self._pid):
+                    if word := self.watch(self._pid):
                         return word
-                self._move(min(deadline, look), take)
+                self._move(min(deadline, look))
             return "timeout"
 
-        def _drain(self, until: float, take: Callable[[bytes], None]) -> str:
+        def _drain(self, until: float) -> None:
             """Take what comes after the end, for a while: a grandchild may hold it open."""
             if self._handle >= 0:
                 self._poll.unregister(self._handle)
             while self._is_open and monotonic() < until:
-                self._move(until, take)
-            return ""
+                self._move(until)
 
-        def _move(self, until: float, take: Callable[[bytes], None]) -> None:
+        def _move(self, until: float) -> None:
             wait = until - monotonic()
             if self._handle < 0:
                 wait = min(wait, _LOOK)
@@ -240,7 +227,7 @@ else:
                     self.gate[1]()
                 elif descriptor == self._output and (chunk := self._read()) is not None:
                     if chunk:
-                        take(chunk)
+                        self.take(chunk)
                     else:
                         self._poll.unregister(descriptor)
                         self._is_open = False
@@ -251,13 +238,6 @@ else:
                 return os.read(self._output, _CHUNK)
             except BlockingIOError:
                 return None
-
-        def _take_rest(self, take: Callable[[bytes], None]) -> None:
-            """Take what is left in the pipe."""
-            left = 4 << 20
-            while left > 0 and (chunk := self._read()):
-                left -= len(chunk)
-                take(chunk)
 
         def _has_ended(self) -> bool:
             """Whether the command has ended; it is not reaped, so its number stays its own."""
@@ -273,10 +253,10 @@ else:
         def _end(self) -> int:
             """Give it time to end by itself, then kill the whole group."""
             try:
-                if self._pid >= 0 and self._grace and not self._has_ended():
+                if self._pid >= 0 and self.grace and not self._has_ended():
                     with suppress(ProcessLookupError):
                         os.kill(self._pid, signal.SIGTERM)
-                    end = monotonic() + self._grace
+                    end = monotonic() + self.grace
                     while not self._has_ended() and (left := end - monotonic()) > 0:
                         select.select([], [], [], min(left, _LOOK))
             finally:
