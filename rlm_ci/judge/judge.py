@@ -97,7 +97,6 @@ def _located(start: str, environ: Mapping[str, str]) -> tuple[str, str | None]:
 
 
 def _start(options: Settings) -> str:
-    """The folder that ``--repo`` names, or the current one."""
     try:
         start = os.path.abspath(options.repo or os.getcwd())
     except FileNotFoundError:

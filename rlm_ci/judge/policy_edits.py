@@ -82,7 +82,6 @@ def _table_differs(change: ChangeSet) -> bool:
 
 
 def _our_lines(data: bytes) -> list[bytes]:
-    """What a ``pyproject.toml`` says in our table or of it, without comments."""
     ours = False
     found = []
     for line in data.split(b"\n"):

@@ -390,7 +390,6 @@ class _Reader:
 
 
 def _snake(name: str) -> str:
-    """``maxIterations`` as ``max_iterations``."""
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
 
 

@@ -190,7 +190,6 @@ def _environment(run: Run, stage: Stage, place: RunnerContext, goal: str | None)
 
 
 def _subpipeline(run: Run, stage: Stage, step: Step, place: RunnerContext, goal: str | None) -> int:
-    """Carry out a sub-pipeline as a run of its own; one that was interrupted goes on."""
     if stage.pipeline not in place.pipelines:
         step.summary = f"there is no pipeline {stage.pipeline!r}"
         return UNAVAILABLE
@@ -210,7 +209,6 @@ def _subpipeline(run: Run, stage: Stage, step: Step, place: RunnerContext, goal:
 
 
 def _child(run: Run, stage: Stage, step: Step, place: RunnerContext) -> Run:
-    """The run of a sub-pipeline, held: the one that was begun before, or a new one."""
     if step.sub_run_id is not None:
         before = sibling(run.path, step.sub_run_id)
         if before is not None:

@@ -191,7 +191,6 @@ def _pages(folder: str) -> dict[str, bytes]:
 def _clone(
     settings: Settings, repository: Repository, target: str
 ) -> AbstractContextManager[Clone]:
-    """A clone of the remote, or of its wiki, with the token where it is GitHub's."""
     try:
         from rlm_ci.git.clone import cloned
     except ModuleNotFoundError as error:

@@ -112,7 +112,6 @@ class WikiObjective:
         return self._summed(found, node, ask)
 
     def _summed(self, found: NodeResult, node: Node, ask: Ask | None) -> NodeResult:
-        """The result of the root with what is said of the whole; any other as it is."""
         if ask is None or node.parent is not None:
             return found
         whole = self._whole(ask, found.data)

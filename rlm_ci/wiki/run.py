@@ -159,7 +159,6 @@ class WikiJob(RepositoryJob):
         )
 
     def _unchanged(self, done: RecursionResult, level: Severity) -> Report:
-        """The pages as they were, as those of this run too, with what they rest on."""
         state = WikiState.read(self._kept) if self._kept is not None else None
         if self._kept is None or state is None:
             raise AssertionError("nothing is unchanged that was not there")
@@ -213,7 +212,6 @@ class WikiJob(RepositoryJob):
         return os.path.realpath(self.repository.root)
 
     def _is_wiki(self, here: RepositoryScope, folder: str) -> bool:
-        """Whether the folder holds pages of ours."""
         path = f"{folder}/{STATE}"
         if here.commit is not None:
             return self.repository.sizes([f"{here.commit}:{path}"])[0] >= 0

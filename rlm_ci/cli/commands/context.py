@@ -213,7 +213,6 @@ def _whereabouts(context: Context, hit: Hit) -> str:
 
 
 def _line_of(text: str, at: int) -> str:
-    """The line that the character at ``at`` stands in."""
     return text[text.rfind("\n", 0, at) + 1 :].partition("\n")[0]
 
 

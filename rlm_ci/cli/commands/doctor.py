@@ -60,7 +60,7 @@ def run(arguments: Arguments) -> int:
         "sandbox": tuple(_sandboxes(settings)),
         "extras": tuple(_extras(settings)),
         "model": tuple(_model(settings)),
-        "GitHub": tuple(_github(settings)),
+        "GitHub": (_set(settings, "token", "github.token"),),
     }
     problems = [fact for facts in sections.values() for fact in facts if fact.problem]
     if settings.format == "json":
@@ -123,7 +123,6 @@ def _bubblewrap(environ: Mapping[str, str]) -> str:
 
 
 def _complaint(probe: Probe, settings: Settings) -> RlmCiError:
-    """The very error that a command would end with."""
     from rlm_ci import sandbox
 
     try:
@@ -166,7 +165,6 @@ def _extras(settings: Settings) -> Iterator[DoctorLine]:
 
 
 def _required() -> dict[str, tuple[str, ...]]:
-    """The extras of rlm-ci, as its own metadata have them, each with its packages."""
     import re
     from importlib import metadata
 
@@ -204,10 +202,6 @@ def _model(settings: Settings) -> Iterator[DoctorLine]:
             yield DoctorLine(_BAD, "agent", f"{agent} is not on PATH", problem=error)
 
 
-def _github(settings: Settings) -> Iterator[DoctorLine]:
-    yield _set(settings, "token", "github.token")
-
-
 def _set(settings: Settings, name: str, key: str) -> DoctorLine:
     """Whether there is a value, and where from; never which."""
     if settings.values[key]:
@@ -233,15 +227,12 @@ def _text(
     if not problems:
         yield f"{_GOOD} everything that is configured can run"
         return
-    yield f"{_BAD} {count(len(problems), 'thing')} that {_is(problems)} configured cannot run"
+    verb = "is" if len(problems) == 1 else "are"
+    yield f"{_BAD} {count(len(problems), 'thing')} that {verb} configured cannot run"
     for fact in problems:
         yield f"  {_BAD} {printable(str(fact.problem))}"
         if fact.problem is not None and fact.problem.hint:
             yield f"    hint: {printable(fact.problem.hint)}"
-
-
-def _is(problems: Sequence[DoctorLine]) -> str:
-    return "is" if len(problems) == 1 else "are"
 
 
 def _said(detail: str) -> str:

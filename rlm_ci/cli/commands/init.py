@@ -27,6 +27,7 @@ from rlm_ci.text.printable import printable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from rlm_ci.config.arguments import Arguments
 
@@ -38,37 +39,20 @@ EXITS = {
     errors.OK: "the files are written; those that exist are kept",
     errors.CONFIG: "no Git repository, or no known commit to pin the action to",
 }
-FORCE = Setting(
-    "force",
-    "overwrite existing files; keep each one as FILE.orig",
-    default=False,
-    kind="boolean",
-    flag="--force",
-    file=False,
-)
-FORK_SAFE = Setting(
-    "fork_safe",
-    "write two workflows: one checks without permissions, the other posts, also for forks",
-    default=False,
-    kind="boolean",
-    flag="--fork-safe",
-    file=False,
-)
-SLASH_COMMANDS = Setting(
-    "slash_commands",
-    "write a workflow that runs comments such as /rlm-ci check",
-    default=False,
-    kind="boolean",
-    flag="--slash-commands",
-    file=False,
-)
-PIN = Setting(
-    "pin",
-    "commit of rlm-ci for the workflows (default: the installed one)",
-    flag="--pin",
-    file=False,
-)
-OWN = (FORK_SAFE, SLASH_COMMANDS, PIN, FORCE)
+
+
+def _own(key: str, help_text: str, **more: Any) -> Setting:
+    return Setting(key, help_text, flag=f"--{key.replace('_', '-')}", file=False, **more)
+
+
+_SWITCH: Any = {"default": False, "kind": "boolean"}
+OWN = (
+    _own("fork_safe", "write two workflows: one checks without permissions, the other posts, "
+         "also for forks", **_SWITCH),
+    _own("slash_commands", "write a workflow that runs comments such as /rlm-ci check", **_SWITCH),
+    _own("pin", "commit of rlm-ci for the workflows (default: the installed one)"),
+    _own("force", "overwrite existing files; keep each one as FILE.orig", **_SWITCH),
+)  # fmt: skip
 _LIMIT = 1 << 20
 #: The artifact that the first of the two jobs leaves for the second.
 REPORT_NAME = "rlm-ci-report"
@@ -99,7 +83,9 @@ def run(arguments: Arguments) -> int:
         del contents[CONFIG_FILES[0]]
         lines.append("kept       [tool.rlm-ci] of pyproject.toml is the configuration")
     if not settings.force:
-        missing = [path for path in contents if not _stands(repository.root, path)]
+        missing = [
+            path for path in contents if not os.path.lexists(os.path.join(repository.root, path))
+        ]
         for path in tracked.left_out(repository, missing):
             del contents[path]
             lines.append(f"kept       {path} (your sparse checkout leaves it out)")
@@ -116,12 +102,7 @@ def run(arguments: Arguments) -> int:
     return errors.OK
 
 
-def _stands(root: str, path: str) -> bool:
-    return os.path.lexists(os.path.join(root, path))
-
-
 def _is_configured(repository: Repository) -> bool:
-    """Whether pyproject.toml holds the settings."""
     name = CONFIG_FILES[1]
     with suppress(files.UnreadableError, ConfigError):
         return bool(parse_config(tracked.read(repository, name, LIMIT), name, TABLE))
@@ -219,13 +200,9 @@ def config_file() -> str:
             lines += ["", f"[{section}]"]
         if lines[-1] and not lines[-1].startswith("["):
             lines.append("")
-        if row.kind == "tables":
-            lines += [f"# {row.help}:", f'# [{row.key}."a name"]']
-            lines += [
-                f"# {column.key} = {_example(column)}  # {column.help}" for column in row.columns
-            ]
-        elif row.kind == "table":
-            lines += [f"# {row.help}:", f"# [[{row.key}]]"]
+        if row.kind in ("table", "tables"):
+            heading = f'[{row.key}."a name"]' if row.kind == "tables" else f"[[{row.key}]]"
+            lines += [f"# {row.help}:", f"# {heading}"]
             lines += [
                 f"# {column.key} = {_example(column)}  # {column.help}" for column in row.columns
             ]

@@ -130,7 +130,7 @@ def _tell(judgement: Judgement, asked: CommentCommand | None, held: Run | None) 
     held_back = overrides.held(settings, report, to, way, asked)
     report = overrides.apply(report, held_back)
     if in_actions:
-        _write_outputs(settings, report, paths, _head(judgement), _patch(held))
+        _write_outputs(settings, report, paths, judgement.report.subject.head or "", _patch(held))
     output.explain_parts(report)
     options = output_of(settings).options()
     for name, renderer in output.FILES:
@@ -178,7 +178,6 @@ def _keep(held: Run | None, paths: Mapping[str, str]) -> None:
 
 
 def _judge(arguments: Arguments, asked: CommentCommand | None) -> Judgement:
-    """The judgement of the change that the flags or the event tell, or a comment asks about."""
     judgement = judge(
         arguments.flags,
         (),
@@ -241,14 +240,9 @@ def _patch(held: Run | None) -> str:
     return path if os.path.exists(path) and os.path.getsize(path) else ""
 
 
-def _head(judgement: Judgement) -> str:
-    return judgement.report.subject.head or ""
-
-
 def _write_outputs(
     settings: Settings, report: Report, paths: Mapping[str, str], head: str, patch: str
 ) -> None:
-    """The outputs of the action that are known before anything is posted."""
     unsuppressed = sum(finding.suppression is None for finding in report.findings)
     values = {
         "verdict": report.verdict(),

@@ -44,6 +44,7 @@ EXAMPLES = ("rlm-ci publish report.json",)
 EXITS = {errors.OK: "all is posted", errors.REMOTE: "GitHub did not take all of it"}
 #: As much as the workflow that fetches it lets through.
 _LIMIT = 10 << 20
+_HEAD = ("head", "sha")
 #: To publish is what the command is for.
 ROWS = tuple(
     row
@@ -104,8 +105,7 @@ def _addressed(
     told = trigger.pull_request_of(payload, path) if path else None
     number = told.number if told else subject.pull_request
     # Where this job runs is no matter of the report: its token may reach further than that.
-    here = payload.get("repository")
-    name = here.get("full_name") if isinstance(here, dict) else None
+    name = _at(payload, "repository", "full_name")
     if not isinstance(name, str) or name.count("/") != 1:
         name = (settings.github.actions and settings.github.repository) or subject.repository
     name = name or settings.github.repository
@@ -117,7 +117,7 @@ def _addressed(
         )
     destination = Destination(name, number, subject.head)
     pull = way.get(destination.path)
-    if told and _head_of(pull) != subject.head and _event_head(payload) != subject.head:
+    if told and subject.head not in (_at(pull, *_HEAD), _at(payload, "pull_request", *_HEAD)):
         raise ConfigError(
             f"the report is about {subject.head[:12]}, which is not the head of {name}#{number}",
             where="REPORT",
@@ -127,14 +127,11 @@ def _addressed(
     return destination, report, pull
 
 
-def _head_of(pull: Mapping[str, Any]) -> object:
-    head = pull.get("head")
-    return head.get("sha") if isinstance(head, dict) else None
-
-
-def _event_head(payload: Mapping[str, Any]) -> object:
-    pull = payload.get("pull_request")
-    return _head_of(pull) if isinstance(pull, dict) else None
+def _at(value: Any, *keys: str) -> Any:
+    """What a payload has below these keys, None where it has nothing."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
 def _of_other_job(
@@ -142,8 +139,7 @@ def _of_other_job(
 ) -> tuple[Destination, Report, dict[str, Any]]:
     """A ``workflow_run`` event: only it and the API say which pull request is meant."""
     run = payload["workflow_run"]
-    repository = payload.get("repository")
-    name = repository.get("full_name") if isinstance(repository, dict) else None
+    name = _at(payload, "repository", "full_name")
     head = run.get("head_sha")
     if not is_object_id(head) or not isinstance(name, str) or name.count("/") != 1:
         raise ConfigError(
@@ -173,9 +169,7 @@ def _only_pull(
     Of several, as of a branch that goes to two others, it is the one that the report has
     ``told``: what that says decides nothing but which of these.
     """
-    source = run.get("head_repository")
-    holder = source.get("owner") if isinstance(source, dict) else None
-    owner = holder.get("login") if isinstance(holder, dict) else None
+    owner = _at(run, "head_repository", "owner", "login")
     branch = run.get("head_branch")
     if isinstance(owner, str) and isinstance(branch, str):
         asked = way.pages(f"/repos/{name}/pulls", state="open", head=f"{owner}:{branch}")
@@ -198,13 +192,9 @@ def _only_pull(
 
 
 def _is_open_pull(pull: Any, name: str, head: str) -> bool:
-    """Whether this is an open pull request of ``name`` with exactly this head."""
-    if not isinstance(pull, dict) or pull.get("state") != "open" or _head_of(pull) != head:
-        return False
-    base = pull.get("base")
-    home = base.get("repo") if isinstance(base, dict) else None
-    same = isinstance(home, dict) and home.get("full_name") == name
-    return same and type(pull.get("number")) is int
+    is_open = _at(pull, "state") == "open" and _at(pull, *_HEAD) == head
+    is_ours = _at(pull, "base", "repo", "full_name") == name
+    return is_open and is_ours and type(pull.get("number")) is int
 
 
 def _local_diff(repository: Repository, report: Report) -> Callable[[], PatchDiff] | None:

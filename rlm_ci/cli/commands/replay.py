@@ -123,7 +123,6 @@ def _name_version(path: str) -> None:
 
 
 def _compare(before: str, now: str) -> int:
-    """0 when the reports of two runs say the same, times, ids and usage apart; else 1."""
     reports = [_report(folder) for folder in (before, now)]
     keys = dict.fromkeys(key for report in reports for key in report)
     absent = object()

@@ -132,7 +132,6 @@ def run(arguments: Arguments) -> int:
 
 
 def _placed(arguments: Arguments) -> Arguments:
-    """With the folders of a review or a wiki as they are called from anywhere."""
     if not {"recursion.path", "wiki.out", "wiki.site"} & arguments.flags.keys():
         return arguments
     from rlm_ci.cli import folder_argument

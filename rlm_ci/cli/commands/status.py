@@ -171,7 +171,6 @@ def _plain(lines: Sequence[str]) -> list[Text]:
 
 
 def _line(event: Mapping[str, Any]) -> str:
-    """An event for a person: the time of day, in UTC, and what happened."""
     payload = event.get("payload")
     payload = payload if isinstance(payload, dict) else {}
     said = [str(event.get("event", "")).replace("_", " ")]

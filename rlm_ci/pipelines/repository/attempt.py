@@ -198,7 +198,6 @@ class RepositoryAttempt:
         )
 
     def _executor(self) -> Executor | None:
-        """The cluster that does the leaves, if one is named."""
         place = address(self._all.settings).cluster
         if place is None or self._all.replay:
             return None

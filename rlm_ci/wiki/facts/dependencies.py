@@ -105,7 +105,6 @@ def _requirements(lines: Sequence[str]) -> Found:
 
 
 def _pyproject(lines: Sequence[str]) -> Found:
-    """``[project] dependencies`` and its optional ones, and Poetry's table."""
     table, inside = "", False
     for number, line in enumerate(lines, 1):
         bare = line.strip()
@@ -187,7 +186,6 @@ _READERS = {
 
 
 def _from_setup(content: bytes) -> Found:
-    """The literal ``install_requires``, then ``extras_require``."""
     known, given = _setup(content)
     extras = _resolved(given.get("extras_require"), known)
     nodes = [

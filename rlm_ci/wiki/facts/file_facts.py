@@ -214,7 +214,6 @@ def _described(read: Outline, content: bytes) -> Outline:
 
 
 def _is_own_name(read: Outline) -> bool:
-    """Whether a module's documentation begins with nothing but how it is called."""
     stem = read.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     name = read.doc.rstrip(".").removesuffix(".py")
     return read.language == "Python" and bool(name) and f".{stem}".endswith(f".{name}")

@@ -263,7 +263,6 @@ _PROMISED = re.compile(
 
 
 def _programs_of_script(text: str) -> Patterns:
-    """The calls by which a file of JavaScript or TypeScript starts programs."""
     if "child_process" not in text:
         return ()
     modules: set[str] = set()

@@ -108,7 +108,6 @@ class _Reader:
     # ── texts and names ──
 
     def _segment(self, node: Placed, limit: int = 160) -> str:
-        """The source of a node, on one line."""
         rows = self._lines[node.lineno - 1 : node.end_lineno or node.lineno]
         rows[-1] = rows[-1][: node.end_col_offset]
         rows[0] = rows[0][node.col_offset :]
@@ -268,7 +267,6 @@ class _Reader:
     # ── expressions ──
 
     def _expressions(self, top: ast.AST, within: str) -> None:
-        """Notes about calls and handlers anywhere below ``top``."""
         for node in ast.walk(top):
             if isinstance(node, ast.Call):
                 self._call(node, within)
@@ -320,7 +318,6 @@ class _Reader:
         self._note(kind, node, within, self._segment(node, 110), detail)
 
     def _is_of_path(self, called: ast.expr) -> bool:
-        """``Path(…).unlink``: of a name nobody knows whether it is a path."""
         return (
             isinstance(called, ast.Attribute)
             and called.attr in ("rmdir", "unlink")
@@ -367,7 +364,6 @@ def _constant(node: ast.AST) -> str:
 
 
 def _message(raised: ast.expr) -> str:
-    """The words of an exception, with what is put into them as ``…``."""
     for one in raised.args if isinstance(raised, ast.Call) else ():
         if isinstance(one, ast.Constant) and isinstance(one.value, str):
             return folded(one.value, 200)
@@ -378,7 +374,6 @@ def _message(raised: ast.expr) -> str:
 
 
 def _aliases(tree: ast.Module) -> dict[str, str]:
-    """What the names that imports bind stand for."""
     names: dict[str, str] = {}
     for node in every(tree):
         if isinstance(node, ast.Import):

@@ -280,7 +280,6 @@ def _hash(text: str) -> str:
 
 
 def _untested(layout: PageLayout, graph: ImportGraph) -> frozenset[str]:
-    """Large files of the program that no test imports, where there are tests that import."""
     tests = {one.path for inner in layout.tests.values() for one in inner}
     tested = {edge.target for path in tests for edge in graph.internal.get(path, ())}
     if not tested:
@@ -296,7 +295,6 @@ def _untested(layout: PageLayout, graph: ImportGraph) -> frozenset[str]:
 
 
 def _acts(one: FileFacts) -> bool:
-    """Whether a file does something: a long table needs no test."""
     return sum(symbol.kind in ("function", "method") for symbol in one.outline.symbols) >= _ACTS
 
 

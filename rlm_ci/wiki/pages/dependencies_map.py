@@ -182,7 +182,6 @@ def _box(key: str, group: str) -> DiagramBox:
 
 
 def _group(key: str, shown: list[str]) -> str:
-    """The folder that frames a box, where it is not alone in it."""
     for folder in (key, folder_of(key)):
         if folder and sum(folder_of(other) == folder for other in shown) > 1:
             return folder

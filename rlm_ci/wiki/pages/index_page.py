@@ -116,7 +116,6 @@ def _begins_of(files: Mapping[str, FileFacts], layout: PageLayout) -> list[FileF
 
 
 def _begins(one: FileFacts, layout: PageLayout, aside: Collection[str]) -> bool:
-    """Whether a user may start with it: no test, nor what builds the documentation."""
     if one.path in layout.owner or not (one.path in aside or is_beside(one.path)):
         return not is_test(one.path)
     installs = any(entry.kind == "script" for entry in one.outline.entries)
@@ -143,7 +142,6 @@ def _packages(world: PageSources) -> list[dict[str, str]]:
 
 
 def _library(world: PageSources) -> str:
-    """What comes with the languages: the pages of modules say where."""
     names = [
         code(printable(one.package))
         for one in world.around.packages.get(ALL, ())
@@ -237,7 +235,6 @@ def _hot(world: PageSources) -> list[dict[str, str]]:
 
 
 def _where(world: PageSources, headings: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Of each kind how many there are, and on which pages."""
     rows = []
     for kind, heading in headings.items():
         counts = {

@@ -238,7 +238,6 @@ def laid_out(files: Iterable[FileFacts]) -> PageLayout:
 
 
 def _is_script(one: FileFacts) -> bool:
-    """Whether a file of Go is run to make the documentation that it stands with."""
     return (
         is_told(one.path)
         and one.outline.language == "Go"

@@ -139,7 +139,6 @@ class _Teller:
                 self._shown.setdefault(path, []).append(part)
 
     def _asks(self, place: str, listing: str, pieces: Sequence[_Piece]) -> bool:
-        """Ask about one window; whether the answer could be read."""
         known = [said for one in pieces for said in self._of(one)]
         rows, used = [], 0
         for said in known:

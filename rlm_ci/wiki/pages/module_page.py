@@ -175,7 +175,6 @@ def main_names(files: Sequence[FileFacts]) -> str:
 
 
 def _tops(one: FileFacts) -> list[tuple[Symbol, str]]:
-    """What stands in no other public symbol of the file, and its whole name."""
     symbols = [symbol for _, symbol in public(one)]
     names = {symbol.name for symbol in symbols}
     return [
@@ -219,7 +218,6 @@ def _others(found: Mapping[str, CitedPlace], world: PageSources) -> list[dict[st
 
 
 def _elsewhere(module: Module, world: PageSources) -> str:
-    """The repository's own files outside of the folder that is looked at, which a module uses."""
     found: dict[str, tuple[str, int]] = {}
     for one in module.files:
         for edge in world.graph.internal.get(one.path, ()):
@@ -233,7 +231,6 @@ def _elsewhere(module: Module, world: PageSources) -> str:
 
 
 def _library(module: Module, world: PageSources) -> str:
-    """What comes with the languages: nothing to install, and nothing to keep current."""
     return ", ".join(
         f"{code(printable(one.package))} {world.register.link(*one.place)}"
         for one in world.around.packages.get(module.key, ())
@@ -328,7 +325,6 @@ def _take(
     there: Names,
     door: FileFacts,
 ) -> None:
-    """Add what a door gives by ``names`` of what is ``there``."""
     listed = door.outline.exported
     for name, wanted in names.items():
         if wanted in there:

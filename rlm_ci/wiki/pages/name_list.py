@@ -91,7 +91,6 @@ def listing(
 def _left(
     symbols: Sequence[object], rows: Sequence[dict[str, Any]], names: Sequence[object]
 ) -> int:
-    """How many names are not listed, where the list had to end."""
     if len(rows) < _NAMES:
         return 0
     inner: list[int] = [len(row["members"]) + row["more"] for row in rows]

@@ -78,7 +78,6 @@ class OuterProject(Value):
 
 
 def _home(path: str) -> str:
-    """The folder that a manifest speaks of."""
     return path.rpartition("requirements/")[0].rstrip("/") if is_listed(path) else folder_of(path)
 
 

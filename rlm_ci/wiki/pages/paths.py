@@ -90,7 +90,6 @@ def _plain(key: str) -> str:
 
 
 def _marked(name: str, key: str) -> str:
-    """The name with a mark of its own, from the whole path."""
     mark = sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:8]
     name = name[: _LONGEST - 9].strip(".-")
     return f"{name}-{mark}" if name else f"folder-{mark}"

@@ -171,7 +171,6 @@ class QuotedFile:
         return not said.within or self._name(start) == said.within
 
     def _name(self, line: int) -> str:
-        """The innermost definition around a line."""
         if self._names is None:
             symbols = outline(self.path, self._content).symbols
             self._names = [
@@ -346,7 +345,6 @@ def _suffix(base: str) -> str:
 
 
 def _missing(path: str, omitted: Mapping[str, str], under: str) -> Why:
-    """Why the corpus does not have a file."""
     if under and path != under and not path.startswith(f"{under}/"):
         return ELSEWHERE
     above = [path, *(path[: at + 1] for at, sign in enumerate(path) if sign == "/")]

@@ -91,7 +91,6 @@ def plan(
 
 
 def _asked(corpus: Corpus, prose: Mapping[str, Prose]) -> set[str]:
-    """The sources that a model has not been asked about as they are."""
     return {
         path
         for path, oid, size in corpus.files
@@ -168,7 +167,6 @@ def _drafts(
     cache: str,
     mask: Mask,
 ) -> list[PageDraft]:
-    """What the pages say."""
     _store(cache, work, facts)
     for path, one in facts.items():
         facts[path] = one.masked(mask)

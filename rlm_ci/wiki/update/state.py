@@ -272,7 +272,6 @@ def _text(value: object) -> str:
 
 
 def _commit(value: object) -> str | None:
-    """It stands in links as it is."""
     if value is not None and not re.fullmatch(r"[0-9a-f]{40}(?:[0-9a-f]{24})?", _text(value)):
         raise ValueError(f"{printable(str(value)[:80])} is not a commit")
     return None if value is None else _text(value)
