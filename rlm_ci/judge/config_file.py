@@ -73,7 +73,7 @@ def read(options: Settings, change: ChangeSet) -> tuple[dict[str, Any], str]:
     if commit:
         contents = change.repository.read(*(f"{commit}:{name}" for name in CONFIG_FILES))
     else:
-        contents = [_read_worktree(change.repository, name) for name in CONFIG_FILES]
+        contents = [read_worktree(change.repository, name) for name in CONFIG_FILES]
     found = []
     for name, data in zip(CONFIG_FILES, contents, strict=True):
         if data is not None:
@@ -140,14 +140,15 @@ def inside(root: str, path: str) -> str | None:
     return None if found == ".." or found.startswith("../") else found
 
 
-def _read_worktree(repository: Repository, name: str) -> bytes | None:
+def read_worktree(repository: Repository, name: str, what: str = "config file") -> bytes | None:
+    """A file at the top of the work tree, None where there is none. Raises ConfigError."""
     try:
         return tracked.read(repository, name, LIMIT)
     except files.UnreadableError as error:
         if error.missing:
             return None
         raise ConfigError(
-            f"the config file cannot be read: {error}",
+            f"the {what} cannot be read: {error}",
             where=name,
             hint="make it a regular file, or remove it",
         ) from None

@@ -167,7 +167,7 @@ def judge(
     except RlmCiError as error:
         parts = [Part.from_error(name, error) for name in _enabled(options, wanted)]
         report = Report(Subject(), level, tuple(parts))
-        return Judgement(_redacted(report, options), options, repository, ())
+        return Judgement(Redactor(options.environ).report(report), options, repository, ())
     parts = []
     levels = []
     obeyed = []
@@ -190,11 +190,7 @@ def judge(
     level = min(levels, default=level)  # of several changes, the strictest
     evidence = sum((part.evidence for part in parts if part.evidence), Evidence())
     report = Report(_subject(judged, name), level, tuple(parts), evidence=evidence)
-    return Judgement(_redacted(report, options), options, repository, tuple(obeyed))
-
-
-def _redacted(report: Report, options: Settings) -> Report:
-    return Redactor(options.environ).report(report)
+    return Judgement(Redactor(options.environ).report(report), options, repository, tuple(obeyed))
 
 
 def _configure(

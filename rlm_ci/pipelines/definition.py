@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 
+from rlm_ci.config.options import LOOP
+from rlm_ci.config.settings import nearest
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.runs import is_task_id
 from rlm_ci.text.printable import printable
@@ -79,8 +81,6 @@ class Pipeline(Value):
 
     def variables(self) -> dict[str, str]:
         """The inputs as the environment of a command spells them."""
-        from rlm_ci.config.options import LOOP
-
         rows = {row.key: row for row in LOOP if row.file}
         known = ((rows.get(f"loop.{name}"), value) for name, value in self.inputs)
         return {row.variables[-1]: _spelled(value) for row, value in known if row is not None}
@@ -91,8 +91,6 @@ def variables(flags: Mapping[str, Any]) -> dict[str, str]:
 
     By all names of each: what a command line says is stronger than any variable.
     """
-    from rlm_ci.config.options import LOOP
-
     rows = [row for row in LOOP if row.key.startswith("loop.") and row.key in flags]
     return {name: _spelled(flags[row.key]) for row in rows for name in row.variables}
 
@@ -154,8 +152,6 @@ def choose(pipelines: Mapping[str, Pipeline], name: str) -> Pipeline:
     """The pipeline ``name``; UsageError, with what may be meant, where there is none."""
     if name in pipelines:
         return pipelines[name]
-    from rlm_ci.config.settings import nearest
-
     raise UsageError(
         f"there is no pipeline {printable(name)[:80]!r}",
         where="PIPELINE",
@@ -223,8 +219,6 @@ def _require_acyclic(known: Mapping[str, Pipeline]) -> None:
                 if stage.pipeline not in done:
                     way.append((stage.pipeline, iter(known[stage.pipeline].stages)))
             elif not stage.optional:
-                from rlm_ci.config.settings import nearest
-
                 raise ConfigError(
                     f"the stage {stage.id!r} of {name!r} names the pipeline {stage.pipeline!r}, "
                     "which there is not",
@@ -331,8 +325,6 @@ class _Reader:
             return
         for name in table:
             if name not in known:
-                from rlm_ci.config.settings import nearest
-
                 raise ConfigError(
                     f"{place} has the unknown key {printable(name)[:80]!r}",
                     where=self._source,

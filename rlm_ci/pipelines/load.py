@@ -8,11 +8,9 @@ from rlm_ci.change import change_set, trigger
 from rlm_ci.console.failures import failure
 from rlm_ci.console.messages import warn
 from rlm_ci.errors import ConfigError
-from rlm_ci.git import tracked
 from rlm_ci.judge import config_file
 from rlm_ci.judge.options import change_told_by
 from rlm_ci.pipelines import definition, runner
-from rlm_ci.system import files
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
@@ -44,7 +42,10 @@ def load(settings: Settings, repository: Repository) -> dict[str, Pipeline]:
         record, source = config_file.read(settings, found[0])
         commit = found[0].policy_commit
     own = definition.from_settings(record.get("pipelines", []), source or "rlm-ci.toml")
-    data = _json_file(repository, commit)
+    if commit:
+        data = repository.read(f"{commit}:{definition.FILE}")[0]
+    else:
+        data = config_file.read_worktree(repository, definition.FILE, "file of pipelines")
     at = f"{definition.FILE} at {commit[:12]}" if commit else definition.FILE
     foreign = {} if data is None else definition.from_json(data, at)
     inside = settings.environ.get(_INSIDE)
@@ -59,21 +60,6 @@ def changes_of(settings: Settings, repository: Repository) -> list[ChangeSet]:
     return trigger.select(
         change_told_by(settings), repository, lambda here: change_set.from_local(here, "worktree")
     )
-
-
-def _json_file(repository: Repository, commit: str | None) -> bytes | None:
-    if commit:
-        return repository.read(f"{commit}:{definition.FILE}")[0]
-    try:
-        return tracked.read(repository, definition.FILE, definition.LIMIT)
-    except files.UnreadableError as error:
-        if error.missing:
-            return None
-        raise ConfigError(
-            f"the pipelines cannot be read: {error}",
-            where=definition.FILE,
-            hint="make it a regular file, or remove it",
-        ) from None
 
 
 def require_leave(pipelines: Mapping[str, Pipeline], name: str, settings: Settings) -> None:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 OUT_DIR = tuple(row for row in LOOP if row.key == "out_dir")
 SANDBOX = tuple(row for row in LOOP if row.key == "sandbox")
 ROWS: tuple[Setting, ...] = (*COMMON, *OUT_DIR)
-OF_A_COMMAND = request.OF_A_COMMAND
 #: What a command about one run takes.
 ONE_RUN = ("one run: an id, its beginning, the path of a manifest, or latest", 1, 1)
 _WIDE = 72

@@ -12,7 +12,7 @@ from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import definition, load, stored_runs
 from rlm_ci.runs import FAILED, derived_task_id, require_task_id
-from rlm_ci.runs.request import RunRequest
+from rlm_ci.runs.request import OF_A_COMMAND, RunRequest
 from rlm_ci.runs.run import Run
 from rlm_ci.solve import registry
 from rlm_ci.text import neutralise
@@ -46,7 +46,7 @@ def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str |
     asked = RunRequest(
         name,
         None if goal is None else clean(goal),
-        {key: value for key, value in flags.items() if key not in stored_runs.OF_A_COMMAND},
+        {key: value for key, value in flags.items() if key not in OF_A_COMMAND},
         definition.digest(known, name),
     )
     with Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress:

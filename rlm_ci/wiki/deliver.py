@@ -12,7 +12,7 @@ from rlm_ci.judge.judge import from_remote
 from rlm_ci.judge.options import access_of
 from rlm_ci.system import files, installation
 from rlm_ci.text.printable import printable
-from rlm_ci.wiki.update.state import NAME, WikiState, place_of
+from rlm_ci.wiki.update.state import NAME, WikiState, is_page, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -133,13 +133,11 @@ def flat(pages: dict[str, bytes]) -> dict[str, bytes]:
             return match.group()
         return f"]({names[inner].removesuffix('.md')}{anchor or ''})"
 
-    found = {
-        names[name]: _LINK.sub(lead, pages[name].decode("utf-8", "surrogateescape")).encode(
-            "utf-8", "surrogateescape"
-        )
-        for name in names
-    }
     texts = {name: data.decode("utf-8", "surrogateescape") for name, data in pages.items()}
+    found = {
+        there: _LINK.sub(lead, texts[name]).encode("utf-8", "surrogateescape")
+        for name, there in names.items()
+    }
     kept = json.dumps({"version": 1, "pages": texts}, indent=1, sort_keys=True)
     return {**found, _KEPT: f"{kept}\n".encode("ascii")}
 
@@ -151,11 +149,9 @@ def _flat(name: str) -> str:
 def _unpacked(data: bytes) -> dict[str, bytes]:
     try:
         pages = json.loads(data)["pages"]
-        return {
-            name: text.encode("utf-8", "surrogateescape")
-            for name, text in pages.items()
-            if name == NAME or _is_page(name)
-        }
+        return _ours(
+            {name: text.encode("utf-8", "surrogateescape") for name, text in pages.items()}
+        )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise DamagedError(
             "it does not have the pages that were delivered last",
@@ -165,20 +161,14 @@ def _unpacked(data: bytes) -> dict[str, bytes]:
 
 
 def _ours(found: dict[str, bytes]) -> dict[str, bytes]:
-    return {name: data for name, data in found.items() if name == NAME or _is_page(name)}
-
-
-def _is_page(name: str) -> bool:
-    return re.fullmatch(r"(?:modules/)?[A-Za-z0-9_][A-Za-z0-9._-]*\.md", name) is not None
+    return {name: data for name, data in found.items() if name == NAME or is_page(name)}
 
 
 def _pages(folder: str) -> dict[str, bytes]:
     """The pages of a run and their state. Raises DamagedError where one is gone."""
     state = WikiState.read(folder)
-    if state is None:
-        raise DamagedError("it is gone", where=os.path.join(folder, NAME), hint="make them again")
     found = {}
-    for name in (*sorted(state.pages), NAME):
+    for name in (*sorted(state.pages if state else ()), NAME):
         data = files.read_or_none(place_of(folder, name), _LIMIT)
         if data is None:
             raise DamagedError(
@@ -208,18 +198,18 @@ def _clone(
         )
     if target == _WIKI:
         url = f"{url.rstrip('/').removesuffix('.git')}.wiki.git"
-    server = settings.github.server_url or "https://github.com"
+    server = access_of(settings).server_url
     return cloned(url, settings.environ, token=settings.github.token, ours=server)
 
 
 def _pull(settings: Settings, repository: Repository, delivered: Delivery, base: str) -> str:
     """Open the pull request, where there is none; one line about it."""
-    server = settings.github.server_url or "https://github.com"
-    name = settings.github.repository or from_remote(repository, server)
+    access = access_of(settings)
+    name = settings.github.repository or from_remote(repository, access.server_url)
     if not (settings.github.token and name):
         lack = "there is no token" if name else "the remote is not GitHub's"
         return f"no pull request is opened: {lack}; {delivered.branch} is on the remote"
-    client = session.client(access_of(settings))
+    client = session.client(access)
     path = f"/repos/{name}/pulls"
     owner = name.partition("/")[0]
 

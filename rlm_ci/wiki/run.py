@@ -6,6 +6,7 @@ import os
 
 from rlm_ci.console.messages import warn
 from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.judge.options import access_of
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.job import RepositoryJob
 from rlm_ci.pipelines.repository.plan import RecursionPlan
@@ -168,13 +169,8 @@ class WikiJob(RepositoryJob):
             files.write(done.run.path_of(*_PLACE, *name.split("/")), data, 0o600)
             if name in state.pages:
                 places = tuple(
-                    Location(
-                        one.place.path,
-                        one.place.line_start,
-                        one.place.line_end,
-                        blob=state.blobs.get(one.place.path),
-                    )
-                    for one in state.pages[name].claims
+                    Location(path, start, end, blob=state.blobs.get(path))
+                    for (path, start, end), _ in state.pages[name].claims
                 )
                 text = data.decode("utf-8", "replace")
                 documents.append(Document(f"artifacts/wiki/{name}", text, places))
@@ -306,7 +302,7 @@ class WikiJob(RepositoryJob):
         return OuterProject.on_disk(self.repository, every, here.under)
 
     def _target(self, here: RepositoryScope) -> LinkDestination:
-        server = self.settings.github.server_url or "https://github.com"
+        server = access_of(self.settings).server_url
         out, root = self.settings.wiki.out, self._root()
         base = ""  # what is not beside its sources leads nowhere
         if out:

@@ -172,12 +172,11 @@ def _search(given: Sequence[str], settings: Settings) -> str:
             preview_bytes=settings.symbolic.preview_bytes,
         )
         if settings.format == "json":
-            return neutralise.record({"queries": [_record(one) for one in found]}, depth=5)
+            return neutralise.record(
+                {"queries": [one.to_dict() | {"query": encodable(one.query)} for one in found]},
+                depth=5,
+            )
         return "\n".join(_hits(context, one) for one in found)
-
-
-def _record(found: QueryResult) -> dict[str, Any]:
-    return {**found.to_dict(), "query": encodable(found.query)}
 
 
 def _hits(context: Context, found: QueryResult) -> str:
@@ -248,15 +247,7 @@ def _read(given: Sequence[str], settings: Settings) -> str:
             "end_byte": excerpt.end,
             "truncated": excerpt.truncated,
             "text": excerpt.text,
-            "places": [
-                {
-                    "path": encodable(place.path),
-                    "line_start": place.line_start,
-                    "line_end": place.line_end,
-                    "blob": place.blob,
-                }
-                for place in places
-            ],
+            "places": [place.to_dict() | {"path": encodable(place.path)} for place in places],
         }
         return neutralise.record(record)
     if not settings.quiet:

@@ -18,7 +18,7 @@ from rlm_ci.pipelines import load as pipelines_load
 from rlm_ci.pipelines.definition import OWN
 from rlm_ci.runs import derived_task_id, is_task_id, manifest, require_task_id
 from rlm_ci.runs.checksums import LOG
-from rlm_ci.runs.request import RunRequest
+from rlm_ci.runs.request import OF_A_COMMAND, RunRequest
 from rlm_ci.runs.run import Run
 from rlm_ci.system import process
 from rlm_ci.text import neutralise
@@ -87,9 +87,7 @@ def run(arguments: Arguments) -> int:
     chosen = definition.choose(known, name)
     pipelines_load.require_leave(known, name, settings)
     goal = settings.loop.goal
-    flags = {
-        key: value for key, value in arguments.flags.items() if key not in stored_runs.OF_A_COMMAND
-    }
+    flags = {key: value for key, value in arguments.flags.items() if key not in OF_A_COMMAND}
     is_own = any(stage.kind == OWN for stage in chosen.stages)
     needs_goal = any(stage.pipeline == definition.WITH_GOAL for stage in chosen.stages)
     if is_own and needs_goal and not (goal and goal.strip()):

@@ -110,11 +110,10 @@ def opened(
     for place in wanted:
         by_path.setdefault(place.path, []).append(place)
     found: dict[CitedPlace, Location] = {}
-    for group in batches(files[path] for path in sorted(by_path) if path in files):
-        for file, content in zip(group, corpus.read(group), strict=True):
-            lines = lines_in(content)
-            for place in by_path.pop(file.path):
-                found[place] = _location(place, file.oid, lines)
+    for file, content in contents(corpus, (files[one] for one in sorted(by_path) if one in files)):
+        lines = lines_in(content)
+        for place in by_path.pop(file.path):
+            found[place] = _location(place, file.oid, lines)
     if by_path:
         raise _damaged(min(by_path))
     return found
@@ -144,18 +143,17 @@ def _damaged(path: str) -> DamagedError:
     )
 
 
-def batches(files: Iterable[CorpusFile]) -> Iterator[list[CorpusFile]]:
-    """The files in groups whose texts fit into memory together."""
+def contents(corpus: Corpus, files: Iterable[CorpusFile]) -> Iterator[tuple[CorpusFile, bytes]]:
+    """The files with their texts, of which as many are held as fit into memory together."""
     group: list[CorpusFile] = []
     size = 0
     for file in files:
         if group and size + file.size > _BATCH:
-            yield group
+            yield from zip(group, corpus.read(group), strict=True)
             group, size = [], 0
         group.append(file)
         size += file.size
-    if group:
-        yield group
+    yield from zip(group, corpus.read(group), strict=True)
 
 
 def claim_of(location: Location) -> HashedPlace:

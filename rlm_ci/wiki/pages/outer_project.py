@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from hashlib import sha256
 
 from rlm_ci.git.objects import parse_tree
@@ -46,14 +47,17 @@ class OuterProject(Value):
         paths = _beyond((path for path, entry in tree.items() if entry.is_file), under)
         wanted = [one for one in _manifests(paths) if 0 <= tree[one].size <= _LONGEST]
         contents = repository.read(*(tree[path].oid for path in wanted)) if wanted else []
-        return cls(under, paths, _found(zip(wanted, contents, strict=True)))
+        found = zip(wanted, contents, strict=True)
+        return cls(under, paths, {path: data for path, data in found if data is not None})
 
     @classmethod
     def on_disk(cls, repository: Repository, every: Iterable[str], under: str) -> OuterProject:
         """``every``: the files of the work tree."""
-        paths = _beyond(every, under)
-        contents = ((path, _content(repository.root, path)) for path in _manifests(paths))
-        return cls(under, paths, _found(contents))
+        paths, found = _beyond(every, under), {}
+        for path in _manifests(paths):
+            with suppress(files.UnreadableError):
+                found[path] = files.read_inside(repository.root, path, _LONGEST)
+        return cls(under, paths, found)
 
     def digest(self) -> str:
         """A hash of all of it."""
@@ -90,17 +94,6 @@ def _manifests(paths: Sequence[str]) -> list[str]:
         path for path in paths if _MANIFEST.fullmatch(path.rpartition("/")[2]) or is_listed(path)
     ]
     return sorted(found, key=lambda path: (path.count("/"), path))[:_MOST]
-
-
-def _found(pairs: Iterable[tuple[str, bytes | None]]) -> dict[str, bytes]:
-    return {path: data for path, data in pairs if data is not None}
-
-
-def _content(root: str, path: str) -> bytes | None:
-    try:
-        return files.read_inside(root, path, _LONGEST)
-    except files.UnreadableError:
-        return None
 
 
 def listed(repository: Repository) -> list[str]:

@@ -17,7 +17,7 @@ from rlm_ci.text.line_references import marked
 from rlm_ci.text.markdown import clip
 from rlm_ci.text.printable import count, encodable
 from rlm_ci.values import Value
-from rlm_ci.wiki.pages.citations import LineRuns, batches, lines_in, quote_hash
+from rlm_ci.wiki.pages.citations import LineRuns, contents, lines_in, quote_hash
 from rlm_ci.wiki.pages.layout import is_source
 from rlm_ci.wiki.update.state import WHOLE, Prose, ProseSentence
 
@@ -193,7 +193,8 @@ def held(state: WikiState | None, corpus: Corpus, under: str = "") -> KeptProse:
             wanted = there if said.path in files else gone
             wanted.setdefault(said.path, []).append(number)
     found: dict[int, ProseSentence] = {}
-    for lines in _opened(corpus, (files[path] for path in there)):
+    for file, content in contents(corpus, (files[path] for path in there)):
+        lines = QuotedFile(file.path, content)
         _look(lines, there[lines.path], rows, found)
     prose = _asked(state, files)
     if gone:
@@ -269,12 +270,6 @@ def _rows(prose: Mapping[str, Prose], corpus: Corpus) -> Iterator[_Row]:
             yield key, said, one.model, is_sound
 
 
-def _opened(corpus: Corpus, files: Iterable[CorpusFile]) -> Iterator[QuotedFile]:
-    for group in batches(files):
-        for file, content in zip(group, corpus.read(group), strict=True):
-            yield QuotedFile(file.path, content)
-
-
 def _look(
     lines: QuotedFile,
     numbers: Iterable[int],
@@ -337,7 +332,8 @@ class _New:
         alike = [] if same is None else [same]
         for key in keys:
             alike += self._alike.get(key, ())[:_ALIKE]
-        return _opened(self._corpus, list(dict.fromkeys(alike))[:_ALIKE])
+        for file, content in contents(self._corpus, list(dict.fromkeys(alike))[:_ALIKE]):
+            yield QuotedFile(file.path, content)
 
 
 def _suffix(base: str) -> str:

@@ -15,7 +15,7 @@ from rlm_ci.values import Value
 from rlm_ci.wiki import objective
 from rlm_ci.wiki.facts.file_facts import FileFacts, facts_of, merged, pack, unpack
 from rlm_ci.wiki.pages.build import drafted, settled
-from rlm_ci.wiki.pages.citations import batches
+from rlm_ci.wiki.pages.citations import contents
 from rlm_ci.wiki.pages.layout import is_source
 from rlm_ci.wiki.pages.model_prose import digest_of, grounds
 from rlm_ci.wiki.pages.model_prose import merged as merged_prose
@@ -115,9 +115,8 @@ def _known(corpus: Corpus, found: Mapping[str, str], unknown: set[str]) -> dict[
     """What is known of all but the ``unknown`` files; what was forgotten of one is read again."""
     known = {path: one for path, one in found.items() if path not in unknown}
     lost = [one for one in corpus.files if one.path not in unknown and one.path not in known]
-    for group in batches(lost):
-        for file, content in zip(group, corpus.read(group), strict=True):
-            known[file.path] = pack([facts_of(file.path, content)])
+    for file, content in contents(corpus, lost):
+        known[file.path] = pack([facts_of(file.path, content)])
     return known
 
 

@@ -42,6 +42,10 @@ def place_of(folder: str, name: str) -> str:
     return os.path.join(folder, *name.split("/"))
 
 
+def is_page(name: str) -> bool:
+    return bool(_PAGE.fullmatch(name))
+
+
 class ProseSentence(Row):
     """A sentence of a model, the lines that it holds by, and a hash of these.
 
@@ -235,7 +239,7 @@ def hashed(pieces: Iterable[bytes]) -> str:
 def _state(record: Mapping[str, Any]) -> WikiState:
     """What ``schemas/wiki.schema.json`` describes; raises for anything else."""
     for name in record["pages"]:
-        if not _PAGE.fullmatch(name):
+        if not is_page(name):
             raise ValueError(f"{printable(name[:80])} is not a page")
     return WikiState(
         _text(record["tree"]),
