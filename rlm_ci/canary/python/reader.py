@@ -9,7 +9,7 @@ from rlm_ci.canary import forms
 from rlm_ci.canary.forms import ChangedTest, ChangedText, FoundTest, UnparsableError
 from rlm_ci.canary.python.claims import BLOCK, CALL, SHUT, PythonClaim, claims_of, statements
 from rlm_ci.canary.python.literals import literals
-from rlm_ci.canary.python.source import COMPOUND, PAD, Function, PythonSource, UnusedWords, scopes
+from rlm_ci.canary.python.source import COMPOUND, PAD, Function, PythonSource, scopes
 from rlm_ci.canary.python.writing import ClaimWriter
 from rlm_ci.canary.splicing import Edit
 
@@ -66,10 +66,9 @@ def change(
             found.setdefault(id(node), []).append(name)
             nodes[id(node)] = node
         changes = []
-        words = UnusedWords(chance, source.raw)
         for key, names in found.items():
             changes.append(
-                (names, _Change(source, words, nodes[key], plain=plain).made(wanted[names[0]]))
+                (names, _Change(source, chance, nodes[key], plain=plain).made(wanted[names[0]]))
             )
         return _applied(source, changes)
     except RecursionError:
@@ -163,15 +162,15 @@ class _Change:
     """The edits that bring one test into a form."""
 
     def __init__(
-        self, source: PythonSource, words: UnusedWords, test: Function, *, plain: bool
+        self, source: PythonSource, chance: Random, test: Function, *, plain: bool
     ) -> None:
         self._source = source
-        self._words = words
+        self._chance = chance
         self._test = test
         self._claims = claims_of(test)
-        self._token = forms.token(words.chance)
+        self._token = forms.token(chance)
         self._blank = source.blank_lines(test.end_lineno or 0)
-        self._writer = ClaimWriter(source, words, self._token, plain=plain)
+        self._writer = ClaimWriter(source, chance, self._token, plain=plain)
 
     def made(self, form: str) -> tuple[ChangedTest, list[Edit]]:
         """What became of the test, and the edits."""
@@ -181,7 +180,7 @@ class _Change:
             edits = self._reversed()
         elif form == forms.REWORDED:
             edits = [it for claim in self._claims.found for it in self._writer.reworded(claim)]
-            edits = edits or [self._opening(self._words.decoy())]
+            edits = edits or [self._opening(self._writer.decoy())]
         elif form == forms.REACHED:
             found = self._claims.reversible
             edits = [self._writer.before(claim.node, self._writer.fail) for claim in found]
@@ -215,7 +214,7 @@ class _Change:
                     edits += writer.reversed(claim)
             return forms.ALTERED, edits
         returns = any(isinstance(node, ast.Return) for node, _ in statements(self._test))
-        if len(able) == 1 and able[0].straight and not returns and self._words.chance.randrange(2):
+        if len(able) == 1 and able[0].straight and not returns and self._chance.randrange(2):
             return forms.ALTERED, writer.altered(able[0], goes_on=False)
         edits = [edit for claim in able for edit in writer.altered(claim, goes_on=True)]
         return forms.ALTERED, [*edits, *self._ending()]

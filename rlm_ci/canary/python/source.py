@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import ast
 import bisect
-import builtins
 import io
 import itertools
-import keyword
 import re
 import tokenize
 import warnings
 
-from rlm_ci.canary.forms import UnparsableError, token
+from rlm_ci.canary.forms import UnparsableError
 from rlm_ci.canary.splicing import Edit, encoded, spliced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from random import Random
+    from typing import Any
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Scope = Function | ast.ClassDef
@@ -49,7 +47,7 @@ class PythonSource:
             if not text.isprintable() and re.search("[\udc80-\udcff]", text):
                 self._codec = tokenize.detect_encoding(io.BytesIO(encoded(text)).readline)[0]
                 text = encoded(text).decode(self._codec)
-            self.tree = parsed(text)
+            self.tree: ast.Module = _compiled(text, ast.PyCF_ONLY_AST)
             self.raw = text.encode()
         except (SyntaxError, ValueError, LookupError, RecursionError, MemoryError) as error:
             raise UnparsableError(f"no Python of this version: {error}") from None
@@ -116,9 +114,7 @@ class PythonSource:
         """The whole text with edits, as it was handed in; None where that is no Python."""
         try:
             text = spliced(self.raw, edits)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                compile(text, "<changed>", "exec", dont_inherit=True)
+            _compiled(text, 0)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
         if self._codec:
@@ -137,11 +133,10 @@ class PythonSource:
         return self.raw[start:place] if at == start else None
 
 
-def parsed(text: str) -> ast.Module:
-    """The tree of a text; what Python warns of in it is its owner's affair."""
-    with warnings.catch_warnings():
+def _compiled(text: str, flags: int) -> Any:
+    with warnings.catch_warnings():  # what Python warns of in it is its owner's affair
         warnings.simplefilter("ignore")
-        return ast.parse(text)
+        return compile(text, "<tests>", "exec", flags, dont_inherit=True)
 
 
 def lines(raw: bytes) -> int:
@@ -178,41 +173,3 @@ def callee(node: ast.AST | None) -> str:
     if isinstance(function, ast.Attribute):
         return function.attr
     return function.id if isinstance(function, ast.Name) else ""
-
-
-class UnusedWords:
-    """Names and constants that no text has, all from one source of chance."""
-
-    def __init__(self, chance: Random, raw: bytes) -> None:
-        self.chance = chance
-        self._taken = set(re.findall(r"\w+", raw.decode())) | set(dir(builtins))
-
-    def name(self) -> str:
-        """A name that nothing in the text has."""
-        while True:
-            length = self.chance.randrange(2, 5)
-            found = "".join(
-                self.chance.choice("bcdfghjklmnprstvwz") + self.chance.choice("aeiou")
-                for _ in range(length)
-            )[self.chance.randrange(2) :]
-            if found not in self._taken and not keyword.iskeyword(found):
-                self._taken.add(found)
-                return found
-
-    def quoted(self) -> str:
-        """A literal that holds a word nobody can foresee."""
-        return f'"{token(self.chance)}"'
-
-    def constant(self) -> str:
-        """Any constant."""
-        pick = self.chance.randrange(5)
-        number = self.chance.randrange(2, 10**6)
-        if pick == 0:
-            return self.quoted()
-        if pick == 1:
-            return f"[{number}, {self.chance.randrange(100)}]"
-        return str(number % 98 + 2) if pick == 2 else str(number)
-
-    def decoy(self) -> str:
-        """A statement that does nothing for the test."""
-        return f"{self.name()} = {self.constant()}"

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 
+from rlm_ci.canary.forms import token
 from rlm_ci.canary.python.claims import PythonClaim, call_of, kind_of, meaning, raising
 from rlm_ci.canary.python.literals import another, equal, literals
-from rlm_ci.canary.python.source import COMPOUND, PAD, PythonSource, UnusedWords, callee, lines
+from rlm_ci.canary.python.source import COMPOUND, PAD, PythonSource, callee, lines
 from rlm_ci.canary.splicing import Edit, encoded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from random import Random
 
 _IDENTITY = (ast.Is, ast.IsNot)
 _OPERATORS = {
@@ -25,10 +27,9 @@ _FLIPPED = {ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in"
 class ClaimWriter:
     """Writes the claims of one test; what fails has ``token`` as its message."""
 
-    def __init__(self, source: PythonSource, words: UnusedWords, word: str, *, plain: bool) -> None:
+    def __init__(self, source: PythonSource, chance: Random, word: str, *, plain: bool) -> None:
         self._source = source
-        self._words = words
-        self._chance = words.chance
+        self._chance = chance
         self._plain = plain
         self._said = f'"{word}"'
         #: How many lines more the test may have, so that what follows stays where it is.
@@ -40,10 +41,22 @@ class ClaimWriter:
         low, high = sorted(self._chance.sample(range(1000), 2))
         ways = (
             f"assert {high} < {low}, {self._said}",
-            f"assert not {self._words.constant()}, {self._said}",
-            f"assert {self._words.quoted()} == {self._words.quoted()}, {self._said}",
+            f"assert not {self._constant()}, {self._said}",
+            f"assert {self._quoted()} == {self._quoted()}, {self._said}",
         )
         return self.fail if self._plain else self._chance.choice((self.fail, *ways))
+
+    def decoy(self) -> str:
+        """A statement that does nothing for the test."""
+        return f"{token(self._chance)} = {self._constant()}"
+
+    def _quoted(self) -> str:
+        return f'"{token(self._chance)}"'
+
+    def _constant(self) -> str:
+        number = self._chance.randrange(2, 10**6)
+        ways = (str(number), str(number % 98 + 2), f"[{number}, {number % 100}]", self._quoted())
+        return self._chance.choice(ways)
 
     def reversed(self, claim: PythonClaim) -> list[Edit]:
         """The claim fails where it held."""
@@ -82,7 +95,7 @@ class ClaimWriter:
             return self._reworded_block(node)
         if self._plain:
             whole = self._source.text(node)
-            new = f"{self._words.decoy()}; {whole}; {self._words.decoy()}"
+            new = f"{self.decoy()}; {whole}; {self.decoy()}"
         elif isinstance(node, ast.Assert):
             new = self._reworded_assert(node)
         else:
@@ -118,31 +131,31 @@ class ClaimWriter:
 
     def _denied(self, node: ast.stmt, test: ast.expr) -> str:
         """A statement that fails where an expression is true, or a call of unittest passes."""
-        said, words, text = self._said, self._words, self._truth(test)
+        said, text = self._said, self._truth(test)
         if self._plain:
             return f"assert not ({text}{PAD}), {said}"
-        value = words.name()
+        value = token(self._chance)
         ways = [
             f"assert not ({text}{PAD}), {said}",
             f"assert (not ({text}{PAD})) is True, {said}",
             f"assert False if ({text}{PAD}) else True, {said}",
-            f"{value} = ({text}{PAD}); {words.decoy()}; assert not {value}, {said}",
+            f"{value} = ({text}{PAD}); {self.decoy()}; assert not {value}, {said}",
         ]
         if _lives(test):
             return ways[0]
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
-            one, other = words.name(), words.name()
+            one, other = token(self._chance), token(self._chance)
             left, right = self._source.text(test.left), self._source.text(test.comparators[0])
             operator = _OPERATORS[type(test.ops[0])]
             if flipped := _FLIPPED.get(type(test.ops[0])):
                 ways.append(f"assert (({left}) {flipped} ({right}){PAD}), {said}")
             ways.append(
-                f"{one} = ({left}); {words.decoy()}; {other} = ({right});"
+                f"{one} = ({left}); {self.decoy()}; {other} = ({right});"
                 f" assert not ({one} {operator} {other}{PAD}), {said}"
             )
         if self._source.alone(node):
             ways.append(f"if ({text}{PAD}): {self.fail}")
-            ways.append(f"if ({text}{PAD}): {words.decoy()}; {self.fail}")
+            ways.append(f"if ({text}{PAD}): {self.decoy()}; {self.fail}")
         return self._pick(node, ways)
 
     def _denied_call(self, node: ast.stmt) -> str:
@@ -180,7 +193,7 @@ class ClaimWriter:
         edits = [self._source.replaced(node.test, f"({test}{PAD})")] if test else []
         if body:
             return [*edits, self._source.replaced(node.body[0], body)]
-        return [*edits, self.before(node.body[0], self._words.decoy())]
+        return [*edits, self.before(node.body[0], self.decoy())]
 
     def _block(self, node: ast.With | ast.AsyncWith) -> list[Edit]:
         """A block in which nothing must be raised; with a failure behind it where that is not told.
@@ -218,7 +231,7 @@ class ClaimWriter:
 
     def _expected(self, node: ast.stmt, test: str, *, goes_on: bool) -> str:
         """A check of another expectation."""
-        value = self._words.name()
+        value = token(self._chance)
         if goes_on and self._plain:
             rest = self._lines(node, "except Exception: pass", "else: return")
             return f"try: assert ({test}){rest}"
@@ -227,7 +240,7 @@ class ClaimWriter:
             return self._pick(node, (f"if ({test}{PAD}): return", f"try: assert ({test}){rest}"))
         ways = [
             f"assert ({test}{PAD}), {self._said}",
-            f"{value} = ({test}{PAD}); {self._words.decoy()}; assert {value}, {self._said}",
+            f"{value} = ({test}{PAD}); {self.decoy()}; assert {value}, {self._said}",
         ]
         if not self._source.alone(node):
             return ways[0] if self._plain else self._chance.choice(ways)
@@ -237,14 +250,14 @@ class ClaimWriter:
         return self._chance.choice([*ways, f"if not ({test}{PAD}): {self.fail}"])
 
     def _reworded_assert(self, node: ast.Assert) -> str:
-        words, said, test = self._words, self._said, node.test
-        one, other = words.name(), words.name()
+        said, test = self._said, node.test
+        one, other = token(self._chance), token(self._chance)
         if _lives(test):
             text = self._source.text(test)
-            return f"{words.decoy()}; assert ({text}{PAD}), {said}; {words.decoy()}"
+            return f"{self.decoy()}; assert ({text}{PAD}), {said}; {self.decoy()}"
         if self._source.alone(node) and not self._chance.randrange(3):
             text = self._source.text(test)
-            return f"if not ({text}{PAD}): {words.decoy()}; {self.fail}"
+            return f"if not ({text}{PAD}): {self.decoy()}; {self.fail}"
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
             operator, right = test.ops[0], test.comparators[0]
             values = isinstance(operator, _IDENTITY) and any(
@@ -254,17 +267,17 @@ class ClaimWriter:
             if not values:
                 written = self._source.text if isinstance(operator, _IDENTITY) else self._same
                 return (
-                    f"{one} = ({written(test.left)}); {words.decoy()};"
+                    f"{one} = ({written(test.left)}); {self.decoy()};"
                     f" {other} = ({written(right)});"
                     f" assert ({one} {_OPERATORS[type(operator)]} {other}{PAD}), {said};"
                     f" del {one}, {other}"
                 )
         text = self._source.text(test)
-        return f"{one} = ({text}{PAD}); {words.decoy()}; assert {one}, {said}; del {one}"
+        return f"{one} = ({text}{PAD}); {self.decoy()}; assert {one}, {said}; del {one}"
 
     def _reworded_call(self, node: ast.stmt) -> str:
         """A call with its arguments in variables, up to the first that is unpacked."""
-        call, function = call_of(node), self._words.name()
+        call, function = call_of(node), token(self._chance)
         if call is None:
             return self._source.text(node)
         parts, moved, given = [f"{function} = ({self._source.text(call.func)})"], [function], []
@@ -276,11 +289,11 @@ class ClaimWriter:
             if whole:
                 given.append(self._source.text(one))
                 continue
-            name = self._words.name()
+            name = token(self._chance)
             moved.append(name)
             parts.append(f"{name} = ({self._same(inner)})")
             given.append(f"{one.arg}={name}" if isinstance(one, ast.keyword) else name)
-        parts.insert(self._chance.randrange(len(parts) + 1), self._words.decoy())
+        parts.insert(self._chance.randrange(len(parts) + 1), self.decoy())
         awaits = "await " if isinstance(getattr(node, "value", None), ast.Await) else ""
         called = f"{awaits}{function}({', '.join(given)}{PAD})"
         return "; ".join([*parts, called, f"del {', '.join(moved)}"])
@@ -289,7 +302,7 @@ class ClaimWriter:
         """Other constants in the block, and strings of what checks it put together."""
         edits = []
         if not isinstance(node.body[0], COMPOUND) and not kind_of(node.body[0]):
-            edits.append(self.before(node.body[0], self._words.decoy()))
+            edits.append(self.before(node.body[0], self.decoy()))
         calls = [item.context_expr for item in node.items if not self._plain]
         keywords = [word for call in calls if isinstance(call, ast.Call) for word in call.keywords]
         for word in keywords:

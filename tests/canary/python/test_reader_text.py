@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rlm_ci.canary import forms
 from rlm_ci.canary.python import reader
-from rlm_ci.canary.python.source import PythonSource, UnusedWords
+from rlm_ci.canary.python.source import PythonSource
 from rlm_ci.canary.python.writing import ClaimWriter
 
 FORMS = (
@@ -246,10 +246,10 @@ def test_a_reversed_call_of_unittest_looks_at_its_values(seed: int, *, plain: bo
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(), plain=st.booleans())
 def test_what_must_fail_does(seed: int, plain: bool) -> None:
-    words = UnusedWords(random.Random(seed), b"")
+    chance = random.Random(seed)
     with pytest.raises(AssertionError, match="the token"):
         exec(
-            ClaimWriter(PythonSource(""), words, "the token", plain=plain)
+            ClaimWriter(PythonSource(""), chance, "the token", plain=plain)
             .failing()
             .replace("\0", "")
         )
