@@ -1,4 +1,4 @@
-"""What changed tests answered, and what is said of it."""
+"""What changed tests answered, and the findings from that."""
 
 from __future__ import annotations
 
@@ -34,10 +34,9 @@ _MANNERS = {
 
 
 class ValidatorAnswer(Value):
-    """What one run of the validator came to.
+    """One run: ``stopped`` says why it was cut short, ``judged`` how many tests were counted.
 
-    ``stopped`` says why it did not end by itself, ``clipped`` that not all of ``printed`` was kept.
-    ``judged`` is how many tests the runners counted, None where none counts.
+    ``clipped``: not all of the output is in ``printed``.
     """
 
     outcomes: TestOutcomes
@@ -50,7 +49,7 @@ class ValidatorAnswer(Value):
 
 
 class TargetTest(Value):
-    """A test to be changed. ``was_red``: it failed at the start; ``cases`` that did."""
+    """A test to change; ``was_red``: it failed at the start, in these ``cases``."""
 
     path: str
     test: FoundTest
@@ -63,10 +62,7 @@ class TargetTest(Value):
 
 
 class FailedProbe(Value):
-    """A test that did not do what it must in its form: ``what`` it did, in which copy.
-
-    ``shown`` tells of how many of its cases that holds.
-    """
+    """``what`` a test did against its form, in which copy, and in how many cases (``shown``)."""
 
     subject: TargetTest
     copy: int
@@ -76,7 +72,7 @@ class FailedProbe(Value):
 
 
 class CanaryResult(Value):
-    """What came of it: findings, one line for people, and changed texts worth a look, by path."""
+    """Findings, one line for people, and changed texts to look at, by path."""
 
     findings: tuple[Finding, ...]
     line: str
@@ -86,9 +82,9 @@ class CanaryResult(Value):
 def findings(
     doubts: Iterable[FailedProbe], whole: Iterable[str], texts: Mapping[str, str]
 ) -> tuple[Finding, ...]:
-    """What is held against a result: doubts about its tests, and about ``whole`` runs of them.
+    """Findings for doubts about tests, and about ``whole`` runs of them.
 
-    High where a test is among them that failed at the start; of others alone, medium.
+    High if one of the tests failed at the start, else medium.
     """
     by_test = {one.subject.key: one for one in doubts}
     whole = list(dict.fromkeys(whole))

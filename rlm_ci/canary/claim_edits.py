@@ -1,4 +1,4 @@
-"""What the readers of Go and Rust share: forms of tests, copies of helpers, other literals."""
+"""What the readers of Go and Rust share: the forms of a test, copies of helpers, literals."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ COMPARES = frozenset(("==", "!=", "<", "<=", ">", ">="))
 
 
 class ClaimEdits:
-    """The edits of one file, test by test. Helpers are copied, since other tests call them, too.
+    """The edits of one file, of a ``source`` with ``content`` and ``helper(function, name)``.
 
-    ``source`` is the file: its ``content``, and ``helper(function, name)``.
+    Helpers are copied, since other tests call them, too.
     """
 
     def __init__(self, source: Any, chance: Random, *, plain: bool) -> None:
@@ -72,7 +72,7 @@ class ClaimEdits:
     # ── what each language has ──
 
     def _expected(self, claim: Any) -> Sequence[Any]:
-        """The literals that a claim expects: with another, it cannot hold."""
+        """The literals that a claim expects; with another one it cannot hold."""
         raise NotImplementedError
 
     def _alter(self, claim: Any, literal: Any, word: str) -> None:
@@ -91,7 +91,6 @@ class ClaimEdits:
         raise NotImplementedError
 
     def _chosen(self, claims: list[Any], _form: str) -> list[Any]:
-        """The claims to change."""
         return claims
 
     def _reach(self, claim: Any, word: str) -> None:
@@ -107,7 +106,7 @@ class ClaimEdits:
     # ── what they share ──
 
     def _claims(self, function: Any, form: str, word: str) -> tuple[str, ...]:
-        """Change all claims of a function; what the failure of one of them may print."""
+        """Change all claims of a function; the tokens of which a failure prints one."""
         tokens = {word: None}
         for claim in self._chosen(function.claims, form):
             if claim.kind == HELPER:
@@ -123,7 +122,7 @@ class ClaimEdits:
         return tuple(tokens)
 
     def _literals(self, claims: Iterable[Any]) -> list[tuple[Any, Any]]:
-        """One literal of each claim that has any; none where no claim is sure to be reached."""
+        """A literal of each claim that has any; none if no claim is sure to be reached."""
         found = [
             (claim, self._chance.choice(some))
             for claim in claims
@@ -158,13 +157,13 @@ class ClaimEdits:
         self._replace(node.start_byte, node.end_byte, text)
 
     def _taken(self, start: int = 0) -> list[Edit]:
-        """The edits so far, counted from ``start``, which are done with then."""
+        """Take the edits so far, counted from ``start``."""
         edits = [*reversed(self._closed), *self._opened]
         self._opened, self._closed = [], []
         return [Edit(one.start - start, one.end - start, one.text) for one in edits]
 
     def _copy(self, helper: Any, form: str) -> str:
-        """The name of the copy of a helper in which its claims have the form."""
+        """The name of the copy of a helper whose claims have the form."""
         key = helper.node.id, form
         if key not in self._copies:
             self._copies[key] = f"{helper.name}_{token(self._chance)}"
@@ -173,7 +172,7 @@ class ClaimEdits:
         return self._copies[key]
 
     def _copied(self) -> Iterator[tuple[Any, str]]:
-        """The helpers that were copied, and the texts of their copies."""
+        """The copied helpers, each with the text of its copy."""
         while self._waiting:  # a copy may need others
             helper, copy, form = self._waiting.pop()
             start, end = helper.node.start_byte, helper.node.end_byte
@@ -231,7 +230,6 @@ def another(node: Node, chance: Random) -> str:
 
 
 def _number(text: str, chance: Random, *, whole: bool) -> str:
-    """Another number, of the same type."""
     is_decimal = text[:2] not in ("0x", "0X", "0o", "0b")
     marks = "iu" if whole and not is_decimal else "iuf"
     suffix = next((text[at:] for at, one in enumerate(text) if one in marks), "")

@@ -40,10 +40,9 @@ class UnparsableError(ValueError):
 
 
 class FoundTest(Value):
-    """A test in a text: its name as in ``TestOutcome``, its lines (1-based, inclusive), its claims.
+    """A test: its name as in ``TestOutcome``, its lines (from 1, inclusive), its reversible claims.
 
-    A part of the name that is computed, or filled in by parameters, is ``*``. ``claims`` is how
-    many can be reversed.
+    A part of the name that is computed, or filled in by parameters, is ``*``.
     """
 
     name: str
@@ -53,10 +52,7 @@ class FoundTest(Value):
 
 
 class ChangedTest(Value):
-    """What became of one test: the form that it really has, and what its failure must print.
-
-    One of ``tokens`` stands in the message of the failure; none where that cannot be asked for.
-    """
+    """The form that a test really has; a failure prints one of ``tokens``, if there are any."""
 
     form: str
     tokens: tuple[str, ...] = ()
@@ -70,5 +66,5 @@ class ChangedText(Value):
 
 
 def token(chance: Random) -> str:
-    """A word that nobody can foresee, and that means nothing in any language."""
+    """A word that nobody can foresee."""
     return "".join(chance.choice("bcdfghjklmnpqrstvwxz") for _ in range(12))

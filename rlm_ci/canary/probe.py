@@ -1,11 +1,10 @@
 """Can these tests still fail? They are changed, and run on the result of a fix.
 
-In three copies of the tests, each test is once *altered* (it expects something else), once
-*inverted* (its claims are reversed) and once *reworded* (it says the same in other words), in an
-order that follows from a secret. The first two must fail, by name and with a token in the message
-that nobody could know; the third must pass. What answers otherwise is asked once more, with new
-random choices. Then the same text on the start tree tells what is a habit of the test; a test
-that failed at the start has no such excuse, as what made it pass is what is in question.
+In three copies, each test is once *altered* (it expects something else), once *inverted* (its
+claims are reversed) and once *reworded* (the same in other words), in an order that follows from a
+secret. The first two must fail, by name and with a token in the message; the third must pass. What
+does not is asked once more with new random choices, then on the start tree: a test that does the
+same there is excused, unless it failed at the start.
 """
 
 from __future__ import annotations
@@ -37,10 +36,9 @@ if TYPE_CHECKING:
     from rlm_ci.validators.outcomes import TestOutcome, TestOutcomes
 
     class RunValidator(Protocol):
-        """Runs the validator with other texts of files, on the result or on the start tree.
+        """Runs the validator with changed files; None if no time is left.
 
-        ``label`` tells one run from others; ``with_new`` leaves the new tests in the result. None
-        where no time is left.
+        ``at_start`` runs it on the start tree, ``with_new`` leaves new tests in the result.
         """
 
         def __call__(
@@ -67,10 +65,10 @@ class _Round(Value):
 
 
 class Canary:
-    """``contents`` are the files of tests, as the verdict saw them, by path.
+    """``contents`` are the files of tests by path, as the verdict saw them.
 
-    ``first`` tells how they ended at the start, ``share`` how many of those that were green there
-    are changed, if not all. ``has_new``: the result has tests that the verdict was taken without.
+    ``first``: how tests ended at the start. ``share``: how many of the tests that passed there are
+    changed. ``has_new``: the result has tests that the verdict was taken without.
     """
 
     def __init__(
@@ -171,7 +169,7 @@ class Canary:
         return TargetTest(path, test, bool(red) or broken or unknown, red)
 
     def _sampled(self, subjects: list[TargetTest], chance: Random) -> list[TargetTest]:
-        """All, or as many of each file as there is time for, those that were red among them."""
+        """All tests that failed at the start, and a share of the others."""
         if self._share >= 1:
             return subjects
         green = [one for one in subjects if not one.was_red]
@@ -220,7 +218,7 @@ class Canary:
         return _Round(texts, made)
 
     def _doubts(self, copy: int, made: _Round, told: ValidatorAnswer) -> list[FailedProbe]:
-        """What the tests of a copy did that they must not have done."""
+        """The tests of a copy that did not do what they must."""
         index = OutcomeIndex(told.outcomes.tests)
         each = {path: index.of_each(path, self._names[path]) for path in made.texts}
         tokens = {one: one in told.printed for test in made.made.values() for one in test.tokens}
@@ -246,7 +244,7 @@ class Canary:
         now: Collection[TestOutcome],
         tokens: Mapping[str, bool],
     ) -> tuple[str, str]:
-        """What a test did that it must not have done, and in how many cases; "" if nothing."""
+        """What a test did that it must not, and in how many cases; "" if nothing."""
         failed = [one for one in now if one.state == FAILED]
         passed = [one for one in now if one.state == PASSED]
         if not (failed or passed) and (now or not self._is_judged(told)):
@@ -264,14 +262,14 @@ class Canary:
         return (SILENT, "") if made.tokens and not seen and not told.clipped else ("", "")
 
     def _is_judged(self, told: ValidatorAnswer) -> bool:
-        """Whether a test that is not named has passed: all ran, and those that pass go unnamed."""
+        """Whether a test without a name in the report has passed: as many ran as in the verdict."""
         if told.outcomes.complete or told.clipped:
             return False
         known = self._verdict.judged
         return known is not None and told.judged is not None and told.judged >= known
 
     def _judge_whole(self, copy: int, made: _Round, told: ValidatorAnswer) -> None:
-        """What a copy tells as a whole: its exit code, and files that were written meanwhile."""
+        """Note an exit code 0 although tests fail, and changed files that were written."""
         must_fail = sum(one.form != REWORDED for one in made.made.values())
         failed = any(one.state == FAILED for one in told.outcomes.tests)
         if told.exit_code == 0 and must_fail and failed:
@@ -283,7 +281,7 @@ class Canary:
     # ── doubts ──
 
     def _again(self, doubts: Iterable[FailedProbe]) -> list[FailedProbe]:
-        """Those that stand when only their tests are changed, anew and more simply."""
+        """The doubts that are left when only their tests are changed, more simply."""
         stable: list[FailedProbe] = []
         for number, batch in enumerate(_batches(doubts), len(COPIES)):
             wanted = {key: doubt.form for key, doubt in batch.items()}
@@ -296,10 +294,7 @@ class Canary:
         return stable
 
     def _unexcused(self, doubts: list[FailedProbe]) -> list[FailedProbe]:
-        """Those that the start tree does not show as well, of tests that passed there.
-
-        A test that was not reported has shown nothing that could be excused.
-        """
+        """The doubts that the start tree does not share; a test that did not run shows nothing."""
         left = [one for one in doubts if one.subject.was_red or one.what == MISSING]
         green = [one for one in doubts if not one.subject.was_red and one.what != MISSING]
         for copy in sorted({one.copy for one in green} | self._whole.keys()):
@@ -320,12 +315,11 @@ class Canary:
         return left
 
     def _settled(self, doubts: list[FailedProbe]) -> list[FailedProbe]:
-        """What is left to be held against the result.
+        """The doubts that become findings.
 
-        A test that is not reported at all was not reached by its runner, and one whose message is
-        nowhere to be seen has a runner that shows none: neither was probed. A claim that passes
-        reversed may be one that is never reached, or whose failure the test itself catches: then
-        another failure in its place does the same, and one at the start of the test does not.
+        A test that did not run, or whose runner shows no message, was not probed. A claim that
+        passes reversed may never be reached, or the test catches its failure: then another failure
+        in its place passes, too, but one at the start of the test fails.
         """
         left = []
         for doubt in doubts:
@@ -347,7 +341,7 @@ class Canary:
         return [one for one in left if one.what == FAILS or one.subject.key not in unreached]
 
     def _failing(self, keys: Iterable[tuple[str, str]], form: str) -> set[tuple[str, str]]:
-        """Which of these tests fail in ``form``, as they all must where it is reached."""
+        """The tests that fail in ``form``."""
         made = self._changed(dict.fromkeys(sorted(keys), form), form, plain=True)
         told = self._run(form, made.texts)
         if told is None or told.stopped:
@@ -356,10 +350,7 @@ class Canary:
         return set(made.made) - doubted
 
     def _beside_new(self) -> list[FailedProbe]:
-        """Tests that pass with a failing statement at their start, once new tests are beside them.
-
-        One that does not run there says nothing: a new file may only stand in its way.
-        """
+        """Tests that cannot fail once new tests are beside them."""
         wanted = dict.fromkeys((one.key for one in self._subjects), STOPPED)
         made = self._rounds[0] = self._changed(wanted, "new", plain=True)
         told = self._run("with-new-tests", made.texts, with_new=True)
@@ -371,7 +362,6 @@ class Canary:
         return doubts
 
     def _line(self) -> str:
-        """What was probed, for people."""
         unread = [f"{count(self._unread, 'file')} not read"] if self._unread else []
         if not self._subjects:
             return ", ".join(("canary: not probed, no test that ran can be changed", *unread))
@@ -402,7 +392,6 @@ class Canary:
 
 
 def _label(number: int) -> str:
-    """The name of a run: of a copy, or of one that asks again."""
     more = number - len(COPIES)
     return f"again-{more + 1}" if more >= 0 else str(number + 1)
 

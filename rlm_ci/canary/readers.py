@@ -1,4 +1,4 @@
-"""Which module reads the tests of a file, and the text of a file that it reads."""
+"""The reader for the tests in a file, and the text of the file."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def _readers() -> dict[str, Reader]:
 
 
 def of(path: str) -> Reader | None:
-    """The reader of a file, by the end of its name; None where there is none."""
+    """The reader of a file by the end of its name, or None."""
     return next((one for end, one in _readers().items() if path.endswith(end)), None)
 
 
 def encoding(path: str, content: bytes) -> str:
-    """How a file is encoded: Python tells by a comment, the others have one."""
+    """The encoding of a file: Python says it in a comment."""
     if not path.endswith(".py"):
         return "utf-8"
     try:
@@ -63,10 +63,7 @@ def encoding(path: str, content: bytes) -> str:
 
 
 def decoded(path: str, content: bytes) -> str | None:
-    """The text of a file, its ends of lines as they are; None where it is no text.
-
-    Nor is what would be written in other bytes: a file may name any codec that Python has.
-    """
+    """The text of a file; None if it is none, or would be written in other bytes."""
     name = encoding(path, content)
     try:
         text = content.decode(name)

@@ -1,4 +1,4 @@
-"""Edits of a text by the byte: what trees of tree-sitter count in."""
+"""Edits of a text by the byte, as the trees of tree-sitter count."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Edit(Row):
-    """``text`` in the place of the bytes from ``start`` to ``end``; alike, it is an insertion."""
+    """``text`` instead of the bytes from ``start`` to ``end``."""
 
     start: int
     end: int
@@ -22,7 +22,6 @@ class Edit(Row):
 
 
 def encoded(text: str) -> bytes:
-    """The bytes of a text, as ``spliced`` and the grammars take them."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -36,9 +35,9 @@ def rooted(language: str, path: str, text: str) -> tuple[bytes, Node]:
 
 
 def spliced(source: bytes, edits: Iterable[Edit]) -> str:
-    """``source`` with all ``edits``; insertions at one place stand in their order.
+    """``source`` with all ``edits``; insertions at one place keep their order.
 
-    Raises ValueError where two overlap.
+    Raises ValueError if two overlap.
     """
     parts = []
     past = 0

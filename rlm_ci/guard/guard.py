@@ -1,8 +1,7 @@
-"""The guard beside the validator: green counts only if nothing was bent to get there.
+"""The guard of the fix loop: findings for changes that make a validator green by other means.
 
-Two trees are compared by git's objects; nothing of either is executed. What is held against a
-result is a finding like any other. Edits of old tests, and of what tests are run with, are none:
-they are no part of the result.
+It compares two trees by git's objects and runs nothing. Edits of old tests, and of what tests are
+run with, are no findings: the result leaves them out.
 """
 
 from __future__ import annotations
@@ -53,10 +52,9 @@ def findings(
     redactor: Redactor | None = None,
     allow_test_edits: bool = False,
 ) -> tuple[Finding, ...]:
-    """What is held against ``tree`` as the result of ``workspace``; nothing if it is sound.
+    """The findings for ``tree`` as the result of ``workspace``.
 
-    ``before`` and ``after`` tell how many tests each runner ran, where the validator told that;
-    ``protection`` is what is known of the snapshot, ``redactor`` of secrets.
+    ``before`` and ``after``: the tests that each runner counted, if any.
     """
     redactor = redactor or Redactor({})
     found = list(
@@ -93,10 +91,7 @@ def compared(
     *,
     allow_test_edits: bool = False,
 ) -> Iterator[Finding]:
-    """What was bent on the way from the files of ``base`` to those of ``now``, by path.
-
-    ``store`` is where the objects of both are.
-    """
+    """The findings from ``base`` to ``now``, by path; ``store`` has the objects of both."""
     for change in changes(base, now, store):
         if redactor.known_in(change.path):  # whatever else: its name goes nowhere
             yield _of_all("secret", "the name of a file has a secret that the agent was given")
@@ -123,10 +118,9 @@ def rewritten(
     *,
     allow_test_edits: bool = False,
 ) -> tuple[str, ...]:
-    """The paths of a tree that commands wrote while they ran, and that decide what they said.
+    """The paths that commands wrote while they ran, and that decide the outcome.
 
-    What they add counts if a runner would look for it; test data and lock files are new in
-    many an honest run.
+    New files count only if a runner looks for them: many runs make test data and lock files.
     """
     found = []
     for change in changes(base, now, store):
@@ -144,7 +138,7 @@ def rewritten(
 
 
 def held_against(paths: Iterable[str]) -> tuple[Finding, ...]:
-    """The findings that stand for what ``rewritten`` found."""
+    """Findings for the paths of ``rewritten``."""
     return tuple(
         _finding("rewritten", path, "was written while the last verdict was taken")
         for path in islice(paths, _MOST_OF_FILE)
@@ -152,7 +146,7 @@ def held_against(paths: Iterable[str]) -> tuple[Finding, ...]:
 
 
 def not_run(lost: Collection[str]) -> tuple[Finding, ...]:
-    """The findings that stand for tests that ran at first, and did not in the last verdict."""
+    """Findings for tests that ran at first, and not in the last verdict."""
     told = [_of_tests(one) for one in islice(lost, _MOST_LOST)]
     if len(lost) > _MOST_LOST:
         more = count(len(lost) - _MOST_LOST, "more test")
@@ -161,7 +155,6 @@ def not_run(lost: Collection[str]) -> tuple[Finding, ...]:
 
 
 def _secret(change: ChangedFile, redactor: Redactor) -> Iterator[Finding]:
-    """What an agent knew and nobody may read, in what it wrote."""
     if change.new is not None and change.after:
         known = redactor.known_in(_text(change.after))
         if known and known - redactor.known_in(_text(change.before)):
@@ -185,7 +178,7 @@ def _judge(change: ChangedFile, protection: Protection) -> Iterator[Finding]:
 
 
 def _is_run(change: ChangedFile, base: Mapping[str, TreeEntry], protection: Protection) -> bool:
-    """Whether a new file is run by its name: no data of tests, and none that was only moved."""
+    """Whether a new file is run by its name: neither test data nor a file that was moved."""
     if protection.kind_of(change.path) or not by_name.is_run_by_name(change.path, protection.homes):
         return False
     name = change.path.rpartition("/")[2]
@@ -193,14 +186,14 @@ def _is_run(change: ChangedFile, base: Mapping[str, TreeEntry], protection: Prot
 
 
 def _sections(change: ChangedFile) -> list[str]:
-    """The settings of a file that decide something and differ; "" for all of one too large."""
+    """The changed settings that decide something; "" for a file that is too large."""
     if any(change.large) and config_sections.is_sectioned(change.path):
         return [""]
     return config_sections.changed(change.path, change.before, change.after)
 
 
 def _shape(change: ChangedFile) -> Iterator[Finding]:
-    """Links, submodules, mode bits and binary files: what nobody can review in a patch."""
+    """Links, submodules, modes and binary files, which cannot be reviewed in a patch."""
     path, old, new = change.path, change.old, change.new
     modes = {one.mode for one in (old, new) if one is not None}
     if SUBMODULE in modes:
@@ -238,7 +231,7 @@ def _new_in_source(change: ChangedFile, protection: Protection) -> Iterator[Find
 def _shrunk(
     before: Mapping[str, CollectedTests], after: Mapping[str, CollectedTests]
 ) -> Iterator[Finding]:
-    """What each runner judged, against what the same one judged at first."""
+    """Runners that ran fewer tests than at first."""
     for runner, now in after.items():
         if now.early:
             yield _of_tests(f"{runner} ended before all of its tests ran")
@@ -259,7 +252,6 @@ def _of_tests(message: str) -> Finding:
 
 
 def _of_all(rule: str, message: str) -> Finding:
-    """A finding without a place."""
     name = f"{rules.PREFIX}{rule}"
     return Finding(name, Severity.HIGH, message, hint=rules.hint(name), domain="tamper")
 

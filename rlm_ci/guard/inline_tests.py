@@ -1,4 +1,4 @@
-"""Tests that stand in the same file as the code they test, as Rust has them."""
+"""Tests in the same file as the code, as in Rust."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ ENDING = ".rs"
 
 
 def old(space: Workspace, base: str, tree: str, *, edited: bool = False) -> dict[str, bytes]:
-    """Files of ``tree`` with the tests that they have in ``base``, where these differ.
+    """Files of ``tree`` that get back the tests they have in ``base``; or all of the old file.
 
-    A file in which that cannot be done is as a whole as it is in ``base``. With ``edited`` only
-    those in which a test of ``base`` is another one or gone: new tests stay.
+    With ``edited`` only files in which a test of ``base`` changed or is gone: new tests stay.
     """
     before, after = space.entries(base), space.entries(tree)
     paths = [path for path in _changed(before, after) if before[path].is_file]

@@ -1,6 +1,6 @@
-"""Three hacks that models are known for, in code outside of tests. Read, never run.
+"""Three hacks that models are known for, in code outside of tests. It is read, never run.
 
-They are told and refuse nothing: whether tests can still fail is tried by running them.
+They are reported and refuse nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _OTHERS |= dict.fromkeys(("ts", "mts", "cts"), ("TypeScript", _SCRIPT))
 
 
 def added(path: str, before: str, after: str) -> Iterator[tuple[int, str, str]]:
-    """The line, rule and text of what is in ``after`` and was not in ``before``."""
+    """The line, rule and text of each hack in ``after`` that is not in ``before``."""
     known = Counter((rule, what) for _, rule, what in _found(path, before))
     for line, rule, what in _found(path, after):
         known[rule, what] -= 1
@@ -73,7 +73,7 @@ def _found(path: str, text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _at_import(body: list[ast.stmt]) -> Iterator[tuple[int, str, str]]:
-    """Statements that end the process, with success, in the course of an import."""
+    """Statements that end the process with success during an import."""
     for node in body:
         if isinstance(node, ast.Try | ast.With):
             yield from _at_import([*node.body, *getattr(node, "finalbody", ())])
@@ -119,7 +119,7 @@ def _anywhere(module: ast.Module) -> Iterator[tuple[int, str, str]]:
 
 
 def _is_runner(node: ast.expr, runners: set[str]) -> bool:
-    """Whether an expression is a runner of tests, or a part of one."""
+    """Whether an expression is a test runner, or a part of one."""
     named: ast.expr | None = None
     while named is None and isinstance(node, ast.Attribute | ast.Subscript):
         if isinstance(node, ast.Subscript) and _dotted(node.value) == "sys.modules":
@@ -133,7 +133,7 @@ def _is_runner(node: ast.expr, runners: set[str]) -> bool:
 
 
 def _is_equal(node: ast.stmt) -> bool:
-    """Whether a statement of a class says that its objects equal any other."""
+    """Whether a statement in a class makes its objects equal to anything."""
     value: ast.expr | None = None
     if isinstance(node, ast.FunctionDef) and node.name == "__eq__":
         rest = [one for one in node.body if not isinstance(one, ast.Expr)]
@@ -144,7 +144,7 @@ def _is_equal(node: ast.stmt) -> bool:
 
 
 def _dotted(node: ast.AST | None) -> str:
-    """A name with its dots, such as ``os._exit``; "" for anything longer, or else."""
+    """A name with one dot or none, such as ``os._exit``; else ""."""
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         return f"{node.value.id}.{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""

@@ -1,7 +1,6 @@
-"""Words in a source by which a linter, a type checker or a count of coverage passes over it.
+"""Comments that a linter, a type checker or coverage obeys, and so reports less.
 
-To such a validator they are what a skip is to a test. They count where it is known to run the tool
-that heeds them. Read, never run.
+They count if the validator is known to run the tool.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ _WARNINGS = re.compile(r"-D ?warnings|deny\(warnings")
 
 
 def tools(words: Iterable[str], texts: Iterable[str]) -> frozenset[str]:
-    """The tools that a validator runs, by the words of its commands, and the texts it obeys."""
+    """The tools that a validator runs, by the words of its commands and the texts it reads."""
     known, told = frozenset(words), "\n".join(texts)
     if not _EVERY.isdisjoint(known):
         return _TOOLS
@@ -69,7 +68,7 @@ def tools(words: Iterable[str], texts: Iterable[str]) -> frozenset[str]:
 
 
 def added(before: str, after: str, heeded: frozenset[str]) -> Iterator[tuple[int, str]]:
-    """What ``after`` keeps the tools ``heeded`` from looking at, and ``before`` did not."""
+    """What silences the tools ``heeded`` in ``after``, and is not in ``before``."""
     known = Counter(what for _, what in _said(before, heeded))
     for line, what in _said(after, heeded):
         known[what] -= 1

@@ -1,4 +1,4 @@
-"""The rules of the guard of a fix loop, and those that a user has allowed to be broken."""
+"""The rules of the guard, and those that a user allows to be broken."""
 
 from __future__ import annotations
 
@@ -171,9 +171,9 @@ _LISTED = sorted(f"{PREFIX}{name}" for name in RULES)
 
 
 def known(names: Iterable[str], where: str) -> tuple[str, ...]:
-    """The rules of these names, in full and once each; ``where`` says who has set them.
+    """The full names of these rules, once each; ``where`` is their source.
 
-    Raises ConfigError for a rule that the guard does not have.
+    Raises ConfigError for an unknown rule.
     """
     found = dict[str, None]()
     for name in names:
@@ -189,7 +189,6 @@ def known(names: Iterable[str], where: str) -> tuple[str, ...]:
 
 
 def hint(rule: str) -> str:
-    """What to do about a finding of this rule."""
     if RULES[rule.removeprefix(PREFIX)]["severity"] < Severity.HIGH:
         return f"check that it is intended; --allow {rule} accepts it"
     first = "fix what the tool reports" if rule == f"{PREFIX}check-silenced" else "undo it"
@@ -198,7 +197,7 @@ def hint(rule: str) -> str:
 
 
 def accepted(findings: Iterable[Finding], allowed: Collection[str]) -> tuple[Finding, ...]:
-    """The findings, those of ``allowed`` rules marked: they are told and count for nothing."""
+    """The findings; those of ``allowed`` rules are marked as suppressed."""
     return tuple(
         one.replace(suppression=f"allowed by --allow {one.rule}")
         if one.rule in allowed and one.suppression is None

@@ -1,8 +1,4 @@
-"""What a run tells of the changes of an agent: a status and a patch, no secret in either.
-
-What is too large to be looked through is named, and no part of a patch: nobody can tell what it
-would carry out.
-"""
+"""The status and patch of a result, without secrets and without files too large to search."""
 
 from __future__ import annotations
 
@@ -29,8 +25,8 @@ def account(
 ) -> tuple[str, bytes]:
     """Status and patch from the snapshot to ``tree``; ``tampering`` is what was found in it.
 
-    Where a secret was found, its every form is taken out, and so are binary files, in which it
-    cannot be seen: such a patch may not apply. Raises LimitError for too many large files.
+    If a secret was found, all its forms and all binary files are taken out: such a patch may not
+    apply. Raises LimitError for too many large files.
     """
     base = workspace.entries(workspace.snapshot.tree)
     without = tree_diff.large(base, workspace.entries(tree), workspace)
@@ -41,13 +37,13 @@ def account(
 
 
 def headed(patch: bytes, allowed: Iterable[str]) -> bytes:
-    """A patch that says which rules of the guard were allowed to be broken; git skips that line."""
+    """A patch whose first line names the allowed rules; git skips that line."""
     told = ", ".join(allowed)
     return f"# rlm-ci: allowed by --allow: {told}\n".encode() + patch if patch and told else patch
 
 
 def edits(workspace: Workspace, result: str, tree: str, redactor: Redactor) -> bytes:
-    """The patch from ``result`` to ``tree``: what an agent did besides, without secrets."""
+    """The patch from ``result`` to ``tree``, without secrets."""
     if result == tree:
         return b""
     large = tree_diff.large(workspace.entries(result), workspace.entries(tree), workspace)

@@ -1,7 +1,7 @@
-"""Tests of Go that must fail, or must pass: its functions, its assertions, its literals.
+"""Tests of Go in other forms.
 
 A claim is an ``if`` that fails the test, a call of an assertion library, or a call of a function
-of the same file that takes ``t`` and makes claims: that one is copied, for others use it too.
+of the same file that takes ``t`` and makes claims.
 """
 
 from __future__ import annotations
@@ -75,14 +75,11 @@ def _read(path: str, text: str) -> GoSource:
 
 
 class _Changes(ClaimEdits):
-    """The edits of one file; copies of helpers stand at its end."""
-
     def text(self) -> str:
         changed = spliced(self.source.content, self._taken())
         return "\n".join([changed, *(f"{copy}\n" for _, copy in self._copied())])
 
     def make(self, test: GoFunction, form: str) -> ChangedTest:
-        """Change one test; an example is judged by a comment."""
         if test.output is None:
             return super().make(test, form) or ChangedTest(form)
         start, end = test.output
@@ -125,7 +122,7 @@ class _Changes(ClaimEdits):
         return str(self._pick(*ways)).format(reporter, word)
 
     def _reporter(self, test: GoFunction) -> str:
-        """What fails the test; it gets a name where it has none."""
+        """What fails the test; an unnamed parameter gets a name."""
         if test.reporter:
             return test.reporter
         name = token(self._chance)
@@ -169,7 +166,7 @@ class _Changes(ClaimEdits):
             self._insert(claim.other.start_byte + 1, f' {claim.reporter}.Log("{word}");')
 
     def _oppose(self, claim: GoClaim, word: str) -> None:
-        """Reverse a call of an assertion library: by its opposite, or behind it."""
+        """Reverse an assertion of a library by its opposite, else fail behind it."""
         other, count = _REVERSED.get(claim.name, ("", 0))
         if not self._plain and other and claim.testify and len(claim.values) == count:
             self._exchange(claim.node, other)

@@ -1,4 +1,4 @@
-"""What stands in a file of Go tests: its tests, and what they claim."""
+"""The tests in a file of Go, and what they claim."""
 
 from __future__ import annotations
 
@@ -31,10 +31,8 @@ _ROUNDS = 8
 class GoClaim(Value):
     """A claim. ``node`` is the condition, or the name of what is called; ``site`` the statement.
 
-    ``body`` is what runs where a condition fails the test, ``ends`` whether that ends it;
-    ``certain`` is whether every passing run of the function comes past; ``aside`` whether it
-    stands in a function that is handed over, which may be run by another goroutine. ``other`` is
-    what is run where the condition does not fail the test.
+    ``body`` runs where a condition fails the test, ``other`` where not; ``ends``: ``body`` ends it.
+    ``certain``: every passing run comes past; ``aside``: another goroutine may run it.
     """
 
     kind: str
@@ -52,7 +50,7 @@ class GoClaim(Value):
 
 
 class GoFunction:
-    """A function that takes ``t``, or an example. ``reporter`` is what it calls ``t``, or ""."""
+    """A function that takes ``t`` (as ``reporter``), or an example."""
 
     def __init__(self, name: str, node: Node, reporter: str = "") -> None:
         self.name, self.node, self.reporter = name, node, reporter
@@ -73,8 +71,6 @@ def below(node: Node) -> Iterator[Node]:
 
 
 class GoSource:
-    """A file, read."""
-
     def __init__(self, content: bytes, root: Node) -> None:
         self.content = content
         self.tests: list[GoFunction] = []
@@ -97,7 +93,7 @@ class GoSource:
         self._settle()
 
     def helper(self, _function: GoFunction, name: str) -> GoFunction | None:
-        """The function of this name that a test, or another helper, calls."""
+        """What a function means by this name, if that makes claims."""
         return self.helpers.get(name)
 
     def _import(self, node: Node) -> None:
@@ -113,12 +109,11 @@ class GoSource:
             self._libraries[name] = "/testify/" in path
 
     def _is_testing(self, node: Node) -> bool:
-        """Whether a type is ``*testing.T`` or another that can fail a test."""
         kind = text_of(node).lstrip("*")
         return kind in {f"{self._testing}.{name}" for name in ("T", "TB", "B", "F")}
 
     def _reporters(self, node: Node) -> list[tuple[str, Node]]:
-        """The parameters of a function that can fail a test; "" for one without a name."""
+        """The parameters that can fail a test; "" for one without a name."""
         found: list[tuple[str, Node]] = []
         for one in named(field(node, "parameters")):
             kind = field(one, "type")
@@ -149,7 +144,7 @@ class GoSource:
                 self.helpers[name] = function
 
     def _method(self, name: str, node: Node) -> None:
-        """Take in a test of a suite; its name is settled when all the file is read."""
+        """Note a test of a suite; ``_settle`` names it."""
         receiver = next(iter(named(field(node, "receiver"))), node)
         called = field(receiver, "name")
         if receiver.type == "parameter_declaration" and called is not receiver:
@@ -157,7 +152,7 @@ class GoSource:
             self.tests.append(GoFunction(f"{suite}::{name}", node, f"{text_of(called)}.T()"))
 
     def _is_runner(self, function: GoFunction) -> bool:
-        """Whether a function runs suites: it ends as the tests of these do."""
+        """Whether a function runs suites; it ends as their tests do."""
         found = False
         for node in below(function.body) if self._suites else ():
             if node.type == "call_expression" and self._called(node) == (self._suites, "Run"):
@@ -177,7 +172,7 @@ class GoSource:
             self.tests.append(example)
 
     def _names(self, function: GoFunction) -> set[str]:
-        """What a function declares as variables, its parameters among them."""
+        """The variables of a function, its parameters among them."""
         found: set[str] = set()
         constants: set[str] = set()
         for node in below(function.node):
@@ -189,7 +184,7 @@ class GoSource:
         return found - constants
 
     def _claims(self, function: GoFunction) -> Iterator[GoClaim]:
-        """The claims of a function, as they stand; those of helpers are not yet looked at."""
+        """All that may be a claim; calls of helpers are not yet looked at."""
         reporters = {function.reporter}
         bound: dict[str, tuple[str, bool]] = {}
         if function.node.type == "method_declaration":
@@ -225,7 +220,6 @@ class GoSource:
             waiting += reversed(inside)
 
     def _is_certain(self, node: Node, name: str, child: Node) -> bool:
-        """Whether what comes past a node comes past its child."""
         if node.type == "if_statement":
             return name in ("initializer", "condition")
         if child.type == "func_literal":
@@ -239,7 +233,7 @@ class GoSource:
         return before.endswith((b".Run", b".Fuzz"))
 
     def _bind(self, node: Node, reporters: set[str], bound: dict[str, tuple[str, bool]]) -> None:
-        """Take in ``assert := assert.New(t)``."""
+        """Note ``assert := assert.New(t)``."""
         names, values = named(field(node, "left")), named(field(node, "right"))
         if len(names) != 1 or len(values) != 1 or values[0].type != "call_expression":
             return
@@ -249,7 +243,7 @@ class GoSource:
             bound[text_of(names[0])] = arguments[0], self._libraries[package]
 
     def _called(self, call: Node) -> tuple[str, str]:
-        """What stands before the dot of what is called, and behind it."""
+        """What is called: the part before the dot, and the name."""
         called = field(call, "function")
         if called.type != "selector_expression":
             return "", text_of(called)
@@ -267,7 +261,7 @@ class GoSource:
         return None
 
     def _failure(self, body: Node, reporters: set[str], deep: int = 0) -> tuple[str, bool] | None:
-        """What fails the test whichever way a block is run, and whether that ends it."""
+        """What fails the test on every way through a block, and whether that ends the test."""
         for one in _statements(body) if body.type == "block" and deep < _ROUNDS else ():
             if one.type == "if_statement":
                 ways = [
@@ -310,7 +304,6 @@ class GoSource:
         )  # fmt: skip
 
     def _settle(self) -> None:
-        """Name tests of suites; drop calls of functions that claim nothing, or stand elsewhere."""
         for function in self.tests:
             suite, separator, name = function.name.rpartition("::")
             if separator:

@@ -1,4 +1,4 @@
-"""The values that tests of Go compare: literals to alter, and conditions taken apart."""
+"""Literals and conditions in tests of Go."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LAST = {"Len", "EqualError"}
 
 
 def is_bound(node: Node) -> bool:
-    """Whether an expression may mean another thing within a function of its own."""
+    """Whether an expression means something else within a function of its own."""
     return any(
         one.type in ("func_literal", "variadic_argument")
         or (one.type == "identifier" and text_of(one) == "recover")
@@ -39,9 +39,9 @@ def is_bound(node: Node) -> bool:
 
 
 def leaves_of(condition: Node, names: set[str]) -> Iterator[tuple[Node, Node | None]]:
-    """What a condition is made of, and the operator of that which compares two values.
+    """The parts of a condition, each with its operator if it compares typed values.
 
-    A comparison whose left side may be a constant has none: it has a type in its place alone.
+    A constant gets its type from where it stands.
     """
     for node in leaves(condition, "&&", "||", negated=True):
         if not is_bound(node):
@@ -51,7 +51,6 @@ def leaves_of(condition: Node, names: set[str]) -> Iterator[tuple[Node, Node | N
 
 
 def _is_typed(node: Node, names: set[str]) -> bool:
-    """Whether an expression has a type of its own, as a constant may not."""
     while node.type == "selector_expression":
         node = field(node, "operand")
     if node.type == "call_expression":
@@ -78,12 +77,11 @@ def literals(claim: GoClaim) -> list[Node]:
 
 
 def _first(sides: Sequence[Node]) -> list[Node]:
-    """The literals of the first side that has any."""
     return next((found for one in sides if (found := _expected(one))), [])
 
 
 def _expected(node: Node) -> list[Node]:
-    """The literals that are values in an expression made of nothing but them."""
+    """The literals that an expression is made of; none if there is more in it."""
     found: list[Node] = []
     waiting = [node]
     while waiting:

@@ -1,4 +1,4 @@
-"""The claims of tests in JavaScript: chains from ``expect``, calls of ``assert``, of ``t.is``."""
+"""Claims of tests in JavaScript: chains from ``expect``, calls of ``assert`` and of ``t.is``."""
 
 from __future__ import annotations
 
@@ -60,12 +60,11 @@ _STATEMENTS = frozenset({"expression_statement", "lexical_declaration", "variabl
 
 
 class JavaScriptClaim(Value):
-    """A chain that claims something, and where.
+    """A chain that claims something.
 
-    ``whole`` is the statement, or the expression with its ``await``. ``subject`` is what a chain
-    of ``expect`` begins with, ``given`` what its last call, or the method, has. ``repeated`` is the
-    statement that repeats the claim until it holds. Where it ``is_caught``, by a handler with
-    claims of its own, only those can tell.
+    ``whole`` is its statement, or the expression with ``await``; ``subject`` what ``expect`` gets,
+    ``given`` what the last call or method gets; ``repeated`` the statement that retries the claim.
+    ``is_caught``: a handler with claims of its own catches it.
     """
 
     call: SyntaxNode
@@ -86,7 +85,7 @@ class JavaScriptClaim(Value):
 
 
 class JavaScriptNames:
-    """What names of a file stand for: imports, and variants of ``test`` that it makes."""
+    """What the names of a file stand for: imports, and variants of ``test``."""
 
     def __init__(self, source: JavaScriptSource) -> None:
         self._source = source
@@ -100,7 +99,6 @@ class JavaScriptNames:
                 self._declared(node)
 
     def word(self, root: SyntaxNode) -> str:
-        """What an identifier stands for: itself, unless the file says otherwise."""
         if root.kind != "identifier":
             return ""
         name = self._source.text(root)
@@ -156,7 +154,7 @@ class JavaScriptNames:
                 self._bind(module, one.part("key"), one.part("value"))
 
     def claims(self, function: SyntaxNode) -> list[JavaScriptClaim]:
-        """The claims in a function, in the order of the text; none is within another."""
+        """The claims in a function in the order of the text; none is within another."""
         context = self._context(function)
         found = []
         waiting = [function]
@@ -180,7 +178,7 @@ class JavaScriptNames:
         return placed
 
     def _context(self, function: SyntaxNode) -> str:
-        """The name of the first parameter of a test: ``t``."""
+        """The name of a test's first parameter, such as ``t``."""
         listed = function.part("parameters")
         first = listed.inner()[:1] if listed is not None else [function.part("parameter")]
         for one in first:
@@ -214,7 +212,7 @@ class JavaScriptNames:
     def _kind(
         self, word: str, links: list[ChainLink], context: str
     ) -> tuple[str, str, tuple[SyntaxNode, ...]]:
-        """What a chain claims, by which method, of what; nothing where it claims nothing."""
+        """The kind, method and subject of a claim; empty if a chain claims nothing."""
         names = [link.name for link in links]
         if word == "expect" or names[0] == "expect":
             return _expected(links)
@@ -235,7 +233,7 @@ class JavaScriptNames:
         return _asserted(names[0]) if len(names) == 2 and not names[1] else ("", "", ())
 
     def _repeated(self, node: SyntaxNode, function: SyntaxNode) -> tuple[SyntaxNode | None, bool]:
-        """The statement that repeats a claim until it holds, and whether that is known."""
+        """The statement that retries a claim, and whether that is known."""
         for _, one in _steps(node, function):
             if one.kind not in SCOPES or one.above is None or one.above.kind != "arguments":
                 continue
@@ -252,7 +250,6 @@ class JavaScriptNames:
 
 
 def _is_top(node: SyntaxNode) -> bool:
-    """Whether a chain of calls and members ends here."""
     if node.kind not in ("call_expression", "member_expression"):
         return False
     above = node.above
@@ -262,7 +259,7 @@ def _is_top(node: SyntaxNode) -> bool:
 
 
 def _steps(node: SyntaxNode, function: SyntaxNode) -> list[tuple[SyntaxNode, SyntaxNode]]:
-    """The way up from a node to a function around it: each branch with the one that holds it."""
+    """The nodes on the way up to a function, each with its parent."""
     found = []
     for one in node.up():
         found.append((node, one))
@@ -273,7 +270,7 @@ def _steps(node: SyntaxNode, function: SyntaxNode) -> list[tuple[SyntaxNode, Syn
 
 
 def _handled(node: SyntaxNode) -> SyntaxNode | None:
-    """The ``try`` in whose handler a node stands."""
+    """The ``try`` in whose handler a node is."""
     for one in node.up():
         if one.kind in SCOPES:
             return None
@@ -316,13 +313,12 @@ def _expected(links: list[ChainLink]) -> tuple[str, str, tuple[SyntaxNode, ...]]
 
 
 def _expecting(links: list[ChainLink]) -> list[int]:
-    """The calls of ``expect`` on something, in a chain."""
     pairs = enumerate(pairwise(links), 1)
     return [at for at, (one, call) in pairs if at > 1 and one.name == "expect" and call.given]
 
 
 def _is_plain(rest: list[ChainLink]) -> bool:
-    """Whether words of chai say one thing only, so that ``not`` reverses it."""
+    """Whether words of chai make a single claim, so that ``not`` reverses it."""
     words = [link.name for link in rest]
     words = words[:-2] if words and not words[-1] else words[:-1]
     return {*words} <= _CHAI_WORDS

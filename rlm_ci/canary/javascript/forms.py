@@ -1,4 +1,4 @@
-"""Claims in JavaScript as other forms have them: reversed, taken apart, or never reached."""
+"""Claims in JavaScript in other forms: reversed, reworded, or failing where they stand."""
 
 from __future__ import annotations
 
@@ -41,13 +41,11 @@ def thrown(word: str) -> str:
 
 
 class ClaimForms:
-    """Edits of single claims of one text."""
-
     def __init__(self, source: JavaScriptSource, chance: Random, *, plain: bool) -> None:
         self._source, self._chance, self._plain = source, chance, plain
 
     def inverted(self, claim: JavaScriptClaim, word: str) -> tuple[Edit, str]:
-        """The claim reversed, and what it throws where the claim holds: ``word``, if it can."""
+        """The reversed claim, and what it throws if the claim holds."""
         if claim.kind == REQUEST and (other := literals.altered(self._source, claim, self._chance)):
             return other
         reversed_ = self._negated(claim, word)
@@ -62,13 +60,12 @@ class ClaimForms:
         return self._edit(claim, self._placed(claim, steps)), word
 
     def reached(self, claim: JavaScriptClaim, word: str) -> Edit:
-        """It throws where the claim stands."""
         wait = "await " if claim.is_promise and not claim.is_awaited else ""
         expression = self._source.text(_expression(claim))
         return self._edit(claim, self._placed(claim, f"{thrown(word)} {wait}{expression};"))
 
     def reworded(self, claim: JavaScriptClaim) -> list[Edit]:
-        """The claim taken apart: what it compares has names, other constants stand in between."""
+        """The same claim, with names for what it compares and constants in between."""
         if claim.kind == SNAPSHOT:
             return []
         if claim.site == INNER or claim.kind == REQUEST:
@@ -92,7 +89,6 @@ class ClaimForms:
         return self._chance.choice(ways)
 
     def _rewritten(self, nodes: tuple[SyntaxNode, ...]) -> list[Edit]:
-        """One literal in ``nodes`` in other words."""
         found = literals.literals(self._source, nodes)
         self._chance.shuffle(found)
         for node in found:
@@ -102,7 +98,7 @@ class ClaimForms:
         return []
 
     def _operands(self, claim: JavaScriptClaim) -> list[SyntaxNode]:
-        """What a claim compares, in the order in which it is evaluated, where it can be named."""
+        """What a claim compares, in the order of evaluation, as far as it can get names."""
         if claim.kind in (ASSERT, TAP):
             count = 1 if claim.method in ("ok", "true", "false", "truthy", "falsy", "notOk") else 2
             nodes = list(claim.given[:count])
@@ -119,7 +115,7 @@ class ClaimForms:
         return found
 
     def _negated(self, claim: JavaScriptClaim, word: str) -> list[Edit] | None:
-        """The edits that reverse a claim by its own library; None where that has no way."""
+        """The edits that reverse a claim with its own library; None if it has no way."""
         if any(one.kind == "spread_element" for one in (*claim.subject, *claim.given)):
             return None
         if (
@@ -147,7 +143,6 @@ class ClaimForms:
         return None
 
     def _placed(self, claim: JavaScriptClaim, steps: str) -> str:
-        """``steps`` where the claim stands."""
         is_open = claim.is_promise and not claim.is_awaited
         if claim.site == STATEMENT:
             return f"{{ {steps} }}"
@@ -187,7 +182,7 @@ def _expression(claim: JavaScriptClaim) -> SyntaxNode:
 
 
 def _takes_value(claim: JavaScriptClaim) -> bool:
-    """Whether the last call of a claim is given the value that it compares with."""
+    """Whether the last call gets the expected value."""
     if not claim.given or claim.kind in (OTHER, SNAPSHOT):
         return False
     if claim.kind == CHAI:
@@ -200,7 +195,6 @@ def _object(member: SyntaxNode) -> SyntaxNode:
 
 
 def _removed(member: SyntaxNode) -> Edit:
-    """``.name`` taken out of a chain."""
     return Edit(_object(member).end, member.end, "")
 
 

@@ -1,4 +1,4 @@
-"""Expected literals of claims in JavaScript: others in their place, or the same in other words."""
+"""Expected literals of claims in JavaScript: other ones, or equal ones."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _INTEGER = re.compile(r"0|[1-9][0-9]{0,8}")
 def altered(
     source: JavaScriptSource, claim: JavaScriptClaim, chance: Random
 ) -> tuple[Edit, str] | None:
-    """One literal that the claim expects made another, and what its failure then prints."""
+    """An edit that changes one expected literal, and the word that the failure prints."""
     known = _EXPECTED.get(claim.kind, {})
     if "not" in claim.names() or claim.method not in known:
         return None
@@ -88,7 +88,7 @@ def altered(
 
 
 def literals(source: JavaScriptSource, nodes: tuple[SyntaxNode, ...]) -> list[SyntaxNode]:
-    """The values of literals in what is expected, but for those that code computes with."""
+    """The literals in expected values, without those that code computes with."""
     found, waiting = [], list(nodes[::-1])
     while waiting:
         node = waiting.pop()
@@ -114,7 +114,7 @@ def literals(source: JavaScriptSource, nodes: tuple[SyntaxNode, ...]) -> list[Sy
 
 
 def same(source: JavaScriptSource, node: SyntaxNode, chance: Random) -> str | None:
-    """An expression that equals a literal; None where there is no simple one."""
+    """Another expression for a literal; None if there is no simple one."""
     text = source.text(node)
     if node.kind == "string" and len(text) > 3 and not _ESCAPED.search(text):
         at = chance.randrange(2, len(text) - 1)

@@ -1,8 +1,7 @@
-"""Tests in JavaScript and TypeScript that must fail, or must pass.
+"""Tests in JavaScript and TypeScript in other forms, for node, jest, vitest, mocha and the like.
 
-For the runner of node, jest, vitest, mocha and what looks like them: a test is a call of ``test``
-or ``it`` with a function; a claim is a chain from ``expect``, a call of ``assert``, or of a method
-of the ``t`` that tap and ava hand over.
+A test is a call of ``test`` or ``it`` with a function; a claim is a chain from ``expect``, a call
+of ``assert``, or of a method of the ``t`` that tap and ava hand over.
 """
 
 from __future__ import annotations
@@ -33,10 +32,9 @@ _IS_OF_TYPES = re.compile(r"[.-](?:test|spec)-d\.[cm]?tsx?$")
 
 
 def tests(path: str, text: str, _names: object = None) -> list[FoundTest]:  # noqa: PT028 - no test
-    """The tests of a file in the order of the text.
+    """The tests of a file in the order of the text, without skipped ones and suites.
 
-    A test with others in it is taken for a suite; skipped ones, and ones meant to fail, are left
-    out. Raises UnparsableError for a text that is not of its language, or of types alone.
+    Raises UnparsableError for a text that is not of its language, or of types alone.
     """
     if _IS_OF_TYPES.search(path):
         raise UnparsableError(f"{path} is checked for its types, and does not run")
@@ -62,7 +60,6 @@ def change(
 
 
 def _both(one: ChangedTest, other: ChangedTest) -> ChangedTest:
-    """What two tests of one name have become."""
     is_told = one.tokens and other.tokens
     form = one.form if one.form == other.form else forms.INVERTED
     return ChangedTest(form, one.tokens + other.tokens if is_told else ())
@@ -73,15 +70,13 @@ def _reversible(source: JavaScriptSource, test: JavaScriptTest) -> list[JavaScri
 
 
 class _Changes:
-    """The edits of a text, one test after the other."""
-
     def __init__(self, source: JavaScriptSource, chance: Random, *, plain: bool) -> None:
         self._source, self._chance = source, chance
         self._forms = ClaimForms(source, chance, plain=plain)
         self._edits: list[Edit] = []
 
     def all(self) -> list[Edit]:
-        """All edits; nobody checks the types of a changed text."""
+        """All edits; TypeScript is not checked for its types."""
         if not (self._edits and self._source.is_typed):
             return self._edits
         first = next(one for one in self._source.root.inner() if one.kind != "hash_bang_line")
@@ -92,7 +87,6 @@ class _Changes:
         return [Edit(at, at, f"{comment}\n"), *self._edits]
 
     def make(self, test: JavaScriptTest, form: str) -> ChangedTest:
-        """Change one test."""
         word = token(self._chance)
         claims = _reversible(self._source, test)
         if form == forms.IDLE:
@@ -120,7 +114,7 @@ class _Changes:
         return ChangedTest(form, (word, *self._invert(claims, word)))
 
     def _invert(self, claims: list[JavaScriptClaim], word: str) -> list[str]:
-        """Reverse claims; what they throw but for ``word``."""
+        """Reverse claims; what else than ``word`` their failures print."""
         done, others = set(), []
         for one in claims:
             statement = one.repeated
@@ -163,7 +157,7 @@ class _Changes:
             self._insert(body.end, "; }")
 
     def _end(self, test: JavaScriptTest, word: str) -> None:
-        """Make a test without a claim fail at its end, however it gets there."""
+        """Let a test without claims fail at its end, whatever its way there."""
         function = test.function
         body = _body(function)
         done = self._callback(test)
@@ -191,7 +185,7 @@ class _Changes:
             )
 
     def _callback(self, test: JavaScriptTest) -> str:
-        """The last parameter of a test, where that is what it calls when it is done."""
+        """The last parameter, if the test calls it when it is done."""
         function = test.function
         _, links = self._source.chain(test.call)
         if function.has("async") or any(link.name in EACH for link in links):
@@ -209,7 +203,7 @@ class _Changes:
         return ""
 
     def _idle(self, function: SyntaxNode) -> None:
-        """Let a test return at once; without a first parameter no runner waits for a callback."""
+        """Let a test return at once; no runner waits for a parameter with a default."""
         single, listed = function.part("parameter"), function.part("parameters")
         if single is not None:
             self._insert(single.start, "(")
@@ -231,7 +225,7 @@ def _body(function: SyntaxNode) -> SyntaxNode:
 
 
 def _directive(function: SyntaxNode) -> SyntaxNode | None:
-    """``"use strict"`` at the start of a function: it is one only where it is first."""
+    """``"use strict"`` at the start of a function, where it has to stay first."""
     for one in _body(function).inner()[:1]:
         if one.kind == "expression_statement" and one.inner()[0].kind == "string":
             return one

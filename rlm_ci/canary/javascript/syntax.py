@@ -1,4 +1,4 @@
-"""The tree of a text in JavaScript or TypeScript, and chains of calls in it."""
+"""The syntax tree of JavaScript or TypeScript, and chains of calls in it."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ class SyntaxNode:
         return next((one for one in self.parts if one.field == field), None)
 
     def inner(self) -> list[SyntaxNode]:
-        """What stands in it but for brackets, commas and comments."""
+        """The children without brackets, commas and comments."""
         return [one for one in self.parts if one.named and one.kind != "comment"]
 
     def has(self, kind: str) -> bool:
         return any(one.kind == kind for one in self.parts)
 
     def up(self) -> Iterator[SyntaxNode]:
-        """What it stands in, the nearest first, as far as source code goes."""
+        """The nodes around it, from the nearest."""
         above = self.above
         for _ in range(_DEEPEST):
             if above is None:
@@ -61,7 +61,7 @@ class SyntaxNode:
             above = above.above
 
     def below(self, without: frozenset[str] = frozenset()) -> Iterator[SyntaxNode]:
-        """All nodes below in the order of the text; those of the kinds ``without`` stay shut."""
+        """All nodes below in the order of the text, but for those within the kinds ``without``."""
         waiting = self.parts[::-1]
         while waiting:
             one = waiting.pop()
@@ -79,8 +79,6 @@ class ChainLink(Row):
 
 
 class JavaScriptSource:
-    """A text and its tree."""
-
     def __init__(self, path: str, text: str) -> None:
         self.content = encoded(text)
         ending = path[path.rfind(".") :].lower()
@@ -93,12 +91,11 @@ class JavaScriptSource:
         raise UnparsableError(f"{path}: this is not {DIALECTS[ending][0]} that can be read")
 
     def text(self, node: SyntaxNode, edits: Iterable[Edit] = ()) -> str:
-        """The text of a node, with ``edits`` in it."""
         moved = [Edit(one.start - node.start, one.end - node.start, one.text) for one in edits]
         return spliced(self.content[node.start : node.end], moved)
 
     def chain(self, node: SyntaxNode) -> tuple[SyntaxNode, list[ChainLink]]:
-        """``a.b(c)`` as its root ``a`` and the steps from there."""
+        """The root ``a`` of ``a.b(c)``, and the steps from there."""
         links: list[ChainLink] = []
         while len(links) < _LONGEST:
             if node.kind == "call_expression":
@@ -120,7 +117,7 @@ class JavaScriptSource:
 
 
 def _grown(root: Node) -> SyntaxNode:
-    """The tree below ``root``: made once, for the way up costs a search in the library's own."""
+    """The tree below ``root``, with the way up, for which the library needs a search."""
     cursor = root.walk()
     top = current = SyntaxNode(root, "", None)
     while True:

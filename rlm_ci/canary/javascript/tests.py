@@ -1,4 +1,4 @@
-"""The tests in a text of JavaScript: calls of ``test`` and its kin, by the tree."""
+"""The tests in a file of JavaScript: calls of ``test`` and its kin."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0
 
 
 class JavaScriptTest(Value):
-    """A test: the call that makes it, the function that it is, and the claims in that."""
+    """The call that makes a test, its function, and the claims in that."""
 
     name: str
     call: SyntaxNode
@@ -28,10 +28,7 @@ class JavaScriptTest(Value):
 
 
 def find(source: JavaScriptSource) -> list[JavaScriptTest]:
-    """The tests that can be changed, in the order of the text.
-
-    One that holds other tests is a suite, and one that is skipped, or meant to fail, no test.
-    """
+    """The tests that can be changed, in the order of the text, without skipped ones and suites."""
     return _Search(source).found()
 
 
@@ -66,7 +63,6 @@ class _Search:
         return found
 
     def _named(self, call: SyntaxNode, title: str, functions: dict[SyntaxNode, SyntaxNode]) -> str:
-        """The titles around a call and its own, joined."""
         parts = [title]
         for one in call.up():
             around = functions.get(one)
@@ -110,7 +106,7 @@ class _Search:
 
     @staticmethod
     def _function(given: tuple[SyntaxNode, ...]) -> SyntaxNode | None:
-        """What a test does: the last function that is given, maybe within a call."""
+        """The last function that is given, maybe within a call."""
         for one in reversed(given):
             if one.kind in FUNCTIONS:
                 return one
@@ -128,7 +124,7 @@ class _Search:
         return re.sub(r"\*+", "*", _TABLE.sub("*", title) if is_table else title)
 
     def _computed(self, node: SyntaxNode) -> str:
-        """What a title says, with ``*`` for what only a run tells."""
+        """A title with ``*`` for its computed parts."""
         parts, waiting = [], [node]
         while waiting:
             one = waiting.pop()

@@ -1,4 +1,4 @@
-"""What a Python test claims: asserts, calls that assert, blocks that must raise, guards."""
+"""The claims of a Python test: asserts, calls that assert, blocks that must raise, guards."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MEANINGS = {
 
 
 class PythonClaim(Value):
-    """A statement that fails the test where what it says is not so."""
+    """A statement that can fail the test."""
 
     node: ast.stmt
     kind: str
@@ -48,19 +48,18 @@ class PythonClaim(Value):
 
 
 class PythonClaims(Value):
-    """What a test claims; ``nested``: all of it in functions inside, which the test calls."""
+    """The claims of a test; ``nested``: all are in functions inside, which it calls."""
 
     found: tuple[PythonClaim, ...]
     nested: bool = False
 
     @property
     def reversible(self) -> tuple[PythonClaim, ...]:
-        """Those whose reversal fails the test."""
         return tuple(claim for claim in self.found if claim.shield == OPEN)
 
 
 def claims_of(test: Function) -> PythonClaims:
-    """What a test claims, in the order of the text."""
+    """The claims of a test in the order of the text."""
     direct = PythonClaims(tuple(_claims(test)))
     if direct.reversible:
         return direct
@@ -69,7 +68,7 @@ def claims_of(test: Function) -> PythonClaims:
 
 
 def statements(test: Function) -> Iterator[tuple[ast.stmt, int]]:
-    """The statements of a function, each with what stands around it, in the order of the text."""
+    """The statements of a function in the order of the text, each with its shield."""
     waiting = [(node, OPEN) for node in reversed(test.body)]
     while waiting:
         node, shield = waiting.pop()
@@ -85,7 +84,7 @@ def statements(test: Function) -> Iterator[tuple[ast.stmt, int]]:
 
 
 def meaning(call: ast.AST) -> str:
-    """What a call of unittest claims, its arguments as {0} and {1}; "" for others."""
+    """The claim of a call of unittest, with {0} and {1} for its arguments; "" for other calls."""
     said = MEANINGS.get(callee(call), "")
     if not said or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return ""
@@ -97,7 +96,6 @@ def meaning(call: ast.AST) -> str:
 
 
 def raising(node: ast.With | ast.AsyncWith) -> bool:
-    """Whether a block claims that an exception is raised in it."""
     return any(callee(item.context_expr) in _RAISES for item in node.items)
 
 
@@ -114,7 +112,7 @@ def _claims(test: Function) -> Iterator[PythonClaim]:
 
 
 def kind_of(node: ast.stmt) -> str:
-    """What kind of claim a statement is, "" for none."""
+    """The kind of a statement's claim, or ""."""
     if isinstance(node, ast.Assert):
         return ASSERT
     if isinstance(node, ast.With | ast.AsyncWith):
@@ -130,7 +128,7 @@ def kind_of(node: ast.stmt) -> str:
 
 
 def call_of(node: ast.stmt) -> ast.Call | None:
-    """The call, awaited or not, that is all of a statement."""
+    """The call that is a whole statement, awaited or not."""
     value = node.value if isinstance(node, ast.Expr) else None
     value = value.value if isinstance(value, ast.Await) else value
     return value if isinstance(value, ast.Call) else None
@@ -160,7 +158,7 @@ def _shield(node: ast.stmt) -> int:
 
 
 def catches(kind: ast.expr | None) -> bool:
-    """Whether a handler for these exceptions catches a failed claim; None stands for all."""
+    """Whether a handler of these exceptions catches a failed claim; None stands for all."""
     if isinstance(kind, ast.Tuple):
         return any(map(catches, kind.elts))
     name = kind.attr if isinstance(kind, ast.Attribute) else getattr(kind, "id", "")
@@ -168,7 +166,7 @@ def catches(kind: ast.expr | None) -> bool:
 
 
 def _called(test: Function) -> list[Function]:
-    """Functions inside that are called by the test, and given to nothing else."""
+    """The functions inside that a test calls, and gives to nothing else."""
     named: dict[str, int] = {}
     for node in ast.walk(test):
         if isinstance(node, ast.Name):

@@ -1,4 +1,4 @@
-"""Literals of Python tests: another one for what a claim expects, or an equal one."""
+"""Literals of Python tests: other ones for what a claim expects, or equal ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CALLED = {
 
 
 def literals(claim: PythonClaim) -> list[ast.expr]:
-    """Literals of a claim of which another one must make it fail."""
+    """The literals of a claim; with another one it must fail."""
     if isinstance(claim.node, ast.Assert):
         return _of_test(claim.node.test)
     call = call_of(claim.node)
@@ -46,10 +46,7 @@ def literals(claim: PythonClaim) -> list[ast.expr]:
 
 
 def another(node: ast.expr, chance: Random) -> str:
-    """Another literal of the kind that a literal has, far from it; of a constructor's, all.
-
-    Equality may look at some of what an object is made of and not at the rest.
-    """
+    """Another literal of the same kind, far from it; for a constructor all of its literals."""
     if isinstance(node, ast.Call):
         given = [another(one, chance) for one in node.args]
         given += [f"{word.arg}={another(word.value, chance)}" for word in node.keywords]
@@ -74,7 +71,7 @@ def another(node: ast.expr, chance: Random) -> str:
 
 
 def equal(node: ast.expr, chance: Random) -> str:
-    """An expression for the constant that a node is, "" for what is none."""
+    """An expression that equals a constant, or ""."""
     value = node.value if isinstance(node, ast.Constant) else None
     if type(value) is int and value < 10**15:
         part = chance.randrange(1, 1000)
@@ -111,7 +108,7 @@ def _of_pair(left: ast.expr, right: ast.expr) -> list[ast.expr]:
 
 
 def _matches(node: ast.expr) -> bool:
-    """Whether a literal may be compared with an object whose business is to compare."""
+    """Whether an operand may be an object made for comparing, such as ``IsInt()``."""
     name = callee(node) or getattr(node, "attr", getattr(node, "id", ""))
     return name[:1].isupper()
 
@@ -129,7 +126,7 @@ def _constant(node: ast.expr) -> type | None:
 
 
 def _of(node: ast.expr) -> list[ast.expr]:
-    """The literals of an operand: itself, or those that a list, tuple, set or dict is made of."""
+    """The literals of an operand: itself, or those in a list, tuple, set or dict."""
     waiting, found = [node], []
     while waiting:
         one = waiting.pop()
@@ -150,7 +147,7 @@ def _of(node: ast.expr) -> list[ast.expr]:
 
 
 def _is_made_of_literals(node: ast.expr) -> bool:
-    """Whether it is a call of a class with literals, and nothing else."""
+    """Whether it calls a class with literals alone."""
     name = callee(node)
     if not isinstance(node, ast.Call) or not name[:1].isupper():
         return False

@@ -31,8 +31,7 @@ def tests(
 ) -> list[FoundTest]:
     """The tests in a file: functions and methods whose names begin with ``test``.
 
-    ``names``, where the runner told them for this file, are looked for instead, whatever they
-    are called, in base classes of the same file as well.
+    Or those of ``names``, as the runner told them, in base classes of the file as well.
     """
     del path
     try:
@@ -50,11 +49,10 @@ def tests(
 def change(
     path: str, text: str, wanted: Mapping[str, str], chance: Random, *, plain: bool = False
 ) -> ChangedText:
-    """The text with each test of ``wanted`` in its form, and what was made of each.
+    """The text with each test of ``wanted`` in its form, by the names that ``tests`` gives.
 
-    Names are those that ``tests`` gives, or that a runner told. Two names may stand for one
-    function (of a base class): both get the form of the first. ``altered`` alters every claim
-    that has a literal, and the test fails only if all of those fail.
+    Names for one function of a base class get the form of the first. ``altered`` alters every claim
+    that has a literal; the test fails only if all of those fail.
     """
     del path
     try:
@@ -78,7 +76,7 @@ def change(
 def _applied(
     source: PythonSource, changes: list[tuple[list[str], tuple[ChangedTest, list[Edit]]]]
 ) -> ChangedText:
-    """All changes, or where that is no Python those that are each."""
+    """All changes, or if that is no Python, those that are each."""
     text = source.edited(edit for _, (_, edits) in changes for edit in edits)
     if text is None:
         changes = [one for one in changes if source.edited(one[1][1]) is not None]
@@ -98,8 +96,6 @@ def _applied(
 
 
 class _Index:
-    """The functions of a file by their names."""
-
     def __init__(self, source: PythonSource) -> None:
         self._source = source
         self._all: dict[str, list[Function]] = {}
@@ -121,7 +117,7 @@ class _Index:
     def _as_run(
         self, name: str, node: Function, mixins: Collection[str]
     ) -> list[tuple[str, Function]]:
-        """A test by its name; one of a class that is no test case by those of its heirs."""
+        """A test by its name; of a mixin, by the names of the classes that inherit it."""
         place, _, own = name.rpartition("::")
         heirs = [heir for heir, bases in self._bases.items() if place in bases]
         if place not in mixins or not heirs:
@@ -129,11 +125,10 @@ class _Index:
         return [(f"{heir}::{own}", node) for heir in heirs]
 
     def first(self, node: Function) -> int:
-        """The line that a function begins on, with its decorators."""
+        """The first line of a function, with its decorators."""
         return min(one.lineno for one in [node, *node.decorator_list])
 
     def tests(self, names: Collection[str] | None) -> list[tuple[str, Function]]:
-        """Tests by their usual names, or those of ``names``, in the order of the text."""
         if names is None:
             return self._usual
         found = [(name, node) for name in names for node in self._named(name)]
@@ -159,8 +154,6 @@ def _is_fixture(node: Function) -> bool:
 
 
 class _Change:
-    """The edits that bring one test into a form."""
-
     def __init__(
         self, source: PythonSource, chance: Random, test: Function, *, plain: bool
     ) -> None:
@@ -173,7 +166,6 @@ class _Change:
         self._writer = ClaimWriter(source, chance, self._token, plain=plain)
 
     def made(self, form: str) -> tuple[ChangedTest, list[Edit]]:
-        """What became of the test, and the edits."""
         if form == forms.ALTERED:
             form, edits = self._altered()
         elif form == forms.INVERTED:
@@ -198,7 +190,7 @@ class _Change:
         return [edit for claim in claims for edit in self._writer.reversed(claim)]
 
     def _altered(self) -> tuple[str, list[Edit]]:
-        """Other literals; the form is ``inverted`` where there are none."""
+        """The form that it really has, and the edits."""
         claims, writer = self._claims, self._writer
         able = [claim for claim in claims.found if self._alterable(claim)]
         if not able:
@@ -225,7 +217,6 @@ class _Change:
         return able and claim.shield < SHUT and bool(literals(claim))
 
     def _opening(self, statement: str) -> Edit:
-        """A statement at the start of the test."""
         body = self._test.body
         if ast.get_docstring(self._test, clean=False) is not None:
             if len(body) == 1 or isinstance(body[1], COMPOUND):
@@ -235,7 +226,6 @@ class _Change:
         return self._writer.before(body[0], statement)
 
     def _ending(self) -> list[Edit]:
-        """A failure wherever the test ends well."""
         returns = [node for node, _ in statements(self._test) if isinstance(node, ast.Return)]
         edits = [self._writer.returned(node) for node in returns]
         last = self._test.body[-1]

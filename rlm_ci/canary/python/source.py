@@ -1,4 +1,4 @@
-"""Python source with its tree: where nodes stand in it, and which functions it has."""
+"""Python source with its tree, and where nodes are in it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PAD = "\0"
 
 
 class PythonSource:
-    """A text, its tree, and the bytes that the positions of the tree count."""
+    """A text, its tree, and the bytes that positions of the tree count."""
 
     def __init__(self, text: str) -> None:
         self._mark = "\ufeff" if text.startswith("\ufeff") else ""
@@ -57,7 +57,7 @@ class PythonSource:
         self.newline = found[0].decode() if (found := _NEWLINE.search(self.raw)) else "\n"
 
     def span(self, node: ast.AST) -> tuple[int, int]:
-        """The bytes of a node; a decorated one begins with its first decorator."""
+        """The first and last byte of a node, with its decorators."""
         first = min([node, *getattr(node, "decorator_list", ())], key=lambda it: it.lineno)
         start = self._starts[first.lineno - 1] + first.col_offset
         if first is not node:
@@ -66,18 +66,16 @@ class PythonSource:
         return start, end
 
     def text(self, node: ast.AST, edits: Iterable[Edit] = ()) -> str:
-        """The text of a node with edits in it."""
         start, end = self.span(node)
         moved = [Edit(edit.start - start, edit.end - start, edit.text) for edit in edits]
         return spliced(self.raw[start:end], moved)
 
     def indent(self, node: ast.AST) -> str:
-        """What stands before a node on its line, where that is white space."""
         before = self._blanks_before(self.span(node)[0])
         return "" if before is None else before.decode()
 
     def alone(self, node: ast.stmt) -> bool:
-        """Whether no other statement stands on the lines of a node, so that it may be a block."""
+        """Whether a node has its lines to itself, so that it may become a block."""
         start, end = self.span(node)
         line = self._line(start)
         above = self.raw[max(self._starts[line] - 3, 0) : self._starts[line]].rstrip(b"\r\n")
@@ -86,7 +84,6 @@ class PythonSource:
         return bool(_ENDED.match(self.raw, end))
 
     def line_end(self, place: int) -> int:
-        """Where the line ends that ``place`` stands on."""
         found = _NEWLINE.search(self.raw, place)
         return found.start() if found else len(self.raw)
 
@@ -100,18 +97,17 @@ class PythonSource:
         return found
 
     def replaced(self, node: ast.AST, new: str) -> Edit:
-        """``new`` in the place of a node, with as many line breaks as it had if that can be."""
+        """``new`` in place of a node, padded to as many lines if it can be."""
         start, end = self.span(node)
         gone = lines(self.raw[start:end]) - lines(encoded(new))
         new = new.replace(PAD, self.newline * max(gone, 0), 1).replace(PAD, "")
         return Edit(start, end, new)
 
     def more_lines(self, edit: Edit) -> int:
-        """How many lines an edit adds."""
         return lines(encoded(edit.text)) - lines(self.raw[edit.start : edit.end])
 
     def edited(self, edits: Iterable[Edit]) -> str | None:
-        """The whole text with edits, as it was handed in; None where that is no Python."""
+        """The whole text with edits; None if that is no Python."""
         try:
             text = spliced(self.raw, edits)
             _compiled(text, 0)
@@ -125,7 +121,7 @@ class PythonSource:
         return bisect.bisect_right(self._starts, place) - 1
 
     def _blanks_before(self, place: int) -> bytes | None:
-        """The white space that alone stands before a place on its line."""
+        """The white space that a line begins with up to a place, if nothing else is there."""
         start = self._starts[self._line(place)]
         at = place
         while at > start and self.raw[at - 1] in _BLANKS:
@@ -140,12 +136,11 @@ def _compiled(text: str, flags: int) -> Any:
 
 
 def lines(raw: bytes) -> int:
-    """How many line breaks a text has."""
     return sum(1 for _ in _NEWLINE.finditer(raw))
 
 
 def blocks(node: ast.stmt) -> list[list[ast.stmt]]:
-    """The statements that a statement holds, block by block in the order of the text."""
+    """The blocks of a statement in the order of the text."""
     found = [getattr(node, "body", [])]
     found += [part.body for part in getattr(node, "handlers", ())]
     found += [part.body for part in getattr(node, "cases", ())]
@@ -153,7 +148,7 @@ def blocks(node: ast.stmt) -> list[list[ast.stmt]]:
 
 
 def scopes(tree: ast.Module) -> Iterator[tuple[str, Scope, bool]]:
-    """Every function and class, named with all that enclose it, and whether those are classes."""
+    """Every function and class, its full name, and whether only classes enclose it."""
     waiting: list[tuple[ast.stmt, str, bool]] = [(node, "", True) for node in reversed(tree.body)]
     while waiting:
         node, before, usual = waiting.pop()
@@ -168,7 +163,7 @@ def scopes(tree: ast.Module) -> Iterator[tuple[str, Scope, bool]]:
 
 
 def callee(node: ast.AST | None) -> str:
-    """The last part of the name that a call goes to, "" for what is no such call."""
+    """The last part of the name that is called, or ""."""
     function = node.func if isinstance(node, ast.Call) else None
     if isinstance(function, ast.Attribute):
         return function.attr

@@ -1,4 +1,4 @@
-"""A claim of a Python test in other words, reversed, or with another literal expected."""
+"""The claims of a Python test reversed, reworded, or with another literal expected."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FLIPPED = {ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in"
 
 
 class ClaimWriter:
-    """Writes the claims of one test; what fails has ``token`` as its message."""
+    """Writes the claims of one test; a failure has ``word`` as its message."""
 
     def __init__(self, source: PythonSource, chance: Random, word: str, *, plain: bool) -> None:
         self._source = source
@@ -37,7 +37,6 @@ class ClaimWriter:
         self.fail = f"raise AssertionError({self._said}{PAD})"
 
     def failing(self) -> str:
-        """A statement that fails, in one of several ways."""
         low, high = sorted(self._chance.sample(range(1000), 2))
         ways = (
             f"assert {high} < {low}, {self._said}",
@@ -47,7 +46,7 @@ class ClaimWriter:
         return self.fail if self._plain else self._chance.choice((self.fail, *ways))
 
     def decoy(self) -> str:
-        """A statement that does nothing for the test."""
+        """A statement without effect."""
         return f"{token(self._chance)} = {self._constant()}"
 
     def _quoted(self) -> str:
@@ -59,7 +58,6 @@ class ClaimWriter:
         return self._chance.choice(ways)
 
     def reversed(self, claim: PythonClaim) -> list[Edit]:
-        """The claim fails where it held."""
         node = claim.node
         if isinstance(node, ast.Assert):
             return [self._source.replaced(node, self._denied(node, node.test))]
@@ -70,7 +68,7 @@ class ClaimWriter:
         return [self._source.replaced(node, self._denied_call(node))]
 
     def altered(self, claim: PythonClaim, *, goes_on: bool) -> list[Edit]:
-        """Another literal. ``goes_on``: the test ends well where that holds, else goes on."""
+        """Another literal. ``goes_on``: the test ends well if that holds, else continues."""
         node = claim.node
         chosen = self._chance.choice(literals(claim))
         edit = self._source.replaced(chosen, another(chosen, self._chance))
@@ -86,7 +84,6 @@ class ClaimWriter:
         return [self._source.replaced(node, new)]
 
     def reworded(self, claim: PythonClaim) -> list[Edit]:
-        """The same claim."""
         node = claim.node
         if isinstance(node, ast.If):
             again = f"not (not ({self._source.text(node.test)}))"
@@ -103,7 +100,6 @@ class ClaimWriter:
         return [self._source.replaced(node, new)]
 
     def before(self, node: ast.stmt, statement: str) -> Edit:
-        """A statement right in front of another."""
         start = self._source.span(node)[0]
         gap = "; "
         if isinstance(node, COMPOUND):
@@ -111,7 +107,6 @@ class ClaimWriter:
         return Edit(start, start, statement.replace(PAD, "") + gap)
 
     def after(self, node: ast.stmt, statement: str) -> Edit:
-        """A statement right behind another."""
         end = self._source.span(node)[1]
         statement = statement.replace(PAD, "")
         if not isinstance(node, COMPOUND) and not self._source.alone(node):
@@ -120,12 +115,12 @@ class ClaimWriter:
         return Edit(end, end, self._lines(node, statement))
 
     def returned(self, node: ast.Return) -> Edit:
-        """A failure where a test returns."""
+        """A failure in place of a return."""
         value = f"({self._source.text(node.value)}); " if node.value else ""
         return self._source.replaced(node, value + self.fail)
 
     def _lines(self, node: ast.stmt, *statements: str) -> str:
-        """More lines at the depth of a node."""
+        """More lines, indented as a node."""
         start = self._source.newline + self._source.indent(node)
         return "".join(start + statement.replace(PAD, "") for statement in statements)
 
@@ -159,7 +154,6 @@ class ClaimWriter:
         return self._pick(node, ways)
 
     def _denied_call(self, node: ast.stmt) -> str:
-        """A statement that fails where a call passes."""
         call, text = call_of(node), self._source.text(node)
         # By what it means: a failure behind it would say nothing of the call.
         if call and self._meaning(call) and not isinstance(getattr(node, "value", None), ast.Await):
@@ -176,7 +170,7 @@ class ClaimWriter:
         return self._pick(node, ways)
 
     def _truth(self, test: ast.expr, *edits: Edit) -> str:
-        """An expression that is true where a claim holds, with edits in it."""
+        """An expression that is true if a claim holds, with edits in it."""
         if not isinstance(test, ast.Call) or not (said := self._meaning(test)):
             return self._source.text(test, edits)
         texts = []
@@ -196,10 +190,7 @@ class ClaimWriter:
         return [*edits, self.before(node.body[0], self.decoy())]
 
     def _block(self, node: ast.With | ast.AsyncWith) -> list[Edit]:
-        """A block in which nothing must be raised; with a failure behind it where that is not told.
-
-        The failure alone would say nothing of what is raised.
-        """
+        """A block in which nothing may be raised; if that cannot be written, a failure behind."""
         behind = [self.after(node, self.failing())]
         call = node.items[0].context_expr
         if (
@@ -220,7 +211,7 @@ class ClaimWriter:
         return [Edit(start, colon, "try"), Edit(end, end, self._lines(node, caught))]
 
     def _only_exception(self, call: ast.Call) -> str:
-        """The exception that is claimed to be raised, if no more than a message is with it."""
+        """The exception that has to be raised, if nothing but a message is checked besides."""
         names = {word.arg for word in call.keywords}
         if len(call.args) != 1 or callee(call) == "RaisesGroup" or not names <= {"match", "msg"}:
             return ""
@@ -230,7 +221,7 @@ class ClaimWriter:
         return self._source.text(call.args[0])
 
     def _expected(self, node: ast.stmt, test: str, *, goes_on: bool) -> str:
-        """A check of another expectation."""
+        """A check of an altered expectation."""
         value = token(self._chance)
         if goes_on and self._plain:
             rest = self._lines(node, "except Exception: pass", "else: return")
@@ -276,7 +267,7 @@ class ClaimWriter:
         return f"{one} = ({text}{PAD}); {self.decoy()}; assert {one}, {said}; del {one}"
 
     def _reworded_call(self, node: ast.stmt) -> str:
-        """A call with its arguments in variables, up to the first that is unpacked."""
+        """A call with its arguments in variables, up to one that is unpacked."""
         call, function = call_of(node), token(self._chance)
         if call is None:
             return self._source.text(node)
@@ -299,7 +290,6 @@ class ClaimWriter:
         return "; ".join([*parts, called, f"del {', '.join(moved)}"])
 
     def _reworded_block(self, node: ast.With | ast.AsyncWith) -> list[Edit]:
-        """Other constants in the block, and strings of what checks it put together."""
         edits = []
         if not isinstance(node.body[0], COMPOUND) and not kind_of(node.body[0]):
             edits.append(self.before(node.body[0], self.decoy()))
@@ -314,7 +304,7 @@ class ClaimWriter:
         return equal(node, self._chance) or self._source.text(node)
 
     def _pick(self, node: ast.stmt, ways: Sequence[str]) -> str:
-        """One of the ways to write a statement that the lines are there for."""
+        """One of the ways for which there are enough lines."""
         had = lines(encoded(self._source.text(node)))
         more = {way: max(lines(encoded(way)) - had, 0) for way in ways}
         chosen = self._chance.choice([way for way in ways if more[way] <= self.spare] or ways[:1])
@@ -323,7 +313,7 @@ class ClaimWriter:
 
 
 def _lives(test: ast.expr) -> bool:
-    """Whether both sides of a comparison make objects on their way, which may have one address.
+    """Whether both sides of a comparison make objects, which may get one address.
 
     In an assert, pytest keeps the first until the second is made.
     """

@@ -1,4 +1,4 @@
-"""The tests in a Rust file, put into another version of it: there they stand beside the code."""
+"""Put the tests of a Rust file into another version of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HOLDERS = {"mod_item", "impl_item", "trait_item"}
 
 
 class _Item:
-    """An item with its attributes. ``key`` is what it is and its name, or all of its head."""
+    """An item with its attributes; ``key`` is its type with its name, or its head."""
 
     def __init__(self, node: Node, attributes: list[Node]) -> None:
         body, name = field(node, "body"), field(node, "name")
@@ -45,7 +45,7 @@ def _items(holder: Node) -> list[_Item]:
 
 
 def _is_whole(holder: Node) -> bool:
-    """Whether all of a file, or of a module, is for tests: ``#![cfg(test)]``."""
+    """Whether all of a file or module is for tests: ``#![cfg(test)]``."""
     return any(one.type == "inner_attribute_item" and is_for_tests(one) for one in named(holder))
 
 
@@ -60,9 +60,9 @@ def _has_tests(holder: Node) -> bool:
 
 
 def restored(start: str, result: str) -> str | None:
-    """The text of ``result`` with the tests of ``start`` in the place of its own.
+    """The text of ``result`` with the tests of ``start`` instead of its own.
 
-    None where that cannot be done: one of them is not Rust, or what held tests is gone.
+    None if one of them is not Rust, or what held tests is gone.
     """
     before, after = encoded(start), encoded(result)
     old, new = parse("Rust", before), parse("Rust", after)
@@ -82,7 +82,7 @@ def restored(start: str, result: str) -> str | None:
 
 
 def _matched(items: list[_Item], theirs: list[_Item]) -> list[tuple[_Item, _Item | None]]:
-    """Each item with what it is in the other version: the same, or the only one of its name."""
+    """Each item with its match in the other version: the same, or the only one of its name."""
     named_so: dict[tuple[str, bytes], list[_Item]] = {}
     same: dict[tuple[tuple[str, bytes], tuple[str, ...]], list[_Item]] = {}
     for one in reversed(theirs):
@@ -103,7 +103,7 @@ def _matched(items: list[_Item], theirs: list[_Item]) -> list[tuple[_Item, _Item
 def _merged(
     before: bytes, after: bytes, items: list[_Item], holder: Node, edits: list[Edit]
 ) -> list[tuple[list[_Item], Node]] | None:
-    """Add the edits of what one module holds; the modules in it, None where one has no match."""
+    """Add the edits of one module; return the modules in it, None if one has no match."""
     theirs = _items(holder)
     left = {one.start: one for one in theirs}
     at = theirs[0].start if theirs else holder.end_byte - (holder.type == "declaration_list")

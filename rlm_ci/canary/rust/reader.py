@@ -1,8 +1,8 @@
-"""Tests of Rust that must fail, or must pass: functions with the attribute ``test``.
+"""Tests of Rust in other forms: functions with an attribute such as ``test``.
 
 A claim is a macro that asserts, an ``if`` that panics, or a call of a function beside the test
-that makes claims: that one is copied, for others use it too. Whatever is put in compiles without
-a warning of its own, since a crate may deny them: hence ``if true``.
+that makes claims. What is put in compiles without warnings, as a crate may deny them: hence
+``if true``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ENDINGS = (".rs",)
 
 
 def tests(path: str, text: str, _names: object = None) -> list[FoundTest]:  # noqa: PT028 - no test
-    """The tests of a file, named from the modules in it inward."""
+    """The tests of a file; names begin with the modules in it."""
     return [
         FoundTest(
             one.name,
@@ -65,8 +65,6 @@ def _read(path: str, text: str) -> RustSource:
 
 
 class _Changes(ClaimEdits):
-    """The edits of one file; copies of helpers stand at the ends of their modules."""
-
     def text(self) -> str:
         changed = self._taken()
         seen: set[int] = set()
@@ -80,7 +78,6 @@ class _Changes(ClaimEdits):
         return spliced(self.source.content, changed)
 
     def make(self, test: RustFunction, form: str) -> ChangedTest | None:
-        """Change one test; the claim of one that has to panic is its attribute."""
         if test.panics is None or form == REWORDED:
             return super().make(test, form)
         if form == IDLE and not self._idle(test):
@@ -109,7 +106,6 @@ class _Changes(ClaimEdits):
         self._insert(start, f" {self._panic(word)} ")
 
     def _replace(self, start: int, end: int, text: str) -> None:
-        """Put text in the place of other; lines stay where they are."""
         lines = self.source.content.count(b"\n", start, end)
         super()._replace(start, end, text + "\n" * lines)
 
@@ -127,7 +123,7 @@ class _Changes(ClaimEdits):
         self._say(claim, word)
 
     def _say(self, claim: RustClaim, word: str) -> None:
-        """Let a macro say the token; what it said before stays, so that it is still used."""
+        """Let a macro print the token; the old message stays, so that its variables are used."""
         behind = claim.values[-1].end
         if claim.rest < 0:
             self._replace(behind, claim.node.end_byte - 1, f', "{word}"')
@@ -155,10 +151,7 @@ class _Changes(ClaimEdits):
             self._insert(body.start_byte + 1, f" {self._panic(word)}")
 
     def _compare(self, claim: RustClaim, *, holds: bool, word: str = "") -> None:
-        """Compare what a macro compares, and hand it what came of that.
-
-        It is the same macro, which may be imported, and stays in use.
-        """
+        """Hand the result of a comparison to the same macro, so that imports stay in use."""
         start, end = claim.node.start_byte, claim.node.end_byte
         one, other = claim.values
         left, right = token(self._chance), token(self._chance)

@@ -1,4 +1,4 @@
-"""What stands in a file of Rust: its tests, what they claim, and helpers that claim for them."""
+"""The tests in a file of Rust, what they claim, and helpers that claim for them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BEFORE, _BEHIND = b"fn a(){a(", b");}"
 
 
 class RustSpan(Value):
-    """A part of the file: ``node`` may be of a tree of that part alone, ``shift`` further on."""
+    """A part of the file; ``node`` may belong to a tree that begins at ``shift``."""
 
     node: Node
     shift: int = 0
@@ -41,10 +41,9 @@ class RustSpan(Value):
 
 
 class RustClaim(Value):
-    """A claim: the node of the macro, the ``if`` or the call, and the values that it is about.
+    """A claim: the node of the macro, ``if`` or called name, and the values that it is about.
 
-    ``rest`` is where the arguments go on behind the values, or -1; ``certain`` is whether every
-    passing run comes past it.
+    ``rest``: where arguments follow the values, or -1; ``certain``: every passing run comes past.
     """
 
     kind: str
@@ -67,7 +66,7 @@ class RustFunction:
 
 
 def attribute_name(item: Node) -> str:
-    """The last name of the path of an attribute: ``test`` of ``#[tokio::test]``."""
+    """The last name in an attribute: ``test`` of ``#[tokio::test]``."""
     attribute = next(iter(named(item)), item)
     path = next(iter(named(attribute)), attribute)
     return text_of(path).rpartition("::")[2]
@@ -91,14 +90,11 @@ def is_for_tests(item: Node) -> bool:
 
 
 def is_test(item: Node) -> bool:
-    """Whether an attribute makes a function a test."""
     name = attribute_name(item)
     return name in _TESTS or name.endswith("_test")
 
 
 class RustSource:
-    """A file, read."""
-
     def __init__(self, content: bytes, root: Node) -> None:
         self.content = content
         self.tests: list[RustFunction] = []
@@ -148,11 +144,10 @@ class RustSource:
             self.helpers[key] = None if key in self.helpers else function
 
     def helper(self, function: RustFunction, name: str) -> RustFunction | None:
-        """The function of that name beside another one."""
         return self.helpers.get((function.module.id, name))
 
     def _claims(self, function: RustFunction) -> Iterator[RustClaim]:
-        """The claims of a function, as they stand; those of helpers are not yet looked at."""
+        """All that may be a claim; calls of helpers are not yet looked at."""
         waiting = [(function.body, True)]
         while waiting:
             node, certain = waiting.pop()
@@ -179,7 +174,6 @@ class RustSource:
             waiting += reversed(inside)
 
     def _macro(self, node: Node, *, certain: bool) -> Iterator[RustClaim]:
-        """The claim of a macro, if it is one that asserts."""
         name = text_of(field(node, "macro")).rpartition("::")[2].removeprefix("debug_")
         tree = named(node)[-1]
         start, end = tree.start_byte + 1, tree.end_byte - 1
@@ -196,7 +190,7 @@ class RustSource:
         )
 
     def _arguments(self, start: int, end: int) -> list[RustSpan]:
-        """The arguments of a macro as expressions; none where they are not."""
+        """The arguments of a macro, if they are expressions."""
         root = parse("Rust", _BEFORE + self.content[start:end] + _BEHIND)
         if root is None or root.has_error:
             return []
@@ -211,7 +205,6 @@ class RustSource:
 
 
 def _panics(block: Node) -> bool:
-    """Whether a statement of a block is a panic."""
     for one in named(block):
         node = named(one)[0] if one.type == "expression_statement" else one
         if node.type == "macro_invocation" and text_of(field(node, "macro")) == "panic":

@@ -1,4 +1,4 @@
-"""The values that tests of Rust compare: literals to alter, conditions taken apart, ends."""
+"""Literals, conditions and ends of tests in Rust."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _GOING_ON = {"if_expression", "match_expression", "for_expression", "while_expre
 
 
 def returned(function: Node) -> str | None:
-    """What a test returns that ends well; None where that cannot be said."""
+    """What a test returns if it ends well; None if that is unknown."""
     kind = field(function, "return_type")
     if kind == function or text_of(kind) == "()":
         return ""
@@ -36,7 +36,7 @@ def returned(function: Node) -> str | None:
 
 
 def end_of(test: RustFunction) -> int:
-    """Where a statement can stand so that it is the last, or the last before a value."""
+    """Where a last statement can be put, in front of the value of a function."""
     inside = [one for one in named(test.body) if one.type != "label"]
     if not inside:
         return test.body.start_byte + 1
@@ -49,7 +49,7 @@ def end_of(test: RustFunction) -> int:
 
 
 def returns(body: Node) -> Iterator[Node]:
-    """Where a function returns before its end."""
+    """The early returns of a function."""
     waiting = [body]
     while waiting:
         for one in named(waiting.pop()):
@@ -60,7 +60,7 @@ def returns(body: Node) -> Iterator[Node]:
 
 
 def leaves_of(value: RustSpan) -> Iterator[tuple[RustSpan, tuple[RustSpan, Node, RustSpan] | None]]:
-    """What a condition is made of, with the sides and the operator of those that compare."""
+    """The parts of a condition, with sides and operator of those that compare."""
     for node in leaves(value.node, "&&", "||", negated=True):
         left, operator, right = (field(node, one) for one in ("left", "operator", "right"))
         sides = RustSpan(left, value.shift), operator, RustSpan(right, value.shift)
@@ -81,7 +81,6 @@ def literals(claim: RustClaim) -> list[RustSpan]:
 
 
 def _first(sides: list[Node], shift: int) -> list[RustSpan]:
-    """The literals of the first side that has any."""
     for one in sides:
         if found := [RustSpan(node, shift) for node in _expected(one)]:
             return found
@@ -89,7 +88,7 @@ def _first(sides: list[Node], shift: int) -> list[RustSpan]:
 
 
 def _expected(node: Node) -> list[Node]:
-    """The literals that are values in an expression made of nothing but them."""
+    """The literals that an expression is made of; none if there is more in it."""
     found: list[Node] = []
     waiting = [node]
     while waiting:

@@ -1,7 +1,6 @@
-"""Settings that cannot be parsed, as far as what they say is beyond doubt.
+"""Settings that cannot be parsed, as far as they can be read in one way only.
 
-A comma too many, or a merge that was left half done, is fixed in many an honest fix. What the
-file meant is read here without guessing: what can be read in two ways is read in neither.
+Many an honest fix mends a comma too many, or a merge that was left half done.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _HEADER = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
 def sides(data: bytes) -> tuple[str, ...]:
-    """The text; where a merge has left its marks in it, each of the two that were merged."""
+    """The text, or each side of a merge that left its marks in it."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -38,7 +37,7 @@ def sides(data: bytes) -> tuple[str, ...]:
 
 
 def json(text: str) -> str:
-    """The text with its commas and its last brackets as they have to be."""
+    """The text with its commas and last brackets mended."""
     kept: list[str] = []
     closers: list[str] = []
     for word in _words(text):
@@ -76,9 +75,9 @@ def _words(text: str) -> Iterator[str]:
 
 
 def parts(text: str) -> Iterator[tuple[str, str]]:
-    """The sections of TOML or INI, each by the name in its head; "" before the first one.
+    """The sections of TOML or INI by their heads, "" before the first.
 
-    An array or a text that begins a line with a bracket is cut there: then its parts are none.
+    An array or text that begins a line with a bracket is cut there, and cannot be read then.
     """
     first, *heads = [0, *(found.start() for found in _HEADER.finditer(text)), len(text)]
     yield "", text[first : heads[0]]
@@ -89,7 +88,7 @@ def parts(text: str) -> Iterator[tuple[str, str]]:
 
 
 def decides(head: str, part: str, names: Sequence[str]) -> bool:
-    """Whether a section that cannot be read may hold a setting that one of ``names`` begins."""
+    """Whether an unreadable section may hold a setting that one of ``names`` begins."""
     outer = f"{head}." if head else ""
     return any(
         (bool(head) and head.startswith(name))

@@ -1,7 +1,6 @@
-"""Which files decide what green means, by their names alone. Paths are relative, with ``/``.
+"""Which files decide what green means, by name. Paths are relative, with ``/``.
 
-A name counts where its tool would look for it: some anywhere, most at the root of the repository
-or beside the manifest of a package, and those of CI at the root.
+A name counts where its tool looks for it: anywhere, beside a manifest, or at the root alone.
 """
 
 from __future__ import annotations
@@ -188,10 +187,7 @@ _STANDARD = sys.stdlib_module_names - {"test"}
 
 
 def kind_of(path: str, homes: Container[str] = ("",)) -> str:
-    """The kind of a protected file, or "" for one that is source like any other.
-
-    ``homes`` are the folders with a manifest, and the root, as "".
-    """
+    """The kind of a protected file, or ""; ``homes``: the root ("") and folders with a manifest."""
     if lookalike_names.place_of_git(path) is not None:
         return GIT
     *folders, name = lookalike_names.plain(path).split("/")
@@ -217,12 +213,11 @@ def kind_of(path: str, homes: Container[str] = ("",)) -> str:
 
 
 def is_manifest(path: str) -> bool:
-    """Whether a file makes its folder one of a package."""
     return path.rpartition("/")[2].lower() in _MANIFESTS
 
 
 def is_run_by_name(path: str, homes: Container[str] = ("",)) -> bool:
-    """Whether a file that is new is run or obeyed because of its name; ``homes`` as above."""
+    """Whether a new file is run or obeyed because of its name; ``homes`` as above."""
     folder, _, name = lookalike_names.plain(path).rpartition("/")
     return folder in homes and _run_by_name().match(name.lower()) is not None
 
@@ -242,8 +237,7 @@ def _named() -> re.Pattern[str]:
 def shadowed(path: str, known: Collection[str] = ()) -> str:
     """The module that a new file would be imported instead of, or "".
 
-    None where a path that is ``known`` is that module already, nor for what lies in a folder: one
-    without ``__init__`` gives way to every module of its name, one with it is found by that.
+    None if a ``known`` path is that module already, nor for a file in a folder.
     """
     if not path.endswith((".py", ".so", ".pyi")):
         return ""

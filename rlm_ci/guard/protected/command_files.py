@@ -1,7 +1,7 @@
-"""Which files of a tree a command names as what it runs, or takes settings from.
+"""Which files a command runs, or takes settings from: they decide what green means.
 
-They decide what green means. A file that is merely read (``grep -q x calc.py``) decides nothing.
-The words are compared with the paths of the tree; what only a shell could work out is left.
+Words are compared with the paths of the tree. A file that is merely read decides nothing, and what
+only a shell could work out is left.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ _SETTINGS = (".toml", ".ini", ".cfg", ".json", ".yml", ".yaml", ".conf")
 
 
 def named(command: str, files: Container[str]) -> frozenset[str]:
-    """The paths among ``files`` that ``command`` runs, or takes settings from."""
     places = {
         normpath(join(folder, word))
         for folder, words in _commands(command[:_LONGEST], 0)
@@ -48,7 +47,7 @@ def named(command: str, files: Container[str]) -> frozenset[str]:
 
 
 def _commands(text: str, depth: int) -> Iterator[tuple[str, list[str]]]:
-    """The simple commands of a text of shell, those of a shell in it, and the folder of each."""
+    """The simple commands of a shell text, also of shells in it, each with its folder."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     try:
@@ -71,7 +70,7 @@ def _commands(text: str, depth: int) -> Iterator[tuple[str, list[str]]]:
 
 
 def _deciding(words: list[str]) -> Iterator[str]:
-    """The words of a command that would be run, or hold settings, if they name files."""
+    """The words of a command that would be run, or hold settings, if they are files."""
     is_first = True
     for at, (word, following) in enumerate(zip(words, (*words[1:], ""), strict=False)):
         option, _, value = word.partition("=")
@@ -87,7 +86,7 @@ def _deciding(words: list[str]) -> Iterator[str]:
 
 
 def _scripts(words: list[str]) -> Iterator[str]:
-    """The script among the words behind an interpreter, and what is loaded before it."""
+    """The script behind an interpreter, and what is loaded before it."""
     for last, word, following in zip(("", *words), words, (*words[1:], ""), strict=False):
         if word == "-m":
             modules = words if following == "unittest" else [following]

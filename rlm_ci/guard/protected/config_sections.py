@@ -1,4 +1,4 @@
-"""Files that hold settings of many tools: which of them decide what green means."""
+"""Files with settings of many tools, and which of them decide what green means."""
 
 from __future__ import annotations
 
@@ -46,10 +46,9 @@ _CARGO = (
 
 
 def changed(path: str, old: bytes, new: bytes) -> list[str]:
-    """The sections of ``path`` that matter here and differ, by name; "" for the whole file.
+    """The names of the sections that matter and differ; "" for the whole file.
 
-    An empty content stands for a file that is not there. Of an old one that cannot be parsed,
-    as much counts as can be read in one way only; UNKNOWN stands for it where that is too little.
+    Empty content stands for no file. UNKNOWN: of the old file too little can be read.
     """
     found = _FORMS.get(path.rpartition("/")[2].lower())
     if found is None:
@@ -80,21 +79,20 @@ def changed(path: str, old: bytes, new: bytes) -> list[str]:
 
 
 def told(section: str) -> str:
-    """What a section that ``changed`` gives is called in a message."""
+    """A section in words."""
     if section == UNKNOWN:
         return "what could not be read before, so it cannot be compared: fix it by hand first"
     return f"the setting {printable(section)}" if section else "what cannot be read"
 
 
 def is_sectioned(path: str) -> bool:
-    """Whether the file of this name holds settings of many tools."""
     return path.rpartition("/")[2].lower() in _FORMS
 
 
 def _readings(read: Read, old: bytes, names: list[str]) -> list[Mapping[str, Any]]:
-    """What ``old`` says; where a merge was left half done, what each side of it does.
+    """What ``old`` says; after an unfinished merge, what each side says.
 
-    Raises one of _BROKEN where a setting of ``names`` may be in what cannot be read.
+    Raises one of _BROKEN if a setting of ``names`` may be in an unreadable part.
     """
     try:
         return [read(old)]
@@ -125,7 +123,7 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 def _flat(record: object, prefix: str = "") -> dict[str, str]:
-    """A nested record as dotted names of its leaves."""
+    """The leaves of a nested record by dotted names."""
     if not isinstance(record, dict) or not record:
         return {prefix: json.dumps(record, sort_keys=True, default=str)} if prefix else {}
     flat: dict[str, str] = {}
@@ -155,7 +153,7 @@ def _ini(data: bytes) -> Mapping[str, Any]:
 
 
 def _go_mod(data: bytes) -> Mapping[str, Any]:
-    """The lines that put other code in the place of a module."""
+    """The lines that replace a module by other code."""
     lines = [" ".join(line.split(b"//")[0].decode().split()) for line in data.split(b"\n")]
     return {"replace": "\n".join(line for line in lines if "=>" in line)}
 

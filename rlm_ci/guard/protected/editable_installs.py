@@ -1,7 +1,7 @@
 """What folders of dependencies load from the work tree: editable installs, workspace packages.
 
-In the sandbox the copy stands where the work tree does, and is what they lead to. Without one
-they lead to the work tree itself, and a validator may never see what an agent did.
+In the sandbox they load the copy. Without one they load the work tree, and the validator may never
+see what an agent did.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NODE = ("*", "@*/*")
 
 
 def editable(root: str, dependencies: Iterable[str]) -> Iterator[str]:
-    """Files and links in these folders of ``root`` that name or lead to another part of it."""
+    """Files and links in these folders that name or lead to another part of ``root``."""
     names = tuple(dependencies)
     real = os.path.realpath(root)
     for name in names:

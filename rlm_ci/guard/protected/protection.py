@@ -1,7 +1,7 @@
-"""Which files of one snapshot decide what green means: by facts of the first run, and by name.
+"""Which files of a snapshot decide what green means: by facts of the first run, and by name.
 
-What held tests then, or was opened by code of tests, is of tests. Where a runner tells no files,
-names of files stand for that; a name of a folder counts only where tests lie in it.
+Files that held tests, or were opened by test code, are of tests. Names count where a runner tells
+no files, and the name of a folder only if tests are in it.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ _RUST = re.compile(r"(?:.*/)?(?:tests|benches)(?:/.*|\.rs)")
 
 
 class Protection(Value):
-    """``tests`` are the files that held tests, with their code, ``opened`` those that they read.
+    """``tests``: files that held tests; ``opened``: files that they read.
 
-    All in ``folders`` is of tests, and the data in those ``beside`` them; files of ``told``
-    languages are tests by facts alone. ``scripts`` are what the validator's command names,
-    ``homes`` the folders in which tools look for their settings; ``heeded`` are those of its tools
-    that a comment in a source can silence; in ``vendored`` folders lies code of others.
+    ``folders``: all in them is of tests; ``beside``: all in them is test data; ``told``: languages
+    whose tests are known by facts alone; ``scripts``: files that the command names; ``homes``:
+    folders in which tools look for settings; ``heeded``: its tools that a comment can silence;
+    ``vendored``: folders with code of others.
     """
 
     tests: frozenset[str] = frozenset()
@@ -81,7 +81,7 @@ class Protection(Value):
 
     @classmethod
     def of(cls, entries: Mapping[str, TreeEntry], read: Read, command: str) -> Protection:
-        """What the files of a snapshot, and the text of the validator's command, tell.
+        """From the files of a snapshot, and the validator's command.
 
         ``read`` gives the contents of objects, None for one that is too large.
         """
@@ -108,7 +108,7 @@ class Protection(Value):
         return told.learning(TestOutcomes(), entries)
 
     def learning(self, outcomes: TestOutcomes, entries: Mapping[str, TreeEntry]) -> Protection:
-        """The same, with what the first run of the validator tells of the tests in ``entries``."""
+        """The same, with the outcomes of the validator's first run."""
         tests = holding(outcomes, entries)
         languages = {_language(path) for path in tests} - {_UNTOLD}
         told = frozenset(languages) if outcomes.complete else frozenset[str]()
@@ -130,7 +130,7 @@ class Protection(Value):
         )
 
     def kind_of(self, path: str) -> str:
-        """The kind of a protected file, or "" for one that is source like any other."""
+        """The kind of a protected file, or ""."""
         kind = by_name.kind_of(path, self.homes)
         if not kind and path.startswith(self.vendored):
             kind = by_name.DEPENDENCY
@@ -141,18 +141,17 @@ class Protection(Value):
         return kind or (by_name.TESTS if self._is_test(path) else "")
 
     def is_of_tests(self, path: str, *, new: bool = False) -> bool:
-        """Whether an edit of a file is left out of the result, and kept apart.
+        """Whether the result leaves an edit of this file out.
 
-        Where the file is ``new``, only one that tests are run with: a new test stays.
+        If the file is ``new``, only one that tests are run with: a new test stays.
         """
         kind = self.kind_of(path)
         return kind == by_name.HOOKS or (kind == by_name.TESTS and not new)
 
     def is_protected(self, path: str, *, allow_test_edits: bool = False) -> bool:
-        """Whether the last verdict is taken with this file as the snapshot has it.
+        """Whether the last verdict takes this file from the snapshot.
 
-        New tests are no reason to refuse a result, and still no part of what is judged by: the
-        old ones alone decide, unless test edits are allowed.
+        New tests are no part of it: the old ones decide, unless test edits are allowed.
         """
         kind = self.kind_of(path)
         return bool(kind) and not (allow_test_edits and kind in by_name.OF_TESTS)
@@ -168,7 +167,7 @@ class Protection(Value):
         return language not in self.told and test_file_names.is_file(path)
 
     def _is_source(self, path: str) -> bool:
-        """Whether a file that holds tests is one of the product, which has them beside the code."""
+        """Whether a file with tests is product code."""
         if test_file_names.is_file(path):
             return False
         if path.endswith(".rs"):
@@ -177,7 +176,7 @@ class Protection(Value):
 
 
 def holding(outcomes: TestOutcomes, files: Collection[str]) -> frozenset[str]:
-    """The ``files`` that held tests in a run: by the names of paths, modules and packages."""
+    """The ``files`` that held tests in a run, by names of paths, modules and packages."""
     found = {path for path in outcomes.held if path in files}
     places = {one.place for one in outcomes.tests if not _is_of_source(one)} - found - {""}
     if outcomes.held:  # our plugin of pytest tells every file, and not those that a linter checks
@@ -201,7 +200,7 @@ def holding(outcomes: TestOutcomes, files: Collection[str]) -> frozenset[str]:
 
 
 def _is_of_source(one: TestOutcome) -> bool:
-    """Whether pytest names an example in the documentation of a module, and no test."""
+    """Whether pytest names a doctest of a module."""
     if not one.place.endswith(".py") or test_file_names.is_file(one.place):
         return False
     module = one.place.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
@@ -209,7 +208,7 @@ def _is_of_source(one: TestOutcome) -> bool:
 
 
 def _module(dotted: str, stems: Mapping[str, list[str]]) -> list[str]:
-    """The files that may be the module ``dotted``, or one with a class of that name."""
+    """The files that may be the module ``dotted``, or have a class of that name."""
     parts = dotted.split(".")
     for end in range(len(parts), 0, -1):
         stem = "/" + "/".join(parts[:end])
@@ -222,10 +221,9 @@ def _module(dotted: str, stems: Mapping[str, list[str]]) -> list[str]:
 def _folders(
     entries: Iterable[str], tests: Collection[str], homes: Collection[str]
 ) -> Iterator[str]:
-    """Folders with names like those of tests, in which tests lie, and little else that is code.
+    """Folders that are named like those of tests, and hold tests and little other code.
 
-    At the top, or beside a manifest, tests may have many helpers; elsewhere code of the product
-    has such names as well, its tests beside it.
+    At the top, or beside a manifest, tests may have many helpers; elsewhere it may be product code.
     """
     held: Counter[str] = Counter()
     code: Counter[str] = Counter()
@@ -247,7 +245,6 @@ def _folders(
 
 
 def _beside(entries: Iterable[str], tests: Iterable[str]) -> Iterator[str]:
-    """Folders of data of the tests that lie beside them."""
     near = {folder for path in tests for folder in _parents(path)}
     found = {folder for path in entries for folder in _parents(path)}
     for folder in sorted(found):
@@ -257,7 +254,7 @@ def _beside(entries: Iterable[str], tests: Iterable[str]) -> Iterator[str]:
 
 
 def _parents(path: str) -> Iterator[str]:
-    """The folders that a path lies in, each with its slash, and the root."""
+    """The folders around a path, each with its slash, and the root."""
     at = 0
     yield ""
     while (at := path.find("/", at) + 1) > 0:
@@ -270,7 +267,7 @@ def _language(path: str) -> str:
 
 
 def vendored_folders(paths: Iterable[str]) -> tuple[str, ...]:
-    """The folders that hold code of others, by what lies in them; each ends with a slash."""
+    """The folders with code of others, by what is in them; each ends with a slash."""
     found: dict[str, None] = {}
     for path in paths:
         *outer, name = path.split("/")

@@ -91,7 +91,7 @@ def _compared(before: ast.Module, after: ast.Module) -> Iterator[Weakening]:
 
 
 def _tests(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, Function]]:
-    """The test functions that are left when the module has run: of two, the later one."""
+    """The test functions that are left when the module has run."""
     found: dict[str, tuple[str, Function]] = {}
     for node in body:
         if isinstance(node, Function):
@@ -119,7 +119,6 @@ def _weaker(name: str, old: Function, new: Function) -> Iterator[Weakening]:
 
 
 def _assertions(function: Function) -> list[tuple[int, str]]:
-    """What a test claims, and where: statements, assert methods, expected errors."""
     found = []
     for node in ast.walk(function):
         name = callee(node)
@@ -155,7 +154,6 @@ def _cases(function: Function) -> int:
 
 
 def _skips(module: ast.Module) -> Iterator[tuple[int, str]]:
-    """Markers and calls that leave tests out."""
     for node in ast.walk(module):
         if isinstance(node, Function | ast.ClassDef):
             for decorator in node.decorator_list:
@@ -201,7 +199,6 @@ def _by_statements(language: _Language, path: str, old: str, new: str) -> Iterat
 
 
 def _heads(language: _Language, statements: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    """The names of the tests that begin in ``statements``, with their lines."""
     return [
         (line, one[one.lastindex or 0])
         for line, text in statements
