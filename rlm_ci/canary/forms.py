@@ -40,7 +40,7 @@ class UnparsableError(ValueError):
 
 
 class FoundTest(Value):
-    """A test: its name as in ``TestOutcome``, its lines (from 1, inclusive), its reversible claims.
+    """A test: its name as in ``TestOutcome``, and its lines (1-based, inclusive).
 
     A part of the name that is computed, or filled in by parameters, is ``*``.
     """
@@ -48,7 +48,6 @@ class FoundTest(Value):
     name: str
     line: int
     end: int
-    claims: int
 
 
 class ChangedTest(Value):

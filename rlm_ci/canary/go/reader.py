@@ -48,12 +48,9 @@ _TAKEN = {
 
 def tests(path: str, text: str, _names: object = None) -> list[FoundTest]:  # noqa: PT028 - no test
     """The tests of a file, its fuzz targets and its examples with an output."""
-    source = _read(path, text)
     return [
-        FoundTest(
-            one.name, one.node.start_point.row + 1, one.node.end_point.row + 1, len(one.claims)
-        )
-        for one in source.tests
+        FoundTest(one.name, one.node.start_point.row + 1, one.node.end_point.row + 1)
+        for one in _read(path, text).tests
     ]
 
 

@@ -110,12 +110,10 @@ class JavaScriptNames:
             return
         for one in node.below():
             if one.kind == "import_specifier":
-                name, alias = one.part("name"), one.part("alias")
-                self._bind(module, name, alias or name)
+                name = one.part("name")
+                self._bind(module, name, one.part("alias") or name)
             elif one.kind in ("import_clause", "namespace_import"):
-                self._bind(
-                    module, None, next((x for x in one.parts if x.kind == "identifier"), None)
-                )
+                self._bind(module, None, one.child("identifier"))
 
     def _bind(self, module: SyntaxNode, name: SyntaxNode | None, local: SyntaxNode | None) -> None:
         if local is None:
@@ -140,18 +138,13 @@ class JavaScriptNames:
             root, links = self._source.chain(one)
             word, given = self.word(root), links[0].given if links else ()
             if word == "require" and given and given[0].kind == "string":
-                self._required(given[0], name)
+                if name.kind == "identifier":
+                    self._bind(given[0], None, name)
+                for bound in name.inner() if name.kind == "object_pattern" else ():
+                    short = None if bound.kind == "pair_pattern" else bound
+                    self._bind(given[0], bound.part("key") or short, bound.part("value") or short)
             elif name.kind == "identifier" and word in _KNOWN - {"expect", "chai"} and links:
                 self._words.setdefault(self._source.text(name), word)
-
-    def _required(self, module: SyntaxNode, name: SyntaxNode) -> None:
-        if name.kind == "identifier":
-            self._bind(module, None, name)
-        for one in name.inner() if name.kind == "object_pattern" else ():
-            if one.kind == "shorthand_property_identifier_pattern":
-                self._bind(module, one, one)
-            elif one.kind == "pair_pattern":
-                self._bind(module, one.part("key"), one.part("value"))
 
     def claims(self, function: SyntaxNode) -> list[JavaScriptClaim]:
         """The claims in a function in the order of the text; none is within another."""
@@ -179,13 +172,8 @@ class JavaScriptNames:
 
     def _context(self, function: SyntaxNode) -> str:
         """The name of a test's first parameter, such as ``t``."""
-        listed = function.part("parameters")
-        first = listed.inner()[:1] if listed is not None else [function.part("parameter")]
-        for one in first:
-            named = one if one is None or one.kind == "identifier" else one.part("pattern")
-            if named is not None and named.kind == "identifier":
-                return self._source.text(named)
-        return ""
+        named = next((one.identifier() for one in function.parameters()), None)
+        return "" if named is None else self._source.text(named)
 
     def _claim(self, node: SyntaxNode, context: str) -> JavaScriptClaim | None:
         root, links = self._source.chain(node)
@@ -197,16 +185,14 @@ class JavaScriptNames:
             return None
         names = {link.name for link in links} | {method}
         whole, site, is_awaited = _site(node)
+        given, is_promise = links[-1].given, is_awaited or bool(names & _PROMISES)
         if kind == REQUEST:
             given = tuple(one for at in _expecting(links) for one in links[at].given)
-            return JavaScriptClaim(
-                node, whole, site, kind, method, links, (), given, is_awaited, is_promise=is_awaited
-            )
-        is_promise = is_awaited or bool(names & _PROMISES)
-        if is_promise and not is_awaited and site == STATEMENT:
-            return None  # nobody waits for it
+            is_promise = is_awaited
+        elif is_promise and not is_awaited and site == STATEMENT:
+            return None  # nothing waits for it
         return JavaScriptClaim(
-            node, whole, site, kind, method, links, subject, links[-1].given, is_awaited, is_promise
+            node, whole, site, kind, method, links, subject, given, is_awaited, is_promise
         )
 
     def _kind(

@@ -39,10 +39,7 @@ def tests(path: str, text: str, _names: object = None) -> list[FoundTest]:  # no
     if _IS_OF_TYPES.search(path):
         raise UnparsableError(f"{path} is checked for its types, and does not run")
     source = JavaScriptSource(path, text)
-    return [
-        FoundTest(one.name, one.call.line, one.call.last, len(_reversible(source, one)))
-        for one in find(source)
-    ]
+    return [FoundTest(one.name, one.call.line, one.call.last) for one in find(source)]
 
 
 def change(
@@ -190,29 +187,24 @@ class _Changes:
         _, links = self._source.chain(test.call)
         if function.has("async") or any(link.name in EACH for link in links):
             return ""
-        listed, single = function.part("parameters"), function.part("parameter")
-        nodes = listed.inner()[-1:] if listed is not None else [single] if single else []
-        for one in nodes:
-            named = one if one.kind == "identifier" else one.part("pattern")
-            name = self._source.text(named) if named is not None else ""
-            calls = (x for x in _body(function).below() if x.kind == "identifier")
-            if _CALLBACK.fullmatch(name) or any(
-                x.field == "function" and self._source.text(x) == name for x in calls
-            ):
-                return name
-        return ""
+        named = next((one.identifier() for one in function.parameters()[-1:]), None)
+        name = "" if named is None else self._source.text(named)
+        is_called = any(
+            one.kind == "identifier" and one.field == "function" and self._source.text(one) == name
+            for one in _body(function).below()
+        )
+        return name if is_called or _CALLBACK.fullmatch(name) else ""
 
     def _idle(self, function: SyntaxNode) -> None:
         """Let a test return at once; no runner waits for a parameter with a default."""
-        single, listed = function.part("parameter"), function.part("parameters")
+        single = function.part("parameter")
         if single is not None:
             self._insert(single.start, "(")
             self._insert(single.end, " = undefined)")
-        for one in listed.inner()[:1] if listed is not None and not _directive(function) else ():
-            named = one if one.kind == "identifier" else one.part("pattern")
-            is_name = named is not None and named.kind == "identifier"
-            if is_name and one.kind != "optional_parameter" and not one.has("="):
-                self._insert(one.end, " = undefined")
+        elif _directive(function) is None:
+            for one in function.parameters()[:1]:
+                if one.identifier() and one.kind != "optional_parameter" and not one.has("="):
+                    self._insert(one.end, " = undefined")
         self._begin(function, "return;")
 
     def _insert(self, at: int, text: str) -> None:

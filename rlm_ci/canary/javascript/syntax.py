@@ -48,8 +48,21 @@ class SyntaxNode:
         """The children without brackets, commas and comments."""
         return [one for one in self.parts if one.named and one.kind != "comment"]
 
+    def parameters(self) -> list[SyntaxNode]:
+        """Those of a function."""
+        listed, single = self.part("parameters"), self.part("parameter")
+        return listed.inner() if listed is not None else [single] if single is not None else []
+
+    def identifier(self) -> SyntaxNode | None:
+        """The name of a parameter, if it has one."""
+        named = self if self.kind == "identifier" else self.part("pattern")
+        return named if named is not None and named.kind == "identifier" else None
+
+    def child(self, kind: str) -> SyntaxNode | None:
+        return next((one for one in self.parts if one.kind == kind), None)
+
     def has(self, kind: str) -> bool:
-        return any(one.kind == kind for one in self.parts)
+        return self.child(kind) is not None
 
     def up(self) -> Iterator[SyntaxNode]:
         """The nodes around it, from the nearest."""

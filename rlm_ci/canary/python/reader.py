@@ -9,7 +9,7 @@ from rlm_ci.canary import forms
 from rlm_ci.canary.forms import ChangedTest, ChangedText, FoundTest, UnparsableError
 from rlm_ci.canary.python.claims import BLOCK, CALL, SHUT, PythonClaim, claims_of, statements
 from rlm_ci.canary.python.literals import literals
-from rlm_ci.canary.python.source import COMPOUND, PAD, Function, PythonSource, scopes
+from rlm_ci.canary.python.source import COMPOUND, PAD, Function, PythonSource, first_of, scopes
 from rlm_ci.canary.python.writing import ClaimWriter
 from rlm_ci.canary.splicing import Edit
 
@@ -34,16 +34,10 @@ def tests(
     Or those of ``names``, as the runner told them, in base classes of the file as well.
     """
     del path
-    try:
-        index = _Index(PythonSource(text))
-        return [
-            FoundTest(
-                name, index.first(node), node.end_lineno or 0, len(claims_of(node).reversible)
-            )
-            for name, node in index.tests(names)
-        ]
-    except RecursionError:
-        raise UnparsableError("nested too deep") from None
+    return [
+        FoundTest(name, first_of(node).lineno, node.end_lineno or 0)
+        for name, node in _Index(PythonSource(text)).tests(names)
+    ]
 
 
 def change(
@@ -57,17 +51,13 @@ def change(
     del path
     try:
         source = PythonSource(text)
-        index = _Index(source)
-        found: dict[int, list[str]] = {}
-        nodes: dict[int, Function] = {}
-        for name, node in index.tests(wanted):
-            found.setdefault(id(node), []).append(name)
-            nodes[id(node)] = node
-        changes = []
-        for key, names in found.items():
-            changes.append(
-                (names, _Change(source, chance, nodes[key], plain=plain).made(wanted[names[0]]))
-            )
+        found: dict[Function, list[str]] = {}
+        for name, node in _Index(source).tests(wanted):
+            found.setdefault(node, []).append(name)
+        changes = [
+            (names, _Change(source, chance, node, plain=plain).made(wanted[names[0]]))
+            for node, names in found.items()
+        ]
         return _applied(source, changes)
     except RecursionError:
         raise UnparsableError("nested too deep") from None
@@ -123,10 +113,6 @@ class _Index:
         if place not in mixins or not heirs:
             return [(name, node)]
         return [(f"{heir}::{own}", node) for heir in heirs]
-
-    def first(self, node: Function) -> int:
-        """The first line of a function, with its decorators."""
-        return min(one.lineno for one in [node, *node.decorator_list])
 
     def tests(self, names: Collection[str] | None) -> list[tuple[str, Function]]:
         if names is None:

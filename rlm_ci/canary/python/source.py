@@ -58,7 +58,7 @@ class PythonSource:
 
     def span(self, node: ast.AST) -> tuple[int, int]:
         """The first and last byte of a node, with its decorators."""
-        first = min([node, *getattr(node, "decorator_list", ())], key=lambda it: it.lineno)
+        first = first_of(node)
         start = self._starts[first.lineno - 1] + first.col_offset
         if first is not node:
             start = self.raw.rindex(b"@", 0, start)
@@ -127,6 +127,11 @@ class PythonSource:
         while at > start and self.raw[at - 1] in _BLANKS:
             at -= 1
         return self.raw[start:place] if at == start else None
+
+
+def first_of(node: ast.AST) -> Any:
+    """The node, or its first decorator."""
+    return min([node, *getattr(node, "decorator_list", ())], key=lambda one: one.lineno)
 
 
 def _compiled(text: str, flags: int) -> Any:

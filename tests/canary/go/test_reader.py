@@ -195,10 +195,8 @@ def check_reversed(folder: Path, text: str, form: str, *, seed: int = 0, plain: 
 @needs_go
 def test_claims_are_reversed_and_taken_apart(tmp_path: Path) -> None:
     text = text_of(ALTERABLE | OTHERS)
-    names = {one.name: one.claims for one in reader.tests("sums_test.go", text)}
-    assert list(names) == [*ALTERABLE, *OTHERS]
-    assert names["TestInit"] == 2
-    assert names["TestHelper"] == 1
+    names = [one.name for one in reader.tests("sums_test.go", text)]
+    assert names == [*ALTERABLE, *OTHERS]
     wanted = {name: [ALTERED, INVERTED, REWORDED][number % 3] for number, name in enumerate(names)}
     made = reader.change("sums_test.go", text, wanted, random.Random(1))
     ends, printed = run(tmp_path, CODE, made.text)

@@ -150,8 +150,8 @@ def check_y(): assert f() == 1
 def testz(): pass
 """
     found = reader.tests("test_x.py", text)
-    assert [(test.name, test.line, test.end, test.claims) for test in found] == [
-        ("TestA::test_shared", 3, 3, 1), ("TestB::test_many", 7, 8, 1), ("testz", 12, 12, 0),
+    assert [(test.name, test.line, test.end) for test in found] == [
+        ("TestA::test_shared", 3, 3), ("TestB::test_many", 7, 8), ("testz", 12, 12),
     ]  # fmt: skip
     told = ["describe_x::it_works", "check_y", "TestB::test_shared", "TestB::test_many_0_a", "no"]
     found = reader.tests("test_x.py", text, told)

@@ -210,9 +210,7 @@ def check_reversed(folder: Path, text: str, form: str, *, plain: bool) -> Change
 @needs_rust
 def test_claims_are_reversed_and_taken_apart(tmp_path: Path) -> None:
     text = text_of(CODE, ALTERABLE + OTHERS)
-    names = {one.name: one.claims for one in reader.tests("src/lib.rs", text)}
-    assert names["tests::holds"] == 2
-    assert names["tests::helped"] == 1
+    names = [one.name for one in reader.tests("src/lib.rs", text)]
     wanted = {name: [ALTERED, INVERTED, REWORDED][number % 3] for number, name in enumerate(names)}
     made = reader.change("src/lib.rs", text, wanted, random.Random(1))
     ends, printed = run(tmp_path, made.text)
