@@ -128,13 +128,9 @@ class Canary:
             named.setdefault(told.place, set()).add(told.name)
         chance = Random(f"{self._secret}:sample")  # noqa: S311 - the secret is what counts
         for path in sorted(contents):
-            reader = readers.of(path)
-            text = readers.decoded(path, contents[path])
-            if reader is None or text is None:
-                self._unread += 1
-                continue
             try:
-                tests = reader.tests(path, text, named.get(path))
+                text = readers.decoded(path, contents[path])
+                tests = readers.of(path).tests(path, text, named.get(path))
             except forms.UnparsableError:
                 self._unread += 1
                 continue
@@ -203,8 +199,6 @@ class Canary:
             by_path.setdefault(path, dict.fromkeys(self._idle[path], IDLE))[name] = form
         for path, names in by_path.items():
             reader = readers.of(path)
-            if reader is None:
-                continue
             chance = Random(f"{self._secret}:{label}:{path}")  # noqa: S311 - see above
             try:
                 changed = reader.change(path, self._texts[path], names, chance, plain=plain)
@@ -323,8 +317,7 @@ class Canary:
         """
         left = []
         for doubt in doubts:
-            lost = doubt.what == MISSING or (doubt.what == SILENT and not self._shows)
-            if lost:
+            if doubt.what == MISSING or (doubt.what == SILENT and not self._shows):
                 self._unprobed.add(doubt.subject.key)
             else:
                 left.append(doubt)
@@ -334,9 +327,7 @@ class Canary:
         if not reversals:
             return left
         failing = {form: self._failing(reversals, form) for form in (STOPPED, REACHED)}
-        unreached = {
-            key for key in reversals if key in failing[STOPPED] and key not in failing[REACHED]
-        }
+        unreached = (reversals & failing[STOPPED]) - failing[REACHED]
         self._unprobed |= unreached
         return [one for one in left if one.what == FAILS or one.subject.key not in unreached]
 
@@ -366,12 +357,9 @@ class Canary:
         if not self._subjects:
             return ", ".join(("canary: not probed, no test that ran can be changed", *unread))
         every = {one.key for one in self._subjects}
-        reversed_ = (
-            {key for key, forms in self._answered.items() if forms & {ALTERED, INVERTED, STOPPED}}
-            - self._unprobed
-            - self._excused
-            - self._disputed
-        )
+        failed = {ALTERED, INVERTED, STOPPED}
+        reversed_ = {key for key, forms in self._answered.items() if forms & failed}
+        reversed_ -= self._unprobed | self._excused | self._disputed
         told = [f"{count(len(reversed_), 'claim')} reversed"]
         if self._disputed:
             told.append(f"{count(len(self._disputed), 'test')} disarmed")

@@ -7,6 +7,8 @@ from functools import cache
 from importlib import import_module
 from io import BytesIO
 
+from rlm_ci.canary.forms import UnparsableError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -47,9 +49,17 @@ def _readers() -> dict[str, Reader]:
     return found
 
 
-def of(path: str) -> Reader | None:
-    """The reader of a file by the end of its name, or None."""
-    return next((one for end, one in _readers().items() if path.endswith(end)), None)
+def is_known(path: str) -> bool:
+    """Whether there is a reader for a file, by the end of its name."""
+    return path.endswith(tuple(_readers()))
+
+
+def of(path: str) -> Reader:
+    """The reader of a file; raises UnparsableError if there is none."""
+    for ending, reader in _readers().items():
+        if path.endswith(ending):
+            return reader
+    raise UnparsableError(path)
 
 
 def encoding(path: str, content: bytes) -> str:
@@ -62,11 +72,13 @@ def encoding(path: str, content: bytes) -> str:
         return "utf-8"
 
 
-def decoded(path: str, content: bytes) -> str | None:
-    """The text of a file; None if it is none, or would be written in other bytes."""
+def decoded(path: str, content: bytes) -> str:
+    """The text of a file; raises UnparsableError if it is none, or would not be written alike."""
     name = encoding(path, content)
     try:
         text = content.decode(name)
-        return text if text.encode(name, "surrogateescape") == content else None
+        if text.encode(name, "surrogateescape") == content:
+            return text
     except (LookupError, UnicodeError):  # "rot13" is a codec of no text
-        return None
+        pass
+    raise UnparsableError(path)

@@ -19,8 +19,14 @@ EXIT, EQUAL, PATCHED = "exit", "equal-to-everything", "patched-runner"
 _RUNNERS = re.compile(r"(?:_pytest|pytest|pluggy|unittest)\.")
 _HOOK = re.compile(r"pytest_(?:runtest|report|session(?:start|finish)|collection|pyfunc|exception)")
 _IS_HOOK = "is a hook of pytest"
-_ENDS, _HARD = ("sys.exit", "exit", "quit", "SystemExit"), ("os._exit", "_exit")
-_IMPORTERS = ("import_module", "__import__")
+_ENDS = re.compile(r"raise SystemExit|(?:raise )?(?:sys\.exit|exit|quit|SystemExit)\((?:0|None)?\)")
+_HARD = ("os._exit", "_exit")
+_ALWAYS = re.compile(r"__eq__ = lambda [^:]*: True")
+#: A runner that is not imported by a name of its own.
+_NAMED_RUNNER = (
+    r"(?:sys\.modules\[|(?:\w+\.)?(?:import_module|__import__)\()"
+    r"'(?:_pytest|pytest|pluggy|unittest)[.']"
+)
 _GO = (
     (EXIT, "ends the process successfully when the package is loaded", re.compile(
         r"(?:func init\(|var ).*\b(?:os|syscall)\.Exit\(0\)", re.DOTALL)),
@@ -77,16 +83,8 @@ def _at_import(body: list[ast.stmt]) -> Iterator[tuple[int, str, str]]:
     for node in body:
         if isinstance(node, ast.Try | ast.With):
             yield from _at_import([*node.body, *getattr(node, "finalbody", ())])
-        ended = node.exc if isinstance(node, ast.Raise) else getattr(node, "value", None)
-        args = ended.args if isinstance(ended, ast.Call) else []
-        name = _dotted(ended.func if isinstance(ended, ast.Call) else ended)
-        is_ended = isinstance(node, ast.Raise) or isinstance(ended, ast.Call)
-        if is_ended and name in _ENDS and _is_success(args):
+        elif isinstance(node, ast.Raise | ast.Expr) and _ENDS.fullmatch(ast.unparse(node)):
             yield node.lineno, EXIT, "ends the process successfully when it is imported"
-
-
-def _is_success(args: list[ast.expr]) -> bool:
-    return not args or (isinstance(args[0], ast.Constant) and args[0].value in (0, None))
 
 
 def _anywhere(module: ast.Module) -> Iterator[tuple[int, str, str]]:
@@ -98,15 +96,16 @@ def _anywhere(module: ast.Module) -> Iterator[tuple[int, str, str]]:
         for one in node.names
         if _RUNNERS.match((getattr(node, "module", None) or one.name) + ".")
     }
+    runner = re.compile("|".join((_NAMED_RUNNER, *(rf"{name}\b" for name in sorted(runners)))))
     forks = any(getattr(one, "attr", "") == "fork" for one in nodes)
     for node in nodes:
         targets = list[ast.expr]()
         if isinstance(node, ast.Call):
-            words = [node.func, *node.args]
-            hard = next((at for at, one in enumerate(words) if _dotted(one) in _HARD), None)
-            if hard is not None and not forks and _is_success(words[hard + 1 :]):
+            words = [_word(one) for one in (node.func, *node.args)]
+            hard = next((at for at, one in enumerate(words) if one in _HARD), None)
+            if hard is not None and not forks and words[hard + 1 :][:1] in ([], ["0"], ["None"]):
                 yield node.lineno, EXIT, "ends the process at once, with exit code 0"
-            targets = node.args[:1] if _dotted(node.func) in ("setattr", "type.__setattr__") else []
+            targets = node.args[:1] if words[0] in ("setattr", "type.__setattr__") else []
         elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
             found = node.targets if isinstance(node, ast.Assign) else [node.target]
             targets += (one for one in found if isinstance(one, ast.Attribute | ast.Subscript))
@@ -114,37 +113,19 @@ def _anywhere(module: ast.Module) -> Iterator[tuple[int, str, str]]:
             yield node.lineno, PATCHED, f"{_IS_HOOK}: {node.name[:80]}"
         elif isinstance(node, ast.ClassDef) and any(map(_is_equal, node.body)):
             yield node.lineno, EQUAL, f"{node.name[:80]} is equal to everything"
-        if any(_is_runner(one, runners) for one in targets):
+        if any(runner.match(ast.unparse(one)) for one in targets):
             yield getattr(node, "lineno", 1), PATCHED, "changes a part of the test runner"
-
-
-def _is_runner(node: ast.expr, runners: set[str]) -> bool:
-    """Whether an expression is a test runner, or a part of one."""
-    named: ast.expr | None = None
-    while named is None and isinstance(node, ast.Attribute | ast.Subscript):
-        if isinstance(node, ast.Subscript) and _dotted(node.value) == "sys.modules":
-            named = node.slice
-        node = node.value
-    if isinstance(node, ast.Call) and node.args and _dotted(node.func).endswith(_IMPORTERS):
-        named = node.args[0]
-    if isinstance(named, ast.Constant):
-        return isinstance(named.value, str) and bool(_RUNNERS.match(f"{named.value}."))
-    return isinstance(node, ast.Name) and node.id in runners
 
 
 def _is_equal(node: ast.stmt) -> bool:
     """Whether a statement in a class makes its objects equal to anything."""
-    value: ast.expr | None = None
     if isinstance(node, ast.FunctionDef) and node.name == "__eq__":
-        rest = [one for one in node.body if not isinstance(one, ast.Expr)]
-        value = rest[0].value if len(rest) == 1 and isinstance(rest[0], ast.Return) else None
-    elif isinstance(node, ast.Assign) and [_dotted(one) for one in node.targets] == ["__eq__"]:
-        value = node.value.body if isinstance(node.value, ast.Lambda) else None
-    return isinstance(value, ast.Constant) and value.value is True
+        rest = [ast.unparse(one) for one in node.body if not isinstance(one, ast.Expr)]
+        return rest == ["return True"]
+    return isinstance(node, ast.Assign) and bool(_ALWAYS.fullmatch(ast.unparse(node)))
 
 
-def _dotted(node: ast.AST | None) -> str:
-    """A name with one dot or none, such as ``os._exit``; else ""."""
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        return f"{node.value.id}.{node.attr}"
-    return node.id if isinstance(node, ast.Name) else ""
+def _word(node: ast.expr) -> str:
+    """A constant, or a name such as ``os._exit``; "" for anything longer."""
+    inner = node.value if isinstance(node, ast.Attribute) else node
+    return ast.unparse(node) if isinstance(inner, ast.Name | ast.Constant) else ""

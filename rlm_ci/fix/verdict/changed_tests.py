@@ -65,7 +65,7 @@ class ChangedTestRuns:
         told = _told(verdict)
         if not (first.tests or told.outcomes.tests or told.judged):
             return (), "canary: not probed, the validator reports no test", {}
-        if not any(map(readers.of, paths)):
+        if not any(map(readers.is_known, paths)):
             return (), "canary: not probed, no test that ran can be changed", {}
         contents = self._space.contents(entries[path].oid for path in paths)
         self._known = {
@@ -88,7 +88,7 @@ class ChangedTestRuns:
         """Whether tests may stand in a file; those that did not run are left alone anyway."""
         if path in held or path.endswith(inline_tests.ENDING):
             return True
-        return readers.of(path) is not None and self._runs.protection.is_of_tests(path)
+        return readers.is_known(path) and self._runs.protection.is_of_tests(path)
 
     def _run(
         self,
