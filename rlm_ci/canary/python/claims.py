@@ -43,8 +43,6 @@ class PythonClaim(Value):
     node: ast.stmt
     kind: str
     shield: int
-    #: Whether it stands right in the test's own block.
-    straight: bool
 
 
 class PythonClaims(Value):
@@ -100,7 +98,6 @@ def raising(node: ast.With | ast.AsyncWith) -> bool:
 
 
 def _claims(test: Function) -> Iterator[PythonClaim]:
-    own = set(map(id, test.body))
     elifs = set()
     for node, shield in statements(test):
         if isinstance(node, ast.If) and len(node.orelse) == 1:
@@ -108,7 +105,7 @@ def _claims(test: Function) -> Iterator[PythonClaim]:
         kind = kind_of(node)
         # An `elif` looks like an `if` that is alone in an `else`.
         if kind and not (kind == GUARD and id(node) in elifs):
-            yield PythonClaim(node, kind, shield, id(node) in own)
+            yield PythonClaim(node, kind, shield)
 
 
 def kind_of(node: ast.stmt) -> str:

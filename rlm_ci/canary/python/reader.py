@@ -87,7 +87,6 @@ def _applied(
 
 class _Index:
     def __init__(self, source: PythonSource) -> None:
-        self._source = source
         self._all: dict[str, list[Function]] = {}
         self._usual: list[tuple[str, Function]] = []
         self._bases: dict[str, list[str]] = {}
@@ -144,7 +143,6 @@ class _Change:
         self, source: PythonSource, chance: Random, test: Function, *, plain: bool
     ) -> None:
         self._source = source
-        self._chance = chance
         self._test = test
         self._claims = claims_of(test)
         self._token = forms.token(chance)
@@ -191,9 +189,6 @@ class _Change:
                 else:
                     edits += writer.reversed(claim)
             return forms.ALTERED, edits
-        returns = any(isinstance(node, ast.Return) for node, _ in statements(self._test))
-        if len(able) == 1 and able[0].straight and not returns and self._chance.randrange(2):
-            return forms.ALTERED, writer.altered(able[0], goes_on=False)
         edits = [edit for claim in able for edit in writer.altered(claim, goes_on=True)]
         return forms.ALTERED, [*edits, *self._ending()]
 
