@@ -42,13 +42,6 @@ _OFTEN = 3
 _REASON = 500
 
 
-class AskLimits(Value):
-    """None is no limit."""
-
-    max_iterations: float | None
-    max_minutes: float | None
-
-
 class AskEnd(Value):
     """The end of a run; ``seen`` are the ranges of the source's bytes that models were shown."""
 
@@ -60,16 +53,17 @@ class AskEnd(Value):
 class Question:
     """One question.
 
-    ``plan`` asks the planner; ``shown`` names a file of the run, given its path in the run's
-    folder; ``on_step`` reports progress.
+    The limits end it, None is no limit. ``plan`` asks the planner; ``shown`` names a file of the
+    run, given its path in the run's folder; ``on_step`` reports progress.
     """
 
     def __init__(
         self,
         plan: Planning,
         environment: PlanExecutor,
-        limits: AskLimits,
         *,
+        max_iterations: float | None,
+        max_minutes: float | None,
         fact: Fact,
         clock: RunClock,
         state: RunState,
@@ -78,7 +72,7 @@ class Question:
     ) -> None:
         self._plan = plan
         self._environment = environment
-        self._limits = limits
+        self._limits = max_iterations, max_minutes
         self._fact = fact
         self._clock = clock
         self._state = state
@@ -96,8 +90,7 @@ class Question:
         idle = 0
         for iteration in count():
             seconds, at = self._clock.tick(iteration)
-            limits = self._limits
-            stop = over(iteration, seconds / 60, limits.max_iterations, limits.max_minutes)
+            stop = over(iteration, seconds / 60, *self._limits)
             if stop:
                 return self._ended(*stop)
             try:

@@ -10,7 +10,7 @@ from rlm_ci.ask import report
 from rlm_ci.ask.citations.citations import cite
 from rlm_ci.ask.citations.compare_files import FileComparison, refuted_by
 from rlm_ci.ask.execute_plan import PlanExecutor
-from rlm_ci.ask.loop import AskLimits, Question
+from rlm_ci.ask.loop import Question
 from rlm_ci.ask.model_access import ModelAccess
 from rlm_ci.ask.planner.plan import PlanLimits
 from rlm_ci.ask.planner.planner import Planner
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from rlm_ci.ask.loop import AskEnd
     from rlm_ci.ask.planner.planner import AcceptedPlan
     from rlm_ci.config.settings import Settings
-    from rlm_ci.git.repository import Repository
     from rlm_ci.models.record.record import Record
     from rlm_ci.pipelines.job import Mode, PipelineJob
     from rlm_ci.report.findings import Report
@@ -127,7 +126,8 @@ class AskRun(Attempt):
                 if self._required or not isinstance(error, ConfigError | DamagedError):
                     raise
                 return {"object_id": None, "why": str(error)}
-            adopted = _is_given_object(self._all.settings)
+            source = self._all.settings.context.source
+            adopted = bool(source) and source != STDIN and is_object(os.path.abspath(source))
             return {"object_id": kept.object_id, "stamp": kept.stamp(), "adopted": adopted}
 
         known = self._record.fact("context", "start", {}, produce)
@@ -197,7 +197,7 @@ class AskRun(Attempt):
 
     def _agree(self) -> AskOptions:
         def produce() -> Mapping[str, Any]:
-            settings = self._all.settings
+            settings, repository = self._all.settings, self._all.repository
             _require_our_agent(settings)
             require_endpoint(models_of(settings), "set one of them")
             symbolic = settings.symbolic
@@ -205,7 +205,8 @@ class AskRun(Attempt):
                 goal=self._goal,
                 model=settings.model or "",
                 provider=provider_of(models_of(settings)),
-                head=_head(self._all.repository),
+                # None outside of git and before the first commit.
+                head=repository.head_commit() if repository.git_dir else None,
                 max_iterations=settings.loop.max_iterations,
                 max_minutes=settings.loop.max_minutes,
                 max_completion_tokens=settings.models.max_completion_tokens,
@@ -254,7 +255,8 @@ class AskRun(Attempt):
         return Question(
             plan,
             PlanExecutor(window, subcalls, limits.preview_bytes),
-            AskLimits(agreed.max_iterations, agreed.max_minutes),
+            max_iterations=agreed.max_iterations,
+            max_minutes=agreed.max_minutes,
             fact=record.fact,
             clock=self._clock,
             state=self._state,
@@ -307,23 +309,12 @@ def _from_here(path: str) -> str:
     return steps if up < len(here.strip(os.sep).split(os.sep)) else path
 
 
-def _is_given_object(settings: Settings) -> bool:
-    """Whether the context is given as an object."""
-    source = settings.context.source
-    return bool(source) and source != STDIN and is_object(os.path.abspath(source))
-
-
 def _holds_any(stream: BinaryIO) -> bool:
     """Whether a byte follows, for which it waits; an error is left for the reader."""
     try:
         return not isinstance(stream, io.BufferedReader) or bool(stream.peek(1))
     except OSError:
         return True
-
-
-def _head(repository: Repository) -> str | None:
-    """The commit that is checked out; None outside of git and before the first commit."""
-    return repository.head_commit() if repository.git_dir else None
 
 
 def _require_our_agent(settings: Settings) -> None:

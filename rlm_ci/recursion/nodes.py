@@ -145,27 +145,11 @@ class NodeResult(Value):
             data=redactor.json(self.data),
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """As it is journalled; ``from_dict`` reads it back."""
-        return {
-            "node_id": self.node_id,
-            "status": self.status,
-            "summary": self.summary,
-            "confidence": self.confidence,
-            "findings": [one.to_dict() for one in self.findings],
-            "evidence": [place.to_dict() for place in self.evidence],
-            "notes": list(self.notes),
-            "uncovered": [list(pair) for pair in self.uncovered],
-            "counts": {name: getattr(self.counts, name) for name in self.counts._fields},
-            "metrics": dict(self.metrics),
-            "data": dict(self.data),
-        }
-
     @classmethod
     def from_dict(
         cls, record: Mapping[str, Any], findings: tuple[TracedFinding, ...] | None = None
     ) -> NodeResult:
-        """``findings`` are those of the record, where they are known."""
+        """Of its record in the journal; ``findings`` are its findings, if they are known."""
         counts = record["counts"]
         if findings is None:
             findings = tuple(map(TracedFinding.from_dict, record["findings"]))

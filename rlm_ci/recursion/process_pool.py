@@ -113,12 +113,14 @@ class ProcessPool(Executor):
         ours, theirs = socket.socketpair()
         nothing = os.open(os.devnull, os.O_RDWR)
         argv = [sys.executable, "-I", "-S", "-c", _PROGRAM, json.dumps(sys.path)]
+        known = environment()
+        environ = {name: known[name] for name in ("PATH", "HOME", "TMPDIR") if name in known}
         try:
             with self._lock:
                 if self._closed:
                     raise EOFError
                 descriptors = (theirs.fileno(), nothing, nothing)
-                pid = process.spawn(argv, _environment(), descriptors, ())
+                pid = process.spawn(argv, {"LC_ALL": "C.UTF-8", **environ}, descriptors, ())
                 self._pids.add(pid)
             return pid, Connection(ours.detach())
         finally:
@@ -136,14 +138,6 @@ class ProcessPool(Executor):
             _kill(pid)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)
-
-
-def _environment() -> dict[str, str]:
-    known = environment()
-    return {
-        "LC_ALL": "C.UTF-8",
-        **{name: known[name] for name in ("PATH", "HOME", "TMPDIR") if name in known},
-    }
 
 
 def _kill(pid: int) -> None:

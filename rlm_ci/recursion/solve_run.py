@@ -13,15 +13,7 @@ from rlm_ci import errors
 from rlm_ci.recursion import coverage
 from rlm_ci.recursion.journal import journal
 from rlm_ci.recursion.node_work import NodeWork, as_recorded, is_fatal, raise_fatal, require_time
-from rlm_ci.recursion.nodes import (
-    COMPLETED,
-    FAILED,
-    LEAF,
-    SPLIT,
-    LeafTask,
-    LeafText,
-    NodeResult,
-)
+from rlm_ci.recursion.nodes import COMPLETED, FAILED, LEAF, SPLIT, LeafTask, LeafText
 from rlm_ci.recursion.scheduler import DFS, Frontier, Slots
 from rlm_ci.recursion.split import file_slices, tree
 from rlm_ci.text.printable import encodable
@@ -36,7 +28,7 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.corpus.corpus import Corpus, CorpusFile
     from rlm_ci.recursion.journal.run_json import RunOverview
     from rlm_ci.recursion.limits import Budget, Constraints
-    from rlm_ci.recursion.nodes import Node
+    from rlm_ci.recursion.nodes import Node, NodeResult
     from rlm_ci.recursion.objective import Objective
     from rlm_ci.recursion.split.tree import Part
 

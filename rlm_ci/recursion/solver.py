@@ -71,8 +71,10 @@ class RLM:
         overview = run_json.RunOverview.begin(self.store, head, self._name)
         self.store.of(self._name, objective.name)
         executor, own = self._executor, None
-        if executor is None and self._is_large():
-            executor = own = process_pool.ProcessPool(process_pool.cores())
+        cores = process_pool.cores()
+        is_large = sum(file.size for file in self.corpus.files) >= _LARGE
+        if executor is None and cores > 1 and is_large:
+            executor = own = process_pool.ProcessPool(cores)
         try:
             return SolveRun(
                 objective,
@@ -87,9 +89,6 @@ class RLM:
         finally:
             if own is not None:
                 own.shutdown(wait=False, cancel_futures=True)
-
-    def _is_large(self) -> bool:
-        return process_pool.cores() > 1 and sum(file.size for file in self.corpus.files) >= _LARGE
 
 
 def _require(constraints: Constraints) -> None:

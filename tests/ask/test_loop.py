@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci.ask.iteration import Iteration
-from rlm_ci.ask.loop import AskEnd, AskLimits, Question
+from rlm_ci.ask.loop import AskEnd, Question
 from rlm_ci.ask.planner.plan import Plan, Read, Search, Subcall
 from rlm_ci.ask.planner.planner import AcceptedPlan, BadPlanError, PlannerReply
 from rlm_ci.errors import ConfigError, LimitError
@@ -24,7 +24,9 @@ ASK = Subcall("summarize", (CHUNK,), (), 100)
 LOOK = Search("error", 20)
 SEE = Read(CHUNK, 0, 100)
 FINAL = Plan("final", final_answer="So it is.")
-NO_END = AskLimits(None, None)
+#: Iterations and minutes; None is no limit.
+Limits = tuple[float | None, float | None]
+NO_END: Limits = (None, None)
 
 
 class Facts:
@@ -118,7 +120,7 @@ class Place:
     def ask(
         self,
         *plans: Plan | Exception,
-        limits: AskLimits = NO_END,
+        limits: Limits = NO_END,
         limit: int | None = None,
         room: int = 99,
     ) -> AskEnd:
@@ -127,7 +129,8 @@ class Place:
         return Question(
             self.planning,
             self.acting,  # type: ignore[arg-type]
-            limits,
+            max_iterations=limits[0],
+            max_minutes=limits[1],
             fact=self.facts,
             clock=RunClock(self.facts, clock=lambda: self.now, now=lambda: 0.0),
             state=state,
@@ -292,14 +295,14 @@ def test_the_same_subcalls_again_and_again_bring_nothing(place: Place) -> None:
 @pytest.mark.parametrize(
     ("limits", "ends", "turns"),
     [
-        (AskLimits(2, None), "max_iterations", 2),
-        (AskLimits(None, 2), "max_minutes", 2),
-        (AskLimits(9, 2.5), "max_minutes", 3),
-        (AskLimits(0, None), "max_iterations", 0),
+        ((2, None), "max_iterations", 2),
+        ((None, 2), "max_minutes", 2),
+        ((9, 2.5), "max_minutes", 3),
+        ((0, None), "max_iterations", 0),
     ],
 )
 def test_a_budget_ends_it_between_two_turns(
-    place: Place, limits: AskLimits, ends: str, turns: int
+    place: Place, limits: Limits, ends: str, turns: int
 ) -> None:
     ended = place.ask(*(Plan("continue", (Search(f"{n}", 1),)) for n in range(99)), limits=limits)
     assert status(ended) == (ends, 3)
@@ -308,10 +311,10 @@ def test_a_budget_ends_it_between_two_turns(
 
 def test_time_that_was_used_is_used_in_the_next_process_as_well(place: Place) -> None:
     plans = [Plan("continue", (Search(f"{n}", 1),)) for n in range(99)]
-    place.ask(*plans[:2], Plan("pause"), limits=AskLimits(None, 2))
+    place.ask(*plans[:2], Plan("pause"), limits=(None, 2))
     used = place.now
     place.now += 10_000  # nobody was at work then
-    ended = place.ask(*plans, limits=AskLimits(None, 2))
+    ended = place.ask(*plans, limits=(None, 2))
     assert status(ended) == ("max_minutes", 3)
     assert place.now - used - 10_000 <= 4 * 30
 

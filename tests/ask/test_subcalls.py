@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rlm_ci.ask.planner.plan import Plan, Snippet, Subcall
+from rlm_ci.ask.planner.plan import Plan, Read, Subcall
 from rlm_ci.ask.subcall_inputs import MOST_PIECES, gather
 from rlm_ci.ask.visible_context import VisibleContext
 from rlm_ci.errors import ConfigError, LimitError, RemoteError
@@ -105,7 +105,7 @@ def test_the_prompt_is_stored_as_it_was_sent(tmp_path: Path, context: Context) -
 def test_pieces_come_in_order_within_the_bytes(tmp_path: Path, context: Context) -> None:
     """Input within min(max_input_bytes, RLM_MAX_SUBCALL_INPUT_BYTES); each clamp is recorded."""
     stage = Stage(tmp_path, context, said("ok"), subcall_input_bytes=700)
-    snippet = Snippet(context.pointer(3), 10, 50)
+    snippet = Read(context.pointer(3), 10, 50)
     (small, large) = run(
         stage,
         subcall(context.pointer(0), snippets=(snippet,), max_input_bytes=40),

@@ -127,7 +127,8 @@ class CitedLines:
             lines = LineOffsets.of(self._context, piece)
             span = lines.span(first, last)
             if span is None:
-                flaw = flaw or _outside(first, last, lines.count)
+                which = f"line {first} is" if first == last else f"lines {first}-{last} are"
+                flaw = flaw or f"{which} not in the file, which has {lines.count:,}"
                 continue
             ground = self.of(*span, exact=True)
             if ground.flaw is None:
@@ -218,11 +219,6 @@ class CitedLines:
         split = data.split(b"\n")
         text = "\n".join(line.decode("utf-8", "surrogateescape").rstrip("\r") for line in split)
         return text if len(split) == number and len(data) <= QUOTED_BYTES else None
-
-
-def _outside(first: int, last: int, number: int) -> str:
-    told = f"line {first} is" if first == last else f"lines {first}-{last} are"
-    return f"{told} not in the file, which has {number:,}"
 
 
 def _joined(one: _Lines, other: _Lines) -> _Lines | None:

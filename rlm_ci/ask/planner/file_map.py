@@ -14,20 +14,9 @@ from rlm_ci.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Final, Protocol
+    from typing import Final
 
-    from rlm_ci.context.context import Context
-
-    class Named(Protocol):
-        """A file of a context: its path, and the bytes of the source that it is."""
-
-        @property
-        def path(self) -> str: ...
-        @property
-        def start(self) -> int: ...
-        @property
-        def end(self) -> int: ...
-
+    from rlm_ci.context.context import Context, SourceFile
 
 #: Folders, and files, that are listed at most: more have no room.
 _MOST: Final = 24
@@ -57,7 +46,7 @@ class FileMap:
 
     def __init__(
         self,
-        files: Sequence[Named] = (),
+        files: Sequence[SourceFile] = (),
         where: Callable[[int, int], str] = lambda _start, _end: "",
     ) -> None:
         self.count = len(files)
@@ -74,7 +63,7 @@ class FileMap:
         return cls(context.files, where)
 
 
-def folders(files: Sequence[Named]) -> tuple[FileMapRow, ...]:
+def folders(files: Sequence[SourceFile]) -> tuple[FileMapRow, ...]:
     """The folders below the one that all paths share, those with the most files first."""
     shared = _shared(files)
     found: dict[str, list[int]] = {}
@@ -91,20 +80,20 @@ def folders(files: Sequence[Named]) -> tuple[FileMapRow, ...]:
     return tuple(nsmallest(_MOST, stretches, key=lambda one: (-one.files, one.start)))
 
 
-def largest(files: Sequence[Named]) -> tuple[FileMapRow, ...]:
+def largest(files: Sequence[SourceFile]) -> tuple[FileMapRow, ...]:
     """The files of the most bytes, the largest first."""
     first = nsmallest(_MOST, files, key=lambda one: (one.start - one.end, one.start))
     return tuple(FileMapRow(one.path, one.start, one.end) for one in first)
 
 
-def named(files: Sequence[Named], query: str, most: int) -> tuple[FileMapRow, ...]:
+def named(files: Sequence[SourceFile], query: str, most: int) -> tuple[FileMapRow, ...]:
     """The first files, at most ``most``, with ``query`` in their paths; ASCII in either case."""
     wanted = _lower(query.strip())
     found = (one for one in files if wanted and wanted in _lower(one.path))
     return tuple(FileMapRow(one.path, one.start, one.end) for one in islice(found, most))
 
 
-def _shared(files: Sequence[Named]) -> int:
+def _shared(files: Sequence[SourceFile]) -> int:
     """The number of folders that all paths begin with."""
     if not files:
         return 0

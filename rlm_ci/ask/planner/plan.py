@@ -65,7 +65,7 @@ class Search(Value):
 
 
 class Read(Value):
-    """``size`` bytes from ``offset`` of what ``pointer`` names."""
+    """``size`` bytes from ``offset`` of what ``pointer`` names, also as a sub-call's snippet."""
 
     pointer: str
     offset: int
@@ -73,20 +73,12 @@ class Read(Value):
     reason: str = ""
 
 
-class Snippet(Value):
-    """A part of what ``pointer`` names; a span is one of a ``#bytes:`` pointer."""
-
-    pointer: str
-    offset: int
-    size: int
-
-
 class Subcall(Value):
     """A question to a model about the named texts; "" for what the plan left out."""
 
     purpose: str
     pointers: tuple[str, ...]
-    snippets: tuple[Snippet, ...]
+    snippets: tuple[Read, ...]
     max_input_bytes: int
     model: str = ""
     expected_output: str = ""
@@ -122,27 +114,14 @@ class PlanError(ValueError):
         self.message = message
 
 
-def parse(
-    text: str,
-    limits: PlanLimits,
-    flaw: Callable[[str], str | None],
-    object_id: str,
-    byte_length: int,
-) -> ParsedPlan:
-    """The plan in ``text``: one JSON object, or one in a single fence.
+class PlanReader:
+    """Reads one plan.
 
     A member that is null is left out, and a whole number may be a text. ``flaw`` says why a
     pointer cannot be read, None if it can; ``object_id`` and ``byte_length`` are those of the
-    context, which short pointers refer to. Raises PlanError.
+    context, which short pointers refer to.
     """
-    try:
-        raw = strict_json.read_object(text)
-    except ValueError as error:
-        raise PlanError(PARSE_ERROR, str(error)) from None
-    return _PlanReader(limits, flaw, object_id, byte_length).parsed(raw)
 
-
-class _PlanReader:
     def __init__(
         self,
         limits: PlanLimits,
@@ -158,7 +137,12 @@ class _PlanReader:
         self._clamped: list[dict[str, Any]] = []
         self._wrong: list[str] = []
 
-    def parsed(self, raw: dict[str, Any]) -> ParsedPlan:
+    def read(self, text: str) -> ParsedPlan:
+        """The plan in ``text``: one JSON object, or one in a single fence. Raises PlanError."""
+        try:
+            raw = strict_json.read_object(text)
+        except ValueError as error:
+            raise PlanError(PARSE_ERROR, str(error)) from None
         # Cut first: the schema then checks only what we take.
         raw = _plain(self._cut(raw), _LEVELS)
         wrong = loader.misfit(raw, SCHEMA)
@@ -167,7 +151,7 @@ class _PlanReader:
         plan = Plan(
             intent=raw["intent"],
             searches=tuple(starmap(self._search, enumerate(raw.get("searches", ())))),
-            reads=tuple(starmap(self._read, enumerate(raw.get("reads", ())))),
+            reads=self._reads(raw, "reads", self._limits.read_bytes),
             subcalls=tuple(starmap(self._subcall, enumerate(raw.get("subcalls", ())))),
             final_answer=raw.get("final_answer") or "",
             reason=_note(raw),
@@ -224,11 +208,17 @@ class _PlanReader:
         top_k = self._clamp(raw.get("top_k", most), most, f"searches[{index}].top_k")
         return Search(raw["query"], top_k, _note(raw))
 
-    def _read(self, index: int, raw: dict[str, Any]) -> Read:
-        what = f"reads[{index}]"
-        pointer = self._pointer(raw["pointer"], f"{what}.pointer")
-        size = self._clamp(raw["bytes"], self._limits.read_bytes, f"{what}.bytes")
-        return Read(pointer, int(raw.get("offset", 0)), size, _note(raw))
+    def _reads(
+        self, raw: dict[str, Any], name: str, most: int, where: str = ""
+    ) -> tuple[Read, ...]:
+        """The reads in the list ``name``, each of at most ``most`` bytes."""
+        found = []
+        for index, one in enumerate(raw.get(name, ())):
+            what = f"{where}{name}[{index}]"
+            pointer = self._pointer(one["pointer"], f"{what}.pointer")
+            size = self._clamp(one["bytes"], most, f"{what}.bytes")
+            found.append(Read(pointer, int(one.get("offset", 0)), size, _note(one)))
+        return tuple(found)
 
     def _subcall(self, index: int, raw: dict[str, Any]) -> Subcall:
         what = f"subcalls[{index}]"
@@ -236,40 +226,33 @@ class _PlanReader:
             self._pointer(pointer, f"{what}.pointers[{number}]")
             for number, pointer in enumerate(raw.get("pointers", ()))
         )
-        snippets = [
-            self._snippet(one, f"{what}.snippets[{number}]")
-            for number, one in enumerate(raw.get("snippets", ()))
-        ] + [
+        snippets = self._reads(raw, "snippets", self._limits.snippet_bytes, f"{what}.")
+        spans = tuple(
             self._span(one, f"{what}.spans[{number}]")
             for number, one in enumerate(raw.get("spans", ()))
-        ]
-        if not (pointers or snippets):
+        )
+        if not (pointers or snippets or spans):
             self._wrong.append(f"$.{what}: it needs pointers, snippets or spans: name some text")
         most = self._limits.subcall_input_bytes
         return Subcall(
             raw["purpose"],
             pointers,
-            tuple(snippets),
+            snippets + spans,
             self._clamp(raw["max_input_bytes"], most, f"{what}.max_input_bytes"),
             raw.get("model") or "",
             raw.get("expected_output") or "",
         )
 
-    def _snippet(self, raw: dict[str, Any], what: str) -> Snippet:
-        pointer = self._pointer(raw["pointer"], f"{what}.pointer")
-        size = self._clamp(raw["bytes"], self._limits.snippet_bytes, f"{what}.bytes")
-        return Snippet(pointer, int(raw.get("offset", 0)), size)
-
-    def _span(self, raw: dict[str, Any], what: str) -> Snippet:
+    def _span(self, raw: dict[str, Any], what: str) -> Read:
         start, end = int(raw["start_byte"]), int(raw["end_byte"])
         if start >= end:
             self._wrong.append(f"$.{what}: start_byte {start} is not before end_byte {end}")
-            return Snippet("", 0, 0)
+            return Read("", 0, 0)
         size = self._clamp(end - start, self._limits.snippet_bytes, what)
         if start < self._byte_length:
             size = self._clamp(size, self._byte_length - start, what)
         pointer = f"{self._prefix}bytes:{start}-{start + size}"
-        return Snippet(self._pointer(pointer, what), 0, size)
+        return Read(self._pointer(pointer, what), 0, size)
 
     def _pointer(self, pointer: str, what: str) -> str:
         """``pointer`` in full, clamped to the end of the context."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.ask.planner.plan import PARSE_ERROR, SCHEMA, PlanError, parse
+from rlm_ci.ask.planner.plan import PARSE_ERROR, SCHEMA, PlanError, PlanReader
 from rlm_ci.ask.planner.prompt import PromptWriter
 from rlm_ci.ask.verify.recorded_answers import FILES, as_json, digest, vouch
 from rlm_ci.errors import ConfigError, RemoteError
@@ -145,8 +145,8 @@ class Planner:
             if completion.tool_calls and not output.strip():
                 message = "the answer calls a tool: answer in text, there are no tools"
                 raise PlanError(PARSE_ERROR, message)
-            size = context.byte_length
-            parsed = parse(output, self._access.limits, self._flaw, context.object_id, size)
+            terms = self._access.limits, self._flaw, context.object_id, context.byte_length
+            parsed = PlanReader(*terms).read(output)
         except PlanError as problem:
             error = self._for_planner(problem, completion)
         answer = {

@@ -5,8 +5,6 @@ The journal has the last plan with the planner's answer; the stored prompts have
 
 from __future__ import annotations
 
-import os
-
 from rlm_ci.ask import report as ask_report
 from rlm_ci.ask import subcalls
 from rlm_ci.ask.citations.citations import cite
@@ -14,7 +12,6 @@ from rlm_ci.ask.citations.compare_files import refuted_by
 from rlm_ci.ask.iteration import SUBCALL
 from rlm_ci.ask.loop import AskEnd
 from rlm_ci.ask.secret_masking import is_masked, is_masked_in_places
-from rlm_ci.ask.verify import recorded_answers
 from rlm_ci.ask.verify.artifacts import PLANNER, STATE, RunArtifacts, WrongError
 from rlm_ci.ask.verify.recorded_answers import RecordedAnswers
 from rlm_ci.errors import FINDINGS, OK, DamagedError, StorageError
@@ -86,10 +83,7 @@ class _AnswerChecker:
 
     def _look(self) -> None:
         state = self._files.record(STATE)
-        journal = os.path.join(
-            os.path.dirname(os.path.abspath(self._folder)), recorded_answers.NAME
-        )
-        answers = RecordedAnswers.read(journal)
+        answers = RecordedAnswers.read(self._folder)
         end = state["final"]
         final = FinalState(end["status"], end["exitCode"], end["reason"])
         intent, answer = _said(answers.last_plan)

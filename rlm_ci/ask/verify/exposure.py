@@ -7,7 +7,6 @@ the source.
 
 from __future__ import annotations
 
-import os
 from hashlib import sha256
 
 from rlm_ci.ask.iteration import merged
@@ -75,11 +74,8 @@ class _Examination:
             self._context.verify()
         except DamagedError as error:
             self._problem("context", str(error))
-        journal = os.path.join(
-            os.path.dirname(os.path.abspath(self._folder)), recorded_answers.NAME
-        )
         try:
-            self._answers = RecordedAnswers.read(journal)
+            self._answers = RecordedAnswers.read(self._folder)
         except MisshapenError:
             raise
         except (DamagedError, StorageError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from hashlib import sha256
 
@@ -53,8 +54,12 @@ class RecordedAnswers:
         self._known: dict[str, list[dict[str, Any]]] = {}
 
     @classmethod
-    def read(cls, path: str) -> RecordedAnswers:
-        """Raises DamagedError; MisshapenError for a record that no run has written."""
+    def read(cls, folder: str) -> RecordedAnswers:
+        """Those in the journal beside ``folder``, the ``rlm/`` of a run.
+
+        Raises DamagedError; MisshapenError for a record that no run has written.
+        """
+        path = os.path.join(os.path.dirname(os.path.abspath(folder)), NAME)
         answers = cls()
         for record in replay(path):
             try:

@@ -6,7 +6,7 @@ A reason is a word for machines, then a colon and the details for people.
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.system import files
@@ -15,7 +15,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rlm_ci.git.repository import Repository
 
@@ -116,19 +116,15 @@ def is_attributes(path: str) -> bool:
 def marked(
     repository: Repository,
     attributes: Mapping[str, bytes],
-    paths: Sequence[str],
+    paths: list[str],
     *,
     include_generated: bool,
 ) -> dict[str, str]:
     """Those of ``paths`` that the attribute files exclude, with the reasons."""
-    if not attributes or not paths:
-        return {}
-    names = tuple(_MARKS) if not include_generated else ("binary",)
-    with _written(attributes) as folder:
-        found = repository.attributes(names, paths, folder)
+    names = ("binary",) if include_generated else tuple(_MARKS)
     return {
         path: next(f"{word}: by .gitattributes" for name, word in _MARKS.items() if name in has)
-        for path, has in found.items()
+        for path, has in _attributes(repository, attributes, names, paths).items()
     }
 
 
@@ -154,12 +150,11 @@ def confirmed(
     repository: Repository, attributes: Mapping[str, bytes], guesses: Mapping[str, str]
 ) -> dict[str, str]:
     """The guesses that no attribute file unsets: ``vendor/** -linguist-vendored``."""
-    if not attributes or not guesses:
+    if not attributes:
         return dict(guesses)
     assumed = {**attributes, _ATTRIBUTES: _ALL + attributes.get(_ATTRIBUTES, b"")}
-    names = {word: name for name, word in _MARKS.items()}
-    with _written(assumed) as folder:
-        found = repository.attributes(("linguist-generated", "linguist-vendored"), guesses, folder)
+    names = {word: name for name, word in _MARKS.items() if word != BINARY}
+    found = _attributes(repository, assumed, tuple(names.values()), list(guesses))
     return {
         path: why
         for path, why in guesses.items()
@@ -180,9 +175,15 @@ def heeded(attributes: Iterable[tuple[str, bytes | None]]) -> dict[str, bytes]:
     return found
 
 
-@contextmanager
-def _written(attributes: Mapping[str, bytes]) -> Iterator[str]:
-    """A folder with these files, for git to read. Raises StorageError."""
+def _attributes(
+    repository: Repository, contents: Mapping[str, bytes], names: Sequence[str], paths: list[str]
+) -> dict[str, set[str]]:
+    """The attributes ``names`` of ``paths`` by these files, which git reads from a folder.
+
+    Raises StorageError.
+    """
+    if not contents or not paths:
+        return {}
     from tempfile import TemporaryDirectory
 
     try:
@@ -190,10 +191,10 @@ def _written(attributes: Mapping[str, bytes]) -> Iterator[str]:
     except OSError as error:
         raise files.storage_error(error, "the folder of temporary files") from None
     with holder as root:
-        for path, content in attributes.items():
+        for path, content in contents.items():
             # A name that no file system takes could not be checked out either.
             with suppress(OSError):
                 os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
                 with open(os.path.join(root, path), "wb") as stream:
                     stream.write(content)
-        yield root
+        return repository.attributes(names, paths, root)

@@ -225,9 +225,15 @@ class Journals(Closing):
         self._plain.append(result if is_plain else None)
         number = self._written + len(waiting) - 1
         if places:
+            # New ones as JSON gives them back.
             self._known[number] = (
                 result.node_id,
-                tuple(one if id(one) in places else _as_read(one) for one in result.findings),
+                tuple(
+                    one
+                    if id(one) in places
+                    else TracedFinding.from_dict(json.loads(json.dumps(one.to_dict())))
+                    for one in result.findings
+                ),
             )
         if refers:
             self._below[number] = array("q", self._meant(children))
@@ -384,8 +390,3 @@ class Journals(Closing):
         finally:
             while self._files:
                 self._files.pop().close()
-
-
-def _as_read(traced: TracedFinding) -> TracedFinding:
-    """The finding as JSON gives it back."""
-    return TracedFinding.from_dict(json.loads(json.dumps(traced.to_dict())))

@@ -76,15 +76,12 @@ def recover(folder: str, readers: tuple[JournalReader, ...]) -> RecoveredJournal
         if length:
             cut.append((os.path.basename(one.path), length, journal.cut(one.path, end, length)))
     for name, length, aside in cut:
-        _log(os.path.dirname(aside), f"{name}: {length} bytes cut off, kept in {aside}\n")
+        line = f"{name}: {length} bytes cut off, kept in {aside}\n"
+        logs = os.path.join(os.path.dirname(aside), "logs")
+        files.make_folder(logs, 0o700)
+        files.append(os.path.join(logs, "recovery.log"), line.encode("utf-8", "backslashreplace"))
     seq = missing - 1 if missing else sum(len(one.numbers) for one in readers)
     return RecoveredJournals(seq, readers, tuple(cut))
-
-
-def _log(folder: str, line: str) -> None:
-    logs = os.path.join(folder, "logs")
-    files.make_folder(logs, 0o700)
-    files.append(os.path.join(logs, "recovery.log"), line.encode("utf-8", "backslashreplace"))
 
 
 def _start(path: str, index: int) -> int:

@@ -17,11 +17,10 @@ from rlm_ci.ask.planner.plan import (
     Plan,
     PlanError,
     PlanLimits,
+    PlanReader,
     Read,
     Search,
-    Snippet,
     Subcall,
-    parse,
 )
 from rlm_ci.models import strict_json
 from rlm_ci.resources import loader
@@ -44,7 +43,7 @@ def flaw(pointer: str) -> str | None:
 
 
 def parsed(text: str, **limits: int) -> ParsedPlan:
-    return parse(text, PlanLimits(**limits), flaw, OBJECT, SIZE)
+    return PlanReader(PlanLimits(**limits), flaw, OBJECT, SIZE).read(text)
 
 
 def plan_of(intent: str = "continue", **members: Any) -> str:
@@ -134,9 +133,9 @@ def test_snippets_and_spans_are_accepted_beside_pointers() -> None:
     (taken,) = parsed(plan_of(subcalls=[{**one, "max_input_bytes": 9}])).plan.subcalls
     assert taken.pointers == ("subcall:0:sc0001",)
     assert taken.snippets == (
-        Snippet(CHUNK, 5, 10),
-        Snippet(CHUNK, 0, 3),
-        Snippet(f"ctx:{OBJECT}#bytes:100-150", 0, 50),
+        Read(CHUNK, 5, 10),
+        Read(CHUNK, 0, 3),
+        Read(f"ctx:{OBJECT}#bytes:100-150", 0, 50),
     )
     assert (taken.model, taken.max_input_bytes) == ("small", 9)
 
@@ -186,7 +185,7 @@ def test_whole_numbers_may_be_written_as_texts_and_nulls_were_left_out() -> None
     assert plan.searches == (Search("5", 20), Search("6", 2))
     assert plan.reads == (Read(CHUNK, 1, 5),)
     assert plan.subcalls[0].snippets == (
-        Snippet(CHUNK, 0, 7), Snippet(f"ctx:{OBJECT}#bytes:0-3", 0, 3),
+        Read(CHUNK, 0, 7), Read(f"ctx:{OBJECT}#bytes:0-3", 0, 3),
     )  # fmt: skip
     assert parsed(plan_of(searches=None, reads=None, subcalls=None)).plan == Plan("continue")
     for bad in ("-1", "5.0", "", " 5", "٥", "9" * 17, True):
@@ -235,9 +234,9 @@ def test_a_range_that_ends_behind_the_context_is_cut_at_its_end() -> None:
     spans = [{"start_byte": 90, "end_byte": 200}]
     call = {"purpose": "verify", "spans": spans, "max_input_bytes": 9}
     text = plan_of(reads=[{"pointer": "bytes:50-150", "bytes": 1}], subcalls=[call])
-    told = parse(text, PlanLimits(), flaw, OBJECT, 100)
+    told = PlanReader(PlanLimits(), flaw, OBJECT, 100).read(text)
     assert told.plan.reads[0].pointer == f"ctx:{OBJECT}#bytes:50-100"
-    assert told.plan.subcalls[0].snippets == (Snippet(f"ctx:{OBJECT}#bytes:90-100", 0, 10),)
+    assert told.plan.subcalls[0].snippets == (Read(f"ctx:{OBJECT}#bytes:90-100", 0, 10),)
     assert told.clamped == (
         {"what": "reads[0].pointer", "asked": 150, "given": 100},
         {"what": "subcalls[0].spans[0]", "asked": 110, "given": 10},
@@ -249,7 +248,9 @@ def test_a_range_that_ends_behind_the_context_is_cut_at_its_end() -> None:
 
     for span in ("bytes:100-101", f"ctx:sha256:00#bytes:50-{MOST}"):
         text = plan_of(reads=[{"pointer": span, "bytes": 1}])
-        assert parse(text, PlanLimits(), noting, OBJECT, 100).clamped == (), "that is a flaw"
+        assert PlanReader(PlanLimits(), noting, OBJECT, 100).read(text).clamped == (), (
+            "that is a flaw"
+        )
     assert asked == [f"ctx:{OBJECT}#bytes:100-101", f"ctx:sha256:00#bytes:50-{MOST}"]
 
 
@@ -273,8 +274,8 @@ def test_every_size_is_clamped_and_each_clamp_recorded() -> None:
     assert [one.size for one in taken.plan.reads] == [8192, 8192]
     assert taken.plan.subcalls[0].max_input_bytes == 120_000
     assert taken.plan.subcalls[0].snippets == (
-        Snippet(CHUNK, 0, 8192),
-        Snippet(f"ctx:{OBJECT}#bytes:10-8202", 0, 8192),
+        Read(CHUNK, 0, 8192),
+        Read(f"ctx:{OBJECT}#bytes:10-8202", 0, 8192),
     )
     assert taken.clamped == (
         {"what": "searches[0].top_k", "asked": 21, "given": 20},
@@ -521,7 +522,7 @@ def test_10_000_of_everything_cost_no_more_than_is_taken() -> None:
     for wrong in ([], [{"purpose": "sing"}]):
         text = plan_of(subcalls=[*wrong, *[subcall(pointers=["x"] * 6)] * 10_000])
         with pytest.raises(PlanError) as caught:
-            parse(text, PlanLimits(), counting, OBJECT, SIZE)
+            PlanReader(PlanLimits(), counting, OBJECT, SIZE).read(text)
         assert caught.value.kind == VALIDATION_ERROR
     assert len(asked) < 6, "after a few that are wrong no more are looked at"
     good = parsed(plan_of(subcalls=[subcall(pointers=["subcall:0:sc0001"])] * 8_000))

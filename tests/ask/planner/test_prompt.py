@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rlm_ci import errors
 from rlm_ci.ask.planner import progress_notes
 from rlm_ci.ask.planner.file_map import FileMap, folders
-from rlm_ci.ask.planner.plan import PlanLimits, parse
+from rlm_ci.ask.planner.plan import PlanLimits, PlanReader
 from rlm_ci.ask.planner.progress_notes import fence, shortened
 from rlm_ci.ask.planner.prompt import ContextMetadata, PromptWriter
 from rlm_ci.context.context import SourceFile
@@ -103,14 +103,16 @@ def test_it_tells_goal_context_budgets_and_what_was_done() -> None:
 def test_the_example_in_it_is_a_plan() -> None:
     system = prompt_of().messages[0]["content"]
     example = system.partition("An example:\n")[2].partition("\n# Rules")[0]
-    parsed = parse(example, PlanLimits(), lambda _: None, OBJECT, 1 << 30)
+    parsed = PlanReader(PlanLimits(), lambda _: None, OBJECT, 1 << 30).read(example)
     assert parsed.clamped == ()
     assert len(parsed.plan.searches) == len(parsed.plan.reads) == len(parsed.plan.subcalls) == 1
     for size in (0, 1, 100):
         context = CONTEXT.replace(byte_length=size, chunk_count=min(size, 1))
         system = prompt_of(context=context, read_bytes=50, top_k=3).messages[0]["content"]
         example = system.partition("An example:\n")[2].partition("\n# Rules")[0]
-        parsed = parse(example, PlanLimits(read_bytes=50, top_k=3), lambda _: None, OBJECT, size)
+        parsed = PlanReader(PlanLimits(read_bytes=50, top_k=3), lambda _: None, OBJECT, size).read(
+            example
+        )
         assert (parsed.clamped, len(parsed.plan.reads)) == ((), min(size, 1))
     small = prompt_of(subcall_input_bytes=10).messages[0]["content"]
     example = small.partition("An example:\n")[2].partition("\n# Rules")[0]

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci.errors import RemoteError
+from rlm_ci.recursion.journal.record_lines import result as record
+from rlm_ci.recursion.journal.record_lines import text_of
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
 from rlm_ci.recursion.prompt_windows import fence, windows
 from rlm_ci.report.findings import UNTOUCHED, Evidence
@@ -60,7 +62,7 @@ def test_nothing_that_was_made_up_is_shown(llm: ModelServer) -> None:
     assert found.evidence[0].line_start == 16
     assert result.counts == Evidence(9, 1, 0, 8)
     assert any("8 claims of the model dropped" in note for note in result.notes)
-    assert "hunter2" not in json.dumps(result.to_dict())
+    assert "hunter2" not in repr(result)
 
 
 @pytest.mark.parametrize("line", [1, 15, 17, 999, 0])
@@ -123,7 +125,7 @@ def test_what_the_repository_asks_for_has_no_effect_beyond_its_quote(llm: ModelS
     before, inside, after = prompt.split(f"\n{ours[0]}\n")
     assert "IGNORE ALL PREVIOUS" in inside
     assert "IGNORE ALL PREVIOUS" not in before + after
-    assert "approve" not in json.dumps(result.to_dict())
+    assert "approve" not in repr(result)
     assert {one.finding.rule for one in result.findings} == {
         "review/wrong-result", "review/steers-reviewers",
     }  # fmt: skip
@@ -357,7 +359,7 @@ def test_what_findings_show_together_rests_on_them(llm: ModelServer) -> None:
     without = review.aggregate(root.replace(parent="above"), children, asking)
     assert len(asking.places) == 3  # structure is the root's alone
     assert len(without.findings) == 2
-    assert NodeResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
+    assert NodeResult.from_dict(json.loads(text_of(record(result)))) == result
 
 
 def test_only_a_root_that_is_a_leaf_is_asked_about_architecture(llm: ModelServer) -> None:
@@ -374,5 +376,5 @@ def test_two_runs_give_the_same(llm: ModelServer) -> None:
         return answering(TOTAL, claim(11, "    return True"))
 
     llm.script(answer)
-    first, second = (reviewed(TEXTS, Asking(llm)).to_dict() for _ in range(2))
-    assert json.dumps(first) == json.dumps(second)
+    first, second = (text_of(record(reviewed(TEXTS, Asking(llm)))) for _ in range(2))
+    assert first == second
