@@ -29,10 +29,28 @@ class NoContextError(Exception):
     """There is no context, and nobody asked for its mode by name: another attempt is to be made."""
 
 
-class Attempt(ABC):
-    """Its record is open, its terms are agreed on here.
+class RunAttempt:
+    """One process's work on a run, whose record is open."""
 
-    ``mode`` is how the goal is gone about; ``head`` are the state's first keys.
+    def __init__(self, work: PipelineJob, run: Run, record: Record) -> None:
+        self._all = work
+        self._run = run
+        self._record = record
+        self._clock = RunClock(record.fact)
+
+    def _usage(self) -> Usage:
+        return Usage(**self._record.usage())
+
+    def _step(self, text: str) -> None:
+        """Tell what begins now, here and at the run's events."""
+        self._all.progress.step(text)
+        self._run.event("progress", {"summary": text})
+
+
+class Attempt(RunAttempt, ABC):
+    """Its terms are agreed on here.
+
+    ``mode`` is how to reach the goal; ``head`` are the state's first keys.
     """
 
     #: The key of the state under which the turns stand.
@@ -50,11 +68,8 @@ class Attempt(ABC):
         *,
         head: Mapping[str, Any],
     ) -> None:
-        self._all = work
-        self._run = run
+        super().__init__(work, run, record)
         self._goal = goal
-        self._record = record
-        self._clock = RunClock(record.fact)
         self._state = RunState(
             run.path_of("rlm", "state.json"),
             {"goal": goal, "modeReason": mode.reason, **head},
@@ -82,9 +97,6 @@ class Attempt(ABC):
     def _work(self) -> tuple[FinalState, Report]:
         """Do it; see ``carry_out``. Raises whatever ends it early."""
 
-    def _usage(self) -> Usage:
-        return Usage(**self._record.usage())
-
     def _left(self, max_minutes: float | None, *, metered: bool) -> str:
         """What remains of the budgets, in words; others' calls are not ours to count."""
         settings, spent = self._all.settings, self._record.spent
@@ -100,8 +112,3 @@ class Attempt(ABC):
         if settings.budget_usd is not None:
             told.append(f"${max(0.0, settings.budget_usd - float(spent.usd)):.2f}")
         return f"{', '.join(told)} left" if told else ""
-
-    def _step(self, text: str) -> None:
-        """Tell what begins now to whoever looks on, here or at the run's events."""
-        self._all.progress.step(text)
-        self._run.event("progress", {"summary": text})

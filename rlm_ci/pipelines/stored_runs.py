@@ -13,8 +13,9 @@ from rlm_ci.errors import ConfigError
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.pipelines.repository.tree_progress import TreeWatcher
 from rlm_ci.redaction.redactor import Redactor
-from rlm_ci.runs import IN_PROGRESS, QUEUED, manifest, request, require_task_id
+from rlm_ci.runs import IN_PROGRESS, QUEUED, derived_task_id, manifest, request, require_task_id
 from rlm_ci.runs import find as runs_find
+from rlm_ci.runs.run import Run
 from rlm_ci.runs.store import RunStore
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import count, printable
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from rlm_ci.config.settings import Setting
     from rlm_ci.runs.find import FoundRun
     from rlm_ci.runs.manifest import Manifest
-    from rlm_ci.runs.run import Run
 
 OUT_DIR = tuple(row for row in LOOP if row.key == "out_dir")
 SANDBOX = tuple(row for row in LOOP if row.key == "sandbox")
@@ -72,6 +72,28 @@ class StoredRuns:
         entry = self.find(word)
         runs_find.require_in(self.store, entry)
         return entry
+
+    def create(self, task: str, pipeline_id: str, **more: Any) -> Run:
+        """A new run. Raises StorageError."""
+        return Run.create(
+            self.store,
+            task,
+            pipeline_id=pipeline_id,
+            redactor=self.redactor,
+            out=self.out,
+            **more,
+        )
+
+    def open(self, path: str) -> Run:
+        """The run in the folder ``path``, held. Raises what ``Run.open`` raises."""
+        return Run.open(path, redactor=self.redactor, out=self.out)
+
+    def task_or_own(self) -> str:
+        """The task that the settings name, else that of the repository. Raises ConfigError."""
+        settings = self.settings
+        if settings.task:
+            return require_task_id(settings.task, settings.sources["task"])
+        return derived_task_id(self.root)
 
     def entries(self) -> list[FoundRun]:
         """All runs, or those of the task. Raises StorageError."""

@@ -11,9 +11,8 @@ from rlm_ci.errors import OK, RlmCiError
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import definition, load, stored_runs
-from rlm_ci.runs import FAILED, derived_task_id, require_task_id
+from rlm_ci.runs import FAILED
 from rlm_ci.runs.request import OF_A_COMMAND, RunRequest
-from rlm_ci.runs.run import Run
 from rlm_ci.solve import registry
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import count
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from rlm_ci.pipelines.runner import Action
     from rlm_ci.report.findings import Report
     from rlm_ci.runs.find import FoundRun
+    from rlm_ci.runs.run import Run
 
 
 def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str | None) -> int:
@@ -40,8 +40,7 @@ def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str |
     if is_theirs:
         output_of(settings).require_text_or_json(f"{name} of {known[name].source}")
     runs = stored_runs.StoredRuns(settings)
-    task = require_task_id(settings.task, settings.sources["task"]) if settings.task else None
-    task = task or derived_task_id(runs.root)
+    task = runs.task_or_own()
     clean = runs.redactor.text
     asked = RunRequest(
         name,
@@ -52,9 +51,7 @@ def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str |
     with Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress:
         work = registry.make(name, settings, runs, progress)
         actions: dict[str, Action] = {**registry.actions(asked, {}, runs, progress, []), name: work}
-        with Run.create(
-            runs.store, task, pipeline_id=name, redactor=runs.redactor, out=runs.out
-        ) as held:
+        with runs.create(task, name) as held:
             asked.write(held.path)
             progress.say(f"Task: {task}")
             progress.say(f"Run: {held.id}")

@@ -12,7 +12,7 @@ from rlm_ci.values import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
     from typing import Any
 
 #: How well a file was understood: without an error, around errors, not at all.
@@ -86,35 +86,21 @@ class Outline(Row):
     entries: tuple[EntryPoint, ...] = ()
     exported: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON: rows are lists."""
-        record: dict[str, Any] = {name: getattr(self, name) for name in self._fields}
-        record["symbols"] = [list(one) for one in self.symbols]
-        record["imports"] = [
-            # What is not renamed, which is nearly all, is as long as it was.
-            [
-                one.module,
-                list(one.names),
-                one.line,
-                one.level,
-                *([one.called] if one.called else ()),
-            ]
-            for one in self.imports
-        ]
-        record["entries"] = [list(one) for one in self.entries]
-        record["exported"] = list(self.exported)
-        return record
-
     @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Outline:
-        fields = {name: record[name] for name in cls._fields}
+    def of_json(cls, record: Sequence[Any]) -> Outline:
+        """One from the list that JSON makes of it."""
+        *head, symbols, imports, entries, exported = record
         # There may be one for each of a hundred thousand files, of few languages.
-        fields["language"], fields["state"] = intern(record["language"]), intern(record["state"])
-        fields["symbols"] = tuple(Symbol.of(one) for one in record["symbols"])
-        fields["imports"] = tuple(
-            Import.of((module, tuple(names), line, level, tuple(*called)))
-            for module, names, line, level, *called in record["imports"]
+        head[1:3] = map(intern, head[1:3])
+        return cls.of(
+            (
+                *head,
+                tuple(map(Symbol.of, symbols)),
+                tuple(
+                    Import.of((module, tuple(names), line, level, tuple(called)))
+                    for module, names, line, level, called in imports
+                ),
+                tuple(map(EntryPoint.of, entries)),
+                tuple(exported),
+            )
         )
-        fields["entries"] = tuple(EntryPoint.of(one) for one in record["entries"])
-        fields["exported"] = tuple(record["exported"])
-        return cls.of(fields.values())

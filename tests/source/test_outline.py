@@ -30,7 +30,9 @@ SOURCES = sorted(CASES.glob("*.txt"))
 
 def written(found: Outline) -> str:
     """An outline as its expectation stands in a file: a row a line."""
-    record = found.to_dict()
+    record = dict(zip(Outline._fields, json.loads(json.dumps(found)), strict=True))
+    # A file has what an import is called only where it has another name.
+    record["imports"] = [row if row[4] else row[:4] for row in record["imports"]]
     parts = [
         f" {json.dumps(key)}: "
         + (
@@ -48,7 +50,9 @@ def test_an_outline_tells_what_stands_in_the_file(source: Path) -> None:
     found = outline(source.stem, source.read_bytes())
     expected = source.with_suffix(".json").read_text(encoding="utf-8")
     assert written(found) == expected
-    assert Outline.from_dict(json.loads(expected)) == found
+    record = json.loads(expected)
+    record["imports"] = [[*row, []][:5] for row in record["imports"]]
+    assert Outline.of_json(list(record.values())) == found
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
@@ -107,8 +111,8 @@ def sound(name: str, content: bytes) -> Outline:
     """The outline, which never raises, is JSON, and stays within the file."""
     found = outline(name, content)
     assert found == outline(name, content)
-    record = json.dumps(found.to_dict()).encode()
-    assert Outline.from_dict(json.loads(record)) == found
+    record = json.dumps(found).encode()
+    assert Outline.of_json(json.loads(record)) == found
     for one in found.symbols:
         assert 1 <= one.line_start <= one.line_end <= found.lines
         assert 0 <= one.doc_start <= one.doc_end <= found.lines

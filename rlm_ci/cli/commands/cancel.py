@@ -49,7 +49,6 @@ def _mark(path: str, runs: StoredRuns) -> None:
     if not os.path.lexists(os.path.join(inner, "run.json")):
         return
     from rlm_ci.recursion.journal import run_json
-    from rlm_ci.runs.run import Run
 
-    with Run.open(path, redactor=runs.redactor, out=runs.out):
+    with runs.open(path):
         run_json.cancel(inner)

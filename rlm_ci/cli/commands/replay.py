@@ -15,7 +15,6 @@ from rlm_ci.errors import FINDINGS, ConfigError, RlmCiError
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import definition, load, stored_runs
 from rlm_ci.runs.request import RunRequest
-from rlm_ci.runs.run import Run
 from rlm_ci.runs.store import require_plain_run
 from rlm_ci.solve import registry
 from rlm_ci.solve.pipeline import CALLS
@@ -60,14 +59,7 @@ def run(arguments: Arguments) -> int:
     settings = Settings(table.values(), {**asked.flags, **arguments.flags})
     with (
         Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress,
-        Run.create(
-            runs.store,
-            entry.run.task_id,
-            pipeline_id=asked.pipeline_id,
-            redactor=runs.redactor,
-            out=runs.out,
-            parent_run_id=entry.run.run_id,
-        ) as held,
+        runs.create(entry.run.task_id, asked.pipeline_id, parent_run_id=entry.run.run_id) as held,
     ):
         # No request is kept: one that is cut off must not go on with keys and commands.
         begin_alike(entry.path, held)

@@ -26,7 +26,6 @@ from rlm_ci.pipelines.stored_runs import StoredRuns, resume_with
 from rlm_ci.report import render
 from rlm_ci.runs.cancel import end_leftovers
 from rlm_ci.runs.request import RunRequest
-from rlm_ci.runs.run import Run
 from rlm_ci.solve import registry
 from rlm_ci.solve.pipeline import CALLS
 from rlm_ci.text import neutralise
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from rlm_ci.config.arguments import Arguments
     from rlm_ci.pipelines.job import PipelineJob
     from rlm_ci.runs.manifest import Manifest
+    from rlm_ci.runs.run import Run
 
 SUMMARY = "continue an interrupted run, and exit with its code"
 USAGE = "RUN [OPTION...]"
@@ -70,7 +70,7 @@ def run(arguments: Arguments) -> int:
     runs = StoredRuns(settings)
     entry = runs.own(arguments.words[0])
     done: list[PipelineJob] = []
-    with Run.open(entry.path, redactor=runs.redactor, out=runs.out) as held:
+    with runs.open(entry.path) as held:
         entry = entry.replace(manifest=held.manifest)
         goes_on = entry.is_resumable or (more and entry.can_be_raised)
         if goes_on:

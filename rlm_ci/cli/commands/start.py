@@ -16,10 +16,9 @@ from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import definition, stored_runs
 from rlm_ci.pipelines import load as pipelines_load
 from rlm_ci.pipelines.definition import OWN
-from rlm_ci.runs import derived_task_id, is_task_id, manifest, require_task_id
+from rlm_ci.runs import is_task_id, manifest
 from rlm_ci.runs.checksums import LOG
 from rlm_ci.runs.request import OF_A_COMMAND, RunRequest
-from rlm_ci.runs.run import Run
 from rlm_ci.system import process
 from rlm_ci.text import neutralise
 
@@ -120,7 +119,7 @@ def run(arguments: Arguments) -> int:
         {key: clean(value) if isinstance(value, str) else value for key, value in flags.items()},
         definition.digest(known, name),
     )
-    begun = _begin(runs, asked, _task(settings, runs.root), _parent(settings), _said(flags))
+    begun = _begin(runs, asked, runs.task_or_own(), _parent(settings), _said(flags))
     try:
         output.emit(_told(begun, settings))
     except StorageError as error:  # it goes on, and nobody else will say what it is called
@@ -146,12 +145,6 @@ def _said(flags: Mapping[str, Any]) -> list[str]:
     return said
 
 
-def _task(settings: Settings, root: str) -> str:
-    if settings.task:
-        return require_task_id(settings.task, settings.sources["task"])
-    return derived_task_id(root)
-
-
 def _parent(settings: Settings) -> str | None:
     parent: str | None = settings.parent_run
     if parent is not None and not is_task_id(parent):
@@ -167,15 +160,7 @@ def _begin(
     runs: StoredRuns, asked: RunRequest, task: str, parent: str | None, said: Sequence[str]
 ) -> Manifest:
     """A new run on disk, and a process that is about to carry it out, told what was ``said``."""
-    with Run.create(
-        runs.store,
-        task,
-        pipeline_id=asked.pipeline_id,
-        redactor=runs.redactor,
-        out=runs.out,
-        parent_run_id=parent,
-        log=LOG,
-    ) as run:
+    with runs.create(task, asked.pipeline_id, parent_run_id=parent, log=LOG) as run:
         try:
             asked.write(run.path)
         except RlmCiError as error:
@@ -193,7 +178,7 @@ def _begin(
         _detach(argv, environ, os.path.join(run.path, LOG))
     except OSError as error:
         failure = process.unavailable(argv[0], error)
-        with Run.open(run.path, redactor=runs.redactor, out=runs.out) as run:
+        with runs.open(run.path) as run:
             run.stop(failure)
         raise failure from None
     return run.manifest

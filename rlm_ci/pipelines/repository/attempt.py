@@ -10,7 +10,7 @@ from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.judge.options import models_of
 from rlm_ci.models import ModelRequest
 from rlm_ci.models.gateway import Gateway, provider_of
-from rlm_ci.models.record.clock import RunClock
+from rlm_ci.pipelines.attempt import RunAttempt
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.plan import RecursionResult, RepositoryOptions
 from rlm_ci.recursion import coverage
@@ -20,7 +20,7 @@ from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.scheduler import BFS, ORDERS
 from rlm_ci.recursion.solver import RLM
 from rlm_ci.recursion.split.tree import TreeShape
-from rlm_ci.report.findings import NOT_RUN, Part, Report, Severity, Usage
+from rlm_ci.report.findings import NOT_RUN, Part, Report, Severity
 from rlm_ci.system import files, installation
 from rlm_ci.text.printable import count
 from rlm_ci.values import Value
@@ -41,14 +41,13 @@ if TYPE_CHECKING:
     from rlm_ci.runs.run import Run
 
 
-class RepositoryAttempt:
+class RepositoryAttempt(RunAttempt):
     """One process's work on a run of this kind, whatever ends it."""
 
+    _all: RepositoryVerb
+
     def __init__(self, work: RepositoryVerb, run: Run, record: Record) -> None:
-        self._all = work
-        self._run = run
-        self._record = record
-        self._clock = RunClock(record.fact)
+        super().__init__(work, run, record)
         #: Whether something was left out that another attempt may do.
         self.goes_on = False
 
@@ -63,9 +62,6 @@ class RepositoryAttempt:
             level = Severity.from_label(self._all.settings.fail_level)
             told = Report(scope.RepositoryScope().subject(), level, (part,), usage=self._usage())
         return self._run.redactor.report(told.replace(run_id=self._run.id)), error
-
-    def _usage(self) -> Usage:
-        return Usage(**self._record.usage())
 
     def _solve(self) -> Report:
         work, run = self._all, self._run
@@ -210,10 +206,6 @@ class RepositoryAttempt:
                 hint=installation.command("dask"),
             ) from None
         return DaskPool(place)
-
-    def _step(self, text: str) -> None:
-        self._all.progress.step(text)
-        self._run.event("progress", {"summary": text})
 
 
 class _Asked:

@@ -66,29 +66,17 @@ class FileFacts(Row):
             ),
         )
 
-    def to_list(self) -> list[Any]:
-        """As JSON, short: there may be one for each of a hundred thousand files."""
-        outline = self.outline.to_dict()
-        return [
-            [outline[name] for name in Outline._fields],
-            [list(head) for head in self.heads],
-            [list(note) for note in self.notes],
-            None if self.about is None else list(self.about),
-            [[name, *saying] for name, saying in self.declared],
-            self.project,
-            self.is_generated,
-        ]
-
     @classmethod
-    def from_list(cls, record: Sequence[Any]) -> FileFacts:
-        outline, heads, notes, about, needed, named, is_generated = record
+    def of_json(cls, record: Sequence[Any]) -> FileFacts:
+        """One from the list that JSON makes of it."""
+        outline, heads, notes, about, needed, project, is_generated = record
         return cls(
-            Outline.from_dict(dict(zip(Outline._fields, outline, strict=True))),
+            Outline.of_json(outline),
             tuple((start, end) for start, end in heads),
-            tuple(CodeNote.of(note) for note in notes),
+            tuple(map(CodeNote.of, notes)),
             None if about is None else Statement.of(about),
-            tuple((name, Statement.of(place)) for name, *place in needed),
-            named,
+            tuple((name, Statement.of(place)) for name, place in needed),
+            project,
             is_generated,
         )
 
@@ -253,8 +241,7 @@ def _head(symbol: Symbol, lines: Sequence[bytes]) -> tuple[int, int]:
 
 def pack(files: Iterable[FileFacts]) -> str:
     """Facts as one text: a result travels to its parent, to the parent's parent, and so on."""
-    records = [one.to_list() for one in files]
-    text = json.dumps(records, ensure_ascii=True, separators=(",", ":"))
+    text = json.dumps(list(files), ensure_ascii=True, separators=(",", ":"))
     return b64encode(zlib.compress(text.encode("ascii"), 6)).decode("ascii")
 
 
@@ -262,7 +249,7 @@ def unpack(packed: str) -> list[FileFacts]:
     """Raises ValueError for what ``pack`` has not written."""
     try:
         records = json.loads(zlib.decompress(b64decode(packed, validate=True)))
-        return [FileFacts.from_list(record) for record in records]
+        return [FileFacts.of_json(record) for record in records]
     except (zlib.error, TypeError, KeyError) as error:
         raise ValueError(f"these are not facts: {error}") from None
 

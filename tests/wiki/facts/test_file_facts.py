@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlm_ci.wiki.facts.dependencies import declared, project
-from rlm_ci.wiki.facts.file_facts import FileFacts, facts_of, merged, pack, shifted, unpack
+from rlm_ci.wiki.facts.file_facts import facts_of, merged, pack, shifted, unpack
 from rlm_ci.wiki.facts.other_notes import other_notes
 from rlm_ci.wiki.facts.python_notes import python_notes
 from rlm_ci.wiki.facts.readme import heading, introduction, plain
@@ -414,7 +414,7 @@ def test_what_a_program_has_written_is_no_api(path: str, head: str, *, is_genera
     bodies = {"go": "// Say says.\nfunc Say() {}\n", "py": "def say():\n    '''Says.'''\n"}
     found = facts_of(path, (head + bodies.get(path.rpartition(".")[2], "")).encode())
     assert found.is_generated is is_generated
-    assert FileFacts.from_list(found.to_list()) == found
+    assert unpack(pack([found]))[0] == found
     if path.endswith(".py"):
         assert [one.name for _, one in public(found) if one.name == "say"] == (
             [] if is_generated else ["say"]

@@ -9,7 +9,7 @@ import pytest
 
 from rlm_ci.source.outline import outline
 from rlm_ci.wiki.facts.dependencies import declared, project
-from rlm_ci.wiki.facts.file_facts import facts_of
+from rlm_ci.wiki.facts.file_facts import facts_of, pack, unpack
 from rlm_ci.wiki.facts.python_notes import python_notes
 from rlm_ci.wiki.facts.readme import introduction, plain
 from rlm_ci.wiki.pages.dependencies_map import drawn
@@ -371,7 +371,7 @@ def test_a_repository_without_code_says_so(repo: GitRepo, tmp_path: Path) -> Non
 def test_facts_know_what_a_file_exports() -> None:
     one = facts_of("a.py", b"__all__ = ['b', 'a']\n")
     assert one.outline.exported == ("a", "b")
-    assert type(one).from_list(one.to_list()) == one
+    assert unpack(pack([one]))[0] == one
 
 
 def test_each_module_of_a_map_has_its_heaviest_arrows() -> None:
