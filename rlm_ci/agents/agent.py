@@ -90,12 +90,14 @@ class AgentOutcome(Value):
     """What came of an assignment; ``reason`` says why ``exit_code`` is not 0.
 
     ``summary`` is for people, ``output`` all that it said: both bounded, neither trusted.
+    ``blocked``: it says that no edit can reach the goal, and its summary says why.
     """
 
     exit_code: int
     summary: str
     output: str
     reason: str = ""
+    blocked: bool = False
 
 
 class Agent(Protocol):

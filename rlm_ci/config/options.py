@@ -183,6 +183,11 @@ LOOP: tuple[Setting, ...] = (
             metavar="NAME"),
     Setting("loop.agent_env", "environment variables that an external agent gets", (), "list",
             metavar="NAME"),
+    Setting("loop.command_seconds", "maximum seconds of one command that the built-in agent "
+            "runs; 0 turns its commands off", 120, "number", minimum=0),
+    # A repository must not be able to let a model run commands outside of a sandbox.
+    Setting("loop.run_without_sandbox", "let the built-in agent run commands where there is no "
+            "sandbox", default=False, kind="boolean", flag="--run-without-sandbox", file=False),
     Setting("loop.setup", "command that installs what the validator needs, with network, in "
             "the fresh copy for the last verdict"),
     Setting("loop.allow_test_edits", "let the agent edit existing tests",

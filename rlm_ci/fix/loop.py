@@ -9,7 +9,15 @@ from __future__ import annotations
 from rlm_ci.errors import LimitError
 from rlm_ci.models.record.clock import over
 from rlm_ci.report.findings import Severity
-from rlm_ci.runs.state import BUDGET_COMPLETE, NO_CHANGE, NO_PROGRESS, PASSED, TAMPERED, FinalState
+from rlm_ci.runs.state import (
+    BLOCKED,
+    BUDGET_COMPLETE,
+    NO_CHANGE,
+    NO_PROGRESS,
+    PASSED,
+    TAMPERED,
+    FinalState,
+)
 from rlm_ci.text import printable
 from rlm_ci.values import Value
 
@@ -50,11 +58,15 @@ class FixLimits(Value):
 
 
 class TurnResult(Value):
-    """What a turn of the agent came to; ``changed`` tells whether the tree is another one."""
+    """What a turn of the agent came to; ``changed`` tells whether the tree is another one.
+
+    ``blocked``: the agent says that no edit can reach the goal.
+    """
 
     summary: str
     changed: bool
     exit_code: int = 0
+    blocked: bool = False
 
 
 class ValidationResult(Value):
@@ -133,6 +145,8 @@ def run(steps: Steps, limits: FixLimits) -> FixEnd:
             return FixEnd(final, judged, tampering)
         idle = 0 if acted.changed else idle + 1
         forbidden = forbidden + 1 if judged.passed else 0
+        if acted.blocked:
+            stop = stop or (BLOCKED, f"the agent is blocked: {acted.summary[:_SAID]}")
         if limits.validated and stop is None:
             stop = _stuck(idle, forbidden)
     status, reason = stop
@@ -169,8 +183,10 @@ def _final(
     judged: ValidationResult,
     tampering: tuple[Finding, ...],
 ) -> FinalState:
-    if not limits.validated:
+    if not limits.validated and status != BLOCKED:
         return FinalState.of(BUDGET_COMPLETE, f"{reason}; nothing validates the result")
+    if not limits.validated:
+        return FinalState.of(status, reason)
     if held := blocking(tampering):
         found = printable.count(len(held), "finding")
         return FinalState.of(TAMPERED, f"{reason}; the guard refuses the result: {found}")

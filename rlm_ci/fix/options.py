@@ -53,6 +53,8 @@ class FixOptions(Value):
     canary_minutes: float | None = None
     #: Validators to be tried where the first cannot run.
     others: tuple[str, ...] = ()
+    #: For one command of the built-in agent; 0 where it may run none.
+    command_seconds: float = 0
 
     #: Those of which a run can be given more.
     budgets = ("max_iterations", "max_minutes")
@@ -96,3 +98,9 @@ class FixContext(Value):
     path_of: Callable[..., str]
     on_step: Callable[[str], None]
     redactor: Redactor
+
+    def seconds_left(self, most: float) -> float:
+        """The seconds that a command may take, at least 1, so that the run ends when it must."""
+        if self.options.max_minutes is None:
+            return most
+        return min(most, max(1.0, self.options.max_minutes * 60 - self.clock.seconds()))

@@ -11,11 +11,11 @@ from rlm_ci.agents.autofix import AutofixAgent
 from rlm_ci.agents.builtin.agent import BuiltinAgent
 from rlm_ci.agents.builtin.turn_loop import TurnLimits
 from rlm_ci.agents.external import ExternalAgent
-from rlm_ci.errors import ConfigError, DamagedError, UnavailableError
+from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.fix.recorded_change import recorded
 from rlm_ci.judge.options import models_of
 from rlm_ci.models.gateway import Gateway
 from rlm_ci.system.command_line import Command
-from rlm_ci.text.object_id import is_object_id
 from rlm_ci.validators.validator import Validator
 
 TYPE_CHECKING = False
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from rlm_ci import sandbox
     from rlm_ci.agents.agent import Agent, Assignment
+    from rlm_ci.agents.builtin.tools import Services
     from rlm_ci.config.settings import Settings
     from rlm_ci.fix.options import FixContext, FixOptions
     from rlm_ci.fix.sandboxed_commands import SandboxedCommands
@@ -60,7 +61,7 @@ def agent_of(
     settings: Settings,
     record: Record,
     find: Callable[[str], str | None],
-    tests: Callable[[tuple[str, ...]], str] | None,
+    services: Services,
     *,
     replay: bool,
 ) -> Agent:
@@ -84,7 +85,7 @@ def agent_of(
             gateway.complete,
             record.fact,
             model=gateway.model,
-            tests=tests,
+            services=services,
             bounds=TurnLimits(max_tokens=options.max_completion_tokens),
         )
     agent: Agent
@@ -149,34 +150,16 @@ class RecordedAgent:
         place = f"iteration-{task.iteration}/{task.role}"
         self._acts[place] += 1
         place = f"{place}-{self._acts[place]}"
-        key = {"agent": self.name, "prompt": task.prompt, "tree": self._copy.settled_tree()}
+        key = {"agent": self.name, "prompt": task.prompt}
 
         def produce() -> Mapping[str, Any]:
             outcome = self._agent.act(task)
-            self._copy.settled = None
-            tree = self._copy.settled_tree()
             return {
                 "exit_code": outcome.exit_code,
                 "summary": outcome.summary,
                 "output": outcome.output,
                 "reason": outcome.reason,
-                "tree": tree,
-                "removed": [[one.path, one.reason] for one in self._copy.removed_at(tree)],
             }
 
-        told = self._fact("agent", place, key, produce)
-        if not is_object_id(told.get("tree")):  # it is put on command lines
-            raise _damaged("the agent left something that is not a tree", place)
-        if self._copy.settled != told["tree"]:
-            self._copy.restore(told["tree"])
-            self._copy.settled = told["tree"]
-        removed = told.get("removed", [])
-        if any([type(one) for one in pair] != [str, str] for pair in removed):
-            raise _damaged("something was taken out of the copy which has no name", place)
-        self._copy.recall(told["tree"], removed)
+        told = recorded(self._fact, self._copy, ("agent", place), key, produce)
         return AgentOutcome(told["exit_code"], told["summary"], told["output"], told["reason"])
-
-
-def _damaged(what: str, place: str) -> DamagedError:
-    hint = "start a new run"
-    return DamagedError(f"the record says that {what}", where=f"agent, {place}", hint=hint)

@@ -33,8 +33,8 @@ MODES = ("single", "triad")
 class RoleBrief(Value):
     """What every role is told. Texts from files and commands are quoted here, not before.
 
-    ``feedback`` is what the validator said, ``changes`` which files differ from the start,
-    ``findings`` what the guard holds against the result; ``protected`` are path patterns.
+    ``passes`` and ``feedback`` are what the validator said, ``changes`` which files differ from the
+    start, ``findings`` what the guard holds against the result; ``protected`` are path patterns.
     """
 
     goal: str
@@ -45,6 +45,7 @@ class RoleBrief(Value):
     findings: str = ""
     protected: tuple[str, ...] = ()
     allow_test_edits: bool = False
+    passes: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """The variables of the templates: bounded, and quoted where others wrote them."""
@@ -57,6 +58,7 @@ class RoleBrief(Value):
             "findings": quoted("What the guard found", clip(self.findings, NOTE_LIMIT)),
             "protected": [f"`{printable(one)}`" for one in self.protected],
             "allow_test_edits": self.allow_test_edits,
+            "passes": self.passes,
         }
 
 
@@ -109,8 +111,8 @@ class Roles:
             self._turn("single", brief)
         else:
             self._turn("planner", brief, read_only=True)
-            self._turn("reviser", brief)
-            if not self._is_accepted(brief):
+            edited = self._turn("reviser", brief)
+            if not edited.blocked and not self._is_accepted(brief):
                 left = self._notes[-1:]
                 self._turn("reviser", brief)
         self._notes = left
@@ -122,7 +124,13 @@ class Roles:
         """Let one role act, and keep what it said for the next ones."""
         heard = bool(self._conversation)  # the agent keeps it: what was said is in it
         notes = [] if heard else self._notes
-        variables = {"brief": brief.to_dict(), "notes": notes, "heard": heard, **more}
+        variables = {
+            "brief": brief.to_dict(),
+            "notes": notes,
+            "heard": heard,
+            "summary_line": not self._agent.metered,  # the built-in agent ends by a tool
+            **more,
+        }
         prompt = loader.load_template(f"prompts/{role}.md.j2")(variables).strip() + "\n"
         outcome = self._agent.act(
             Assignment(

@@ -11,6 +11,7 @@ from rlm_ci.agents import agent as agents
 from rlm_ci.console.messages import warn
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, StorageError, UnavailableError
 from rlm_ci.fix import choose_validator, loop, report
+from rlm_ci.fix.agent_services import services_of
 from rlm_ci.fix.loop import ValidationResult
 from rlm_ci.fix.options import FixContext, FixOptions
 from rlm_ci.fix.participants import ReplaySandbox, agent_of, validator_of
@@ -26,7 +27,7 @@ from rlm_ci.pipelines.attempt import Attempt
 from rlm_ci.pipelines.stored_runs import resume_with
 from rlm_ci.report.findings import Report, Subject
 from rlm_ci.runs.manifest import BUDGETS
-from rlm_ci.runs.state import NO_CHANGE, FinalState
+from rlm_ci.runs.state import BLOCKED, NO_CHANGE, FinalState
 from rlm_ci.system import files
 from rlm_ci.text.printable import count, first_of, printable
 from rlm_ci.validators import detect
@@ -70,7 +71,7 @@ class _NotAppliedError(StorageError):
 class FixRun(Attempt):
     """Fix until green; see ``loop``."""
 
-    told_ends = (*BUDGETS, NO_CHANGE)
+    told_ends = (*BUDGETS, NO_CHANGE, BLOCKED)
 
     def __init__(self, work: PipelineJob, run: Run, goal: str, record: Record, mode: Mode) -> None:
         super().__init__(work, run, goal, record, mode, head=_wanted(work.settings))
@@ -133,6 +134,9 @@ class FixRun(Attempt):
                 agent=self._agent_name(),
                 model=self._all.settings.model,
                 provider=provider_of(models_of(self._all.settings)),
+                command_seconds=loop.command_seconds
+                if place.isolated or loop.run_without_sandbox
+                else 0,
                 max_completion_tokens=self._all.settings.models.max_completion_tokens,
                 allow=allow,
                 sandbox=place.name,
@@ -189,10 +193,16 @@ class FixRun(Attempt):
             redactor,
         )
         judge = ResultJudge(context)
-        tests = judge.tests if context.validator else None
         settings = self._all.settings
         roles = Roles(
-            agent_of(context, settings, self._record, find, tests, replay=bool(replay)),
+            agent_of(
+                context,
+                settings,
+                self._record,
+                find,
+                services_of(context, judge),
+                replay=bool(replay),
+            ),
             commands,
             mode=options.roles,
             subagents=options.subagents,

@@ -73,6 +73,7 @@ class FixSteps:
             self._options.goal,
             iteration,
             validator=self.context.validator.command.text if self.context.validator else "",
+            passes=last.passed,
             feedback=last.feedback,
             changes=self._redactor.without_known(self._status(before)),
             findings=self._redactor.text("\n".join(one.message for one in blocking(tampering))),
@@ -88,7 +89,8 @@ class FixSteps:
         if outcome.exit_code:  # why it failed comes before what it said
             summary = outcome.reason or summary
             self.context.on_step(f"iteration {iteration}: agent failed: {summary}")
-        return TurnResult(summary, self._space.settled_tree() != before, outcome.exit_code)
+        changed = self._space.settled_tree() != before
+        return TurnResult(summary, changed, outcome.exit_code, outcome.blocked)
 
     def _write_turns(self, iteration: int, turns: tuple[RoleTurn, ...]) -> None:
         texts = {}

@@ -29,8 +29,8 @@ QUESTION = "symbolic"
 TAMPER = "tamper"
 #: The finding of a fix loop whose agent failed in all of its turns.
 IDLE = "rlm/agent-failed"
-#: Statuses of a fix loop that say more than its verdict.
-_PASSED, _NO_CHANGE = "passed", "no_change"
+#: What a fix loop ends as, where that says more than its verdict.
+_PASSED, _NO_CHANGE, _BLOCKED = "passed", "no_change", "blocked"
 
 #: How to override a check, besides ``[[suppressions]]``.
 OVERRIDES = {
@@ -150,6 +150,8 @@ def _fixed(loop: Part, verdict: str, *, leads: bool) -> str:
     if verdict == INCOMPLETE:
         if status == _NO_CHANGE:
             return "Not done: the agent changed nothing"
+        if status == _BLOCKED:
+            return "Blocked: the agent says that no edit can reach the goal"
         return "Not done: it stopped before the validator passed"
     if is_unchanged and status == _PASSED:
         return "Nothing to do: the validator passes without a change"

@@ -20,6 +20,7 @@ TAMPERED = "tampered"
 FAILED = "failed"
 NO_PROGRESS = "no_progress"
 NO_CHANGE = "no_change"
+BLOCKED = "blocked"
 PAUSED = "paused"
 NO_VALIDATOR = "no_validator"
 INVALID_CONFIG = "invalid_config"
@@ -38,6 +39,7 @@ EXIT_CODES: Mapping[str, int] = {
     "budget_usd": errors.LIMIT,
     NO_PROGRESS: errors.LIMIT,
     NO_CHANGE: errors.LIMIT,
+    BLOCKED: errors.LIMIT,
     PAUSED: errors.LIMIT,
     INVALID_CONFIG: errors.CONFIG,
 }

@@ -88,7 +88,7 @@ def test_a_single_agent_is_told_everything(workspace: Folder) -> None:
     assert "\\x1b[31m\\u202e\n````" in task.prompt
     assert "Files changed so far:\n```\nM  src/a.py\n```" in task.prompt
     assert "`tests/**`, `conftest.py`" in task.prompt
-    assert "Summary:" in task.prompt
+    assert "call `done`" in task.prompt
     assert task.prompt.replace("\n", "").isprintable()
 
 
@@ -124,8 +124,8 @@ def test_the_triad_when_the_critic_accepts(workspace: Folder) -> None:
     assert [turn.role for turn in turns] == player.roles()
     planner, reviser, critic = (task.prompt for task in player.tasks)
     assert "# Your work now: the planner" in planner
-    assert "# The planner has spoken\n\nIts answer:\n````\nThe plan: ```rm``` it.\n````" in reviser
-    assert "# The reviser has spoken" in critic
+    assert "# What the planner said\n\nIts answer:\n````\nThe plan: ```rm``` it.\n````" in reviser
+    assert "# What the reviser said" in critic
     assert "The change so far:\n````\n-old\n+new ```\n````" in critic
     assert "The change so far" not in planner
 
@@ -169,7 +169,7 @@ def test_without_subagents_they_share_one(workspace: Folder) -> None:
     assert "# Goal" in player.tasks[0].prompt
     for task in player.tasks[1:]:
         assert task.prompt.startswith("# Your work now")
-        assert "# The planner has spoken" not in task.prompt
+        assert "# What the planner said" not in task.prompt
 
 
 def test_an_agent_that_forgets_is_told_again(workspace: Folder) -> None:

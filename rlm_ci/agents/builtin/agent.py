@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.agents.agent import Assignment
+    from rlm_ci.agents.builtin.tools import Services
     from rlm_ci.agents.builtin.turn_loop import Complete, LoopEnd, TurnLimits
     from rlm_ci.models import Completion, ModelRequest
     from rlm_ci.runs import Fact
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
 class BuiltinAgent:
     """An agent that is a model behind an OpenAI-compatible endpoint.
 
-    ``complete`` answers requests and keeps the ledger, ``tests`` runs the validator for tests named
-    by paths or ids.
+    ``complete`` answers requests and keeps the ledger.
     """
 
     name = "openai"
@@ -42,13 +42,13 @@ class BuiltinAgent:
         fact: Fact,
         *,
         model: str,
-        tests: Callable[[tuple[str, ...]], str] | None,
+        services: Services,
         bounds: TurnLimits,
     ) -> None:
         self._complete = complete
         self._fact = fact
         self._model = model
-        self._tests = tests
+        self._services = services
         self._bounds = bounds
         #: Does the endpoint take tools? Known after the first question.
         self._takes_tools: bool | None = None
@@ -56,7 +56,7 @@ class BuiltinAgent:
 
     def act(self, task: Assignment) -> AgentOutcome:
         """Work on it until the model is done. Raises LimitError, RemoteError, StorageError."""
-        environment = CodeTools(task.workspace.root, tests=self._tests, read_only=task.read_only)
+        environment = CodeTools(task.workspace.root, self._services, read_only=task.read_only)
         place = self._place(task)
         conversation: list[Any] = task.conversation
         first: dict[str, Completion] = {}
@@ -67,11 +67,17 @@ class BuiltinAgent:
             return first.pop(where, None) or self._complete(request, where)
 
         if not conversation:
-            conversation.append(_history())
+            conversation.append(self._history())
         history: Conversation = conversation[0]
         history.prompt(self._prompt(environment, task))
         ending = self._loop(environment, complete, task.on_progress).run(history, place)
         return _outcome(ending)
+
+    def _history(self) -> Conversation:
+        history = Conversation()
+        render = loader.load_template("prompts/coder.md.j2")
+        history.prompt(render({"has_run": self._services.run is not None}), "system")
+        return history
 
     def _place(self, task: Assignment) -> str:
         """Where in the run this is; a role may act more than once in an iteration."""
@@ -85,7 +91,7 @@ class BuiltinAgent:
         """Does the endpoint take tools? Asked with the first question, whose answer is kept."""
 
         def ask() -> Mapping[str, Any]:
-            history = _history()
+            history = self._history()
             history.prompt(task.prompt)
             loop = self._loop(environment, self._complete, task.on_progress)
             try:
@@ -112,7 +118,7 @@ class BuiltinAgent:
         self, environment: CodeTools, complete: Complete, on_progress: Callable[[str], None]
     ) -> TurnLoop:
         def told(turn: int, name: str, arguments: Mapping[str, Any]) -> None:
-            about = str(arguments.get("path", ""))[:200]
+            about = str(arguments.get("path") or arguments.get("command", ""))[:200]
             on_progress(printable(f"turn {turn}: {name} {about}".rstrip()))
 
         return TurnLoop(
@@ -123,12 +129,6 @@ class BuiltinAgent:
             textual=self._takes_tools is False,
             on_call=told,
         )
-
-
-def _history() -> Conversation:
-    history = Conversation()
-    history.prompt(loader.load_template("prompts/coder.md.j2")({}), "system")
-    return history
 
 
 #: A refusal that speaks of tools, and of one of these, means that there are none.
@@ -157,4 +157,5 @@ def _without_name(said: str, model: str) -> str:
 
 def _outcome(ending: LoopEnd) -> AgentOutcome:
     said = ending.text.strip()
-    return AgentOutcome(1 if ending.reason else 0, said[:SUMMARY_LIMIT], said, ending.reason)
+    code = 1 if ending.reason else 0
+    return AgentOutcome(code, said[:SUMMARY_LIMIT], said, ending.reason, ending.blocked)

@@ -1,70 +1,93 @@
-"""Tools to work on code: read, search, list, edit, write, delete, run the tests, done.
+"""Tools to work on code: read, search, edit, run commands and tests, end.
 
-An answer follows from the files and the arguments alone, so that a resumed run sees the same. It is
-quoted in a fence that it cannot close, with what cannot be seen written out, and clipped.
+What a tool answers follows from the files and the arguments alone, or is a fact of the run's
+record, so that a resumed run sees the same. Whatever comes from a file or a command is quoted in
+a fence that it cannot close, with what cannot be seen written out, and clipped with a count of
+what is missing.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 
 from rlm_ci.agents.agent import SUMMARY_LIMIT
-from rlm_ci.agents.builtin import replace_text
+from rlm_ci.agents.builtin import replace_text, search_text, tool_schemas
 from rlm_ci.agents.builtin.quoting import OUTPUT_LIMIT, quoted, visible
 from rlm_ci.agents.builtin.turn_loop import Observation
 from rlm_ci.system.safe_tree import FILE_LIMIT, Missing, Refused, SafeTree, checked, matches
 from rlm_ci.text.printable import clip, count, printable
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
-#: Lines that are read when nothing is said, hits and paths that are listed.
+#: Lines that are read when nothing is said, paths that are listed.
 READ_LINES = 400
-HITS = 100
 PATHS = 500
 #: Bytes that one search reads.
 SEARCH_LIMIT = 64 << 20
 _TESTS = 50
+_COMMAND = 8_000
+#: Edited places that are shown, and lines around each.
+_SHOWN_EDITS, _AROUND = 3, 2
+
+
+class Services(Value):
+    """What tools need of the run besides the files. A tool whose service is None is not there.
+
+    ``tests`` runs the validator, for the tests named in its argument or for all; ``run`` one line
+    of shell; both say what came of it. ``diff`` says what differs from the start of the run,
+    ``restore`` puts a file or a folder back as it was then, and says whether it had changed.
+    """
+
+    tests: Callable[[tuple[str, ...]], str] | None = None
+    run: Callable[[str], str] | None = None
+    diff: Callable[[], str] | None = None
+    restore: Callable[[str], bool] | None = None
 
 
 class CodeTools:
     """An environment whose world is the files below ``root``.
 
-    ``tests`` runs the validator, for the tests named in its argument or for all, by words for an
-    argv, never for a shell. Without it there is no ``run_tests``; ``read_only`` takes all edits
-    away.
+    ``read_only`` takes away whatever changes a file or runs.
     """
 
     def __init__(
-        self,
-        root: str,
-        *,
-        tests: Callable[[tuple[str, ...]], str] | None = None,
-        read_only: bool = False,
+        self, root: str, services: Services | None = None, *, read_only: bool = False
     ) -> None:
         self._tree = SafeTree(root)
-        named: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        services = services or Services()
+        named: dict[str, Callable[[Mapping[str, Any]], str] | None] = {
             "read": self._read,
             "search": self._search,
             "list": self._list,
+            "diff": services.diff and partial(_diff, services.diff),
         }
         if not read_only:
-            named |= {"edit": self._edit, "write": self._write, "delete": self._delete}
-            if tests is not None:
-                named["run_tests"] = partial(_run_tests, tests)
-        self._tools = named
+            named |= {
+                "edit": self._edit,
+                "write": self._write,
+                "delete": self._delete,
+                "restore": services.restore and partial(_restore, services.restore),
+                "run": services.run and partial(_run, services.run),
+                "run_tests": services.tests and partial(_run_tests, services.tests),
+            }
+        self._tools = {name: tool for name, tool in named.items() if tool is not None}
+        self._ends = ("done",) if read_only else ("done", "blocked")
 
     def tools(self) -> tuple[dict[str, Any], ...]:
         """The tools as OpenAI describes functions."""
-        return tuple(_function(name, *_TOOLS[name]) for name in (*self._tools, "done"))
+        return tuple(map(tool_schemas.function, (*self._tools, *self._ends)))
 
     def act(self, name: str, arguments: Mapping[str, Any]) -> Observation:
         """Carry out one call; a refusal is an observation too. Raises StorageError."""
-        if name == "done":
-            summary = arguments["summary"].strip()
-            return Observation(clip(summary, SUMMARY_LIMIT), final=True)
+        if name in self._ends:
+            [text] = arguments.values()
+            said = clip(text.strip(), SUMMARY_LIMIT)
+            return Observation(said, final=True, blocked=name == "blocked")
         try:
             return Observation(self._tools[name](arguments))
         except Refused as error:
@@ -73,20 +96,7 @@ class CodeTools:
     def _read(self, arguments: Mapping[str, Any]) -> str:
         path = checked(arguments["path"])
         lines = replace_text.lines(_text(path, self._tree.read(path)))
-        first = arguments.get("start", 1)
-        wanted = lines[first - 1 : first - 1 + arguments.get("lines", READ_LINES)]
-        if not wanted:
-            return f"{path} has {count(len(lines), 'line')}; there is no line {first}."
-        shown: list[str] = []
-        room = OUTPUT_LIMIT
-        for number, line in enumerate(wanted, first):
-            text = f"{number}\t{visible(line)}"
-            room -= len(text) + 1
-            if room < 0:
-                break
-            shown.append(text)
-        last = first + len(shown) - 1
-        return quoted(f"{path}, lines {first}-{last} of {len(lines)}", "\n".join(shown))
+        return _numbered(path, lines, arguments.get("start", 1), arguments.get("lines", READ_LINES))
 
     def _list(self, arguments: Mapping[str, Any]) -> str:
         folder = arguments.get("path", "")
@@ -102,41 +112,40 @@ class CodeTools:
         return quoted(head, clip("\n".join(found[:PATHS]), OUTPUT_LIMIT))
 
     def _search(self, arguments: Mapping[str, Any]) -> str:
-        wanted, glob = arguments["text"], arguments.get("glob", "")
-        if not wanted or "\n" in wanted:
-            raise Refused("text is one line or a part of one, taken literally")
-        fold = arguments.get("ignore_case", False)
-        needle = wanted.casefold() if fold else wanted
-        hits: list[str] = []
-        found = files_hit = 0
+        files = self._files(arguments.get("path", ""), arguments.get("glob", ""))
+        return search_text.search(
+            ((path, self._searched(path)) for path in files),
+            arguments["text"],
+            regex=arguments.get("regex", False),
+            fold=arguments.get("ignore_case", False),
+            around=arguments.get("context", 0),
+        )
+
+    def _files(self, path: str, glob: str) -> Iterator[str]:
+        """The files at or below ``path``. Raises Refused beyond SEARCH_LIMIT bytes."""
+        if self._is_file(path):
+            yield checked(path)
+            return
         room = SEARCH_LIMIT
-        for path, size in self._tree.paths(arguments.get("path", "")):
-            if size > FILE_LIMIT or (glob and not matches(glob, path)):
+        for name, size in self._tree.paths(path):
+            if size > FILE_LIMIT or (glob and not matches(glob, name)):
                 continue
             room -= size
             if room < 0:
                 raise Refused(f"more than {SEARCH_LIMIT:,} bytes to search: name a path or a glob")
-            here = self._hits(path, needle, fold=fold)
-            files_hit += bool(here)
-            found += len(here)
-            hits += here[: max(0, HITS - len(hits))]
-        head = f"{count(found, 'line')} in {count(files_hit, 'file')}"
-        if found > len(hits):
-            head += f"; the first {len(hits)}"
-        return quoted(head, clip("\n".join(hits), OUTPUT_LIMIT))
+            yield name
 
-    def _hits(self, path: str, needle: str, *, fold: bool) -> list[str]:
-        try:
-            text = _text(path, self._tree.read(path))
-        except Refused:  # binary, or its name could not be given to any tool
-            return []
-        if needle not in (text.casefold() if fold else text):
-            return []
-        return [
-            f"{path}:{number}: {visible(line)}"
-            for number, line in enumerate(replace_text.lines(text), 1)
-            if needle in (line.casefold() if fold else line)
-        ]
+    def _is_file(self, path: str) -> bool:
+        with suppress(Refused):
+            self._tree.read(checked(path))
+            return True
+        return False
+
+    def _searched(self, path: str) -> str:
+        """The text of a file; none of a binary one, or where no tool could be given its name."""
+        with suppress(Refused):
+            return _text(path, self._tree.read(path))
+        return ""
 
     def _edit(self, arguments: Mapping[str, Any]) -> str:
         path = checked(arguments["path"])
@@ -145,7 +154,13 @@ class CodeTools:
             path, before, arguments["old"], arguments["new"], arguments.get("count", 1)
         )
         self._tree.write(path, _bytes(after))
-        return f"Edited {path} at line {', '.join(map(str, places))}."
+        told = f"Edited {path} at line {', '.join(map(str, places))}."
+        lines, length = replace_text.lines(after), len(replace_text.lines(arguments["new"]))
+        grown = length - len(replace_text.lines(arguments["old"]))
+        for index, place in enumerate(places[:_SHOWN_EDITS]):
+            first = max(1, place + index * grown - _AROUND)
+            told += "\n" + _numbered(path, lines, first, length + 2 * _AROUND)
+        return told
 
     def _write(self, arguments: Mapping[str, Any]) -> str:
         path = checked(arguments["path"])
@@ -166,6 +181,22 @@ class CodeTools:
         return f"Deleted {path}."
 
 
+def _run(run: Callable[[str], str], arguments: Mapping[str, Any]) -> str:
+    command: str = arguments["command"]
+    if not command.strip() or "\0" in command or len(command) > _COMMAND:
+        raise Refused(f"a command has 1 to {_COMMAND:,} characters, none of them NUL")
+    return clip(run(command), OUTPUT_LIMIT)
+
+
+def _diff(diff: Callable[[], str], _arguments: Mapping[str, Any]) -> str:
+    return quoted("What differs from the start", clip(diff(), OUTPUT_LIMIT))
+
+
+def _restore(restore: Callable[[str], bool], arguments: Mapping[str, Any]) -> str:
+    path = checked(arguments["path"].rstrip("/"))
+    return f"{path} is as it was." if restore(path) else f"Nothing has changed at {path}."
+
+
 def _run_tests(tests: Callable[[tuple[str, ...]], str], arguments: Mapping[str, Any]) -> str:
     return quoted("The validator", clip(tests(_named(arguments.get("tests", []))), OUTPUT_LIMIT))
 
@@ -184,6 +215,22 @@ def _named(tests: Sequence[str]) -> tuple[str, ...]:
     return tuple(tests)
 
 
+def _numbered(path: str, lines: Sequence[str], first: int, number: int) -> str:
+    """``number`` lines from ``first``, as far as there is room."""
+    shown: list[str] = []
+    room = OUTPUT_LIMIT
+    for place, line in enumerate(lines[first - 1 : first - 1 + number], first):
+        text = f"{place}\t{visible(line)}"
+        room -= len(text) + 1
+        if room < 0:
+            break
+        shown.append(text)
+    if not shown:
+        return f"{path} has {count(len(lines), 'line')}; there is no line {first}."
+    last = first + len(shown) - 1
+    return quoted(f"{path}, lines {first}-{last} of {len(lines)}", "\n".join(shown))
+
+
 def _text(path: str, data: bytes) -> str:
     """A text whose odd bytes survive being written back. Raises Refused for a binary file."""
     if b"\0" in data:
@@ -193,88 +240,3 @@ def _text(path: str, data: bytes) -> str:
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
-
-
-_STRING = {"type": "string"}
-_PATH = {"type": "string", "description": "relative to the root of the repository"}
-_GLOB = {
-    "type": "string",
-    "description": "only files that fit, such as *.py or src/**/test_*.py",
-}
-#: name: what it does, arguments, how many of them (from the first) must be there.
-_TOOLS: Mapping[str, tuple[str, Mapping[str, Any], int]] = {
-    "read": (
-        "Read lines of a text file. Line numbers and the tab behind them are not in the file.",
-        {
-            "path": _PATH,
-            "start": {"type": "integer", "minimum": 1, "description": "first line; default 1"},
-            "lines": {"type": "integer", "minimum": 1, "description": f"default {READ_LINES}"},
-        },
-        1,
-    ),
-    "search": (
-        "Find a literal text in the lines of all files.",
-        {
-            "text": {"type": "string", "description": "taken literally; no regular expression"},
-            "path": {"type": "string", "description": "folder to search; default: everything"},
-            "glob": _GLOB,
-            "ignore_case": {"type": "boolean"},
-        },
-        1,
-    ),
-    "list": (
-        "List files with their sizes.",
-        {"path": {"type": "string", "description": "folder; default: everything"}, "glob": _GLOB},
-        0,
-    ),
-    "edit": (
-        "Replace a text. It must be in the file exactly as given, and as often as count says.",
-        {
-            "path": _PATH,
-            "old": {"type": "string", "description": "whole lines are safest"},
-            "new": _STRING,
-            "count": {"type": "integer", "minimum": 1, "description": "default 1"},
-        },
-        3,
-    ),
-    "write": (
-        "Make a file, with its folders, or replace the whole of it.",
-        {"path": _PATH, "content": _STRING},
-        2,
-    ),
-    "delete": ("Delete a file.", {"path": _PATH}, 1),
-    "run_tests": (
-        "Run the validator, for all tests or for those named.",
-        {
-            "tests": {
-                "type": "array",
-                "items": _STRING,
-                "description": "paths or ids such as tests/test_a.py::test_one",
-            }
-        },
-        0,
-    ),
-    "done": (
-        "End your work. Call it when there is nothing more to do, or nothing that you can do.",
-        {"summary": {"type": "string", "description": "what you did, and what is left"}},
-        1,
-    ),
-}
-
-
-def _function(
-    name: str, description: str, properties: Mapping[str, Any], required: int
-) -> dict[str, Any]:
-    return {
-        "type": "function",
-        "function": {
-            "name": name,
-            "description": description,
-            "parameters": {
-                "type": "object",
-                "properties": properties,
-                "required": list(properties)[:required],
-                "additionalProperties": False,
-            },
-        },
-    }

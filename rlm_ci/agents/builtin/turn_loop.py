@@ -35,10 +35,11 @@ if TYPE_CHECKING:
 
 
 class Observation(Value):
-    """What came of a call; ``final`` ends the loop."""
+    """What came of a call; ``final`` ends the loop, ``blocked`` by giving up."""
 
     text: str
     final: bool = False
+    blocked: bool = False
 
 
 class TurnLimits(Value):
@@ -50,11 +51,15 @@ class TurnLimits(Value):
 
 
 class LoopEnd(Value):
-    """How a loop ended: ``reason`` is empty when the model itself said that it was done."""
+    """How a loop ended: ``reason`` is empty when the model itself said that it was done.
+
+    ``blocked``: it said that the goal cannot be reached.
+    """
 
     text: str
     reason: str
     turns: int
+    blocked: bool = False
 
 
 #: Calls of one answer that are carried out.
@@ -119,7 +124,7 @@ class TurnLoop:
                 done = observation if observation.final else None
                 self._tell(history, call, "Done." if done is not None else observation.text)
             if done is not None:
-                return LoopEnd(done.text, "", turn)
+                return LoopEnd(done.text, "", turn, done.blocked)
             if not calls:
                 wrong = self._nothing_called(completion)
                 history.correct(wrong)

@@ -49,10 +49,10 @@ class ValidatorRuns:
     """
 
     def __init__(self, context: FixContext, protection: Protection) -> None:
+        self._context = context
         self._options = context.options
         self._commands = context.commands
         self._fact = context.fact
-        self._clock = context.clock
         self.protection = protection
         self.reporter = PLUGIN
         #: Makes a fresh tree ready, and how that ended the last time.
@@ -191,11 +191,7 @@ class ValidatorRuns:
 
     def _timeout(self) -> float:
         """Seconds that a command may take, so that the run ends when it has to."""
-        limit = self._options.validator_seconds
-        if self._options.max_minutes is not None:
-            left = self._options.max_minutes * 60 - self._clock.seconds()
-            limit = min(limit, max(1.0, left))
-        return limit
+        return self._context.seconds_left(self._options.validator_seconds)
 
 
 def printed(output: Clipped) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from hashlib import sha256
 
 from rlm_ci.errors import UnavailableError
@@ -46,7 +47,8 @@ class ResultJudge:
         self._allow_test_edits = context.options.allow_test_edits
         self._base = self._space.snapshot.tree
         self.iteration = 0
-        self._tests = 0
+        #: How often the agent has asked for what, in this iteration.
+        self._asked: Counter[str] = Counter()
         self._runs = ValidatorRuns(context, self._protected())
         #: The last thing that the validator said; the name of that run, and what it tells of tests.
         self.verdict: Verdict | None = None
@@ -93,7 +95,7 @@ class ResultJudge:
 
     def begin(self, iteration: int) -> None:
         """An agent's turn begins."""
-        self.iteration, self._tests = iteration, 0
+        self.iteration, self._asked = iteration, Counter()
 
     def judge(self, label: str) -> ValidationResult:
         """Run the validator on the copy; the first time, learn from it what the tests are."""
@@ -188,6 +190,11 @@ class ResultJudge:
             return f"{_FAILS}, and {self._context.redactor.text(self._undone)}"
         return f"{_FAILS} ({self._prepared or 'loop.setup can install what it needs there'})"
 
+    def place(self, name: str) -> str:
+        """Where in the run the agent asks for something: its own for each time."""
+        self._asked[name] += 1
+        return f"iteration-{self.iteration}/{name}-{self._asked[name]}"
+
     def tests(self, names: tuple[str, ...]) -> str:
         """What the validator says of some tests, asked for by the agent."""
         validator = self._validator
@@ -195,10 +202,8 @@ class ResultJudge:
             return "there is no validator"
         if names and validator.command.in_shell:
             return "the validator is a line of shell: it runs whole, or not at all"
-        self._tests += 1
-        place = f"iteration-{self.iteration}/tests-{self._tests}"
         argv = (*validator.command.argv, *names)
-        ran = self._runs.in_copy("tests", place, argv, self._space.tree())
+        ran = self._runs.in_copy("tests", self.place("tests"), argv, self._space.tree())
         verdict = validator.judge(lambda _argv: ran.ended)
         return "it passes" if verdict.passed else verdict.feedback
 

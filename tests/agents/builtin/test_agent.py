@@ -10,6 +10,7 @@ import pytest
 
 from rlm_ci.agents.agent import Agent, Assignment
 from rlm_ci.agents.builtin.agent import BuiltinAgent
+from rlm_ci.agents.builtin.tools import Services
 from rlm_ci.agents.builtin.turn_loop import TurnLimits
 from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.models import Completion, ModelRequest, SpentError
@@ -48,7 +49,7 @@ class Studio:
             self._complete,
             self.record.fact,
             model=model,
-            tests=self._test,
+            services=Services(tests=self._test),
             bounds=TurnLimits(**bounds),
         )
         self.agent: Agent = self.coder  # the loop's contract, as a type checker sees it

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlm_ci.agents.builtin.conversation import Conversation
-from rlm_ci.agents.builtin.tools import CodeTools
+from rlm_ci.agents.builtin.tools import CodeTools, Services
 from rlm_ci.agents.builtin.turn_loop import CALLS_LIMIT, LoopEnd, TurnLimits, TurnLoop
 from rlm_ci.errors import LimitError
 from rlm_ci.models import Completion, ModelRequest
@@ -44,7 +44,7 @@ class Talk:
         self.history.prompt("the goal")
         self.loop = TurnLoop(
             self._complete,
-            CodeTools(str(root), tests=lambda tests: f"tested {tests}"),
+            CodeTools(str(root), Services(tests=lambda tests: f"tested {tests}")),
             model="m",
             bounds=TurnLimits(**bounds),
             textual=textual,

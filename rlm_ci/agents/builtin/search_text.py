@@ -1,0 +1,84 @@
+"""Search in the lines of texts, literally or by a regular expression that cannot run for ever."""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from rlm_ci.agents.builtin import replace_text
+from rlm_ci.agents.builtin.quoting import OUTPUT_LIMIT, quoted, visible
+from rlm_ci.system.safe_tree import Refused
+from rlm_ci.text.printable import clip, count, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+#: Hits that are listed.
+HITS = 100
+#: Seconds of one search by a regular expression.
+SECONDS = 10.0
+
+
+def literal(text: str, *, fold: bool) -> Callable[[str], bool]:
+    """Whether a text contains ``text``."""
+    needle = text.casefold() if fold else text
+    return lambda line: needle in (line.casefold() if fold else line)
+
+
+def expression(text: str, *, fold: bool) -> Callable[[str], bool]:
+    """Whether a line matches the regular expression ``text``. Raises Refused for a wrong one."""
+    import regex
+
+    try:
+        compiled = regex.compile(text, regex.IGNORECASE if fold else 0)
+    except (regex.error, RecursionError, OverflowError) as error:
+        raise Refused(f"no regular expression: {printable(str(error)[:200])}") from None
+    end = monotonic() + SECONDS
+
+    def found(line: str) -> bool:
+        try:
+            return compiled.search(line, timeout=max(1e-3, end - monotonic())) is not None
+        except TimeoutError:
+            told = f"the search takes more than {SECONDS:.0f} seconds: use a simpler expression"
+            raise Refused(told) from None
+
+    return found
+
+
+def search(
+    texts: Iterable[tuple[str, str]], wanted: str, *, regex: bool, fold: bool, around: int
+) -> str:
+    """The lines of ``texts`` (by path) that contain ``wanted``, with ``around`` lines at each.
+
+    Raises Refused for a text that no line can contain, and for a wrong or slow expression.
+    """
+    if not wanted or "\n" in wanted:
+        raise Refused("text is one line or a part of one")
+    found = (expression if regex else literal)(wanted, fold=fold)
+    shown: list[str] = []
+    number = files = 0
+    for path, text in texts:
+        if not regex and not found(text):
+            continue
+        lines = replace_text.lines(text)
+        hits = [at for at, line in enumerate(lines) if found(line)]
+        files += bool(hits)
+        shown += _shown(path, lines, hits[: max(0, HITS - number)], around)
+        number += len(hits)
+    head = f"{count(number, 'line')} in {count(files, 'file')}"
+    if number > HITS:
+        head += f"; the first {HITS}"
+    return quoted(head, clip("\n".join(shown), OUTPUT_LIMIT))
+
+
+def _shown(path: str, lines: Sequence[str], hits: Sequence[int], around: int) -> Iterator[str]:
+    """The hits as ``path:number: line``, lines around them as ``path-number- line``."""
+    known, last = frozenset(hits), -1
+    for hit in hits:
+        first = max(last + 1, hit - around)
+        if around and 0 <= last < first - 1:
+            yield "--"
+        last = max(last, min(len(lines) - 1, hit + around))
+        for at in range(first, last + 1):
+            mark = ":" if at in known else "-"
+            yield f"{path}{mark}{at + 1}{mark} {visible(lines[at])}"

@@ -1,0 +1,116 @@
+"""The tools of the built-in agent as a model is told of them."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+_STRING = {"type": "string"}
+_PATH = {"type": "string", "description": "relative to the root of the repository"}
+_GLOB = {
+    "type": "string",
+    "description": "only files that fit, such as *.py or src/**/test_*.py",
+}
+#: name: what it does, arguments, how many of them (from the first) must be there.
+_TOOLS: Mapping[str, tuple[str, Mapping[str, Any], int]] = {
+    "read": (
+        "Read lines of a text file. Line numbers and the tab behind them are not in the file.",
+        {
+            "path": _PATH,
+            "start": {"type": "integer", "minimum": 1, "description": "first line; default 1"},
+            "lines": {"type": "integer", "minimum": 1, "description": "default 400"},
+        },
+        1,
+    ),
+    "search": (
+        "Find lines that contain a text, in all files or in some.",
+        {
+            "text": {"type": "string", "description": "taken literally, unless regex is true"},
+            "path": {"type": "string", "description": "file or folder; default: everything"},
+            "glob": _GLOB,
+            "ignore_case": {"type": "boolean"},
+            "regex": {"type": "boolean", "description": "text is a regular expression of Python"},
+            "context": {
+                "type": "integer",
+                "minimum": 0,
+                "maximum": 10,
+                "description": "lines to show around each hit; default 0",
+            },
+        },
+        1,
+    ),
+    "list": (
+        "List files with their sizes.",
+        {"path": {"type": "string", "description": "folder; default: everything"}, "glob": _GLOB},
+        0,
+    ),
+    "edit": (
+        "Replace a text. It must be in the file exactly as given, and as often as count says.",
+        {
+            "path": _PATH,
+            "old": {"type": "string", "description": "whole lines are safest"},
+            "new": _STRING,
+            "count": {"type": "integer", "minimum": 1, "description": "default 1"},
+        },
+        3,
+    ),
+    "write": (
+        "Make a file, with its folders, or replace the whole of it.",
+        {"path": _PATH, "content": _STRING},
+        2,
+    ),
+    "delete": ("Delete a file.", {"path": _PATH}, 1),
+    "diff": ("Show what differs from the start, your own edits included.", {}, 0),
+    "restore": ("Put a file or a folder back as it was at the start.", {"path": _PATH}, 1),
+    "run": (
+        "Run one line of shell (sh) at the root of the repository: no network, limited time.",
+        {"command": _STRING},
+        1,
+    ),
+    "run_tests": (
+        "Run the validator, for all tests or for those named.",
+        {
+            "tests": {
+                "type": "array",
+                "items": _STRING,
+                "description": "paths or ids such as tests/test_a.py::test_one",
+            }
+        },
+        0,
+    ),
+    "done": (
+        "End your work: the goal is reached, or you cannot get closer.",
+        {"summary": {"type": "string", "description": "what you changed and why; what is left"}},
+        1,
+    ),
+    "blocked": (
+        "Give up: no edit of this repository can reach the goal.",
+        {
+            "reason": {
+                "type": "string",
+                "description": "what stands in the way, and what a person must do",
+            }
+        },
+        1,
+    ),
+}
+
+
+def function(name: str) -> dict[str, Any]:
+    """A tool as OpenAI describes a function."""
+    description, properties, required = _TOOLS[name]
+    return {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": description,
+            "parameters": {
+                "type": "object",
+                "properties": properties,
+                "required": list(properties)[:required],
+                "additionalProperties": False,
+            },
+        },
+    }

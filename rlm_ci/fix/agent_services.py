@@ -1,0 +1,69 @@
+"""What the built-in agent's tools need of a run: commands, tests, the difference, the start."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rlm_ci.agents.agent import Launch
+from rlm_ci.agents.builtin.quoting import quoted
+from rlm_ci.agents.builtin.tools import Services
+from rlm_ci.fix.recorded_change import recorded
+from rlm_ci.fix.steps import difference
+from rlm_ci.fix.verdict.validator_run import ended_of, record_of
+from rlm_ci.system.command_line import SHELL, Command
+from rlm_ci.system.transcript import transcribe
+from rlm_ci.validators.validator import failure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rlm_ci.fix.options import FixContext
+    from rlm_ci.fix.verdict.verdict import ResultJudge
+
+#: Bytes of a command's output that are recorded; a quarter of them from its beginning.
+_KEEP = 64 << 10
+
+
+def services_of(context: FixContext, judge: ResultJudge) -> Services:
+    """The services that the options of the run allow."""
+    return Services(
+        tests=judge.tests if context.validator else None,
+        run=partial(_run, context, judge) if context.options.command_seconds else None,
+        diff=partial(difference, context),
+        restore=partial(_restore, context),
+    )
+
+
+def _run(context: FixContext, judge: ResultJudge, text: str) -> str:
+    """Run a line of shell in the copy; how it ended is a fact, with the tree that it left."""
+    command = Command(text, (SHELL, "-c", text), (SHELL,), in_shell=True)
+    copy = context.commands.workspace
+    copy.settled = None
+
+    def produce() -> Mapping[str, Any]:
+        seconds = context.seconds_left(context.options.command_seconds)
+        ended = context.commands.run(Launch(command.argv, seconds), keep=_KEEP)
+        return {"command": text, **record_of(ended)}
+
+    told = recorded(context.fact, copy, ("command", judge.place("command")), {"run": text}, produce)
+    copy.settled = None  # the agent goes on
+    ended = ended_of(told)
+    lines = transcribe(ended.output, context.redactor.text).lines
+    head = f"{failure(ended, command) or 'exit code 0'}, {ended.seconds:.1f} s"
+    return quoted(f"The command ended: {head}", "\n".join(lines))
+
+
+def _restore(context: FixContext, path: str) -> bool:
+    """Put a file or a folder back as it was at the start; whether it had changed."""
+    copy = context.commands.workspace
+    tree = copy.tree()
+
+    def is_wanted(name: str) -> bool:
+        return name == path or name.startswith(f"{path}/")
+
+    before = copy.restored(tree, copy.snapshot.tree, is_wanted)
+    if before != tree:
+        copy.restore(before)
+    return before != tree

@@ -1,0 +1,51 @@
+"""What changes the copy of a fix loop, as a fact of the run's record."""
+
+from __future__ import annotations
+
+from rlm_ci.errors import DamagedError
+from rlm_ci.text.object_id import is_object_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from rlm_ci.runs import Fact
+    from rlm_ci.workspace.workspace import Workspace
+
+
+def recorded(
+    fact: Fact,
+    copy: Workspace,
+    place: tuple[str, str],
+    key: Mapping[str, Any],
+    produce: Callable[[], Mapping[str, Any]],
+) -> Mapping[str, Any]:
+    """A fact with the tree that it leaves: afterwards the copy holds that tree.
+
+    ``place`` is the kind of the fact and where in the run it is. Raises DamagedError for a record
+    that names no tree.
+    """
+
+    def produced() -> Mapping[str, Any]:
+        record = produce()
+        copy.settled = None
+        tree = copy.settled_tree()
+        removed = [[one.path, one.reason] for one in copy.removed_at(tree)]
+        return {**record, "tree": tree, "removed": removed}
+
+    told = fact(*place, {**key, "tree": copy.settled_tree()}, produced)
+    if not is_object_id(told.get("tree")):  # it is put on command lines
+        raise _damaged(f"the {place[0]} left something that is not a tree", place[1])
+    if copy.settled != told["tree"]:
+        copy.restore(told["tree"])
+        copy.settled = told["tree"]
+    removed = told.get("removed", [])
+    if any([type(one) for one in pair] != [str, str] for pair in removed):
+        raise _damaged("something was taken out of the copy which has no name", place[1])
+    copy.recall(told["tree"], removed)
+    return told
+
+
+def _damaged(what: str, place: str) -> DamagedError:
+    return DamagedError(f"the record says that {what}", where=place, hint="start a new run")

@@ -1,0 +1,145 @@
+"""Commands of the built-in agent: in the sandbox, recorded, bounded; and how it gives up."""
+
+from __future__ import annotations
+
+import pytest
+
+from testing.fix_stage import MEND, MENDED, Play, Stage, call, done
+
+SED = "sed -i 's/a - b/a + b/' calc.py && cat calc.py"
+
+
+def results(stage: Stage) -> list[str]:
+    """What the tools have answered, up to the last request."""
+    return [one["content"] for one in stage.llm.asked[-1].messages if one["role"] == "tool"]
+
+
+def test_a_command_may_change_the_copy(stage: Stage) -> None:
+    stage.llm.script(Play([call("run", command=SED), call("diff"), done()]))
+    ended, run = stage.fixed()
+    assert ended.code == 0, ended
+    assert stage.source() == MENDED
+    said, shown = results(stage)
+    assert said.startswith("The command ended: exit code 0, ")
+    assert "return a + b" in said
+    assert "+    return a + b" in shown
+    [fact] = run.facts("command")
+    assert fact["value"]["command"] == SED
+    assert stage.cli("replay", run.id, "--check", env={"OPENAI_API_KEY": None}).code == 0
+
+
+def test_it_reaches_no_network_and_no_secret(stage: Stage) -> None:
+    host, port = stage.llm.origin.removeprefix("http://").split(":")
+    look = f"env; python3 -c 'import socket; socket.create_connection((\"{host}\", {port}))'; id -u"
+    stage.llm.script(Play([call("run", command=look), MEND, done()]))
+    assert stage.fixed()[0].code == 0
+    said = results(stage)[0]
+    assert "Error" in said
+    assert stage.llm.key not in said
+    assert "OPENAI" not in said
+    assert len(stage.llm.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("command", "wanted"),
+    [
+        ("sleep 60", "stopped after"),
+        ("exit 3", "exit code 3"),
+        ("seq 1000000", "left out"),
+        ("kill -9 $$", "SIGKILL"),
+        ("rm -rf .git; mkdir .git; echo x > .git/config; ls", "exit code 0"),
+        ("nohup sleep 600 >/dev/null 2>&1 &", "exit code 0"),
+    ],
+)
+@pytest.mark.sample(3)
+def test_a_command_is_bounded(stage: Stage, command: str, wanted: str) -> None:
+    stage.llm.script(Play([call("run", command=command), MEND, done()]))
+    ended, _ = stage.fixed(env={"RLM_CI_LOOP_COMMAND_SECONDS": "2"})
+    assert ended.code == 0, ended
+    said = results(stage)[0]
+    assert wanted in said
+    assert len(said) < 21_000
+    assert stage.source() == MENDED
+
+
+@pytest.mark.full
+def test_a_killed_run_runs_no_command_twice(stage: Stage) -> None:
+    count = "echo x >> count.txt; sed -i 's/a - b/a + b/' calc.py"
+    slow = call("run", command="true")
+    stage.llm.script(Play([call("run", command=count), slow, slow, slow, done()]))
+    child, records = stage.begin()
+    child.kill_when(lambda: records() >= 9)
+    child.wait()
+    run = stage.runs()[0]
+    assert stage.cli("resume", run.id).code == 0
+    assert stage.source("count.txt") == "x\n"
+    assert stage.source() == MENDED
+
+
+@pytest.mark.parametrize(("more", "has"), [((), False), (("--run-without-sandbox",), True)])
+def test_without_a_sandbox_commands_must_be_asked_for(
+    stage: Stage, more: tuple[str, ...], *, has: bool
+) -> None:
+    stage.repo.write("rlm-ci.toml", "[loop]\ncommand_seconds = 9\n").commit()
+    stage.llm.script(Play([MEND, done()]))
+    assert stage.fixed("--sandbox", "none", *more)[0].code == 0
+    asked = stage.llm.asked[-1]
+    names = {one["function"]["name"] for one in asked.body["tools"]}
+    assert ("run" in names) is has
+    assert ("There is no shell" in asked.messages[0]["content"]) is not has
+
+
+def test_no_file_may_allow_it(stage: Stage) -> None:
+    stage.repo.write("rlm-ci.toml", "[loop]\nrun_without_sandbox = true\n").commit()
+    ended = stage.rlm()
+    assert ended.code == 5, ended
+    assert "run_without_sandbox" in ended.stderr
+
+
+def test_a_blocked_agent_ends_the_run_and_says_why(stage: Stage) -> None:
+    why = "The tests need a database, which is not running."
+    stage.llm.script(Play([call("blocked", reason=why)]))
+    ended, run = stage.fixed()
+    assert (ended.code, run.final) == (3, "blocked"), ended
+    assert "Blocked" in ended.stdout
+    for text in (ended.stdout, run.text("comment.md"), run.state["final"]["reason"]):
+        assert "a database" in " ".join(text.split())
+    assert run.manifest["status_detail"] == "blocked"
+
+
+def test_a_blocked_agent_may_have_been_wrong(stage: Stage) -> None:
+    stage.llm.script(Play([MEND, call("blocked", reason="I give up.")]))
+    assert stage.fixed()[1].final == "passed"
+    assert stage.source() == MENDED
+
+
+def test_restore_puts_the_start_back(stage: Stage) -> None:
+    stage.llm.script(
+        Play(
+            [
+                call("run", command="rm calc.py; echo x > test_calc.py; echo y > new.txt"),
+                call("restore", path="calc.py"),
+                call("restore", path="test_calc.py"),
+                call("restore", path="new.txt"),
+                call("restore", path="new.txt"),
+                MEND,
+                done(),
+            ]
+        )
+    )
+    assert stage.fixed()[0].code == 0
+    assert results(stage)[1:5] == [
+        "calc.py is as it was.",
+        "test_calc.py is as it was.",
+        "new.txt is as it was.",
+        "Nothing has changed at new.txt.",
+    ]
+    assert (stage.repo.path / "new.txt").exists() is False
+
+
+def test_a_green_start_is_said_and_a_test_is_asked_for(stage: Stage) -> None:
+    stage.llm.script(Play([MEND, done()]))
+    stage.fixed("--validator", "true")
+    said = stage.llm.asked[0].messages[1]["content"]
+    assert "It passes now, so no test fails because of the goal" in said
+    assert "Summary:" not in said
