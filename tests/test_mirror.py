@@ -31,7 +31,6 @@ SHOWN_BY = {
     "context/file_places": "ask/citations/test_citations.py",
     "errors": "cli/test_cli.py",
     "github/fetch": "pull_request/test_comment_commands.py",
-    "github/posting/previous_run": "cli/commands/test_pr_next_push.py",
     "github/session": "cli/commands/test_publish.py",
     "guard/inline_tests": "guard/test_guard_cases.py",
     "guard/protected/editable_installs": "fix/test_run_unsandboxed.py",

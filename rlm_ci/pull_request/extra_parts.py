@@ -127,10 +127,10 @@ def _of_last_review(wish: PostingTarget, *, awaited: bool) -> list[Part]:
     """
     if wish.to is None:
         return []
-    from rlm_ci.github.posting import previous_run
+    from rlm_ci.github.posting.comment_history import previous_run
 
     try:
-        last = previous_run.read(wish.way.client(), wish.to.repository, wish.to.number).last
+        last = previous_run(wish.way.client(), wish.to.repository, wish.to.number).last
     except UnavailableError:  # posting needs it too, and reports it
         return []
     except RlmCiError as error:

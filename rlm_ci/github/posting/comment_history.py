@@ -1,12 +1,13 @@
-"""The texts that our summary comment had, as GitHub keeps them: what a late run wrote over.
+"""Our summary comment as earlier runs left it, and the texts that it had, as GitHub keeps them.
 
-GitHub calls the text of an edit "a summary of the changes". What it gives there is the whole text;
-only one that begins with our marker and was written by us is taken for that, so that nothing comes
-of it where that should change.
+Anybody who may write to the repository may edit a bot's comment: only our own edits count. GitHub
+documents the text of an edit as "a summary of the changes", and returns the whole text; only one
+that begins with our marker is used.
 """
 
 from __future__ import annotations
 
+from rlm_ci.github.api import pagination
 from rlm_ci.github.api.errors import UnreachableError, record, rows, text
 from rlm_ci.github.posting import checkpoint
 from rlm_ci.github.posting.review_threads import author_of, bare
@@ -14,10 +15,13 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from rlm_ci.github.api.client import GitHubClient
+    from rlm_ci.github.posting.checkpoint import Checkpoint
     from rlm_ci.github.posting.outcome import Destination
 
-#: Edits that are looked at, the last ones.
+#: How many of the last edits are read.
 _EDITS = 30
 
 _QUERY = """\
@@ -34,9 +38,15 @@ query ($owner: String!, $name: String!, $number: Int!, $comment: ID!) {
 }
 """
 
+_FIELDS = """\
+body
+lastEditedAt
+author { __typename login }
+editor { __typename login }"""
+
 
 class CommentHistory(Value):
-    """The ``head`` of the pull request, and a comment with all its texts, the newest first.
+    """The ``head`` of the pull request, and a comment's texts, the newest first.
 
     ``body`` is None for a comment that is gone.
     """
@@ -73,3 +83,33 @@ def read(client: GitHubClient, to: Destination, comment: str, author: str) -> Co
     ours = [one for one in edits if author_of(one, "editor") == bare(author)]
     ours.sort(key=lambda one: text(one.get("createdAt")), reverse=True)
     return CommentHistory(head, text(node["body"]), tuple(text(one.get("diff")) for one in ours))
+
+
+class PreviousRun(Value):
+    """Our ``login``, the checkpoint of our summary, or ``doubt``: why an existing one has none."""
+
+    login: str
+    last: Checkpoint | None = None
+    doubt: str = ""
+
+
+def previous_run(client: GitHubClient, repository: str, number: int) -> PreviousRun:
+    """Raises GitHubRefusedError or UnreachableError."""
+    login = ""
+    found: list[dict[str, Any]] = []
+    told = pagination.read(client, repository, number, "comments", fields=_FIELDS, what="comments")
+    for page in told:
+        login = page.login
+        for one in map(record, page.rows):
+            is_ours = author_of(one) == bare(login)
+            if is_ours and checkpoint.is_marked(text(one.get("body"))):
+                found.append(one)
+    if not found:
+        return PreviousRun(login)
+    if len(found) > 1:
+        return PreviousRun(login, doubt="there is more than one summary comment")
+    (one,) = found
+    if one.get("lastEditedAt") and author_of(one, "editor") != bare(login):
+        return PreviousRun(login, doubt="somebody has edited the summary comment")
+    last = checkpoint.read(text(one.get("body")))
+    return PreviousRun(login, last, "" if last else "the summary comment's state cannot be read")

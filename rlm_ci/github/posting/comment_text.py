@@ -1,6 +1,8 @@
-"""The texts of review comments: beside a line or on a file, and how we know our own again."""
+"""The texts of review comments, with a marker by which we recognise our own."""
 
 from __future__ import annotations
+
+import re
 
 from rlm_ci.report import suggestions, wording
 from rlm_ci.report.formats.markdown import ROOM
@@ -20,8 +22,7 @@ if TYPE_CHECKING:
 
 _TEMPLATE = "review.md.j2"
 _OPENS, _CLOSES = "<!-- rlm-ci:finding ", " -->"
-_HEX = frozenset("0123456789abcdef")
-
+_MARKER = re.compile(rf"{_OPENS}([0-9a-f]{{32}}){_CLOSES}\r?(?:\n|$)")
 #: Further places of a finding that a comment names.
 _PLACES = 5
 
@@ -39,13 +40,10 @@ def marker(fingerprint: str) -> str:
 def read_marker(body: str) -> str | None:
     """The fingerprint in the first line of a comment; None if that is not a marker of ours.
 
-    No text that we show can forge it, for none stands in the first line; whoever else wrote
-    a comment can, so ask who its author is first.
+    Other authors can forge it, so check the author first.
     """
-    line = body.partition("\n")[0].removesuffix("\r")
-    digits = line.removeprefix(_OPENS).removesuffix(_CLOSES)
-    known = len(digits) == 32 and set(digits) <= _HEX and line == marker(digits)
-    return digits if known else None
+    marked = _MARKER.match(body)
+    return marked[1] if marked else None
 
 
 class CommentTexts:
@@ -62,8 +60,7 @@ class CommentTexts:
     def body(self, placed: PlacedFinding, fingerprint: str) -> str:
         """The Markdown of one comment, short enough for GitHub; its first line is the marker.
 
-        Raises ValueError for a fingerprint that is not 32 hex digits: it would not be found
-        again.
+        Raises ValueError for a fingerprint that is not 32 hex digits.
         """
         first = marker(fingerprint)
         if read_marker(first) != fingerprint:
@@ -80,7 +77,7 @@ class CommentTexts:
         finding = placed.finding
         spot = finding.evidence[0] if finding.evidence else None
         more = finding.evidence[1 : 1 + _PLACES]
-        # Without room a block cannot be cut: applied, it would be another change.
+        # A shortened block would be another change.
         offered = placed.suggestion is not None and length > _LENGTHS[-1]
         return {
             "severity": finding.severity.label,
@@ -108,7 +105,7 @@ class CommentTexts:
         return self._surface.text(neutralise.clip(text, length))
 
     def _fix(self, fix: str | None, length: int) -> str | None:
-        """A fix that nobody can apply with a click: code to read, or advice."""
+        """A fix that cannot be applied by a click: code to read, or advice."""
         if not fix:
             return None
         code = suggestions.replacement(fix)

@@ -1,8 +1,7 @@
 """Where each finding goes on a pull request: beside its lines, to its file, or to the summary.
 
-GitHub refuses a whole review for one comment outside of the diff, so every place is held
-against the hunks first. Findings are marked, never dropped, and what is not inline carries
-the reason, in words of ours only.
+GitHub refuses a whole review for one comment outside of the diff, so every place is checked against
+the hunks first. No finding is dropped; one that is not inline has the reason.
 """
 
 from __future__ import annotations
@@ -32,10 +31,9 @@ _SIDES = {"old": "LEFT", "new": "RIGHT"}
 class PlacedFinding(Value):
     """A finding and its place. ``where`` is INLINE, FILE or SUMMARY; ``reason`` why not INLINE.
 
-    ``path`` is what GitHub's API calls the file: the new name, on both sides. ``line`` and
-    ``side`` (LEFT or RIGHT) are those of the last line; ``start_line`` and ``start_side``
-    are there only for a range. ``suggestion`` replaces exactly these lines: lines that end
-    in a line break each, empty to delete, None when there is none.
+    ``path`` is GitHub's name of the file: the new one, on both sides. ``line`` and ``side`` (LEFT
+    or RIGHT) are those of the last line; ``start_line`` and ``start_side`` are for ranges only.
+    ``suggestion`` replaces these lines: each ends in a line break; empty to delete them.
     """
 
     finding: Finding
@@ -50,7 +48,7 @@ class PlacedFinding(Value):
 
 
 class CommentLimits(Value):
-    """How many comments there may be: in all, on one file, and on files as a whole."""
+    """Maximum of comments: in all, on one file, and on files as a whole."""
 
     comments: int = 50
     per_file: int = 10
@@ -68,10 +66,9 @@ def place(
 ) -> list[PlacedFinding]:
     """One place for each finding, in the order given.
 
-    ``judged`` is the commit that the findings are about, ``head`` the one that ``diff``
-    leads to. Where they differ, only lines whose quote still stands there are inline.
-    Findings below ``least``, suppressed ones and those of severity ``info`` go to the
-    summary. The worst findings take the room of ``caps`` first, then those that come first.
+    ``judged`` is the commit that the findings are about, ``head`` that of ``diff``. If they differ,
+    only lines whose quote is still there are inline. Findings below ``least``, suppressed ones and
+    those of severity ``info`` go to the summary. The worst findings count first for ``caps``.
     """
     least = max(least, Severity.LOW)
     placed = [_place(one, diff, least=least, moved=judged != head) for one in findings]
@@ -140,7 +137,7 @@ def _fitting(file: FileDiff, spot: Location) -> Hunk | str:
 
 
 def _doubt(hunk: Hunk | str, *, quoted: bool | None, moved: bool, named: bool) -> str:
-    """Why the lines that ``hunk`` may have are not to be trusted; empty if they are."""
+    """Why the lines of ``hunk`` may be wrong; empty if they are right."""
     if isinstance(hunk, str):
         why = hunk
     elif quoted is False:
@@ -155,7 +152,7 @@ def _doubt(hunk: Hunk | str, *, quoted: bool | None, moved: bool, named: bool) -
 
 
 def _quoted(hunk: Hunk, spot: Location) -> bool | None:
-    """Whether ``hunk`` has at ``spot`` what it quotes; None if that cannot be told."""
+    """Whether ``hunk`` has at ``spot`` what it quotes; None if unknown."""
     if spot.quote is None:
         return None
     lines = [line.rstrip("\r") for line in hunk.texts(spot.side, *_span(spot))]
@@ -168,7 +165,7 @@ def _quoted(hunk: Hunk, spot: Location) -> bool | None:
 
 
 def _suggestion(finding: Finding, hunk: Hunk) -> str | None:
-    """The replacement of the quoted lines, if the finding has one that can be offered."""
+    """The replacement of the quoted lines, if GitHub can offer it."""
     spot = finding.evidence[0]
     text = suggestions.replacement(finding.suggested_fix)
     if text is None or spot.side != "new" or not suggestions.is_plain(text):
@@ -198,7 +195,7 @@ def _capped(placed: list[PlacedFinding], caps: CommentLimits) -> list[PlacedFind
             total, whole = total + 1, whole + (one.where == FILE)
             used[one.path] = on_file + 1
             continue
-        placed[index] = _to_summary(one, f"{one.reason}; {over}" if one.reason else over)
+        placed[index] = to_summary(one, f"{one.reason}; {over}" if one.reason else over)
     return placed
 
 
@@ -207,15 +204,12 @@ def _rank(one: PlacedFinding) -> tuple[int, str, int]:
     return -one.finding.severity, one.path or "", (spot and spot.line_start) or 0
 
 
-def _to_summary(one: PlacedFinding, reason: str) -> PlacedFinding:
+def to_summary(one: PlacedFinding, reason: str) -> PlacedFinding:
     return PlacedFinding(one.finding, SUMMARY, reason, one.path)
 
 
 def classify(placed: PlacedFinding, diff: PatchDiff) -> str:
-    """What GitHub's own ``diff`` says of a comment: VALID, UNKNOWN or, proven, INVALID.
-
-    What goes to the summary is valid anywhere.
-    """
+    """Whether a comment is VALID by GitHub's own ``diff``, INVALID or UNKNOWN."""
     if placed.where == SUMMARY or placed.path is None:
         return VALID
     file = diff.file(placed.path)
@@ -237,6 +231,6 @@ def classify(placed: PlacedFinding, diff: PatchDiff) -> str:
 
 
 def without_invalid(placed: Iterable[PlacedFinding], diff: PatchDiff) -> list[PlacedFinding]:
-    """``placed`` after a refusal: what ``diff`` proves to be invalid goes to the summary."""
+    """``placed`` after a refusal: what is invalid by ``diff`` goes to the summary."""
     reason = "GitHub refused the comment, and its diff does not have this place"
-    return [_to_summary(one, reason) if classify(one, diff) == INVALID else one for one in placed]
+    return [to_summary(one, reason) if classify(one, diff) == INVALID else one for one in placed]

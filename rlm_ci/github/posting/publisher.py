@@ -169,8 +169,8 @@ class Publisher:
         )  # fmt: skip
         review = ReviewComments(
             self._client, self._to.path, self._to.head,
-            remarks=CommentTexts(self._report.subject, self._options),
-            real_diff=self._real_diff, look=lambda: self._threads().threads,
+            CommentTexts(self._report.subject, self._options),
+            self._real_diff, lambda: self._threads().threads,
         )  # fmt: skip
         result = review.post(list(zip(placed, marks, strict=True)), known)
         notes += _elsewhere([one for one, _ in result])

@@ -75,10 +75,10 @@ class PreviousReviews:
 
     def _last(self, to: Destination) -> tuple[Checkpoint | None, str]:
         """The checkpoint of the last run, or why there is none."""
-        from rlm_ci.github.posting import previous_run
+        from rlm_ci.github.posting.comment_history import previous_run
 
         try:
-            found = previous_run.read(self._way.client(), to.repository, to.number)
+            found = previous_run(self._way.client(), to.repository, to.number)
         except UnavailableError as error:  # posting cannot do without it either, and says so
             return None, str(error)
         except RlmCiError as error:
