@@ -15,7 +15,7 @@ from urllib.parse import urljoin, urlsplit
 from github import Auth, Github
 
 from rlm_ci.errors import ConfigError
-from rlm_ci.github.api.errors import GitHubRefusedError, UnreachableError, record
+from rlm_ci.github.api.errors import GitHubRefusedError, UnreachableError, record, rows, text
 from rlm_ci.github.api.responses import AttemptError, decoded, failure, graphql_data
 from rlm_ci.system.transport import (
     Answer,
@@ -55,6 +55,34 @@ class RequestLimits(Value):
     pause: float = 1.0
     wait: float = 60.0
     timeout: float = 15.0
+
+
+#: Pages of a hundred rows each.
+_MOST_OF_PULL = 50
+_OF_PULL = """\
+query ($owner: String!, $name: String!, $number: Int!, $after: String) {
+  viewer { login }
+  repository(owner: $owner, name: $name) {
+    pullRequest(number: $number) {
+      headRefOid
+      @LIST@(first: 100, after: $after) {
+        pageInfo { hasNextPage endCursor }
+        nodes {
+          @FIELDS@
+        }
+      }
+    }
+  }
+}
+"""
+
+
+class PullRequestList(Value):
+    """A list of a pull request, with its head and the login that we write under."""
+
+    login: str
+    head: str
+    rows: tuple[Any, ...]
 
 
 class _UnreadError(Exception):
@@ -167,10 +195,9 @@ class GitHubClient(Closing):
             records = page.get(key) if key and isinstance(page, dict) else page
             if not isinstance(records, list):
                 raise UnreachableError("GitHub's answer is not a list", f"GET {path}")
-            first = [_identity(one) for one in records[:1]]
-            if first and first in firsts:
+            if records and records[0] in firsts:
                 raise UnreachableError("GitHub gives the same page again", f"GET {path}")
-            firsts.append(first)
+            firsts += records[:1]
             yield from records
             if 'rel="next"' not in str(headers.get("link", "")):
                 return
@@ -181,6 +208,36 @@ class GitHubClient(Closing):
         """The data of a GraphQL query, which changes nothing. Raises as ``get``."""
         body = {"query": document, "variables": variables}
         return record(self._read("POST", self._requester.graphql_url, body=body)[1])
+
+    def of_pull_request(
+        self, repository: str, number: int, name: str, *, fields: str, what: str
+    ) -> PullRequestList:
+        """The whole list ``name`` of a pull request, with ``fields`` of each row; ``what`` it is.
+
+        Raises GitHubRefusedError or UnreachableError, also for a part of the list: all that is
+        missing would be posted again.
+        """
+        query = _OF_PULL.replace("@LIST@", name).replace("@FIELDS@", fields)
+        owner, _, short = repository.partition("/")
+        after, seen = "", {""}
+        found: list[Any] = []
+        for _ in range(_MOST_OF_PULL):
+            data = self.query(query, owner=owner, name=short, number=number, after=after or None)
+            login = text(record(data.get("viewer")).get("login"))
+            pull = record(record(data.get("repository")).get("pullRequest"))
+            listed, head = record(pull.get(name)), text(pull.get("headRefOid"))
+            if not login or not head or listed.get("nodes") is None:
+                raise UnreachableError(f"GitHub does not name the {what}", "GraphQL")
+            found += rows(listed["nodes"])
+            page = record(listed.get("pageInfo"))
+            if not page.get("hasNextPage"):
+                return PullRequestList(login, head, tuple(found))
+            after = text(page.get("endCursor"))
+            if after in seen:
+                break
+            seen.add(after)
+            self.more()
+        raise UnreachableError(f"GitHub's list of {what} has no end", "GraphQL")
 
     def _read(
         self,
@@ -246,20 +303,16 @@ class GitHubClient(Closing):
         self, verb: str, path: str, parameters: Mapping[str, str] | None, body: Any
     ) -> tuple[Mapping[str, str], Any]:
         where = f"{verb} {path.partition('://')[2].partition('/')[2] or path}"
+        is_first = verb == "GET" and path not in self._moved
+        to = self._moved.get(path, path) if verb == "GET" else path
         try:
-            status, headers, text = self._answer(
-                verb, self._moved.get(path, path) if verb == "GET" else path,
-                parameters, body, where,
-            )  # fmt: skip
+            status, headers, text = self._answer(verb, to, parameters, body, where)
         except _UnreadError as unread:
-            to = self._same_host(unread.answer) if verb == "GET" else ""
-            if not to:
+            moved = self._same_host(unread.answer) if is_first else ""
+            if not moved:
                 raise _elsewhere(unread.answer, where) from None
-            self._moved[path] = to  # usually a renamed repository
-            try:
-                status, headers, text = self._answer(verb, to, parameters, body, where)
-            except _UnreadError as again:
-                raise _elsewhere(again.answer, where) from None
+            self._moved[path] = moved  # usually a renamed repository
+            return self._send(verb, path, parameters, body)
         data = decoded(text)
         if status >= 400:
             raise failure(status, headers, data, where)
@@ -341,8 +394,3 @@ def _elsewhere(answer: Answer, where: str) -> AttemptError:
     if answer.status in _REDIRECTS:
         what = f"{what}, and leads elsewhere: {redirect_target(answer.headers)}"
     return AttemptError(UnreachableError(what, where), again=answer.status == 202)
-
-
-def _identity(one: Any) -> Any:
-    """What tells a record from others: its id, or all of it."""
-    return one.get("id", one) if isinstance(one, dict) else one

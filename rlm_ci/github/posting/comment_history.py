@@ -7,7 +7,6 @@ that begins with our marker is used.
 
 from __future__ import annotations
 
-from rlm_ci.github.api import pagination
 from rlm_ci.github.api.errors import UnreachableError, record, rows, text
 from rlm_ci.github.posting import checkpoint
 from rlm_ci.github.posting.review_threads import author_of, bare
@@ -15,8 +14,6 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.github.posting.checkpoint import Checkpoint
     from rlm_ci.github.posting.outcome import Destination
@@ -95,15 +92,10 @@ class PreviousRun(Value):
 
 def previous_run(client: GitHubClient, repository: str, number: int) -> PreviousRun:
     """Raises GitHubRefusedError or UnreachableError."""
-    login = ""
-    found: list[dict[str, Any]] = []
-    told = pagination.read(client, repository, number, "comments", fields=_FIELDS, what="comments")
-    for page in told:
-        login = page.login
-        for one in map(record, page.rows):
-            is_ours = author_of(one) == bare(login)
-            if is_ours and checkpoint.is_marked(text(one.get("body"))):
-                found.append(one)
+    told = client.of_pull_request(repository, number, "comments", fields=_FIELDS, what="comments")
+    login = told.login
+    ours = (one for one in map(record, told.rows) if author_of(one) == bare(login))
+    found = [one for one in ours if checkpoint.is_marked(text(one.get("body")))]
     if not found:
         return PreviousRun(login)
     if len(found) > 1:

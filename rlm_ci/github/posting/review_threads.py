@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rlm_ci.github.api import pagination
 from rlm_ci.github.api.errors import GitHubRefusedError, UnreachableError, record, rows, text
 from rlm_ci.github.posting import comment_text
 from rlm_ci.values import Value
@@ -29,10 +28,9 @@ _VIEWER = "query { viewer { login } }"
 
 
 class ReviewThread(Value):
-    """A thread that we began. ``answered`` when anybody else wrote in it.
+    """A thread that we began; ``answered`` if anybody else wrote in it.
 
-    ``resolved`` when it is, or is folded away. ``closed`` when somebody else did that: the
-    finding is dealt with for good.
+    ``resolved``, or folded away; ``closed`` if somebody else did that, and so settled the finding.
     """
 
     id: str
@@ -64,19 +62,15 @@ def viewer(client: GitHubClient) -> str:
 
 def read(client: GitHubClient, repository: str, number: int) -> PullRequestThreads:
     """Raises GitHubRefusedError or UnreachableError."""
-    login = head = ""
-    found: list[ReviewThread] = []
-    told = pagination.read(
-        client, repository, number, "reviewThreads", fields=_FIELDS, what="review threads"
+    found = client.of_pull_request(
+        repository, number, "reviewThreads", fields=_FIELDS, what="review threads"
     )
-    for page in told:
-        login, head = page.login, page.head
-        found += [one for node in page.rows if (one := _ours(record(node), login))]
-    return PullRequestThreads(login, head, tuple(found))
+    ours = (_ours(record(node), found.login) for node in found.rows)
+    return PullRequestThreads(found.login, found.head, tuple(filter(None, ours)))
 
 
 def _ours(node: dict[str, Any], login: str) -> ReviewThread | None:
-    """Raises UnreachableError for what is no thread."""
+    """Raises UnreachableError for an invalid thread."""
     comments = record(node.get("comments"))
     nodes = [record(one) for one in rows(comments.get("nodes")) if one is not None]
     authors = [author_of(one) for one in nodes]
@@ -116,7 +110,7 @@ def bare(login: str) -> str:
 
 
 def _person(name: str) -> str:
-    """No bot is named so: no login has that character."""
+    """A name that no bot has: no login has that character."""
     return f"{name}\0person"
 
 
@@ -128,9 +122,7 @@ def close(client: GitHubClient, threads: Sequence[ReviewThread]) -> None:
     try:
         _each(client, "resolveReviewThread(input: {threadId: $%s})", "thread { id }",
               [one.id for one in threads])  # fmt: skip
-    except (
-        GitHubRefusedError
-    ) as refused:  # it takes contents: write, which a publisher need not have
+    except GitHubRefusedError as refused:  # it takes contents: write
         if not refused.denied and refused.status not in (404, 422):
             raise
         _each(client, "minimizeComment(input: {subjectId: $%s, classifier: OUTDATED})",
@@ -138,9 +130,9 @@ def close(client: GitHubClient, threads: Sequence[ReviewThread]) -> None:
 
 
 def remove_duplicates(client: GitHubClient, threads: Sequence[ReviewThread]) -> None:
-    """Delete our open threads about a finding that an older one is about.
+    """Delete our open threads about a finding that has an older one, of a run at the same time.
 
-    Two runs that begin at once miss each other's. Raises GitHubRefusedError, UnreachableError.
+    Raises GitHubRefusedError or UnreachableError.
     """
     there: set[str] = set()
     surplus = []

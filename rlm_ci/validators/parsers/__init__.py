@@ -33,7 +33,7 @@ __all__ = ["ParsedOutput", "TestTally", "names", "outcomes", "read"]
 
 
 class ParsedOutput(Value):
-    """What an output says: findings, each once, and the tally of each tool that gave one."""
+    """Findings, each once, and the tally of each tool that printed one."""
 
     findings: tuple[Finding, ...]
     tallies: tuple[tuple[str, TestTally], ...] = ()
@@ -53,7 +53,7 @@ def load(name: str) -> Any:
 
 
 def read(lines: Iterable[str], root: str, exists: Callable[[str], bool]) -> ParsedOutput:
-    """What all the families find in ``lines``; for ``root`` and ``exists`` see Printout."""
+    """What all families find in ``lines``; ``root`` and ``exists`` are those of Printout."""
     printout = Printout(lines, root, exists)
     findings: dict[Finding, None] = {}
     tallies = []
@@ -70,11 +70,10 @@ def read(lines: Iterable[str], root: str, exists: Callable[[str], bool]) -> Pars
 
 
 def outcomes(lines: Iterable[str], root: str, without: Collection[str] = ()) -> TestOutcomes:
-    """How each test ended, as far as runners name it; nothing of those in ``without``.
+    """How each test ended that a runner names, without the runners in ``without``.
 
-    It is complete where a name is told for each test that a runner counts as passed; a family
-    whose counts are not of tests tells by ``names_all`` whether it is. What a failing test of
-    pytest printed is left out: it may be the run of another runner.
+    Complete if each test that a runner counts as passed is named; a family that does not count
+    tests has ``names_all``. Output of failing tests of pytest is left out: it may be a whole run.
     """
     from rlm_ci.validators.parsers import pytest
 

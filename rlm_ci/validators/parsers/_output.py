@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.report.findings import Severity
 
-#: Characters of a line that parsers see, findings of one parser, characters of one message.
+#: Characters of a line, findings of one parser, characters of one message.
 LONGEST_LINE = 2000
 MOST_FINDINGS = 200
 LONGEST_MESSAGE = 500
@@ -28,9 +28,9 @@ NEVER = re.compile(r"$.")
 #: Lines of source as jest and vitest show them around a failure.
 _SOURCE = re.compile(r" *(?:> *)?\d* ?\|")
 _DEEPEST = 50
-#: Different paths that are looked up on disk: an output may name any number.
+#: Different paths that are looked up on disk.
 _MOST_LOOKUPS = 5000
-#: Code that is there and is nobody's to fix.
+#: Folders with code of others.
 _FOREIGN = frozenset(
     (".git", ".nox", ".tox", ".venv", "__pypackages__", "node_modules", "site-packages", "venv")
 )
@@ -44,27 +44,22 @@ class TestTally(Value):
 
 
 class TitleOutline:
-    """Titles that enclose what stands deeper, as reporters for people indent them."""
+    """Titles that enclose all that is indented deeper."""
 
     def __init__(self) -> None:
         self._open: list[tuple[int, str]] = []
 
     def enter(self, depth: int, title: str) -> None:
-        """A title: it encloses all that is deeper, until something is not."""
-        self.leave(depth)
+        self._leave(depth)
         self._open.append((depth, title))
 
-    def leave(self, depth: int) -> str:
-        """End all that is as deep or deeper; gives the title that was open at this very depth."""
-        ended = ""
+    def _leave(self, depth: int) -> None:
         while self._open and self._open[-1][0] >= depth:
-            at, title = self._open.pop()
-            ended = title if at == depth else ""
-        return ended
+            self._open.pop()
 
     def name(self, depth: int, title: str) -> str:
         """The name of a test, with the titles that enclose it."""
-        self.leave(depth)
+        self._leave(depth)
         return "::".join([*(one for _, one in self._open[-_DEEPEST:]), title])
 
 
@@ -81,8 +76,8 @@ class Printout:
         self._exists = exists
         self._known: dict[str, bool] = {}
 
-    def place(self, path: str, line: str | int | None = None) -> Location | None:
-        """The place that an output names; None when it is not a file of the repository."""
+    def place(self, path: str, line: str | None = None) -> Location | None:
+        """The place that an output names; None if it is not a file of the repository."""
         if path.startswith("file://"):
             from urllib.parse import unquote
 
@@ -98,11 +93,12 @@ class Printout:
             return None
         if not _FOREIGN.isdisjoint(parts) or not self._is_there(path):
             return None
-        number = _number(line)
+        is_number = line and line.isdecimal() and line.isascii() and len(line) < 9
+        number = (int(line) or None) if line and is_number else None
         return Location(path, number, number)
 
     def spot(self, text: str) -> Location | None:
-        """The place of ``path:line`` or ``path:line:column``; None when it is none of ours."""
+        """The place of ``path:line`` or ``path:line:column``; None if it is none of ours."""
         found = cut(text)
         return self.place(*found) if found else None
 
@@ -119,14 +115,8 @@ class Printout:
         return self._known[path]
 
 
-def _number(line: str | int | None) -> int | None:
-    if isinstance(line, str):
-        line = int(line) if line.isdecimal() and line.isascii() and len(line) < 9 else None
-    return line if line is not None and line > 0 else None
-
-
 def cut(text: str) -> tuple[str, str] | None:
-    """Path and line of ``path:line`` or ``path:line:column``; None when it is neither."""
+    """Path and line of ``path:line`` or ``path:line:column``; None if it is neither."""
     parts = text.rsplit(":", 2)
     if len(parts) == 3 and parts[0] and parts[1].isdecimal() and parts[2].isdecimal():
         return parts[0], parts[1]
@@ -135,7 +125,7 @@ def cut(text: str) -> tuple[str, str] | None:
 
 
 def frame(line: str) -> str:
-    """What a frame of a JavaScript stack points to: ``at f (path:1:2)``, ``at path:1:2``."""
+    """The place in a frame of a JavaScript stack: ``at f (path:1:2)``, ``at path:1:2``."""
     said = line.strip()
     if said.endswith(")"):
         return said[said.rfind("(") + 1 : -1]
@@ -192,7 +182,7 @@ def finding(
     subject: str | None = None,
     severity: Severity | None = None,
 ) -> Finding:
-    """A finding of the validator; the places that are known become its evidence, each once."""
+    """A finding of the validator, with the known places as evidence."""
     said = printable(" ".join(message.split()))
     if len(said) > LONGEST_MESSAGE:
         said = f"{said[: LONGEST_MESSAGE - 1]}…"
@@ -207,7 +197,7 @@ def finding(
 
 
 def numbers(text: str) -> Iterator[tuple[int, str]]:
-    """The counts of a summary such as ``2 failed, 1 passed | 3 skipped (6)``, with their word."""
+    """The counts and words of a summary such as ``2 failed, 1 passed | 3 skipped (6)``."""
     words = text.replace(",", " ").replace(";", " ").replace("|", " ").split()
     for number, word in pairwise(words):
         if number.isdecimal() and number.isascii() and len(number) < 9:
@@ -217,7 +207,7 @@ def numbers(text: str) -> Iterator[tuple[int, str]]:
 def summed(
     counts: Iterable[tuple[int, str]], passed: Collection[str], failed: Collection[str]
 ) -> TestTally:
-    """The tally of counts, by the words that stand for a good and a bad end."""
+    """The tally of counts, by the words for a good and a bad end."""
     found = list(counts)
     return TestTally(
         sum(number for number, word in found if word in passed),

@@ -27,11 +27,12 @@ TOOL = "cargo"
 _BLOCK = re.compile(r"---- (\S.*) stdout ----$")
 _DOC = re.compile(r"(\S+\.rs) - .*\(line (\d+)\)$")
 _ERROR = re.compile(r"error(?:\[(E\d+)\])?: (.*)$")
-#: What cargo says after all has been said.
+#: How cargo's last errors begin.
 _AFTERWARDS = (
     "aborting due to", "could not compile", "doctest failed", "test failed", "build failed",
 )  # fmt: skip
 _TARGETS = re.compile(r"\d+ targets? failed")
+_NOISE = ("note: run with ", "stderr:", "Test executable failed")
 _RESULT = re.compile(r"test result: (?:ok|FAILED)\. (.*)$")
 
 _TARGET = re.compile(r" +Running (?:(?:unittests )?(\S+\.rs) |unittests )?\(|   Doc-tests ")
@@ -44,7 +45,7 @@ _LISTED = re.compile(r"failures:$|test result: ")
 
 
 def outcomes(printout: Printout) -> Iterator[TestOutcome]:
-    """All tests of all targets; what a failing one said stands below the list of its target."""
+    """All tests of all targets; messages of failing ones follow the list of their target."""
     place = ""
     for line in printout.lines:
         if target := _TARGET.match(line):
@@ -60,7 +61,7 @@ def outcomes(printout: Printout) -> Iterator[TestOutcome]:
 
 
 def _place(target: str | None) -> str:
-    """The file that a target begins with, or the folder that all its modules lie in."""
+    """The first file of a target, or the folder of all its modules."""
     folder, _, name = (target or "").rpartition("/")
     return folder if name in ("lib.rs", "main.rs") else target or ""
 
@@ -75,48 +76,34 @@ def _outcome(place: str, name: str, state: str, said: str = "") -> TestOutcome:
 
 def parse(printout: Printout) -> Iterator[Finding]:
     """One finding a failed test, and one an error of the compiler."""
-    test = ""
+    compiler = []
+    is_output = False
+    for line in printout.lines:
+        is_output = bool(_BLOCK.match(line)) or (is_output and not _LISTED.match(line))
+        if not is_output:
+            compiler.append(line)
+    for error, below in blocks(compiler, _ERROR):
+        if not error[2].startswith(_AFTERWARDS) and not _TARGETS.match(error[2]):
+            arrows = (line.lstrip() for line in below if line.lstrip().startswith("--> "))
+            place = printout.spot(next(arrows, "")[4:])
+            yield finding("rustc", "rustc-error", error[2], place, subject=error[1])
+    for test, below in blocks(printout.lines, _BLOCK, _LISTED):
+        yield _failed(printout, test[1], below)
+
+
+def _failed(printout: Printout, test: str, lines: list[str]) -> Finding:
+    """Where a test panicked, and the first lines of why."""
     said: list[str] = []
     place: Location | None = None
-    code = error = ""
-    for line in (*printout.lines, "failures:"):
-        block = _BLOCK.match(line)
-        if test and (block or line == "failures:" or line.startswith("test result: ")):
-            yield _failed(printout, test, said, place)
-            test = ""
-        if block:
-            test, said, place = block[1], [], None
-        elif test:
-            said, place = _take(printout, line, said, place)
-        elif error and line.lstrip().startswith("--> "):
-            where = printout.spot(line.lstrip()[4:])
-            yield finding("rustc", "rustc-error", error, where, subject=code or None)
-            error = ""
-        elif told := _ERROR.match(line):
-            is_last = told[2].startswith(_AFTERWARDS) or _TARGETS.match(told[2])
-            if error:
-                yield finding("rustc", "rustc-error", error, subject=code or None)
-            code, error = (told[1] or "", told[2]) if not is_last else ("", "")
-    if error:
-        yield finding("rustc", "rustc-error", error, subject=code or None)
-
-
-def _take(
-    printout: Printout, line: str, said: list[str], place: Location | None
-) -> tuple[list[str], Location | None]:
-    """What a line of a test's output adds: where it panicked, and the first lines of why."""
-    if " panicked at " in line and line.startswith("thread '"):
-        told = line.partition(" panicked at ")[2]
-        before, comma, after = told.rpartition(", ")  # until Rust 1.72: 'message', place
-        where, why = (after, [before]) if comma and cut(after.rstrip(":")) else (told, [])
-        return why, printout.spot(where.rstrip(":"))
-    is_noise = line.startswith(("note: run with ", "stderr:", "Test executable failed"))
-    if line.strip() and not is_noise and len(said) < 3:
-        return [*said, line.strip()], place
-    return said, place
-
-
-def _failed(printout: Printout, test: str, said: list[str], place: Location | None) -> Finding:
+    for line in lines:
+        if " panicked at " in line and line.startswith("thread '"):
+            told = line.partition(" panicked at ")[2]
+            why, comma, after = told.rpartition(", ")  # until Rust 1.72: 'message', place
+            is_old = comma and cut(after.rstrip(":"))
+            said = [why] if is_old else []
+            place = printout.spot((after if is_old else told).rstrip(":"))
+        elif line.strip() and len(said) < 3 and not line.startswith(_NOISE):
+            said.append(line.strip())
     if doc := _DOC.match(test):  # it panics in a file that only its line number tells apart
         place = printout.place(doc[1], doc[2])
     return finding("cargo", "cargo-test-failure", f"{test}: {'; '.join(said)}", place, subject=test)

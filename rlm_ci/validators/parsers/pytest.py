@@ -1,4 +1,4 @@
-"""pytest: its short summary, joined with the tracebacks above; collection errors; the last line."""
+"""pytest: its short summary, joined with the tracebacks; collection errors; the last line."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ _FAILURES = re.compile(r"=+ (?:FAILURES|ERRORS|PASSES) =+$")
 _STATE = r"(?P<state>PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)"
 _NAMED = re.compile(rf"(?:\[gw\d+\] \[ *\d+%\] )?{_STATE} (?P<node>\S+\.\w+::.*)$")
 _VERBOSE = re.compile(rf"(?P<node>\S+\.\w+::.*?) {_STATE}(?: .*)?$")
-#: Who expects a failure judges nothing, whatever comes.
+#: An expected failure decides nothing.
 _STATES = {
     "PASSED": PASSED, "FAILED": FAILED, "ERROR": FAILED, "SKIPPED": SKIPPED, "XFAIL": SKIPPED,
     "XPASS": SKIPPED,
 }  # fmt: skip
-#: What its last line counts among those that passed, as ``tally`` does.
+#: What ``tally`` counts as passed.
 COUNTED = (PASSED, SKIPPED)
 _SAID = 40
 _CONDITIONS = {"FAILED": "pytest-failure", "ERROR": "pytest-error"}
-#: So many tracebacks of one name are compared with a row of the summary.
+#: Tracebacks of one name that are compared with a row of the summary.
 _SAME = 50
 _DONE = {"passed", "xfailed", "xpassed"}
 _BAD = {"failed", "error", "errors"}
 
 
 class _Block:
-    """One traceback: its title, the places that it passes, the first line of its error."""
+    """One traceback: its title, the places in it, the first line of its error."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -69,16 +69,16 @@ class _Block:
 
     @property
     def ends(self) -> tuple[Location, ...]:
-        """Where it broke, and what called it: the frames between say little."""
+        """Where it broke, and what called it."""
         return (self.places[-1], self.places[0]) if self.places else ()
 
     def passes(self, path: str) -> bool:
-        """Whether one of its frames is in that file, which tells tests of one name apart."""
+        """Whether one of its frames is in that file: tests may have the same name."""
         return any(place.path == path for place in self.places)
 
 
 class _Session:
-    """What a run printed: tracebacks, places without one (``--tb=line``), rows of the summary."""
+    """Tracebacks, places without one (``--tb=line``), and rows of the summary."""
 
     def __init__(self, printout: Printout) -> None:
         self.blocks: list[_Block] = []
@@ -127,7 +127,7 @@ class _Session:
 
 
 def outcomes(printout: Printout) -> Iterator[TestOutcome]:
-    """Tests of its short summary, as far as ``-r`` lets it show them, and of its lines with -v."""
+    """Tests of its short summary, and of its lines with -v."""
     session = _Session(printout)
     spots = session.spots()
     for _, node, said, block in session.joined():
@@ -154,7 +154,7 @@ def _outcome(node: str, state: str, message: str = "") -> TestOutcome:
 
 
 def without_failures(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """The lines without what tests printed, whole test runs of their own included."""
+    """The lines without the output of failing tests."""
     begin = next((at for at, line in enumerate(lines) if _FAILURES.match(line)), None)
     ends = (at for at in range(len(lines) - 1, -1, -1) if _END.match(lines[at]))
     end = next(ends, None) if begin is not None else None
@@ -162,7 +162,7 @@ def without_failures(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def parse(printout: Printout) -> Iterator[Finding]:
-    """The failures, as the summary lists them; without one, as the tracebacks do."""
+    """The failures of the summary; without one, those of the tracebacks."""
     session = _Session(printout)
     spots = session.spots()
     for condition, node, said, own in session.joined():
@@ -188,7 +188,7 @@ def _found(condition: str, node: str, said: str, *places: Location | None) -> Fi
 
 
 def _not_started(line: str) -> _Block | None:
-    """What pytest says when it could not begin."""
+    """The message of a pytest that could not begin."""
     if conftest := _CONFTEST.match(line):
         return _Block(f"ERROR loading {conftest[1]}")
     if not line.startswith("ERROR: file or directory not found: "):
@@ -199,7 +199,7 @@ def _not_started(line: str) -> _Block | None:
 
 
 def _node(row: str) -> tuple[str, str]:
-    """The test that a row names, and what it says of it; a parameter may hold a dash, too."""
+    """The test of a row, and its message; parameters may contain a dash too."""
     node, _, said = row.partition(" - ")
     if "[" in node and not node.endswith("]") and "] - " in row:
         node, _, said = row.partition("] - ")

@@ -1,4 +1,4 @@
-"""TAP, as node --test, mocha and tape write it: ``not ok`` lines and what is indented below."""
+"""TAP of node --test, mocha and tape: ``not ok`` lines and the diagnostics below."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FRAMES = ("file://", "(/", "at ")
 
 
 class _Point:
-    """One point and its diagnostics; ``path`` are the titles of the subtests that it ends."""
+    """One point and its diagnostics; ``path`` is its name with those of its subtests."""
 
     def __init__(self, name: str, depth: int, path: str, state: str) -> None:
         self.name = name
