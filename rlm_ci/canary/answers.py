@@ -90,25 +90,19 @@ def findings(
     whole = list(dict.fromkeys(whole))
     is_high = any(one.subject.was_red for one in by_test.values()) or bool(whole)
     severity = Severity.HIGH if is_high else Severity.MEDIUM
-    found = [Finding(RULE, severity, what, hint=_HINT, domain="tamper") for what in whole]
-    found += [_finding(one, severity, texts[path]) for (path, _), one in by_test.items()]
+    found = [_finding(severity, what) for what in whole]
+    for one in by_test.values():
+        path, test = one.subject.path, one.subject.test
+        lines = texts[path].split("\n")
+        quote = lines[test.line - 1].rstrip("\r") if test.line <= len(lines) else None
+        name, manner = printable(test.name)[:_NAME], _MANNERS[one.form, one.what]
+        message = f"{printable(path)[:_NAME]}: {name} {manner}{one.shown}"
+        place = Location(path, test.line, test.line, "old", None, quote)
+        found.append(_finding(severity, message, place).replace(subject=name))
     if len(found) > _MOST:
-        more = f"and {count(len(found) - _MOST, 'more test')}"
-        found[_MOST:] = [Finding(RULE, severity, more, hint=_HINT, domain="tamper")]
+        found[_MOST:] = [_finding(severity, f"and {count(len(found) - _MOST, 'more test')}")]
     return tuple(found)
 
 
-def _finding(doubt: FailedProbe, severity: Severity, text: str) -> Finding:
-    path, test = doubt.subject.path, doubt.subject.test
-    lines = text.split("\n")
-    quote = lines[test.line - 1].rstrip("\r") if test.line <= len(lines) else None
-    name, manner = printable(test.name)[:_NAME], _MANNERS[doubt.form, doubt.what]
-    return Finding(
-        RULE,
-        severity,
-        f"{printable(path)[:_NAME]}: {name} {manner}{doubt.shown}",
-        hint=_HINT,
-        evidence=(Location(path, test.line, test.line, "old", None, quote),),
-        domain="tamper",
-        subject=name,
-    )
+def _finding(severity: Severity, message: str, *places: Location) -> Finding:
+    return Finding(RULE, severity, message, hint=_HINT, evidence=places, domain="tamper")

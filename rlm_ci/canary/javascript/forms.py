@@ -131,32 +131,23 @@ class ClaimForms:
         is_random = not self._plain and has_not is None and self._chance.random() < 1 / 3
         if is_random and claim.method in _EQUAL.get(claim.kind, ()):
             return softly + _other_value(claim, word)
-        if claim.kind == EXPECT:
-            matcher = next(link.node for link in reversed(claim.links) if link.name)
-            at = _object(matcher).end
+        if claim.kind in (EXPECT, CHAI):
+            at = next(link.node for link in claim.links if link.name in ("", "should")).end
+            if claim.kind == EXPECT:
+                at = next(link.node for link in reversed(claim.links) if link.name).parts[0].end
             return [*softly, _removed(has_not) if has_not else Edit(at, at, ".not")]
-        if claim.kind == CHAI:
-            first = next(one.node for one in claim.links if one.name in ("", "should"))
-            return [_removed(has_not) if has_not else Edit(first.end, first.end, ".not")]
         if claim.kind in (ASSERT, TAP):
             return _opposed(claim, word)
         return None
 
     def _placed(self, claim: JavaScriptClaim, steps: str) -> str:
-        is_open = claim.is_promise and not claim.is_awaited
-        if claim.site == STATEMENT:
-            return f"{{ {steps} }}"
+        block, is_open = f"{{ {steps} }}", claim.is_promise and not claim.is_awaited
+        if claim.site == STATEMENT or (claim.site in (RETURNED, BODY) and not is_open):
+            return block
         if is_open:
-            call = f"(async () => {{ {steps} }})()"
-            return {RETURNED: f"return {call};", BODY: call}.get(claim.site, call)
-        if claim.site in (RETURNED, BODY):
-            return f"{{ {steps} }}"
-        call = (
-            f"await (async () => {{ {steps} }})()"
-            if claim.is_awaited
-            else f"(() => {{ {steps} }})()"
-        )
-        return f"({call})"
+            call = f"(async () => {block})()"
+            return f"return {call};" if claim.site == RETURNED else call
+        return f"(await (async () => {block})())" if claim.is_awaited else f"((() => {block})())"
 
     def _edit(self, claim: JavaScriptClaim, text: str) -> Edit:
         node = claim.whole
@@ -190,12 +181,8 @@ def _takes_value(claim: JavaScriptClaim) -> bool:
     return claim.kind != EXPECT or claim.method in _EQUAL[EXPECT]
 
 
-def _object(member: SyntaxNode) -> SyntaxNode:
-    return member.parts[0]
-
-
 def _removed(member: SyntaxNode) -> Edit:
-    return Edit(_object(member).end, member.end, "")
+    return Edit(member.parts[0].end, member.end, "")
 
 
 def _other_value(claim: JavaScriptClaim, word: str) -> list[Edit]:

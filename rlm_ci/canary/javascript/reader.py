@@ -134,16 +134,13 @@ class _Changes:
         if edits:
             return
         body = _body(test.function)
+        nothing = f"void {self._chance.randrange(1, 10**6)}"
         if body.kind != "statement_block":
-            self._insert(body.start, f"({self._void()}, ")
+            self._insert(body.start, f"({nothing}, ")
             self._insert(body.end, ")")
             return
         first = _directive(test.function)
-        at = body.start + 1 if first is None else first.end
-        self._insert(at, f"; {self._void()};")
-
-    def _void(self) -> str:
-        return f"void {self._chance.randrange(1, 10**6)}"
+        self._insert(body.start + 1 if first is None else first.end, f"; {nothing};")
 
     def _begin(self, function: SyntaxNode, statement: str) -> None:
         body = _body(function)

@@ -36,40 +36,29 @@ class _Search:
     def __init__(self, source: JavaScriptSource) -> None:
         self._source = source
         self._names = JavaScriptNames(source)
-        #: The calls that make tests, or suites, with the title and the function of each.
-        self._tests: dict[SyntaxNode, tuple[str, SyntaxNode]] = {}
-        self._suites: dict[SyntaxNode, tuple[str, SyntaxNode]] = {}
+        #: The calls that make tests and suites: title, function, and whether it is a test.
+        self._made: dict[SyntaxNode, tuple[str, SyntaxNode, bool]] = {}
         for node in source.root.below():
             if node.kind == "call_expression":
                 self._look(node)
+        self._calls = {function: call for call, (_, function, _) in self._made.items()}
 
     def found(self) -> list[JavaScriptTest]:
-        functions = {
-            function: call
-            for kind in (self._tests, self._suites)
-            for call, (_, function) in kind.items()
-        }
-        found, outer = [], set()
-        for call in self._tests:
-            around = [functions[one] for one in call.up() if one in functions]
-            outer.update(around)
-        for call, (title, function) in self._tests.items():
-            if call in outer or any(self._is_left(one) for one in (call, *call.up())):
-                continue
-            claims = tuple(self._names.claims(function))
-            found.append(
-                JavaScriptTest(self._named(call, title, functions), call, function, claims)
-            )
-        return found
+        tests = {call: function for call, (_, function, is_test) in self._made.items() if is_test}
+        outer = {self._calls[one] for call in tests for one in call.up() if one in self._calls}
+        return [
+            JavaScriptTest(self._named(call), call, function, tuple(self._names.claims(function)))
+            for call, function in tests.items()
+            if call not in outer and not any(map(self._is_left, (call, *call.up())))
+        ]
 
-    def _named(self, call: SyntaxNode, title: str, functions: dict[SyntaxNode, SyntaxNode]) -> str:
-        parts = [title]
+    def _named(self, call: SyntaxNode) -> str:
+        parts = [self._made[call][0]]
         for one in call.up():
-            around = functions.get(one)
-            if around is not None:
-                parts.append((self._suites.get(around) or self._tests[around])[0])
-            elif one.kind in SCOPES and not _is_argument(one):
-                return "::".join(["*", *reversed(parts)])  # called from who knows which suites
+            if one in self._calls:
+                parts.append(self._made[self._calls[one]][0])
+            elif one.kind in SCOPES and (one.above is None or one.above.kind != "arguments"):
+                return "::".join(["*", *reversed(parts)])  # any suite may call it
         return "::".join(reversed(parts))
 
     def _look(self, call: SyntaxNode) -> None:
@@ -83,8 +72,7 @@ class _Search:
         if function is None or (at and len(given) < 2):
             return
         title = self._title(given[0], is_table=bool(EACH & {*words}))
-        kind = self._tests if words[at] in _TESTS else self._suites
-        kind[call] = (title, function)
+        self._made[call] = title, function, words[at] in _TESTS
 
     def _is_left(self, node: SyntaxNode) -> bool:
         """Whether a call skips what it makes, or expects it to fail."""
@@ -94,15 +82,14 @@ class _Search:
         words = {self._names.word(root), *(link.name for link in links)}
         if words & _LEFT and words & (_TESTS | _SUITES):
             return True
-        if node not in self._tests and node not in self._suites:
-            return words & {"xit", "xtest", "xdescribe", "xcontext", "xspecify"} != set()
-        for option in (
-            pair for one in links[-1].given if one.kind == "object" for pair in one.inner()
-        ):
-            key, value = option.part("key"), option.part("value")
-            if key is not None and value is not None and self._source.text(key) in _LEFT:
-                return value.kind in ("true", "string")
-        return False
+        if node not in self._made:
+            return bool(words & {"xit", "xtest", "xdescribe", "xcontext", "xspecify"})
+        options = [pair for one in links[-1].given if one.kind == "object" for pair in one.inner()]
+        return any(
+            self._source.text(key) in _LEFT and value.kind in ("true", "string")
+            for one in options
+            if (key := one.part("key")) and (value := one.part("value"))
+        )
 
     @staticmethod
     def _function(given: tuple[SyntaxNode, ...]) -> SyntaxNode | None:
@@ -144,7 +131,3 @@ class _Search:
             number = text[2:].strip("{}")
             return chr(int(number, 16)) if int(number, 16) < 0x110000 else "*"
         return _ESCAPES.get(text[1], "" if text[1] in "\r\n" else text[1:])
-
-
-def _is_argument(function: SyntaxNode) -> bool:
-    return function.above is not None and function.above.kind == "arguments"

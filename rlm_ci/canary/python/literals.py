@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from rlm_ci.canary.forms import token
 from rlm_ci.canary.python.claims import CALL, PythonClaim, call_of
@@ -12,20 +13,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from random import Random
 
-#: Calls that compare their first two arguments.
-_COMPARING = {
-    "assertEqual", "assertEquals", "assertListEqual", "assertTupleEqual", "assertDictEqual",
-    "assertSetEqual", "assertSequenceEqual", "assertCountEqual", "assertMultiLineEqual",
-    "assertAlmostEqual", "assert_equal", "assert_equals", "assert_allclose", "assert_array_equal",
-    "assert_almost_equal",
-}  # fmt: skip
+#: Calls that compare their first two arguments: of unittest, nose and numpy.
+_COMPARING = re.compile(
+    r"assert(?:List|Tuple|Dict|Set|Sequence|Count|MultiLine|Almost)?Equal"
+    r"|assertEquals|assert_(?:(?:array_|almost_)?equal|equals|allclose)"
+)
 #: Functions that tell whether two values are equal, or nearly so.
 _CLOSE = {"isclose", "allclose", "array_equal"}
 #: Calls that compare what a mock was called with.
-_CALLED = {
-    "assert_called_with", "assert_called_once_with", "assert_any_call", "assert_awaited_with",
-    "assert_awaited_once_with", "assert_any_await",
-}  # fmt: skip
+_CALLED = re.compile(r"assert_(?:called|awaited)(?:_once)?_with|assert_any_(?:call|await)")
 
 
 def literals(claim: PythonClaim) -> list[ast.expr]:
@@ -36,11 +32,11 @@ def literals(claim: PythonClaim) -> list[ast.expr]:
     if claim.kind != CALL or call is None:
         return []
     name = callee(call)
-    if name in _CALLED:
+    if _CALLED.fullmatch(name):
         return [it for one in [*call.args, *(w.value for w in call.keywords)] for it in _of(one)]
     if len(call.args) < 2 or any(isinstance(one, ast.Starred) for one in call.args[:2]):
         return []
-    if name in _COMPARING:
+    if _COMPARING.fullmatch(name):
         return _of_pair(call.args[0], call.args[1])
     return _words(call.args[0]) if name == "assertIn" else []
 
