@@ -137,18 +137,14 @@ def _grown(root: Node) -> SyntaxNode:
         if cursor.goto_first_child():
             above = current
         elif cursor.goto_next_sibling():
-            above = _outer(current)
+            above = current.above or current
         else:
             while cursor.goto_parent():
-                current = _outer(current)
+                current = current.above or current
                 if cursor.goto_next_sibling():
                     break
             else:
                 return top
-            above = _outer(current)
+            above = current.above or current
         current = SyntaxNode(cursor.node or root, cursor.field_name or "", above)
         above.parts.append(current)
-
-
-def _outer(branch: SyntaxNode) -> SyntaxNode:
-    return branch if branch.above is None else branch.above

@@ -44,7 +44,7 @@ class PythonSource:
         self._codec = ""
         text = text.removeprefix(self._mark)
         try:
-            if not text.isprintable() and re.search("[\udc80-\udcff]", text):
+            if re.search("[\udc80-\udcff]", text):
                 self._codec = tokenize.detect_encoding(io.BytesIO(encoded(text)).readline)[0]
                 text = encoded(text).decode(self._codec)
             self.tree: ast.Module = _compiled(text, ast.PyCF_ONLY_AST)
