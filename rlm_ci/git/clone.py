@@ -21,7 +21,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import IO
 
 #: A file beside the delivered ones, with the object id of each.
@@ -129,8 +129,8 @@ class Clone:
                 self._fetch()
                 if not left or self.branch(name) == before:
                     raise
-                continue
-            return delivered
+            else:
+                return delivered
         raise AssertionError("the last try returns or raises")
 
     def _commit(
@@ -175,7 +175,7 @@ class Clone:
         before = self._ledger(ground, ledger, folder)
         # By object ids, which need no fetch of contents.
         now = dict(zip(files, self._store(*files.values()), strict=True))
-        standing = self._blobs(ground, [*before, *(path for path in now if path not in before)])
+        standing = self._blobs(ground, {**before, **now})
         kept, changes = [], []
         for path in sorted({*before, *now}):
             stands, ours = standing.get(path), before.get(path)
@@ -186,7 +186,7 @@ class Clone:
             elif stands != now[path]:
                 changes.append(f"100644 {now[path]}\t{path}\0")
         # Of a file that people have edited, the ledger keeps what we wrote.
-        told = {path: now[path] for path in sorted(now) if path not in kept}
+        told = {path: oid for path, oid in now.items() if path not in kept}
         told |= {path: before[path] for path in kept if path in before}
         text = json.dumps({"version": 1, "files": dict(sorted(told.items()))}, indent=1) + "\n"
         changes.append(f"100644 {self._store(text.encode())[0]}\t{ledger}\0")
@@ -240,7 +240,7 @@ class Clone:
             ) from None
         return dict(files)
 
-    def _blobs(self, ground: str | None, paths: Sequence[str]) -> dict[str, str]:
+    def _blobs(self, ground: str | None, paths: Iterable[str]) -> dict[str, str]:
         found = ((path, self._entry(ground, path)) for path in paths)
         return {path: str(entry.hexsha) for path, entry in found if entry is not None}
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rlm_ci.errors import RlmCiError
     from rlm_ci.system.process import ProcessResult
 
-#: How the system says that a disk is at fault, in the words of C, and how git says it alone.
+#: Words of C and of git for a disk error.
 _OF_THE_DISK = (
     "No space left on device", "Disk quota exceeded", "Read-only file system",
     "Input/output error", "File too large", "Out of diskspace", "' write error", "file write error",
@@ -29,7 +29,7 @@ _OF_THE_DISK = (
 
 #: Where git looks for a short name, in its order.
 _REF_FOLDERS = ("refs/", "refs/tags/", "refs/heads/", "refs/remotes/")
-#: What git says when a filter that is a process of its own ended early, or answered nonsense.
+#: Words of git for a filter process that failed.
 _OF_A_FILTER = (
     "initialization for subprocess '", "the remote end hung up", "protocol error: bad line",
     "external filter '", ": clean filter '",
@@ -37,13 +37,13 @@ _OF_A_FILTER = (
 
 
 def is_bare(root: str) -> bool:
-    """Whether the folder is what git keeps of a repository, and no work tree."""
+    """Whether the folder is a git folder without a work tree."""
     inside = [os.path.join(root, name) for name in ("objects", "refs")]
     return os.path.isfile(os.path.join(root, "HEAD")) and all(map(os.path.isdir, inside))
 
 
 def no_repository(root: str) -> ConfigError:
-    """The error of a question to a folder that is in no repository, or in a bare one."""
+    """The error of a folder in no repository, or in a bare one."""
     if is_bare(root):
         return ConfigError(
             "a bare repository has no work tree, and rlm-ci needs one",
@@ -58,14 +58,14 @@ def no_repository(root: str) -> ConfigError:
 
 
 def ambiguous(warned: bytes, refs: Callable[..., Mapping[str, object]]) -> list[str]:
-    """What git took for each name that it warns of; ``refs`` tells which of some refs exist."""
+    """What git took for each name that it warns about; ``refs`` gives those that exist."""
     found = []
     for line in warned.decode("utf-8", "surrogateescape").splitlines():
         before, _, rest = line.partition("refname '")
         if before != "warning: " or not rest.endswith("' is ambiguous."):
             continue
         name = rest.removesuffix("' is ambiguous.")
-        # The order in which git looks; objects and HEAD itself come before any ref.
+        # In git's order; objects and HEAD come before any ref.
         places = [f"{folder}{name}" for folder in _REF_FOLDERS] + [f"refs/remotes/{name}/HEAD"]
         known = refs(*places)
         taken = [name] if is_object_id(name) or name == "HEAD" else []
@@ -80,14 +80,10 @@ def ambiguous(warned: bytes, refs: Callable[..., Mapping[str, object]]) -> list[
 
 
 def understand(result: ProcessResult, subcommand: str, root: str, *, network: bool) -> RlmCiError:
-    """The error that a failed ``git subcommand`` in ``root`` means.
-
-    ConfigError when the repository cannot be used as it stands, UnavailableError when git
-    was stopped, StorageError when the disk failed, DamagedError otherwise.
-    """
+    """The error of a failed ``git subcommand`` in ``root``."""
     said = result.stderr.decode("utf-8", "replace")
     if "dubious ownership" in said:
-        # git compares with the place itself, whatever links lead there.
+        # git compares with the real path.
         place = quote(os.path.realpath(root))
         return ConfigError(
             "the repository belongs to another user, so git does not trust it",
@@ -181,7 +177,7 @@ def fetch_hint(ref: str, remote: str, *, shallow: bool) -> str:
     if is_object_id(ref):
         commands.append(f"git fetch {remote} {ref}")
     branch = ref.removeprefix(f"{remote}/")
-    # Only a name that no shell reads as anything else can stand in a command.
+    # A command may only hold a name without special characters of a shell.
     plain = branch[:1] not in ("", "-") and all(one.isalnum() or one in "/._-" for one in branch)
     if plain and branch != ref:
         commands.append(f"git fetch {remote} +refs/heads/{branch}:refs/remotes/{ref}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from rlm_ci import errors
+from rlm_ci.runs.manifest import BUDGETS
 from rlm_ci.system import files
 from rlm_ci.values import Value
 
@@ -32,11 +33,7 @@ EXIT_CODES: Mapping[str, int] = {
     TAMPERED: errors.FINDINGS,
     FAILED: errors.FINDINGS,
     NO_VALIDATOR: errors.USAGE,
-    "max_iterations": errors.LIMIT,
-    "max_minutes": errors.LIMIT,
-    "max_calls": errors.LIMIT,
-    "max_tokens": errors.LIMIT,
-    "budget_usd": errors.LIMIT,
+    **dict.fromkeys(BUDGETS, errors.LIMIT),
     NO_PROGRESS: errors.LIMIT,
     NO_CHANGE: errors.LIMIT,
     BLOCKED: errors.LIMIT,

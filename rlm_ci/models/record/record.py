@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from rlm_ci.models import Model, ModelRequest
     from rlm_ci.models.budget import BudgetUse, Charge, Ledger
     from rlm_ci.models.record.index import Identity
-    from rlm_ci.runs.journal.journal import Journal
 
     Shaped = TypeVar("Shaped")
     #: Makes a fact; calls its argument before the work begins.
@@ -61,7 +60,7 @@ class Record(Closing):
         self.replayed = 0
         self.repeated = 0
         self._facts = facts
-        self._journal = None if replay_only else facts.journal
+        self._replay_only = replay_only
         self._redact = redact
         self._cache = cache
         self._lock = threading.Lock()
@@ -213,8 +212,8 @@ class Record(Closing):
                 value = self._cached(identity)
             if value is not None and kind == COMPLETION:
                 self.replayed += 1
-        if is_new and value is not None and self._journal is not None:
-            self._keep(self._journal, kind, identity, value, cached=True)
+        if is_new and value is not None and not self._replay_only:
+            self._keep(kind, identity, value, cached=True)
         return value
 
     def _cached(self, identity: Identity) -> dict[str, Any] | None:
@@ -223,10 +222,9 @@ class Record(Closing):
         return next((value for value in found if value is not None), None)
 
     def _produced(self, kind: str, identity: Identity, produce: Produce) -> dict[str, Any]:
-        place, key = identity
-        journal = self._journal
-        if journal is None:
+        if self._replay_only:
             raise self._missing(identity)
+        (place, key), journal = identity, self._facts.journal
         intent = {"v": VERSION, "type": "intent", "kind": kind, "place": place, "key": key}
 
         def begin() -> None:
@@ -257,24 +255,15 @@ class Record(Closing):
             with self._lock:
                 self.calls += 1
         kept: dict[str, Any] = _told(dict(value), self._redact)
-        self._keep(journal, kind, identity, kept, cached=False)
+        self._keep(kind, identity, kept, cached=False)
         return kept
 
-    def _keep(
-        self,
-        journal: Journal,
-        kind: str,
-        identity: Identity,
-        value: dict[str, Any],
-        *,
-        cached: bool,
-    ) -> None:
+    def _keep(self, kind: str, identity: Identity, value: dict[str, Any], *, cached: bool) -> None:
         """Write a fact durably."""
-        record = {
-            "v": VERSION, "type": "fact", "kind": kind, "place": identity[0], "key": identity[1],
-            "cached": cached, "value": value,
-        }  # fmt: skip
-        seq = journal.append(record)
+        place, key = identity
+        record = {"v": VERSION, "type": "fact", "kind": kind, "place": place, "key": key}
+        record |= {"cached": cached, "value": value}
+        seq = self._facts.journal.append(record)
         with self._lock:
             self._facts.add(identity, seq, record)
 
