@@ -60,7 +60,6 @@ class PlanExecutor:
         )
 
     def _shown(self, found: QueryResult, top_k: int) -> QueryResult:
-        """The best ``top_k`` hits, their previews without secrets."""
         shown = self._window.shown
         hits = (
             hit.replace(preview=shown(hit.preview_start, hit.preview_end, hit.preview))

@@ -171,7 +171,6 @@ class Question:
         plan: Plan | None = None,
         step: Iteration | None = None,
     ) -> None:
-        """Add the turn to the state."""
         entry: dict[str, Any] = {
             "iteration": iteration,
             "startedAt": at,
@@ -195,7 +194,6 @@ class Question:
 
 
 def _looked(plan: Plan) -> tuple[Search | Read, ...]:
-    """The searches and reads of a plan, without their reasons."""
     searches = (one.replace(reason="") for one in plan.searches)
     return (*searches, *(one.replace(reason="") for one in plan.reads))
 

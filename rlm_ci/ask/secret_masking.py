@@ -56,7 +56,7 @@ def open_key(before: bytes) -> int | None:
     head = _HEAD.match(before, at + len(_OPENS)) if at >= 0 else None
     if head is None or b"-----END" in before[at:]:
         return None
-    # Prose or code that only names a key goes on with other characters.
+    # Prose or code that only names a key continues with other characters.
     return at if _OF_KEY.fullmatch(before, head.end()) else None
 
 

@@ -209,7 +209,6 @@ class Subcalls:
         return model != self._access.model and str(error) == str(prices.unknown(model))
 
     def _result(self, call: RunningSubcall, asked: Sequence[SubcallReply]) -> SubcallResult:
-        """The result, its artifacts written."""
         last = asked[-1]
         error = last.error or self._flaw(call, last)
         output = last.output.encode()
@@ -246,7 +245,6 @@ class Subcalls:
         )
 
     def _flaw(self, call: RunningSubcall, asked: SubcallReply) -> str | None:
-        """Why an answer is not what was asked for."""
         if not asked.output.strip():
             return "the model answered nothing"
         flaw = _json_flaw(asked.output) if call.is_json else None

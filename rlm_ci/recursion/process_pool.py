@@ -141,7 +141,6 @@ class ProcessPool(Executor):
 
 
 def _kill(pid: int) -> None:
-    """End a worker and what it started."""
     # macOS refuses to signal a group of which only the zombie is left.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)

@@ -157,7 +157,6 @@ class Slots:
                 self._next()
 
     def _next(self) -> None:
-        """Do what is first now."""
         with self._lock:
             waiting = self._first or self._later
             if not waiting:  # all that waited was dropped

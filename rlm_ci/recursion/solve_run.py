@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.objective import Objective
     from rlm_ci.recursion.split.tree import Part
 
+    Call = Callable[[Ask | None], NodeResult]
+    Done = Callable[[NodeWork, NodeResult], None]
+
 #: Bytes of texts, and leaves, that are read ahead at most.
 _AHEAD_BYTES: Final = 8 << 20
 _AHEAD: Final = 256
@@ -259,13 +262,7 @@ class SolveRun:
         ask = None if self._ask is None else self._ask(node)
         self._conclude(leaf, lambda way: judge(node, task, analysis, way), self._judged, ask)
 
-    def _conclude(
-        self,
-        node: NodeWork,
-        call: Callable[[Ask | None], NodeResult],
-        done: Callable[[NodeWork, NodeResult], None],
-        ask: Ask | None,
-    ) -> None:
+    def _conclude(self, node: NodeWork, call: Call, done: Done, ask: Ask | None) -> None:
         """Call the objective, on a thread where it may ask a model; ``done`` takes the result."""
         if ask is None:
             try:
@@ -290,13 +287,7 @@ class SolveRun:
 
         self._slots.ask(turn, concluded, first=node.is_split or node.attempt > 1)
 
-    def _conclude_alone(
-        self,
-        node: NodeWork,
-        error: BaseException,
-        call: Callable[[Ask | None], NodeResult],
-        done: Callable[[NodeWork, NodeResult], None],
-    ) -> None:
+    def _conclude_alone(self, node: NodeWork, error: BaseException, call: Call, done: Done) -> None:
         """Take the result without the model, which failed for the last time."""
         word = _FAILED
         if isinstance(error, errors.LimitError):
@@ -351,13 +342,13 @@ class SolveRun:
             return
         children = self._store.results(branch.ends)
         node, aggregate = branch.node(), self._objective.aggregate
-        is_alone = self._ask is None or all(child.status == FAILED for child in children)
+        has_failed = all(child.status == FAILED for child in children)
+        ask = None if self._ask is None or has_failed else self._ask(node)
 
         def aggregated(_branch: NodeWork, result: NodeResult) -> None:
             result = coverage.of_split(branch.id, result, children, branch.sizes)
             self._end(branch, result, journal.AGGREGATED)
 
-        ask = None if is_alone or self._ask is None else self._ask(node)
         self._conclude(branch, lambda way: aggregate(node, children, way), aggregated, ask)
 
     def _keep(self, branch: NodeWork) -> None:

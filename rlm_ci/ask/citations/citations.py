@@ -147,7 +147,6 @@ class _Reader:
         )
 
     def _replaced(self, match: re.Match[str]) -> str:
-        """The text for what looks like a pointer."""
         written, rest = match[0], ""
         if match["short"] is not None and not self._is_bracketed(match):
             return written

@@ -153,7 +153,6 @@ class CitedLines:
         return CitationGround(told if any(one.text for one in found) else written, places)
 
     def _parts(self, start: int, end: int) -> list[tuple[int, int]]:
-        """The bytes from ``start`` to ``end`` that were shown."""
         parts = []
         for at in range(max(0, bisect_right(self._starts, start) - 1), len(self._seen)):
             first, last = self._seen[at]
@@ -222,7 +221,6 @@ class CitedLines:
 
 
 def _joined(one: _Lines, other: _Lines) -> _Lines | None:
-    """Both as one, if no line lies between them."""
     if one.piece != other.piece or other.place.line_start > one.place.line_end + 1:
         return None
     return _Lines(one.place.replace(line_end=other.place.line_end), one.piece, one.start, other.end)

@@ -77,7 +77,6 @@ class FileComparison:
         return OTHER if is_there else None
 
     def _copies(self, path: str) -> Iterator[tuple[LineOffsets, Read]]:
-        """The file of that name in the work tree, the index and the commit."""
         with _worktree(os.path.join(self._repository.root, path), self._repository.root) as found:
             if found is not None:
                 yield _numbered(*found)

@@ -94,7 +94,6 @@ def named(files: Sequence[SourceFile], query: str, most: int) -> tuple[FileMapRo
 
 
 def _shared(files: Sequence[SourceFile]) -> int:
-    """The number of folders that all paths begin with."""
     if not files:
         return 0
     paths = (min(one.path for one in files), max(one.path for one in files))

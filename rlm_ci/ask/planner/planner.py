@@ -164,7 +164,6 @@ class Planner:
         return parsed, error, _way_out(completion)
 
     def _for_planner(self, error: PlanError, completion: Completion) -> PlanError:
-        """The error for the state and the next prompt."""
         message = error.message
         if completion.finish_reason == "length":
             cap = count(self._access.max_tokens, "token")
@@ -210,8 +209,6 @@ class Planner:
 
 
 class _Attempt:
-    """One question for a plan, and where its files lie."""
-
     def __init__(self, iteration: int, number: int, prompt: Prompt) -> None:
         self.iteration = iteration
         self.number = number
@@ -240,7 +237,6 @@ class _Attempt:
 
 
 def _way_out(completion: Completion) -> str:
-    """The hint for a model whose answers are no plans."""
     if completion.finish_reason == "length":
         return f"start a new run with a higher {_CAP}"
     return "rlm-ci resume asks again; or take a model that keeps to JSON"

@@ -222,7 +222,6 @@ class _ProgressNotes:
         return f", {quote(self._redact(where), _PLACE)}" if where else ""
 
     def _by_name(self, query: str) -> str:
-        """The files with the query in their names."""
         found = self._atlas.named(query)
         names = listed([f"{self._quote(one.path)}, {one.size}" for one in found], _NAMED)
         return f"; in names of files: {names}" if names else ""

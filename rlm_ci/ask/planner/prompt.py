@@ -188,7 +188,6 @@ class PromptWriter:
         return limit - needed(limit) + _ROOM
 
     def _left(self, asked: _Question) -> int | None:
-        """The iterations that can follow; None without a limit."""
         most = self._limits.max_iterations
         ends = [] if most is None else [most - asked.iteration - 1]
         ends += [] if asked.calls is None else [asked.calls - 1]

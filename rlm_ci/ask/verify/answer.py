@@ -100,7 +100,6 @@ class _AnswerChecker:
     # ── from the record ──
 
     def _seen(self, turns: list[Mapping[str, Any]]) -> Iterator[tuple[int, int]]:
-        """The ranges of the source's bytes that the planner and sub-calls were shown."""
         for turn in turns:
             number = int(turn["iteration"])
             attempts = self._files.names(f"{PLANNER}/{number}")
@@ -168,12 +167,11 @@ def _said(text: str) -> tuple[str, str]:
 
 
 def _in_file(text: str) -> str:
-    """A piece of the answer as ``report.as_file`` writes it."""
     return ask_report.as_file(text).decode("utf-8", "replace")[:-1]
 
 
 def _hide(made: list[Any], told: list[Any], pieces: Sequence[tuple[str, bool]]) -> None:
-    """Change ``made`` to ``told`` where only secrets in names of files are redacted.
+    """Make ``made`` equal to ``told``, if only secrets in names of files are redacted.
 
     ``pieces`` are the text of the answer; a report omits places with a secret in their names.
     """

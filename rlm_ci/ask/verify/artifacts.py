@@ -193,7 +193,6 @@ def _number(name: str) -> tuple[int, str]:
 
 
 def _plain(name: object) -> str:
-    """A name that is one part of a path."""
     if not isinstance(name, str) or "/" in name or name in ("", ".", ".."):
         raise WrongError("it names no sub-call")
     return name

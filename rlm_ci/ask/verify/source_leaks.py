@@ -176,7 +176,6 @@ class PromptFrames:
         return {piece for piece in pieces if not is_known(piece)}
 
     def _runs_among(self, texts: Collection[bytes], moment: Moment) -> set[bytes]:
-        """The runs of ``texts`` that are known then."""
         wanted = {run for text in texts for run in _runs(_flat(text))}
         known = set[bytes]()
         for since, text in self._known if wanted else ():
@@ -243,13 +242,11 @@ class PromptFrames:
 
 
 def _named(place: str) -> str:
-    """The path in ``path:line``."""
     match = _PLACE.fullmatch(place)
     return match[1] if match else place
 
 
 def _is_cut(name: str, paths: set[str]) -> bool:
-    """Whether ``name`` is a path that a prompt has shortened."""
     return name.endswith("…") and any(path.startswith(name[:-1]) for path in paths)
 
 
@@ -284,7 +281,6 @@ def _shared(piece: bytes, one: tuple[bytes, bytes], other: tuple[bytes, bytes]) 
 
 
 def _alike(one: bytes, other: bytes) -> int:
-    """How many bytes at the beginning are the same in both."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 

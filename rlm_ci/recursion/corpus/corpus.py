@@ -291,7 +291,6 @@ def _attributes(repository: Repository, tree: Mapping[str, TreeEntry]) -> dict[s
 
 
 def _unusual(kind: str, mode: str, size: int) -> str | None:
-    """Why an entry of a tree is no file to read."""
     if kind == "commit":
         return f"{why.SUBMODULE}: another repository"
     if mode == "120000":
@@ -397,7 +396,6 @@ def _not_regular(mode: int) -> str | None:
 
 
 def _walk(top: str, own: OwnFiles, omitted: dict[str, str]) -> Iterator[str]:
-    """The files below a folder, relative to it."""
     folders = [""]
     while folders:
         inner = folders.pop()

@@ -322,7 +322,6 @@ class Journals(Closing):
         return tuple(found)
 
     def _children(self, number: int, told: Mapping[str, Any]) -> Sequence[int]:
-        """The numbers of the results to which a record refers."""
         of: Sequence[int] | None = self._below.get(number)
         if of is None:
             of = [self._before.handles[child] for child in told["children"]]
@@ -332,7 +331,6 @@ class Journals(Closing):
 
     @property
     def _written(self) -> int:
-        """The number of results in the file."""
         return len(self._files[0].starts or ())
 
     def _body(self, number: int) -> bytes:

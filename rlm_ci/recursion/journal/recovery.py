@@ -85,7 +85,6 @@ def recover(folder: str, readers: tuple[JournalReader, ...]) -> RecoveredJournal
 
 
 def _start(path: str, index: int) -> int:
-    """Where a line begins, the first one being 0."""
     try:
         with open(path, "rb") as stream:
             return sum(map(len, islice(stream, index)))

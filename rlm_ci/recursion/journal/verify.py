@@ -76,8 +76,6 @@ if TYPE_CHECKING:
 
 
 class _Checked:
-    """What was read so far, and its problems."""
-
     def __init__(self) -> None:
         self.problems: list[str] = []
         #: Parent, depth, kind, first, last, line_start, line_end of each node.

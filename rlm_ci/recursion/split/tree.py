@@ -7,6 +7,7 @@ its bytes. The parts of a part lie end to end and leave nothing out.
 
 from __future__ import annotations
 
+import posixpath
 from array import array
 from bisect import bisect_left
 from hashlib import sha256
@@ -18,7 +19,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rlm_ci.recursion.corpus.corpus import Corpus, CorpusFile
 
@@ -78,7 +79,10 @@ class SplitTree:
         return self._before[last] - self._before[first]
 
     def is_small(self, part: Part) -> bool:
-        return part[6] <= self.shape.leaf_bytes and part[3] - part[2] <= self.shape.leaf_files
+        return self._fits(part[6], part[3] - part[2])
+
+    def _fits(self, size: int, files: int) -> bool:
+        return size <= self.shape.leaf_bytes and files <= self.shape.leaf_files
 
     def files(self, part: Part) -> Sequence[CorpusFile]:
         return self._files[part[2] : part[3]]
@@ -98,27 +102,22 @@ class SplitTree:
 
     def _units(self, part: Part) -> list[Part]:
         """Its files and folders; small neighbours together."""
-        kind, path, first, last = part[:4]
+        first, last = part[2:4]
         files = self._files
-        if kind == FILE_GROUP:
-            depth = len(path) + 1 if path else 0
-        else:
-            depth = _common(files[first].path, files[last - 1].path)
-        folder = files[first].path[:depth].rstrip("/")
-        at = first
-        while at < last and files[at].path.find("/", depth) < 0:
-            at += 1
+        folder = self._above(part)
+        depth = len(folder) + 1 if folder else 0
+        at = self._until(first, last, lambda one: "/" in one.path[depth:])
         found = self._packed_files(folder, first, at)
         tiny: list[Part] = []
         while at < last:
             name = files[at].path
-            inner = name[: name.index("/", depth)]
-            end = self._end_of(f"{inner}/", at, last)
-            one = self._folder(inner, at, end)
-            if not self._is_tiny(one):
+            inner = name[: name.index("/", depth) + 1]
+            end = self._behind(inner, at, last)
+            one = self._folder(at, end)
+            if not self._fits(one[6] * _TINY, (end - at) * _TINY):
                 found += [*self._together(folder, tiny), one]
                 tiny = []
-            elif tiny and not self._fit(tiny[0], one):
+            elif tiny and not self._fits(self.size(tiny[0][2], end), end - tiny[0][2]):
                 found += self._together(folder, tiny)
                 tiny = [one]
             else:
@@ -147,38 +146,23 @@ class SplitTree:
         path = self._files[first].path if is_large else folder
         return FILE_GROUP, path, first, last, 0, 0, size
 
-    def _folder(self, path: str, first: int, last: int) -> Part:
+    def _folder(self, first: int, last: int) -> Part:
         """A folder; the innermost one if it holds nothing but one folder."""
         files = self._files
-        path = files[first].path[: _common(files[first].path, files[last - 1].path)].rstrip("/")
+        path = _common(files[first].path, files[last - 1].path)
         depth = len(path) + 1
-        kind = FOLDER
-        at = first
-        while at < last and files[at].path.find("/", depth) < 0:
-            name = files[at].path[depth:]
-            if name in _PACKAGES or name.endswith(_PACKAGE_ENDS):
-                kind = MODULE
-                break
-            at += 1
+        loose = self._until(first, last, lambda one: "/" in one.path[depth:])
+        names = (file.path[depth:] for file in files[first:loose])
+        is_package = any(name in _PACKAGES or name.endswith(_PACKAGE_ENDS) for name in names)
+        kind = MODULE if is_package else FOLDER
         return kind, path, first, last, 0, 0, self.size(first, last)
 
-    def _end_of(self, prefix: str, first: int, last: int) -> int:
-        """The first file behind ``first`` that is not below the folder."""
-        return bisect_left(
-            self._files, x=True, lo=first, hi=last, key=lambda one: not one.path.startswith(prefix)
-        )
+    def _behind(self, folder: str, first: int, last: int) -> int:
+        return self._until(first, last, lambda one: not one.path.startswith(folder))
 
-    def _is_tiny(self, part: Part) -> bool:
-        return (
-            part[6] * _TINY <= self.shape.leaf_bytes
-            and (part[3] - part[2]) * _TINY <= self.shape.leaf_files
-        )
-
-    def _fit(self, one: Part, other: Part) -> bool:
-        return (
-            self.size(one[2], other[3]) <= self.shape.leaf_bytes
-            and other[3] - one[2] <= self.shape.leaf_files
-        )
+    def _until(self, first: int, last: int, is_behind: Callable[[CorpusFile], bool]) -> int:
+        """The first file that ``is_behind``, as are all those after it, else ``last``."""
+        return bisect_left(self._files, x=True, lo=first, hi=last, key=is_behind)
 
     def _together(self, folder: str, some: list[Part]) -> list[Part]:
         if len(some) < 2:
@@ -219,19 +203,11 @@ class SplitTree:
         """The folder whose files and folders are the parts of ``part``."""
         if part[0] == FILE_GROUP:
             return part[1]
-        files = self._files
-        first = files[part[2]].path
-        return first[: _common(first, files[part[3] - 1].path)].rstrip("/")
+        return _common(self._files[part[2]].path, self._files[part[3] - 1].path)
 
 
-def _common(one: str, other: str) -> int:
-    """The length of the folder that both paths lie in, with its slash."""
-    end = 0
-    at = one.find("/") + 1
-    while at and one[:at] == other[:at]:
-        end = at
-        at = one.find("/", at) + 1
-    return end
+def _common(one: str, other: str) -> str:
+    return posixpath.commonpath((posixpath.dirname(one), posixpath.dirname(other)))
 
 
 def identity(parent: str, part: Part, files: Sequence[CorpusFile]) -> str:
