@@ -145,7 +145,7 @@ MODEL: tuple[Setting, ...] = (
                 Setting("cached_per_million", "USD per million cached prompt tokens",
                         kind="number", minimum=0),
             )),
-    # Whoever could set these could have the key sent to a server of their own.
+    # Not in files: they could send the key to a foreign server.
     Setting("openai.base_url", "OpenAI-compatible endpoint (default: OpenAI's own)",
             env=("OPENAI_BASE_URL",), metavar="URL", file=False, input="openai-base-url"),
     Setting("openai.api_version", "version of Azure's API, if the endpoint is on Azure",

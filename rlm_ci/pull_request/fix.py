@@ -1,4 +1,4 @@
-"""A fix loop on the change of a pull request: what ``pr`` adds where it is asked to."""
+"""A fix loop on the change of a pull request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rlm_ci.report.findings import Report
     from rlm_ci.runs.run import Run
 
-#: A job has a shorter life than a person's patience.
+#: Limits in a job of GitHub Actions.
 _IN_ACTIONS = (("loop.max_minutes", 50.0), ("max_calls", 300))
 
 

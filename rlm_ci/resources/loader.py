@@ -85,7 +85,7 @@ def validate(instance: object, schema_name: str, where: str) -> None:
 
 
 def misfit(instance: object, schema_name: str) -> str:
-    """What is wrong with ``instance``, as ``validate`` tells it; "" when nothing is."""
+    """What is wrong with ``instance``, with its JSON path; "" if nothing is."""
     return misfits(schema_name)(instance)
 
 

@@ -1,12 +1,11 @@
-"""How many tests a validator ran, read from the summary that its runner prints.
+"""How many tests a validator ran, from the summary that its runner prints.
 
-What a command prints can be forged by the code that it runs, so this is one guard among
-others: the last verdict, with the old tests in a fresh folder, is the one that counts.
+Code under test can forge this output, so it is one guard among others: the last verdict, with the
+old tests in a fresh folder, decides.
 
-These are neither the named outcomes nor the tallies of the parsers. Few runners name the tests
-that pass, unless asked to. A tally answers whether exit code 0 can be believed: it counts an
-error as a failure and an expected failure as passed, and is none where a runner died. A count
-answers how many tests were judged: it leaves both out, and says that the runner ended early.
+Unlike named outcomes, counts need no option of the runner. A parser's tally shows whether exit code
+0 is right: it counts an error as a failure and an expected failure as passed. A count is of the
+tests that were judged: it leaves both out, and shows that a runner ended early.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ _PYTEST = re.compile(
     re.MULTILINE,
 )
 _PYTEST_START = re.compile(r"^=+ test session starts(?: \([^)\n]*\))? =+$", re.MULTILINE)
-#: Below it stands what failing tests printed, whole test runs of their own included.
+#: The output of failing tests follows, which may contain whole test runs.
 _PYTEST_FAILURES = re.compile(r"^=+ (?:FAILURES|ERRORS) =+$", re.MULTILINE)
 _PYTEST_EARLY = re.compile(r"^!{3,} .+ !{3,}$", re.MULTILINE)
-#: Ended by a file that could not be read. With -q, pytest does not tell what it found besides.
+#: Collection ended by a broken file; with -q, pytest does not print this.
 _PYTEST_FOUND = re.compile(
     r"^(?:collecting \.\.\. )?collected (\d{1,9}) items? / \d{1,9} errors?\b", re.MULTILINE
 )
@@ -69,10 +68,9 @@ _GO_PACKAGE = re.compile(
 
 
 class CollectedTests(Value):
-    """``runner`` printed that it knew ``total`` tests, ``skipped`` of which it did not judge.
+    """``runner`` knew ``total`` tests; ``skipped`` of them were not judged, for any reason.
 
-    Skipped are those left out for any reason: skipped, expected to fail, deselected. ``early``
-    says that the runner was ended before it was done.
+    ``early`` if the runner ended before it was done.
     """
 
     runner: str
@@ -86,7 +84,7 @@ class CollectedTests(Value):
 
 
 def parse(output: str) -> dict[str, CollectedTests]:
-    """What each runner tells in the output of a validator, all its runs summed, by its name."""
+    """The counts by runner, summed over its runs."""
     text = plain(output[-_LIMIT:]).replace("\r\n", "\n")
     failures, ends = _PYTEST_FAILURES.search(text), list(_PYTEST.finditer(text))
     if failures and ends and failures.end() < ends[-1].start():
@@ -145,7 +143,7 @@ def _node(text: str) -> CollectedTests | None:
 
 
 def _tap(text: str) -> CollectedTests | None:
-    """The points at the left margin; node tells of them, too, and of what is in them besides."""
+    """The points at the left margin."""
     points = _TAP.findall(text)
     waived = sum(1 for point in points if _TAP_WAIVED.search(point))
     return CollectedTests("TAP", len(points), waived) if points else None
@@ -158,7 +156,7 @@ def _go(text: str) -> CollectedTests | None:
 
 
 def _go_verbose(text: str) -> CollectedTests | None:
-    """With -v every test is told, and not only what failed."""
+    """With -v every test is named, and not only failures."""
     if not _GO_RUN.search(text):
         return None
     tests = _GO_TEST.findall(text)

@@ -1,4 +1,4 @@
-"""Where a report is posted, what is wished for, and what became of it."""
+"""Where a report is posted, what is posted of it, and the result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: What became of a surface.
+#: The result of one surface.
 POSTED, UPDATED, SKIPPED, FAILED = "posted", "updated", "skipped", "failed"
 
 #: What to post. ``sticky``: summary and check run; ``review``: review comments too.
@@ -18,9 +18,9 @@ STICKY, REVIEW, NONE = "sticky", "review", "none"
 
 
 class PostingOptions(Value):
-    """What is posted, and how much of it; ``unfinished`` is the check run's conclusion then.
+    """What is posted, and how much; ``unfinished`` is the conclusion of an incomplete report.
 
-    ``closes`` the comments of findings that are gone, which a report that looked at less cannot.
+    ``closes`` comments of findings that are gone; a report that looked at less must not.
     """
 
     comment: str = REVIEW
@@ -45,9 +45,9 @@ class Destination(Value):
 
 
 class Publication(Value):
-    """What became of posting, surface by surface; ``reason`` says what went wrong, or why not.
+    """The result of each surface; ``reason`` says what went wrong, or why nothing was posted.
 
-    ``denied`` names the surfaces that failed for want of a permission.
+    ``denied`` are the surfaces that failed for lack of a permission.
     """
 
     summary: str = SKIPPED
@@ -59,7 +59,7 @@ class Publication(Value):
 
     @property
     def ok(self) -> bool:
-        """Whether all is there but what the token may not post; never without a summary."""
+        """Whether all is posted that the token may post; false if the summary failed."""
         surfaces = {"summary": self.summary, "review": self.review, "check_run": self.check_run}
         failed = {name for name, state in surfaces.items() if state == FAILED}
         there = any(state in (POSTED, UPDATED) for state in surfaces.values())

@@ -1,7 +1,6 @@
 """One report on a pull request: review comments, check run, summary, each once.
 
-Each surface stands for itself: one that GitHub refuses, for want of a permission or for any
-other reason, leaves the others alone, and the publication says so.
+If GitHub refuses one of them, the others are still posted, and the publication says so.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 
 #: GitHub lists no more files of a pull request.
 _LISTED = 3000
-#: How often it is looked whether what we wrote last is over newer words.
+#: How often to check whether our last write replaced a newer text.
 _ROUNDS = 4
 
 
@@ -72,11 +71,10 @@ class Publisher:
         author: str = "",
         review: str = "",
     ) -> None:
-        """``run`` tells this run from any other, ``config`` is the settings' fingerprint.
+        """``run`` is the run's id, ``config`` the fingerprint of the settings.
 
-        ``pull`` is the API's record of the pull request, ``author`` the login that the token
-        writes under, if somebody has just read them. ``review`` is what the next run may go on
-        from.
+        ``pull`` is the API's record of the pull request, ``author`` our login, if known;
+        ``review`` is state for the next run.
         """
         self._client = client
         self._to = destination
@@ -101,7 +99,7 @@ class Publisher:
         )  # fmt: skip
 
     def publish(self) -> Publication:
-        """Post everything that is wished for. Raises nothing that GitHub is to blame for."""
+        """Post all that the options ask for. GitHub's errors become part of the result."""
         if self._wishes.comment == NONE and not self._wishes.check_run:
             return Publication(
                 reason="nothing was posted: publish.comment is none, and publish.check_run is off"
@@ -192,7 +190,7 @@ class Publisher:
         return review_threads.read(self._client, self._to.repository, self._to.number)
 
     def _diff(self) -> PatchDiff:
-        """That of our own clone; where it cannot be read, GitHub's."""
+        """The diff of our own clone; GitHub's, if that cannot be read."""
         if self._local_diff:
             try:
                 return self._local_diff()
@@ -220,7 +218,7 @@ class Publisher:
         return POSTED
 
     def _summary(self, notes: Sequence[str], *, alone: bool) -> str:
-        """``alone`` when no check run has a copy of it, by which another run could put it back."""
+        """``alone`` if no check run has a copy, from which another run could restore it."""
         self._author = self._author or review_threads.viewer(self._client)
         sticky = SummaryComments(self._client, self._to.repository, self._to.number, self._author)
 

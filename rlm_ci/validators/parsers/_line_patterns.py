@@ -29,8 +29,8 @@ _MAKE = r"g?make(?:\[\d+\])?: "
 class Form(Value):
     """One pattern; its groups are ``path``, ``line``, ``spot``, ``code``, ``said`` and ``level``.
 
-    A form without a path takes from the line above that ``opens`` what it lacks; one that
-    ``closes`` needs it, and ends it. ``tool`` prints it as well; ``path``, ``subject`` are fixed.
+    A form without a path takes missing groups from the line above that ``opens``; one that
+    ``closes`` needs such a line, and ends it. ``tool`` prints the form too.
     """
 
     pattern: str
@@ -42,11 +42,11 @@ class Form(Value):
 
 
 class LinePatterns(Value):
-    """One tool. The first of its forms that a line matches counts.
+    """One tool; the first form that a line matches counts.
 
-    ``message`` is for problems that have a code. A form of another tool is that one's problem,
-    unless a line matches ``summary``. ``folded`` joins lines. Nothing ran where any or all of the
-    lines match the pattern of ``idle``.
+    ``message`` is for problems with a code. A form of another tool is its own problem, unless a
+    line matches ``summary``. ``folded`` joins lines. Nothing ran if any, or all, lines match
+    ``idle``.
     """
 
     TOOL: str
@@ -90,7 +90,7 @@ class LinePatterns(Value):
         )
 
     def tally(self, printout: Printout) -> TestTally | None:
-        """Nothing ran, where the tool says so."""
+        """Nothing ran, if the tool says so."""
         quantifier, pattern = self.idle
         lines = [line for line in printout.lines if line]
         return TestTally(0) if lines and quantifier(map(re.compile(pattern).match, lines)) else None

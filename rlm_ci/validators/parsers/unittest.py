@@ -52,7 +52,7 @@ def outcomes(printout: Printout) -> Iterator[TestOutcome]:
         if named := _NAMED.search(title[2]):
             yield _outcome(named[1], named[2], FAILED, message(error))
     before = ""
-    waiting: re.Match[str] | None = None  # a test that prints, before its end is told
+    waiting: re.Match[str] | None = None  # a test that prints before its result
     for line in printout.lines:
         if told := _VERBOSE.match(line):
             waiting = _NAMED.match(before) or _NAMED.search(told[1])
@@ -64,7 +64,7 @@ def outcomes(printout: Printout) -> Iterator[TestOutcome]:
 
 
 def _outcome(test: str, place: str, state: str, said: str = "") -> TestOutcome:
-    """A test as it is named: until Python 3.10 its class stands beside it, then itself as well."""
+    """A test by its printed name: ``place`` is its class until Python 3.10, then with the name."""
     parts = place.split(".")
     if parts[-2:] == ["_FailedTest", test] or parts[-1] == "_FailedTest":
         return TestOutcome(test, "", state, message=said)  # a module that could not be imported
