@@ -28,7 +28,6 @@ SHOWN_BY = {
     "config/arguments": "cli/test_cli.py",
     "console/messages": "cli/test_cli.py",
     "console/output": "cli/test_cli.py",
-    "context/file_places": "ask/citations/test_citations.py",
     "errors": "cli/test_cli.py",
     "github/fetch": "pull_request/test_comment_commands.py",
     "github/session": "cli/commands/test_publish.py",

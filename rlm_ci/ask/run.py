@@ -18,7 +18,7 @@ from rlm_ci.ask.planner.prompt import ContextMetadata
 from rlm_ci.ask.subcalls import Subcalls
 from rlm_ci.ask.verify.recorded_answers import STANDING
 from rlm_ci.ask.visible_context import VisibleContext
-from rlm_ci.context.builder.build import POINTERS, EmptyError, take_in
+from rlm_ci.context.builder.build import POINTERS, EmptyError, build
 from rlm_ci.context.context import Context
 from rlm_ci.context.own_files import is_object
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
@@ -161,7 +161,7 @@ class AskRun(Attempt):
         settings = self._all.settings
         self._step("reading the context")
         source = settings.context.source
-        return take_in(
+        return build(
             self._opened(source) if source else io.BytesIO(encodable(self._goal).encode()),
             folder,
             target_bytes=settings.context.target_bytes,
@@ -169,6 +169,7 @@ class AskRun(Attempt):
             root=self._all.repository.root,
             without=self._all.skipped,
             required=True,
+            adopt=True,
             environ=settings.environ,
         )
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from rlm_ci.ask.iteration import SUBCALL
 from rlm_ci.ask.secret_masking import FAR, MARGIN, masked, open_key
 from rlm_ci.context.context import Excerpt, PointerError
-from rlm_ci.context.file_places import first_places
-from rlm_ci.context.file_places import told as named
+from rlm_ci.context.line_numbers import told as named
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
@@ -78,7 +77,7 @@ class VisibleContext:
         label = f"{pointer} | bytes {excerpt.start}-{excerpt.end}"
         if pointer.startswith(SUBCALL):
             return label
-        places, more = first_places(self.context, excerpt.start, excerpt.end, _FILES)
+        places, more = self.context.first_places(excerpt.start, excerpt.end, _FILES)
         return f"{label} | {self.redact(named(places, more))}" if places else label
 
     def _output(self, pointer: str) -> bytes:

@@ -8,6 +8,7 @@ end on borders of characters.
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 
 from rlm_ci.context import index, index_reader
 from rlm_ci.context.builder.file_table import SourceFile
@@ -211,10 +212,6 @@ class Context(Closing):
         start = min(first + max(0, offset), last)
         return self._excerpt(start, min(start + max(0, size), last), last, max(0, size))
 
-    def peek(self, pointer: str, size: int = 256) -> Excerpt:
-        """The beginning of what ``pointer`` names. Raises PointerError."""
-        return self.read(pointer, size)
-
     def read_span(self, start: int, end: int) -> Excerpt:
         """Bytes ``start`` to ``end`` of the source, as far as it has them, as a text no longer."""
         size = max(0, end - start)
@@ -314,6 +311,15 @@ class Context(Closing):
     def lines(self, start: int, end: int) -> tuple[FileLines, ...]:
         """Where bytes ``start`` to ``end`` stand in the files that the source was made of."""
         return self._lines.places(start, end)
+
+    def first_places(self, start: int, end: int, most: int) -> tuple[tuple[FileLines, ...], bool]:
+        """As ``lines``, in the first ``most`` files alone, and whether there are more files."""
+        first = bisect_right(self.files.ends, start)
+        last = min(first + most, len(self.files)) - 1
+        if last < first:
+            return (), False
+        more = last + 1 < len(self.files) and self.files[last + 1].start < end
+        return self.lines(start, min(end, self.files[last].end)), more
 
 
 def _encoded(query: str) -> bytes:

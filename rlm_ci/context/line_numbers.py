@@ -6,6 +6,7 @@ from _thread import allocate_lock  # threading takes a millisecond to import
 from bisect import bisect_right
 
 from rlm_ci.context.search.stringzilla import line_counter
+from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -68,3 +69,12 @@ class LineCounter:
 
 def _count(text: bytes) -> int:
     return text.count(b"\n")
+
+
+def told(places: tuple[FileLines, ...], more: bool) -> str:  # noqa: FBT001 - a pair from above
+    """``path:line`` or ``path:line-line`` for each, on one line."""
+    names = []
+    for place in places:
+        last = f"-{place.line_end}" if place.line_end != place.line_start else ""
+        names.append(f"{printable(encodable(place.path))}:{place.line_start}{last}")
+    return ", ".join(names) + (" and more files" if more else "")

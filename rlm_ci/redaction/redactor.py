@@ -92,30 +92,19 @@ class Redactor:
             one.replace(text=self.text(one.text), evidence=tuple(map(self.place, one.evidence)))
             for one in report.documents
         )
-        if parts == report.parts and documents == report.documents:
-            return report
         return report.replace(parts=parts, documents=documents)
 
     def _part(self, part: Part) -> Part:
         findings = tuple(self.finding(one) for one in part.findings)
         summary = self.text(part.summary)
         block = None if part.block is None else self.text(part.block)
-        if (findings, summary, block) == (part.findings, part.summary, part.block):
-            return part
         return part.replace(findings=findings, summary=summary, block=block)
 
     def finding(self, finding: Finding) -> Finding:
         """The same finding without secrets."""
-        texts = ("message", "hint", "subject", "suggested_fix", "suppression")
-        changed: dict[str, object] = {}
-        for name in texts:
-            said = getattr(finding, name)
-            if said and (told := self.text(said)) != said:
-                changed[name] = told
-        evidence = tuple(map(self.place, finding.evidence))
-        if any(one is not other for one, other in zip(evidence, finding.evidence, strict=True)):
-            changed["evidence"] = evidence
-        return finding.replace(**changed) if changed else finding
+        names = ("message", "hint", "subject", "suggested_fix", "suppression")
+        texts = {name: self.text(text) for name in names if (text := getattr(finding, name))}
+        return finding.replace(evidence=tuple(map(self.place, finding.evidence)), **texts)
 
     def place(self, place: Location) -> Location:
         """A quote is verbatim or not there at all: it will be compared."""
@@ -131,18 +120,15 @@ def _is_public(value: str) -> bool:
 
 
 def _encodings(value: str) -> set[str]:
-    """What ``value`` looks like in a text, as it is or dressed up."""
+    """What ``value`` looks like in a text, as it is or encoded."""
+    from binascii import b2a_base64
+
     raw = value.encode("utf-8", "surrogateescape")
     quoted = "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in raw)
     forms = {value, value[::-1], raw.hex(), raw.hex().upper(), quoted}
     forms.update(value[cut:] for cut in _CUTS if len(value) >= cut + _SHORTEST)
     for before in range(3):  # in the middle of a longer text, it may begin anywhere
-        whole = _base64(b"\0" * before + raw)[(before * 8 + 5) // 6 : (before + len(raw)) * 8 // 6]
+        whole = b2a_base64(b"\0" * before + raw, newline=False).decode()
+        whole = whole[(before * 8 + 5) // 6 : (before + len(raw)) * 8 // 6]
         forms |= {whole, whole.replace("+", "-").replace("/", "_")}
     return forms
-
-
-def _base64(data: bytes) -> str:
-    from binascii import b2a_base64
-
-    return b2a_base64(data, newline=False).decode()

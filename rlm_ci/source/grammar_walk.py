@@ -137,35 +137,23 @@ class Walk:
     # ── what dialects tell ──
 
     def define(  # noqa: PLR0917 - all of a symbol's own
-        self,
-        kind: str,
-        name: str,
-        node: Node,
-        scope: DefinitionScope,
-        note: LeadingComment,
-        head: str,
-        *,
-        is_public: bool,
-    ) -> DefinitionScope:
-        """A definition; returns the scope of what stands in it."""
+        self, kind: str, name: str, node: Node, scope: DefinitionScope,
+        note: LeadingComment | None = None, head: str = "", *, is_public: bool,
+    ) -> DefinitionScope:  # fmt: skip
+        """A definition, whose head is its first line by default; returns the scope inside it."""
+        note = note or LeadingComment()
         full = f"{scope.prefix}{clipped(name, 200)}"
         self.names.add(full)
         start = (note.leads[0] if note.leads else node).start_point.row + 1
         words = self._words(note.comments)
-        row = (kind, full, start, _last_row(node) + 1, is_public, head, *words)
+        row = (kind, full, start, _last_row(node) + 1, is_public, head or self.line(node), *words)
         self.symbols.append(Symbol.of(row))
         return DefinitionScope(f"{full}.", kind)
 
     def declare(
-        self,
-        kind: str,
-        node: Node,
-        scope: DefinitionScope,
-        note: LeadingComment,
-        since: int,
-        *,
-        is_public: bool,
-    ) -> str:
+        self, kind: str, node: Node, scope: DefinitionScope, note: LeadingComment, since: int,
+        *, is_public: bool,
+    ) -> str:  # fmt: skip
         """Define what ``node`` names, and what its body holds; returns the name, or ``""``.
 
         The head begins at the byte ``since``.
@@ -181,8 +169,9 @@ class Walk:
         return name
 
     def each(  # noqa: PLR0917 - as ``define``
-        self, kind: str, node: Node, part: str, scope: DefinitionScope, note: LeadingComment,
-        head: str = "", *, is_public: bool, within: Node | None = None,
+        self, kind: str, node: Node, part: str, scope: DefinitionScope,
+        note: LeadingComment | None = None, head: str = "", *, is_public: bool,
+        within: Node | None = None,
     ) -> None:  # fmt: skip
         """Define what each ``part`` of a node names (a field, or a kind of node), by one head.
 
@@ -191,8 +180,7 @@ class Walk:
         for field, child in grammars.parts(within or node) if part else [("", node)]:
             name = self.fields(child).get("name") if part in ("", field, child.type) else None
             if name is not None:
-                shown = head or self.line(node)
-                self.define(kind, self.text(name), node, scope, note, shown, is_public=is_public)
+                self.define(kind, self.text(name), node, scope, note, head, is_public=is_public)
 
     def modifiers(self, node: Node) -> tuple[set[str], int, str]:
         """The modifiers of a declaration, where its text begins behind annotations, and these."""
@@ -215,13 +203,9 @@ class Walk:
         self.entries.append(EntryPoint.of((kind, clipped(name, 300), start, _last_row(node) + 1)))
 
     def bring(
-        self,
-        module: str,
-        names: tuple[str, ...],
-        at: Node | int,
-        level: int = 0,
+        self, module: str, names: tuple[str, ...], at: Node | int, level: int = 0,
         called: tuple[str, ...] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         """An import ``at`` a node, or at a line."""
         line = at if isinstance(at, int) else at.start_point.row + 1
         self.imports.append(Import.of((module.strip(), names, line, level, called)))
@@ -371,14 +355,17 @@ def _is_shown(name: str, public: set[str], known: set[str]) -> bool:
     return True
 
 
+def is_open(words: set[str], scope: DefinitionScope) -> bool:
+    """Whether the modifiers make it public in Java and C#, or an interface does."""
+    return "public" in words or (scope.kind == "interface" and "private" not in words)
+
+
 def namespace(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     """Handle a name that what follows, or stands in its body, belongs to."""
     fields = walk.fields(node)
     if "name" in fields:
         name = walk.text(fields["name"])
-        walk.define(
-            "module", name, node, scope, LeadingComment(), f"namespace {name}", is_public=True
-        )
+        walk.define("module", name, node, scope, head=f"namespace {name}", is_public=True)
     walk.body(fields.get("body", node), scope)
 
 

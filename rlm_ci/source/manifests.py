@@ -31,7 +31,6 @@ _NEEDED = re.compile(
 _KEY = re.compile(r"""\s*(?:"([^"]+)"|'([^']+)'|([\w.-]+))\s*=\s*(.*)$""")
 _SCRIPT = re.compile(r"\s*([\w.-]+)\s*=\s*[\w.]+(?::[\w.]+)?")
 _TARGET = re.compile(r"([A-Za-z0-9][\w./-]*)(?: +[A-Za-z0-9][\w./-]*)*\s*:(?![=:])")
-_INSTRUCTION = re.compile(r"\s*(ENTRYPOINT|CMD)\s+(.+)$", re.IGNORECASE)
 _SCRIPT_TABLES = {
     "project.scripts": "script", "project.gui-scripts": "script", "tool.poetry.scripts": "script",
     "project.entry-points.console_scripts": "script",
@@ -50,8 +49,11 @@ class _Found:
     def enter(self, kind: str, name: str, line: int, end: int | None = None) -> None:
         self.entries.append(EntryPoint.of((kind, clipped(name, 300), line, end or line)))
 
+    def need(self, name: str, line: int, files: tuple[str, ...] = ()) -> None:
+        self.imports.append(Import.of((clipped(name, 300), files, line, 0, ())))
+
     def call(self, name: str, line: int) -> None:
-        """The project's own name, which nobody calls: it is no public one."""
+        """The project's own name, which is no public one."""
         shown = clipped(name, 300)
         self.symbols.append(Symbol.of(("module", shown, line, line, False, "", "", 0, 0)))
 
@@ -120,7 +122,7 @@ def _cargo(found: _Found, lines: list[str]) -> None:
     for name, number, table in crates(lines):
         if table.startswith("workspace"):
             continue  # what its members may refer to
-        found.imports.append(Import.of((clipped(name, 300), (), number, 0, ())))
+        found.need(name, number)
 
 
 def crates(lines: Sequence[str]) -> Iterator[tuple[str, int, str]]:
@@ -239,8 +241,7 @@ def _alias(found: _Found, lines: list[str], key: str, table: object, folder: str
     line = _line_of(lines, key, 0)
     for name in list(table)[:_MOST]:
         targets = (one for one in _texts(table[name], 0) if one[:1] != "/" and len(one) <= 300)
-        below = tuple(f"{folder}{one}" for one in islice(targets, _STANDS_FOR))
-        found.imports.append(Import.of((clipped(name, 300), below, line, 0, ())))
+        found.need(name, line, tuple(f"{folder}{one}" for one in islice(targets, _STANDS_FOR)))
 
 
 def _texts(value: object, depth: int) -> Iterator[str]:
@@ -262,13 +263,10 @@ def _line_of(lines: list[str], key: str, start: int) -> int:
 
 
 def _go(found: _Found, lines: list[str]) -> None:
-    for number, line in enumerate(lines, start=1):
-        said = re.match(r"module\s+\"?([^\s\"]+)", line)
-        if said:
-            found.call(said[1], number)
-            break
+    for number, name in islice(_matches(r"module\s+\"?([^\s\"]+)", lines), 1):
+        found.call(name, number)
     for name, number, _ in go_modules(lines):
-        found.imports.append(Import.of((clipped(name, 300), (), number, 0, ())))
+        found.need(name, number)
 
 
 def go_modules(lines: Sequence[str]) -> Iterator[tuple[str, int, bool]]:
@@ -288,15 +286,9 @@ def go_modules(lines: Sequence[str]) -> Iterator[tuple[str, int, bool]]:
 
 def _docker(found: _Found, lines: list[str]) -> None:
     """What a container begins with: the last of each instruction counts."""
-    said: dict[str, tuple[str, int]] = {}
-    for number, line in enumerate(lines, start=1):
-        begun = _INSTRUCTION.match(line)
-        if begun:
-            said[begun[1].upper()] = (begun[2].strip(), number)
     for word in ("ENTRYPOINT", "CMD"):
-        if word in said:
-            text, number = said[word]
-            found.enter("main", f"{word} {text}", number)
+        for number, text in [*_matches(rf"(?i)\s*{word}\s+(.+)$", lines)][-1:]:
+            found.enter("main", f"{word} {text.strip()}", number)
 
 
 def _make(found: _Found, lines: list[str]) -> None:
@@ -320,17 +312,18 @@ def _logical(lines: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def _workflow(found: _Found, lines: list[str]) -> None:
-    """A workflow by its name."""
-    for number, line in enumerate(lines, start=1):
-        said = re.match(r"name:\s*(.+)$", line)
-        if said:
-            name = said[1].partition(" #")[0].strip().strip("\"'")
-            found.enter("task", f"workflow: {name}", number)
-            return
+    for number, text in islice(_matches(r"name:\s*(.+)$", lines), 1):
+        name = text.partition(" #")[0].strip().strip("\"'")
+        found.enter("task", f"workflow: {name}", number)
 
 
 def _processes(found: _Found, lines: list[str]) -> None:
+    for number, name in _matches(r"([\w-]+):\s*\S", lines):
+        found.enter("main", f"process: {name}", number)
+
+
+def _matches(pattern: str, lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """The lines that begin with ``pattern``: their numbers, and what its first group matches."""
     for number, line in enumerate(lines, start=1):
-        said = re.match(r"([\w-]+):\s*\S", line)
-        if said:
-            found.enter("main", f"process: {said[1]}", number)
+        if match := re.match(pattern, line):
+            yield number, match[1]

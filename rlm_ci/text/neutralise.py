@@ -1,36 +1,118 @@
-"""Texts from outside, made harmless for each surface: data in, data shown, nothing else.
+"""Texts from outside, made harmless for each surface.
 
-Messages, hints, paths, quotes, summaries, reasons: a pull request or a model may have
-written any of them. Everything that a surface prints and that is not our own word passes
-through one of these functions, or through HTML autoescaping.
+A pull request, a repository or a model may have written messages, paths, quotes, summaries. What a
+surface prints and is not our own word passes through here, or through HTML autoescaping.
 """
 
 from __future__ import annotations
 
-from rlm_ci.text.markdown import GAP, clip, code, fence, one_line, prose, segments
+from rlm_ci.text.printable import longest_run, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-__all__ = [
-    "GAP",
-    "MARKER",
-    "clip",
-    "code",
-    "command",
-    "document",
-    "fence",
-    "log",
-    "one_line",
-    "prose",
-    "record",
-    "segments",
-]
+#: A space of no width: shown as nothing, and enough to part what a platform would link.
+GAP = "\u200b"
 
+_MARKDOWN = str.maketrans({
+    **{char: f"\\{char}" for char in "\\`*_[]<>|~&"},
+    "@": f"@{GAP}",
+    "#": f"\\#{GAP}",
+    "$": "<span>$</span>",  # GitHub's documented way to have a dollar that opens no formula
+})  # fmt: skip
+
+#: What GitHub links in running text besides mentions and ``#1``: a scheme, ``www.``, a ticket
+#: such as ``GH-1``, seven or more digits of what may be a commit; and what it draws as a
+#: picture, the short name of an emoji between colons.
+_LINKED = (
+    r"(?i):(?=//|(?:[0-9]*[a-z_+-][a-z0-9_+-]*|100|1234):)|www(?=\.)|(?<=[a-z])-(?=\d)"
+    r"|[0-9a-f]{6}(?=[0-9a-f])"
+)
 #: The first line of every comment of ours, by which it is found again.
 MARKER = "<!-- rlm-ci:report -->"
+
+
+def one_line(text: str) -> str:
+    """Running text on one line: line breaks are folded, what is invisible is written out."""
+    return printable(" ".join(text.split("\n")) if "\n" in text else text)
+
+
+def clip(text: str, limit: int) -> str:
+    """``text``, of at most ``limit`` characters, and the sign that it was longer."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def segments(text: str) -> list[tuple[bool, str]]:
+    """Running text in pieces, each with whether it stands between single backticks."""
+    if "`" not in text:
+        return [(False, text)]
+    import re
+
+    pieces = re.split(r"(?<!`)`([^`]+)`(?!`)", text)
+    return [(index % 2 == 1, piece) for index, piece in enumerate(pieces) if piece]
+
+
+def prose(text: str, *, cell: bool = False) -> str:
+    """Running text for Markdown, also at the start of a line or, as a ``cell``, in a table.
+
+    What stands between single backticks stays code; all else is shown as it is written.
+    """
+    written = []
+    for is_code, piece in segments(one_line(text).strip()):
+        if is_code and not (cell and "|" in piece):
+            written.append(code(piece))
+        else:
+            written.append(_plain(f"`{piece}`" if is_code else piece))
+    return _not_a_block("".join(written))
+
+
+def _plain(text: str) -> str:
+    import re
+
+    return re.sub(_LINKED, rf"\g<0>{GAP}", text).translate(_MARKDOWN)
+
+
+def _not_a_block(text: str) -> str:
+    """``text`` that opens no list, no underlined heading and no rule at the start of a line."""
+    if text[:1] in ("-", "+", "="):
+        return f"\\{text}"
+    digits = len(text) - len(text.lstrip("0123456789"))
+    if digits and text[digits : digits + 1] in (".", ")"):
+        return f"{text[:digits]}\\{text[digits:]}"
+    return text
+
+
+def code(text: str, *, cell: bool = False) -> str:
+    """``text`` as a code span, on one line, whatever backticks it has itself.
+
+    A pipe cannot be written in the code of a table ``cell`` after a backslash; there such
+    a text is shown as running text.
+    """
+    shown = _no_marker(printable(text))
+    if not shown.strip(" "):
+        return "(empty)" if not shown else "(blank)"
+    if cell and "|" in shown:
+        # What follows may be a colon of ours, and with it the name of an emoji.
+        return _not_a_block(_plain(shown)) + (GAP if ":" in shown else "")
+    fence = "`" * (longest_run(shown) + 1)
+    pad = " " if shown[0] in "` " or shown[-1] in "` " else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def fence(text: str, language: str = "") -> str:
+    """``text`` as a fenced block; its lines stay lines, tabs become spaces.
+
+    ``language`` must be a word of ours: some languages make GitHub draw or embed.
+    """
+    lines = [_no_marker(printable(line.expandtabs(4))) for line in text.split("\n")]
+    marks = "`" * max(3, *(longest_run(line) + 1 for line in lines))
+    return "\n".join([f"{marks}{language}", *lines, marks])
+
+
+def _no_marker(text: str) -> str:
+    return text.replace("<!--", f"<!{GAP}--")
 
 
 def log(line: str) -> str:

@@ -22,13 +22,9 @@ def _escape(code: int) -> str:
     named = {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r"}.get(code)
     if named is not None:
         return named
-    return (
-        f"\\x{code:02x}"
-        if code < 0x100
-        else f"\\u{code:04x}"
-        if code < 0x10000
-        else f"\\U{code:08x}"
-    )
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def _is_hidden(code: int) -> bool:
@@ -67,12 +63,17 @@ def clip(text: str, limit: int) -> str:
 
 def fenced(head: str, body: str) -> str:
     """``body`` as data under ``head``, in a fence longer than any run of backticks in it."""
-    longest = run = 0
-    for char in body if "```" in body else "":
-        run = run + 1 if char == "`" else 0
-        longest = max(longest, run)
-    fence = "`" * max(3, longest + 1)
+    fence = "`" * max(3, longest_run(body) + 1)
     return f"{head}:\n{fence}\n{body}\n{fence}"
+
+
+def longest_run(text: str) -> int:
+    """The length of the longest run of backticks."""
+    if "`" not in text:
+        return 0
+    import re
+
+    return max(map(len, re.findall("`+", text)))
 
 
 def printable(text: str) -> str:

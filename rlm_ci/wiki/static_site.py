@@ -17,7 +17,7 @@ from importlib.util import find_spec
 
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.system import files, installation, lock, process
-from rlm_ci.text.markdown import GAP
+from rlm_ci.text.neutralise import GAP
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 from rlm_ci.wiki.pages.build import INDEX

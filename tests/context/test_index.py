@@ -233,7 +233,7 @@ def test_what_reads_and_searches_never_asked_for_is_checked_by_who_asks(folder: 
             with pytest.raises(DamagedError, match="chunk c000002: start is 7"):
                 ask()
     with pytest.raises(DamagedError, match="chunk c000002: start is 7"):
-        build.take_in(str(folder), f"{folder}2")
+        build.build(str(folder), f"{folder}2", adopt=True)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 
 from rlm_ci.ask.iteration import merged
-from rlm_ci.context.file_places import first_places, told
+from rlm_ci.context.line_numbers import told
 from rlm_ci.report.findings import Location
 from rlm_ci.text.printable import count
 from rlm_ci.values import Value
@@ -178,7 +178,7 @@ class CitedLines:
         """The lines of ``parts``, each once, and whether there are more."""
         found: list[_Lines] = []
         for start, end in parts:
-            places, more = first_places(self._context, start, end, PLACES + 1)
+            places, more = self._context.first_places(start, end, PLACES + 1)
             for place in places:
                 lines = _Lines(place, self._piece(place, start), start, end)
                 if found and (joined := _joined(found[-1], lines)):

@@ -6,8 +6,7 @@ from functools import lru_cache
 from heapq import nsmallest
 from itertools import islice, takewhile
 
-from rlm_ci.context.file_places import first_places
-from rlm_ci.context.file_places import told as places_told
+from rlm_ci.context.line_numbers import told as places_told
 from rlm_ci.text.printable import count, encodable
 from rlm_ci.values import Value
 
@@ -58,7 +57,7 @@ class FileMap:
     @classmethod
     def of(cls, context: Context) -> FileMap:
         def where(start: int, end: int) -> str:
-            return places_told(*first_places(context, start, end, _PLACES))
+            return places_told(*context.first_places(start, end, _PLACES))
 
         return cls(context.files, where)
 

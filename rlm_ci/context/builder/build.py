@@ -15,21 +15,23 @@ from rlm_ci.context.builder import digests, gather, sources
 from rlm_ci.context.context import Context
 from rlm_ci.context.index import ContextIndex, IndexHeader
 from rlm_ci.context.own_files import is_object
-from rlm_ci.context.pointer_map import pointer_map
-from rlm_ci.context.pointers import MAX_CHUNKS, ChunkLayout
+from rlm_ci.context.pointers import MAX_CHUNKS, ChunkLayout, Pointers, chunk_id
 from rlm_ci.errors import ConfigError
 from rlm_ci.system import files
 from rlm_ci.system.atomic_folder import beside
-from rlm_ci.text.printable import printable
+from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import BinaryIO
 
+    from rlm_ci.context.builder.file_table import SourceFile
     from rlm_ci.context.builder.gather import Gathered
 
 POINTERS = "pointers.md"
+#: Files that it lists.
+_LISTED = 2000
 #: More than any source has.
 _ANY = 1 << 62
 
@@ -48,20 +50,23 @@ def build(
     root: str | None = None,
     without: Sequence[str] = (),
     required: bool = False,
+    adopt: bool = False,
     environ: Mapping[str, str] | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Context:
     """Make a context object of ``source`` in ``folder``, which must not be there, or be empty.
 
-    ``source`` is a file, a folder, a glob, or an open binary stream. With ``link`` the object
-    shares the file where the file system can: who changes it later damages the object. Files
-    are known by their path from ``root``, if they lie in it; the folders ``without`` are left
-    out where they lie below the source, as is any object; ``environ`` is for git. An empty
-    source is refused where it is ``required`` to hold something.
+    ``source`` is a file, a folder, a glob, or an open binary stream. With ``adopt``, a source
+    that is an object is verified, and shared or copied. With ``link`` the object shares the file
+    where the file system can: a later change of it damages the object. Files are known by their
+    path from ``root``, if they lie in it; the folders ``without`` are left out below the source,
+    as is any object; ``environ`` is for git. ``required`` refuses an empty source.
 
-    Raises ConfigError, which is an EmptyError for an empty source, StorageError, and what git
-    raises.
+    Raises ConfigError, which is an EmptyError for an empty source, DamagedError for an object
+    that was tampered with, StorageError, and what git raises.
     """
+    if adopt and isinstance(source, str) and "\0" not in source and is_object(source):
+        return _adopt(source, folder, required=required)
     cut = ChunkLayout(0, target_bytes, overlap_bytes)
     _require_possible(cut)
     most = cut.target + cut.step * (MAX_CHUNKS - 1)
@@ -78,32 +83,6 @@ def build(
         _finish(temporary, known)
         del gathered, known  # it is read again, to see that it can be
     return Context.open(folder)
-
-
-def take_in(
-    source: str | BinaryIO,
-    folder: str,
-    *,
-    target_bytes: int = 65536,
-    overlap_bytes: int = 4096,
-    link: bool = False,
-    root: str | None = None,
-    without: Sequence[str] = (),
-    required: bool = False,
-    environ: Mapping[str, str] | None = None,
-    clock: Callable[[], float] = time.time,
-) -> Context:
-    """The object of ``source`` in ``folder``: an existing one is verified and shared or copied.
-
-    Anything else is built. Raises DamagedError for an object that was tampered with, and what
-    ``build`` raises.
-    """
-    if isinstance(source, str) and "\0" not in source and is_object(source):
-        return _adopt(source, folder, required=required)
-    return build(
-        source, folder, target_bytes=target_bytes, overlap_bytes=overlap_bytes, link=link,
-        root=root, without=without, required=required, environ=environ, clock=clock,
-    )  # fmt: skip
 
 
 def _adopt(source: str, folder: str, *, required: bool) -> Context:
@@ -222,4 +201,42 @@ def _iso(seconds: float) -> str:
 def _finish(folder: str, known: ContextIndex) -> None:
     """Write what belongs to a source. Raises ConfigError for an index that nobody would read."""
     files.write(os.path.join(folder, index.NAME), _within(map(str.encode, known.to_json())), 0o600)
-    files.write(os.path.join(folder, POINTERS), pointer_map(known.head).encode(), 0o600)
+    files.write(os.path.join(folder, POINTERS), _pointer_map(known.head).encode(), 0o600)
+
+
+def _pointer_map(known: IndexHeader) -> str:
+    """``pointers.md``, for a person: what the pointers are, and which files stand where."""
+    layout = known.layout
+    pointers = Pointers(known.object_id, layout)
+    cut = f"{count(layout.count, 'chunk')} of {count(layout.target, 'byte')}"
+    lines = [
+        "# Context",
+        "",
+        f"Object `{known.object_id}`: {count(layout.size, 'byte')}, in {cut}.",
+        f"A chunk repeats the last {count(layout.overlap, 'byte')} of the one before.",
+        "",
+    ]
+    if layout.count:
+        lines += [
+            f"- the first chunk: `{pointers.to_chunk(0)}`",
+            f"- the last chunk: `{pointers.to_chunk(layout.count - 1)}`",
+            f"- bytes of one's own choice: `{pointers.to_bytes(0, min(layout.size, 100))}`",
+            "",
+        ]
+    if known.files:
+        lines += ["| file | bytes | chunks |", "|---|---|---|"]
+        lines += [_row(piece, layout) for piece in known.files[:_LISTED]]
+        if len(known.files) > _LISTED:
+            lines += ["", f"{count(len(known.files) - _LISTED, 'more file')}: see {index.NAME}."]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _row(piece: SourceFile, layout: ChunkLayout) -> str:
+    name = printable(piece.path).replace("`", "'").replace("|", "\\|")
+    span = f"{piece.start}-{piece.end}"
+    if piece.start == piece.end:
+        return f"| `{name}` | {span} | |"
+    numbers = layout.at(piece.start), layout.at(piece.end - 1)
+    first, last = (chunk_id(number) for number in numbers)
+    return f"| `{name}` | {span} | {first if first == last else f'{first} to {last}'} |"

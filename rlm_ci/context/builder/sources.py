@@ -82,7 +82,7 @@ def list_folder(
 
     Raises ConfigError, and what git raises.
     """
-    return _list(source, source, root, environ, without=without, wanted=lambda _path: True)
+    return _list(source, source, root, environ, without=without)
 
 
 def list_glob(
@@ -99,13 +99,9 @@ def list_glob(
     wanted = "/".join(("", *parts[fixed:]))
     # With a folder before it, a name alone is not one at any depth.
     listing = _list(
-        (folder or "/") if fixed else ".",
-        folder,
-        root,
-        environ,
-        without=without,
+        (folder or "/") if fixed else ".", folder, root, environ, without=without,
         wanted=lambda path: matches(f"x{wanted}", f"x/{path}"),
-    )
+    )  # fmt: skip
     if not listing.names:
         raise ConfigError(
             f"no file fits {printable(pattern[:200])}",
@@ -116,14 +112,9 @@ def list_glob(
 
 
 def _list(
-    top: str,
-    given: str,
-    root: SourceRoot,
-    environ: Mapping[str, str],
-    *,
-    without: Sequence[str],
-    wanted: Callable[[str], bool],
-) -> SourceListing:
+    top: str, given: str, root: SourceRoot, environ: Mapping[str, str],
+    *, without: Sequence[str], wanted: Callable[[str], bool] = bool,
+) -> SourceListing:  # fmt: skip
     """The ``wanted`` files below the folder ``top``, which are called as ``given`` says."""
     repository = _repository(top, environ)
     own = OwnFiles(without)

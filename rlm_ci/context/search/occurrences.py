@@ -75,22 +75,19 @@ class NeedleTally:
     """
 
     def __init__(
-        self, needle: bytes, layout: ChunkLayout, top_k: int, engine: SearchEngine, sparse: int
+        self, needle: bytes, layout: ChunkLayout, top_k: int, engine: SearchEngine
     ) -> None:
-        """Up to ``sparse`` occurrences a segment are looked up one by one; more are counted."""
         self.needle = needle
         self.overlapping = overlaps_itself(needle)
         self.total = 0
         self.chunks = 0
         self.best: list[tuple[int, int, int]] = []
         self._layout = layout
-        self._target, self._step = layout.target, layout.step
         self._top_k = top_k
         self._count = engine.count
         self._find = engine.find
-        self._sparse = sparse
         self._free = 0  # where the next occurrence may begin
-        self._dense = False
+        self._found = 0  # in the last window: where there were some, there are more
         self._open = (0, 0, 0)  # the segment being counted: its hits, its number, its first hit
 
     def restart(self, at: int) -> None:
@@ -102,26 +99,17 @@ class NeedleTally:
         """Count what begins in a window. The windows that follow each other are contiguous."""
         if self._free >= window.end:
             return
-        first, last = self._layout.at(window.start), self._layout.at(window.end - 1)
-        few = self._sparse * (last - first + 1)
-        if not self._dense:
+        if not self._found:
             begin = max(0, self._free - window.start)
-            found = self._count(window.text, self.needle, begin, window.limit(self.needle))
-            if found <= few:
-                if found:
-                    self._look_up(window)
+            if self._find(window.text, self.needle, begin, window.limit(self.needle)) < 0:
                 return
-        found, number, end = 0, first, self._layout.start(first)
-        while end < window.end:
-            start, end = end, end + self._step if number else self._target
-            if window.start <= start and end <= window.end and not self.overlapping:
-                found += self._count_segment(window, start, end, number)
-            else:
-                low, high = max(window.start, start, self._free), min(window.end, end)
-                if low < high:
-                    found += self._count_part(window, low, high, number)
+        self._found, number = 0, self._layout.at(window.start)
+        while (start := self._layout.start(number)) < window.end:
+            low = max(window.start, start, self._free)
+            high = min(window.end, self._layout.start(number + 1))
+            if low < high:
+                self._found += self._count_part(window, low, high, number)
             number += 1
-        self._dense = found > few
 
     def close(self) -> None:
         """Enter the segment that was being counted."""
@@ -145,38 +133,6 @@ class NeedleTally:
             heapq.heappush(self.best, entry)
         elif self.best and entry > self.best[0]:
             heapq.heapreplace(self.best, entry)
-
-    def _look_up(self, window: SourceWindow) -> None:
-        find, text, needle = self._find, window.text, self.needle
-        limit = window.limit(needle)
-        at = find(text, needle, max(0, self._free - window.start), limit)
-        while at >= 0:
-            number = self._layout.at(window.start + at)
-            border = self._layout.start(number + 1) - window.start
-            first, free, hits = at, at, 0
-            while 0 <= at < border:
-                hits += 1
-                free = at + len(needle)
-                at = find(text, needle, free, limit)
-            self._note(number, hits, window.start + first)
-            self._free = window.start + free
-
-    def _count_segment(self, window: SourceWindow, low: int, high: int, number: int) -> int:
-        """As ``_count_part``, of a whole segment and a needle whose occurrences all count.
-
-        Of most segments nobody will ask where their first hit is.
-        """
-        begin, text, needle = low - window.start, window.text, self.needle
-        limit = min(window.length, high - window.start + len(needle) - 1)
-        found = self._count(text, needle, begin, limit)
-        if found:
-            self.total += found
-            self.chunks += 1
-            best = self.best
-            if len(best) < self._top_k or (best and (found, -number) > best[0][:2]):
-                first = window.start + self._find(text, needle, begin, limit)
-                self._enter((found, -number, first))
-        return found
 
     def _count_part(self, window: SourceWindow, low: int, high: int, number: int) -> int:
         """Count what begins in ``[low, high)`` of the source, which lies in segment ``number``."""

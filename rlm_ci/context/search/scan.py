@@ -32,13 +32,11 @@ _LONG = 256
 class BlockSizes(Value):
     """How the work is cut, in bytes; it changes the time that a search takes, never its result.
 
-    A window should fit into a core's cache; a block is what one process takes at a time. Where
-    there are more than ``sparse`` hits a segment, they are counted and not looked up.
+    A window should fit into a core's cache; a block is what one process takes at a time.
     """
 
     window: int = 1 << 19
     block: int = 1 << 24
-    sparse: int = 4
 
 
 class NeedleScan:
@@ -73,8 +71,7 @@ class NeedleScan:
         self._room = engine.room if max(map(len, needles)) <= _LONG else PLAIN.room
         self._fold = engine.fold if any(n != n.upper() for n in needles) else _as_it_is
         self.tallies = [
-            NeedleTally(n, layout, top_k, engine if len(n) <= _LONG else PLAIN, grain.sparse)
-            for n in needles
+            NeedleTally(n, layout, top_k, engine if len(n) <= _LONG else PLAIN) for n in needles
         ]
 
     def result(self) -> list[list[Any]]:

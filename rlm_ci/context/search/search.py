@@ -7,24 +7,18 @@ holds its first byte: how a source is cut into chunks never changes what is foun
 
 from __future__ import annotations
 
-import os
-
 from rlm_ci.context.pointers import ChunkLayout
 from rlm_ci.context.search import stringzilla
-from rlm_ci.context.search.occurrences import PLAIN, SearchEngine
+from rlm_ci.context.search.occurrences import PLAIN
 from rlm_ci.context.search.scan import BlockSizes, NeedleScan
 from rlm_ci.context.search.worker_processes import processes, share
-from rlm_ci.errors import StorageError, UnavailableError
-from rlm_ci.system import installation
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.context.search.occurrences import NeedleTally
-
-ENGINES = ("auto", "stringzilla", "plain")
+    from rlm_ci.context.search.occurrences import NeedleTally, SearchEngine
 
 
 class NeedleMatches(Value):
@@ -40,7 +34,7 @@ class NeedleMatches(Value):
 
 
 def search(
-    source: str | int,
+    descriptor: int,
     size: int,
     needles: Sequence[bytes],
     *,
@@ -48,46 +42,37 @@ def search(
     overlap: int,
     top_k: int,
     workers: int | None = None,
-    engine: str = "auto",
+    engine: SearchEngine | None = None,
     grain: BlockSizes | None = None,
     name: str = "",
 ) -> tuple[NeedleMatches, ...]:
     """What stands of each needle in the first ``size`` bytes of a file, in one pass for all.
 
-    ``source`` is a path or an open descriptor, whose position is left alone. The file is in chunks
-    of ``target`` bytes, each of which repeats the last ``overlap`` of the one before. ``workers``
-    are the processes to use at most, by default as many as are safe and make sense; ``engine`` is
-    "stringzilla", "plain", or "auto": the first of them that is installed. ``name`` is what errors
-    call the file.
+    The position of ``descriptor`` is left alone. The file is in chunks of ``target`` bytes, each of
+    which repeats the last ``overlap`` of the one before. ``workers`` are the processes to use at
+    most, by default as many as are safe and make sense; ``engine`` is the fastest one installed by
+    default. ``name`` is what errors call the file.
 
-    Raises ValueError for an empty needle and sizes that make no sense, UnavailableError for an
-    engine that is not installed, DamagedError for a file that is shorter, StorageError.
+    Raises ValueError for an empty needle and sizes that make no sense, DamagedError for a file that
+    is shorter, StorageError.
     """
     if not 0 <= overlap < target or size < 0 or top_k < 0:
         raise ValueError("an overlap is shorter than its chunk, and no size is negative")
     if not all(needles):
         raise ValueError("an empty text is everywhere: search for at least one byte")
-    chosen = _engine(engine)
     folded = [needle.lower() for needle in needles]
     # One longer than the source has no place in it, and would only make the windows longer.
     wanted = sorted({needle for needle in folded if len(needle) <= size})
     if not wanted:
         return tuple(NeedleMatches() for _ in needles)
-    name = name or str(source)
-    descriptor = _open(source, name) if isinstance(source, str) else source
-    try:
-        layout = ChunkLayout(size, target, overlap)
-        scan = NeedleScan(
-            descriptor, name, layout, wanted,
-            top_k=top_k, engine=chosen, grain=grain or BlockSizes(),
-        )  # fmt: skip
-        # A process takes a millisecond to start: it should have a block or two to do.
-        several = min(processes(workers), scan.blocks // 2)
-        for result in share(scan.blocks, scan.scan, scan.result, several):
-            scan.merge(result)
-    finally:
-        if isinstance(source, str):
-            os.close(descriptor)
+    scan = NeedleScan(
+        descriptor, name, ChunkLayout(size, target, overlap), wanted, top_k=top_k,
+        engine=engine or stringzilla.engine() or PLAIN, grain=grain or BlockSizes(),
+    )  # fmt: skip
+    # A process takes a millisecond to start: it should have a block or two to do.
+    several = min(processes(workers), scan.blocks // 2)
+    for result in share(scan.blocks, scan.scan, scan.result, several):
+        scan.merge(result)
     found = {tally.needle: _matches(tally) for tally in scan.tallies}
     return tuple(found.get(needle, NeedleMatches()) for needle in folded)
 
@@ -97,22 +82,3 @@ def _matches(tally: NeedleTally) -> NeedleMatches:
     return NeedleMatches(
         tally.total, tally.chunks, tuple((-number, at, n) for n, number, at in best)
     )
-
-
-def _open(path: str, name: str) -> int:
-    try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise StorageError(f"cannot be opened: {error.strerror}", where=name) from error
-
-
-def _engine(name: str) -> SearchEngine:
-    if name not in ENGINES:
-        raise ValueError(f"no search engine {name!r}: there are {', '.join(ENGINES)}")
-    if name == "plain":
-        return PLAIN
-    fast = stringzilla.engine()
-    if fast is None and name != "auto":
-        hint = installation.command("fast")
-        raise UnavailableError("stringzilla is not installed", hint=hint)
-    return fast or PLAIN

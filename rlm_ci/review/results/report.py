@@ -21,8 +21,7 @@ from rlm_ci.review.model.architecture import DOMAIN as ARCHITECTURE
 from rlm_ci.review.model.refute import VERDICTS
 from rlm_ci.review.results import json_lists
 from rlm_ci.review.results.merge import rank, without_count
-from rlm_ci.text.markdown import clip, code, fence, prose
-from rlm_ci.text.neutralise import record_pieces
+from rlm_ci.text.neutralise import clip, code, fence, prose, record_pieces
 from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False

@@ -88,11 +88,9 @@ def _macro(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment)
     if "name" not in fields or ("value" not in fields and "parameters" not in fields):
         return  # a guard, or a flag
     name = walk.text(fields["name"])
-    head = f"#define {name}"
+    head = ""
     if "parameters" in fields:
-        head += " ".join(walk.text(fields["parameters"]).split())
-    else:
-        head = walk.line(node)
+        head = f"#define {name}{' '.join(walk.text(fields['parameters']).split())}"
     shown = walk.path.endswith(_HEADERS) and not name.startswith("_")
     walk.define("macro", name, node, scope.replace(prefix=""), note, head, is_public=shown)
 
@@ -108,7 +106,7 @@ def _namespace(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingCom
     name = walk.text(fields["name"]).replace("::", ".").replace(" ", "")
     shown = scope.state != "private" and _HIDDEN.isdisjoint(name.split("."))
     head = walk.head(node, body)
-    inner = walk.define("module", name, node, scope, LeadingComment(), head, is_public=shown)
+    inner = walk.define("module", name, node, scope, head=head, is_public=shown)
     walk.body(body, inner.replace(kind="", state=scope.state))
 
 

@@ -69,23 +69,21 @@ def give(  # noqa: PLR0917 - as ``javascript._define``, and who defines
 
 
 def _named(  # noqa: PLR0917 - as ``give``
-    walk: Walk,
-    scope: DefinitionScope,
-    node: Node,
-    note: LeadingComment,
-    pair: tuple[str, Node],
-    define: Define,
-) -> None:
+    walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment,
+    pair: tuple[str, Node], define: Define,
+) -> None:  # fmt: skip
     """``exports.name = value``."""
     name, value = pair
     if value.type == "identifier":
         walk.listed.append((walk.text(value), name, node))
     elif value.type in _CALLED:
         define(walk, scope, value, note, node.start_byte, name)
-    elif name != "__esModule" and value.type != "undefined" and walk.text(value) != "void 0":
-        full = f"{scope.prefix}{name}"
-        if full not in walk.names:
-            walk.define("variable", name, node, scope, note, walk.line(node), is_public=True)
+    elif (
+        name != "__esModule"
+        and walk.text(value) not in ("undefined", "void 0")
+        and f"{scope.prefix}{name}" not in walk.names
+    ):
+        walk.define("variable", name, node, scope, note, is_public=True)
 
 
 def _object(walk: Walk, scope: DefinitionScope, value: Node, define: Define) -> None:
@@ -95,16 +93,8 @@ def _object(walk: Walk, scope: DefinitionScope, value: Node, define: Define) -> 
         if one.type == "shorthand_property_identifier":
             walk.listed.append((walk.text(one), walk.text(one), one))
         elif one.type == "method_definition" and "name" in fields:
-            head = walk.head(one, fields.get("body", one.end_byte))
-            walk.define(
-                "function",
-                walk.text(fields["name"]),
-                one,
-                scope,
-                LeadingComment(),
-                head,
-                is_public=True,
-            )
+            name, head = walk.text(fields["name"]), walk.head(one, fields.get("body", one.end_byte))
+            walk.define("function", name, one, scope, head=head, is_public=True)
         elif one.type == "pair" and {"key", "value"} <= fields.keys():
             name = walk.text(fields["key"]).strip("\"'")
             if re.fullmatch(r"[\w$-]+", name):
@@ -115,9 +105,8 @@ def finish(walk: Walk) -> None:
     """What is listed, and what is bound elsewhere; members of what the file itself defines."""
     own_names = frozenset(walk.names)
     walk.exported |= {one.name for one in walk.symbols if one.is_public and "." not in one.name}
-    walk.exported |= {
-        own for own, given, _ in walk.listed if own in own_names and given in (own, "default")
-    }
+    listed = [own for own, given, _ in walk.listed if given in (own, "default")]
+    walk.exported |= own_names.intersection(listed)
     for own, given, node in walk.listed:
         if given in (own, "default") and (own in own_names or given == "default"):
             continue
@@ -125,15 +114,7 @@ def finish(walk: Walk) -> None:
             _renamed(walk, own, given)
             walk.exported.add(own)  # a further name of the same is one that stands for it
         elif given not in walk.names:  # imported, taken out of an object, or has a name already
-            walk.define(
-                "variable",
-                given,
-                node,
-                DefinitionScope(),
-                LeadingComment(),
-                walk.line(node),
-                is_public=True,
-            )
+            walk.define("variable", given, node, DefinitionScope(), is_public=True)
     for owner, name, node, value, note in walk.members:
         if owner in walk.names and f"{owner}.{name}" not in walk.names:
             body = walk.fields(value).get("body", value)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 
 from rlm_ci.source import grammars
-from rlm_ci.source.grammar_walk import DefinitionScope, Dialect, LeadingComment, Walk, namespace
+from rlm_ci.source.grammar_walk import Dialect, is_open, namespace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+    from rlm_ci.source.grammar_walk import DefinitionScope, LeadingComment, Walk
 
 _TYPES = {
     "class_declaration": "class", "struct_declaration": "struct", "enum_declaration": "enum",
@@ -27,19 +29,15 @@ _BODIES = ("accessors", "constructor_initializer", "body", "value", "arrow_expre
 _ROUTE = re.compile(r"\[Http(Get|Post|Put|Delete|Patch)(?:\(\"([^\"]*)\")?")
 
 
-def _is_shown(words: set[str], scope: DefinitionScope) -> bool:
-    return "public" in words or (scope.kind == "interface" and "private" not in words)
-
-
 def _type(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     words, since, _ = walk.modifiers(node)
     kind = "struct" if "struct" in walk.fields(node) else _TYPES[node.type]
-    walk.declare(kind, node, scope, note, since, is_public=_is_shown(words, scope))
+    walk.declare(kind, node, scope, note, since, is_public=is_open(words, scope))
 
 
 def _enum_member(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     if scope.kind == "enum":
-        walk.each("constant", node, "", scope, LeadingComment(), is_public=True)
+        walk.each("constant", node, "", scope, is_public=True)
 
 
 def _member(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
@@ -56,7 +54,7 @@ def _member(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment
     ends = [fields[part].start_byte for part in _BODIES if part in fields]
     head = walk.head(since, min([node.end_byte, *ends]))
     kind = _MEMBERS[node.type]
-    shown = _is_shown(words, scope)
+    shown = is_open(words, scope)
     if kind == "variable" and not shown and not words & {"protected", "internal"}:
         return
     walk.define(kind, name, node, scope, note, head, is_public=shown)
@@ -76,7 +74,7 @@ def _field(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment)
     kind = "constant" if "const" in words or {"static", "readonly"} <= words else "variable"
     walk.each(
         kind, node, "variable_declarator", scope, note, walk.head(since, node.end_byte),
-        is_public=_is_shown(words, scope), within=walk.fields(node).get("variable_declaration"),
+        is_public=is_open(words, scope), within=walk.fields(node).get("variable_declaration"),
     )  # fmt: skip
 
 

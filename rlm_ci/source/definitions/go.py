@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 
 from rlm_ci.source import grammars
-from rlm_ci.source.grammar_walk import DefinitionScope, Dialect, LeadingComment, Walk
+from rlm_ci.source.grammar_walk import DefinitionScope, Dialect, Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+    from rlm_ci.source.grammar_walk import LeadingComment
 
 _TYPES = {"struct_type": "struct", "interface_type": "interface"}
 _VALUES = {"const_spec": "constant", "var_spec": "variable"}
@@ -32,36 +34,29 @@ def _value(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment)
     for field, child in grammars.parts(node):
         name = walk.text(child) if field == "name" else "_"
         if name not in ("_", ","):
-            _named(walk, _VALUES[node.type], name, node, scope, note, walk.line(node))
+            shown = _is_shown(name)
+            walk.define(_VALUES[node.type], name, node, scope, note, is_public=shown)
 
 
-def _named(  # noqa: PLR0917 - as ``define``, whose last one follows from the name
-    walk: Walk,
-    kind: str,
-    name: str,
-    node: Node,
-    scope: DefinitionScope,
-    note: LeadingComment,
-    head: str,
-) -> DefinitionScope:
-    return walk.define(kind, name, node, scope, note, head, is_public=name[:1].isupper())
+def _is_shown(name: str) -> bool:
+    return name[:1].isupper()
 
 
 def _type(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     fields = walk.fields(node)
-    name, what = fields.get("name"), fields.get("type")
-    if name is None or what is None:
+    if not {"name", "type"} <= fields.keys():
         return
+    name, what = walk.text(fields["name"]), fields["type"]
     kind = _TYPES.get(what.type, "type")
     head = f"type {walk.head(node, what)} {kind}" if kind != "type" else f"type {walk.line(node)}"
-    inner = _named(walk, kind, walk.text(name), node, scope, note, head)
+    inner = walk.define(kind, name, node, scope, note, head, is_public=_is_shown(name))
     if kind == "interface":
         walk.body(what, inner)
 
 
 def _element(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     name = walk.text(walk.fields(node).get("name", node))
-    _named(walk, "method", name, node, scope, LeadingComment(), walk.line(node))
+    walk.define("method", name, node, scope, is_public=_is_shown(name))
 
 
 def _function(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
@@ -72,11 +67,11 @@ def _function(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComme
     head = walk.head(node, fields.get("body", node.end_byte))
     if "receiver" in fields:
         owner = _RECEIVER.match(walk.text(fields["receiver"]))
-        shown = owner is not None and owner[1][:1].isupper() and name[:1].isupper()
+        shown = owner is not None and _is_shown(owner[1]) and _is_shown(name)
         full = f"{owner[1]}.{name}" if owner else name
         walk.define("method", full, node, scope, note, head, is_public=shown)
         return
-    _named(walk, "function", name, node, scope, note, head)
+    walk.define("function", name, node, scope, note, head, is_public=_is_shown(name))
     if name == "main" and b"package main" in walk.content:
         walk.enter("main", walk.path, node)
     elif name.startswith(("Test", "Benchmark", "Fuzz", "Example")):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.source.grammar_walk import DefinitionScope, Dialect, LeadingComment, Walk
+from rlm_ci.source.grammar_walk import Dialect, is_open
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+    from rlm_ci.source.grammar_walk import DefinitionScope, LeadingComment, Walk
 
 _TYPES = {
     "class_declaration": "class", "interface_declaration": "interface",
@@ -22,19 +24,14 @@ _METHODS = (
 _ROUTE = re.compile(r"@(Get|Post|Put|Delete|Patch|Request)Mapping\s*(?:\([^\"()]*\"([^\"]*)\")?")
 
 
-def _is_shown(words: set[str], scope: DefinitionScope) -> bool:
-    return "public" in words or (scope.kind == "interface" and "private" not in words)
-
-
 def _type(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     words, since, _ = walk.modifiers(node)
-    shown = _is_shown(words, scope)
-    walk.declare(_TYPES[node.type], node, scope, note, since, is_public=shown)
+    walk.declare(_TYPES[node.type], node, scope, note, since, is_public=is_open(words, scope))
 
 
 def _method(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     words, since, notes = walk.modifiers(node)
-    shown = _is_shown(words, scope)
+    shown = is_open(words, scope)
     name = walk.declare("method", node, scope, note, since, is_public=shown)
     if name == "main" and {"public", "static"} <= words:
         walk.enter("main", f"{scope.prefix}main", node)
@@ -52,7 +49,7 @@ def _field(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment)
     if "private" in words or not (constant or words & {"public", "protected"}):
         return
     kind, head = "constant" if constant else "variable", walk.head(since, node.end_byte)
-    shown = _is_shown(words, scope)
+    shown = is_open(words, scope)
     walk.each(kind, node, "declarator", scope, note, head, is_public=shown)
 
 
@@ -63,7 +60,7 @@ def _enum_constant(walk: Walk, scope: DefinitionScope, node: Node, note: Leading
 
 def _package(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     name = walk.text(node).removeprefix("package").strip(" \t\r\n;")
-    walk.define("module", name, node, scope, LeadingComment(), f"package {name}", is_public=True)
+    walk.define("module", name, node, scope, head=f"package {name}", is_public=True)
 
 
 def _import(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:

@@ -84,8 +84,7 @@ def _define(  # noqa: PLR0917 - as everywhere, and what only a definition needs
         for field, child in grammars.parts(body):
             named = child if field == "name" else walk.fields(child).get("name")
             if named is not None and child.is_named:
-                name, head = walk.text(named), walk.line(child)
-                walk.define("constant", name, child, inner, LeadingComment(), head, is_public=True)
+                walk.define("constant", walk.text(named), child, inner, is_public=True)
     elif kind == "module":
         # What is declared of a module is there for all; of a namespace, what it exports.
         walk.body(body, inner.replace(kind="", state="export" if node.type == "module" else ""))

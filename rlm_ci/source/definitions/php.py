@@ -57,7 +57,7 @@ def _expression(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingCom
     if required:
         walk.bring(required[3].lstrip("/") if required[1] else required[3], (), node, 1)
     elif defined:
-        walk.define("constant", defined[2], node, scope, note, walk.line(node), is_public=True)
+        walk.define("constant", defined[2], node, scope, note, is_public=True)
 
 
 def _if(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:

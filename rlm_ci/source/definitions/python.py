@@ -24,7 +24,7 @@ def _assignment(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingCo
         name = walk.text(left)
         what = "constant" if name.isupper() else "variable"
         shown = not name.startswith("_")
-        walk.define(what, name, node, scope, LeadingComment(), walk.line(node), is_public=shown)
+        walk.define(what, name, node, scope, is_public=shown)
 
 
 def _decorated(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:

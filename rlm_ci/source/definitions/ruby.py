@@ -37,7 +37,7 @@ def _constant(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComme
     left = walk.fields(node).get("left")
     if left is not None and left.type == "constant":
         name = walk.text(left)
-        walk.define("constant", name, node, scope, note, walk.line(node), is_public=True)
+        walk.define("constant", name, node, scope, note, is_public=True)
 
 
 def _alias(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
@@ -118,7 +118,7 @@ def _named(
     name = names[0].lstrip(":") if names else ""
     if re.fullmatch(r"\w+[?!=]?", name):
         hidden = walk.access in ("private", "protected")
-        walk.define("method", name, node, scope, note, walk.line(node), is_public=not hidden)
+        walk.define("method", name, node, scope, note, is_public=not hidden)
 
 
 def _call(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
@@ -133,12 +133,10 @@ def _call(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) 
     elif scope.prefix and _ATTRIBUTES.match(text):
         for name in re.findall(r":(\w+)", text):
             hidden = walk.access in ("private", "protected")
-            walk.define("variable", name, node, scope, note, walk.line(node), is_public=not hidden)
+            walk.define("variable", name, node, scope, note, is_public=not hidden)
     elif scope.prefix and (made := _MADE.match(text)):
         _named(walk, scope, node, note, [made[1]])
-    elif scope.prefix and text.startswith(
-        ("private ", "protected ", "public ", "module_function ")
-    ):
+    elif scope.prefix and text.startswith(_MARKED):
         arguments = walk.fields(node).get("arguments")
         for _, child in grammars.parts(arguments) if arguments is not None else ():
             if child.type in ("method", "singleton_method"):

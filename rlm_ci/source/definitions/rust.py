@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.source.grammar_walk import DefinitionScope, Dialect, LeadingComment, Walk
+from rlm_ci.source.grammar_walk import Dialect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tree_sitter import Node
+
+    from rlm_ci.source.grammar_walk import DefinitionScope, LeadingComment, Walk
 
 _KINDS = {
     "struct_item": "struct", "union_item": "struct", "enum_item": "enum", "trait_item": "trait",
@@ -70,12 +72,12 @@ def _head(walk: Walk, node: Node, kind: str, body: Node | None) -> str:
 
 
 def _variant(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
-    walk.each("constant", node, "", scope, LeadingComment(), is_public=True)
+    walk.each("constant", node, "", scope, is_public=True)
 
 
 def _field(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     if _is_marked(walk, node):
-        walk.each("variable", node, "", scope, LeadingComment(), is_public=True)
+        walk.each("variable", node, "", scope, is_public=True)
 
 
 def _is_marked(walk: Walk, node: Node) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
 from rlm_ci.source.imports import NOWHERE, ResolvedImport
 from rlm_ci.source.imports.file_lookup import ancestors, folder_of, joined, nearest
-from rlm_ci.source.imports.python_stdlib import ALWAYS, is_standard
 from rlm_ci.source.test_files import is_trial
 
 TYPE_CHECKING = False
@@ -18,6 +19,25 @@ if TYPE_CHECKING:
 _CUSTOMARY = ("src", "lib", "python", "tests", "test")
 _ROOTS = 16
 _SUFFIXES = (".py", "/__init__.py", ".pyi", "/__init__.pyi")
+#: What one version has and another has not: of Python 2, gone since 3.12, new since 3.14, and what
+#: only type checkers know.
+_SOMETIMES_WRITTEN = (
+    "BaseHTTPServer CGIHTTPServer ConfigParser Cookie HTMLParser Queue SimpleHTTPServer "
+    "SocketServer StringIO Tkinter UserDict UserList __builtin__ _abcoll _dummy_thread _winreg "
+    "anydbm cPickle cStringIO commands cookielib copy_reg dummy_thread dummy_threading exceptions "
+    "htmlentitydefs httplib md5 robotparser sets sha thread tkFileDialog tkMessageBox urllib2 "
+    "urlparse xmlrpclib "
+    "aifc asynchat asyncore audioop cgi cgitb chunk crypt distutils imghdr imp lib2to3 mailcap "
+    "msilib nis nntplib ossaudiodev pipes smtpd sndhdr spwd sunau telnetlib uu xdrlib "
+    "annotationlib compression _typeshed __main__"
+)
+_SOMETIMES = frozenset(_SOMETIMES_WRITTEN.split())
+#: What every version has, and so shadows what a repository calls the same in another folder.
+_ALWAYS = frozenset(
+    name
+    for name in sys.stdlib_module_names - _SOMETIMES
+    if not name.startswith("_") or name == "__future__"
+)
 
 
 class PythonResolver:
@@ -66,10 +86,10 @@ class PythonResolver:
         if key not in self._seen:
             self._seen[key] = self._locate(root, one.module)
         place = self._seen[key]
-        standard = is_standard(top)
+        standard = _is_standard(top)
         if place is not None and standard and not self._shadows(place[0], path):
             place = None
-        if place is None and top not in ALWAYS and root != folder:
+        if place is None and top not in _ALWAYS and root != folder:
             place = self._in_own_package(path, root, one)
         if place is None:
             return ResolvedImport.of(((), top if standard else self._package(root, one), standard))
@@ -177,7 +197,7 @@ class PythonResolver:
     def _locate(self, root: str, module: str) -> tuple[str, str] | None:
         """Folder and path without suffix of what ``module`` names for a file under ``root``."""
         top = module.partition(".")[0]
-        if top in ALWAYS:
+        if top in _ALWAYS:
             return self._under(root, module)  # only what shadows it: beside the file that asks
         bases = self._tops.get(top, [])
         closest = nearest([joined(one, "x") for one in bases[:256]], joined(root, "x"))
@@ -244,3 +264,8 @@ class PythonResolver:
 def _spoken(name: str) -> str:
     """What the names of a distribution and of its modules have in common."""
     return name.lower().replace("-", "_").replace(".", "_")
+
+
+def _is_standard(name: str) -> bool:
+    """Whether ``name`` is a module of Python's own, in some version."""
+    return name in _ALWAYS or name in _SOMETIMES or name in sys.stdlib_module_names

@@ -11,22 +11,15 @@ if TYPE_CHECKING:
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-def flat(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a body, those under ``if``, ``try`` and the like as if they stood in it.
-
-    Without recursion: of an ``elif`` chain, each link is nested in the one before.
-    """
-    return (node for node, _, _ in ranked(body))
-
-
 def ranked(body: Sequence[ast.stmt]) -> Iterator[tuple[ast.stmt, bool, ast.stmt | None]]:
-    """As ``flat``, each with whether it stays, and the outermost statement that it stands below.
+    """The statements of a body, and those under its ``if``, ``try`` and the like.
 
-    What a loop binds is a means, and what a main guard binds is for the script alone: neither
-    stays.
+    Each with whether it stays (what a loop or a main guard binds does not), and the outermost
+    statement that it stands below. Without recursion: ``elif`` chains are nested.
     """
-    stack: list[tuple[ast.stmt, bool, ast.stmt | None]]
-    stack = [(node, True, None) for node in reversed(body)]
+    stack: list[tuple[ast.stmt, bool, ast.stmt | None]] = [
+        (node, True, None) for node in reversed(body)
+    ]
     while stack:
         node, stays, above = stack.pop()
         yield node, stays, above
@@ -103,7 +96,7 @@ class PublicNames:
 def exported(module: ast.Module) -> set[str] | None:
     """The names in ``__all__``, as far as they are written out; None when there is none."""
     names: set[str] | None = None
-    for node in flat(module.body):
+    for node, _, _ in ranked(module.body):
         if isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             value = node.value

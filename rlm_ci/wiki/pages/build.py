@@ -237,7 +237,7 @@ def _drafts(world: PageSources, options: PageOptions, at: str) -> Iterator[PageD
 
 
 def _title(world: PageSources, options: PageOptions) -> str:
-    from rlm_ci.text.markdown import prose
+    from rlm_ci.text.neutralise import prose
 
     every = sorted(world.files.items(), key=lambda pair: (is_readme(pair[0]), pair[0]))
     named = [one.project for _, one in every if one.project]

@@ -7,7 +7,7 @@ from hashlib import sha256
 
 from rlm_ci.errors import DamagedError
 from rlm_ci.report.findings import Location
-from rlm_ci.text.markdown import code
+from rlm_ci.text.neutralise import code
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Row, Value
 

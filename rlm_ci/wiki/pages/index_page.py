@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlm_ci.recursion.corpus.eligibility import EXCLUDED, OWN
 from rlm_ci.source.grammars import lacking
-from rlm_ci.text.markdown import code, prose
+from rlm_ci.text.neutralise import code, prose
 from rlm_ci.text.printable import count, printable
 from rlm_ci.wiki.facts.dependencies import is_listed
 from rlm_ci.wiki.facts.note import INVARIANTS, RISKS

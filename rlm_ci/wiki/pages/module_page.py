@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from rlm_ci.source import UNPARSED
-from rlm_ci.text.markdown import code, prose
+from rlm_ci.text.neutralise import code, prose
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.note import INVARIANTS, RISKS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.text.markdown import code
+from rlm_ci.text.neutralise import code
 from rlm_ci.text.printable import printable
 from rlm_ci.wiki.pages.layout import CONTAINERS, api, told
 from rlm_ci.wiki.pages.wording import listed, sentence, signature

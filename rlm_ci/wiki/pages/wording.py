@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.text.markdown import clip, code, prose
+from rlm_ci.text.neutralise import clip, code, prose
 from rlm_ci.wiki.facts.readme import plain
 
 #: Characters of a description in a list.

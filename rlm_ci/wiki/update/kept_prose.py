@@ -14,7 +14,7 @@ from rlm_ci.recursion.nodes import LeafText
 from rlm_ci.recursion.prompt_windows import LEAST, name
 from rlm_ci.source.outline import outline
 from rlm_ci.text.line_references import marked
-from rlm_ci.text.markdown import clip
+from rlm_ci.text.neutralise import clip
 from rlm_ci.text.printable import count, encodable
 from rlm_ci.values import Value
 from rlm_ci.wiki.pages.citations import LineRuns, contents, lines_in, quote_hash

@@ -283,8 +283,8 @@ def test_what_must_hold_something_may_not_be_empty(top: Path, out: str) -> None:
             built(top, out, source, required=True)
         assert nothing_left(out)
     with pytest.raises(ConfigError, match="the context is empty"):
-        build.take_in(io.BytesIO(), out, required=True)
+        build.build(io.BytesIO(), out, required=True, adopt=True)
     built(top, out, "empty.txt").close()
     with pytest.raises(ConfigError, match="the context is empty"):
-        build.take_in(out, f"{out}2", required=True)
+        build.build(out, f"{out}2", required=True, adopt=True)
     assert not os.path.lexists(f"{out}2")

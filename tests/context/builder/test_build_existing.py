@@ -30,7 +30,7 @@ def _object(top: Path, source: bytes = b"alpha beta gamma delta\n" * 20) -> str:
 def test_an_existing_object_is_shared(top: Path, out: str) -> None:
     """RLM_CONTEXT_PATH may point to an existing context object directory (used directly)."""
     theirs = _object(top)
-    with build.take_in(theirs, out) as ours, Context.open(theirs) as other:
+    with build.build(theirs, out, adopt=True) as ours, Context.open(theirs) as other:
         assert os.path.samefile(ours.source_path, other.source_path)
         assert not os.path.samefile(ours.index_path, other.index_path)
         assert ours.full_index() == other.full_index()
@@ -40,11 +40,13 @@ def test_an_existing_object_is_shared(top: Path, out: str) -> None:
 
 def test_anything_else_is_built(top: Path, out: str) -> None:
     (top / "a.txt").write_text("alpha\n")
-    with build.take_in(str(top), out, root=str(top), target_bytes=3, overlap_bytes=1) as ours:
+    with build.build(
+        str(top), out, root=str(top), target_bytes=3, overlap_bytes=1, adopt=True
+    ) as ours:
         assert names(ours) == ["a.txt"]
         assert ours.chunk_count == 3
     stream: BinaryIO = io.BytesIO(b"x")
-    with build.take_in(stream, f"{out}2") as ours:
+    with build.build(stream, f"{out}2", adopt=True) as ours:
         assert ours.byte_length == 1
 
 
@@ -73,7 +75,7 @@ def test_an_object_that_was_tampered_with_is_not_taken_in(top: Path, out: str, w
         source.symlink_to(top / "moved")
         said = "it is not a context object"
     with pytest.raises(RlmCiError) as caught:
-        build.take_in(theirs, out)
+        build.build(theirs, out, adopt=True)
     assert said in str(caught.value)
     assert theirs in caught.value.where
     assert isinstance(caught.value, ConfigError if "not a context" in said else DamagedError)
@@ -92,4 +94,4 @@ def test_a_source_that_is_swapped_after_it_was_verified_is_noticed(
     assert gather.looks(descriptor)[0] != verified["inode"]
     os.close(descriptor)
     with pytest.raises(DamagedError, match="chunk c000001"):
-        build.take_in(theirs, str(tmp_path / "ours"))
+        build.build(theirs, str(tmp_path / "ours"), adopt=True)

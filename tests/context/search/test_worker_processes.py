@@ -20,6 +20,7 @@ import os, random, signal, sys, threading, time
 sys.path.insert(0, sys.argv[1])
 from rlm_ci.errors import DamagedError
 from rlm_ci.context.search.worker_processes import PIECES, processes, share
+from rlm_ci.context.search.occurrences import PLAIN
 from rlm_ci.context.search.scan import BlockSizes
 from rlm_ci.context.search.search import search
 
@@ -72,8 +73,8 @@ for turn in range(30):
     os.pwrite(alone.fileno(), source, 0)
     target = some.randrange(2, 300)
     how = dict(target=target, overlap=some.randrange(target), top_k=some.randrange(30),
-               engine=some.choice(["plain", "stringzilla"]),
-               grain=BlockSizes(some.randrange(1, 200), some.randrange(1, 400), sparse=1))
+               engine=some.choice([PLAIN, None]),
+               grain=BlockSizes(some.randrange(1, 200), some.randrange(1, 400)))
     one = search(alone.fileno(), len(source), needles, workers=1, **how)
     before = len(forks)
     three = search(alone.fileno(), len(source), needles, workers=3, **how)
@@ -212,13 +213,14 @@ with open(path, "wb") as stream:
 how = dict(target=100, overlap=10, top_k=3, grain=BlockSizes(window=50, block=100))
 size = os.path.getsize(path)
 assert processes(3) == 3
-several = search(path, size, [b"needle"], workers=3, **how)
+source = os.open(path, os.O_RDONLY)
+several = search(source, size, [b"needle"], workers=3, **how)
 assert len(forks) == 2
 stop = threading.Event()
 thread = threading.Thread(target=stop.wait)
 thread.start()
 assert processes() == processes(3) == 1
-assert search(path, size, [b"needle"], workers=3, **how) == several
+assert search(source, size, [b"needle"], workers=3, **how) == several
 assert len(forks) == 2
 stop.set()
 thread.join()
@@ -255,8 +257,9 @@ path = sys.argv[2]
 with open(path, "wb") as stream:
     stream.write(b"Needle in a stack. " * 500)
 try:
-    search(path, 10_000, [b"needle"], workers=3, target=100, overlap=10, top_k=3,
-           grain=BlockSizes(window=50, block=100))
+    with open(path, "rb") as stream:
+        search(stream.fileno(), 10_000, [b"needle"], workers=3, target=100, overlap=10, top_k=3,
+               grain=BlockSizes(window=50, block=100), name="source")
 except DamagedError as error:
     assert "source" in str(error) and forks
 else:
