@@ -1,7 +1,6 @@
 """The table of chunks in ``index.json``, as we write it: a chunk a line.
 
-All of it but the hashes follows from the layout. So its length and its ends tell whether a table
-is one of ours, at no cost, where the hashes are not asked for.
+All but the hashes follows from the layout: length and ends tell whether a table is ours.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.context.pointers import ChunkLayout
 
-#: What stands before it, and behind. In JSON a line break is in no text: who finds the first of
-#: them has found the table, or no index of ours.
+#: Before and behind it; no text of JSON has a line break.
 BEGIN = '\n  "chunks": [\n'
 END = "  ]\n}\n"
 _HASH = 64
@@ -74,7 +72,6 @@ def _columns(layout: ChunkLayout) -> tuple[range, range, range]:
 
 
 def _digits(numbers: range) -> int:
-    """How many digits all of these numbers have together."""
     found, power = len(numbers), 10
     while numbers and power <= numbers[-1]:
         found += len(numbers) - max(0, -(-(power - numbers.start) // numbers.step))

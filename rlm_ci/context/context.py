@@ -240,10 +240,7 @@ class Context(Closing):
         return data
 
     def _excerpt(self, start: int, end: int, last: int, size: int) -> Excerpt:
-        """The text from ``start`` to ``end``, of something that goes on to ``last``.
-
-        It has at most ``size`` bytes: what is no UTF-8 takes more of them as a text.
-        """
+        """At most ``size`` bytes of text from ``start`` to ``end``, of a span up to ``last``."""
         end = min(end, start + READ_LIMIT)
         # What stands around it tells whether an edge cuts a character.
         before = max(0, start - REST)

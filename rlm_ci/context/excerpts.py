@@ -17,8 +17,7 @@ REST = 3
 class Excerpt(Value):
     """Bytes ``start`` to ``end`` of the source as a text; what is no UTF-8 became U+FFFD.
 
-    Characters that the edges would have cut are left out. ``truncated``: what was asked of
-    goes on behind ``end``.
+    Characters that an edge cuts are left out. ``truncated``: the pointer's range goes on.
     """
 
     start: int

@@ -1,9 +1,8 @@
-"""``index.json`` of a context object, read as if a stranger had made it.
+"""``index.json`` of a context object, read as hostile data.
 
-The table of chunks says nothing that the three numbers of the layout do not say, but the
-hashes, which only verifying looks at. So whoever searches and reads takes the head alone, where
-the table is one of ours by its length and its ends: 17,000 chunks take 40 ms to read. The shape
-is checked here and not by way of the schema, which would take a second for them.
+The table of chunks follows from the layout, but for the hashes, which only verifying needs. So
+searching and reading take the head alone, if length and ends of the table fit: 17,000 chunks
+take 40 ms to read. The shape is checked here, because the schema would take a second for them.
 """
 
 from __future__ import annotations
@@ -47,11 +46,7 @@ _HINT = "build it again: rlm-ci context build SOURCE"
 
 
 def read(folder: str) -> ContextIndex:
-    """The index of the object in ``folder``.
-
-    Raises ConfigError when there is none, DamagedError for one that contradicts itself or is
-    newer than we are.
-    """
+    """The index of the object in ``folder``. Raises ConfigError, DamagedError."""
     with _Ours(folder) as ours:
         found = ours.index()
     if found is not None:
@@ -94,7 +89,6 @@ def _record(data: bytes, where: str) -> Any:
 
 
 def _is_dense(data: bytes) -> bool:
-    """Are there more values than an index of this length has?"""
     most = len(data) // _DENSITY + 100
     if sum(map(data.count, (b",", b"[", b"{"))) <= most:
         return False
@@ -114,10 +108,7 @@ def _no_number(text: str) -> NoReturn:
 
 
 class _Ours:
-    """An index as we lay it out, a file a line, as a context manager: memory holds one batch.
-
-    Of any other layout, and of one that is wrong, it tells nothing: a look at all of it will.
-    """
+    """An index in our layout, read a batch of lines at a time; None for any other, or an error."""
 
     def __init__(self, folder: str) -> None:
         self._where = printable(os.path.join(folder, NAME))
@@ -221,8 +212,6 @@ def _files(stream: BufferedReader, reader: _Reader, pieces: Pieces) -> bytes:
 
 
 class _Reader:
-    """Makes an Index of what the JSON says, or says what is wrong with it."""
-
     def __init__(self, where: str) -> None:
         self._where = where
 
@@ -342,7 +331,6 @@ class _Reader:
         return dict(record)
 
     def _fields(self, record: Any, name: str, types: Mapping[str, type]) -> list[Any]:
-        """The fields of an object, each of exactly its type."""
         self._require(type(record) is dict, f"{name.rstrip('.') or 'the index'} is no object")
         for key, kind in types.items():
             if type(record.get(key)) is not kind:

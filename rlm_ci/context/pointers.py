@@ -1,7 +1,6 @@
 """Where the chunks of a context lie, and what a pointer into it means.
 
-All of it follows from three numbers: the size of the source, the size of a chunk, and how
-much of it a chunk shares with the one before. No table is asked. Offsets count bytes.
+All follows from the sizes of source, chunk and overlap. Offsets count bytes.
 """
 
 from __future__ import annotations
@@ -82,11 +81,7 @@ class ChunkLayout(Value):
         return max(0, (byte - self.target) // self.step + 1)
 
     def start(self, index: int) -> int:
-        """Where the segment of a chunk begins; the size, for one behind the last.
-
-        A byte belongs to the earliest chunk that holds it. So the source falls into one segment a
-        chunk: the first is ``target`` bytes long, all others ``step``.
-        """
+        """Where the segment of a chunk begins: the bytes that no earlier chunk holds."""
         return 0 if index == 0 else min(self.size, self.target + (index - 1) * self.step)
 
     def flaw(self) -> str | None:

@@ -1,9 +1,8 @@
-"""Secrets are taken out of all that is written: those that we were given, and what looks like one.
+"""Takes secrets out of all that is written: those that we know, and what looks like one.
 
-Known are the values of environment variables whose name says what they are (see
-``secret_names``), or that an agent is given, also encoded as base64, in hex, for a URL, backwards
-or without their beginning. Else there are the published forms of tokens (see ``token_forms``); a
-secret that looks like any other word cannot be told from one.
+Known are the values of environment variables with the names of secrets (``secret_names``) or for
+an agent, also in base64, hex, URL encoding, reversed or without their beginning. Else there are the
+published forms of tokens (``token_forms``).
 """
 
 from __future__ import annotations
@@ -72,10 +71,7 @@ class Redactor:
         return value
 
     def known_in(self, text: str) -> frozenset[str]:
-        """The secrets that we were given and that stand in ``text``, in any form.
-
-        What only looks like one is not among them: code and tests may be full of that.
-        """
+        """The known secrets in ``text``, in any form; not what only looks like one."""
         return frozenset(form for form in self._known if len(form) >= _TELLING and form in text)
 
     def without_known(self, text: str) -> str:

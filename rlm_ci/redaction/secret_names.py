@@ -1,9 +1,8 @@
 """Which environment variables hold a secret, by the words of their names and by their values.
 
-A name is words, with or without digits at their ends: ``DB_PASS``, ``TOKEN2``. Where its last
-word says that it is a secret, the value is one. Where only another word does (``AUTH_HEADER``), or
-the word has other meanings (``KEY``, ``AUTH``), the value is one unless it is words, a number, a
-path or an address: ``CACHE_KEY=linux-node-18`` is none.
+The last word decides (``DB_PASS``, ``TOKEN2``). If only another word does (``AUTH_HEADER``), or the
+word has other meanings (``KEY``), the value is a secret unless it is words, a number, a path or an
+address: ``CACHE_KEY=linux-node-18`` is none.
 """
 
 from __future__ import annotations
@@ -45,10 +44,7 @@ _MOST_JSON = 1 << 16
 
 
 def secrets_in(name: str, value: str, *, known: bool = False) -> set[str]:
-    """What of ``value`` is a secret: all of it, what it holds, or nothing.
-
-    ``known`` tells that it is one, whatever its name.
-    """
+    """What of ``value`` is a secret; all of it if it is ``known`` to be one."""
     is_secret = known or _is_secret(name, value)
     found = {value} if is_secret else set()
     if "://" in value and "@" in value:
@@ -81,7 +77,7 @@ def _words(name: str) -> list[str]:
 
 
 def _is_told(value: str) -> bool:
-    """Whether ``value`` is no word, path or address, which stand in any text."""
+    """Whether ``value`` is more than a word, path or address, as any text has them."""
     import re
 
     if len(value) <= _PLAIN_LENGTH and all(

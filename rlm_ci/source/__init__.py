@@ -1,8 +1,4 @@
-"""What can be known of source code without running it: ``outline`` of one file.
-
-Python is read by its own ``ast``, the other languages by the grammars of tree-sitter; a file in
-another language, or one that cannot be parsed, has an outline without symbols that says so.
-"""
+"""What can be known of source code without running it: the outline of one file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The outline of a file by its grammar: the walk that all languages share.
 
-What a definition is, and who may see it, each language says in a file of ``dialects``. Only what
-stands outside of bodies is looked at, so that a walk takes less time than the parser.
+What a definition is, and whether it is public, each module of ``definitions`` says. Bodies of
+functions are not looked at.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _NO_WORDS = re.compile(
 
 
 class DefinitionScope(Value):
-    """Where definitions stand: ``prefix`` is what their names begin with, ``state`` a dialect's."""
+    """Where definitions stand: their names begin with ``prefix``; ``state`` is the language's."""
 
     prefix: str = ""
     kind: str = ""
@@ -65,10 +65,10 @@ class LeadingComment(Value):
 
 
 class Dialect(Value):
-    """What a file of ``dialects`` says of its language: who looks at which kind of node.
+    """The handlers of a language, by kind of node.
 
-    In those of ``through`` the definitions go on, ``comments`` are comments, ``leads`` belong to
-    the definition after them, and ``opening`` may follow the words on a whole file.
+    Nodes in ``through`` hold definitions, those in ``leads`` belong to the definition after them,
+    and those in ``opening`` may follow the comment on the whole file.
     """
 
     handlers: Mapping[str, Handler]
@@ -105,8 +105,6 @@ class Walk:
         self.depth = 0
         self._tests: list[int] = []
 
-    # ── what dialects ask ──
-
     def text(self, node: Node) -> str:
         return self.content[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
@@ -133,8 +131,6 @@ class Walk:
         first, broken, _ = text.partition("\n")
         first = " ".join(first.split())
         return clipped(f"{first.rstrip()} …" if broken else first.rstrip(";, "), 160)
-
-    # ── what dialects tell ──
 
     def define(  # noqa: PLR0917 - all of a symbol's own
         self, kind: str, name: str, node: Node, scope: DefinitionScope,
@@ -173,10 +169,7 @@ class Walk:
         note: LeadingComment | None = None, head: str = "", *, is_public: bool,
         within: Node | None = None,
     ) -> None:  # fmt: skip
-        """Define what each ``part`` of a node names (a field, or a kind of node), by one head.
-
-        They stand directly ``within`` the node, or there; ``""`` is the node itself.
-        """
+        """Define what each ``part`` names: a field or kind ``within`` the node, or ``""``, itself."""
         for field, child in grammars.parts(within or node) if part else [("", node)]:
             name = self.fields(child).get("name") if part in ("", field, child.type) else None
             if name is not None:

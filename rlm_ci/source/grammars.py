@@ -1,10 +1,8 @@
 """The grammars of tree-sitter: a tree of a file, within limits, or none.
 
-The only file that knows the library. Its parsers keep to no time and no memory of their own: a
-few hundred kilobytes of ``a<a<a<`` cost gigabytes, and an allocation that fails ends the process.
-So the steps that a parser takes are counted against the bytes that it has come past, which gives
-the same answer on every machine. Trees are walked by cursors alone: some other ways of the library
-recurse once for each level of nesting, on a stack that ends.
+Its parsers have no limit of their own: a few hundred kilobytes of ``a<a<a<`` cost gigabytes, and an
+allocation that fails ends the process. So a parser's steps are counted against the bytes it has
+read, with the same answer on every machine. Trees are walked by cursors, which do not recurse.
 """
 
 from __future__ import annotations
@@ -37,11 +35,10 @@ _GRAMMARS = {
 LANGUAGES = tuple(_GRAMMARS)
 #: A file that is longer is not parsed: from some 600 KB on, nesting alone can end the process.
 MAX_BYTES = 512 << 10
-#: Source code as people and generators write it takes up to 19 reports of a parser's progress for
-#: each 1,024 bytes. One that tries many readings at once takes more, and more memory with each.
+#: Real source code takes up to 19 steps of a parser for 1,024 bytes; hostile text takes more.
 _ALLOWED = 1000
 _PER_BYTE = 25 / 1024
-#: The last word, which only texts made for it need: in some, each step takes long, or takes much.
+#: For hostile text of which each step takes long, or much memory.
 _SECONDS = 20.0
 _MEMORY = 400 << 20
 _CHUNK = 1 << 16
@@ -66,7 +63,7 @@ def _language(name: str) -> Language | None:
 
 
 def _most_memory() -> int:
-    """The most bytes of memory that this process has ever had, 0 where nobody tells."""
+    """The peak memory of this process in bytes; 0 where the system does not say."""
     try:
         from resource import RUSAGE_SELF, getrusage
     except ImportError:  # not POSIX
@@ -78,8 +75,7 @@ def _most_memory() -> int:
 def _is_too_deep(content: bytes) -> bool:
     """Whether more brackets are open at once than any source code needs.
 
-    Where a text ends with many of them open, a parser tries each as the place of the mistake: the
-    memory for that grows with the square, in a single step that nothing can interrupt.
+    A parser tries each open one as the mistake, in one step: the memory grows with the square.
     """
     depth = angles = 0
     for one in content.translate(None, _NO_BRACKETS):

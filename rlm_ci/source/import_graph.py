@@ -155,13 +155,11 @@ class ImportGraph:
 
     @staticmethod
     def _near(edges: Iterable[ImportEdge], path: str) -> list[ImportEdge]:
-        """Those of the same folder first."""
         folder = folder_of(path)
         return sorted(edges, key=lambda edge: (folder_of(edge.target) != folder, edge.target))
 
 
 def _tests(paths: Sequence[str], every: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Tests that are named after a changed file."""
     subjects: dict[str, list[str]] = {}
     for path in every:
         subject = subject_of(path)
@@ -179,7 +177,6 @@ def _tests(paths: Sequence[str], every: Sequence[str]) -> Iterator[tuple[str, st
 def _resolvers(
     outlines: Sequence[Outline], places: FileLookup, declared: Iterable[str]
 ) -> tuple[Mapping[str, Resolve], GoResolver]:
-    """How each language is resolved."""
     named: dict[str, dict[str, list[str]]] = {}
     for one in outlines:
         name = one.path.rpartition("/")[2]

@@ -1,7 +1,6 @@
-"""Files that say what can be run, and what a project is called: no code, but entries of its own.
+"""Manifests: what can be run, what a project is called, and what it needs.
 
-They are read line by line, which is enough for what they are asked, and gives the lines. What a
-``package.json``, a ``go.mod`` or a ``Cargo.toml`` is the manifest of, is a symbol of kind module.
+They are read line by line, for the line numbers. The project is a symbol of kind module.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 #: A longer file is none that a person writes.
 _MAX_BYTES = 1 << 20
-#: So many scripts of a ``package.json`` are told, and of other names; files for one of these.
+#: The most names that are read of one table, and files that one alias may name.
 _MOST = 500
 _STANDS_FOR = 20
 _TABLE = re.compile(r"\s*\[\[?([^\[\]]*)\]\]?\s*(?:#.*)?$")
@@ -38,8 +37,6 @@ _SCRIPT_TABLES = {
 
 
 class _Found:
-    """What has been found so far; names as anybody can read them."""
-
     def __init__(self) -> None:
         self.symbols: list[Symbol] = []
         self.entries: list[EntryPoint] = []
@@ -150,7 +147,6 @@ def crates(lines: Sequence[str]) -> Iterator[tuple[str, int, str]]:
 
 
 def _installed(found: _Found, lines: list[str]) -> None:
-    """The ``console_scripts`` of a ``setup.cfg``."""
     inside = False
     for number, line in enumerate(lines, start=1):
         if re.match(r"\s*(console|gui)_scripts\s*=", line):
@@ -164,7 +160,6 @@ def _installed(found: _Found, lines: list[str]) -> None:
 
 
 def _package(found: _Found, lines: list[str]) -> None:
-    """Name, ``bin`` and ``scripts`` of a ``package.json``."""
     try:
         record = json.loads("\n".join(lines))
     except (ValueError, RecursionError):

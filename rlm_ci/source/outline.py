@@ -41,7 +41,7 @@ def outline(path: str, content: bytes) -> Outline:
 
 
 def _command(path: str, content: bytes) -> tuple[EntryPoint, ...]:
-    """A file that is called by its name alone, and says by what it is run."""
+    """An executable script: no suffix, and a line that names its interpreter."""
     is_bare = "." not in path.rpartition("/")[2]
     if not is_bare or not content.startswith(b"#!") or is_trial(path):
         return ()

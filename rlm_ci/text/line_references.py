@@ -1,8 +1,7 @@
 """Lines of a file, as a text names them: ``a.py:12``, ``a.py#L3-L5``, ``line 12 of a.py``.
 
-Readers believe that such a place was looked up. So everything of this form is found here, even if
-no such file exists, and callers verify it or mark it. What only looks alike is no reference: a
-time, a ratio, an address with its port, a version.
+Readers believe such references, so all are found, even of files that do not exist, and callers
+verify or mark them. A time, a ratio, an address with its port or a version is none.
 """
 
 from __future__ import annotations
@@ -196,7 +195,7 @@ class ReferenceReader:
         return name in self._names and ((match["colon"] or match["round"]) is None or _tells(name))
 
     def _is_place(self, name: str, match: re.Match[str]) -> bool:
-        """Whether ``name``, of a file that is not known, is one to whoever reads it."""
+        """Whether a reader takes ``name``, of an unknown file, for a place."""
         last = re.split(r"[/\\]", name)[-1]
         is_path = last != name
         if not any(map(str.isalpha, name)):
@@ -228,7 +227,7 @@ def _is_inner(char: str) -> bool:
 
 
 def _tells(name: str) -> bool:
-    """Whether a name is that of a file to whoever reads it: ``redis:7`` and ``11:30`` are not."""
+    """Whether a reader takes a name for a file: not ``redis:7``, not ``11:30``."""
     has_letter = any(map(str.isalpha, name))
     return has_letter and ("." in name or "/" in name or name[0].isupper())
 
@@ -249,7 +248,6 @@ def _is_host(name: str) -> bool:
 
 
 def _spans(written: str) -> tuple[tuple[int, int], ...]:
-    """The lines, with columns left out."""
     plain = _COLUMNS.sub("", written)
     found = ((int(one[1]), int(one[2] or one[1])) for one in _NUMBERS.finditer(plain))
     return tuple(found)

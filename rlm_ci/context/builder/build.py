@@ -112,10 +112,7 @@ def _plan(
     without: Sequence[str],
     link: bool,
 ) -> tuple[Callable[[str], Gathered], int]:
-    """What brings the source to a path, and the hex digits of its files' blobs.
-
-    A folder is listed here, before anything that might lie in it is made.
-    """
+    """What brings the source to a path, and the digits of blob ids. Lists a folder at once."""
     if not isinstance(source, str):
         return lambda path: gather.from_stream(source, path, most), 40
     if "\0" in source:
@@ -132,7 +129,6 @@ def _plan(
 
 
 def _require_possible(layout: ChunkLayout) -> None:
-    """Raise ConfigError when a source cannot be cut as the settings say."""
     flaw = layout.flaw()
     if flaw is not None:
         raise ConfigError(
@@ -143,7 +139,6 @@ def _require_possible(layout: ChunkLayout) -> None:
 
 
 def _require_bytes(size: int, omitted: Mapping[str, int]) -> None:
-    """Raise EmptyError for a source of no bytes."""
     if size:
         return
     left_out = ", ".join(f"{number:,} {printable(why)}" for why, number in omitted.items())

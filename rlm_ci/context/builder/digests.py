@@ -1,8 +1,7 @@
-"""What a context is known by: hashes of the whole, of each chunk, of each file in it.
+"""Hashes of a source: of the whole, of each chunk, of each file in it.
 
-Two threads share the work (hashing lets go of the interpreter), each with one buffer: memory
-does not grow with the source. The hash of the whole is serial and bounds the time; where the
-processor can hash chunks side by side, they take less than that together.
+Two threads share the work, each with one buffer: memory does not grow with the source. The hash of
+the whole is serial and bounds the time.
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from rlm_ci.context.builder.file_table import Pieces
     from rlm_ci.context.pointers import ChunkLayout
 
-#: Files above this have no blob id: evidence does not open them, and a third hash over a
-#: large source would cost as much as the other two together.
+#: Files above this have no blob id: evidence does not open them.
 BLOB_LIMIT = 64 << 20
 _BUFFER = 256 << 10
 #: Bytes of the source that one job hashes.
@@ -53,10 +51,9 @@ class ShrunkError(Exception):
 def digest(
     descriptor: int, layout: ChunkLayout, pieces: Pieces, blob_digits: int = 40
 ) -> ContextDigests:
-    """Hash the ``layout.size`` bytes behind ``descriptor``.
+    """Hash ``layout.size`` bytes of ``descriptor``; blob ids have 40 digits (SHA-1) or 64.
 
-    ``blob_digits`` is 40 for blobs of SHA-1, 64 for SHA-256. Raises OSError, and ShrunkError
-    for a source that is shorter.
+    Raises OSError, and ShrunkError for a source that is shorter.
     """
     return _Work(descriptor, layout, pieces, blob_digits).carry_out()
 

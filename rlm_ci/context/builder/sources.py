@@ -1,8 +1,7 @@
 """Which files a context is made of: those of a folder or a glob, in order of their names.
 
-In a work tree of git, what git lists: tracked, or untracked and not ignored. Where it lists
-nothing that was asked for, and outside of one, whatever is there. Links are never followed, and
-what rlm-ci itself writes is no part of any source: its next answer would cite the last one.
+In a work tree, those that git tracks or does not ignore; else, or if there are none, all. Links are
+not followed, and what rlm-ci writes is left out: its next answer would cite the last one.
 """
 
 from __future__ import annotations
@@ -49,7 +48,6 @@ class SourceListing(Value):
 
 
 def _parted(names: bytes) -> Iterator[bytes]:
-    """Each of ``names``, where NUL stands after each."""
     begin = 0
     while (end := names.find(b"\0", begin)) >= 0:
         yield names[begin:end]

@@ -1,8 +1,7 @@
-"""Counting one needle, text after text, exactly as if the source were one string.
+"""Count one needle, text after text, exactly as ``bytes.count`` does in the whole source.
 
-What counts are the occurrences that ``bytes.count`` finds: left to right, none overlapping the one
-before. Where a needle can overlap itself ("aa", "timeout"), which of its occurrences count depends
-on where counting began; so a border between two texts carries on where the last one ended.
+Where a needle can overlap itself ("aa", "timeout"), which of its occurrences count depends on where
+counting began; so counting goes on behind the last one of the text before.
 """
 
 from __future__ import annotations
@@ -23,11 +22,9 @@ if TYPE_CHECKING:
 
 
 class SearchEngine(Value):
-    """How a text is searched. ``fold`` makes its letters small, in place or in a copy.
+    """How a text is searched: ``count`` and ``find`` as those of ``bytes``, with start and end.
 
-    ``count`` and ``find`` take a text, a needle, and the start and end of the part to look at:
-    how many occurrences there are, none overlapping; where the first one begins, or -1. ``room``
-    makes what a text is read into, of so many bytes.
+    ``fold`` makes letters small, in place or in a copy; ``room`` makes a buffer of so many bytes.
     """
 
     fold: Callable[[Text], Text]
@@ -40,10 +37,9 @@ PLAIN = SearchEngine(bytearray.lower, bytearray.count, bytearray.find)
 
 
 class SourceWindow(Value):
-    """The part ``[start, end)`` of a source, folded, with some of what follows it.
+    """The part ``[start, end)`` of a source, folded, at the beginning of ``text``.
 
-    ``text`` begins with the byte at ``start``; ``length`` bytes of it are the source's: those of
-    the part, and behind them as many as an occurrence that begins in it may need.
+    ``length`` bytes of the text are the source's: as many as an occurrence in the part may need.
     """
 
     text: Text
@@ -155,11 +151,7 @@ class NeedleTally:
             self._open = (hits, number, first)
 
     def _end(self, text: Text, begin: int, border: int, limit: int, found: int) -> int:
-        """Where the last of ``found`` occurrences ends, or the border if that is farther.
-
-        Those before the border, and those before the limit, differ at most by the one that reaches
-        across it. Mostly there is none, which a look at the bytes around the border tells.
-        """
+        """Where the last of ``found`` occurrences ends, or the border if that is farther."""
         find, count, needle = self._find, self._count, self.needle
         across = find(text, needle, max(begin, border - len(needle) + 1), limit)
         if across < 0 or count(text, needle, begin, border) == found:

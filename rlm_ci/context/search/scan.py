@@ -1,10 +1,8 @@
 """One pass over a source, for all needles at once, block by block.
 
-The source is read window by window into one buffer, folded there, and counted for all needles.
-Windows make up blocks, which several processes share. A block owns what begins in it, with one
-exception: where an occurrence of a needle that can overlap itself reaches across its first border,
-what counts behind it depends on the block before, which then goes on, until a border that none
-reaches across. So every byte is counted by one block, even of a source that is one long "aaaa".
+Windows are read into one buffer, folded and counted; several processes share the blocks of windows.
+A block counts what begins in it. Where a needle that can overlap itself reaches across a border,
+the block before goes on, until a border that no occurrence reaches across.
 """
 
 from __future__ import annotations
@@ -24,8 +22,7 @@ if TYPE_CHECKING:
     from rlm_ci.context.pointers import ChunkLayout
     from rlm_ci.context.search.occurrences import SearchEngine, Text
 
-#: A needle longer than this is looked for by Python, whose time grows with the text alone; the
-#: faster engine may compare a hostile text with all of the needle at every byte.
+#: A longer needle is left to Python: the faster engine is quadratic on hostile texts.
 _LONG = 256
 
 
@@ -109,10 +106,7 @@ class NeedleScan:
             tally.close()
 
     def _windows(self, first: int) -> Iterator[tuple[int, int, int]]:
-        """From a segment to the end of the source: (number of the segment that begins; start, end).
-
-        The number is -1 in the middle of a segment that is longer than a window.
-        """
+        """Number (-1 within a segment), start and end of each window, from segment ``first`` on."""
         layout = self._layout
         for number in range(first, layout.count, self._group):
             start, stop = layout.start(number), layout.start(number + self._group)

@@ -1,8 +1,7 @@
 """Search for literal texts in a source of any size: exact counts, case ignored, memory flat.
 
-Case is folded as ASCII, on bytes, so that offsets are exact. Hits are the occurrences that do not
-overlap, found left to right over the whole source, each counted once, for the earliest chunk that
-holds its first byte: how a source is cut into chunks never changes what is found in it.
+ASCII case is ignored, so that offsets are exact. Hits do not overlap. Each counts for the earliest
+chunk that holds its first byte, so the chunks never change what is found.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""One job on several cores: copies of this process take its pieces, each the next one free.
+"""One job on several cores: forks of this process take its pieces, each the next one free.
 
-Counting holds Python's lock, so threads would wait for each other. A fork starts in a millisecond
-and has all that we have, but copies only the thread that asks: a lock that another one held stays
-held for ever in the copy. So this process forks only while it has one thread, which Linux tells for
-certain; otherwise it does the whole job itself. A fresh Python would do for callers with threads,
-too; but it needs an environment to start in, and those callers wait seconds for a model: the tenth
-of a second that it saves them is not worth a second way.
+Counting holds Python's lock, so threads would not help. A fork copies one thread only, and a lock
+that another thread held stays locked in it: a process with threads does the whole job itself.
 """
 
 from __future__ import annotations
@@ -44,10 +40,8 @@ def share(
 ) -> list[Any]:
     """Do ``work(number)`` once for each number below ``pieces``, on up to ``workers`` processes.
 
-    ``result()`` says what a process's pieces came to, in words of JSON. What this one's came to
-    stays with it; what is returned are the others' results. What a process took that ended without
-    a result is done again here, so that its error, if it was one of the work, is raised here.
-    ``pieces`` is at most ``PIECES``. Raises what ``work`` raises.
+    Returns the ``result()``, as JSON, of each other process. The pieces of a process that ended
+    without one are done again here. ``pieces`` is at most ``PIECES``. Raises what ``work`` raises.
     """
     done: set[int] = set()
     found = []
@@ -79,7 +73,7 @@ def share(
 def _serve(
     queue: int, work: Callable[[int], None], result: Callable[[], Any], parent: int
 ) -> dict[str, Any]:
-    """What a copy does; it stops early when nobody waits for it any more."""
+    """What a fork does; it stops early when its parent has ended."""
     done = []
     for number in _taken(queue):
         work(number)
@@ -101,13 +95,13 @@ def _queue(pieces: int) -> int | None:
 
 
 def _taken(queue: int) -> Iterator[int]:
-    """The pieces that are left, one by one; whoever reads a number is the only one."""
+    """The pieces that are left; only one process reads a number."""
     while number := os.read(queue, _NUMBER):
         yield int.from_bytes(number, "little")
 
 
 class _Copy:
-    """A fork of this process, and the pipe through which it tells its result."""
+    """A fork of this process, and the pipe for its result."""
 
     def __init__(self, children: list[_Copy], work: Callable[[], Any]) -> None:
         """Start it, and put it on the list of those to be ended. Raises OSError."""
@@ -154,7 +148,7 @@ class _Copy:
 
 
 def _live(work: Callable[[], Any], sink: int, mask: set[Any]) -> NoReturn:
-    """The whole life of a copy. What waits in memory to be done at an end is its parent's to do."""
+    """The life of a fork, which runs none of its parent's exit handlers."""
     import gc
     import signal
 

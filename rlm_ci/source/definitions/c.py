@@ -155,7 +155,6 @@ def _members(walk: Walk, scope: DefinitionScope, body: Node, note: LeadingCommen
 def _function(
     walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment, whole: Node
 ) -> None:
-    """A function, or variables."""
     fields = walk.fields(node)
     header = walk.path.endswith(_HEADERS)
     text = walk.text(node)[:400]

@@ -33,10 +33,7 @@ class GoResolver:
         modules: Mapping[str, Sequence[str]],
         needed: Mapping[str, Collection[str]],
     ) -> None:
-        """``modules``: for the path of each module that a ``go.mod`` names, its folders.
-
-        ``needed``: for each folder with a ``go.mod``, the modules that this requires.
-        """
+        """By module path its folders; by folder with a ``go.mod`` the modules that it requires."""
         self._places = places
         self._modules = modules
         self._needed = {folder: frozenset(names) for folder, names in needed.items()}
@@ -74,7 +71,7 @@ class GoResolver:
 
 
 def _module_of(words: Sequence[str]) -> str:
-    """Where nothing says it: host, owner and name, and the major version behind them."""
+    """A guess without ``go.mod``: host, owner, name and major version."""
     most = 3 if words[0].endswith((".com", ".org")) else 2
     has_version = re.fullmatch(r"v[1-9]\d*", words[most]) if len(words) > most else None
     return "/".join(words[: most + 1 if has_version else most])
@@ -88,7 +85,7 @@ class JavaResolver:
     """A class is a file of its package, or one below the folders of that name."""
 
     def __init__(self, places: FileLookup, packages: Mapping[str, Sequence[str]]) -> None:
-        """``packages``: for the name of each, the files that say that they belong to it."""
+        """``packages``: by name, the files that declare it."""
         self._places = places
         self._packages = packages
         self._files = {name: frozenset(paths) for name, paths in packages.items()}

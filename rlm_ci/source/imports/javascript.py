@@ -40,11 +40,7 @@ class JavaScriptResolver:
         mains: Mapping[str, Sequence[str]],
         aliases: Mapping[str, Sequence[Import]],
     ) -> None:
-        """``packages``: for each name that a ``package.json`` gives, the folders of these.
-
-        ``mains``: for a folder with one, what it says to begin with. ``aliases``: for a folder,
-        the names by which files are imported, and as the names "from" each the files.
-        """
+        """By the name in a ``package.json`` its folders; by folder the entry files, and aliases."""
         self._aliases = aliases
         self._mains = mains
         self._places = places
@@ -73,10 +69,7 @@ class JavaScriptResolver:
         return ResolvedImport(package=name)
 
     def _alias(self, path: str, module: str) -> ResolvedImport | None:
-        """What another name stands for, by the nearest configuration that knows it.
-
-        NOWHERE for a name that is no package's, be it known or not; None for all others.
-        """
+        """The file that an alias names; NOWHERE for an alias without one, None for a package."""
         is_own = module.startswith(("#", "~/", "@/"))
         for folder in ancestors(folder_of(path)) if self._aliases else ():
             for one in self._aliases.get(folder, ()):
@@ -94,7 +87,6 @@ class JavaScriptResolver:
         return NOWHERE if is_own else None
 
     def _inside(self, folder: str, rest: str) -> str | None:
-        """A file of a package that lies in the repository."""
         for base in (folder, joined(folder, "src"), joined(folder, "lib")):
             found = self._file(joined(base, rest)) if rest else self._index(base)
             if found:

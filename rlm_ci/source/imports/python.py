@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 _CUSTOMARY = ("src", "lib", "python", "tests", "test")
 _ROOTS = 16
 _SUFFIXES = (".py", "/__init__.py", ".pyi", "/__init__.pyi")
-#: What one version has and another has not: of Python 2, gone since 3.12, new since 3.14, and what
-#: only type checkers know.
+#: Modules of some versions only: Python 2, before 3.12, since 3.14, or for type checkers.
 _SOMETIMES_WRITTEN = (
     "BaseHTTPServer CGIHTTPServer ConfigParser Cookie HTMLParser Queue SimpleHTTPServer "
     "SocketServer StringIO Tkinter UserDict UserList __builtin__ _abcoll _dummy_thread _winreg "
@@ -32,7 +31,7 @@ _SOMETIMES_WRITTEN = (
     "annotationlib compression _typeshed __main__"
 )
 _SOMETIMES = frozenset(_SOMETIMES_WRITTEN.split())
-#: What every version has, and so shadows what a repository calls the same in another folder.
+#: What every version has: it shadows a module of the same name in another folder.
 _ALWAYS = frozenset(
     name
     for name in sys.stdlib_module_names - _SOMETIMES
@@ -50,10 +49,7 @@ class PythonResolver:
         scripts: Iterable[str] = (),
         declared: Iterable[str] = (),
     ) -> None:
-        """``imports``: of each file; ``scripts``: the files that can be started by themselves.
-
-        ``declared``: what manifests say is needed, by the names of distributions.
-        """
+        """``declared``: the distributions that manifests need."""
         self._places = places
         self._declared = frozenset(map(_spoken, declared))
         self._roots: dict[str, str] = {}
@@ -96,10 +92,7 @@ class PythonResolver:
         return ResolvedImport.of((self._targets(place, one, path), "", False))
 
     def _package(self, root: str, one: Import) -> str:
-        """What an import from outside is of: of a namespace that several share, the part of it.
-
-        That is what a manifest calls so; or the next name, where the namespace is ours as well.
-        """
+        """The package that an outside import names; of a shared namespace, the part of it."""
         parts = one.module.split(".")
         for names in (*([*parts, name] for name in one.names), parts):
             for end in range(len(names), 1, -1):
@@ -112,10 +105,7 @@ class PythonResolver:
         return ".".join(parts[:2]) if is_shared else parts[0]
 
     def _shadows(self, base: str, path: str) -> bool:
-        """Whether what ``base`` holds comes before the library: where Python is started in it.
-
-        A folder without a door may be a namespace, whose ``json`` nobody gets by that name alone.
-        """
+        """Whether modules in ``base`` come before the standard library: Python is started there."""
         last = base.rpartition("/")[2].lower()
         return not base or last in _CUSTOMARY or path in self._started
 
@@ -124,10 +114,7 @@ class PythonResolver:
     def _with_neighbours(
         self, imports: Mapping[str, Sequence[Import]], scripts: Iterable[str]
     ) -> frozenset[str]:
-        """Scripts, whose own folder is on the path, and what these load from it.
-
-        A ``__main__.py`` is none: as a rule its package is started, from outside.
-        """
+        """Scripts, but no ``__main__.py``, and what they load from their own folders."""
         waiting = [path for path in scripts if not path.endswith("__main__.py")]
         found = set(waiting)
         while waiting:
@@ -141,11 +128,7 @@ class PythonResolver:
         return frozenset(found)
 
     def _in_own_package(self, path: str, root: str, one: Import) -> tuple[str, str] | None:
-        """What an absolute import finds in the package of the file itself, or one around it.
-
-        That is the case where such a folder is on the path, though it is a package: of tests,
-        which are often run so; of a script; or one that has what is named below the name, too.
-        """
+        """What an import finds in the file's own package: of tests, scripts, or a name below."""
         folder = folder_of(path)
         for base in self._within(folder, root):
             hit = self._under(base, one.module, strict=True)
@@ -214,11 +197,7 @@ class PythonResolver:
         return None
 
     def _under(self, base: str, module: str, *, strict: bool = False) -> tuple[str, str] | None:
-        """The longest part of ``module`` that is a file or a folder of modules in ``base``.
-
-        Where it is ``strict``, no file that is no package stands for what is said to be below it:
-        in a folder without a door of its own, one that is called like the folder is not that.
-        """
+        """The longest part of ``module`` in ``base``; ``strict``: a file has nothing below."""
         first = f"{base}/" if base else ""
         whole = rest = module.replace(".", "/")
         while rest:

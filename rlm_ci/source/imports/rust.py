@@ -29,11 +29,7 @@ class RustResolver:
         needed: Mapping[str, Sequence[str]],
         outlines: Mapping[str, Outline],
     ) -> None:
-        """``crates``: for the name of each that a ``Cargo.toml`` names, its folders.
-
-        ``needed``: for each folder with a ``Cargo.toml``, the crates that this says it needs.
-        ``outlines``: those of the files, by their paths.
-        """
+        """By crate its folders; by folder with a ``Cargo.toml`` the crates it needs; by path."""
         self._places = places
         self._crates = {_spoken(name): folders for name, folders in crates.items()}
         self._needed = {folder: frozenset(map(_spoken, names)) for folder, names in needed.items()}
@@ -73,7 +69,6 @@ class RustResolver:
         return NOWHERE if is_own else ResolvedImport(package=first)
 
     def _relative(self, path: str, names: Sequence[str]) -> ResolvedImport:
-        """What begins with ``self`` or ``super``."""
         bases = list(_bases(path))
         if len(bases) > 1 and names[0] == "self":  # a module that lies beside its crate
             beside = self._walk(bases[1], names[1:], strict=True)
@@ -93,7 +88,6 @@ class RustResolver:
         return False
 
     def _root(self, path: str) -> str | None:
-        """The folder with ``lib.rs`` or ``main.rs`` that a file lies under."""
         for folder in ancestors(folder_of(path)):
             if self._root_file(folder):
                 return folder

@@ -84,13 +84,11 @@ def _decorated(node: ast.FunctionDef | ast.AsyncFunctionDef, mark: ast.expr) -> 
 
 
 def _named(call: ast.Call | None) -> str | None:
-    """What ``name=`` says, where that is a text."""
     values = [one.value for one in call.keywords if one.arg == "name"] if call else []
     return _text(values[0]) if values else None
 
 
 def _methods(word: str, call: ast.Call | None) -> str:
-    """``GET``, or what ``methods=[...]`` says."""
     if word in _VERBS:
         return word.upper()
     for keyword in call.keywords if call else ():
@@ -100,7 +98,6 @@ def _methods(word: str, call: ast.Call | None) -> str:
 
 
 def _installed(call: ast.expr) -> list[EntryPoint]:
-    """The scripts that ``setup(entry_points={...})`` installs."""
     if not isinstance(call, ast.Call):
         return []
     found = []

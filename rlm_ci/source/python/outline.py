@@ -101,8 +101,7 @@ class _Reader:
         self._last = line_count(source)
         self._symbols: dict[str, Symbol] = {}
         self._overloaded: set[str] = set()
-        #: Line numbers of the parser after which a lone carriage return ended a line: to git,
-        #: and to whoever counts lines by it, that ends none.
+        #: The parser's lines that end with a lone carriage return, which ends none for git.
         self._returns = _lone_returns(content) if b"\r" in content else []
 
     def read(self, module: ast.Module) -> Outline:
@@ -130,7 +129,6 @@ class _Reader:
     def _scope(
         self, body: Sequence[ast.stmt], prefix: str, named: set[str] | None, *, is_public: bool
     ) -> None:
-        """What a module or a class defines."""
         members = bool(prefix)
         names = PublicNames(body, named, members=members)
         for node, stays, above in ranked(body):
@@ -170,7 +168,7 @@ class _Reader:
             self._scope(node.body, f"{name}.", None, is_public=is_public)
 
     def _is_new(self, name: str, *, overload: bool) -> bool:
-        """The first definition counts, but what runs before what only says its types."""
+        """The first definition counts; after overloads, the implementation does."""
         if overload:
             fresh = name not in self._symbols
             self._overloaded.add(name)
@@ -232,7 +230,6 @@ class _Reader:
         return clipped(text if node.end_lineno == node.lineno else f"{text} …", 160)
 
     def _doc(self, body: Sequence[ast.stmt]) -> tuple[str, int, int]:
-        """The first paragraph of a docstring, and its lines."""
         first = body[0] if body else None
         if not (
             isinstance(first, ast.Expr)
@@ -264,8 +261,6 @@ class _Reader:
         return (text, first + start + 1, first + end) if text else ("", 0, 0)
 
     def _renumbered(self, found: Outline) -> Outline:
-        """The same with lines counted as git counts them."""
-
         def real(line: int) -> int:
             return line - bisect_left(self._returns, line)
 
@@ -290,7 +285,6 @@ class _Reader:
 
 
 def _lone_returns(content: bytes) -> list[int]:
-    """The numbers of the lines, counted as the parser does, that a lone carriage return ends."""
     ends = enumerate(re.finditer(rb"\r\n?|\n", content), start=1)
     return [line for line, match in ends if match[0] == b"\r"]
 
@@ -309,7 +303,6 @@ def _imports(statements: Iterable[ast.stmt]) -> list[Import]:
 
 
 def _bound(targets: Sequence[ast.expr]) -> Iterator[str]:
-    """The names that an assignment gives values, in order."""
     waiting = list(reversed(targets))
     while waiting:
         one = waiting.pop()

@@ -42,7 +42,6 @@ def every(module: ast.Module) -> Iterator[ast.stmt]:
 
 
 def _blocks(node: ast.stmt) -> list[list[ast.stmt]]:
-    """The blocks of a compound statement, in the order in which they stand."""
     found = []
     for name in ("body", "handlers", "cases", "orelse", "finalbody"):
         part = getattr(node, name, None)
@@ -70,8 +69,8 @@ class PublicNames:
     def __init__(self, body: Sequence[ast.stmt], exported: set[str] | None, *, members: bool):
         self._exported = exported
         self._members = members
-        #: What an import binds, with the statement that it stands below: there, a definition of
-        #: the same name is its stand-in. And what is deleted.
+        #: What an import binds, with the statement above it: a definition of the same name below
+        #: that replaces a failed import.
         self._taken: set[tuple[ast.stmt, str]] = set()
         self._deleted: set[str] = set()
         for node, _, above in ranked(body):
