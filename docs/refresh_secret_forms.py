@@ -18,6 +18,8 @@ from pathlib import Path
 from re import _constants, _parser  # type: ignore[attr-defined]  # no parser is public
 from typing import Any
 
+from rlm_ci.redaction.token_forms import OWN_FORMS
+
 TARGET = Path(__file__).parent.parent / "rlm_ci" / "redaction" / "published_tokens.py"
 #: Go's syntax that Python lacks. Case is dropped: all letters are taken where one case was.
 _GO = (("[[:alnum:]]", "[A-Za-z0-9]"), (r"\z", r"\Z"), (r"\x60", "`"))
@@ -41,7 +43,7 @@ Copyright (c) 2019 Zachary Rice, MIT licence. Do not edit.
 
 from __future__ import annotations
 
-#: Of {count} rules those whose tokens have a beginning of their own.
+#: Of {count} rules those whose tokens have a beginning of their own, but for ``OWN_FORMS``.
 FORMS = (
 '''
 
@@ -54,9 +56,11 @@ def main(argv: list[str]) -> int:
         return 2
     rules = tomllib.loads(Path(argv[0]).read_text("utf-8"))["rules"]
     header = HEADER.format(date=datetime.now(UTC).date(), commit=argv[1], count=len(rules))
+    own = {beginning for beginning, _, _ in OWN_FORMS}
     rows = [
         f'    ("{beginning}", r"{_class(alphabet)}", {least}),\n'
         for beginning, (alphabet, least) in sorted(table(rules).items())
+        if beginning not in own
     ]
     TARGET.write_text(header + "".join(rows) + ")\n", "utf-8")
     print(f"{len(rows)} beginnings of {len(rules)} rules")

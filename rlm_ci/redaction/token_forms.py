@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 SIGN = "[redacted]"
 _LETTERS = "A-Za-z0-9"
 _WORD = r"A-Za-z0-9\-_"
-#: Beginnings that the table lacks, or wants more behind than we do: lengths are the makers' own
-#: affair and change. It was filled from the makers' documentation in November 2026.
-_FORMS = (
+#: Beginnings that the table lacks, or wants more behind: lengths change. From the makers'
+#: documentation, November 2026.
+OWN_FORMS = (
     *((f"gh{kind}_", _LETTERS, 20) for kind in "pousr"),
     ("github_pat_", r"A-Za-z0-9_", 20),
     ("glpat-", _WORD, 20),
@@ -129,7 +129,7 @@ def beginnings() -> Mapping[str, tuple[str, int]]:
     if not _beginnings:
         from rlm_ci.redaction.published_tokens import FORMS
 
-        every = {one: (kind, least) for one, kind, least in (*FORMS, *_FORMS)}
+        every = {one: (kind, least) for one, kind, least in (*FORMS, *OWN_FORMS)}
         longest_first = sorted(every, key=lambda one: (-len(one), one))
         _beginnings = {one: every[one] for one in longest_first}
     return _beginnings

@@ -169,7 +169,7 @@ class Walk:
         note: LeadingComment | None = None, head: str = "", *, is_public: bool,
         within: Node | None = None,
     ) -> None:  # fmt: skip
-        """Define what each ``part`` names: a field or kind ``within`` the node, or ``""``, itself."""
+        """Define what each ``part`` names (a field or kind ``within`` the node; ``""``: itself)."""
         for field, child in grammars.parts(within or node) if part else [("", node)]:
             name = self.fields(child).get("name") if part in ("", field, child.type) else None
             if name is not None:
