@@ -138,7 +138,7 @@ class AskRun(Attempt):
             return kept
         if self._all.replay:
             theirs = os.path.join(os.path.dirname(self._all.replay), "rlm", "context")
-            context = take_in(theirs, folder)
+            context = build(theirs, folder, adopt=True)
         else:
             context = Context.open(folder)
         if context.object_id != known["object_id"]:
