@@ -41,7 +41,8 @@ _PER_BYTE = 25 / 1024
 #: For hostile text of which each step takes long, or much memory.
 _SECONDS = 20.0
 _MEMORY = 400 << 20
-_CHUNK = 1 << 16
+#: Small: the text of a node is read by such pieces, too.
+_CHUNK = 1 << 12
 _DEEPEST = 500
 _NO_BRACKETS = bytes(set(range(256)) - set(b"()[]{}<>;"))
 
