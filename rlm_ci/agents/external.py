@@ -176,7 +176,11 @@ class ExternalAgent:
     def _run(self, task: Assignment, launch: Launch) -> AgentOutcome:
         there = set(os.listdir(task.workspace.root))
         ended = task.workspace.run(launch)
-        self._sweep(task.workspace.root, there)
+        # Its own new files are no part of a fix.
+        for name in set(os.listdir(task.workspace.root)) - there:
+            if self._program.leaves and name.startswith(self._program.leaves):
+                with suppress(OSError):
+                    files.clear(os.path.join(task.workspace.root, name))
         said = "\n".join(transcribe(ended.output, self._redact).lines)
         reason = ""
         if ended.reason:
@@ -186,13 +190,6 @@ class ExternalAgent:
             reason = f"{self.name} ended with {ended.returncode}: {last}"
         code = ended.returncode or (1 if reason else 0)
         return AgentOutcome(code, summary(said), clip(said, OUTPUT_LIMIT), reason)
-
-    def _sweep(self, root: str, there: set[str]) -> None:
-        """Remove the program's own new files, which are no part of a fix."""
-        for name in set(os.listdir(root)) - there:
-            if self._program.leaves and name.startswith(self._program.leaves):
-                with suppress(OSError):
-                    files.clear(os.path.join(root, name))
 
     def _require_installed(self) -> None:
         for program in self._wanted:

@@ -188,19 +188,11 @@ def limits(given: JobLimits) -> Iterator[tuple[int, int, int]]:
     """Resources with their soft and hard limit; none of them above what we may have ourselves."""
     import resource
 
-    wanted = (
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_CPU, given.cpu),
-        # Not the address space: node and others reserve far more of it than they ever use.
-        (resource.RLIMIT_DATA, given.memory),
-        (resource.RLIMIT_FSIZE, given.file_size),
-        (resource.RLIMIT_NOFILE, given.open_files),
-        (resource.RLIMIT_NPROC, given.processes),
-    )
-    for number, most in wanted:
+    for name, most in {**given.of_a_process(), "NPROC": given.processes}.items():
+        number = getattr(resource, f"RLIMIT_{name}")
         highest = resource.getrlimit(number)[1]
         # At the first number of seconds comes a signal that tells why, at the second the end.
-        last = most + _LAST if number == resource.RLIMIT_CPU else most
+        last = most + _LAST if name == "CPU" else most
         roof = sys.maxsize if highest == resource.RLIM_INFINITY else highest
         yield number, min(most, roof), min(last, roof)
 

@@ -66,6 +66,17 @@ class JobLimits(Value):
     open_files: int = 4096
     scratch: int = 2 << 30
 
+    def of_a_process(self) -> dict[str, int]:
+        """Those that the kernel holds a process to, by their names after ``RLIMIT_``."""
+        # Not the address space: node and others reserve far more of it than they ever use.
+        return {
+            "CORE": 0,
+            "CPU": self.cpu,
+            "DATA": self.memory,
+            "FSIZE": self.file_size,
+            "NOFILE": self.open_files,
+        }
+
 
 class SandboxJob(Value):
     """One command: what it is, what it sees, what it may use.

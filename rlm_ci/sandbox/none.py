@@ -65,13 +65,7 @@ class Unsandboxed:
                 "env": environment,
                 "cwd": cwd,
                 "parent": os.getpid(),
-                "limits": {
-                    "CORE": 0,
-                    "CPU": job.limits.cpu,
-                    "DATA": job.limits.memory,
-                    "FSIZE": job.limits.file_size,
-                    "NOFILE": job.limits.open_files,
-                },
+                "limits": job.limits.of_a_process(),
             }
             supervisor = os.path.join(os.path.dirname(__file__), "supervisor.py")
             with tempfile.TemporaryFile() as orders:

@@ -196,10 +196,6 @@ def _asked(stack: ExitStack, outside: str) -> tuple[dict[str, list[object]], soc
     listen(socket.AF_UNIX, socket.SOCK_STREAM, f"{near}/socket")
     listen(socket.AF_UNIX, socket.SOCK_STREAM, f"\0rlm-ci-{canary}")
     allowed: list[object] = [*SandboxJob(()).environment(HOME), "PWD"]
-    limits = {
-        "CORE": 0, "CPU": _LIMITS.cpu, "DATA": _LIMITS.memory, "FSIZE": _LIMITS.file_size,
-        "NOFILE": _LIMITS.open_files, "NPROC": _LIMITS.processes,
-    }  # fmt: skip
     kind = seccomp.machine()
 
     def numbers(names: tuple[str, ...]) -> list[object]:
@@ -227,7 +223,7 @@ def _asked(stack: ExitStack, outside: str) -> tuple[dict[str, list[object]], soc
         "keys": numbers(seccomp.KEYS),
         "sockets": [],
         "calls": numbers(seccomp.ODD),
-        "limits": [limits],
+        "limits": [{**_LIMITS.of_a_process(), "NPROC": _LIMITS.processes}],
     }
     return asked, udp
 

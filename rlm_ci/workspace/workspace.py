@@ -81,6 +81,7 @@ class Workspace:
         self._skipped = (*skipped, self._place)
         self._git = PrivateGit(os.path.join(self._place, "git"), environ)
         self._entries = lru_cache(3)(self._git.objects.tree)
+        self._sizes: dict[str, int] = {}
         self.snapshot = self._recorded() or self._take()
         #: What tools keep from one command to the next.
         self.caches = CompilerCaches(os.path.join(self._place, _CACHES))
@@ -158,9 +159,12 @@ class Workspace:
         return self._git.objects.read(*wanted) if wanted else []
 
     def sizes(self, oids: Iterable[str]) -> Mapping[str, int]:
-        """The bytes of these blobs, -1 for one that is not there."""
-        wanted = list(oids)
-        return dict(zip(wanted, self._git.objects.sizes(wanted), strict=True)) if wanted else {}
+        """The bytes of these blobs, -1 for one that is not there; asked for once each."""
+        unknown = [oid for oid in oids if oid not in self._sizes]
+        if unknown:
+            found = self._git.objects.sizes(unknown)
+            self._sizes.update(zip(unknown, found, strict=True))
+        return self._sizes
 
     def status(self, base: str, tree: str, limit: int = _MOST_LINES) -> str:
         """What changed from ``base`` to ``tree``, a line each, at most ``limit``: for prompts."""
@@ -177,13 +181,12 @@ class Workspace:
 
     def diff(self, base: str, tree: str, without: Iterable[str] = ()) -> bytes:
         """The whole patch from one tree to the other, binary files included."""
-        args = ("diff-tree", "-r", *_PATCH, base, tree, "--")
-        left_out = [f":(top,exclude,literal){path}" for path in without]
-        if left_out:  # by magic, which git is told to do without else
-            magic = {"GIT_LITERAL_PATHSPECS": "0"}
-            patch = self._git.objects.run(*args, ":(top)", *left_out, env=magic)
-        else:
-            patch = self._git.objects.run(*args)
+        args = ["diff-tree", "-r", *_PATCH, base, tree, "--"]
+        env = None
+        if left_out := [f":(top,exclude,literal){path}" for path in without]:
+            args += (":(top)", *left_out)
+            env = {"GIT_LITERAL_PATHSPECS": "0"}  # which forbids such patterns
+        patch = self._git.objects.run(*args, env=env)
         return _SPACED.sub(rb'diff --git "a/\1" "b/\1"', patch) if b" /" in patch else patch
 
     def keep(self, tree: str) -> None:
