@@ -20,6 +20,7 @@ from rlm_ci.fix.sandboxed_commands import SandboxedCommands
 from rlm_ci.fix.steps import FixSteps, difference
 from rlm_ci.fix.verdict.verdict import ResultJudge
 from rlm_ci.guard import rules, secret_in_diff
+from rlm_ci.guard.protected.editable_installs import editable
 from rlm_ci.judge.options import models_of
 from rlm_ci.models.gateway import provider_of, require_endpoint
 from rlm_ci.pipelines import budget_increase
@@ -33,8 +34,8 @@ from rlm_ci.text.printable import count, first_of, printable
 from rlm_ci.validators import detect
 from rlm_ci.workspace import git_filters
 from rlm_ci.workspace.apply import staging
-from rlm_ci.workspace.apply.staging import changes
 from rlm_ci.workspace.stored_trees import PATCH
+from rlm_ci.workspace.tree_diff import differing
 from rlm_ci.workspace.workspace import Workspace
 
 TYPE_CHECKING = False
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from rlm_ci.pipelines.job import Mode, PipelineJob
     from rlm_ci.runs.run import Run
     from rlm_ci.sandbox.job import Sandbox
+    from rlm_ci.workspace.tree_diff import Sides
 
 #: What ends a run that goes on once its cause is fixed: with 4, 8 and 9.
 _STOPS = (UnavailableError, RemoteError, StorageError)
@@ -60,8 +62,6 @@ _OF_LOOP = (
 )  # fmt: skip
 #: Tests that a summary names, and characters of each.
 _NAMED, _NAME = 3, 200
-#: More than any tree has files.
-_ALL = 1 << 30
 
 
 class _NotAppliedError(StorageError):
@@ -234,15 +234,13 @@ class FixRun(Attempt):
         tree = steps.result(left)
         if edits := secret_in_diff.edits(workspace, tree, left, redactor):
             files.write(self._run.path_of("rlm", TESTS), edits, 0o600)
-        changed = tree != workspace.snapshot.tree
         _, patch = secret_in_diff.account(workspace, tree, ended.tampering, redactor)
         patch = secret_in_diff.headed(patch, options.allow)
         files.write(self._run.path_of("rlm", PATCH), patch, 0o600)
         workspace.keep(tree)
         ended = report.anchored(ended, workspace.entries(tree))
-        status = workspace.status(workspace.snapshot.tree, tree, limit=_ALL) if changed else ""
         home = report.ApplyResult()
-        if changed and error is None:
+        if tree != workspace.snapshot.tree and error is None:
             try:
                 home = self._land(workspace, ended, tree)
             except _NotAppliedError as failed:
@@ -251,7 +249,7 @@ class FixRun(Attempt):
                 error = failed
         account = report.FixDetails(
             iterations=len(self._state.entries),
-            files=len(status.splitlines()),
+            files=len(_differing(workspace, workspace.snapshot.tree, tree)),
             home=home,
             patch=f"rlm/{PATCH}" if patch else None,
             canary=steps.verdicts.canary,
@@ -314,18 +312,20 @@ class FixRun(Attempt):
 def _edits(steps: FixSteps, result: str, left: str) -> str:
     """What became of edits to tests, in a few words; "" where there are none."""
     workspace = steps.context.commands.workspace
-    base = workspace.entries(workspace.snapshot.tree)
     if not steps.context.options.allow_test_edits:
-        edits = changes(workspace.entries(result), workspace.entries(left))
-        edited = count(len(edits), "test file")
+        edited = count(len(edits := _differing(workspace, result, left)), "test file")
         return f"edits to {edited} left out, see rlm/{TESTS}" if edits else ""
     names = [
-        printable(one.path)[:_NAME]
-        for one in changes(base, workspace.entries(left))
-        if one.path in base and steps.verdicts.protection.is_of_tests(one.path)
+        printable(path)[:_NAME]
+        for path, (old, _) in _differing(workspace, workspace.snapshot.tree, left).items()
+        if old and steps.verdicts.protection.is_of_tests(path)
     ]
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     return f"edited tests: {', '.join(names[:_NAMED])}{more}" if names else ""
+
+
+def _differing(workspace: Workspace, base: str, tree: str) -> Sides:
+    return differing(workspace.entries(base), workspace.entries(tree))
 
 
 def _undo_killed(root: str) -> None:
@@ -371,8 +371,6 @@ def _tell_omitted(omitted: tuple[tuple[str, str], ...]) -> None:
 
 def _tell_editable(root: str, dependencies: tuple[str, ...]) -> None:
     """Warn of what a validator without a sandbox would load from the work tree itself."""
-    from rlm_ci.guard.protected.editable_installs import editable
-
     paths = list(editable(root, dependencies))
     if paths:
         warn(

@@ -47,7 +47,7 @@ _PATCH = (
 #: with a blank. Within a patch, no other line begins like this.
 _SPACED = re.compile(rb"^diff --git a/(.{0,4096} /.{0,4096}) b/\1$", re.MULTILINE)
 _STATUS = ("--raw", "--numstat", "--no-renames")
-#: Files that a status names, unless more are asked for.
+#: Files that a status names.
 _MOST_LINES = 100
 #: How git's letters read in a status.
 _LETTERS = {"A": "added", "D": "deleted", "M": "changed", "T": "changed in kind"}
@@ -166,9 +166,9 @@ class Workspace:
             self._sizes.update(zip(unknown, found, strict=True))
         return self._sizes
 
-    def status(self, base: str, tree: str, limit: int = _MOST_LINES) -> str:
-        """What changed from ``base`` to ``tree``, a line each, at most ``limit``: for prompts."""
-        return _shown(self._git.objects.diff_trees(base, tree, *_STATUS), limit)
+    def status(self, base: str, tree: str) -> str:
+        """What changed from ``base`` to ``tree``, a line each, for prompts."""
+        return _shown(self._git.objects.diff_trees(base, tree, *_STATUS))
 
     def account(self, tree: str, without: Iterable[str] = ()) -> tuple[str, bytes]:
         """Status and patch from the snapshot to ``tree``; the patch lacks the files ``without``."""
@@ -298,8 +298,7 @@ class Workspace:
         copy.fill(tree, guests)
 
 
-def _shown(rows: bytes, limit: int = _MOST_LINES) -> str:
-    """A status of at most ``limit`` lines from what git said."""
+def _shown(rows: bytes) -> str:
     letters, counts = _parse_status(rows)
     lines = [
         f"{_LETTERS.get(letter, letter)}: {printable(path)} ({counts.get(path, 'binary')})"
@@ -307,8 +306,8 @@ def _shown(rows: bytes, limit: int = _MOST_LINES) -> str:
     ]
     if not lines:
         return "no changes\n"
-    more = len(lines) - limit
-    lines = lines[:limit] + ([f"and {count(more, 'more file')}"] if more > 0 else [])
+    more = len(lines) - _MOST_LINES
+    lines = lines[:_MOST_LINES] + ([f"and {count(more, 'more file')}"] if more > 0 else [])
     return "".join(f"{line}\n" for line in lines)
 
 
