@@ -116,28 +116,21 @@ def _end_all(pid: int) -> None:
         except ChildProcessError:
             return
         time.sleep(0.001)
-        groups = {_group(one) for one in _descendants()}
+        groups = _groups()
 
 
-def _group(pid: int) -> int:
-    try:
-        return os.getpgid(pid)
-    except OSError:
-        return 0
-
-
-def _descendants() -> list[int]:
-    found = []
+def _groups() -> set[int]:
+    """The process groups of all that descend from us."""
+    groups: set[int] = set()
     waiting = [os.getpid()]
     while waiting:
         pid = waiting.pop()
-        with suppress(OSError):
+        with suppress(OSError):  # it has ended
+            groups.add(os.getpgid(pid))
             for thread in os.listdir(f"/proc/{pid}/task"):
                 with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
-                    children = [int(word) for word in file.read().split()]
-                found += children
-                waiting += children
-    return found
+                    waiting += map(int, file.read().split())
+    return groups
 
 
 if __name__ == "__main__":

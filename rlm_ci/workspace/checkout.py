@@ -14,7 +14,7 @@ from contextlib import suppress
 from rlm_ci.errors import LimitError
 from rlm_ci.system import files
 from rlm_ci.text.printable import printable
-from rlm_ci.values import Value
+from rlm_ci.values import Row
 from rlm_ci.workspace.lookalike_names import place_of_git
 from rlm_ci.workspace.private_git import RULES
 from rlm_ci.workspace.snapshot import (
@@ -30,7 +30,7 @@ from rlm_ci.workspace.tree_diff import SUBMODULE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rlm_ci.workspace.private_git import PrivateGit
 
@@ -40,7 +40,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEPTH = 64
 
 
-class RemovedFile(Value):
+class RemovedFile(Row):
     """What was found in the copy and taken out of it: a ``.git``, a pipe, a device."""
 
     path: str
@@ -85,12 +85,12 @@ class Checkout:
 
         Repositories, pipes and devices that were put there are removed first.
         """
-        mark = len(self._removed)
+        self._removed = []
         self.reopen()
         self._sweep()
         self._receive()
         every, suspects = self._listed()
-        if suspects or not self._last:
+        if suspects:
             present = self._present(every)
             gone = sorted(every.difference(present))
             added = sorted(suspects.intersection(present))
@@ -100,8 +100,7 @@ class Checkout:
                     args = ("update-index", "--replace", option, "-z", "--stdin")
                     self._git.write(self.path, self._index, *args, stdin=names)
             self._last = self._git.write_tree(self.path, self._index)
-        found = (*self.removed_at(self._last), *self._removed[mark:])
-        self._removed_at[self._last] = tuple(dict.fromkeys(found))
+        self.recall(self._last, self._removed)
         return self._last
 
     def reopen(self) -> None:
@@ -117,8 +116,8 @@ class Checkout:
         """What had to be taken out of the folder for it to hold ``tree``."""
         return self._removed_at.get(tree, ())
 
-    def recall(self, tree: str, removed: Iterable[Sequence[str]]) -> None:
-        """Note what had been taken out for ``tree`` when a command was run: path and reason."""
+    def recall(self, tree: str, removed: Iterable[Iterable[str]]) -> None:
+        """Note what had been taken out for ``tree``: path and reason."""
         known = (RemovedFile(path, reason) for path, reason in removed)
         self._removed_at[tree] = tuple(dict.fromkeys((*self.removed_at(tree), *known)))
 

@@ -27,7 +27,7 @@ from rlm_ci.workspace.tree_diff import differing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from rlm_ci.git.objects import TreeEntry
     from rlm_ci.git.repository import Repository
@@ -102,7 +102,7 @@ class Workspace:
         """What had to be taken out of the copy for it to hold ``tree``."""
         return self._copy.removed_at(tree)
 
-    def recall(self, tree: str, removed: Iterable[Sequence[str]]) -> None:
+    def recall(self, tree: str, removed: Iterable[Iterable[str]]) -> None:
         """Note what an earlier process, or the original of a replay, had taken out for ``tree``."""
         self._copy.recall(tree, removed)
 

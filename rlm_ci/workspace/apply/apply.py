@@ -41,7 +41,6 @@ class ApplyOutcome(Value):
     """Whether the result was applied: if there is no ``reason``; ``undone`` see ``recover``."""
 
     reason: str = ""
-    changed: tuple[str, ...] = ()
     undone: tuple[str, ...] = ()
 
     @property
@@ -78,7 +77,7 @@ def land(
         return ApplyOutcome(str(error), undone=tuple(undone))
     except LockedError as error:
         return ApplyOutcome(error.what)
-    return ApplyOutcome(changed=tuple(one.path for one in wanted), undone=tuple(undone))
+    return ApplyOutcome(undone=tuple(undone))
 
 
 class _Apply:

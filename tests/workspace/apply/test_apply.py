@@ -156,11 +156,7 @@ def changed(repo: GitRepo, tmp_path: Path) -> tuple[GitRepo, Workspace, str]:
 def test_a_result_lands_whole(changed: tuple[GitRepo, Workspace, str]) -> None:
     repo, space, tree = changed
     index = (repo.path / ".git" / "index").read_bytes()
-    landed = space.apply_to(opened(repo.path), tree)
-    assert landed.done
-    assert landed.changed == (
-        "app.py", "kind", "new/deep/file.py", "old/gone.py", "private.txt", "run.sh",
-    )  # fmt: skip
+    assert space.apply_to(opened(repo.path), tree).done
     assert shape(repo.path) == shape(space.path)
     assert not (repo.path / "old").exists()
     assert (repo.path / "private.txt").stat().st_mode & 0o777 == 0o600
