@@ -1,9 +1,10 @@
-"""Open what a claim points to, at its commit, and see whether it is what the claim says."""
+"""Open what a claim points to, at its commit, and check that it is there."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from functools import lru_cache
+from itertools import accumulate
 
 from rlm_ci.change.change_set import require
 from rlm_ci.report.findings import Evidence
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 #: Bytes of a file of the work tree that are read to check a pointer into it.
 _LIMIT = 64 << 20
-#: Word characters that a quote must have to be looked for away from the lines that it was
-#: claimed for, and within them: a ``}`` stands everywhere and proves nothing.
+#: Word characters that a quote needs to be searched outside the claimed lines, and within them:
+#: a ``}`` is everywhere and proves nothing.
 _TELLING = 8
 _LEAST = 3
 
@@ -53,7 +54,7 @@ def flaw(place: Location, content: bytes | None, blob: str | None) -> str | None
 
 @lru_cache(maxsize=16)
 def _lines(content: bytes) -> tuple[str, ...]:
-    """The lines of a file, without what ends them; many pointers lead into the same file."""
+    """The lines of a file without their ends; cached for files with many pointers."""
     lines = content.decode("utf-8", "surrogateescape").split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -61,14 +62,13 @@ def _lines(content: bytes) -> tuple[str, ...]:
 
 
 class AnchoredClaim(Value):
-    """Where a claim really points: ``location`` has blob and quote, and is None if rejected.
+    """Where a claim really points: ``location`` has blob and quote, and is None if REJECTED.
 
-    ``outcome`` is VERIFIED, REANCHORED or REJECTED; ``why`` tells what was wrong with it.
+    ``outcome`` is VERIFIED, REANCHORED or REJECTED.
     """
 
-    location: Location | None
-    outcome: str
-    why: str = ""
+    location: Location | None = None
+    outcome: str = REJECTED
 
 
 def anchor(
@@ -76,57 +76,44 @@ def anchor(
 ) -> AnchoredClaim:
     """Open what ``claim`` points to in ``content``, whose first line has the number ``first_line``.
 
-    A claim without a quote gets the lines that it names as one. Where the quote does not stand
-    in these lines and does elsewhere in the file, white space around its lines folded, the claim
-    is moved there: to the nearest place, if there are several. ``blob`` is recorded as it is.
+    A claim without a quote gets the lines that it names. If the quote is not in these lines but
+    elsewhere in the file, white space around lines folded, the claim moves to the nearest place.
+    ``blob`` is recorded as it is.
     """
     if content is None:
-        return AnchoredClaim(None, REJECTED, "the path is not there")
+        return AnchoredClaim()
     lines = _lines(content)
-    start, end = claim.line_start, claim.line_end
-    if start is None and claim.quote is None:
+    start, end, quote = claim.line_start, claim.line_end, claim.quote
+    if start is None and quote is None:
         return AnchoredClaim(claim.replace(line_end=None, blob=blob), VERIFIED)
-    last = first_line + len(lines) - 1
     end = start if end is None else end
     claimed = None
-    quote = claim.quote
     if quote is not None:
         quote = encodable("\n".join(line.rstrip("\r") for line in quote.split("\n")))
-    if start is not None and end is not None and first_line <= start <= end <= last:
+    if (
+        start is not None
+        and end is not None
+        and first_line <= start <= end < first_line + len(lines)
+    ):
         claimed = start, end
-        said = "\n".join(lines[start - first_line : end - first_line + 1])
-        if quote is None or quote == encodable(said):
-            return AnchoredClaim(claim.replace(line_end=end, blob=blob, quote=said), VERIFIED)
-    if quote is None:
-        asked = f"line {start} is" if start == end else f"lines {start}-{end} are"
-        return AnchoredClaim(
-            None, REJECTED, f"{asked} not in the file, which ends with line {last}"
-        )
-    found = _find(lines, quote, claimed, start, first_line)
-    if isinstance(found, str):
-        return AnchoredClaim(None, REJECTED, found)
+        text = "\n".join(lines[start - first_line : end - first_line + 1])
+        if quote is None or quote == encodable(text):
+            return AnchoredClaim(claim.replace(line_end=end, blob=blob, quote=text), VERIFIED)
+    found = None if quote is None else _find(lines, quote, claimed, start, first_line)
+    if found is None:
+        return AnchoredClaim()
     begin, stop = found
-    said = "\n".join(lines[begin - first_line : stop - first_line + 1])
-    moved = claim.replace(line_start=begin, line_end=stop, blob=blob, quote=said)
-    why = "there are no such lines" if claimed is None else "the quote is elsewhere"
-    return AnchoredClaim(moved, REANCHORED, why)
-
-
-class _Folded(Value):
-    """The lines of a file with the white space around them gone, and where each begins."""
-
-    text: str
-    starts: tuple[int, ...]
+    text = "\n".join(lines[begin - first_line : stop - first_line + 1])
+    moved = claim.replace(line_start=begin, line_end=stop, blob=blob, quote=text)
+    return AnchoredClaim(moved, REANCHORED)
 
 
 @lru_cache(maxsize=16)
-def _folded(lines: tuple[str, ...]) -> _Folded:
+def _folded(lines: tuple[str, ...]) -> tuple[str, list[int]]:
+    """The lines without the white space around them as a text, and where each begins in it."""
     bare = [encodable(line).strip() for line in lines]
-    starts, at = [], 0
-    for line in bare:
-        starts.append(at)
-        at += len(line) + 1
-    return _Folded("\n".join(bare), tuple(starts))
+    starts = accumulate((len(line) + 1 for line in bare), initial=0)
+    return "\n".join(bare), list(starts)[: len(bare)]
 
 
 def _find(
@@ -135,35 +122,32 @@ def _find(
     claimed: tuple[int, int] | None,
     near: int | None,
     first_line: int,
-) -> tuple[int, int] | str:
-    """The lines in which a quote stands, nearest to those that were claimed; or why nowhere."""
+) -> tuple[int, int] | None:
+    """The lines that have a quote, nearest to the claimed ones; None if there are none."""
     wanted = "\n".join(line.strip() for line in quote.split("\n")).strip("\n")
     weight = sum(char.isalnum() or char == "_" for char in wanted)
     if not wanted:
-        return "the quote is empty"
-    folded = _folded(lines)
+        return None
+    folded, starts = _folded(lines)
     places = []
-    at = folded.text.find(wanted)
+    at = folded.find(wanted)
     while at >= 0:
         after = at + len(wanted)
-        if _is_whole(folded.text, at, after):
-            begin = bisect_right(folded.starts, at) - 1
-            stop = bisect_right(folded.starts, after - 1) - 1
+        if _is_whole(folded, at, after):
+            begin, stop = (bisect_right(starts, one) - 1 for one in (at, after - 1))
             places.append((begin + first_line, stop + first_line))
-        at = folded.text.find(wanted, after)
+        at = folded.find(wanted, after)
     if claimed is not None:
         low, high = claimed
-        of_lines = slice(folded.starts[low - first_line], None)
-        whole = "\n".join(folded.text[of_lines].split("\n", high - low + 1)[: high - low + 1])
-        if wanted == whole:
+        number = high - low + 1
+        whole = folded[starts[low - first_line] :].split("\n", number)[:number]
+        if wanted == "\n".join(whole):
             return low, high
         inside = [one for one in places if low <= one[0] and one[1] <= high]
         if inside and weight >= _LEAST:
             return inside[0]
-    if weight < _TELLING:
-        return "these lines do not have the quote, and too short to be looked for"
-    if not places:
-        return "the file does not have the quote"
+    if weight < _TELLING or not places:
+        return None
     origin = near if near is not None else first_line
     return min(places, key=lambda one: (abs(one[0] - origin), one[0]))
 
@@ -179,9 +163,9 @@ def _is_whole(text: str, start: int, end: int) -> bool:
 
 
 class CheckedReport(Value):
-    """What became of a report's pointers: ``problems`` and ``notes`` are a line for each.
+    """The check of a report's pointers: ``problems`` and ``notes`` are a line for each.
 
-    A note tells of one that holds in what a run kept, and in the work tree no more.
+    A note is on a pointer that holds in the run's own copy only.
     """
 
     counts: Evidence
@@ -200,7 +184,7 @@ def verify(report: Report, repository: Repository, kept: Container[Location] = (
     ]
     contents = _contents(report.subject, [place for _, place in places], repository)
     problems, notes = [], []
-    blobs: dict[int, str] = {}  # by the identity of what was read: a file may have many pointers
+    blobs: dict[int, str] = {}  # by the identity of the content
     for (claim, place), content in zip(places, contents, strict=True):
         if content is not None and place.blob is not None and id(content) not in blobs:
             blobs[id(content)] = repository.blob_id(content)
@@ -218,7 +202,6 @@ def verify(report: Report, repository: Repository, kept: Container[Location] = (
     problems += [
         printable(f"{one.rule} ({one.message[:80]}): it points to nothing")
         for one in report.findings
-        # What a review claims, it must show.
         if one.domain is not None and one.source != "check" and not one.evidence
     ]
     counts = Evidence(len(places), len(places) - rejected, 0, rejected)
@@ -272,7 +255,7 @@ def _object(repository: Repository, commit: str, path: str) -> str:
 def _uncommitted(
     repository: Repository, places: Sequence[Location]
 ) -> dict[Location, bytes | None]:
-    """The files of the work tree; in place of one, what is staged if only that has its blob."""
+    """The files of the work tree, or what is staged where only that has the blob."""
     paths = {place.path for place in places}
     opened = {path: _from_worktree(repository, path) for path in sorted(paths)}
     found = {place: opened[place.path] for place in places}

@@ -44,7 +44,7 @@ from rlm_ci.wiki.run import WikiJob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
     from rlm_ci.git.repository import Repository
@@ -211,20 +211,33 @@ def _views(
     folder: str, report: Report, settings: Settings, templates: Mapping[str, str] | None
 ) -> DerivedFiles:
     """Whether all files of a report show the same; ``templates`` is None for too long ones."""
+    unknown = {"report.json"} | ({"comment.md", "report.html"} if templates is None else set())
+    made = rendered(report.replace(publication=None), settings, templates)
+    shown = ((name, data) for name, data in made if name not in unknown)
+    return _held(folder, shown, "it does not show what report.json says")
+
+
+def _held(
+    folder: str,
+    made: Iterable[tuple[str, bytes]],
+    why: str,
+    clean: Callable[[str], str] | None = None,
+) -> DerivedFiles:
+    """Hold the files in ``folder`` against what was ``made``; those that differ are problems.
+
+    ``clean`` takes out secrets, in which they may differ.
+    """
     problems, number = [], 0
-    plain = report.replace(publication=None)
-    for name, data in rendered(plain, settings, templates):
-        is_unknown = templates is None and name in ("comment.md", "report.html")
-        if name == "report.json" or is_unknown:
-            continue
+    for name, data in made:
         try:
-            stored = files.read(os.path.join(folder, name), _LIMIT)
+            stored = files.read(_below(folder, name), _LIMIT)
         except files.UnreadableError as error:
             problems.append(f"{name}: {error}")
             continue
-        number += stored == data
-        if stored != data:
-            problems.append(f"{name}: it does not show what report.json says")
+        if stored == data or (clean and _is_masked(stored, data, clean)):
+            number += 1
+        else:
+            problems.append(f"{name}: {why}")
     return DerivedFiles(number, tuple(map(printable, problems)))
 
 
@@ -269,7 +282,10 @@ def _derive(
         if work.report is None or (error is not None and error.code != run.exit_code):
             told = f"report.json: it cannot be made again from the record of the run: {error}"
             return _untold(folder, report, printable(told))
-        found = _compared(folder, held.path, _as_counted(work.report, report), settings)
+        # No record has how many answers were stored ones.
+        usage = work.report.usage
+        usage = usage.replace(replayed=min(report.usage.replayed, usage.calls))
+        found = _compared(folder, held.path, work.report.replace(usage=usage), settings)
         if found.problems and error is not None:
             told = "report.json: the error that ended the run is not made again"
             return _untold(folder, report, told)
@@ -286,43 +302,34 @@ def _untold(folder: str, report: Report, told: str) -> DerivedFiles:
     return DerivedFiles(problems=(told,))
 
 
-def _as_counted(made: Report, report: Report) -> Report:
-    """``made``, with what no record tells: how many answers were found instead of asked for."""
-    known = min(report.usage.replayed, made.usage.calls)
-    return made.replace(usage=made.usage.replace(replayed=known))
-
-
 def _compared(folder: str, scratch: str, made: Report, settings: Settings) -> DerivedFiles:
-    clean = Redactor(settings.environ).text
-    problems, number = [], 0
-    expected = dict.fromkeys(name for name, _ in output.FILES)
-    expected |= dict.fromkeys(
+    names = [name for name, _ in output.FILES]
+    names += [
         name
         for name in archive.names(scratch)
-        if name.startswith(_MADE) and not _TIMED.fullmatch(name)
-    )
-    known = dict(rendered(made, settings))
-    for name in expected:
-        try:
-            stored = files.read(os.path.join(folder, *name.split("/")), _LIMIT)
-        except files.UnreadableError as error:
-            problems.append(f"{name}: {error}")
-            continue
-        data = known.get(name)
-        if data is None:
-            data = files.read(os.path.join(scratch, *name.split("/")), _LIMIT)
-        if stored == data or _is_masked(stored, data, clean):
-            number += 1
-        else:
-            problems.append(f"{name}: it is not what the record of the run gives")
-    extra = [name for name in archive.names(folder) if name.startswith(_ARTIFACTS)]
-    problems += [
-        f"{name}: the record of the run does not give it" for name in extra if name not in expected
+        if name.startswith(_MADE) and not _TIMED.fullmatch(name) and name not in names
     ]
-    return DerivedFiles(number, tuple(map(printable, problems)))
+    known = dict(rendered(made, settings))
+    pairs = (
+        (name, known[name] if name in known else files.read(_below(scratch, name), _LIMIT))
+        for name in names
+    )
+    clean = Redactor(settings.environ).text
+    found = _held(folder, pairs, "it is not what the record of the run gives", clean)
+    extra = [name for name in archive.names(folder) if name.startswith(_ARTIFACTS)]
+    more = (
+        printable(f"{name}: the record of the run does not give it")
+        for name in extra
+        if name not in names
+    )
+    return found.replace(problems=(*found.problems, *more))
 
 
-def _is_masked(stored: bytes, made: bytes, clean: Any) -> bool:
+def _below(folder: str, name: str) -> str:
+    return os.path.join(folder, *name.split("/"))
+
+
+def _is_masked(stored: bytes, made: bytes, clean: Callable[[str], str]) -> bool:
     """Whether they differ in secrets alone: other ones may be known today."""
     with suppress(UnicodeDecodeError):
         return is_masked(clean(stored.decode()), made.decode())
@@ -332,7 +339,7 @@ def _is_masked(stored: bytes, made: bytes, clean: Any) -> bool:
 def begin_alike(folder: str, held: Run) -> None:
     """Give a replay the beginning of the run in ``folder``, which stays untouched."""
     for name in _BEGINNING:
-        source = os.path.join(folder, "rlm", *name.split("/"))
+        source = _below(os.path.join(folder, "rlm"), name)
         target = held.path_of("rlm", *name.split("/"))
         try:
             if os.path.isdir(source):

@@ -81,25 +81,22 @@ def test_a_quote_that_stands_elsewhere_moves_the_claim(
 
 
 @pytest.mark.parametrize(
-    ("claimed", "quote", "why"),
+    ("claimed", "quote"),
     [
-        ((4, 4), "total = width / height", "the file does not have the quote"),
-        ((1, 1), "}", "too short"),
-        ((1, 1), "total", "too short"),
-        ((1, 1), "", "the quote is empty"),
-        ((1, 1), "  \n\t", "the quote is empty"),
-        ((2, 2), "idth * heigh", "does not have the quote"),  # words are not cut
-        ((12, 12), None, "line 12 is not in the file, which ends with line 9"),
-        ((5, 4), None, "lines 5-4 are not in the file"),
-        ((0, 3), None, "lines 0-3 are not in the file"),
+        ((4, 4), "total = width / height"),
+        ((1, 1), "}"),  # too short
+        ((1, 1), "total"),
+        ((1, 1), ""),
+        ((1, 1), "  \n\t"),
+        ((2, 2), "idth * heigh"),  # words are not cut
+        ((12, 12), None),
+        ((5, 4), None),
+        ((0, 3), None),
     ],
 )
-def test_what_does_not_stand_there_is_rejected(
-    claimed: tuple[int, int], quote: str | None, why: str
-) -> None:
+def test_what_does_not_stand_there_is_rejected(claimed: tuple[int, int], quote: str | None) -> None:
     found = opened(*claimed, quote)
     assert (found.outcome, found.location) == (REJECTED, None)
-    assert why in found.why
 
 
 def test_a_short_quote_holds_at_its_own_line_alone() -> None:

@@ -1,8 +1,7 @@
-"""The repository's own analyzers: those that its base sets up, and that this machine has.
+"""The repository's own analyzers: set up by its base, and installed on this machine.
 
-One that judges single files is a row like any other, and brings the base's settings with it. One
-that needs the whole tree looks at that of the head and that of the base before the leaves begin;
-its row holds what it says of the files that a review is about.
+One for single files is a row like any other, with the base's settings. One for whole trees runs
+over head and base before the leaves begin; its row has the results for the reviewed files.
 """
 
 from __future__ import annotations
@@ -38,25 +37,24 @@ if TYPE_CHECKING:
     from rlm_ci.review.analyzers.checkouts import AnalyzedTree
     from rlm_ci.review.analyzers.sandboxed import ProgramOutput
 
-#: What the setting says for them.
+#: The value of the setting.
 AUTO = "auto"
-#: The built-in one has the plain name.
+#: The built-in ruff has the plain name.
 _NAMES = {"ruff": "repository-ruff"}
-#: Whatever a tool calls an error, a run has not shown it; a formatter's taste is less than that.
+#: Severities of tools below "medium", the highest for all of them.
 _MOST = {"ruff": "low"}
 _SECONDS = 900.0
-#: Bytes of the settings that one takes along.
+#: Bytes of the settings for one tool.
 _SETTINGS = 1 << 20
 #: Characters of a reason, or of a result in a note.
 _SAID = 200
 
 
 class AnalyzerContext(Value):
-    """Where the trees lie, and what is around them. ``policy`` has the settings that count.
+    """The trees and what is around them. ``policy`` has the settings that count.
 
-    ``base`` is None, and so is ``paths``, where it is no change that is reviewed; ``paths`` are
-    the changed ones. ``dependencies`` are folders below ``root`` that git ignores, as
-    ``node_modules``.
+    ``paths`` are the changed ones; like ``base``, None for the review of a repository.
+    ``dependencies`` are folders below ``root`` that git ignores, such as ``node_modules``.
     """
 
     root: str
@@ -71,7 +69,7 @@ class AnalyzerContext(Value):
 class _TreeResults(Value):
     """What a tool says of a tree: results by path, or why it failed.
 
-    ``failed`` are files that it fails on, and says nothing of.
+    ``failed`` are files that it fails on, with the reasons.
     """
 
     by_path: Mapping[str, Sequence[AnalyzerResult]] = {}
@@ -81,7 +79,7 @@ class _TreeResults(Value):
 
 
 def rows(place: AnalyzerContext) -> tuple[list[Analyzer], list[str]]:
-    """A row for each tool, and what is told of those that cannot look."""
+    """A row for each tool, and notes on those that cannot run."""
     trees = [place.head] + ([place.base] if place.base else [])
     untracked = [one for one in place.dependencies if not any(map(_holds(one), trees))]
     place = place.replace(dependencies=tuple(untracked))
@@ -89,7 +87,7 @@ def rows(place: AnalyzerContext) -> tuple[list[Analyzer], list[str]]:
 
     def row(tool: KnownTool) -> tuple[Analyzer | None, list[str]]:
         if place.paths is not None and not any(map(matcher(tool.files), place.paths)):
-            return None, []  # nothing of the change is its business
+            return None, []
         program = which(tool.starts, path=path)
         if program is None:
             return None, [f"{tool.name} is set up here and not installed"]
@@ -103,7 +101,7 @@ def rows(place: AnalyzerContext) -> tuple[list[Analyzer], list[str]]:
 
 
 def not_asked(policy: AnalyzedTree) -> list[Analyzer]:
-    """A row for each tool that is set up, where none of them may look."""
+    """A row for each tool that is set up, where none of them may run."""
     return [_row(tool, "auto", results={}) for tool in _set_up(policy)]
 
 
@@ -166,9 +164,15 @@ def _whole(
             return None, [f"{tool.name} is set up here and could not look: {head.why}"]
         head = _without_culprits(tool, program, place, head.why)
     notes = []
-    if base is not None and (lacking := _lacking(tool, base)):
-        notes.append(f"{tool.name} does not see all that the base needs: {lacking}")
-        head = head.replace(by_path=_without(head.by_path, tool.unseen))
+    results_of_base = (one for some in (base.by_path if base else {}).values() for one in some)
+    lacking = next((one.message for one in results_of_base if one.rule in tool.unseen), "")
+    if lacking:  # not installed here, so it is unknown what the head lacks
+        notes.append(f"{tool.name} does not see all that the base needs: {lacking[:_SAID]}")
+        by_path = {
+            path: [one for one in some if one.rule not in tool.unseen]
+            for path, some in head.by_path.items()
+        }
+        head = head.replace(by_path=by_path)
     results = _recorded(tool, head, place.head, place)
     if base is not None and place.base is not None and not head.why:
         if base.why:
@@ -179,22 +183,10 @@ def _whole(
     return _row(tool, place.sandbox, results=results), notes
 
 
-def _lacking(tool: KnownTool, base: _TreeResults) -> str:
-    """What is not installed here, if anything: then nobody can tell what of the head is missing."""
-    every = (one for some in base.by_path.values() for one in some)
-    return next((one.message[:_SAID] for one in every if one.rule in tool.unseen), "")
-
-
-def _without(
-    by_path: Mapping[str, Sequence[AnalyzerResult]], rules: Sequence[str]
-) -> dict[str, list[AnalyzerResult]]:
-    return {path: [one for one in some if one.rule not in rules] for path, some in by_path.items()}
-
-
 def _without_culprits(
     tool: KnownTool, program: str, place: AnalyzerContext, why: str
 ) -> _TreeResults:
-    """What a tool says of the head once those files are as before that it fails on."""
+    """What a tool says of the head with the base's version of the files that it fails on."""
     matches, modes = matcher(tool.files), place.head.modes
     changed = [path for path in sorted(place.paths or ()) if path in modes and matches(path)]
 
@@ -245,7 +237,7 @@ def _look(  # noqa: PLR0917 - where, and what of it
 
 
 class _TreePlace(Value):
-    """Where a run finds a tree, where it may leave something, and how long it may take."""
+    """A tree on the disk, the folder for output, and the seconds that a run may take."""
 
     folder: str
     out: str
@@ -318,7 +310,7 @@ def _run(
 def _recorded(
     tool: KnownTool, seen: _TreeResults, tree: AnalyzedTree, place: AnalyzerContext
 ) -> dict[str, list[list[object]] | str]:
-    """The results in JSON, by a mark of each file as the tool has seen it, or why it failed."""
+    """The results in JSON by a mark of each file, or why the tool failed."""
     every = filter(matcher(tool.files), tree.modes) if seen.why else (*seen.by_path, *seen.failed)
     paths = [one for one in every if place.paths is None or one in place.paths]
     contents = tree.read(path for path in paths if not checkouts.is_setting(path))
@@ -336,7 +328,7 @@ def _recorded(
 def _elsewhere(
     tool: KnownTool, head: _TreeResults, base: _TreeResults, paths: Collection[str]
 ) -> list[str]:
-    """What is told of new results in files that the change leaves alone."""
+    """A note on new results in files that the change leaves alone."""
     counts = [
         Counter(
             (path, one.rule, one.message)

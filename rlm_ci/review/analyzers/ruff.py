@@ -1,8 +1,7 @@
-"""The built-in analyzer: which of ruff's rules a maintainer wants to hear of, and how loudly.
+"""The built-in analyzer: the rules of ruff that a review reports, and their severities.
 
-ruff calls everything an error. The default fail level is high, so nothing is high here that is
-usually fine: only what raises whenever it is run, and what opens a door in plain words. Rules of
-taste and of documentation are asked for only where the settings name them.
+The default fail level is high, so only what raises whenever it runs, and an obvious security hole,
+has that severity. Rules of taste and documentation run only if the settings name them.
 """
 
 from __future__ import annotations
@@ -62,9 +61,9 @@ _SURE: Final = {
     Severity.HIGH: 0.9, Severity.MEDIUM: 0.7, Severity.LOW: 0.6, Severity.INFO: 0.5,
 }  # fmt: skip
 
-#: Rules of a domain that hold in tests all the same: what hides there from readers.
+#: Security rules that hold in tests too: text that hides from readers.
 _EVERYWHERE: Final = frozenset(("PLE2502", "PLE2510", "PLE2512", "PLE2513", "PLE2514", "PLE2515"))
-#: What a test does on purpose: compare and express for nothing, fetch without a deadline.
+#: What tests do on purpose.
 _NOT_IN_TESTS: Final = frozenset(
     ("B011", "B015", "B018", "F811", "PLW0129", "RUF018", "S110", "S112", "S113")
 )
@@ -85,10 +84,10 @@ _SECRET = re.compile(
     r"""["'](?=[^"'\s]*[A-Za-z])(?=[^"'\s]*[0-9])[A-Za-z0-9+/=_.!@#$%^&*-]{12,}["']"""
 )
 _PASSWORDS: Final = frozenset(("S105", "S106", "S107"))
-#: Names that somebody else puts among the built-in ones: IPython, gettext, type checkers.
+#: Names that IPython, gettext and type checkers add to the built-in ones.
 _INJECTED: Final = ("__IPYTHON__", "_", "get_ipython", "ngettext", "reveal_locals", "reveal_type")
 _SHELLS: Final = frozenset(("S602", "S605"))
-#: What makes a text look other than it is; a lone mark, as dates of some languages have, does not.
+#: Characters that reorder text; a single direction mark does not.
 _REORDERING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 #: Where a quoted text is a value, from wherever ``Literal`` was imported.
 _LITERAL = re.compile(
@@ -96,15 +95,15 @@ _LITERAL = re.compile(
 )
 _QUOTED = re.compile(r""""[^"\n]*+"|'[^'\n]*+'""")
 _OF_NAMES: Final = frozenset(("F722", "F821"))
-#: A name that nobody has bound, or not yet: a test that a runner collects fails by it, too.
+#: Unbound names, by which a collected test fails too.
 _UNBOUND: Final = frozenset(("F821", "F823"))
-#: What a rule is about that the settings name beyond the table, by the letters of its code.
+#: The domain of a rule that is not in the table, by the letters of its code.
 _DOMAINS: Final = {"S": "security", "PERF": "performance", "D": "docs", "DOC": "docs"}
 _LETTERS = re.compile(r"[A-Z]+")
 #: A letter, or more of them, that several linters begin with.
 _FAMILIES: Final = frozenset(("PL",))
 _CONFLICT = (re.compile(rb"(?m)^<{7} "), re.compile(rb"(?m)^>{7} "))
-#: What a file may be that Python 3 cannot read by itself: Python 2, a template, a notebook's.
+#: Python 2, templates and notebook cells.
 _FOREIGN = re.compile(
     rb"(?m)\{%|<%|\{\{ *+cookiecutter"
     rb"|^[ \t]*+(?:[%!][a-z]|raise[ \t]++[\w.]++[ \t]*+,[ \t]"
@@ -112,7 +111,7 @@ _FOREIGN = re.compile(
 )
 _IN_BRACES = re.compile(r"\{\{|\$\{")
 _TEMPLATES = re.compile(r"(?i)(?:^|/)[^/]*(?:templates?|cookiecutter|skeleton|\{\{)[^/]*")
-#: Tests that a runner imports by their names, unless they are what other tests read.
+#: Tests that a runner imports by their names.
 _COLLECTED = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test|conftest)\.py$")
 _DATA = re.compile(r"(?i)(?:^|/)[^/]*(?:data|fixture|sample|snapshot|resource|cases)[^/]*/")
 
@@ -126,9 +125,9 @@ class RuleWeight(Row):
 
 
 def readable(content: bytes) -> bytes:
-    """A file in UTF-8, which is all that ruff reads, by the encoding that it declares.
+    """A file in UTF-8, which ruff needs, from the encoding that it declares.
 
-    Raises ValueError, with why, for one whose lines would have other numbers then.
+    Raises ValueError with the reason if line numbers would change.
     """
     from io import BytesIO
     from tokenize import detect_encoding
@@ -148,7 +147,7 @@ def readable(content: bytes) -> bytes:
 
 
 def undecodable(content: bytes) -> tuple[int, str] | None:
-    """The line at which Python gives a file up, and why, if it cannot read its characters."""
+    """The line at which Python cannot decode a file, and why; None if it can."""
     from io import BytesIO
     from tokenize import detect_encoding
 
@@ -177,7 +176,7 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def rules() -> tuple[str, ...]:
-    """All that are asked for by default, in order."""
+    """The default rules, sorted."""
     return tuple(sorted(WEIGHTS))
 
 
@@ -211,20 +210,16 @@ def is_documentation(rule: str) -> bool:
 
 
 def is_universal(rule: str) -> bool:
-    """Whether what ``rule`` finds is wrong in any code, whatever a repository selects.
-
-    It raises, opens a door in plain words, or hides from readers.
-    """
+    """Whether what ``rule`` finds is wrong in any code, whatever a repository selects."""
     weight = WEIGHTS.get(rule)
     is_high = weight is not None and weight.severity >= Severity.HIGH
     return is_high or rule == SYNTAX or rule in _EVERYWHERE
 
 
 def command(program: str, chosen: Collection[str], *, heed_noqa: bool) -> tuple[str, ...]:
-    """How to start it with the rules ``chosen``, without the files.
+    """The command for the rules ``chosen``, without files and without a repository's settings.
 
-    Nothing of a repository's own settings is in force. Unless ``heed_noqa``, what a comment
-    ``noqa`` silences is told as well.
+    Unless ``heed_noqa``, it ignores ``noqa`` comments.
     """
     return (
         program, "check", "--isolated", "--no-cache", "--quiet", "--exit-zero",
@@ -235,7 +230,7 @@ def command(program: str, chosen: Collection[str], *, heed_noqa: bool) -> tuple[
 
 
 def hint(rule: str, called: str) -> str:
-    """What helps against a finding: the name of its rule, by which more can be read."""
+    """The hint of a finding: the name of its rule."""
     if rule == SYNTAX:
         return "fix it; or exclude a file that is not Python with recursion.exclude"
     return f"{rule} {called}".strip()
@@ -255,10 +250,10 @@ def weigh(
     *,
     at: tuple[int, int] = (0, 0),
 ) -> RuleWeight | None:
-    """What a finding of ``rule`` in ``path`` is worth, None where nobody wants to hear of it.
+    """The weight of a finding of ``rule`` in ``path``; None for one that is not reported.
 
-    ``lines`` is what stands at its place in ``content``, which is the whole file; ``at`` are the
-    line, and the character of it, that it begins with.
+    ``lines`` are the lines of its place, ``content`` is the whole file; ``at`` are the line and
+    column (1-based) where it begins.
     """
     tested = is_test(path)
     if rule == SYNTAX:
@@ -282,12 +277,12 @@ def weigh(
 
 
 def _is_run(path: str) -> bool:
-    """Whether a test is one that a runner imports, and not what other tests read."""
+    """Whether a runner imports this test, and it is no data of other tests."""
     return bool(_COLLECTED.search(path) and not _DATA.search(path))
 
 
 def _unreadable(path: str, lines: str, content: bytes) -> RuleWeight:
-    """Of a file that cannot be compiled: whoever imports it, fails."""
+    """The weight of a syntax error."""
     if is_test(path) and not _is_run(path):
         return _weight("quality", Severity.LOW)
     is_conflict, is_foreign = _kind(content)
@@ -299,21 +294,21 @@ def _unreadable(path: str, lines: str, content: bytes) -> RuleWeight:
 
 @lru_cache(maxsize=4)
 def _kind(content: bytes) -> tuple[bool, bool]:
-    """Whether there are marks of a merge, and whether it is Python 3 at all.
+    """Whether there are conflict markers, and whether it is something else than Python 3.
 
-    Remembered: of one file a tool may say thousands of times that it does not parse.
+    Cached: a tool may report thousands of syntax errors in a file.
     """
     return all(mark.search(content) for mark in _CONFLICT), bool(_FOREIGN.search(content))
 
 
 def _is_raised(content: bytes, line: int) -> bool:
-    """Whether what stands there is the words of an error: it begins on that line, or just above."""
+    """Whether the line, or one just above, raises or warns."""
     rows = content.split(b"\n")[max(0, line - 3) : line]
     return bool(_RAISED.search(b" ".join(rows).decode("utf-8", "replace")))
 
 
 def _is_value(content: bytes, line: int, column: int) -> bool:
-    """Whether what stands there is a text in a ``Literal[…]``."""
+    """Whether the place is a string in a ``Literal[…]``."""
     starts, values = _values(content)
     if not 0 < line <= len(starts):
         return False
@@ -323,7 +318,7 @@ def _is_value(content: bytes, line: int, column: int) -> bool:
 
 @lru_cache(maxsize=4)
 def _values(content: bytes) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
-    """Where lines begin, and where a text in a ``Literal[…]`` does, and ends, quotes included."""
+    """The offsets of lines, and the spans of strings in a ``Literal[…]``, with their quotes."""
     text = readable(content).decode()
     lengths = (len(line) + 1 for line in text.split("\n"))
     quoted = (
@@ -336,7 +331,7 @@ def _values(content: bytes) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...
 
 
 def _weigh(rule: str, path: str, message: str, lines: str) -> RuleWeight | None:
-    """The same, wherever it is."""
+    """The weight, whether it is in a test or not."""
     weight = WEIGHTS.get(rule)
     if weight is None:  # the settings name it
         return _weight(_DOMAINS.get(_letters(rule), "quality"), Severity.LOW)
@@ -357,12 +352,8 @@ def _weight(domain: str, severity: Severity) -> RuleWeight:
     return RuleWeight(domain, severity, _SURE[severity])
 
 
-def _weights() -> dict[str, RuleWeight]:
-    return {
-        code: _weight(domain, Severity.from_label(severity))
-        for (domain, severity), codes in _TABLE.items()
-        for code in codes.split()
-    }
-
-
-WEIGHTS: Final[Mapping[str, RuleWeight]] = _weights()
+WEIGHTS: Final[Mapping[str, RuleWeight]] = {
+    code: _weight(domain, Severity.from_label(severity))
+    for (domain, severity), codes in _TABLE.items()
+    for code in codes.split()
+}

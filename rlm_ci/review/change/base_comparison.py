@@ -1,7 +1,6 @@
-"""What a change brings of what analyzers find: that which they do not find at its base.
+"""What a change adds to the findings of analyzers.
 
-They look at the base's files as well, and what is found there is taken off what is found at the
-head, one for one. Nothing is guessed from which lines are changed.
+They look at the base's files too, and each finding there cancels one at the head.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from rlm_ci.review.change.changed_lines import Ranges
 
 _UNDEFINED = f"review/{ruff.NAME}-f821"
-#: So many files are looked at in one go.
+#: Files that are analysed at once.
 _BATCH = 400
 
 
@@ -41,8 +40,10 @@ class _Side:
     def look(
         self, oids: Mapping[str, str], domains: Sequence[str]
     ) -> Iterator[tuple[str, list[tuple[Finding, str]], list[str]]]:
-        """For each path that can be read: what is found, with its mark, and who failed on it."""
-        wanted = sorted(run.known(self._analyzers, sorted(oids)) | _scripts(oids))
+        """For each readable path: its findings with their marks, and who failed on it."""
+        # A script without an ending is known by its first line only.
+        scripts = {path for path in oids if "." not in path.rpartition("/")[2]}
+        wanted = sorted(run.known(self._analyzers, sorted(oids)) | scripts)
         for at in range(0, len(wanted), _BATCH):
             texts = self._texts({path: oids[path] for path in wanted[at : at + _BATCH]})
             if not texts:
@@ -70,20 +71,14 @@ class _Side:
         )
 
 
-def _scripts(paths: Mapping[str, str]) -> set[str]:
-    """Those that may be scripts, which only their first line tells."""
-    return {path for path in paths if "." not in path.rpartition("/")[2]}
-
-
 def at_base(
     change: ChangeSet, chosen: Sequence[Analyzer], domains: Sequence[str], most: int
 ) -> dict[str, Any]:
-    """What is found at the base, as JSON. ``most`` are the bytes of a file that is looked at.
+    """What is found at the base, as JSON, in files of at most ``most`` bytes.
 
-    ``found`` has the marks for each new path of a file that was there, ``left`` those that went out
-    of their files, ``names`` what is undefined in each, and ``unknown`` who failed on which: of
-    these it is not known what is new, nor of a path that is not among the others. Raises
-    StorageError.
+    By new path, ``found`` has the marks, ``names`` what is undefined, and ``unknown`` which
+    analyzers failed: what is new for them is not known. ``left`` are marks that have left their
+    files. Raises StorageError.
     """
     files = [one for one in change.files() if one.old_mode.startswith("100")]
     before = {one.old_path or one.path: one for one in files if one.status[:1] in "MRTD"}
@@ -121,23 +116,20 @@ def at_base(
 def compared(
     found: Sequence[Finding], texts: Sequence[LeafText], changed: Ranges, base: Mapping[str, Any]
 ) -> list[Finding]:
-    """``found``, each that the base has as well suppressed.
+    """``found``; what the base has too is suppressed.
 
-    What is new, and on lines that the change leaves alone, points to the nearest changed line
-    first: something there is its cause.
+    A new finding on untouched lines points to the nearest changed line first, its likely cause.
     """
     compare = _Comparison(texts, changed, base)
     marked = list(marks(found, texts))
     told: dict[int, Finding] = {}
-    # Of two that are the same, the one on lines that were not touched is the old one.
+    # Of two equal ones, the one on untouched lines is the old one.
     for at in sorted(range(len(found)), key=lambda at: is_touched(found[at], changed)):
         told[at] = compare(found[at], marked[at])
     return [told[at] for at in sorted(told)]
 
 
 class _Comparison:
-    """What the base has, from which each finding takes its like."""
-
     def __init__(self, texts: Sequence[LeafText], changed: Ranges, base: Mapping[str, Any]) -> None:
         self._texts = {one.path: one for one in texts}
         self._changed = changed
@@ -153,7 +145,7 @@ class _Comparison:
         if self._takes(path, mark, touched=touched):
             return one.replace(suppression=KNOWN if touched else UNTOUCHED)
         if one.rule == _UNDEFINED and one.message in self._base["names"].get(path, ()):
-            # Somebody gives the file this name: it was used before, and nothing bound it.
+            # The name was used before without a definition, so something else may define it.
             one = one.replace(severity=min(one.severity, Severity.MEDIUM))
         if touched:
             return one
@@ -166,7 +158,7 @@ class _Comparison:
         return one.replace(message=message, evidence=(cause, *one.evidence))
 
     def _takes(self, path: str, mark: str, *, touched: bool) -> bool:
-        """Take one like it from what the base has in this file, or has had in another."""
+        """Take an equal one from the base's, of this file or moved from another."""
         pools = [self._known.get(path, Counter()), *([self._left] if touched else [])]
         pool = next((one for one in pools if one[mark] > 0), None)
         if pool is not None:
@@ -174,23 +166,18 @@ class _Comparison:
         return pool is not None
 
     def _cause(self, one: Finding) -> Location | None:
-        """The changed line nearest to what the change has caused on others, None for the rest."""
+        """The changed line nearest to a new finding on other lines, else None."""
         path = one.evidence[0].path
         is_open = one.suppression is None and one.severity > Severity.INFO
-        is_new = path in self._base["found"] and _tool(one) not in (
-            self._base["unknown"].get(path, ())
-        )
+        tool = one.source.partition(":")[2]
+        is_new = path in self._base["found"] and tool not in self._base["unknown"].get(path, ())
         if not (is_open and is_new and path in self._texts):
             return None
         return _nearest(one.evidence[0], self._texts[path], self._changed)
 
 
-def _tool(finding: Finding) -> str:
-    return finding.source.partition(":")[2]
-
-
 def _nearest(place: Location, text: LeafText, changed: Ranges) -> Location | None:
-    """The changed line that is nearest to ``place``, which may be the one behind a deletion."""
+    """The changed line that is nearest to ``place``."""
     last = max(1, len(text.complete.splitlines()))
     start = place.line_start or 1
     ends = [min(end, last) for one in changed.get(place.path, ()) for end in one]

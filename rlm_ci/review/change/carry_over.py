@@ -1,8 +1,8 @@
-"""What a model found, kept for the next review of the same change; opened again when that begins.
+"""A model's claims, kept for the next review of the same change.
 
-Kept are the claims, each with its places and a digest of what stood there, and a mark of every
-file that was looked at. Whoever reads it believes none of it: a claim counts where the file has
-its mark still and the lines say what they said, and one that does not hold makes all of it void.
+Kept are the claims, each with its places and a digest of their lines, and a mark of every file
+that was looked at. The reader trusts none of it: a claim counts if the file still has its mark
+and the lines their digest, and one wrong digest makes all of it void.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class SavedReview(Value):
 
 
 class CarriedReview(Value):
-    """What a review goes on from: the commit ``since``, and what holds of it.
+    """What a review takes from the previous one, of the commit ``since``.
 
-    ``asked`` are the files that a model has yet to look at, None for all of them, and ``why``
-    says how that comes; ``is_doubt`` where there was something to go on from. ``is_kept``: what
-    comes of this one has a place to be kept in.
+    ``asked`` are the files that a model has yet to read, None for all, and ``why`` is the reason;
+    ``is_doubt``: there was a previous review that cannot be used. ``is_kept``: the results of
+    this one can be stored.
     """
 
     why: str
@@ -72,26 +72,18 @@ class CarriedReview(Value):
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "why": self.why,
-            "is_doubt": self.is_doubt,
-            "is_kept": self.is_kept,
-            "since": self.since,
+            **{name: getattr(self, name) for name in self._fields},
             "asked": None if self.asked is None else list(self.asked),
             "claims": [one.to_dict() for one in self.claims],
             "counts": [getattr(self.counts, name) for name in self.counts._fields],
         }
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> CarriedReview:
-        return cls(
-            told["why"],
-            told["is_doubt"],
-            told["is_kept"],
-            told["since"],
-            None if told["asked"] is None else tuple(told["asked"]),
-            tuple(map(Finding.from_dict, told["claims"])),
-            Evidence(*told["counts"]),
-        )
+    def from_dict(cls, record: Mapping[str, Any]) -> CarriedReview:
+        asked = None if record["asked"] is None else tuple(record["asked"])
+        claims = tuple(map(Finding.from_dict, record["claims"]))
+        counts = Evidence(*record["counts"])
+        return cls(**{**record, "asked": asked, "claims": claims, "counts": counts})
 
 
 # ── as a text ──
@@ -100,9 +92,9 @@ class CarriedReview(Value):
 def pack(
     claims: Sequence[Finding], marks: Iterable[str], asked_for: str, mask: Callable[[str], str]
 ) -> str | None:
-    """The text that ``unpack`` reads; None for more than is kept.
+    """The text that ``unpack`` reads; None if it is too much, or a rule or path has a secret.
 
-    ``mask`` takes secrets out. A rule or path that has one cannot be told, so nothing is kept.
+    ``mask`` takes secrets out.
     """
     import json
     from base64 import urlsafe_b64encode
@@ -130,7 +122,7 @@ def pack(
 
 
 def unpack(text: str, source: str, domains: Collection[str]) -> SavedReview:
-    """What ``text`` holds, its claims as those of ``source``. Raises ValueError on any doubt."""
+    """Read ``text``, its claims as those of ``source``. Raises ValueError for anything invalid."""
     import json
     from base64 import urlsafe_b64decode
     from zlib import decompressobj
@@ -152,7 +144,7 @@ def unpack(text: str, source: str, domains: Collection[str]) -> SavedReview:
 
 
 def _claim(row: Any, source: str, domains: Collection[str]) -> CarriedClaim:
-    """Raises ValueError, KeyError or TypeError for what is none."""
+    """Raises ValueError, KeyError or TypeError."""
     rule, severity, domain, confidence, message, hint, fix, places = row
     name = _text(rule, _RULE).removeprefix("review/")
     if f"review/{name}" != rule or not name.replace("-", "a").isalnum() or not name.isascii():
@@ -203,10 +195,9 @@ def _digest(quote: str | None) -> str:
 
 
 def stale(claims: Sequence[CarriedClaim], asked: Iterable[str], known: Collection[str]) -> set[str]:
-    """All files to look at, given those that are new: ``known`` are the ones that are not.
+    """All files to look at: ``asked``, and those of ``known`` that share a claim with them.
 
-    Where a claim points to a file that is looked at, or is gone, its other files are too: what
-    it says, it says of them together.
+    A claim is about its files together, so all are read again if one is, or is gone.
     """
     every = set(asked)
     while True:
@@ -236,7 +227,7 @@ def opened(
     offered = verified = 0
     for claim in claims:
         if any(place.path in asked or place.path not in known for place in claim.places):
-            continue  # whoever looks at them will say so again
+            continue  # the model reads these files again
         places = [_opened(one, contents) for one in claim.places]
         held = [one for one in places if one is not None]
         offered += len(places)

@@ -1,8 +1,4 @@
-"""The lines that a change touches, and what of a review lies on them.
-
-What was there before is not the author's doing: a finding away from these lines is marked, and
-does not fail the run.
-"""
+"""The lines that a change touches; findings elsewhere are marked, and do not fail the run."""
 
 from __future__ import annotations
 
@@ -21,15 +17,14 @@ if TYPE_CHECKING:
     #: For each changed path the first and last lines of what it changes, in order.
     Ranges = Mapping[str, Sequence[Sequence[int]]]
 
-#: A line behind the last one of any file.
+#: A line after the last one of any file.
 _END = 1 << 31
 
 
 def changed_of(change: ChangeSet) -> dict[str, list[list[int]]]:
-    """The changed lines of each file of a change, those that were only moved included.
+    """The changed lines of each file of a change, moved files included.
 
-    What was a text or a test and becomes code by its new name is new as a whole: nobody has
-    looked at it as code before.
+    A text or test that becomes code by its new name is new as a whole.
     """
     found = changed_lines(*change.hunks())
     for one in change.files():
@@ -50,27 +45,27 @@ def _kind(path: str) -> tuple[str, bool]:
 def changed_lines(
     hunks: Mapping[str, Sequence[Hunk]], unknown: Iterable[str] = ()
 ) -> dict[str, list[list[int]]]:
-    """The changed lines of each path, new side; where lines went, the two around the gap.
+    """The changed lines of each path, new side; for removed lines, the two around the gap.
 
-    ``unknown`` are changed files whose patch cannot be read: all of them counts as changed.
+    Files whose patch cannot be read (``unknown``) count as changed as a whole.
     """
     found: dict[str, list[list[int]]] = {path: [[1, _END]] for path in unknown}
     for path, some in hunks.items():
         touched: set[int] = set()
         for hunk in some:
-            at, gap = hunk.new_start, 0  # the number that the next line of the new side has
+            at, gap = hunk.new_start, 0
             for line in hunk.lines:
                 if line.kind == "-":
                     gap = at
                     continue
                 if line.kind == "+":
                     touched.add(at)
-                elif gap:  # lines went, and none came in their place
-                    touched.update(one for one in (gap - 1, gap) if one > 0)
+                elif gap:  # lines were removed without others in their place
+                    touched |= {gap - 1, gap}
                 at, gap = at + 1, 0
             if gap:
-                touched.update(one for one in (gap - 1, gap) if one > 0)
-        found[path] = _runs(sorted(touched))
+                touched |= {gap - 1, gap}
+        found[path] = _runs(sorted(touched - {0}))
     return found
 
 
@@ -100,12 +95,12 @@ def _runs(numbers: Sequence[int]) -> list[list[int]]:
 
 
 def marked(finding: Finding, changed: Ranges | None) -> Finding:
-    """``finding``, the changed lines that it points to first; if there is none, it cannot fail."""
+    """``finding`` with its changed lines first; suppressed if it has none."""
     if changed is None or finding.suppression is not None:
         return finding
-    places = sorted(finding.evidence, key=lambda place: not _overlaps(place, changed))
-    if not (places and _overlaps(places[0], changed)):
+    if not is_touched(finding, changed):
         return finding.replace(suppression=UNTOUCHED)
+    places = sorted(finding.evidence, key=lambda place: not _overlaps(place, changed))
     return finding.replace(evidence=tuple(places))
 
 

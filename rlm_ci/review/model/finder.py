@@ -175,7 +175,7 @@ class _Opener:
     def _open(self, claim: Mapping[str, Any]) -> Location | None:
         path, quote = claim["path"], claim["quote"]
         place = Location(path, int(claim["line_start"]), int(claim["line_end"]), quote=quote)
-        best = AnchoredClaim(None, REJECTED, "the path is not there")
+        best = AnchoredClaim()
         for text in self._texts.get(path, ()):
             known = place.replace(path=text.path)
             found = anchor(known, text.content, text.blob, text.line_start)

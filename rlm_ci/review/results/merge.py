@@ -1,8 +1,8 @@
-"""Findings that say the same become one, which keeps the evidence and the lineage of all.
+"""Merge findings that say the same into one, which keeps the evidence and the lineage of all.
 
-The same are: one rule at the same lines, in the same words or of a model; and, whoever said it
-by whatever name, overlapping lines and similar words. The more the places agree, the less the
-words need to. The result depends on the findings alone, not on the order in which they came.
+Two are the same if they have one rule at the same lines, in the same words or by a model; or if
+their lines overlap and their words are similar. The better the lines agree, the less the words
+need to. The order in which they come does not matter.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
     from rlm_ci.report.findings import Finding
 
-#: How much of the shorter text's words must be shared: at the same lines and in the same domain,
-#: at overlapping lines, and across domains.
+#: The share of the shorter text's words that must agree: at the same lines and in the same
+#: domain, at overlapping lines, and across domains.
 _SAME_LINES = 0.3
 _OVERLAPPING = 0.5
 _ACROSS = 0.7
-#: Places that one finding keeps, and characters of what another one said.
+#: Places of a merged finding, and characters of the other's message.
 _PLACES = 20
 _SAID = 300
-#: Lines between two places that two sources may mean as one.
+#: Lines between two places that two sources may mean by one.
 _NEAR = 2
-#: Findings that one is compared with of a line: more stand on it where lines mean nothing.
+#: Findings of a line that one is compared with.
 _MANY = 100
 #: Lines from which a place is compared with all others of its file.
 _LONG = 64
@@ -65,18 +65,14 @@ _SYNONYMS = {
 
 
 def merge(found: Iterable[TracedFinding]) -> tuple[TracedFinding, ...]:
-    """All that was found, each thing once, ranked: the worst and surest first."""
+    """Each finding once, ranked: the worst and surest first."""
     ranked = sorted(found, key=_rank)
     by_path: dict[str, list[TracedFinding]] = {}
     for one in ranked:
         path = one.finding.evidence[0].path if one.finding.evidence else ""
         by_path.setdefault(path, []).append(one)
-    mixed = [some for some in by_path.values() if len(some) > 1 and not _are_distinct(some)]
-    if not mixed:
-        return tuple(ranked)
-    together = {id(one) for some in mixed for one in some}
-    kept = [one for one in ranked if id(one) not in together]
-    for some in mixed:
+    kept: list[TracedFinding] = []
+    for some in by_path.values():
         united = _Kept()
         for one in some:
             united.add(one)
@@ -84,22 +80,8 @@ def merge(found: Iterable[TracedFinding]) -> tuple[TracedFinding, ...]:
     return tuple(sorted(kept, key=_rank))
 
 
-def _are_distinct(some: Sequence[TracedFinding]) -> bool:
-    """Whether one tool found all of these, each once: most files are done with that."""
-    source = some[0].finding.source
-    if source.startswith("model:"):
-        return False
-    told: set[tuple[object, ...]] = set()
-    for traced in some:
-        one = traced.finding
-        if one.source != source:
-            return False
-        told.add((one.rule, one.message, *(_lines(one) if one.evidence else ())))
-    return len(told) == len(some)
-
-
 class _Kept:
-    """The findings of one file, each thing once; known by their lines, since there may be many."""
+    """The findings of one file, each once, indexed by their lines."""
 
     def __init__(self) -> None:
         self.all: list[TracedFinding] = []
@@ -132,7 +114,7 @@ class _Kept:
         self.all.append(one)
 
     def _candidates(self, finding: Finding, start: int, end: int) -> list[int]:
-        """Those that may mean the same: near, and of a tool those of all others."""
+        """Those nearby that may mean the same; for a tool, those of other sources."""
         if end - start >= _LONG:
             return list(range(len(self.all)))[:_MANY]
         is_tool = not finding.source.startswith("model:")
@@ -145,7 +127,7 @@ class _Kept:
 
 
 def rank(finding: Finding) -> tuple[object, ...]:
-    """The order in which findings are read: what fails first, then the worst and surest."""
+    """The reading order: what fails first, then the worst and surest."""
     place = finding.evidence[0] if finding.evidence else Location("")
     return (
         finding.suppression is not None,
@@ -170,7 +152,6 @@ def _is_same(one: Finding, other: Finding) -> bool:
     lines, others = _lines(one), _lines(other)
     same_rule = one.rule == other.rule
     if one.source == other.source and not one.source.startswith("model:"):
-        # A tool knows what it tells apart.
         return same_rule and lines == others and one.message == other.message
     gap = max(lines[0] - others[1], others[0] - lines[1], 0)
     if gap > _NEAR or (gap and one.source == other.source):
@@ -207,9 +188,9 @@ def _lines(finding: Finding) -> tuple[int, int]:
 
 @lru_cache(maxsize=4096)
 def _words(finding: Finding) -> frozenset[str]:
-    """What a finding is about: the stems of its message, and of its rule's name."""
+    """The stems of a finding's message, and of its rule's name."""
     name = finding.rule.partition("/")[2]
-    if finding.source.startswith("analyzer:"):  # its number says nothing, and the hint begins so
+    if finding.source.startswith("analyzer:"):  # the hint begins with the rule's name
         name = _NUMBER.sub("", (finding.hint or "").partition(":")[0])
     text = f"{finding.message} {name.replace('-', ' ')}"
     return frozenset(
@@ -228,7 +209,7 @@ def _stem(word: str) -> str:
 
 
 def _united(first: TracedFinding, second: TracedFinding) -> TracedFinding:
-    """Two that say the same: an analyzer's name for it stays, and what the other said is kept."""
+    """Merge two: an analyzer's rule wins, and the hint keeps the other's message."""
     one, other = first.finding, second.finding
     if other.source.startswith("analyzer:") and not one.source.startswith("analyzer:"):
         one, other = other, one
@@ -239,7 +220,6 @@ def _united(first: TracedFinding, second: TracedFinding) -> TracedFinding:
         if place in one.evidence
         or (place.path, place.line_start, place.line_end, place.side) not in spans
     ]  # fmt: skip
-    # Of what two accepted, the one that fails somebody counts.
     accepted = None if None in (one.suppression, other.suppression) else one.suppression
     return TracedFinding(
         one.replace(
@@ -255,7 +235,7 @@ def _united(first: TracedFinding, second: TracedFinding) -> TracedFinding:
 
 
 def _surer(one: Finding, other: Finding) -> float | None:
-    """Two sources that do not know each other make a thing likelier; one that repeats does not."""
+    """Two independent sources make a finding surer; one that repeats itself does not."""
     sure, also = one.confidence, other.confidence
     if sure is None or also is None:
         return sure if also is None else also
@@ -273,26 +253,24 @@ def _told(one: Finding, other: Finding) -> str | None:
     return f"{one.hint}; {said}" if one.hint else said
 
 
+_GATHERED = 3
 _MORE = "more of the kind in this file)"
 _COUNT = re.compile(rf" \(and [0-9,]+ {re.escape(_MORE)}$")
 
 
 def without_count(message: str) -> str:
-    """The message of a finding as it was before it was ``gathered`` with others."""
+    """The message of a finding as it was before ``gathered``."""
     return _COUNT.sub("", message)
 
 
 def _accepted(one: Finding) -> Finding:
-    """With what the comment beside it says: of this place, not of those that it may stand for."""
+    """With the reason of a comment at this place."""
     reason = inline(one) if one.suppression is None else None
     return one if reason is None else one.replace(suppression=reason)
 
 
-def gathered(found: Sequence[Finding], at_least: int = 3) -> list[Finding]:
-    """Minor findings of one rule in one file as a single one with all of their places.
-
-    A person wants to hear once that a file has forty of them.
-    """
+def gathered(found: Sequence[Finding]) -> list[Finding]:
+    """Three or more minor findings of one rule in one file become one with all of their places."""
     groups: dict[tuple[object, ...], list[Finding]] = {}
     for one in map(_accepted, found):
         minor = one.severity <= Severity.LOW and len(one.evidence) == 1
@@ -304,7 +282,7 @@ def gathered(found: Sequence[Finding], at_least: int = 3) -> list[Finding]:
         groups.setdefault(key, []).append(one)
     kept: list[Finding] = []
     for group in groups.values():
-        if len(group) < at_least:
+        if len(group) < _GATHERED:
             kept += group
             continue
         group.sort(key=rank)

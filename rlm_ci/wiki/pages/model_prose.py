@@ -308,7 +308,7 @@ class _Opener:
 
     def _open(self, claim: Mapping[str, Any]) -> ProseSentence | None:
         start, end, quote = int(claim["line_start"]), int(claim["line_end"]), claim["quote"]
-        best, source = AnchoredClaim(None, REJECTED, "the path is not there"), None
+        best, source = AnchoredClaim(), None
         is_one = tells(quote) and quote.count("\n") < LINES
         for text in self._texts.get(claim["path"], ()) if is_one else ():
             place = Location(text.path, start, end, quote=quote)

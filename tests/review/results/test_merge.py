@@ -146,26 +146,6 @@ def test_merged_once_more_nothing_changes() -> None:
     assert merge((*first, *first)) == first
 
 
-def test_what_one_tool_found_is_merged_as_what_many_did(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files with the findings of one tool are done sooner: it makes no difference."""
-    found = [
-        TracedFinding(
-            said(
-                f"message {number % 3}", rule=f"review/r{number % 2}", line=number % 7,
-                end=number % 7 + (90 if number % 11 == 0 else 0),
-                source="model:m-1" if number % 29 == 0 else f"analyzer:a{number % 37 // 36}",
-            ).replace(hint=str(number)),
-            (f"n{number}",),
-        )
-        for number in range(200)
-    ]  # fmt: skip
-    parts = [found[start:end] for start, end in ((0, 3), (1, 29), (30, 36), (0, 200))]
-    quick = [merge(part) for part in parts]
-    monkeypatch.setattr(results_merge, "_are_distinct", lambda _some: False)
-    assert [merge(part) for part in parts] == quick
-    assert [len(one) for one in quick][:3] == [2, 28, 6]
-
-
 def test_the_gravest_and_surest_come_first_and_what_counts_not_last() -> None:
     some = [
         said("a", severity=Severity.LOW, confidence=0.9),
