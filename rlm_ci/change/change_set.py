@@ -1,7 +1,6 @@
-"""The change that is judged: from an event, a Git hook, two refs, a commit, index or tree.
+"""The change that is judged: from an event, a Git hook, two refs, a commit, index or work tree.
 
-A :class:`ChangeSet` knows its commits and counts its lines by ``git diff --numstat``; the
-patch itself is read only when somebody asks for hunks.
+A :class:`ChangeSet` counts its lines by ``git diff --numstat``; only ``hunks`` reads the patch.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from rlm_ci.git.patches import Hunk
     from rlm_ci.git.repository import Repository
 
-#: Triggers whose content came from outside, so that the base's policy judges it.
+#: Triggers of changes from outside, which the base's policy judges.
 OUTSIDE = ("pull_request", "push", "merge_group", "range")
 #: git calls a file binary when one of its first 8,000 bytes is NUL, or when it is larger
 #: than core.bigFileThreshold.
@@ -49,7 +48,7 @@ class FileChange(LineCount):
 
 
 class PullRequest(Value):
-    """What the event says of a pull request. All of it is the author's, so hostile."""
+    """What an event says of a pull request: hostile texts of its author."""
 
     number: int
     title: str = ""
@@ -62,8 +61,8 @@ class ChangeSet(Value):
     """A change. ``base``, ``head`` and ``merge_base`` are commits (or the empty tree).
 
     ``trigger`` is one of OUTSIDE, ``commit``, ``index`` or ``worktree``. ``target`` is the
-    branch that the change goes to, where that is known. ``also`` are further commits that it
-    joins: of a merge, as git shows one, only files that differ from every side are changed.
+    branch that the change goes to, if known. ``also`` are further parents of a merge: only files
+    that differ from every side are changed.
     """
 
     repository: Repository
@@ -155,12 +154,12 @@ class ChangeSet(Value):
         return self.merge_base, self.head
 
     def names(self) -> list[str]:
-        """The paths on both sides of the trees, or of what is staged; no file is looked into."""
+        """The changed paths, without untracked ones."""
         return list(self.kinds())
 
     def kinds(self) -> dict[str, str]:
-        """The same, each with git's letter: A for a new one, D for one that is gone, M, T."""
-        if "_kinds" not in self.__dict__:  # several readers ask, and git need not be asked twice
+        """The same, each with git's letter: A, D, M or T."""
+        if "_kinds" not in self.__dict__:  # several readers ask
             options = ("--name-status", "--no-renames")
             found = _kinds(self._diff(self._old_side(), options))
             for one in self.also:
@@ -171,7 +170,7 @@ class ChangeSet(Value):
         return kinds
 
     def sizes(self, paths: Sequence[str]) -> list[int]:
-        """The bytes of each of these files as it is now; 0 for one that is gone."""
+        """The bytes of each of these files as it is now; 0 for a deleted one."""
         if self.trigger == "worktree":
             return [_size(os.path.join(self.repository.root, path)) for path in paths]
         side = ":0" if self.trigger == "index" else self.head
@@ -181,7 +180,7 @@ class ChangeSet(Value):
         """The hunks of each text file by its new path, and the paths that cannot be parsed."""
         from rlm_ci.git.patches import parse
 
-        # What one side of a merge has deleted is no rename of the other's.
+        # A file that one side of a merge has deleted is no rename of the other's.
         find = "--no-renames" if self.also else "-M"
         options = ("--raw", "--no-abbrev", find, "--patch", "--unified=3")
         found, broken = parse(self._diff(self._old_side(), options))
@@ -252,7 +251,7 @@ def _size(path: str) -> int:
 
 
 def _looked_at(root: str, change: FileChange) -> FileChange:
-    """A file that git takes for deleted; it may stand in a folder that cannot be opened."""
+    """A file that git takes for deleted; it may be in a folder that cannot be opened."""
     try:
         os.lstat(os.path.join(root, change.path))
     except PermissionError as error:
@@ -263,7 +262,6 @@ def _looked_at(root: str, change: FileChange) -> FileChange:
 
 
 def _closed(folder: str) -> FileChange:
-    """A folder that git passes over: what is in it nobody knows."""
     why = "the folder cannot be opened"
     return FileChange(folder, 0, 0, why, old_path=folder, status="A", new_mode="040000")
 
@@ -274,7 +272,7 @@ def _new_file(path: str) -> FileChange:
 
 
 def _untracked(root: str, path: str) -> FileChange:
-    """A file that git does not know yet, counted by the bytes that it has."""
+    """An untracked file, counted by its bytes."""
     full = os.path.join(root, path)
     change = _new_file(path)
     if path.endswith("/"):  # another repository: added, it would be one line, the submodule
@@ -296,7 +294,7 @@ def _untracked(root: str, path: str) -> FileChange:
 
 
 def _merge(tracked: list[FileChange], untracked: list[FileChange]) -> list[FileChange]:
-    """All of them, a file that left the index and stayed in the work tree as one."""
+    """All of them; a file that left the index and stayed in the work tree is one."""
     gone = {one.path: one for one in tracked if one.status == "D"}
     both = {one.path for one in untracked if one.path in gone}
     return [one for one in tracked if one.path not in both] + [
@@ -347,7 +345,7 @@ def from_range(
     found = repository.range(base, head)
     if found:
         return ChangeSet(repository, base=found[0], head=found[1], merge_base=found[2], **fields)
-    # One by one, to say which of them is not there.
+    # One by one, to name the missing one.
     base_commit = require(repository, base, "base", source)
     head_commit = require(repository, head, "head", source)
     merge_base = repository.merge_base(base_commit, head_commit)
@@ -384,7 +382,7 @@ def from_commit(repository: Repository, ref: str, source: str = "--commit") -> C
 def from_local(repository: Repository, trigger: str) -> ChangeSet:
     """What is staged (``index``), or all that is not committed (``worktree``), against HEAD.
 
-    What is staged while a merge waits for its commit is what differs from both sides of it.
+    During a merge, what is staged is what differs from both of its sides.
     """
     head = repository.head_commit() if repository.git_dir else None
     merged = _merging(repository) if head and trigger == "index" else ()
@@ -392,7 +390,7 @@ def from_local(repository: Repository, trigger: str) -> ChangeSet:
 
 
 def _merging(repository: Repository) -> tuple[str, ...]:
-    """The commits that the next commit merges, as git has noted them."""
+    """The commits of MERGE_HEAD."""
     try:
         noted = files.read(os.path.join(repository.git_dir or "", "MERGE_HEAD"), 1 << 16)
     except files.UnreadableError:

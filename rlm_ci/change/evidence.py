@@ -90,11 +90,8 @@ def anchor(
     claimed = None
     if quote is not None:
         quote = encodable("\n".join(line.rstrip("\r") for line in quote.split("\n")))
-    if (
-        start is not None
-        and end is not None
-        and first_line <= start <= end < first_line + len(lines)
-    ):
+    last = first_line + len(lines) - 1
+    if start is not None and end is not None and first_line <= start <= end <= last:
         claimed = start, end
         text = "\n".join(lines[start - first_line : end - first_line + 1])
         if quote is None or quote == encodable(text):
@@ -153,8 +150,6 @@ def _find(
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:
-    """Whether no word is cut at the ends of a piece of ``text``."""
-
     def joins(left: str, right: str) -> bool:
         return (left.isalnum() or left == "_") and (right.isalnum() or right == "_")
 

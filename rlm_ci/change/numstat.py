@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     _Counted = TypeVar("_Counted", bound="LineCount")
 
-#: From so many files on a second git is worth its start.
+#: Files from which on a second git is worth its start.
 LARGE = 512
-#: So many folders are named to git at most: it holds each file against each of them.
+#: Folders that are named to git, which compares each file with each of them.
 _NAMED = 64
 
 
@@ -64,9 +64,9 @@ class LineCounting:
             self._running.pop().__exit__(None, None, None)
 
     def share(self, changed: Mapping[str, str], least: int = LARGE) -> None:
-        """Count anew by two gits, a part each, where that is sooner done and comes to the same.
+        """Start again with two gits, a part each, if that is faster and gives the same.
 
-        ``changed`` are all changed paths, each with git's letter for what became of it.
+        ``changed`` are all changed paths with git's letters.
         """
         if len(changed) >= least and _cores() > 1:
             within = part(changed, renames=self._renames)
@@ -91,15 +91,14 @@ class LineCounting:
 
 
 def part(changed: Mapping[str, str], *, renames: bool) -> list[str]:
-    """Folders that hold about half of a change, each with a slash behind it; perhaps none.
+    """Folders with about half of a change, each with a slash at its end; perhaps none.
 
-    What is new and what is gone may be one file renamed, so where there is both, it stays
-    together, outside of these folders.
+    A new and a deleted file may be a rename, so folders with one of them stay out.
     """
     kinds = set(changed.values())
     may_move = renames and "A" in kinds and "D" in kinds
     sizes, bound = _folders(changed, "", may_move=may_move)
-    # Where nearly all lies in one folder, that is the one to be parted.
+    # If one folder has nearly all, split that one.
     while sizes and 4 * max(sizes.values()) > 3 * len(changed):
         sizes, bound = _folders(changed, max(sizes, key=sizes.__getitem__), may_move=may_move)
     most = len(changed) // 2
@@ -115,7 +114,7 @@ def part(changed: Mapping[str, str], *, renames: bool) -> list[str]:
 def _folders(
     changed: Mapping[str, str], below: str, *, may_move: bool
 ) -> tuple[dict[str, int], set[str]]:
-    """How many files each folder right ``below`` one has, and those that hold a half of a move."""
+    """The number of files in each folder right ``below`` one, and the folders with moves."""
     sizes: dict[str, int] = {}
     bound: set[str] = set()
     skipped = len(below)
@@ -130,13 +129,13 @@ def _folders(
 
 
 def counts(data: bytes, moved: set[str] | None = None) -> list[LineCount]:
-    """The records of ``git diff --numstat -z``; ``moved`` is given the new names of renames."""
+    """The records of ``git diff --numstat -z``; new names of renames are added to ``moved``."""
     fields = iter(data.decode("utf-8", "surrogateescape").split("\0"))
     return list(parse(fields, moved))
 
 
 def parse(fields: Iterator[str], moved: set[str] | None = None) -> Iterator[LineCount]:
-    """The same from their fields; a rename's names stand behind its counts."""
+    """The same from their fields; a rename's names follow its counts."""
     for field in fields:
         if field:
             added, deleted, path = field.split("\t", 2)
@@ -152,10 +151,10 @@ def parse(fields: Iterator[str], moved: set[str] | None = None) -> Iterator[Line
 
 
 def beyond(found: list[_Counted], other: list[_Counted], moved: set[str]) -> list[_Counted]:
-    """What differs from both sides of a merge, each with the fewer lines.
+    """What differs from both sides of a merge, with the smaller count of lines.
 
-    With the more, where it is a rename for one side alone: there git may have paired a new
-    file with one that the other side has deleted.
+    With the larger one if it is a rename for one side alone: git may have paired a new file with
+    one that the other side has deleted.
     """
     there = {one.path: one for one in other}
     both = ((one, there[one.path]) for one in found if one.path in there)

@@ -1,8 +1,7 @@
-"""Events that start a job with secrets and a token that may write, also at a stranger's wish.
+"""Events that start a job with secrets and a token that may write, for strangers too.
 
-In such a job the files of a pull request do not belong into the work tree: whatever comes to
-run there (a build, a test, a linter's plugin, a Git hook) is the author's code with the job's
-rights. We need objects only, so that the base is all that has to be checked out.
+Such a job must not check out the files of a pull request: a build, a test or a Git hook would run
+the author's code with the job's rights. rlm-ci needs the base's files and git objects only.
 """
 
 from __future__ import annotations
@@ -38,9 +37,8 @@ def event_of(name: str | None, payload: Mapping[str, Any] | None = None) -> str 
 def refuse_checkout(change: ChangeSet, event: str | None) -> None:
     """Raise ConfigError if, under one of EVENTS, HEAD holds any commit of ``change``.
 
-    Those are the commits that the head has and the base has not: HEAD may be one of them, or a
-    merge of one. A shallow clone in which that cannot be told is refused too. Only HEAD is
-    looked at, neither the files below it nor other folders of the job.
+    Those are the commits that the head has and the base has not. A shallow clone that cannot
+    tell is refused too. Only HEAD is checked, no files and no other folders of the job.
     """
     if event not in EVENTS or change.head is None:
         return
@@ -78,10 +76,7 @@ def refuse_checkout(change: ChangeSet, event: str | None) -> None:
 
 
 def refuse_execution(change: ChangeSet, event: str | None, *, what: str) -> None:
-    """Raise ConfigError if ``what`` would run a stranger's code, or under one of EVENTS anybody's.
-
-    A model that reads a stranger's texts is asked by nobody who may ask.
-    """
+    """Raise ConfigError if ``what`` would run a fork's code, or any code under one of EVENTS."""
     if event in EVENTS:
         raise ConfigError(
             f"{what} runs the pull request's code, and {event} gives this job secrets and a token "

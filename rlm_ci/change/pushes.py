@@ -1,8 +1,6 @@
-"""What a branch brings that nobody has seen: beyond the default branch, beyond its last push.
+"""What a push adds: beyond the default branch, and beyond the last push of the branch.
 
-A clone knows the default branches by its remote-tracking refs, of ``origin`` (or the only
-remote) and, since a fork is rebased on what it was forked from, of ``upstream``. No other
-ref takes anything away: where else a commit has been pushed says little of who has read it.
+The default branches are remote-tracking refs of ``origin`` (or the only remote) and ``upstream``.
 """
 
 from __future__ import annotations
@@ -20,12 +18,12 @@ if TYPE_CHECKING:
     from rlm_ci.git.repository import Repository
 
 
-#: So many refs of one change are named, the rest counted.
+#: Refs of a change that are named.
 _NAMED = 3
 
 
 class PushedRef(Value):
-    """A ref that is pushed, as git tells it to a hook: the names and objects of both sides."""
+    """A pushed ref, as a hook gets it: the names and objects of both sides."""
 
     local_ref: str
     local: str
@@ -41,9 +39,9 @@ class PushedRef(Value):
 def from_refs(
     repository: Repository, refs: Sequence[PushedRef], note: Callable[[str], None]
 ) -> list[ChangeSet]:
-    """The changes of a push hook, each once, whatever number of refs brings it.
+    """The changes of a push hook, each once, even if several refs bring it.
 
-    A tag of a tree or of a file brings no commit: it is passed over, and ``note`` told.
+    ``note`` is called for a tag of a tree or file, which brings no commit.
     """
     kinds = _kinds(repository, refs)
     special = _special(repository) if len(refs) > 1 else frozenset()
@@ -55,7 +53,7 @@ def from_refs(
         if kind in ("tree", "blob"):
             note(f"{printable(ref.local_ref)} names a {kind}, not a commit: it is not checked")
             continue
-        # Where it goes says what is new in it only of a tag and of a default branch.
+        # The target matters for tags and default branches only.
         place = ref.name if ref.name in special else ""
         came = (ref.local, ref.remote, ref.name.startswith("refs/tags/"), place)
         if came not in made:
@@ -77,7 +75,7 @@ def _of_ref(repository: Repository, ref: PushedRef, *, first: bool) -> ChangeSet
 
 
 def _kinds(repository: Repository, refs: Sequence[PushedRef]) -> dict[str, str]:
-    """What the objects on both sides of refs that are no branches come to: commit, tree, blob."""
+    """The kinds of the objects of refs that are no branches: commit, tree or blob."""
     others = [ref for ref in refs if not ref.remote_ref.startswith("refs/heads/")]
     oids = [oid for ref in others for oid in (ref.local, ref.remote) if oid.strip("0")]
     if not oids:
@@ -85,7 +83,6 @@ def _kinds(repository: Repository, refs: Sequence[PushedRef]) -> dict[str, str]:
     asked = "".join(f"{oid}^{{}}\n" for oid in oids).encode("utf-8", "surrogateescape")
     answer = repository.run("cat-file", "--batch-check=%(objecttype)", stdin=asked)
     lines = answer.decode("utf-8", "surrogateescape").split("\n")
-    # One that is not in the clone is told as such where its commit is looked for.
     return {
         oid: line
         for oid, line in zip(oids, lines, strict=False)
@@ -94,7 +91,7 @@ def _kinds(repository: Repository, refs: Sequence[PushedRef]) -> dict[str, str]:
 
 
 def _special(repository: Repository) -> frozenset[str]:
-    """The branches of which all is new: those that are a default one."""
+    """The default branches, of which all is new."""
     default = repository.default_branch()
     names = [name for name, _ in _defaults(repository)]
     return frozenset([*names, default[0]] if default else names)
@@ -113,12 +110,12 @@ def from_first(
     head_commit = change_set.require(repository, head, "head", source)
     if (fields.get("target") or "").startswith("refs/tags/") and not repository.run(
         "rev-list", "-n", "1", head_commit, "--not", "--remotes"
-    ):  # it names what some branch of a remote has: nothing comes in
+    ):  # a branch of a remote has it already
         return change_set.ChangeSet(
             repository, base=head_commit, head=head_commit, merge_base=head_commit, **fields
         )
     default = repository.default_branch(remote)
-    # Of the default branch itself, which the clone may know by now, all is new.
+    # Of the default branch itself all is new.
     if default and (default[1] != head_commit or fields.get("target") not in (None, default[0])):
         known = (default[1], *(commit for _, commit in _defaults(repository)))
         merge_base = _merge_base(repository, head_commit, known)
@@ -135,8 +132,8 @@ def from_update(
 ) -> ChangeSet:
     """A push to a branch that was at ``old``.
 
-    It is the change since ``old``. Where the default branch was merged into it since, or it
-    was rebased on that, it is the change since then: as a reviewer will see it.
+    It is the change since ``old``, or since the default branch was merged into it, or it was
+    rebased on that: what a reviewer will see.
     """
     change = change_set.from_range(repository, old, new, source, **fields)
     defaults = _defaults(repository)
@@ -148,7 +145,7 @@ def from_update(
     older = repository.merge_base(change.merge_base or old, taken)
     if older == taken:
         return change
-    # A rebase leaves what was pushed before behind; a merge still has it, seen and judged.
+    # A merge still has what was pushed before, which is judged already.
     also = () if older == change.merge_base else (change.merge_base or old,)
     return change.replace(base=taken, merge_base=taken, also=also)
 
@@ -156,8 +153,7 @@ def from_update(
 def from_default_branch(repository: Repository) -> ChangeSet:
     """From the merge base with the default branch to HEAD; on that branch, HEAD's own commit.
 
-    So it is where that branch has gone on since HEAD, which is then detached, as a rule. Of
-    two remotes' default branches it is the one with the newer merge base.
+    Of two remotes' default branches, the one with the newer merge base counts.
     """
     default = repository.default_branch()
     head_ref = repository.head_ref()
@@ -179,13 +175,12 @@ def from_default_branch(repository: Repository) -> ChangeSet:
 
 
 def _merge_base(repository: Repository, head: str, others: Iterable[str]) -> str | None:
-    """The merge base of ``head`` and all that ``others`` have together."""
     found = repository.run("merge-base", head, *others, ok=(0, 1)).split()
     return found[0].decode() if found else None
 
 
 def _defaults(repository: Repository) -> list[tuple[str, str]]:
-    """Name and commit of the default branch of each remote, as far as the clone knows them."""
+    """Name and commit of each remote's default branch, if the clone has it."""
     own = repository.remote()
     remotes = dict.fromkeys((own, "origin", "upstream"))
     guesses = ("HEAD", "main", "master")

@@ -1,8 +1,7 @@
-"""Which change is meant: flags, a GitHub event, what a Git hook is given, or none of these.
+"""Which change is meant: by flags, a GitHub event, the input of a Git hook, or none of these.
 
 First of: ``--commit``, ``--staged``, ``--base``/``--head``, ``--event``; in Actions
-``GITHUB_EVENT_PATH``; pre-commit's variables; ``BASE_SHA``. A given one that does not
-resolve is an error, never the next.
+``GITHUB_EVENT_PATH``; pre-commit's variables; ``BASE_SHA``. One that does not resolve is an error.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 #: GitHub cuts webhook payloads at 25 MB.
 _EVENT_LIMIT = 32 << 20
-#: Events that tell no change, so that the command's own default holds.
+#: Events without a change, for which the command's default holds.
 _WITHOUT_CHANGE = ("schedule", "workflow_dispatch")
 _SUPPORTED = (
     "pull_request, pull_request_target, push, merge_group, schedule, workflow_dispatch, "
@@ -33,10 +32,10 @@ _SUPPORTED = (
 
 
 class Told(Value):
-    """What flags, variables and hooks tell of the change to judge.
+    """What flags, variables and hooks say of the change to judge.
 
-    ``sources`` say where ``base`` and ``head`` come from; ``event`` is the file of an event, whose
-    name is empty for a file that a flag names; ``pre_commit`` are the variables of that tool.
+    ``sources`` are those of ``base`` and ``head``; ``event`` is the file of an event, whose name is
+    empty if a flag names the file; ``pre_commit`` are the variables of that tool.
     """
 
     base: str | None
@@ -58,10 +57,10 @@ def select(
     read_stdin: Callable[[], bytes] = lambda: b"",
     note: Callable[[str], None] = lambda _: None,
 ) -> list[ChangeSet]:
-    """The changes to judge: one, or for a push hook those of the refs that are pushed.
+    """The changes to judge: one, or for a push hook those of the pushed refs.
 
-    ``default`` makes the change where nothing tells one; ``note`` is told of each ref that is
-    passed over. Raises ConfigError.
+    ``default`` makes the change if none is named; ``note`` is called for each ref that is left
+    out. Raises ConfigError.
     """
     if told.hook == "pre-push":
         return _pushed(repository, read_stdin(), note)
@@ -84,7 +83,7 @@ def select(
 def _between(told: Told, repository: Repository) -> ChangeSet:
     head = told.head or "HEAD"
     source = f"{told.sources[0]}, {told.sources[1]}"
-    pull_request = _pull_request(told)
+    pull_request = pull_request_of(load(told.event), told.event) if told.event else None
     if told.base:
         source = source.removesuffix(", default")
         return change_set.from_range(repository, told.base, head, source, pull_request=pull_request)
@@ -99,14 +98,9 @@ def _between(told: Told, repository: Repository) -> ChangeSet:
     change = change_set.from_range(repository, default[1], head, source, pull_request=pull_request)
     if change.head != change.merge_base:
         return change
-    # Of what the default branch has already: that commit, as without a flag, and not nothing.
+    # If the default branch has all of it: that commit, as without a flag.
     alone = change_set.from_commit(repository, change.head or head, source)
     return change.replace(base=alone.base, merge_base=alone.merge_base)
-
-
-def _pull_request(told: Told) -> PullRequest | None:
-    """The pull request that an event tells of, when flags name the commits themselves."""
-    return pull_request_of(load(told.event), told.event) if told.event else None
 
 
 def pull_request_of(payload: Mapping[str, Any], source: str) -> PullRequest | None:
@@ -123,7 +117,6 @@ def pull_request_of(payload: Mapping[str, Any], source: str) -> PullRequest | No
 
 
 def _pushed_through(hook: Any, repository: Repository) -> ChangeSet:
-    """The push of which pre-commit's variables tell."""
     from rlm_ci.change import pushes
 
     branch = hook.local_branch or "HEAD"
@@ -140,7 +133,7 @@ def _pushed_through(hook: Any, repository: Repository) -> ChangeSet:
 
 
 def _pushed(repository: Repository, stdin: bytes, note: Callable[[str], None]) -> list[ChangeSet]:
-    """The changes that a push brings: git tells lines ``local-ref sha remote-ref sha``."""
+    """The changes of a push: git gives lines ``local-ref sha remote-ref sha``."""
     from rlm_ci.change import pushes
 
     found = []
@@ -165,8 +158,8 @@ def _pushed(repository: Repository, stdin: bytes, note: Callable[[str], None]) -
 def from_event(repository: Repository, path: str, name: str = "") -> ChangeSet | None:
     """The change of a GitHub event payload; None for an event that carries none.
 
-    ``name`` is the event's name where it is known; else the payload's shape tells. Raises
-    ConfigError for a payload that cannot be read, or whose commits are not in the clone.
+    ``name`` is the event's name, if known; else the payload's shape counts. Raises ConfigError
+    for a payload that cannot be read, or whose commits are not in the clone.
     """
     payload = load(path)
     repo = payload.get("repository")
@@ -216,7 +209,7 @@ def _name(payload: Mapping[str, Any]) -> str:
 def from_pull_request(
     repository: Repository, record: Mapping[str, Any], path: str, slug: str | None
 ) -> ChangeSet:
-    """The change of a pull request, as an event or the API tells it; ``path`` says which.
+    """The change of a pull request of an event or the API, whichever ``path`` names.
 
     ``slug`` is the repository's ``owner/name``. Raises ConfigError.
     """
@@ -296,12 +289,12 @@ def _from_push(
     change = pushes.from_update(repository, before, after, path, **fields)
     if change.merge_base != change.head:
         return change
-    # Merged since: the default branch has all of it, and still it is what was pushed.
+    # Merged since, so the default branch has all of it.
     return change_set.from_range(repository, before, after, path, **fields)
 
 
 def _read(path: str) -> bytes:
-    """A payload: a regular file, or what this process was given to read, a pipe for instance."""
+    """A payload: a regular file, standard input or an open file descriptor."""
     if path != "/dev/stdin" and not path.startswith("/dev/fd/"):
         return files.read(path, _EVENT_LIMIT)
     try:

@@ -1,7 +1,6 @@
-"""Untracked files that git would convert on the way in: counted by git, as it would add them.
+"""Count untracked files that git would convert: by a filter, another encoding or a diff attribute.
 
-A clean filter (Git LFS has one), another encoding, or an attribute that says what is binary:
-then the bytes on disk are not what a commit would hold.
+For these, the bytes on disk are not what a commit would hold.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ if TYPE_CHECKING:
     from rlm_ci.change.numstat import LineCount
     from rlm_ci.git.repository import Repository
 
-#: What changes the lines that git counts; ends of lines do not.
+#: Attributes that change the lines that git counts.
 _ATTRIBUTES = ("filter", "working-tree-encoding", "diff")
 
 
 def converted(repository: Repository, paths: Sequence[str]) -> dict[str, LineCount]:
-    """Those of the untracked ``paths`` that git would convert, counted as once added.
+    """Those of the untracked ``paths`` that git would convert, with their counts.
 
-    Without what can be counted by nobody: a link, another repository, a file that is closed to us.
+    Without links, other repositories and unreadable files.
     """
     asked = [path for path in paths if path[-1:] != "/"]
     if not asked:
@@ -42,7 +41,7 @@ def _is_open(path: str) -> bool:
 
 
 def _count(repository: Repository, paths: Sequence[str]) -> dict[str, LineCount]:
-    """What git counts of files that an index of their own holds, against nothing."""
+    """What git counts of files in a temporary index, against nothing."""
     if not paths:
         return {}
     from tempfile import TemporaryDirectory
@@ -54,7 +53,7 @@ def _count(repository: Repository, paths: Sequence[str]) -> dict[str, LineCount]
         raise storage_error(error, "the folder of temporary files") from None
     with holder as folder:
         index = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
-        # Of what stands in the work tree git reads no object: any id will do.
+        # git reads the work tree and no object, so any id will do.
         rows = "".join(f"100644 {empty}\t{path}\0" for path in paths)
         # Attributes that a sparse checkout leaves out are read from the index.
         for path, entry in tracked.left_out(
@@ -68,7 +67,7 @@ def _count(repository: Repository, paths: Sequence[str]) -> dict[str, LineCount]
 
 
 def _attribute_places(repository: Repository, paths: Sequence[str]) -> list[str]:
-    """Where attribute files for ``paths`` may stand, and do not in the work tree."""
+    """Where attribute files for ``paths`` may be, and are not in the work tree."""
     folders = {""}
     for path in paths:
         while (path := path.rpartition("/")[0]) and path not in folders:

@@ -184,6 +184,8 @@ def _review(
     judgement: Judgement, change: ChangeSet, held: Run | None, wish: PostingTarget
 ) -> tuple[Report, str]:
     """The review as a run of its own, below that of ``pr`` if there is one; state for the next."""
+    from rlm_ci.github.posting.outcome import NONE
+    from rlm_ci.judge.fingerprint import fingerprint
     from rlm_ci.pipelines.job import without_runs
     from rlm_ci.review.change.previous_review import PreviousReviews
     from rlm_ci.review.run import ChangeReviewJob
@@ -207,7 +209,10 @@ def _review(
         skipped = without_runs(runs.root, settings.runs_dir, settings.out_dir)
         work = ChangeReviewJob(settings, judgement.repository, progress, skipped=skipped)
         work.change, work.subject = change, judgement.report.subject
-        work.before = PreviousReviews(settings, wish.to, wish.way, is_asked=wish.is_asked)
+        to = None if settings.publish.comment == NONE else wish.to
+        work.before = PreviousReviews(
+            lambda: fingerprint(settings), to, wish.way, is_asked=wish.is_asked
+        )
         run.begin()
         try:
             code, summary = work(run, None)

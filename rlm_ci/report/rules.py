@@ -1,7 +1,7 @@
-"""What a system says of a rule, and the address of the page that explains it.
+"""What a table of rules says of each, and the address of the page that explains it.
 
-Each system declares its rules in one table: a check in its module, the guard of a fix loop, the
-review and the others in theirs. ``docs/generate.py`` makes docs/rules.md of all of them.
+Each check, the guard, the review and others have such a table; ``docs/generate.py`` makes
+docs/rules.md from all of them.
 """
 
 from __future__ import annotations
@@ -60,3 +60,8 @@ def section(rule: str, source: str) -> str:
 def anchor(title: str) -> str:
     """The anchor that GitHub and the site give a heading."""
     return title.lower().replace("/", "").replace(" ", "-")
+
+
+def kebab(text: str, limit: int) -> str:
+    """A text from outside as part of a rule: small letters, digits and hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", text.casefold()).strip("-")[:limit].strip("-") or "unnamed"

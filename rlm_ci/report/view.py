@@ -168,7 +168,6 @@ class View:
         }
 
     def _document(self, document: Document, limits: ViewLimits) -> dict[str, Any]:
-        """Its lines, and the places that it rests on."""
         lines = neutralise.clip(document.text, limits.text).strip().splitlines()
         places = document.evidence[: limits.places]
         return {
@@ -323,7 +322,6 @@ class View:
         }
 
     def _shed(self, limits: ViewLimits) -> list[str]:
-        """What this view leaves out, in words."""
         lists = (
             (len(self.live), limits.findings, "finding", ""),
             (len(self.suppressed), limits.suppressed, "suppressed finding", ""),
@@ -349,7 +347,6 @@ class View:
 
 
 def _toml(text: str) -> str:
-    """A TOML basic string."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 

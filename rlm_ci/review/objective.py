@@ -161,7 +161,6 @@ def _builtin(ruff: str, extend: Sequence[str]) -> Analyzer | None:
 
 
 def _configured(row: Mapping[str, Any], number: int, sandbox: str) -> Analyzer:
-    """A row of the settings. Raises ConfigError."""
     place = f"[[review.analyzers]] number {number}"
     name, command = row["name"], tuple(row.get("command") or ())
     plain = name.replace("-", "").replace("_", "")
@@ -301,7 +300,6 @@ class ReviewObjective:
         return news, len(found) - len(news)
 
     def _is_unread(self, path: str) -> bool:
-        """Whether a model has yet to read the file."""
         return self._unread is None or path in self._unread
 
     def _carried(self, node: Node, ask: Ask | None) -> tuple[tuple[Finding, ...], Evidence]:

@@ -1,4 +1,4 @@
-"""A deep review, put together from its systems: of a repository, or of a change in its context."""
+"""A deep review of a repository, or of a change in its context."""
 
 from __future__ import annotations
 
@@ -91,7 +91,6 @@ class ReviewJob(RepositoryJob):
         return True
 
     def _place(self, here: RepositoryScope, change: ChangeSet | None) -> AnalyzerContext:
-        """Where they look: with the base's settings, at what is reviewed and at what was before."""
         repository = self.repository
         self.progress.step("asking the repository's own analyzers")
         head = AnalyzedTree.of(repository, here.commit)
@@ -128,14 +127,14 @@ class ReviewJob(RepositoryJob):
         return RecursionPlan(corpus, objective.ReviewObjective(options))
 
     def without(self, part: Part, done: RecursionResult) -> Part:
-        """A change cannot switch off who would look at a file by what it makes of it.
+        """A change cannot hide its files from the analyzers, by their size for instance.
 
-        Of what is no change all counts that nobody could look at.
+        In a review of a repository, all that could not be read counts.
         """
         change = scope.change_of(done.agreed.scope, self.repository)
         if change is None:
             return scope.with_closed(part, done.corpus)
-        if done.result is None and part.state is None:  # it leaves no file: nobody can look at one
+        if done.result is None and part.state is None:  # the change leaves no file
             return not_looked_at(part.summary, self.settings, change)
         changed = frozenset(change.names())
         left = [
@@ -144,15 +143,14 @@ class ReviewJob(RepositoryJob):
             if path in changed and why.partition(":")[0] in _NO_EXCUSE
         ]
         rows = [Analyzer.from_dict(row) for row in done.agreed.options["analyzers"]]
-        hidden = sorted(known(rows, left)) if rows else []
+        hidden = sorted(known(rows, left))
         if not hidden:
             return part
-        told = f"{count(len(hidden), 'changed file')} not looked at, such as {hidden[0]}"
-        summary = printable(f"{part.summary}; {told}")
-        return part.replace(state=INCOMPLETE, error=None, summary=summary)
+        why = f"{count(len(hidden), 'changed file')} not looked at, such as {hidden[0]}"
+        return _adding(part, why).replace(state=INCOMPLETE, error=None)
 
     def _confine(self, run: Run, agreed: RepositoryOptions) -> dict[str, Any]:
-        """The options, with the sandbox that this process was told; the manifest names it."""
+        """The options with the sandbox of this process, which the manifest names."""
         options = objective.confined(agreed.options, self.settings.sandbox)
         if _programs(options):
             with suppress(AnalyzerUnavailableError):  # the result says that none of them ran
@@ -160,7 +158,7 @@ class ReviewJob(RepositoryJob):
         return options
 
     def _with_reach(self, part: Part, done: RecursionResult, unseen: frozenset[str]) -> Part:
-        """``part``, with how much was looked at where no model takes part."""
+        """``part`` with how much was looked at, if no model takes part."""
         agreed, result = done.agreed, done.result
         if agreed.model is not None or result is None:
             return part
@@ -175,7 +173,7 @@ class ReviewJob(RepositoryJob):
         return bool(self.settings.review.model != "off")
 
     def corpus(self, agreed: RepositoryOptions) -> Corpus:
-        """Of a change what it touches, and whom that concerns."""
+        """For a change, its files and those that they affect."""
         whole = super().corpus(agreed)
         change = scope.change_of(agreed.scope, self.repository)
         if change is None:
@@ -194,24 +192,20 @@ class ReviewJob(RepositoryJob):
         part = self.without(part, done)
         names = _programs(agreed.options)
         if names and settings.sandbox == "none":
-            told = f"{part.summary}; ran without a sandbox: {', '.join(names)}"
-            part = part.replace(summary=printable(told))
+            part = _adding(part, f"ran without a sandbox: {', '.join(names)}")
         if lacking := agreed.options.get("notes", ()):
-            told = "; ".join([part.summary, *lacking[:_NOTES]])
-            part = part.replace(summary=printable(told))
+            part = _adding(part, "; ".join(lacking[:_NOTES]))
         part = self._with_reach(part, done, frozenset(path for path, _ in unseen))
-        source = settings.sources["suppressions"]
-        part = suppressions.apply(part, settings.suppressions, source)
+        part = suppressions.apply(part, settings.suppressions, settings.sources["suppressions"])
         report = done.report(part, Severity.from_label(settings.fail_level), unseen=unseen)
         options = output_of(settings).options().replace(colour=False)
-        links = Links(report.subject, options)
         title = agreed.scope.repository or agreed.scope.under or "the repository"
         texts = results_report.artifacts(
             result,
             report,
             title=title,
             sarif=lambda one: render.render(one, "sarif", options),
-            link=links.place,
+            link=Links(report.subject, options).place,
             redact=done.run.redactor.report,
             mask=done.run.redactor.text,
         )
@@ -221,17 +215,16 @@ class ReviewJob(RepositoryJob):
 
 
 class ChangeReviewJob(ReviewJob):
-    """The same for a change that is known already, whose settings are its base's.
+    """The review of a given change, with the settings of its base.
 
-    Where no model takes part, only what is changed is looked at: analyzers need no context.
-    ``before`` is what an earlier review of the change has left. At the wish of a person, by a
-    comment, nothing of the change is written to the disk.
+    Without a model, it looks at the changed files only. ``before`` are earlier reviews of the
+    change. If a comment asks for it, nothing of the change is written to the disk.
     """
 
     change: ChangeSet
     subject: Subject
     before: PreviousReviews
-    #: What the next review may go on from, "" for nothing.
+    #: What the next review may use, "" for nothing.
     kept = ""
     _whole: Corpus | None = None
     _vicinity: AffectedFiles | None = None
@@ -280,13 +273,11 @@ class ChangeReviewJob(ReviewJob):
     def without(self, part: Part, done: RecursionResult) -> Part:
         part = super().without(part, done)
         rows = [Analyzer.from_dict(row) for row in done.agreed.options.get("left_out", ())]
-        files = known(rows, [file.path for file in done.corpus.files]) if rows else ()
-        if not files:
+        if not known(rows, [file.path for file in done.corpus.files]):
             return part
         names = ", ".join(one.name for one in rows)
-        told = f"not run, because they need files on disk: {names}"
-        summary = printable(f"{part.summary}; {told}")
-        return part.replace(state=INCOMPLETE, error=None, summary=summary)
+        why = f"not run, because they need files on disk: {names}"
+        return _adding(part, why).replace(state=INCOMPLETE, error=None)
 
     def conclude(self, done: RecursionResult) -> Report:
         report = super().conclude(done)
@@ -314,13 +305,17 @@ class ChangeReviewJob(ReviewJob):
         return report.replace(parts=(part,), coverage=_covered(report.coverage, begun, done.corpus))
 
 
+def _adding(part: Part, text: str) -> Part:
+    return part.replace(summary=printable(f"{part.summary}; {text}"))
+
+
 def _programs(options: Mapping[str, Any]) -> list[str]:
     """The names of the analyzers that run in a sandbox, or not at all."""
     return [row["name"] for row in options["analyzers"] if not row["rules"]]
 
 
 def not_looked_at(summary: str, settings: Settings, change: ChangeSet) -> Part:
-    """The part of a review that has looked at no file of ``change``, and does not fail for it."""
+    """The part of a review that looked at no file of ``change``, and does not fail."""
     paths = files_of(change)
     reach = _reach(paths, (), is_change=True, settings=settings)
     metrics = {"enabled": False, "files": len(paths), "looked": 0, "model": None, "reach": reach}
@@ -356,7 +351,6 @@ def has_model(settings: Settings, here: RepositoryScope) -> bool:
 
 
 def _told(begun: CarriedReview, asked: int) -> str:
-    """What the summary says of the review before."""
     if begun.since is None:
         return f"; everything again: {begun.why}" if begun.is_doubt else ""
     told = f"; since {begun.since[:12]} the model was asked about {count(asked, 'file')}"
@@ -366,7 +360,6 @@ def _told(begun: CarriedReview, asked: int) -> str:
 
 
 def _covered(coverage: Coverage, begun: CarriedReview, corpus: Corpus) -> Coverage:
-    """``coverage``, with the files that the model has read before."""
     if begun.since is None or begun.asked is None:
         return coverage
     why = f"not read again by the model: nothing changed since {begun.since[:12]}"

@@ -103,7 +103,6 @@ class RlmJob(PipelineJob):
 
 
 def _told(final: FinalState) -> str:
-    """The end in words, which say the status once."""
     is_said = final.reason.startswith(final.status)
     return final.reason if is_said else f"{final.status}: {final.reason}"
 

@@ -351,6 +351,5 @@ def begin_alike(folder: str, held: Run) -> None:
 
 
 def _no_files(folder: str, names: list[str]) -> list[str]:
-    """Those of ``names`` that are neither a folder nor a regular file."""
     modes = ((name, os.lstat(os.path.join(folder, name)).st_mode) for name in names)
     return [name for name, mode in modes if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode))]

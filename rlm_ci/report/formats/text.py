@@ -38,8 +38,6 @@ def render(report: Report, options: RenderOptions) -> str:
 
 
 class _TextWriter:
-    """One rendering: its width and colours."""
-
     def __init__(self, report: Report, options: RenderOptions) -> None:
         self._report = report
         self._options = options
@@ -203,7 +201,6 @@ def _position(place: Location) -> str:
 
 
 def _cells(text: str) -> int:
-    """How many cells a terminal needs for ``text``."""
     if text.isascii():
         return len(text)
     from unicodedata import combining, east_asian_width
@@ -213,7 +210,6 @@ def _cells(text: str) -> int:
 
 
 def _fit(text: str, room: int) -> str:
-    """``text`` in at most ``room`` cells."""
     if _cells(text) <= room:
         return text
     if text.isascii():

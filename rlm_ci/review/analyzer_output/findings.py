@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from rlm_ci.change.evidence import REJECTED, anchor
 from rlm_ci.report.findings import Finding, Location, Severity
+from rlm_ci.report.rules import kebab
 from rlm_ci.review.analyzers import ruff
 
 TYPE_CHECKING = False
@@ -53,7 +52,7 @@ def finding(
     if weight is None or weight.domain not in domains:
         return None
     return Finding(
-        f"review/{_kebab(analyzer.name)}-{_kebab(result.rule)}",
+        f"review/{kebab(analyzer.name, 80)}-{kebab(result.rule, 80)}",
         weight.severity,
         result.message,
         f"{hint}: {result.help}" if result.help.startswith("https://") else hint or None,
@@ -96,12 +95,8 @@ def grave(analyzer: Analyzer, placeless: Sequence[AnalyzerResult]) -> str:
 
 
 def _severity(result: AnalyzerResult) -> Severity:
-    """A tool's own: by the score of security advisories where it has one, else by its level."""
+    """By the tool's security score if there is one, else by its level."""
     if result.score is not None:
         steps = ((9.0, Severity.CRITICAL), (7.0, Severity.HIGH), (4.0, Severity.MEDIUM))
         return next((level for least, level in steps if result.score >= least), Severity.LOW)
     return _LEVELS[result.level]
-
-
-def _kebab(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.casefold())[:80].strip("-") or "unnamed"

@@ -1,4 +1,4 @@
-"""What analyzers print that do not speak SARIF, each in its own JSON, read with the same doubt."""
+"""Read the JSON of analyzers without SARIF, which is hostile data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an analyzer prints, SARIF 2.1.0, read with doubt: any tool may have written anything."""
+"""Read SARIF 2.1.0 of analyzers, which is hostile data."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
-#: Results that one printout may have; places of one result that are opened.
+#: Results of a printout, and places of a result.
 MOST = 20_000
 _PLACES = 5
 #: Characters of a message, and of a rule's name or address.
 _MESSAGE = 1000
 _NAME = 200
-#: A region of more lines is pointed to by its first one: a whole class is no place.
+#: A region of more lines, such as a class, becomes its first line.
 _REGION = 12
-#: Rules that tools tag so are about security, whatever else they say.
+#: The tag of security rules.
 _SECURITY = "security"
 
 
 class SarifError(ValueError):
-    """Why a printout is of no use, in words."""
+    """Why a printout cannot be used."""
 
 
 class ResultPlace(Row):
-    """A place as a tool names it: lines of the text with this number, None for the whole file.
+    """Lines of the text with this number, None for the whole file.
 
-    ``column`` is the character of the first line that it begins with, 0 where it does not say.
+    ``column`` is 1-based, 0 if unknown.
     """
 
     text: int
@@ -43,7 +43,7 @@ class ResultPlace(Row):
 class AnalyzerResult(Value):
     """One result. ``level`` is error, warning or note; ``score`` a security severity, 0 to 10.
 
-    ``suppression`` is the justification of one that the tool was told to leave alone.
+    ``suppression`` is the justification of a suppressed one.
     """
 
     rule: str
@@ -58,10 +58,10 @@ class AnalyzerResult(Value):
 
 
 class AnalyzerOutput(Value):
-    """The results whose places are known, how many others there were, what the tool complains of.
+    """The results with known places, and the number of all others (``rejected``).
 
-    ``failed`` is its own word for why it could not look at everything, ``version`` what it says
-    that it is. ``placeless`` are those others that have words.
+    ``failed`` is the tool's reason why it could not look at everything, ``version`` its own.
+    ``placeless`` are the other results that have a message.
     """
 
     results: tuple[AnalyzerResult, ...]
@@ -131,7 +131,6 @@ def _dict(value: Any) -> dict[str, Any]:
 
 
 def _text(value: Any, limit: int = _NAME) -> str:
-    """A text of one line; what is no text is none."""
     if not isinstance(value, str):
         return ""
     return printable(" ".join(value[: 4 * limit].split()))[:limit]
@@ -144,7 +143,6 @@ def _components(run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _rules(run: Mapping[str, Any]) -> dict[str | int, dict[str, Any]]:
-    """The rules of a run by id, and those of its driver by index too."""
     found: dict[str | int, dict[str, Any]] = {}
     for component in _components(run):
         for index, rule in enumerate(_list(component.get("rules"))):
@@ -158,7 +156,7 @@ def _rules(run: Mapping[str, Any]) -> dict[str | int, dict[str, Any]]:
 def _finder(
     run: Mapping[str, Any], find: Callable[[str], int | None]
 ) -> Callable[[Mapping[str, Any]], int | None]:
-    """How the text is found that an artifact's location means: by its address, or by a number."""
+    """A function for the text that an artifact's location means, by its address or index."""
     artifacts = _list(run.get("artifacts"))
 
     def found(location: Mapping[str, Any]) -> int | None:
@@ -175,7 +173,7 @@ def _result(
     rules: Mapping[str | int, dict[str, Any]],
     find: Callable[[Mapping[str, Any]], int | None],
 ) -> AnalyzerResult | None:
-    """One result, without spots where it has no place; None where it says nothing."""
+    """One result, without spots if it has no place; None if it has no message."""
     spots = tuple(
         spot
         for place in _list(record.get("locations"))[:_PLACES]
@@ -220,7 +218,7 @@ def _message(message: Mapping[str, Any], rule: Mapping[str, Any]) -> str:
 
 
 def _score(value: Any) -> float | None:
-    """What GitHub calls security-severity: a number, written as a text."""
+    """GitHub's ``security-severity``, a number in a text."""
     try:
         score = float(value) if isinstance(value, (str, int, float)) else -1.0
     except (ValueError, OverflowError):
@@ -256,7 +254,6 @@ def _spot(
 
 
 def _complaint(run: Mapping[str, Any]) -> str:
-    """Why a tool says that it did not finish; "" when it did."""
     for invocation in filter(_is_dict, _list(run.get("invocations"))):
         if invocation.get("executionSuccessful") is False:
             for told in filter(_is_dict, _list(invocation.get("toolExecutionNotifications"))):

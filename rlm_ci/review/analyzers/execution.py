@@ -60,7 +60,6 @@ def run(
 
 
 def _recorded(results: Mapping[str, Any], given: Sequence[ScratchInput]) -> AnalyzerOutput:
-    """The recorded results of a tool that has run already."""
     found = [
         AnalyzerResult(
             rule, "", message, level, (ResultPlace(one.text, start, end, column),), address
@@ -110,7 +109,6 @@ def _ruff(
 
 
 def _piped(command: Sequence[str], one: ScratchInput, seconds: float) -> AnalyzerOutput:
-    """What ruff says of a file that it reads from a pipe."""
     piped = (*command[:-1], f"--stdin-filename={plain(one)}", "-")
     return sarif.read(_printed(piped, seconds, one.content), lambda _address: one.text)
 

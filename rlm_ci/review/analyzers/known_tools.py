@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class KnownTool(Value):
-    """One of them. ``configs`` are the files at the top of a repository that set it up,
-    ``sections`` pairs of such a file and what a line of it begins with.
+    """``configs`` are files at the top of a repository that set a tool up, ``sections`` pairs of
+    such a file and the beginning of a line in it.
 
-    ``command`` ends where the files come, or has none: it looks at a tree as a whole. ``second``
-    is tried where the first command is not understood. ``python`` is the option that names the
-    interpreter whose packages count, ``unseen`` are rules about what is not installed.
+    ``is_whole``: it runs on a tree. ``second`` is the command for other versions of it.
+    ``python`` is its option for the interpreter with the packages, ``unseen`` are rules about
+    missing packages.
     """
 
     name: str

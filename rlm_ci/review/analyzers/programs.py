@@ -1,4 +1,4 @@
-"""Analyzers as programs: what a review knows of one, where it is installed, the ruff built in."""
+"""Analyzers as programs: their options, where they are installed, the built-in ruff."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-#: What an analyzer may know of where it runs; no secret is among it.
+#: The variables that an analyzer gets.
 _KEPT = ("PATH", "PATHEXT", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP")
 
 
 class Analyzer(Value):
-    """One as the options have it. ``rules`` are those of ruff, and empty for all others.
+    """An analyzer as the options have it. Only the built-in ruff has ``rules``.
 
-    Those others run in the ``sandbox`` of this name, with a ``network`` only if it is said. What
-    they print is read by its ``format``; ``settings`` are pairs of path and text of files to lie
-    beside what they look at. ``results`` are those of one that has looked already: by a mark of
-    each file, or why it failed on that.
+    Others run in the ``sandbox`` of this name. ``settings`` are pairs of path and text of files
+    beside what they look at. ``results`` are those of one that has run already: by a mark of each
+    file, or why it failed on it.
     """
 
     name: str
@@ -61,7 +60,7 @@ class Analyzer(Value):
 
 
 def search_path() -> str:
-    """Where programs are looked for: PATH, and beside the interpreter that we run in."""
+    """PATH, and the folder of our interpreter."""
     folders = ours().get("PATH", "").split(os.pathsep)
     known = [folder for folder in folders if os.path.isabs(folder)]
     own = os.path.dirname(os.path.abspath(sys.executable))
@@ -76,9 +75,9 @@ def locate(program: str) -> str | None:
 
 
 def builtin(extend: Sequence[str] = ()) -> Analyzer | None:
-    """The ruff that is installed here, with those of its rules that this version has.
+    """The installed ruff with the default rules that it knows, and those that ``extend`` names.
 
-    ``extend`` names more of them. Raises ValueError with one that names no rule.
+    Raises ValueError with a selector that names no rule.
     """
     program = locate(ruff.NAME)
     return None if program is None else _installed(program, tuple(extend))
@@ -102,7 +101,7 @@ def _installed(program: str, extend: tuple[str, ...]) -> Analyzer | None:
 
 
 def environment() -> dict[str, str]:
-    """What an analyzer is told of where it runs."""
+    """The environment of ruff."""
     known = ours()
     kept = {name: known[name] for name in _KEPT if name in known}
     return {**kept, "NO_COLOR": "1", "PYTHONSAFEPATH": "1"}

@@ -282,7 +282,6 @@ def _is_run(path: str) -> bool:
 
 
 def _unreadable(path: str, lines: str, content: bytes) -> RuleWeight:
-    """The weight of a syntax error."""
     if is_test(path) and not _is_run(path):
         return _weight("quality", Severity.LOW)
     is_conflict, is_foreign = _kind(content)

@@ -1,7 +1,7 @@
-"""The ruff settings of a repository: what they select is the most that a review tells of ruff's.
+"""Drop findings of ruff that the repository's own settings do not select.
 
-ruff itself is asked, over the files that it has found something in and with the settings where
-they lie, so that folders, ``extend`` and rules by file hold as they do for the repository.
+ruff itself runs with these settings over the files with findings, so that nested settings,
+``extend`` and rules by file work.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     Said = tuple[str, str, int]
 
 _SHARED = "pyproject.toml"
-#: How the repository's own ruff is called, beside the built-in one.
+#: The name of the repository's own ruff.
 _REPOSITORYS = "repository-ruff"
 _NAMES = (".ruff.toml", "ruff.toml", _SHARED)
 #: Settings files that extend one another.
 _LONGEST_CHAIN = 8
 #: Bytes of one.
 _LARGEST = 1 << 20
-#: It would refuse to run at all, with another version than the repository's.
+#: With it, ruff refuses to run in another version.
 _VERSION = re.compile(rb"(?m)^[ \t]*(?:tool\.ruff\.)?required-version[ \t]*=.*$")
-#: Settings that ruff refuses, in place of some that reach out of the repository.
+#: Settings that ruff refuses, in place of some outside of the repository.
 _ELSEWHERE = 'extend = "a file outside of the repository"'
 _SECONDS = 300.0
 #: Files that one command is given.
@@ -74,14 +74,13 @@ def settings_at(
             if isinstance(target, str):
                 place = normpath(join(dirname(path), target))
                 extended.append(place)
-                if place.startswith(("/", "../", "~", "$")):  # a file of this machine is not theirs
+                if place.startswith(("/", "../", "~", "$")):
                     found[path] = _ELSEWHERE
         wanted = sorted(set(extended) - found.keys())
     return [[path, found[path]] for path in sorted(found)]
 
 
 def _above(path: str) -> list[str]:
-    """The folders that a file is in, up to the top."""
     parts = path.split("/")[:-1]
     return ["/".join(parts[:end]) for end in range(len(parts) + 1)]
 
@@ -91,7 +90,7 @@ def _section(path: str, content: bytes) -> dict[str, Any] | None:
     is_shared = path.rpartition("/")[2] == _SHARED
     try:
         record = parse_config(content, path, ruff.NAME if is_shared else None)
-    except ConfigError:  # which ruff will say as well
+    except ConfigError:  # ruff reports it too
         return {}
     return None if is_shared and not record else record
 
@@ -106,10 +105,8 @@ def within(
 ) -> tuple[list[Finding], list[str]]:
     """Those of ``found`` that the settings ``files`` select, and notes on settings that fail.
 
-    What other analyzers found stays, and so does what is wrong in any code, what a rule of
-    ``named`` says, and what is in a file that no settings hold for. Rules of documentation are
-    none that a repository brings back by selecting them. ``by_pipe``: no text is written to the
-    disk.
+    Findings of other analyzers, of universal rules, of rules in ``named``, and in files without
+    settings stay. Documentation rules need ``named``. ``by_pipe``: no text is written to the disk.
     """
     found = [one for one in found if not _is_documentation(one, named)]
     folders = {dirname(path) for path, _ in files if path.rpartition("/")[2] in _NAMES}
@@ -142,7 +139,7 @@ def _is_documentation(finding: Finding, named: Collection[str]) -> bool:
 
 
 def _is_bound(finding: Finding, named: Collection[str]) -> bool:
-    """Whether it is for the repository to say if ``finding`` is one."""
+    """Whether the repository's settings decide on ``finding``."""
     rule = _rule(finding)
     return rule != "" and rule not in named and not ruff.is_universal(rule)
 
@@ -161,7 +158,7 @@ def _said(finding: Finding) -> Said:
 
 
 def _selected(texts: Sequence[LeafText], files: Files, *, by_pipe: bool) -> set[Said]:
-    """What ruff says of ``texts`` by the settings ``files``. Raises ValueError, with its words."""
+    """What ruff says of ``texts`` with the settings ``files``. Raises ValueError."""
     program = locate(ruff.NAME)
     if program is None:
         raise ValueError("ruff is not installed where this ran")

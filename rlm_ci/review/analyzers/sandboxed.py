@@ -1,4 +1,4 @@
-"""Programs that a configuration names, in the sandbox: what they see, and what they print."""
+"""Run programs of a configuration in the sandbox."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.sandbox.job import Sandbox
 
-#: Bytes that one may print, that it may write, and of what it says of itself that are kept.
+#: Bytes that a program may print and write, and that are kept of its standard error.
 PRINTED = 64 << 20
 _WRITTEN = 256 << 20
 _KEEP = 64 << 10
 #: A folder that no tool lies in.
 _NOWHERE = "/dev"
-#: A sandbox gives both streams as one, so that the output becomes a file.
+#: A sandbox joins both streams, so standard output goes to a file.
 _REDIRECTED = 'exec "$@" >"$0"'
 
 
@@ -36,7 +36,7 @@ class AnalyzerUnavailableError(AnalyzerError):
 
 
 class ProgramOutput(Value):
-    """What a program has printed, what it said beside that, and how it ended."""
+    """What a program printed, its standard error and its exit code."""
 
     data: bytes
     said: bytes
@@ -57,8 +57,8 @@ def run(
 ) -> ProgramOutput:
     """Run a program in the sandbox of this ``name``. Raises AnalyzerError.
 
-    ``out`` is a folder of ours that it may write to. Its environment holds no variable of ours
-    but those that say where tools are. What it sees below ``root``, the ``mounts`` say alone.
+    It may write to the folder ``out``. Its environment has only variables that say where tools
+    are. Below ``root`` it sees the ``mounts`` alone.
     """
     place = _sandbox(name)
     known = _known(argv[0])
@@ -90,7 +90,7 @@ def run(
 
 
 def read(path: str) -> bytes:
-    """What a program has written, b"" where nothing is; a link of its making is not followed."""
+    """What a program has written, b"" for nothing; links are not followed."""
     try:
         return files.read(path, PRINTED)
     except files.UnreadableError as error:
@@ -102,12 +102,10 @@ def read(path: str) -> bytes:
 
 
 def too_slow(seconds: float) -> AnalyzerError:
-    """What is said of one that does not end."""
     return AnalyzerError(f"it took more than {seconds:.0f} seconds")
 
 
 def too_much() -> AnalyzerError:
-    """What is said of one that prints without end."""
     return AnalyzerError(f"it printed more than {PRINTED >> 20} MiB")
 
 
@@ -125,12 +123,11 @@ def _sandbox(name: str) -> Sandbox:
 
 @lru_cache(maxsize=4)
 def _chosen(name: str, _path: str) -> Sandbox:
-    """One trial for all that this process runs."""
+    """Cached, because choosing one runs a trial."""
     return sandbox.choose(name, environment())
 
 
 def _known(program: str) -> dict[str, str]:
-    """Our environment, with all folders where a program and its helpers may lie."""
     path = os.pathsep.join([search_path(), os.path.dirname(program)])
     return {**environment(), "PATH": path}
 

@@ -1,8 +1,7 @@
-"""A folder for an analyzer: texts of a leaf as files, under names that nothing stumbles over.
+"""A folder for an analyzer: the texts of a leaf as files with plain names.
 
-Files by which tools are configured have no place in that of a tool that would obey them, because
-a change must not tell its own judge what to say; and since tools look for them, and some languages
-for modules, where they are started, that is an empty folder.
+Files that configure tools are left out, because a change must not configure its judge. Tools
+start in an empty folder, where they find neither settings nor modules.
 """
 
 from __future__ import annotations
@@ -21,15 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
-#: Parts of a path that no tool, shell, address or file system reads as anything else.
+#: Parts of a path without a special meaning to tools, shells, addresses and file systems.
 _PLAIN = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.+-]{0,99}")
 _ENDING = re.compile(r"\.[A-Za-z0-9]{1,8}$")
-#: Bytes of a whole path below which it is kept.
+#: Characters of a path that is kept.
 _LONGEST = 200
-#: What lies there is obeyed, or run by those who look for plugins.
+#: Folders of settings and plugins.
 _FULL_OF_CONFIGURATION = frozenset(("node_modules", ".config", ".cargo"))
-#: Names of files that configure tools, or that tell them what to pass over; those that begin
-#: with a dot do, too.
+#: Names of files that configure tools, besides those that begin with a dot.
 _CONFIGURING = (
     "pyproject.toml", "setup.cfg", "tox.ini", "ruff.toml", "mypy.ini", "pylintrc", "pytest.ini",
     "package.json", "package-lock.json", "*.config.js", "*.config.cjs", "*.config.mjs",
@@ -58,13 +56,12 @@ class ScratchFile(Value):
 class ScratchFolder:
     """The folder as a context manager. ``root`` holds the files, ``empty`` nothing.
 
-    What a tool prints goes to ``printed``, what it writes by itself to ``printout``.
+    A tool may write to ``printout``. ``settings`` are pairs of path and text of further files.
     """
 
     def __init__(
         self, given: Sequence[ScratchInput], settings: Sequence[Sequence[str]] = ()
     ) -> None:
-        """``settings`` are pairs of path and text of files that are not among those given."""
         self._given = given
         self._settings = settings
         self._known: dict[str, int] = {}
@@ -78,7 +75,6 @@ class ScratchFolder:
         self.empty = os.path.join(self._top, "empty")
         self.out = os.path.join(self._top, "out")
         self.printout = os.path.join(self.out, "out.sarif")
-        self.printed = os.path.join(self.out, "printed")
         try:
             for folder in (self.root, self.empty, self.out):
                 os.mkdir(folder, 0o700)
@@ -130,12 +126,12 @@ class ScratchFolder:
 
 
 def mark(path: str, content: bytes) -> str:
-    """What a file is known by among the results of a tool: its path, and what it holds."""
+    """The key of a file among the results of a tool: its path and content."""
     return f"{path}\0{sha256(content).hexdigest()[:32]}"
 
 
 def plain(file: ScratchInput) -> str:
-    """The name of a file that a tool is told, where it reads the content from a pipe."""
+    """The name for a file whose content a tool reads from a pipe."""
     is_plain = _is_plain(file.path, file.path.split("/"))
     return file.path if is_plain else _odd(file.text, file.path)
 
@@ -161,7 +157,7 @@ def configures(path: str) -> bool:
     if not _FULL_OF_CONFIGURATION.isdisjoint(parts[:-1]):
         return True
     last = parts[-1]
-    if last.startswith("."):  # of some tool; but for .env, whatever lies there is nobody's code
+    if last.startswith("."):
         return not last.startswith(".env")
     return any(fnmatchcase(last, one) for one in _CONFIGURING)
 

@@ -1,4 +1,4 @@
-"""Whom a change concerns: the files that it touches, and by what each of them is known again."""
+"""The files that a change affects, and a mark by which a file is recognised later."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ if TYPE_CHECKING:
     from rlm_ci.source import Outline
     from rlm_ci.source.import_graph import ImportGraph
 
-#: Hexadecimal digits of a mark. Who writes a file can try contents for as long as he likes, so
-#: that two of one mark must be out of reach.
+#: Hexadecimal digits of a mark: an author may search for collisions.
 DIGITS = 32
 
 
 class AffectedFiles:
-    """A corpus with who imports whom, which is read when it is first asked for."""
+    """A corpus with its imports, which are read on first use."""
 
     def __init__(self, corpus: Corpus) -> None:
         self._corpus = corpus
@@ -28,7 +27,7 @@ class AffectedFiles:
     def concerned(self, changed: Sequence[str]) -> list[str]:
         """The changed files, and those that import them, are called by them, or test them.
 
-        A changed file that is not looked at is among them: why it is not, is to be told.
+        Changed files outside of the corpus are among them.
         """
         known = [path for path in self._oids if path in frozenset(changed)]
         if not known:

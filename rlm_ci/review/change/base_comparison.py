@@ -30,8 +30,6 @@ _BATCH = 400
 
 
 class _Side:
-    """The files of one side of a change, and what is found in them."""
-
     def __init__(self, change: ChangeSet, analyzers_: Sequence[Analyzer], most: int) -> None:
         self._change = change
         self._analyzers = analyzers_
@@ -177,7 +175,6 @@ class _Comparison:
 
 
 def _nearest(place: Location, text: LeafText, changed: Ranges) -> Location | None:
-    """The changed line that is nearest to ``place``."""
     last = max(1, len(text.complete.splitlines()))
     start = place.line_start or 1
     ends = [min(end, last) for one in changed.get(place.path, ()) for end in one]

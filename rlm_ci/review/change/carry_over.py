@@ -144,7 +144,6 @@ def unpack(text: str, source: str, domains: Collection[str]) -> SavedReview:
 
 
 def _claim(row: Any, source: str, domains: Collection[str]) -> CarriedClaim:
-    """Raises ValueError, KeyError or TypeError."""
     rule, severity, domain, confidence, message, hint, fix, places = row
     name = _text(rule, _RULE).removeprefix("review/")
     if f"review/{name}" != rule or not name.replace("-", "a").isalnum() or not name.isascii():

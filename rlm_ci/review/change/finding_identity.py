@@ -1,9 +1,8 @@
-"""What makes two findings the same one at two commits: the rule, its words, and what it is about.
+"""Marks by which findings at two commits are the same: the rule, the message and the code.
 
-What it is about is the code, not where and how it is written: a definition by its name where the
-finding is on its head, a statement of Python without its annotations and layout, any other text
-without its white space. So a finding stays the same where its lines are moved or laid out anew, and
-where a definition gets other types or parameters.
+The code is the name of a definition if the finding is on its head, a statement of Python without
+annotations and layout, or any other text without white space. So moving, reformatting or
+annotating code does not change the mark.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from rlm_ci.report.findings import Finding
 
 _NUMBER = re.compile(r"\d+")
-#: Where a statement holds others.
+#: The fields of a statement that hold others.
 _BELOW = ("body", "handlers", "cases", "orelse", "finalbody")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -44,12 +43,10 @@ def marks(found: Sequence[Finding], texts: Sequence[LeafText]) -> Iterator[str]:
 
 
 class _File:
-    """One file, parsed where that is known to be of use."""
-
     def __init__(self, path: str, content: bytes) -> None:
         self._module: ast.Module | None = None
         self._heads: dict[int, str] = {}
-        # A file may have as many findings as lines: what they share is made once.
+        # Cached: a file may have as many findings as lines.
         self._bodies: dict[ast.AST, tuple[list[ast.stmt], list[int]]] = {}
         self._written: dict[ast.AST, str | None] = {}
         if source_outline.language_of(path, content) == "Python":
@@ -104,7 +101,6 @@ def _written(node: ast.AST) -> str | None:
 
 
 def _inside(node: ast.AST) -> list[ast.stmt]:
-    """The statements right below a node, in order."""
     found: list[ast.stmt] = []
     for name in _BELOW:
         below = getattr(node, name, None)

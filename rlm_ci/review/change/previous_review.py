@@ -1,7 +1,6 @@
-"""What an earlier run has left on a pull request, for a review that asks a model only what is new.
+"""Earlier reviews of a pull request, so that a model is asked about new things only.
 
-The summary comment holds it, and is believed as far as git and the files bear it out. On any doubt
-everything is looked at, and it is said why.
+The summary comment stores them. On any doubt everything is looked at, with the reason.
 """
 
 from __future__ import annotations
@@ -9,8 +8,6 @@ from __future__ import annotations
 from rlm_ci.errors import RlmCiError, UnavailableError
 from rlm_ci.github.posting import checkpoint
 from rlm_ci.github.posting.checkpoint import Checkpoint
-from rlm_ci.github.posting.outcome import NONE
-from rlm_ci.judge.fingerprint import fingerprint
 from rlm_ci.review.change import carry_over
 from rlm_ci.review.change.carry_over import CarriedReview
 from rlm_ci.review.objective import DOMAINS
@@ -18,8 +15,9 @@ from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rlm_ci.change.change_set import ChangeSet
-    from rlm_ci.config.settings import Settings
     from rlm_ci.github.posting.outcome import Destination
     from rlm_ci.github.session import GitHubSession
     from rlm_ci.recursion.corpus.corpus import Corpus
@@ -28,16 +26,22 @@ if TYPE_CHECKING:
 
 
 class PreviousReviews:
-    """The earlier runs on the pull request ``to``; GitHub is asked once, when ``begin`` is.
+    """The earlier runs on the pull request ``to``, None if this run posts no summary comment.
 
-    ``is_asked``: a person who may has asked for a review, by a comment: then for all of it.
+    ``fingerprint`` gives that of the settings, once the run has completed them. ``is_asked``: a
+    comment asks for a full review.
     """
 
     def __init__(
-        self, settings: Settings, to: Destination | None, way: GitHubSession, *, is_asked: bool
+        self,
+        fingerprint: Callable[[], str],
+        to: Destination | None,
+        way: GitHubSession,
+        *,
+        is_asked: bool,
     ) -> None:
         self.is_asked = is_asked
-        self._settings = settings
+        self._fingerprint = fingerprint
         self._to = to
         self._way = way
 
@@ -49,11 +53,11 @@ class PreviousReviews:
         source: str,
         asked_for: str,
     ) -> CarriedReview:
-        """What a review of the files of ``corpus`` goes on from.
+        """What a review of the files of ``corpus`` can take from the last one.
 
-        ``source`` is that of the model's findings, ``asked_for`` tell what it is asked for.
+        ``source`` is that of the model's findings, ``asked_for`` a hash of its task.
         """
-        if self._to is None or self._settings.publish.comment == NONE:
+        if self._to is None:
             return CarriedReview("this run posts no summary comment to store results in")
         if self.is_asked:
             return CarriedReview("a comment asks for a full review", is_kept=True)
@@ -63,7 +67,7 @@ class PreviousReviews:
             return CarriedReview(why, is_doubt=bool(doubt), is_kept=True)
         now = Checkpoint(
             self._to.number, self._to.head, change.base, change.merge_base, "",
-            fingerprint(self._settings), "",
+            self._fingerprint(), "",
         )  # fmt: skip
         since, why = checkpoint.resume(last, now, lambda old, new: _is_ancestor(change, old, new))
         if since is None:
@@ -79,7 +83,7 @@ class PreviousReviews:
 
         try:
             found = previous_run(self._way.client(), to.repository, to.number)
-        except UnavailableError as error:  # posting cannot do without it either, and says so
+        except UnavailableError as error:  # posting fails by it too, and says so
             return None, str(error)
         except RlmCiError as error:
             return None, f"the summary comment cannot be read: {error}"
@@ -90,12 +94,12 @@ class PreviousReviews:
 def _is_ancestor(change: ChangeSet, old: str, new: str) -> bool:
     repository = change.repository
     if None in repository.resolve(old, new):
-        return False  # it was rewritten, and nobody has the old commits
+        return False  # rewritten
     return repository.merge_base(old, new) == old
 
 
 def _read(text: str, source: str, asked_for: str) -> SavedReview | str:
-    """What a review has left, or why nothing can be gone on from."""
+    """The stored review, or why it cannot be used."""
     if not text:
         return "the last run had no complete review by a model"
     if text in (carry_over.TOO_MUCH, checkpoint.NO_ROOM):

@@ -1,14 +1,13 @@
-"""What all findings together say of a repository's structure: claims that rest on them alone."""
+"""Ask a model what all findings together say of a repository's structure."""
 
 from __future__ import annotations
-
-import re
 
 from rlm_ci.errors import LimitError
 from rlm_ci.models.json_question import REPAIR, ask_object
 from rlm_ci.recursion.nodes import TracedFinding
 from rlm_ci.recursion.prompt_windows import LEAST, fence, name
 from rlm_ci.report.findings import Evidence, Finding, Severity
+from rlm_ci.report.rules import kebab
 from rlm_ci.resources import loader
 from rlm_ci.review.model.finder import is_said, source_of
 from rlm_ci.text.line_references import marked
@@ -34,10 +33,7 @@ _SEVERITIES = ("medium", "low", "info")
 
 
 class ArchitectureClaims(Value):
-    """The claims that stand; how many pointers they offered; what there is to tell.
-
-    ``uncovered`` is the reason where nobody could be asked, or nothing came of it.
-    """
+    """The claims that hold; ``uncovered`` is the reason if there is no answer."""
 
     found: tuple[TracedFinding, ...] = ()
     counts: Evidence = Evidence()
@@ -46,7 +42,7 @@ class ArchitectureClaims(Value):
 
 
 def draw(ask: Ask, found: Sequence[TracedFinding]) -> ArchitectureClaims:
-    """Ask what ``found`` shows together. Raises RemoteError."""
+    """Ask what ``found`` shows as a whole. Raises RemoteError."""
     if len(found) < 2:
         return ArchitectureClaims()
     render = loader.load_template(_TEMPLATE)
@@ -66,13 +62,11 @@ def draw(ask: Ask, found: Sequence[TracedFinding]) -> ArchitectureClaims:
     try:
         answer = ask_object(ask, "architecture-1", prompt, _misfit)
     except LimitError as error:
-        return ArchitectureClaims(
-            uncovered=f"budget: architecture not looked at, no room in {error.budget}"
-        )
+        why = f"budget: architecture not looked at, no room in {error.budget}"
+        return ArchitectureClaims(uncovered=why)
     if answer is None:
-        return ArchitectureClaims(
-            uncovered="architecture: the model's answer could not be read, twice"
-        )
+        why = "architecture: the model's answer could not be read, twice"
+        return ArchitectureClaims(uncovered=why)
     notes: tuple[str, ...] = ()
     if len(lines) < len(found):
         told_of = f"{len(lines):,} of {len(found):,} findings"
@@ -123,22 +117,19 @@ def _opened(
         rejected += len(numbers) - len(known)
         if len(known) < 2:
             continue
-        rule = re.sub(r"[^a-z0-9]+", "-", claim["rule"].casefold()).strip("-")[:60] or "unnamed"
         places = [place for one in known for place in one.finding.evidence[:_EACH]]
         severity = min(
             Severity.from_label(claim["severity"]), max(one.finding.severity for one in known)
         )
         finding = Finding(
-            f"review/architecture-{rule}",
+            f"review/architecture-{kebab(claim['rule'], 60)}",
             severity,
             marked(clip(claim["message"].strip(), _MESSAGE)),
             evidence=tuple(dict.fromkeys(places))[:_PLACES],
             domain=DOMAIN,
             confidence=round(min(_SUREST, float(claim["confidence"])), 3),
-            # What rests on accepted findings alone accuses nobody.
-            suppression=next(
-                (one.finding.suppression for one in known if one.finding.suppression), None
-            )
+            # A claim on suppressed findings alone is suppressed too.
+            suppression=known[0].finding.suppression
             if all(one.finding.suppression for one in known)
             else None,
             source=source_of(model),

@@ -1,4 +1,4 @@
-"""A model looks for faults in the texts of a leaf, and everything that it points to is opened."""
+"""Ask a model for faults in the texts of a leaf, and open every place that it names."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rlm_ci.errors import LimitError
 from rlm_ci.models.json_question import REPAIR, ask_object
 from rlm_ci.recursion.prompt_windows import LEAST, fence, name, windows
 from rlm_ci.report.findings import Evidence, Finding, Location, Severity
+from rlm_ci.report.rules import kebab
 from rlm_ci.resources import loader
 from rlm_ci.text.printable import clip, count, encodable
 from rlm_ci.values import Value
@@ -25,17 +26,17 @@ if TYPE_CHECKING:
 
 _TEMPLATE = "prompts/review.md.j2"
 _SCHEMA = "review-claim.schema.json"
-#: Claims of one answer that are looked at.
+#: Claims that are taken from an answer.
 _CLAIMS = 60
-#: Characters of what a model says of a fault that are kept.
+#: Characters that are kept of a message and of a suggested fix.
 _MESSAGE = 1_000
 _FIX = 2_000
-#: What a model is sure of is not certain.
+#: The highest confidence of a model.
 _SUREST = 0.95
 
 
 class FinderResult(Value):
-    """What came of it. ``uncovered`` are pairs of path and reason, ``notes`` for the report."""
+    """``uncovered`` are pairs of path and reason, ``notes`` for the report."""
 
     findings: tuple[Finding, ...] = ()
     counts: Evidence = Evidence()
@@ -52,7 +53,7 @@ def look(
 ) -> FinderResult:
     """Ask for the faults in ``texts``, window by window. Raises RemoteError.
 
-    No rule of a model begins with one of the names ``analyzers``, which have their own.
+    No rule of a model begins with one of the names ``analyzers``.
     """
     render = loader.load_template(_TEMPLATE)
     told = {
@@ -101,7 +102,6 @@ def _misfit(answer: Mapping[str, Any]) -> str:
 
 
 def _out_of_form(claim: Mapping[str, Any]) -> str:
-    """What is wrong with one claim, "" where nothing is."""
     wrong = loader.misfit(claim, _SCHEMA)
     return wrong or ("" if is_said(claim["message"]) else "message must be a text")
 
@@ -123,8 +123,6 @@ def source_of(model: str) -> str:
 
 
 class _Opener:
-    """Takes what a model claims, and keeps what stands in the texts."""
-
     def __init__(
         self,
         texts: Sequence[LeafText],
@@ -145,7 +143,7 @@ class _Opener:
         self.findings: list[Finding] = []
 
     def take(self, claims: Sequence[Mapping[str, Any]]) -> None:
-        """Keep what holds; one claim that is out of form costs no other."""
+        """Keep what holds; a malformed claim is dropped alone."""
         for number, claim in enumerate(claims):
             if number >= _CLAIMS or _out_of_form(claim):
                 self._odd += 1
@@ -166,11 +164,8 @@ class _Opener:
             (self._dropped, "the quote is not in the files"),
             (self._odd, "not in the form that was asked for"),
         )
-        return tuple(
-            f"{count(number, 'claim')} of the model dropped: {why}"
-            for number, why in told
-            if number
-        )
+        dropped = ((count(number, "claim"), why) for number, why in told if number)
+        return tuple(f"{claims} of the model dropped: {why}" for claims, why in dropped)
 
     def _open(self, claim: Mapping[str, Any]) -> Location | None:
         path, quote = claim["path"], claim["quote"]
@@ -187,7 +182,7 @@ class _Opener:
     def _finding(
         self, claim: Mapping[str, Any], place: Location, others: Sequence[Location | None]
     ) -> Finding:
-        rule = re.sub(r"[^a-z0-9]+", "-", claim["rule"].casefold()).strip("-")[:60] or "unnamed"
+        rule = kebab(claim["rule"], 60)
         if rule.startswith(self._analyzers) and self._analyzers:
             rule = f"model-{rule}"
         fix = claim.get("suggested_fix")

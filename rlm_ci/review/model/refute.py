@@ -1,7 +1,4 @@
-"""A second, independent look at what a model claims: it is asked to refute it.
-
-Whoever looks is shown the claim and the lines, and nothing of how the claim came about.
-"""
+"""Ask a model to refute a claim, given the claim and the lines alone."""
 
 from __future__ import annotations
 
@@ -25,22 +22,22 @@ if TYPE_CHECKING:
 UPHELD = "upheld"
 REFUTED = "refuted"
 UNSURE = "unsure"
-#: Nobody looked: a budget had no room, or there is no room in a prompt.
+#: There was no room in a budget or a prompt.
 UNEXAMINED = "unexamined"
 VERDICTS = (UPHELD, REFUTED, UNSURE, UNEXAMINED)
 
 _TEMPLATE = "prompts/review-refute.md.j2"
 #: Lines around the place that are shown at most.
 _AROUND = 150
-#: What is left of the confidence in a claim that nobody could uphold.
+#: The factor for the confidence in a claim that was not upheld.
 _DOUBT = 0.6
 _TOLD = 200
 
 
 class RefutationResult(Value):
-    """The findings that are left; how often each verdict was given; what to tell of the others.
+    """The remaining findings, the number of each verdict, notes on refuted claims.
 
-    ``uncovered`` are pairs of path and reason where a budget had no room for a second look.
+    ``uncovered`` are pairs of path and reason where a budget had no room.
     """
 
     findings: tuple[Finding, ...]
@@ -108,16 +105,14 @@ def _look(ask: Ask, place: str, finding: Finding, texts: Sequence[LeafText]) -> 
 
 
 def _lines(finding: Finding, texts: Sequence[LeafText], around: int) -> list[str]:
-    """The lines around each place of a finding, as many as asked for."""
     listed = []
     for place in finding.evidence:
         start = place.line_start or 1
         end = place.line_end or start
         for text in texts:
-            lines = numbered(text, None, start - around, end + around) if (
-                text.path == place.path
-            ) else []  # fmt: skip
-            if lines:
+            if text.path != place.path:
+                continue
+            if lines := numbered(text, None, start - around, end + around):
                 listed.append("\n".join((f"=== {name(text.path)} ===", *lines)))
     return listed
 

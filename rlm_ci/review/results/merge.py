@@ -264,7 +264,6 @@ def without_count(message: str) -> str:
 
 
 def _accepted(one: Finding) -> Finding:
-    """With the reason of a comment at this place."""
     reason = inline(one) if one.suppression is None else None
     return one if reason is None else one.replace(suppression=reason)
 

@@ -335,7 +335,6 @@ def _sentence(text: str) -> str:
 
 
 def _accepted(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """The suppressed places, counted by reason and rule."""
     groups: Counter[tuple[str, str]] = Counter()
     for one in findings:
         if one.suppression is not None:
@@ -351,7 +350,6 @@ def _accepted(findings: Sequence[Finding]) -> list[dict[str, Any]]:
 def _by_reason(
     omitted: Iterable[tuple[str, str]], uncovered: Iterable[tuple[str, str]]
 ) -> list[str]:
-    """How many files were left out for each reason, the most frequent first."""
     listed = set(uncovered)
     reasons = Counter(pair[1] for pair in omitted if pair not in listed)
     frequent = sorted(reasons, key=lambda reason: (-reasons[reason], reason))
