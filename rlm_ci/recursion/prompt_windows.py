@@ -75,7 +75,7 @@ def windows(texts: Sequence[LeafText], room: int, changed: Ranges | None) -> Pro
         used = 0
 
     for number, text in enumerate(texts):
-        lines = numbered(text, (changed or {}).get(text.path) if changed is not None else None)
+        lines = numbered(text, (changed or {}).get(text.path))
         head = f"=== {name(text.path)} ==="
         sizes = [len(line.encode("utf-8", "replace")) + 1 for line in lines]
         start = len(head.encode("utf-8", "replace")) + 1

@@ -13,7 +13,7 @@ from rlm_ci.errors import ConfigError, LimitError, RemoteError, StorageError
 from rlm_ci.models import Completion
 from rlm_ci.recursion import coverage
 from rlm_ci.recursion.journal.journal import Journals
-from rlm_ci.recursion.journal.progress import TreeProgress
+from rlm_ci.recursion.journal.progress import ProgressWatch
 from rlm_ci.recursion.journal.verify import verify
 from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.nodes import COMPLETED, FAILED, PARTIAL, NodeResult
@@ -251,7 +251,7 @@ def test_a_leaf_that_fails_is_tried_again_and_then_left_out(tmp_path: Path) -> N
     events = [one["event"] for one in records(tmp_path, "queue")]
     assert (events.count("node_requeued"), events.count("node_failed")) == (1, 1)
     assert verify(str(tmp_path)) == []
-    assert TreeProgress.of(str(tmp_path)).errors == (("it cannot be counted", 2),)  # type: ignore[union-attr]  # it is there
+    assert ProgressWatch(str(tmp_path)).look().errors == (("it cannot be counted", 2),)  # type: ignore[union-attr]  # it is there
 
 
 def test_the_run_fails_when_nothing_is_left(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from rlm_ci.errors import ConfigError, DamagedError, LimitError, StorageError
 from rlm_ci.models import Completion
 from rlm_ci.recursion.journal import journal, record_lines, recovery, run_json
 from rlm_ci.recursion.journal.journal import Journals
-from rlm_ci.recursion.journal.progress import ProgressWatch, TreeProgress
+from rlm_ci.recursion.journal.progress import ProgressWatch
 from rlm_ci.recursion.journal.verify import verify
 from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
@@ -271,7 +271,7 @@ def test_progress_of_a_run_at_work(tmp_path: Path) -> None:
         process.kill()
         process.communicate()
     assert seen
-    assert TreeProgress.of(str(tmp_path)) is None
+    assert ProgressWatch(str(tmp_path)).look() is None
 
 
 # -- what is done again -------------------------------------------------------------------------
@@ -282,7 +282,7 @@ def test_a_finished_run_is_only_read(done: Path, tmp_path: Path) -> None:
     shutil.copytree(done, folder)
     assert solve(folder, shop(), objective=Never()) == solve(tmp_path / "plain", shop())
     assert [one["event"] for one in records(folder, "queue")][-1] == "run_resumed"
-    assert TreeProgress.of(str(folder)).solved == len(known(folder))  # type: ignore[union-attr]  # it is there
+    assert ProgressWatch(str(folder)).look().solved == len(known(folder))  # type: ignore[union-attr]  # it is there
 
 
 class Never(Counting):

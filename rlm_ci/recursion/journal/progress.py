@@ -43,11 +43,6 @@ class TreeProgress(Value):
     branch: tuple[str, ...] = ()
     current: str = ""
 
-    @classmethod
-    def of(cls, folder: str) -> TreeProgress | None:
-        """Of the run in ``folder``, None if there is none. Raises DamagedError, StorageError."""
-        return ProgressWatch(folder).look()
-
     def to_dict(self) -> dict[str, Any]:
         """For programs."""
         record: dict[str, Any] = {name: getattr(self, name) for name in self._fields}
@@ -71,6 +66,7 @@ class ProgressWatch:
         self._current = ""
 
     def look(self) -> TreeProgress | None:
+        """None if there is no run. Raises DamagedError, StorageError."""
         head = run_json.read(self._folder)
         if head is None:
             return None
@@ -86,7 +82,7 @@ class ProgressWatch:
             self._counts[FAILED],
             self._counts["running"],
             max(self._depths, default=0),
-            tuple(number for _depth, number in sorted(self._depths.items())),
+            tuple(self._depths[depth] for depth in range(max(self._depths, default=-1) + 1)),
             tuple(self._errors.most_common(_TOP)),
             branch,
             branch[-1] if branch else "",

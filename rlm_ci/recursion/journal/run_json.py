@@ -53,9 +53,7 @@ def head(
             "omitted": len(corpus.omitted),
         },
         "shape": {
-            "leaf_bytes": shape.leaf_bytes,
-            "leaf_files": shape.leaf_files,
-            "most_parts": shape.most_parts,
+            **{name: getattr(shape, name) for name in shape._fields},
             "min_confidence": constraints.min_confidence,
         },
         "options": dict(objective.options),
