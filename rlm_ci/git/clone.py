@@ -175,15 +175,15 @@ class Clone:
         before = self._ledger(ground, ledger, folder)
         # By object ids, which need no fetch of contents.
         now = dict(zip(files, self._store(*files.values()), strict=True))
-        standing = self._blobs(ground, {**before, **now})
+        there = self._blobs(ground, {**before, **now})
         kept, changes = [], []
         for path in sorted({*before, *now}):
-            stands, ours = standing.get(path), before.get(path)
-            if stands is not None and stands not in (ours, now.get(path)):
+            present, ours = there.get(path), before.get(path)
+            if present is not None and present not in (ours, now.get(path)):
                 kept.append(path)
             elif path not in files:
                 changes.append(f"0 {'0' * 40}\t{path}\0")
-            elif stands != now[path]:
+            elif present != now[path]:
                 changes.append(f"100644 {now[path]}\t{path}\0")
         # Of a file that people have edited, the ledger keeps what we wrote.
         told = {path: oid for path, oid in now.items() if path not in kept}

@@ -1,4 +1,4 @@
-"""What git says when it fails, as an error that tells what to do about it."""
+"""Turn git's error messages into errors with a hint."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def _by_first_line(said: str, failed: str, returncode: int | None, root: str) ->
 
 
 def fetch_hint(ref: str, remote: str, *, shallow: bool) -> str:
-    """The commands that bring ``ref``, or (if empty) the history that a shallow clone lacks."""
+    """Commands that fetch ``ref``, or (if empty) the history that a shallow clone lacks."""
     commands = []
     if shallow:
         commands.append(f"git fetch --unshallow {remote}")

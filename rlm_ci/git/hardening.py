@@ -1,4 +1,4 @@
-"""What git may see of our environment, and what a repository's configuration must not change."""
+"""The environment and the configuration of git, hardened against a hostile repository."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: What git may see of our own environment: paths, the user, and which owners are trusted.
+#: Variables that git inherits: paths, the user, and which owners are trusted.
 INHERITED = (
     "PATH", "HOME", "USERPROFILE", "XDG_CONFIG_HOME", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP",
     "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH", "SUDO_UID",
 )  # fmt: skip
-#: What a hook is told by the git that runs it.
+#: Variables that git sets for a hook.
 HOOK_VARIABLES = (
     "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY",
     "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH",
 )  # fmt: skip
-#: What it takes to reach a remote, when that is asked for.
+#: Variables for access to a remote.
 NETWORK = (
     "SSH_AUTH_SOCK", "SSH_ASKPASS", "GIT_ASKPASS", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO",
     "GIT_SSL_CAPATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
@@ -51,5 +51,5 @@ DIFF_OPTIONS = (
 
 
 def without_hook(environ: Mapping[str, str]) -> dict[str, str]:
-    """``environ`` for a repository that was found by its place, not by what a hook is told."""
+    """``environ`` for a repository that was found by its place, not by a hook's variables."""
     return {name: value for name, value in environ.items() if name not in HOOK_VARIABLES}

@@ -396,7 +396,7 @@ class Repository:
         self._require_trust()
         git_dir = os.path.abspath(self._env.get("GIT_DIR") or self.git_dir or "")
         if folder is None:
-            folder = git_dir  # no attribute file stands there
+            folder = git_dir  # it has no attribute files
         return {
             "folder": folder,
             "env": {

@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from rlm_ci.models import Completion, Message
 
     class Ask(Protocol):
-        """The way to a model, by the ledger and the journal of the run.
+        """Asks a model by the ledger and the journal of the run.
 
-        ``place`` names the question within the node (``find-1``, ``refute-3``): asked again at the
-        same place with the same messages, it costs nothing. Raises LimitError when a budget has no
-        room, RemoteError when the service stays away. ``max_bytes`` is how much text fits a prompt.
+        ``place`` names the question within the node (``find-1``); the same messages at the same
+        place cost nothing again. ``max_bytes`` limits a prompt. Raises LimitError, RemoteError.
         """
 
         model: str

@@ -114,7 +114,7 @@ class Manifest(Value):
 
     @property
     def is_resumable(self) -> bool:
-        """Whether the run may go on: not ended, interrupted, paused, or failed from outside."""
+        """Whether the run may go on: not ended, interrupted, paused, or a failure from outside."""
         if self.status == CANCELLED:
             return self.status_detail == INTERRUPTED or self.pipeline_id in _TAKEN_UP
         if self.status == FAILED:
@@ -128,12 +128,12 @@ class Manifest(Value):
 
     @property
     def spent_budget(self) -> str | None:
-        """The budget that ended the run: it goes on once somebody gives it more of that."""
+        """The budget that ended the run, which goes on with more of it."""
         is_one = self.status == FAILED and self.exit_code == LIMIT
         return self.status_detail if is_one and self.status_detail in BUDGETS else None
 
     def moved(self, status: str, now: float, **fields: Any) -> Self:
-        """The manifest after a transition at ``now``; ValueError for one that there is not."""
+        """The manifest after a transition at ``now``; ValueError for an impossible one."""
         allowed = status in TRANSITIONS[self.status]
         goes_on = not self.has_ended or self.is_resumable or self.spent_budget
         if not allowed or not goes_on:
@@ -145,7 +145,7 @@ class Manifest(Value):
         return self.replace(**{**ended, "status": status, "updated_at": at, **fields})
 
     def silent_for(self, now: float) -> float:
-        """Seconds since the run was last heard of."""
+        """Seconds since the last heartbeat or change."""
         heard = max(moment(self.heartbeat_at or self.updated_at), moment(self.updated_at))
         return max(0.0, now - heard)
 
@@ -179,7 +179,7 @@ def to_bytes(manifest: Manifest) -> bytes:
 
 
 def read(folder: str) -> Manifest:
-    """The manifest in the folder of a run. Raises DamagedError, which says what is wrong."""
+    """The manifest in the folder of a run. Raises DamagedError."""
     path = os.path.join(folder, NAME)
     return from_record(read_json(path, "the manifest", _HINT), path)
 
@@ -208,7 +208,7 @@ def require_version(record: object, known: int, name: str, where: str) -> None:
 
 
 def from_record(record: object, where: str) -> Manifest:
-    """The manifest that a JSON value holds; DamagedError names ``where`` and the key."""
+    """The manifest of a JSON value. Raises DamagedError."""
     require_version(record, VERSION, "the manifest", where)
     shape = _MANIFEST
     if isinstance(record, dict) and "allowed" in record:  # optional

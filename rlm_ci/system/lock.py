@@ -192,7 +192,7 @@ def _sign(descriptor: int, now: float) -> None:
 
 
 class ProcessStatus(Value):
-    """What Linux tells of a process; ``started`` in ticks since the boot."""
+    """The status of a process on Linux; ``started`` in ticks since the boot."""
 
     state: str = ""
     parent: int = 0

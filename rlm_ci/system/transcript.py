@@ -45,7 +45,7 @@ class Transcript(Value):
 
 
 def gap(omitted: int) -> str:
-    """The line that stands for ``omitted`` bytes."""
+    """The line in place of ``omitted`` bytes."""
     return f"[... {omitted:,} bytes left out ...]"
 
 

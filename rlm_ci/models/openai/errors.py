@@ -1,4 +1,4 @@
-"""What it means when an endpoint does not answer: whether to ask again, and what to tell."""
+"""Refusals of an endpoint: whether to ask again, and what to do about them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Final
 
-#: The endpoint says that it did no work, so that asking again costs nothing twice.
+#: The endpoint did no work: asking again costs nothing twice.
 _REPEATABLE: Final = frozenset((408, 409, 425, 429, 500, 502, 503, 529))
-#: A gateway gave up on a model that may be at work all the same.
+#: A gateway gave up, while the model may be at work.
 GAVE_UP: Final = frozenset((504, 524))
 _NO_MONEY: Final = frozenset(("insufficient_quota", "billing_hard_limit_reached"))
 _TOO_LONG: Final = frozenset(("context_length_exceeded", "string_above_max_length"))

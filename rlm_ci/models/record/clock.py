@@ -1,4 +1,4 @@
-"""The time that a run has used, as its record tells it, and the budgets that end it."""
+"""The time that a run has used, by its record, and the budgets that end it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 
 class RunClock:
-    """Time that a run has used, all of its sessions together, as its record tells it.
-
-    What a resumed run finds in its record takes no time; it goes on from the last fact.
-    """
+    """The time of a run in all sessions; facts found in its record take none."""
 
     def __init__(
         self,
@@ -37,7 +34,7 @@ class RunClock:
         return self._used + self._clock() - self._since
 
     def deadline(self, minutes: float | None) -> float | None:
-        """When so many minutes will be used up, by the clock of this process."""
+        """When so many minutes will be over, by the clock of this process."""
         return None if minutes is None else self._clock() + minutes * 60 - self.seconds()
 
     def tick(self, iteration: int) -> tuple[float, str]:
@@ -54,7 +51,7 @@ class RunClock:
 def over(
     turns: int, minutes: float, max_turns: float | None, max_minutes: float | None
 ) -> tuple[str, str] | None:
-    """The budget that does not allow for another turn after ``turns``, and that in words."""
+    """The budget that does not allow another turn after ``turns``, and the reason."""
     if max_turns is not None and turns >= max_turns:
         return "max_iterations", f"the limit of {count(int(max_turns), 'iteration')} is reached"
     if max_minutes is not None and minutes >= max_minutes:

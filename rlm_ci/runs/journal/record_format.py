@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any, NoReturn
 
-    #: A record as JSON without its first brace, parted where its number stands.
+    #: A record as JSON without its first brace, split at its number.
     Halves = tuple[str, str]
 
 #: The longest line that is written, in bytes.
