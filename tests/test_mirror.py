@@ -50,7 +50,6 @@ SHOWN_BY = {
     "pipelines/repository/tree_progress": "console/test_progress.py",
     "pipelines/stored_runs": "cli/commands/test_list.py",
     "pull_request/extra_parts": "cli/commands/test_pr_without_model.py",
-    "pull_request/fix": "test_action_fixing.py",
     "pull_request/posting": "cli/commands/test_publish.py",
     "recursion/prompt_windows": "review/model/test_finder.py",
     "review/rules": "test_rules.py",

@@ -109,12 +109,10 @@ def _tell(judgement: Judgement, asked: CommentCommand | None, held: Run | None) 
     report = judgement.report
     run_id = held.id if held else None
     folder = _folder(judgement, held)
-    if settings.fix and held:
-        from rlm_ci.pull_request import fix
-
-        report = fix.on_change(judgement, held)
     from rlm_ci.pull_request import extra_parts
 
+    if settings.fix and held:
+        report = extra_parts.fixed(judgement, held)
     to = posting.destination(settings, report)
     way = GitHubSession(access_of(settings), asked.way if asked else None)
     is_asked = asked is not None and asked.command.name == REVIEWS
