@@ -177,8 +177,9 @@ def run(
 
 
 def _finding(condition: str, message: str, hint: str, subject: str | None = None) -> Finding:
-    severity = RULES[condition]["severity"]
-    return Finding(f"{ID}/{condition}", severity, message, hint=hint, subject=subject)
+    return Finding(
+        f"{ID}/{condition}", RULES[condition]["severity"], message, hint=hint, subject=subject
+    )
 
 
 # ── measuring ──

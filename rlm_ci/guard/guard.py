@@ -252,8 +252,8 @@ def _of_tests(message: str) -> Finding:
 
 
 def _of_all(rule: str, message: str) -> Finding:
-    name = f"{rules.PREFIX}{rule}"
-    return Finding(name, Severity.HIGH, message, hint=rules.hint(name), domain="tamper")
+    rule = f"{rules.PREFIX}{rule}"
+    return Finding(rule, Severity.HIGH, message, hint=rules.hint(rule), domain="tamper")
 
 
 def _done(change: ChangedFile) -> str:

@@ -175,4 +175,4 @@ _NO_COUNTS = dict.fromkeys(Evidence._fields, 0)
 def _traced(one: TracedFinding, redactor: Redactor) -> TracedFinding:
     """The same object if there is nothing to hide: the journal knows findings by identity."""
     finding = redactor.finding(one.finding)
-    return one if finding is one.finding else one.replace(finding=finding)
+    return one if finding == one.finding else one.replace(finding=finding)
