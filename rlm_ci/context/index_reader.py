@@ -26,12 +26,13 @@ from rlm_ci.context.pointers import ChunkLayout, chunk_id
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
 from rlm_ci.system import files
 from rlm_ci.text.printable import printable
+from rlm_ci.values import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from io import BufferedReader
-    from typing import Any, NoReturn, Self
+    from typing import Any, NoReturn
 
 #: Values in it cost more memory than their text: there is at most one in so many bytes.
 _DENSITY = 16
@@ -107,7 +108,7 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a number")
 
 
-class _Ours:
+class _Ours(Closing):
     """An index in our layout, read a batch of lines at a time; None for any other, or an error."""
 
     def __init__(self, folder: str) -> None:
@@ -118,10 +119,7 @@ class _Ours:
         except OSError:
             self._descriptor = -1
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
+    def close(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
 

@@ -55,8 +55,7 @@ _MOST_WORDS, _MOST_KEPT = 10_000, 1_000
 _FAR = 60
 #: Few tokens of so many characters have no digit.
 _LONG = 30
-#: What may stand right before a token, beside all but letters and digits: an escaped character in
-#: a literal or an address, or the end of a colour.
+#: What may stand before a token: an escape of a literal or an address, or the end of a colour.
 _BEFORE = (
     r"\\[abefnrtv0]",
     r"\\x[0-9A-Fa-f]{2}",

@@ -94,20 +94,18 @@ class ImportGraph:
                 elif not found.targets:
                     missed.setdefault("." * one.level + one.module, one.line)
             targets.pop(outline.path, None)
-            internal[outline.path] = tuple(map(ImportEdge.of, sorted(targets.items())))
-            external[outline.path] = tuple(
-                PackageUse.of((name, line, standard))
-                for (name, standard), line in sorted(packages.items())
-            )
-            unresolved[outline.path] = tuple(
-                PackageUse.of((*one, False)) for one in sorted(missed.items())
-            )
-        return cls(
-            {path: edges for path, edges in internal.items() if edges},
-            {path: uses for path, uses in external.items() if uses},
-            {path: uses for path, uses in unresolved.items() if uses},
-            _packages_of_go(outlines, go),
-        )
+            if targets:
+                internal[outline.path] = tuple(map(ImportEdge.of, sorted(targets.items())))
+            if packages:
+                external[outline.path] = tuple(
+                    PackageUse.of((name, line, standard))
+                    for (name, standard), line in sorted(packages.items())
+                )
+            if missed:
+                unresolved[outline.path] = tuple(
+                    PackageUse.of((*one, False)) for one in sorted(missed.items())
+                )
+        return cls(internal, external, unresolved, _packages_of_go(outlines, go))
 
     def importers(self, path: str) -> tuple[ImportEdge, ...]:
         """The files that import ``path``, each with its line, in order of their names.
@@ -196,6 +194,9 @@ def _resolvers(
             known_here = aliases.setdefault(folder_of(one.path), [])
             known_here.extend(renamed[: max(0, _ALIASES - len(known_here))])
     rust = {one.path: one for one in outlines if one.language == "Rust"}
+    python = {one.path: one for one in outlines if one.language == "Python"}
+    imports = {path: one.imports for path, one in python.items()}
+    scripts = [path for path, one in python.items() if any(e.kind == "main" for e in one.entries)]
     go = GoResolver(places, named.get("go.mod", {}), modules)
     script = JavaScriptResolver(places, named.get("package.json", {}), mains, aliases).resolve
     c = CResolver(places).resolve
@@ -206,7 +207,7 @@ def _resolvers(
         "Java": JavaResolver(places, named.get("Java", {})).resolve,
         "JavaScript": script, "TypeScript": script, "TSX": script, "Vue": script,
         "PHP": PHPResolver(places).resolve,
-        "Python": _python(outlines, places, declared).resolve,
+        "Python": PythonResolver(places, imports, scripts, declared).resolve,
         "Ruby": RubyResolver(places).resolve,
         "Rust": RustResolver(places, named.get("Cargo.toml", {}), crates, rust).resolve,
     }  # fmt: skip
@@ -221,16 +222,6 @@ def _said(outlines: Sequence[Outline], manifest: str) -> dict[str, list[str]]:
         for one in outlines
         if one.imports and one.path.rpartition("/")[2] == manifest
     }
-
-
-def _python(
-    outlines: Sequence[Outline], places: FileLookup, declared: Iterable[str]
-) -> PythonResolver:
-    read = [one for one in outlines if one.language == "Python"]
-    scripts = [one.path for one in read if any(begun.kind == "main" for begun in one.entries)]
-    return PythonResolver(
-        places, {one.path: one.imports for one in read} if scripts else {}, scripts, declared
-    )
 
 
 def _packages_of_go(outlines: Sequence[Outline], go: GoResolver) -> dict[str, str]:

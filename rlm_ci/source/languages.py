@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-# The package ``identify`` does not replace these tables: of their entries it lacks 49 of 210
-# suffixes, 17 of 65 names and 22 of 35 interpreters, it has tags and no names of languages, and
-# every hook's environment would have to install it.
+# The package ``identify`` does not replace these tables: it lacks 49 of 210 suffixes, 17 of 65
+# names and 22 of 35 interpreters, names no languages, and every hook would have to install it.
 _BY_SUFFIX = {
     "Ada": "adb ads",
     "Assembly": "asm s",
@@ -135,12 +134,12 @@ _BY_INTERPRETER = {
 _SUFFIXES = {suffix: name for name, all_of in _BY_SUFFIX.items() for suffix in all_of.split()}
 _NAMES = {file: name for name, all_of in _BY_NAME.items() for file in all_of.split()}
 
-#: What nobody could tell.
+#: An unknown language.
 OTHER = "Other"
 
 
 def language(path: str, first_line: bytes | str = b"") -> str:
-    """The language of the file at ``path``; ``first_line`` tells, where the name does not."""
+    """The language of the file at ``path``, by its name, else by its ``first_line``."""
     written = path.rpartition("/")[2]
     name = written.lower()
     found = _IN_CAPITALS.get(written) or _NAMES.get(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 from rlm_ci.source import UNPARSED, EntryPoint, Outline, manifests
 from rlm_ci.source.languages import language
@@ -35,7 +36,10 @@ def outline(path: str, content: bytes) -> Outline:
     found = python_outline.outline(path, content) if name == "Python" else None
     found = found or manifests.outline(path, name, content)
     if found is None:
-        found = _by_grammar(path, name, content)
+        from rlm_ci.source import grammar_walk
+
+        with suppress(RecursionError):
+            found = grammar_walk.outline(path, name, content)
     found = found or Outline(path, name, UNPARSED, line_count(content), *_remark(name, content))
     return found if found.entries else found.replace(entries=_command(path, content))
 
@@ -66,12 +70,3 @@ def language_of(path: str, content: bytes) -> str:
     """The language of a file, by its name and by what it holds."""
     name = language(path, content[:256].partition(b"\n")[0])
     return "C++" if name == "C" and path.endswith(".h") and _CPP.search(content) else name
-
-
-def _by_grammar(path: str, name: str, content: bytes) -> Outline | None:
-    from rlm_ci.source.grammar_walk import outline as walked
-
-    try:
-        return walked(path, name, content)
-    except RecursionError:
-        return None

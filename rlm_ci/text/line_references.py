@@ -67,8 +67,7 @@ _UNSPACED = "\u2e80"
 _WORDS_BACK = 12
 _LONGEST = 4096
 _BACK = 500
-#: How names of machines end, which are written with a port; a name with two dots and an unknown
-#: ending is one, too.
+#: How names of machines end, which have a port; a name with two dots is one, too.
 _DOMAINS = frozenset((
     "ai", "app", "at", "au", "be", "biz", "br", "ca", "ch", "cloud", "cluster", "cn", "co", "com",
     "corp", "cz", "de", "dev", "dk", "edu", "es", "eu", "example", "fi", "fr", "gov", "ie", "info",

@@ -23,9 +23,8 @@ _MARKDOWN = str.maketrans({
     "$": "<span>$</span>",  # GitHub's documented way to have a dollar that opens no formula
 })  # fmt: skip
 
-#: What GitHub links in running text besides mentions and ``#1``: a scheme, ``www.``, a ticket
-#: such as ``GH-1``, seven or more digits of what may be a commit; and what it draws as a
-#: picture, the short name of an emoji between colons.
+#: What GitHub links besides mentions and ``#1`` (a scheme, ``www.``, ``GH-1``, a commit's first
+#: seven digits), and the name of an emoji between colons.
 _LINKED = (
     r"(?i):(?=//|(?:[0-9]*[a-z_+-][a-z0-9_+-]*|100|1234):)|www(?=\.)|(?<=[a-z])-(?=\d)"
     r"|[0-9a-f]{6}(?=[0-9a-f])"
@@ -158,10 +157,9 @@ def _data(value: object) -> str:
 
 
 def record(value: object, depth: int = 2) -> str:
-    """``value`` as JSON in ASCII; ``##[`` is written with an escape.
+    """``value`` as JSON in ASCII, with what lies deeper than ``depth``, a finding, on one line.
 
-    What lies deeper than ``depth`` stands on one line: a finding is a line that can be read,
-    compared and searched, and of 20,000 of them the quick encoder writes each.
+    ``##[`` is escaped.
     """
     return "".join(record_pieces(value, depth))
 

@@ -47,15 +47,11 @@ def _template(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComme
             _declared(walk, scope, child, note, node)
 
 
-def _declaration(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
-    _declared(walk, scope, node, note, node)
-
-
 def _declared(
-    walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment, whole: Node
+    walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment, whole: Node | None = None
 ) -> None:
     """A declaration; ``whole`` begins with what it is a template of."""
-    kind = node.type
+    kind, whole = node.type, whole or node
     if kind in _CLASSES:
         _class(walk, scope, node, note, whole)
     elif kind in _FUNCTIONS:
@@ -237,7 +233,7 @@ DIALECT = Dialect(
         **dict.fromkeys(("preproc_def", "preproc_function_def"), _macro),
         "namespace_definition": _namespace,
         "template_declaration": _template,
-        **dict.fromkeys(_DECLARATIONS, _declaration),
+        **dict.fromkeys(_DECLARATIONS, _declared),
     },
     through=_THROUGH,
     opening=frozenset({

@@ -60,13 +60,11 @@ def _if(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComment) 
         walk.enter("main", walk.path, node)
 
 
-def _definition(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
-    _define(walk, scope, node, note, node.start_byte)
-
-
 def _define(  # noqa: PLR0917 - as everywhere, and what only a definition needs
-    walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment, since: int, name: str = ""
-) -> None:
+    walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment,
+    since: int | None = None, name: str = "",
+) -> None:  # fmt: skip
+    since = node.start_byte if since is None else since
     fields = walk.fields(node)
     kind = _KINDS[node.type]
     name = name or (walk.text(fields["name"]).strip("\"'`") if "name" in fields else "default")
@@ -273,7 +271,7 @@ DIALECT = Dialect(
         "import_statement": _import,
         "export_statement": _export,
         "ambient_declaration": _ambient,
-        **dict.fromkeys(_KINDS, _definition),
+        **dict.fromkeys(_KINDS, _define),
         **dict.fromkeys(_MEMBERS, _member),
         **dict.fromkeys(("lexical_declaration", "variable_declaration"), _variables),
         "expression_statement": _expression,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.source.imports import NOWHERE, ResolvedImport
-from rlm_ci.source.imports.file_lookup import ancestors, folder_of, joined, nearest, resolved
+from rlm_ci.source.imports.file_lookup import above, ancestors, folder_of, joined, nearest, resolved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,11 +56,8 @@ class GoResolver:
 
     def _required(self, path: str, package: str) -> str | None:
         """The module that a package belongs to, by the ``go.mod`` above the file."""
-        for folder in ancestors(folder_of(path)):
-            if folder in self._needed:
-                known = self._needed[folder]
-                return next((one for one in ancestors(package) if one in known), None)
-        return None
+        known = above(self._needed, path) or ()
+        return next((one for one in ancestors(package) if one in known), None)
 
     def of_folder(self, folder: str) -> str | None:
         """The file that stands for a package: of its own name, ``doc.go``, or the first."""
@@ -130,13 +127,9 @@ class CSharpResolver:
 
     def resolve(self, path: str, one: Import) -> ResolvedImport:
         names = one.module.split(".")
-        for end in range(len(names), 0, -1):
-            declared = self._namespaces.get(".".join(names[:end]), ())
-            if declared and end == len(names):
-                target = nearest(list(declared[:64]), path)
-                return ResolvedImport((target,)) if target else NOWHERE
-            if declared:
-                break
+        target = nearest(self._namespaces.get(one.module, ())[:64], path)
+        if target:
+            return ResolvedImport((target,))
         if names[0] == "System":
             return ResolvedImport(package="System", is_standard=True)
         return ResolvedImport(package=".".join(names[:2]))

@@ -6,7 +6,10 @@ from posixpath import normpath
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import TypeVar
+
+    Found = TypeVar("Found")
 
 #: So many files of one name are compared, to find the nearest; a name that is more usual than
 #: that is only looked for in the folders above.
@@ -64,6 +67,11 @@ def ancestors(folder: str) -> Iterator[str]:
         yield folder
         folder = folder.rpartition("/")[0]
     yield ""
+
+
+def above(table: Mapping[str, Found], path: str) -> Found | None:
+    """The entry of ``table`` for the nearest folder above a file."""
+    return next((table[one] for one in ancestors(folder_of(path)) if one in table), None)
 
 
 def resolved(folder: str, relative: str) -> str | None:

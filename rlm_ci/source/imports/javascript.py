@@ -97,19 +97,19 @@ class JavaScriptResolver:
         for module in self._mains.get(folder, ()):
             target = resolved(folder, module)
             found = None if target is None else self._places.first(_candidates(target))
-            found = found or self._places.first(
-                joined(target or folder, f"index{suffix}") for suffix in _SUFFIXES
-            )
+            found = found or self._index_file(target or folder)
             if found:
                 return found
         return None
+
+    def _index_file(self, folder: str) -> str | None:
+        return self._places.first(joined(folder, f"index{suffix}") for suffix in _SUFFIXES)
 
     def _file(self, target: str) -> str | None:
         return self._places.first(_candidates(target)) or self._index(target)
 
     def _index(self, folder: str) -> str | None:
-        index = self._places.first(joined(folder, f"index{suffix}") for suffix in _SUFFIXES)
-        return self._main(folder) or index
+        return self._main(folder) or self._index_file(folder)
 
 
 def _candidates(target: str) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import takewhile
 
 from rlm_ci.source.imports import NOWHERE, ResolvedImport
 from rlm_ci.source.imports.file_lookup import ancestors, folder_of, joined, nearest
@@ -10,7 +11,7 @@ from rlm_ci.source.test_files import is_trial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rlm_ci.source import Import
     from rlm_ci.source.imports.file_lookup import FileLookup
@@ -130,7 +131,7 @@ class PythonResolver:
     def _in_own_package(self, path: str, root: str, one: Import) -> tuple[str, str] | None:
         """What an import finds in the file's own package: of tests, scripts, or a name below."""
         folder = folder_of(path)
-        for base in self._within(folder, root):
+        for base in takewhile(lambda one: one != root, ancestors(folder)):
             hit = self._under(base, one.module, strict=True)
             if hit is None:
                 continue
@@ -170,12 +171,6 @@ class PythonResolver:
             known = self._root(folder_of(folder)) if self._is_package(folder) else folder
             self._roots[folder] = known
         return known
-
-    def _within(self, folder: str, root: str) -> Iterator[str]:
-        for above in ancestors(folder):
-            if above == root:
-                return
-            yield above
 
     def _locate(self, root: str, module: str) -> tuple[str, str] | None:
         """Folder and path without suffix of what ``module`` names for a file under ``root``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci.source.imports import NOWHERE, ResolvedImport
-from rlm_ci.source.imports.file_lookup import ancestors, folder_of, joined, nearest
+from rlm_ci.source.imports.file_lookup import above, ancestors, folder_of, joined, nearest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class RustResolver:
         needed: Mapping[str, Sequence[str]],
         outlines: Mapping[str, Outline],
     ) -> None:
-        """By crate its folders; by folder with a ``Cargo.toml`` the crates it needs; by path."""
+        """``crates``: their folders; ``needed``: by folder with a ``Cargo.toml`` what it needs."""
         self._places = places
         self._crates = {_spoken(name): folders for name, folders in crates.items()}
         self._needed = {folder: frozenset(map(_spoken, names)) for folder, names in needed.items()}
@@ -82,10 +82,7 @@ class RustResolver:
 
     def _needs(self, path: str, name: str) -> bool:
         """Whether the ``Cargo.toml`` above a file says that it needs the crate ``name``."""
-        for folder in ancestors(folder_of(path)):
-            if folder in self._needed:
-                return name in self._needed[folder]
-        return False
+        return name in (above(self._needed, path) or ())
 
     def _root(self, path: str) -> str | None:
         for folder in ancestors(folder_of(path)):

@@ -72,15 +72,15 @@ def _decorated(node: ast.FunctionDef | ast.AsyncFunctionDef, mark: ast.expr) -> 
     else:
         return None
     said = _text(call.args[0]) if call and call.args else None
-    end = node.end_lineno or node.lineno
     if bound and word in _ROUTES and said is not None and said.startswith("/"):
-        return EntryPoint("route", clipped(f"{_methods(word, call)} {said}", 300), mark.lineno, end)
-    if word in _COMMANDS and bound:
-        name = said or _named(call) or node.name.replace("_", "-")
-        return EntryPoint("command", clipped(name, 300), mark.lineno, end)
-    if word in _TASKS:
-        return EntryPoint("task", clipped(said or _named(call) or node.name, 300), mark.lineno, end)
-    return None
+        kind, name = "route", f"{_methods(word, call)} {said}"
+    elif word in _COMMANDS and bound:
+        kind, name = "command", said or _named(call) or node.name.replace("_", "-")
+    elif word in _TASKS:
+        kind, name = "task", said or _named(call) or node.name
+    else:
+        return None
+    return EntryPoint(kind, clipped(name, 300), mark.lineno, node.end_lineno or node.lineno)
 
 
 def _named(call: ast.Call | None) -> str | None:

@@ -16,6 +16,7 @@ from rlm_ci.source.signatures import clipped, folded, line_count, paragraph
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
 
 #: A longer file costs more memory than a machine may have: some 60 bytes for each of its own.
 MAX_BYTES = 4 << 20
@@ -31,6 +32,8 @@ _STRING_OR_COMMENT = re.compile(
 )
 _CHAIN = re.compile(rb"\b\w++(?:[\s\\]*\.[\s\\]*\w+)++")
 _CHAIN_LIMIT = 2000
+#: What an outline lists, with lines.
+_ROWS = ("symbols", "imports", "entries")
 _TYPE_MAKERS = {"TypeVar", "NewType", "ParamSpec", "TypeVarTuple", "TypeAliasType"}
 
 
@@ -261,27 +264,18 @@ class _Reader:
         return (text, first + start + 1, first + end) if text else ("", 0, 0)
 
     def _renumbered(self, found: Outline) -> Outline:
-        def real(line: int) -> int:
-            return line - bisect_left(self._returns, line)
+        def real(row: Any) -> Any:
+            names = {"line", "line_start", "line_end", "doc_start", "doc_end"}.intersection(
+                row._fields
+            )
+            lines = {name: getattr(row, name) for name in names}
+            return row.replace(
+                **{name: at - bisect_left(self._returns, at) for name, at in lines.items()}
+            )
 
-        return found.replace(
-            doc_start=real(found.doc_start),
-            doc_end=real(found.doc_end),
-            symbols=tuple(
-                one.replace(
-                    **{
-                        name: real(getattr(one, name))
-                        for name in ("line_start", "line_end", "doc_start", "doc_end")
-                    }
-                )
-                for one in found.symbols
-            ),
-            imports=tuple(one.replace(line=real(one.line)) for one in found.imports),
-            entries=tuple(
-                one.replace(line_start=real(one.line_start), line_end=real(one.line_end))
-                for one in found.entries
-            ),
-        )
+        rows = {name: tuple(map(real, getattr(found, name))) for name in _ROWS}
+        outline: Outline = real(found).replace(**rows)
+        return outline
 
 
 def _lone_returns(content: bytes) -> list[int]:
