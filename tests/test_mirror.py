@@ -33,7 +33,6 @@ SHOWN_BY = {
     "github/session": "cli/commands/test_publish.py",
     "guard/inline_tests": "guard/test_guard_cases.py",
     "guard/protected/editable_installs": "fix/test_run_unsandboxed.py",
-    "judge/fingerprint": "cli/commands/test_pr_next_push.py",
     "judge/judge": "cli/commands/test_check.py",
     "judge/options": "cli/commands/test_check.py",
     "judge/policy_edits": "judge/test_config_file.py",

@@ -141,7 +141,6 @@ def judge(
     more: Sequence[Setting] = (),
     change: ChangeSet | None = None,
     also: Sequence[str] = (),
-    environ: Mapping[str, str] | None = None,
 ) -> Judgement:
     """Run the checks ``wanted`` (none: those that the settings enable) on the change.
 
@@ -154,7 +153,7 @@ def judge(
     rows = (*CORE, *more, *checks.rows(selected))
 
     def fresh() -> Settings:
-        return Settings(rows, flags, environ)
+        return Settings(rows, flags)
 
     options = fresh()
     repository = open_repository(options)

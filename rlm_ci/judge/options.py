@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from rlm_ci.change.trigger import Told
+from rlm_ci.config.options import PUBLISH
 from rlm_ci.console.output import RULE_PAGES, STDOUT, Output
 
 TYPE_CHECKING = False
@@ -83,3 +84,18 @@ def rests_on(settings: Settings, root: str) -> dict[str, Any]:
     """What the files of a run rest on besides its record, as its last event tells it."""
     folder = os.path.relpath(os.getcwd(), root)
     return {"settings": settings.told(), "folder": folder, RULE_PAGES: True}
+
+
+def fingerprint(settings: Settings) -> str:
+    """The identity of the settings that judge: 16 hex digits. Secrets are no part of it."""
+    import json
+    from hashlib import sha256
+
+    posting = {row.key for row in PUBLISH}
+    judging = {
+        row.key: value
+        for row, value, _ in settings.items()
+        if row.file and not row.secret and row.key not in posting
+    }
+    text = json.dumps(judging, sort_keys=True, default=str)
+    return sha256(text.encode()).hexdigest()[:16]

@@ -80,7 +80,7 @@ class Attempt(RunAttempt, ABC):
         self.error: RlmCiError | None = None
 
     def carry_out(self) -> tuple[FinalState, Report]:
-        """How it ended, and the report of it; an error, a bug too, is kept in ``error``."""
+        """The end and its report; an error, also a bug, is kept in ``error``."""
         try:
             final, told = self._work()
         except NoContextError:

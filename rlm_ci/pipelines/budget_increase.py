@@ -65,7 +65,7 @@ def carried(record: Record, more: Budgets) -> tuple[int, dict[str, float | None]
 
 
 def keep(record: Record, more: Budgets) -> None:
-    """Write down that a run is given ``more``, once it is sure that it can be held to that."""
+    """Record that a run is given ``more``."""
     if more:
         record.fact(KIND, _place(len(recorded(record))), {}, lambda: more)
 

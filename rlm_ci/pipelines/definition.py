@@ -57,7 +57,6 @@ class Stage(Value):
 
     @property
     def shown(self) -> str:
-        """The command as a person writes it."""
         if isinstance(self.command, str):
             return self.command or f"pipeline {self.pipeline}"
         from shlex import join

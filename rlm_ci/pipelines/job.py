@@ -64,5 +64,4 @@ class PipelineJob(ABC):
 
 
 def without_runs(root: str, runs: str, out: str) -> tuple[str, ...]:
-    """The folders that a run itself writes to: never part of what it works on."""
     return tuple(os.path.join(root, folder) for folder in (runs, out))

@@ -74,7 +74,6 @@ class StoredRuns:
         return entry
 
     def create(self, task: str, pipeline_id: str, **more: Any) -> Run:
-        """A new run. Raises StorageError."""
         return Run.create(
             self.store,
             task,
@@ -101,7 +100,6 @@ class StoredRuns:
         return runs_find.entries(self.store, self.task)
 
     def prune(self, seconds: float, now: float) -> list[FoundRun]:
-        """See ``find.prune``."""
         self._tell_of_brought()
         return runs_find.prune(self.store, seconds, now, self.task)
 
@@ -121,7 +119,6 @@ class StoredRuns:
 
 
 def resume_with(run_id: str) -> str:
-    """The command that lets a run go on."""
     return f"rlm-ci resume {run_id}"
 
 
@@ -135,7 +132,6 @@ def way_on(entry: FoundRun) -> str:
 
 
 def flag_of(budget: str) -> str:
-    """The option that sets a budget of a run."""
     return f"--{budget.replace('_', '-')}"
 
 
@@ -163,7 +159,6 @@ def record(entry: FoundRun) -> dict[str, Any]:
 
 
 def tell(entry: FoundRun, now: float) -> str:
-    """A run for a person, a fact a line."""
     look = TreeWatcher(entry.path, entry.run.pipeline_id)
     lines = (f"{name:<{11 if name else 0}}{text}" for name, text in facts(entry, now, look))
     return "".join(f"{neutralise.log(line)}\n" for line in lines)
@@ -226,6 +221,5 @@ def standing(entry: FoundRun, now: float) -> str:
 
 
 def took(run: Manifest, now: float) -> str:
-    """How long a run took, or has taken so far."""
     end = manifest.moment(run.completed_at) if run.completed_at else now
     return duration(max(0.0, end - manifest.moment(run.started_at)))

@@ -221,7 +221,7 @@ def _review(
 ) -> tuple[Report, str]:
     """The review as a run of its own, below that of ``pr`` if there is one; state for the next."""
     from rlm_ci.github.posting.outcome import NONE
-    from rlm_ci.judge.fingerprint import fingerprint
+    from rlm_ci.judge.options import fingerprint
     from rlm_ci.pipelines.job import without_runs
     from rlm_ci.review.change.previous_review import PreviousReviews
     from rlm_ci.review.run import ChangeReviewJob

@@ -8,7 +8,7 @@ from rlm_ci.console.messages import say, warn
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError
 from rlm_ci.github.posting.outcome import FAILED, Destination, PostingOptions, Publication
 from rlm_ci.github.posting.placement import CommentLimits
-from rlm_ci.judge.fingerprint import fingerprint
+from rlm_ci.judge.options import fingerprint
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report.findings import Severity
 from rlm_ci.system import files

@@ -30,7 +30,6 @@ NAME = "wiki"
 
 
 def analyse(task: LeafTask) -> dict[str, Any]:
-    """The facts of each text, packed."""
     found = [shifted(facts_of(one.path, one.content), one.line_start - 1) for one in task.texts]
     return {"packed": pack(found), "files": len(found)}
 

@@ -265,10 +265,7 @@ class WikiJob(RepositoryJob):
         return {STATE: files.read(os.path.join(site_of, STATE), _LIMIT)}
 
     def _believed(self, before: str | None, here: RepositoryScope) -> WikiState | None:
-        """What is known of the pages; of the commits that they name those that are ours.
-
-        A page that still says the same keeps its commit, and a change could have named any.
-        """
+        """The pages' state, without commits that are no ancestors: a change could name any."""
         state = WikiState.read(before) if before else None
         if state is None:
             return None

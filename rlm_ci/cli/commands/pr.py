@@ -169,7 +169,7 @@ def _rest(held: Run | None, judgement: Judgement, templates: Mapping[str, str] =
 
 
 def _keep(held: Run | None, paths: Mapping[str, str]) -> None:
-    """The files of the report in the run as well: what stands elsewhere anybody may change."""
+    """Copy the files of the report into the run, as anybody may change them elsewhere."""
     for name, path in paths.items() if held else ():
         if held and path != os.path.join(held.path, name):
             files.write(held.path_of(name), files.read(path, _LIMIT), 0o600)

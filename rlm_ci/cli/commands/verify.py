@@ -162,10 +162,7 @@ class _Stored(Value):
 
 
 def _unlike(report: Report | None, inside: Report | None) -> list[str]:
-    """Where a report does not say of a part what the run within says, which has made it.
-
-    A person may have lifted a finding since.
-    """
+    """Where a report and the run within that made a part differ, suppressions apart."""
     own = {part.id: part for part in report.parts} if report is not None else {}
     problems = []
     for part in inside.parts if inside is not None and own else ():

@@ -52,7 +52,7 @@ class RepositoryAttempt(RunAttempt):
         self.goes_on = False
 
     def carry_out(self) -> tuple[Report, RlmCiError | None]:
-        """The report, and the error that ended it, a bug too."""
+        """The report, and the error that ended it, also a bug."""
         error = None
         try:
             told = self._solve()

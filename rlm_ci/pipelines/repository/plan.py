@@ -120,7 +120,6 @@ class RepositoryVerb(PipelineJob, ABC):
         return scope.select(self.settings, self.repository)
 
     def corpus(self, agreed: RepositoryOptions) -> Corpus:
-        """The files that it is about."""
         return scope.corpus(agreed.scope, self.repository, self.skipped)
 
     def without(self, part: Part, done: RecursionResult) -> Part:  # noqa: ARG002 - for who knows better

@@ -109,7 +109,6 @@ def select(settings: Settings, repository: Repository) -> RepositoryScope:
 
 
 def looks(settings: Settings) -> dict[str, Any]:
-    """What is left out of the files, as fields of a scope."""
     recursion = settings.recursion
     return {
         "exclude": recursion.exclude,
@@ -141,7 +140,6 @@ def require_tree(repository: Repository) -> None:
 
 
 def change_of(here: RepositoryScope, repository: Repository) -> change_set.ChangeSet | None:
-    """The change that is reviewed, if it is one."""
     if here.base is None:
         return None
     return change_set.ChangeSet(

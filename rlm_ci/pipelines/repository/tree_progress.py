@@ -51,7 +51,6 @@ class TreeWatcher:
             return None
 
     def record(self) -> dict[str, Any] | None:
-        """For programs."""
         found = self.progress()
         if found is None:
             return None

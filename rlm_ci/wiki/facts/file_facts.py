@@ -1,4 +1,4 @@
-"""What the wiki knows of one file, found from its content alone: so it holds as long as that."""
+"""What the wiki knows of one file, from its content alone."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _altered(rows: Iterable[Any], change: Callable[[Any], Any], *names: str) -> 
 
 
 def facts_of(path: str, content: bytes) -> FileFacts:
-    """All of it; nothing that ``content`` may hold raises. What looks like a secret is left out."""
+    """The facts of one file, without what looks like a secret; never raises."""
     text = content.decode("utf-8", "surrogateescape")
     if _SECRETS.text(text) == text:
         return _facts(path, content)
@@ -141,9 +141,9 @@ def _is_generated(content: bytes) -> bool:
 def _sound(
     read: Outline, notes: Sequence[CodeNote], content: bytes
 ) -> tuple[Outline, tuple[tuple[int, int], ...], tuple[CodeNote, ...]]:
-    """Only what points into the file, lines counted as everybody else counts them.
+    """Only what points into the file; nothing of one with a lone carriage return.
 
-    Python ends lines at a lone carriage return too; of such a file nothing can be cited.
+    Python ends lines there, and nobody else.
     """
     last = content.count(b"\n") + (not content.endswith(b"\n") and bool(content))
     if b"\r" in content and b"\r" in content.replace(b"\r\n", b""):

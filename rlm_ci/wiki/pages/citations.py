@@ -157,7 +157,7 @@ def contents(corpus: Corpus, files: Iterable[CorpusFile]) -> Iterator[tuple[Corp
 
 
 def claim_of(location: Location) -> HashedPlace:
-    """The claim as the state keeps it. A place that is not quoted is known by its content."""
+    """The claim as the state keeps it; a place without a quote is known by its blob."""
     place = CitedPlace(location.path, location.line_start or 1, location.line_end or 1)
     text = location.quote if location.quote is not None else f"\0{location.blob}"
     return HashedPlace(place, quote_hash(text))

@@ -203,7 +203,6 @@ class DiagramBox(Value):
 
 
 def label(text: str) -> str:
-    """A text as the inside of a quoted label."""
     text = printable(text)
     if len(text) > _LONGEST:
         text = f"{text[: _LONGEST - 1]}…"

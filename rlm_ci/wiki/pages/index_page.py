@@ -39,7 +39,6 @@ _ENTRIES, _HOT, _OMITTED, _PAGES, _LIBRARY = 40, 12, 40, 12, 60
 
 
 def overview(world: PageSources) -> dict[str, Any]:
-    """All that stands on it but its title."""
     files, layout = world.files, world.layout
     drawn = architecture(layout, world.around)
     begins = starts(_begins_of(files, layout))

@@ -122,7 +122,6 @@ def _spaces(one: FileFacts) -> set[str]:
 
 
 def told(one: FileFacts, name: str) -> str:
-    """The whole name of a symbol as its language writes it."""
     return name.replace(".", "::") if one.outline.language in _COLONS else name
 
 
@@ -196,7 +195,6 @@ def base_of(folder: str, line: Import) -> str | None:
 
 
 def api_size(one: FileFacts, folder: str, given: Given) -> int:
-    """How many names its page lists of a file."""
     return len(api(one, folder, given) or ())
 
 

@@ -193,10 +193,7 @@ def _digest(piece: _Piece) -> str:
 
 
 def _apart(texts: Sequence[LeafText], room: int) -> Iterator[list[LeafText]]:
-    """Texts that fit a prompt together; one that is too long stands alone.
-
-    So its parts stay what they are, whatever changes around it.
-    """
+    """Texts that fit a prompt together; a longer one is alone, so that its parts stay the same."""
     some: list[LeafText] = []
     for text in texts:
         size = len(text.content) + _NUMBERED * (text.content.count(b"\n") + 1)
@@ -272,7 +269,7 @@ def _lack(error: LimitError | RemoteError) -> str:
 
 
 def _misfit(answer: Mapping[str, Any], schema: str) -> str:
-    """What is wrong with an answer of which nothing can be used: a bad sentence costs itself."""
+    """What is wrong with an answer of which no sentence can be used; "" for any other."""
     sentences = answer.get("sentences")
     if not isinstance(sentences, list):
         return "sentences must be a list"

@@ -69,7 +69,6 @@ class PageSources(Value):
 
 
 def chapter(module: Module, world: PageSources) -> dict[str, Any]:
-    """All that stands on the page."""
     files = module.files
     lines = sum(one.outline.lines for one in files)
     return {

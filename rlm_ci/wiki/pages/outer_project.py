@@ -41,7 +41,6 @@ class OuterProject(Value):
 
     @classmethod
     def at_commit(cls, repository: Repository, commit: str, under: str) -> OuterProject:
-        """Raises what git raises."""
         with repository.start_tree(commit, sizes=True) as listing:
             tree = parse_tree(listing.finish())
         paths = _beyond((path for path, entry in tree.items() if entry.is_file), under)
@@ -60,13 +59,11 @@ class OuterProject(Value):
         return cls(under, paths, found)
 
     def digest(self) -> str:
-        """A hash of all of it."""
         told = [self.under, *self.paths]
         told += [f"{path}\0{sha256(data).hexdigest()}" for path, data in self.manifests.items()]
         return sha256("\0".join(told).encode("utf-8", "surrogateescape")).hexdigest()
 
     def outlines(self) -> list[Outline]:
-        """Those of the manifests."""
         from rlm_ci.source.outline import outline
 
         return [outline(path, data) for path, data in self.manifests.items()]

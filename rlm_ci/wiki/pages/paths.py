@@ -51,7 +51,6 @@ def is_beside(path: str) -> bool:
 
 
 def is_told(path: str) -> bool:
-    """Whether a file stands where documentation is, at the top."""
     return path.partition("/")[0].lower() in _TOLD
 
 

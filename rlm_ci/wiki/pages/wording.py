@@ -14,7 +14,6 @@ _LEADING = re.compile(r"(.{12,}[.!?])\s+[^.!?]*:$")
 
 
 def sentence(text: str, *, cell: bool = False) -> str:
-    """The first sentence of a documentation."""
     text = plain(text).rstrip(":")
     found = re.match(r"(.{12,}?[.!?])(?=\s+[^a-z\s]|\s*$)", text)
     if found and not re.search(r"(?:\be\.g|\bi\.e|\betc|\bvs)\.$", found[1]):

@@ -101,7 +101,6 @@ class Sentences(Value):
         return ", ".join(words)
 
     def rows(self) -> list[str]:
-        """Each sentence that was dropped, with where it stood, and why."""
         return [
             f"dropped: {name(one.path)}#L{one.line_start}-L{one.line_end}, {why[0]}: "
             f"{clip(name(one.text), _SHORT)}"
@@ -110,7 +109,7 @@ class Sentences(Value):
 
 
 def mark(oid: str) -> str:
-    """Stands for a file of which a model has been asked all that there is to ask."""
+    """Marks a file, by its blob, about which a model has been asked in full."""
     return sha256(f"{_VERSION}\0{oid}".encode()).hexdigest()[:16]
 
 
@@ -243,7 +242,6 @@ def _marked(
 
 
 def _asked(state: WikiState, files: Mapping[str, CorpusFile]) -> dict[str, Prose]:
-    """What a model has been asked about, nothing said yet; anew where a file has changed."""
     found = {}
     for key, one in state.prose.items():
         file = files.get(key)

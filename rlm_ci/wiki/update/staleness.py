@@ -28,10 +28,9 @@ class StalePage(Value):
 
 
 def stale(state: WikiState, change: ChangeSet) -> tuple[StalePage, ...]:
-    """The pages that say something of lines which ``change`` edits or removes.
+    """The pages that cite lines which ``change`` edits or removes, not those that only move.
 
-    Lines that have only moved still say what they said; a page that was stale before is not
-    blamed on the change.
+    A page that was stale before is not blamed on the change.
     """
     changed = {one.old_path or one.path: one for one in change.files() if one.status != "A"}
     wanted: dict[str, dict[HashedPlace, list[str]]] = {}

@@ -187,7 +187,6 @@ class WikiState(Value):
         )
 
     def named(self) -> set[str]:
-        """The commits at which pages were made."""
         return {page.commit for page in self.pages.values() if page.commit}
 
     def summed_up(self, commits: Collection[str]) -> WikiState:
@@ -229,7 +228,6 @@ def readers() -> str:
 
 
 def hashed(pieces: Iterable[bytes]) -> str:
-    """The SHA-256 of bytes that come in pieces."""
     found = sha256()
     for piece in pieces:
         found.update(piece)
