@@ -7,6 +7,7 @@ import os
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.pipelines import stored_runs
+from rlm_ci.system import files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,12 +49,8 @@ def placed(found: Mapping[str, Any]) -> dict[str, Any]:
             hint="name a folder that is there",
         )
     root = os.path.realpath(open_repository(stored_runs.settings_of(found)).root)
-    if not _is_in(full, root):
+    if files.below(root, full) is None:
         found["repo"] = full if os.path.isdir(full) else os.path.dirname(full)
         root = os.path.realpath(open_repository(stored_runs.settings_of(found)).root)
-    inner = os.path.relpath(full, root).replace(os.sep, "/")
-    return found if inner == os.curdir else {**found, KEY: inner}
-
-
-def _is_in(path: str, root: str) -> bool:
-    return path == root or path.startswith(os.path.join(root, ""))
+    inner = files.below(root, full)
+    return {**found, KEY: inner} if inner else found

@@ -136,8 +136,7 @@ def inside(root: str, path: str) -> str | None:
     """
     folder = os.path.realpath(os.path.dirname(os.path.abspath(path)))
     full = os.path.join(folder, os.path.basename(path))
-    found = os.path.relpath(full, os.path.realpath(root)).replace(os.sep, "/")
-    return None if found == ".." or found.startswith("../") else found
+    return files.below(os.path.realpath(root), full)
 
 
 def read_worktree(repository: Repository, name: str, what: str = "config file") -> bytes | None:

@@ -118,14 +118,14 @@ def _paths(options: Settings, repository: Repository) -> tuple[str, ...]:
     found = []
     for path in options.paths:
         full = os.path.normpath(os.path.join(start, path))
-        inside = os.path.relpath(full, root).replace(os.sep, "/")
-        if inside == ".." or inside.startswith("../"):
+        inside = files.below(root, full)
+        if inside is None:
             raise ConfigError(
                 f"{path[:80]!r} is outside of the repository",
                 where=options.sources["paths"],
                 hint=f"name paths below {repository.root}",
             )
-        if inside == ".":
+        if not inside:
             return ()  # the top level: all of it
         found.append(inside)
     return tuple(found)

@@ -117,6 +117,14 @@ def blocks(path: str) -> Iterable[bytes]:
         raise _unreadable(error) from None
 
 
+def below(root: str, path: str) -> str | None:
+    """``path`` relative to ``root``, with ``/``, "" for ``root`` itself; None outside of it."""
+    found = os.path.relpath(path, root).replace(os.sep, "/")
+    if found == ".." or found.startswith("../"):
+        return None
+    return "" if found == "." else found
+
+
 def require_inside(root: str, path: str) -> None:
     """Raise StorageError when ``path`` lies below ``root`` by its name, and leads out by a link."""
     absolute = os.path.abspath(path)

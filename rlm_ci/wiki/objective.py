@@ -75,17 +75,11 @@ class WikiObjective:
             "done": list(told.done),
             "shown": {path: list(marks) for path, marks in told.shown.items()},
         }
-        found = NodeResult(
-            node.id,
-            PARTIAL if told.uncovered else COMPLETED,
-            count(analysis["files"], "file"),
-            1.0,
-            uncovered=told.uncovered,
-            counts=told.counts,
-            metrics={"files": analysis["files"], "sentences": sum(map(len, told.said.values()))},
-            data=data,
+        status = PARTIAL if told.uncovered else COMPLETED
+        files = analysis["files"]
+        return self._result(
+            node, ask, status, told.counts, data, files=files, uncovered=told.uncovered
         )
-        return self._summed(found, node, ask)
 
     def aggregate(self, node: Node, children: Sequence[NodeResult], ask: Ask | None) -> NodeResult:
         alive = [child for child in children if child.status != FAILED]
@@ -99,28 +93,36 @@ class WikiObjective:
                     data[key].setdefault(path, []).extend(rows)
             counts += child.counts
         files = int(sum(child.metrics["files"] for child in alive))
-        found = NodeResult(
+        status = COMPLETED if len(alive) == len(children) else PARTIAL
+        return self._result(node, ask, status, counts, data, files=files)
+
+    def _result(
+        self,
+        node: Node,
+        ask: Ask | None,
+        status: str,
+        counts: Evidence,
+        data: dict[str, Any],
+        *,
+        files: int,
+        uncovered: tuple[tuple[str, str], ...] = (),
+    ) -> NodeResult:
+        """The result of a node; that of the root has what is said of the whole, too."""
+        if ask is not None and node.parent is None:
+            whole = self._whole(ask, data)
+            if whole.digest is not None:
+                data["whole"] = {"digest": whole.digest, "said": list(map(list, whole.said))}
+            status = PARTIAL if whole.uncovered else status
+            uncovered = (*uncovered, *whole.uncovered)
+            counts += whole.counts
+        return NodeResult(
             node.id,
-            COMPLETED if len(alive) == len(children) else PARTIAL,
+            status,
             count(files, "file"),
             1.0,
+            uncovered=uncovered,
             counts=counts,
             metrics={"files": files, "sentences": sum(map(len, data["prose"].values()))},
-            data=data,
-        )
-        return self._summed(found, node, ask)
-
-    def _summed(self, found: NodeResult, node: Node, ask: Ask | None) -> NodeResult:
-        if ask is None or node.parent is not None:
-            return found
-        whole = self._whole(ask, found.data)
-        data = dict(found.data)
-        if whole.digest is not None:
-            data["whole"] = {"digest": whole.digest, "said": list(map(list, whole.said))}
-        return found.replace(
-            status=PARTIAL if whole.uncovered else found.status,
-            uncovered=(*found.uncovered, *whole.uncovered),
-            counts=found.counts + whole.counts,
             data=data,
         )
 

@@ -73,8 +73,7 @@ class WikiJob(RepositoryJob):
         here, out = agreed.scope, self.settings.wiki.out
         folders = [wiki_deliver.folder(self.settings)]
         if out:
-            inner = os.path.relpath(os.path.realpath(out), self._root()).replace(os.sep, "/")
-            folders.append("" if inner.startswith(os.pardir) else inner)
+            folders.append(files.below(self._root(), os.path.realpath(out)) or "")
         ours = [f"/{one}/" for one in folders if one and self._is_wiki(here, one)]
         bounds = here.replace(exclude=(*here.exclude, *ours))
         corpus = super().corpus(agreed.replace(scope=bounds))

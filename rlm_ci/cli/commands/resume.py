@@ -28,6 +28,7 @@ from rlm_ci.runs.cancel import end_leftovers
 from rlm_ci.runs.request import RunRequest
 from rlm_ci.solve import registry
 from rlm_ci.solve.pipeline import CALLS
+from rlm_ci.system import files
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import printable
 
@@ -204,5 +205,5 @@ def _is_inside(path: str, root: str) -> bool:
     """Whether ``path``, wherever links lead, is in ``root``, and not what git keeps there."""
     if "\0" in path:
         return False
-    names = os.path.relpath(os.path.realpath(path), os.path.realpath(root)).split(os.sep)
-    return names[0] != os.pardir and ".git" not in names
+    inside = files.below(os.path.realpath(root), os.path.realpath(path))
+    return inside is not None and ".git" not in inside.split("/")

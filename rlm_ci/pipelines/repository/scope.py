@@ -12,6 +12,7 @@ from rlm_ci.pipelines import load
 from rlm_ci.recursion.corpus import corpus as corpora
 from rlm_ci.recursion.corpus.eligibility import EligibilityRules
 from rlm_ci.report.findings import INCOMPLETE, Subject
+from rlm_ci.system import files
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
@@ -152,15 +153,15 @@ def inside(settings: Settings, repository: Repository) -> str:
     path = settings.recursion.path
     if not path:
         return ""
-    full = os.path.realpath(os.path.join(os.path.realpath(repository.root), path))
-    found = os.path.relpath(full, os.path.realpath(repository.root)).replace(os.sep, "/")
-    if found == ".." or found.startswith("../"):
+    root = os.path.realpath(repository.root)
+    found = files.below(root, os.path.realpath(os.path.join(root, path)))
+    if found is None:
         raise ConfigError(
             f"{path[:80]!r} is outside of the repository",
             where=settings.sources["recursion.path"],
             hint=f"name a folder below {repository.root}, or its repository by --repo",
         )
-    return "" if found == "." else found
+    return found
 
 
 def _is_under(path: str, under: str) -> bool:
