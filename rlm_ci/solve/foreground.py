@@ -1,4 +1,4 @@
-"""One of our own pipelines, carried out while somebody waits: what its commands share."""
+"""Run a built-in pipeline in the foreground: what its commands share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str | None) -> int:
-    """Carry out the pipeline ``name`` in a new run, and show what it came to; the exit code."""
+    """Run the pipeline ``name``, and show its result; the exit code."""
     repository = open_repository(settings)
     known = load.load(settings, repository)
     load.require_leave(known, name, settings)
@@ -60,7 +60,7 @@ def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str |
             except BaseException as error:
                 tell_result(work, held, progress)
                 if isinstance(error, RlmCiError) and settings.format != "text":
-                    show(work, settings)  # as text, the error itself is all that there is to tell
+                    show(work, settings)  # as text, the error says it all
                 stored_runs.tell_way_on(held, progress.say)
                 raise
             tell_result(work, held, progress)
@@ -76,7 +76,7 @@ def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str |
 
 
 def _show_stages(entry: FoundRun, settings: Settings) -> None:
-    """The run of the repository's own stages, as ``status`` shows it, and what ended it."""
+    """The run of the repository's own stages, as ``status`` shows it, and its failed stage."""
     as_json = settings.format == "json"
     record = neutralise.record(stored_runs.record(entry)) if as_json else ""
     output_of(settings).emit(record or stored_runs.tell(entry, time.time()))
@@ -89,13 +89,12 @@ def _show_stages(entry: FoundRun, settings: Settings) -> None:
 
 
 def show(work: PipelineJob, settings: Settings) -> None:
-    """The report on standard output, or in a file, in the form that was asked for."""
     if work.report is not None:
         output_of(settings).show(work.report)
 
 
 def tell_result(work: PipelineJob, held: Run, progress: Progress) -> None:
-    """What it cost, however it ended, and where the patch lies that is not in the work tree."""
+    """Print the cost, and the place of a patch that is not applied."""
     if work.report is None:
         return
     usage = work.report.usage
@@ -109,7 +108,7 @@ def tell_result(work: PipelineJob, held: Run, progress: Progress) -> None:
 
 
 def patch_of(report: Report, held: Run) -> str:
-    """Where the patch lies that is not in the work tree; nothing where there is none."""
+    """The place of a patch that is not applied, "" for none."""
     metrics = report.parts[0].metrics
     is_left = metrics.get("patch") and not metrics.get("applied")
     return held.shown(str(metrics["patch"])) if is_left else ""

@@ -49,14 +49,14 @@ class RlmJob(PipelineJob):
 
     @property
     def tells(self) -> bool:
-        """Whether the report is what was asked for: an answer is, how a fix went is not."""
+        """Whether the report is what was asked for, as an answer is."""
         return self.report is not None and bool(self.report.documents)
 
     def __call__(self, run: Run, goal: str | None) -> tuple[int, str]:
-        """The exit code, and a line about the end. Raises RlmCiError, after it is written down."""
+        """The exit code, and a line about the end. Raises RlmCiError, once it is stored."""
         if not goal or not goal.strip():
             raise UsageError("there is no goal", where="GOAL", hint='add it: rlm-ci rlm "GOAL"')
-        named = self.settings.loop.agent_env  # whatever they are called, they are secrets
+        named = self.settings.loop.agent_env
         run.redactor = Redactor(self.settings.environ, named)
         run.rests_on = rests_on(self.settings, self.repository.root)
         self.progress.redact = clean = run.redactor.text
@@ -74,8 +74,7 @@ class RlmJob(PipelineJob):
             text = render.render(self.report, renderer, options)
             files.write(run.path_of(name), text.encode("utf-8", "backslashreplace"), 0o600)
         if attempt.error:
-            # A model that answers nothing of use may do better another time, or be another; and
-            # what is set wrong now is no reason to lose what was paid for before.
+            # Another attempt or model may give a better plan; settings can be mended.
             is_mendable = is_under_way and isinstance(attempt.error, ConfigError)
             goes_on = is_mendable or isinstance(attempt.error, BadPlanError)
             run.detail = PAUSED if goes_on else None
@@ -108,7 +107,7 @@ def _told(final: FinalState) -> str:
 
 
 def select(settings: Settings, goal: str) -> Mode:
-    """The mode that is asked for, or fits best."""
+    """The mode of the settings, or the one that fits best."""
     if settings.mode != "auto":
         return Mode(settings.mode, f"{settings.sources['mode']} says so")
     if settings.delegation.parent:
@@ -128,9 +127,9 @@ def make(
     progress: Progress,
     replay: str | None = None,
 ) -> RlmJob:
-    """The work that these settings and the config file describe.
+    """The job that settings and config file describe.
 
-    Raises ConfigError, also where a change's code must not be run at all.
+    Raises ConfigError, also if the change's code must not run.
     """
     process.harden()
     event = (

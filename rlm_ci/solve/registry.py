@@ -1,4 +1,4 @@
-"""What rlm-ci does itself in a run, by the name of its pipeline."""
+"""The built-in pipelines by name."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def make(
     progress: Progress,
     replay: str | None = None,
 ) -> PipelineJob:
-    """The work of the pipeline ``name``, which the command of that name describes.
+    """The job of the pipeline ``name``. Raises ConfigError.
 
-    With ``replay``, the record of another run, no model is asked. Raises ConfigError.
+    With ``replay``, the record of another run, no model is asked.
     """
     repository = open_repository(settings)
     return _maker(name)(settings, repository, runs, progress, replay)
@@ -57,7 +57,7 @@ def actions(
     progress: Progress,
     done: list[PipelineJob],
 ) -> dict[str, Action]:
-    """What rlm-ci does itself, for a run that was asked for earlier; ``done`` gets the work."""
+    """The built-in pipelines for a stored run; their jobs are added to ``done``."""
 
     def action(name: str) -> Action:
         def carry_out(run: Run, goal: str | None) -> tuple[int, str]:

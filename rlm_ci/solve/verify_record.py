@@ -67,7 +67,7 @@ _FIRST = (0, 1, 0)
 
 
 class DerivedFiles(Value):
-    """How many files are what the record gives, what is not, and what was not looked at."""
+    """The number of files that follow from the record, those that do not, and notes."""
 
     files: int = 0
     problems: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class DerivedFiles(Value):
 
 
 def settings_of(rests_on: Mapping[str, Any], environ: Mapping[str, str], root: str) -> Settings:
-    """The settings of a run, as its last event tells them, and none of today's."""
+    """The settings of a run, from its last event."""
     rows = {row.key: row for row in (*PROGRAM, *ROWS)}
     settings = Settings(rows.values(), {}, {})
     settings.environ = environ
@@ -97,7 +97,7 @@ def rendered(
 
 
 class _Stored(RepositoryAttempt):
-    """Takes the result that the journals have, whatever looked at the files."""
+    """Takes the result of the journals."""
 
     def _result(self, agreed: RepositoryOptions, plan: RecursionPlan, folder: str) -> NodeResult:  # noqa: ARG002 - as it is called
         place = self._all.stored
@@ -134,13 +134,10 @@ class _StoredChangeReview(ChangeReviewJob):
 
 class _StoredWiki(WikiJob):
     def _cache(self) -> str:
-        """None of what was kept since: all of it is read again."""
         return os.path.join(self.skipped[-1], "cache")
 
 
 class _SameName(RunStore):
-    """Makes one run, by the name of another."""
-
     def __init__(self, root: str, run: Manifest) -> None:
         super().__init__(root, "runs")
         self._name = run.run_id
@@ -160,7 +157,7 @@ def examine(
     repository: Repository,
     today: Settings,
 ) -> DerivedFiles:
-    """Hold the report of a run and its other files against what they follow from."""
+    """Compare the report of a run and its other files with what they follow from."""
     try:
         settings = settings_of(ending["rests_on"], today.environ, repository.root)
         if run.parent_run_id and not _has_record(folder):
@@ -223,10 +220,7 @@ def _held(
     why: str,
     clean: Callable[[str], str] | None = None,
 ) -> DerivedFiles:
-    """Hold the files in ``folder`` against what was ``made``; those that differ are problems.
-
-    ``clean`` takes out secrets, in which they may differ.
-    """
+    """Compare the files in ``folder`` with ``made``; they may differ in what ``clean`` masks."""
     problems, number = [], 0
     for name, data in made:
         try:
@@ -244,7 +238,7 @@ def _held(
 def _derive(
     folder: str, run: Manifest, report: Report, settings: Settings, repository: Repository
 ) -> DerivedFiles:
-    """Make again what the run in ``folder`` has made, and compare it byte by byte."""
+    """Repeat the run in ``folder``, and compare its files byte by byte."""
     from tempfile import TemporaryDirectory
 
     with (
@@ -293,7 +287,7 @@ def _derive(
 
 
 def _untold(folder: str, report: Report, told: str) -> DerivedFiles:
-    """What cannot be made again, and need not: an error, and a fix loop whose objects are gone."""
+    """A problem, or a note if it ended by an error or its git objects are gone."""
     is_export = any(part.id == "rlm" for part in report.parts) and not os.path.lexists(
         os.path.join(folder, "rlm", "git")
     )
@@ -330,14 +324,14 @@ def _below(folder: str, name: str) -> str:
 
 
 def _is_masked(stored: bytes, made: bytes, clean: Callable[[str], str]) -> bool:
-    """Whether they differ in secrets alone: other ones may be known today."""
+    """Whether they differ in secrets alone: others may be known today."""
     with suppress(UnicodeDecodeError):
         return is_masked(clean(stored.decode()), made.decode())
     return False
 
 
 def begin_alike(folder: str, held: Run) -> None:
-    """Give a replay the beginning of the run in ``folder``, which stays untouched."""
+    """Copy the beginning of the run in ``folder`` for a replay."""
     for name in _BEGINNING:
         source = _below(os.path.join(folder, "rlm"), name)
         target = held.path_of("rlm", *name.split("/"))

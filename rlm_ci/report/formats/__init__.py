@@ -1,1 +1,1 @@
-"""One file for each surface; the door is :func:`rlm_ci.report.render.render`."""
+"""One file for each format of :func:`rlm_ci.report.render.render`."""

@@ -28,11 +28,11 @@ def render(report: Report, _options: RenderOptions) -> str:
         title = f"{wording.join(parts)} {_LABELS.get(state, state)}"
         levels["error"].append(neutralise.command("error", {"title": title}, _cut(cause)))
     for finding in wording.worst_first(report.findings):
-        if finding.suppression is not None:  # nobody shall stumble over it in the diff
+        if finding.suppression is not None:
             continue
         level = _level(finding)
         levels[level].append(_annotation(level, finding))
-    # the notice that counts the rest is a notice too, and takes the last place of its level
+    # the notice that counts the rest takes the last place of its level
     crowded = any(len(commands) > MOST for commands in levels.values())
     room = {"error": MOST, "warning": MOST, "notice": MOST - 1 if crowded else MOST}
     left = {name: len(commands) - room[name] for name, commands in levels.items()}

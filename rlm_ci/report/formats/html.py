@@ -1,4 +1,4 @@
-"""One page that needs nothing from anywhere: the whole report, unless no browser could open it."""
+"""One page without external resources: the whole report, or as much as a browser can open."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MARKS = {"clean": "✓", "findings": "✗", "not_run": "!", "incomplete": "!", 
 
 
 class HtmlSurface:
-    """The surface of a template that escapes by itself; see ``view.Surface``.
+    """Texts for a template that escapes by itself; see ``view.Surface``.
 
     Running text is a list of ``{"code": bool, "text": str}``, a quote one of
     ``{"number": int | None, "text": str}``.

@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from rlm_ci.report.findings import Report
     from rlm_ci.report.render import RenderOptions
 
-#: GitHub refuses a comment of more than 65,536 characters, and does not say what one is: we
-#: count UTF-16 units, which are never fewer than code points.
+#: GitHub refuses a comment of more than 65,536 characters, counted here in UTF-16 units.
 ROOM = TextLimit(65_535, lambda text: len(text.encode("utf-16-le")) // 2)
 
 #: The text of a check run is refused from 65,536 bytes on.

@@ -25,8 +25,7 @@ MOST = 25_000
 
 _TOP = "%SRCROOT%"
 
-#: GitHub also refuses a result without a place. A finding about the change as a whole gets
-#: this one: a valid reference, and no file's name.
+#: The place of a finding on the change as a whole: GitHub refuses a result without one.
 _NO_FILE = "no%20file,%20the%20change%20as%20a%20whole"
 
 _LEVELS = {Severity.CRITICAL: "error", Severity.HIGH: "error", Severity.MEDIUM: "warning"}
@@ -71,7 +70,7 @@ def _level(severity: Severity) -> str:
 
 
 def _rules(findings: list[Finding], links: Links) -> list[dict[str, Any]]:
-    """One entry for each rule that has a result; its help is the hint of the first of them."""
+    """An entry for each rule with a result, whose first hint is its help."""
     first: dict[str, Finding] = {}
     for finding in findings:  # worst first: its severity is the rule's
         first.setdefault(finding.rule, finding)
@@ -139,7 +138,7 @@ def _location(place: Location | None) -> dict[str, Any]:
 
 
 def _invocation(report: Report, left: int, suppressed: int) -> dict[str, Any]:
-    """Whether everything was looked at; what was not is a notification."""
+    """Whether everything was looked at, with notifications for the rest."""
     told = [
         {
             "level": "error",
@@ -166,7 +165,7 @@ def _invocation(report: Report, left: int, suppressed: int) -> dict[str, Any]:
 
 
 def _message(text: str) -> str:
-    """Text that is not taken for a link, a placeholder or a mention by whoever shows it."""
+    """Text without links, placeholders and mentions."""
     shown = neutralise.one_line(text)
     if "](" in shown:
         shown = shown.replace("[", "\\[").replace("]", "\\]")

@@ -1,4 +1,4 @@
-"""The terminal's form. It is on the way of every Git hook: nothing is imported here."""
+"""The terminal's form. Every Git hook loads it, so it imports next to nothing."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _SEVERITIES = {
     Severity.CRITICAL: _RED, Severity.HIGH: _RED, Severity.MEDIUM: _YELLOW, Severity.LOW: _BLUE,
 }  # fmt: skip
 
-#: How many of the lines that a finding points to are shown, and how many without ``verbose``.
+#: Quoted lines of a finding with and without ``verbose``.
 _QUOTED, _QUOTED_BRIEFLY = 40, 4
-#: And how many places of an answer.
+#: Places of an answer.
 _PLACES = 12
 
 
@@ -78,7 +78,7 @@ class _TextWriter:
             yield ""
             yield from self._advice()
             yield from self._wrap(wording.remarks(self._report, beside_line=True), "  ")
-        # Quiet is what is as it was meant to be: a result that is not applied is not.
+        # A result that is not applied is shown even if quiet.
         if not quiet or wording.tone(self._report) != self._report.verdict():
             yield self._verdict()
 
@@ -188,7 +188,7 @@ class _TextWriter:
 
 
 def _same_hint(finding: Finding, following: Finding) -> bool:
-    """Whether the next finding will say the same, so that this one need not."""
+    """Whether the next finding shows the same hint."""
     same = (finding.rule, finding.hint) == (following.rule, following.hint)
     return same and following.suppression is None
 
