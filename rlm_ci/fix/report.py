@@ -6,10 +6,19 @@ import re
 
 from rlm_ci.errors import OK
 from rlm_ci.guard.secret_in_diff import DISCLOSED, TOO_LARGE
-from rlm_ci.report.findings import INCOMPLETE, Coverage, Evidence, Finding, Part, Report, Severity
+from rlm_ci.report.findings import (
+    INCOMPLETE,
+    Coverage,
+    Document,
+    Evidence,
+    Finding,
+    Part,
+    Report,
+    Severity,
+)
 from rlm_ci.runs.state import NO_CHANGE, NO_PROGRESS, PASSED
 from rlm_ci.text.line_references import marked
-from rlm_ci.text.printable import count
+from rlm_ci.text.printable import clip, count
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -37,6 +46,9 @@ RULES: Mapping[str, Rule] = {
 _BARE_CODE = re.compile(r"exit code \d+")
 #: Characters of what an agent said.
 _SAID = 300
+#: What it said at the end, beside its changes: characters, files.
+SUMMARY = "rlm/summary.txt"
+_SUMMARY, _ROWS = 2_000, 20
 
 
 class ApplyResult(Value):
@@ -70,6 +82,19 @@ class FixDetails(Value):
     canary: str = ""
     tests: str = ""
     omitted: tuple[tuple[str, str], ...] = ()
+    #: What the agent said last, and the changed files with their numbers of lines.
+    said: str = ""
+    status: str = ""
+
+    def document(self, reason: str) -> Document | None:
+        """What the agent says that it did, beside what it changed; the ``reason`` has the rest."""
+        said = clip(self.said.strip(), _SUMMARY)
+        told = [f"The agent says: {marked(said)}"] if said and said not in reason else []
+        rows = self.status.splitlines()
+        told += rows[:_ROWS]
+        if len(rows) > _ROWS:
+            told.append(f"and {count(len(rows) - _ROWS, 'more file')}")
+        return Document(SUMMARY, "\n".join(told), shown=True) if told else None
 
 
 def build(
@@ -115,7 +140,16 @@ def build(
     if ended.tampering:
         parts.append(_tampering(ended.tampering, fails=final.exit_code != OK and error is None))
     coverage = Coverage(omitted=account.omitted)
-    return Report(subject, Severity.HIGH, tuple(parts), coverage=coverage, usage=usage)
+    document = account.document(final.reason)
+    documents = (document,) if document else ()
+    return Report(
+        subject,
+        Severity.HIGH,
+        tuple(parts),
+        coverage=coverage,
+        usage=usage,
+        documents=documents,
+    )
 
 
 def anchored(ended: FixEnd, entries: Mapping[str, TreeEntry]) -> FixEnd:

@@ -17,7 +17,7 @@ from rlm_ci.fix.options import FixContext, FixOptions
 from rlm_ci.fix.participants import ReplaySandbox, agent_of, validator_of
 from rlm_ci.fix.roles import Roles
 from rlm_ci.fix.sandboxed_commands import SandboxedCommands
-from rlm_ci.fix.steps import FixSteps, difference
+from rlm_ci.fix.steps import NOTHING_SAID, FixSteps, difference
 from rlm_ci.fix.verdict.verdict import ResultJudge
 from rlm_ci.guard import rules, secret_in_diff
 from rlm_ci.guard.protected.editable_installs import editable
@@ -234,7 +234,7 @@ class FixRun(Attempt):
         tree = steps.result(left)
         if edits := secret_in_diff.edits(workspace, tree, left, redactor):
             files.write(self._run.path_of("rlm", TESTS), edits, 0o600)
-        _, patch = secret_in_diff.account(workspace, tree, ended.tampering, redactor)
+        status, patch = secret_in_diff.account(workspace, tree, ended.tampering, redactor)
         patch = secret_in_diff.headed(patch, options.allow)
         files.write(self._run.path_of("rlm", PATCH), patch, 0o600)
         workspace.keep(tree)
@@ -255,6 +255,8 @@ class FixRun(Attempt):
             canary=steps.verdicts.canary,
             tests=_edits(steps, tree, left),
             omitted=workspace.snapshot.omitted,
+            said=_last_words(self._state.entries),
+            status=redactor.without_known(status),
         )
         head = workspace.snapshot.head  # what stood there before the loop is looked up in it
         subject = Subject(base=head, head=head, merge_base=head, worktree=True)
@@ -326,6 +328,12 @@ def _edits(steps: FixSteps, result: str, left: str) -> str:
 
 def _differing(workspace: Workspace, base: str, tree: str) -> Sides:
     return differing(workspace.entries(base), workspace.entries(tree))
+
+
+def _last_words(turns: Sequence[Mapping[str, Any]]) -> str:
+    """What the agent said in its last turn; "" where it said nothing, or failed."""
+    said = str(turns[-1]["summary"]) if turns and not turns[-1]["agentExitCode"] else ""
+    return "" if said == NOTHING_SAID else said
 
 
 def _undo_killed(root: str) -> None:

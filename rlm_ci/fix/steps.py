@@ -30,6 +30,8 @@ PROTECTED = (
 _SHOWN = 40
 #: Scripts of the validator that an agent is told of.
 _NAMED = 20
+#: The summary of a turn without one.
+NOTHING_SAID = "it said nothing"
 #: Files that are written at the same time.
 _WRITERS = 4
 
@@ -85,7 +87,7 @@ class FixSteps:
         turns = self._roles.perform(brief)
         self._write_turns(iteration, turns)
         outcome = _edited(turns).outcome
-        summary = outcome.summary or outcome.reason or "it said nothing"
+        summary = outcome.summary or outcome.reason or NOTHING_SAID
         if outcome.exit_code:  # why it failed comes before what it said
             summary = outcome.reason or summary
             self.context.on_step(f"iteration {iteration}: agent failed: {summary}")

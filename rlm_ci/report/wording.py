@@ -90,13 +90,13 @@ def amount(metrics: Mapping[str, Any], name: str) -> int:
 
 def whole(report: Report) -> str:
     """What a finding without a place is about."""
-    if _is_question(report):
+    if is_question(report):
         return "the question"
     first = report.parts[0].id if report.parts else ""
     return {LOOP: "the run", "wiki": "the wiki"}.get(first, "the change as a whole")
 
 
-def _is_question(report: Report) -> bool:
+def is_question(report: Report) -> bool:
     return any(part.id == LOOP and part.metrics.get("mode") == QUESTION for part in report.parts)
 
 
@@ -104,7 +104,7 @@ def headline(report: Report) -> str:
     """The verdict in a few words, of our own and the ids of parts only."""
     verdict = report.verdict()
     loop = next((part for part in report.parts if part.id == LOOP), None)
-    if _is_question(report) and verdict != NOT_RUN:
+    if is_question(report) and verdict != NOT_RUN:
         ends = {CLEAN: _answered(report), FINDINGS: "Not answered: the planner gave up"}
         return ends.get(verdict, "Not answered: it stopped before it could be")
     if verdict == FINDINGS:
@@ -222,7 +222,7 @@ def tone(report: Report) -> str:
         loop.metrics.get("not_applied")
         or (loop.metrics.get("files") == 0 and loop.metrics.get("status") != _PASSED)
     )
-    is_open = is_open or (_is_question(report) and _answered(report) != "Answered")
+    is_open = is_open or (is_question(report) and _answered(report) != "Answered")
     return INCOMPLETE if is_open or _idle(report) else CLEAN
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testing.fix_stage import MEND, MENDED, Play, Stage, call, done
+from testing.fix_stage import MEND, MENDED, USELESS, Play, Stage, call, done
 
 SED = "sed -i 's/a - b/a + b/' calc.py && cat calc.py"
 
@@ -135,6 +135,26 @@ def test_restore_puts_the_start_back(stage: Stage) -> None:
         "Nothing has changed at new.txt.",
     ]
     assert (stage.repo.path / "new.txt").exists() is False
+
+
+def test_people_read_what_the_agent_said_and_which_files_it_changed(stage: Stage) -> None:
+    stage.llm.script(Play([MEND, done("I added the numbers, see </sub> @octocat.")]))
+    ended, run = stage.fixed()
+    assert "The agent says: I added the numbers" in ended.stdout
+    assert "changed: calc.py (+1 -1)" in ended.stdout
+    comment = run.text("comment.md")
+    assert "> changed: calc.py (+1 -1)  \n\n" in comment
+    assert "</sub> @octocat" not in comment
+    [document] = run.report["documents"]
+    assert document["shown"] is True
+    assert stage.cli("verify", run.id).code == 0
+
+
+def test_last_words_stand_before_what_still_fails(stage: Stage) -> None:
+    stage.llm.script(Play([USELESS, done("I found only notes.")]))
+    words = ("--max-iterations", "1", "--validator", "python -m pytest")
+    said = stage.fixed(*words)[0].stdout
+    assert said.index("The agent says: I found only notes.") < said.index("assert -1 == 3")
 
 
 def test_a_green_start_is_said_and_a_test_is_asked_for(stage: Stage) -> None:

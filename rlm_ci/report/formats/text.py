@@ -46,7 +46,7 @@ class _TextWriter:
     def lines(self) -> Iterator[str]:
         report, quiet = self._report, self._options.quiet
         for document in report.documents:
-            if document.shown:
+            if document.shown and (wording.is_question(report) or not quiet):
                 yield from self._document(document)
         for part in report.parts:
             if part.block is not None and part.verdict(report.fail_level) == FINDINGS:
