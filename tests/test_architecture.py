@@ -272,6 +272,20 @@ def test_the_environment_has_one_reader() -> None:
     assert readers == {"config/settings.py"}
 
 
+def test_settings_end_where_options_are_made() -> None:
+    """A verb makes its options in ``run``; what stands below never sees the settings."""
+    made = {"config", "checks", "judge", "pipelines", "solve", "pull_request", "cli"}
+    below = {
+        name_of(path)
+        for path in MODULES
+        if room(name_of(path)) not in made
+        for node in statements(tree(path), types=True)
+        if isinstance(node, ast.ImportFrom) and node.module == "rlm_ci.config.settings"
+        if "Settings" in {alias.name for alias in node.names}
+    }
+    assert below <= {f"rlm_ci.{verb}.run" for verb in ("fix", "ask", "review", "wiki")}
+
+
 def calls(path: Path) -> Iterator[ast.Call]:
     return (node for node in ast.walk(tree(path)) if isinstance(node, ast.Call))
 

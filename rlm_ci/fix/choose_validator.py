@@ -35,12 +35,19 @@ _SECONDS = 60.0
 _SAID = 200
 
 
-def select(work: PipelineJob) -> detect.Selection:
-    """The validator; a person who is there picks another where its program is not."""
-    root, ask = work.repository.root, work.ask
+def select(
+    wanted: str | None,
+    root: str,
+    environ: Mapping[str, str],
+    ask: Callable[[str], str] | None,
+) -> detect.Selection:
+    """The validator of the settings, or one of those found in ``root``.
+
+    ``ask`` lets a person pick another where its program is missing.
+    """
     found = detect.detect(detect.RootFolder(root))
-    selection = detect.select(work.settings.loop.validator, found, ask)
-    find = finder(search_path(work.settings.environ, root), root, root)
+    selection = detect.select(wanted, found, ask)
+    find = finder(search_path(environ, root), root, root)
     while ask is not None and selection.command is not None and not selection.others:
         missing = [name for name in selection.command.programs if find(name) is None]
         if not missing:

@@ -11,12 +11,12 @@ from rlm_ci.agents.autofix import AutofixAgent
 from rlm_ci.agents.builtin.agent import BuiltinAgent
 from rlm_ci.agents.builtin.turn_loop import TurnLimits
 from rlm_ci.agents.external import ExternalAgent
-from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.errors import UnavailableError
 from rlm_ci.fix.recorded_change import recorded
-from rlm_ci.judge.options import models_of
 from rlm_ci.models.gateway import Gateway
 from rlm_ci.system.command_line import Command
 from rlm_ci.validators.validator import Validator
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,14 +26,25 @@ if TYPE_CHECKING:
     from rlm_ci import sandbox
     from rlm_ci.agents.agent import Agent, Assignment
     from rlm_ci.agents.builtin.tools import Services
-    from rlm_ci.config.settings import Settings
     from rlm_ci.fix.options import FixContext, FixOptions
     from rlm_ci.fix.sandboxed_commands import SandboxedCommands
+    from rlm_ci.models.gateway import ModelOptions
     from rlm_ci.models.record.record import Record
     from rlm_ci.runs import Fact
     from rlm_ci.workspace.workspace import Workspace
 
-_BUDGETS = ("max_calls", "max_tokens", "budget_usd")
+
+class AgentOptions(Value):
+    """What the settings of today say of an agent, beside the options of the run.
+
+    ``env``: the variables of an external agent. ``budgets``: those that somebody has set.
+    ``roles_from``: the setting that names the roles.
+    """
+
+    models: ModelOptions
+    env: Mapping[str, str]
+    budgets: Mapping[str, Any]
+    roles_from: str
 
 
 def validator_of(
@@ -58,7 +69,7 @@ def validator_of(
 
 def agent_of(
     context: FixContext,
-    settings: Settings,
+    today: AgentOptions,
     record: Record,
     find: Callable[[str], str | None],
     services: Services,
@@ -67,13 +78,12 @@ def agent_of(
 ) -> Agent:
     """The agent of the run, which does nothing new in a ``replay``.
 
-    ``tests`` runs the validator for tests named by paths or ids. Raises ConfigError for budgets
-    that cannot hold.
+    Raises ConfigError for budgets that the agent cannot keep.
     """
     options, redact = context.options, context.redactor.text
     if options.agent == "openai":  # its completions are facts
         gateway = Gateway(
-            models_of(settings),
+            today.models,
             record,
             context.clock,
             model=options.model,
@@ -90,35 +100,18 @@ def agent_of(
         )
     agent: Agent
     if options.agent == "autofix":
-        source = str(settings.sources["loop.roles"])
-        is_same = settings.loop.roles == options.roles
         agent = AutofixAgent(
             find=find,
             redact=redact,
             validator=options.validator or "",
-            roles_from=source if is_same else "loop.roles, when the run began",
+            roles_from=today.roles_from,
         )
     else:
-        env = {} if replay else _granted(settings)
         agent = ExternalAgent(
-            options.agent, env=env, find=find, redact=redact, confined=options.isolated
+            options.agent, env=today.env, find=find, redact=redact, confined=options.isolated
         )
-    given = [name for name in _BUDGETS if settings.sources[name] != "default"]
-    agents.require_metered(agent, {name: getattr(settings, name) for name in given})
+    agents.require_metered(agent, today.budgets)
     return RecordedAgent(agent, record.fact, context.commands.workspace)
-
-
-def _granted(settings: Settings) -> dict[str, str]:
-    """The variables that an external agent is given, by name. Raises ConfigError."""
-    environ, names = settings.environ, settings.loop.agent_env
-    missing = [name for name in names if name not in environ]
-    if missing:
-        raise ConfigError(
-            f"{missing[0]} is in loop.agent_env, but is not set",
-            where=settings.sources["loop.agent_env"],
-            hint="set it, or remove it from loop.agent_env",
-        )
-    return {name: environ[name] for name in names}
 
 
 class ReplaySandbox:

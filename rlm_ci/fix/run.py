@@ -14,7 +14,7 @@ from rlm_ci.fix import choose_validator, loop, report
 from rlm_ci.fix.agent_services import services_of
 from rlm_ci.fix.loop import ValidationResult
 from rlm_ci.fix.options import FixContext, FixOptions
-from rlm_ci.fix.participants import ReplaySandbox, agent_of, validator_of
+from rlm_ci.fix.participants import AgentOptions, ReplaySandbox, agent_of, validator_of
 from rlm_ci.fix.roles import Roles
 from rlm_ci.fix.sandboxed_commands import SandboxedCommands
 from rlm_ci.fix.steps import NOTHING_SAID, FixSteps, difference
@@ -124,7 +124,9 @@ class FixRun(Attempt):
         def produce() -> Mapping[str, Any]:
             loop = self._all.settings.loop
             allow = rules.known(loop.allow, self._all.settings.sources["loop.allow"])
-            selection = choose_validator.select(self._all)
+            selection = choose_validator.select(
+                loop.validator, self._all.repository.root, self._all.settings.environ, self._all.ask
+            )
             options = FixOptions(
                 **{name: getattr(loop, name) for name in _OF_LOOP},
                 goal=self._goal,
@@ -193,11 +195,10 @@ class FixRun(Attempt):
             redactor,
         )
         judge = ResultJudge(context)
-        settings = self._all.settings
         roles = Roles(
             agent_of(
                 context,
-                settings,
+                self._agent_options(options),
                 self._record,
                 find,
                 services_of(context, judge),
@@ -212,6 +213,20 @@ class FixRun(Attempt):
         )
         progress.left = lambda: self._left(options.max_minutes, metered=options.agent == "openai")
         return FixSteps(context, judge, roles, self._state)
+
+    def _agent_options(self, options: FixOptions) -> AgentOptions:
+        """Raises ConfigError for a variable of the agent that is not set."""
+        settings = self._all.settings
+        sources = settings.sources
+        budgets = ("max_calls", "max_tokens", "budget_usd")
+        is_external = options.agent not in ("openai", "autofix") and not self._all.replay
+        is_same = settings.loop.roles == options.roles
+        return AgentOptions(
+            models_of(settings),
+            _granted(settings) if is_external else {},
+            {name: getattr(settings, name) for name in budgets if sources[name] != "default"},
+            sources["loop.roles"] if is_same else "loop.roles, when the run began",
+        )
 
     def _stopped(self, steps: FixSteps, error: RlmCiError) -> tuple[FinalState, Report]:
         """The end by an error. Raises ``error`` if nothing was done, or cannot be told."""
@@ -390,6 +405,19 @@ def _tell_editable(root: str, dependencies: tuple[str, ...]) -> None:
                 ' "PYTHONPATH=src python -m pytest"',
             )
         )
+
+
+def _granted(settings: Settings) -> dict[str, str]:
+    """The variables that an external agent is given, by name. Raises ConfigError."""
+    environ, names = settings.environ, settings.loop.agent_env
+    missing = [name for name in names if name not in environ]
+    if missing:
+        raise ConfigError(
+            f"{missing[0]} is in loop.agent_env, but is not set",
+            where=settings.sources["loop.agent_env"],
+            hint="set it, or remove it from loop.agent_env",
+        )
+    return {name: environ[name] for name in names}
 
 
 def _wanted(settings: Settings) -> dict[str, Any]:

@@ -277,7 +277,7 @@ def _stale(settings: Settings, change: ChangeSet) -> Part | None:
     try:
         from rlm_ci.wiki import deliver
 
-        folder = deliver.folder(settings)
+        folder = deliver.checked_folder(settings.wiki.folder, settings.sources["wiki.folder"])
         path = f"{folder}/wiki.json"
         data = change.read(path, _STATE_LIMIT, old=True)
         if data is None:

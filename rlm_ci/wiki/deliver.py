@@ -9,19 +9,19 @@ import re
 from rlm_ci.errors import ConfigError, DamagedError, UnavailableError
 from rlm_ci.github import session
 from rlm_ci.judge.judge import from_remote
-from rlm_ci.judge.options import access_of
 from rlm_ci.system import files, installation
 from rlm_ci.text.printable import printable
+from rlm_ci.values import Value
 from rlm_ci.wiki.update.state import NAME, WikiState, is_page, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from rlm_ci.config.settings import Settings
     from rlm_ci.git.clone import Clone, Delivery
     from rlm_ci.git.repository import Repository
+    from rlm_ci.github.session import Access
 
 #: The branch of our pull request.
 OURS = "rlm-ci/wiki"
@@ -39,28 +39,42 @@ _KEPT = "rlm-ci-pages.json"
 _LINK = re.compile(r"\]\((\.\./)?(modules/)?([A-Za-z0-9_][A-Za-z0-9._-]*)\.md(#[^)\s]*)?\)")
 
 
-def before(settings: Settings, repository: Repository) -> dict[str, bytes]:
+class WikiTarget(Value):
+    """Where the pages go.
+
+    ``target``: ``pr``, ``wiki`` or ``branch:NAME``; ``folder``: that of the pages in a pull
+    request; ``repository``: ``owner/name`` on GitHub, "" to read it from the remote.
+    """
+
+    target: str
+    folder: str
+    repository: str
+    access: Access
+    environ: Mapping[str, str]
+
+
+def last_pages(place: WikiTarget, repository: Repository) -> dict[str, bytes]:
     """The pages that were delivered last, by the names that they have in a folder."""
-    target = require(settings)
-    with _clone(settings, repository, target) as clone:
+    target = place.target
+    with _clone(place, repository) as clone:
         if target == _WIKI:
             kept = clone.read(clone.head() or "", "").get(_KEPT)
             return {} if kept is None else _unpacked(kept)
         if target == PR:
             name = OURS if clone.branch(OURS) else clone.head() or ""
-            return _ours(clone.read(name, folder(settings)))
+            return _ours(clone.read(name, place.folder))
         return _ours(clone.read(target.removeprefix(_BRANCH), ""))
 
 
-def push(settings: Settings, repository: Repository, source: str) -> Iterator[str]:
+def push(place: WikiTarget, repository: Repository, source: str) -> Iterator[str]:
     """Deliver the pages in ``source``; what became of it, a line each.
 
     Raises ConfigError, RemoteError, UnavailableError.
     """
     from rlm_ci.git.clone import told
 
-    target, pages = require(settings), _pages(source)
-    with _clone(settings, repository, target) as clone:
+    target, pages = place.target, _pages(source)
+    with _clone(place, repository) as clone:
         if target == _WIKI:
             yield told(clone.deliver(clone.head() or "master", flat(pages), _MESSAGE))
         elif target != PR:
@@ -73,16 +87,15 @@ def push(settings: Settings, repository: Repository, source: str) -> Iterator[st
                     where="--to pr",
                     hint="push the repository first",
                 )
-            placed = {f"{folder(settings)}/{name}": data for name, data in pages.items()}
+            placed = {f"{place.folder}/{name}": data for name, data in pages.items()}
             delivered = clone.deliver(OURS, placed, _MESSAGE, base=base)
             yield told(delivered)
             if delivered.differs:
-                yield _pull(settings, repository, delivered, base)
+                yield _pull(place, repository, delivered, base)
 
 
-def require(settings: Settings) -> str:
-    """``pr``, ``wiki`` or ``branch:NAME``: a branch may have any name. Raises ConfigError."""
-    target: str = settings.wiki.target
+def checked_target(target: str, source: str) -> str:
+    """``pr``, ``wiki`` or ``branch:NAME``. Raises ConfigError, which names ``source``."""
     if target in (PR, _WIKI):
         return target
     name = target.removeprefix(_BRANCH)
@@ -93,20 +106,19 @@ def require(settings: Settings) -> str:
     if not is_name or name == "HEAD" or parts[0] == "refs":
         raise ConfigError(
             f"there is no target {target[:80]!r}",
-            where=settings.sources["wiki.target"],
+            where=source,
             hint="pr, wiki, or branch:NAME",
         )
     return target
 
 
-def folder(settings: Settings) -> str:
-    """The folder of the repository that holds the wiki, as git names it. Raises ConfigError."""
-    name: str = settings.wiki.folder
+def checked_folder(name: str, source: str) -> str:
+    """The folder of the wiki, as git names it. Raises ConfigError, which names ``source``."""
     parts = name.removesuffix("/").split("/")
     if not all(map(_is_plain, parts)):
         raise ConfigError(
             f"{printable(name)[:80]!r} cannot be the folder of the wiki",
-            where=settings.sources["wiki.folder"],
+            where=source,
             hint="a path inside of the repository, such as docs/wiki; no part of it begins with "
             "a dot",
         )
@@ -178,9 +190,7 @@ def _pages(folder: str) -> dict[str, bytes]:
     return found
 
 
-def _clone(
-    settings: Settings, repository: Repository, target: str
-) -> AbstractContextManager[Clone]:
+def _clone(place: WikiTarget, repository: Repository) -> AbstractContextManager[Clone]:
     try:
         from rlm_ci.git.clone import cloned
     except ModuleNotFoundError as error:
@@ -196,17 +206,17 @@ def _clone(
             where="--push",
             hint="git remote add origin URL; or write the pages to a folder: --out DIR",
         )
-    if target == _WIKI:
+    if place.target == _WIKI:
         url = f"{url.rstrip('/').removesuffix('.git')}.wiki.git"
-    server = access_of(settings).server_url
-    return cloned(url, settings.environ, token=settings.github.token, ours=server)
+    access = place.access
+    return cloned(url, place.environ, token=access.token, ours=access.server_url)
 
 
-def _pull(settings: Settings, repository: Repository, delivered: Delivery, base: str) -> str:
+def _pull(place: WikiTarget, repository: Repository, delivered: Delivery, base: str) -> str:
     """Open the pull request, where there is none; one line about it."""
-    access = access_of(settings)
-    name = settings.github.repository or from_remote(repository, access.server_url)
-    if not (settings.github.token and name):
+    access = place.access
+    name = place.repository or from_remote(repository, access.server_url)
+    if not (access.token and name):
         lack = "there is no token" if name else "the remote is not GitHub's"
         return f"no pull request is opened: {lack}; {delivered.branch} is on the remote"
     client = session.client(access)
@@ -224,7 +234,7 @@ def _pull(settings: Settings, repository: Repository, delivered: Delivery, base:
             "title": _MESSAGE,
             "head": delivered.branch,
             "base": base,
-            "body": _BODY.format(folder=folder(settings)),
+            "body": _BODY.format(folder=place.folder),
         }
         found, word = client.write("POST", path, body, done=done), "opened"
     number = found.get("number") if isinstance(found, dict) else None

@@ -18,8 +18,8 @@ from rlm_ci.source.languages import language
 from rlm_ci.system import files, installation
 from rlm_ci.system.lock import exclusive
 from rlm_ci.text.printable import count, printable
-from rlm_ci.wiki import deliver as wiki_deliver
 from rlm_ci.wiki import static_site
+from rlm_ci.wiki.deliver import PR, WikiTarget, checked_folder, checked_target, last_pages, push
 from rlm_ci.wiki.objective import NAME, WikiObjective
 from rlm_ci.wiki.pages import outer_project
 from rlm_ci.wiki.pages.build import PageOptions
@@ -71,7 +71,7 @@ class WikiJob(RepositoryJob):
     def corpus(self, agreed: RepositoryOptions) -> Corpus:
         """Everything but the pages of an earlier run: they are no source of themselves."""
         here, out = agreed.scope, self.settings.wiki.out
-        folders = [wiki_deliver.folder(self.settings)]
+        folders = [self._folder()]
         if out:
             folders.append(files.below(self._root(), os.path.realpath(out)) or "")
         ours = [f"/{one}/" for one in folders if one and self._is_wiki(here, one)]
@@ -198,10 +198,23 @@ class WikiJob(RepositoryJob):
             built = static_site.build(source, wanted.site, self.settings.environ)
             self._told(run, f"site: {printable(wanted.site)}, {count(built.pages, 'page')}")
         if wanted.push:
-            for line in wiki_deliver.push(self.settings, self.repository, source):
+            for line in push(self._delivery(), self.repository, source):
                 self._told(run, line)
 
-    # ── where it stands ──
+    # ── where it goes ──
+
+    def _folder(self) -> str:
+        return checked_folder(self.settings.wiki.folder, self.settings.sources["wiki.folder"])
+
+    def _delivery(self) -> WikiTarget:
+        settings = self.settings
+        return WikiTarget(
+            checked_target(settings.wiki.target, settings.sources["wiki.target"]),
+            self._folder(),
+            settings.github.repository or "",
+            access_of(settings),
+            settings.environ,
+        )
 
     def _root(self) -> str:
         return os.path.realpath(self.repository.root)
@@ -242,7 +255,7 @@ class WikiJob(RepositoryJob):
             if folder:  # a repository may bring a link that leads elsewhere
                 files.require_inside(self.repository.root, os.path.join(folder, "index.md"))
         if wanted.push:
-            return wiki_deliver.before(self.settings, self.repository)
+            return last_pages(self._delivery(), self.repository)
         if not wanted.out:
             return self._of_site()
         state = WikiState.read(wanted.out)
@@ -305,8 +318,8 @@ class WikiJob(RepositoryJob):
             real = os.path.realpath(out)
             if f"{real}{os.sep}".startswith(f"{root}{os.sep}"):
                 base = os.path.relpath(root, real).replace(os.sep, "/")
-        elif self.settings.wiki.push and self.settings.wiki.target == wiki_deliver.PR:
-            base = "/".join([".."] * len(wiki_deliver.folder(self.settings).split("/")))
+        elif self.settings.wiki.push and self.settings.wiki.target == PR:
+            base = "/".join([".."] * len(self._folder().split("/")))
         return LinkDestination(server if here.repository else "", here.repository or "", base)
 
     def _chronicle(self, here: RepositoryScope) -> GitHistory | None:
