@@ -1,0 +1,261 @@
+"""Where the names of a repository are defined, called and used, by the syntax of its files.
+
+Names are matched, not types: ``a.close()`` is a use of every ``close``. What imports connect to a
+definition comes first and says so. Nothing is raised, whatever a file holds.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import deque
+
+from rlm_ci.source import UNPARSED, Symbol, grammars
+from rlm_ci.source.import_graph import ImportGraph
+from rlm_ci.source.imports.file_lookup import ancestors, folder_of, joined
+from rlm_ci.source.languages import language
+from rlm_ci.source.outline import outline
+from rlm_ci.source.python import outline as python_outline
+from rlm_ci.values import Row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from tree_sitter import Node
+
+    from rlm_ci.source import Outline
+
+#: Kinds of a reference. TEXT is a whole word in a file that no grammar reads.
+CALL, IMPORT, USE, TEXT = "call", "import", "use", "text"
+_RANK = (CALL, USE, IMPORT, TEXT)
+#: Kinds of nodes, and the fields in which they hold the name that they call, or define.
+_CALLS = re.compile(r"call|invocation|creation|^(new_expression|composite_literal|jsx_\w+element)$")
+_CALLED = frozenset(("function", "method", "name", "macro", "constructor", "type"))
+_DEFINES = re.compile(
+    r"(definition|declaration|declarator|_item|_spec|_signature|parameter)$|"
+    r"^(class|module|method|singleton_method)$"
+)
+#: What holds a name and the types that it is given: ``make<int>()``.
+_GENERIC = re.compile(r"generic|^template_")
+_DEFINED = frozenset(("name", "declarator"))
+_IMPORTS = re.compile(r"import|include|use_declaration|namespace_use|using_directive|extern_crate")
+#: Languages whose files see one another's names if they are in one folder.
+_BY_FOLDER = frozenset(("C#", "Go", "Java"))
+#: Files that say how the names of a package or a folder are imported.
+_MANIFESTS = frozenset(("package.json", "tsconfig.json", "go.mod", "Cargo.toml"))
+_PACKAGE_FILES = ("__init__.py", "index.js", "index.ts", "mod.rs", "lib.rs")
+_PACKAGE_STEMS = ("__init__", "index", "mod")
+_SEPARATORS = re.compile(r"\.|::|#|/|->")
+
+
+class Definition(Row):
+    """A definition of a name, in the file ``path``."""
+
+    path: str
+    symbol: Symbol
+
+
+class Reference(Row):
+    """A use of a name, at a 1-based ``line`` whose text is ``text``.
+
+    ``within`` is the innermost definition around it, "" at the top of the file. ``connected``: the
+    file defines the name, or imports lead from it to one that does.
+    """
+
+    path: str
+    line: int
+    kind: str
+    within: str
+    text: str
+    connected: bool
+
+
+class ReferenceIndex:
+    """The names in ``paths``, whose contents ``read`` gives; None for what cannot be read.
+
+    A file is read for each question, and parsed once if the name is in it.
+    """
+
+    def __init__(self, paths: Iterable[str], read: Callable[[str], bytes | None]) -> None:
+        self._paths = tuple(sorted(paths))
+        self._read = read
+        self._outlines: dict[str, Outline] = {}
+
+    def definitions(self, name: str) -> list[Definition]:
+        """The definitions of ``name``: ``method``, ``Class.method`` or ``module.Class.method``."""
+        wanted = _parts(name)
+        files = self._containing(wanted[-1]) if wanted else {}
+        return [
+            Definition.of((path, symbol))
+            for path, content in files.items()
+            for symbol in self._outline(path, content).symbols
+            if _qualified(path, symbol)[-len(wanted) :] == wanted
+        ]
+
+    def references(self, name: str) -> list[Reference]:
+        """The uses of the last part of ``name``, those that imports connect to a definition first.
+
+        The definitions themselves are none of them.
+        """
+        wanted = _parts(name)
+        if not wanted:
+            return []
+        files = self._containing(wanted[-1])
+        near = self._connected(files, {one.path for one in self.definitions(name)})
+        found = []
+        for path, content in files.items():
+            known, lines = self._outline(path, content), content.split(b"\n")
+            starts = {one.line_start for one in known.symbols if _last(one) == wanted[-1]}
+            for line, kind in sorted(set(_uses_of(wanted[-1], known, content))):
+                if line in starts and kind == USE:
+                    continue
+                within = _within(known.symbols, line)
+                text = lines[line - 1].decode("utf-8", "replace").strip()
+                found.append(Reference.of((path, line, kind, within, text, path in near)))
+        return sorted(found, key=lambda one: (not one.connected, _RANK.index(one.kind)))
+
+    def callees(self, definition: Definition) -> list[str]:
+        """The names that a definition calls, in order of their first calls."""
+        content = self._read(definition.path) or b""
+        first, last = definition.symbol.line_start, definition.symbol.line_end
+        uses = sorted(_uses(self._outline(definition.path, content), content))
+        called = (name for line, name, kind in uses if kind == CALL and first <= line <= last)
+        return list(dict.fromkeys(called))
+
+    def _containing(self, word: str) -> dict[str, bytes]:
+        """The files that have ``word`` in them as a whole word."""
+        whole = re.compile(rb"(?<![\w$])" + re.escape(word.encode()) + rb"(?![\w$])")
+        read = ((path, self._read(path)) for path in self._paths)
+        return {
+            path: content
+            for path, content in read
+            if content and b"\0" not in content and whole.search(content)
+        }
+
+    def _outline(self, path: str, content: bytes) -> Outline:
+        if path not in self._outlines:
+            self._outlines[path] = outline(path, content)
+        return self._outlines[path]
+
+    def _connected(self, files: dict[str, bytes], definers: set[str]) -> set[str]:
+        """The files of ``definers``, and those that import them, directly or by way of others."""
+        if not definers:
+            return set()
+        above = {
+            joined(folder, name)
+            for path in definers
+            for folder in ancestors(folder_of(path))
+            for name in _PACKAGE_FILES
+        }
+        more = [one for one in self._paths if one in above or one.rpartition("/")[2] in _MANIFESTS]
+        contents = {path: self._read(path) or b"" for path in more if path not in files} | files
+        outlines = [self._outline(path, content) for path, content in sorted(contents.items())]
+        graph = ImportGraph.of(outlines, self._paths)
+        folders = {(folder_of(path), language(path)) for path in definers}
+        found = {one.path for one in outlines if one.language in _BY_FOLDER
+                 and (folder_of(one.path), one.language) in folders} | definers  # fmt: skip
+        waiting = deque(sorted(found))
+        while waiting:
+            for edge in graph.importers(waiting.popleft()):
+                if edge.target not in found:
+                    found.add(edge.target)
+                    waiting.append(edge.target)
+        return found
+
+
+def _parts(name: str) -> list[str]:
+    return [part for part in _SEPARATORS.split(name.strip().removesuffix("()")) if part]
+
+
+def _last(symbol: Symbol) -> str:
+    return symbol.name.rpartition(".")[2]
+
+
+def _qualified(path: str, symbol: Symbol) -> list[str]:
+    """The parts of the path, without the suffix, then those of the name."""
+    *folders, file = path.split("/")
+    stem = file.partition(".")[0]
+    names = symbol.name.split(".")
+    return [*folders, *names] if stem in _PACKAGE_STEMS else [*folders, stem, *names]
+
+
+def _within(symbols: Sequence[Symbol], line: int) -> str:
+    around = [one for one in symbols if one.line_start <= line <= one.line_end]
+    return min(around, key=lambda one: one.line_end - one.line_start).name if around else ""
+
+
+def _uses_of(name: str, known: Outline, content: bytes) -> Iterator[tuple[int, str]]:
+    if known.state != UNPARSED:
+        yield from ((line, kind) for line, found, kind in _uses(known, content) if found == name)
+        return
+    whole = re.compile(rb"(?<![\w$])" + re.escape(name.encode()) + rb"(?![\w$])")
+    for line, text in enumerate(content.split(b"\n"), 1):
+        if whole.search(text):
+            yield line, TEXT
+
+
+def _uses(known: Outline, content: bytes) -> Iterator[tuple[int, str, str]]:
+    """The names that a file uses, each with its line and the kind of its use."""
+    if known.language == "Python":
+        source = python_outline.utf8(content)
+        module = python_outline.parsed(source) if source is not None else None
+        return _in_python(module) if module is not None else iter(())
+    root = grammars.parse(known.language, content)
+    return _in_tree(root) if root is not None else iter(())
+
+
+def _in_python(module: ast.Module) -> Iterator[tuple[int, str, str]]:
+    called = set()
+    for node in ast.walk(module):
+        if isinstance(node, ast.Call):
+            called.add(node.func)
+        elif isinstance(node, ast.alias):
+            for name in {node.name.rpartition(".")[2], node.asname or "*"} - {"*"}:
+                yield node.lineno, name, IMPORT
+    for node in ast.walk(module):
+        if isinstance(node, ast.Name):
+            yield node.lineno, node.id, CALL if node in called else USE
+        elif isinstance(node, ast.Attribute):
+            line = node.end_lineno or node.lineno
+            yield line, node.attr, CALL if node in called else USE
+
+
+def _in_tree(root: Node) -> Iterator[tuple[int, str, str]]:
+    cursor = root.walk()
+    above: list[tuple[Node, str]] = []
+    while True:
+        if (node := cursor.node) is None:
+            return
+        above.append((node, cursor.field_name or ""))
+        if cursor.goto_first_child():
+            continue
+        is_name = node.type.endswith("identifier") or node.type in ("constant", "name")
+        if is_name and node.text and (kind := _kind(above)):
+            yield node.start_point.row + 1, node.text.decode("utf-8", "replace"), kind
+        while True:
+            above.pop()
+            if cursor.goto_next_sibling():
+                break
+            if not cursor.goto_parent():
+                return
+
+
+def _kind(above: Sequence[tuple[Node, str]]) -> str:
+    """How the last node of a way from the root is used; "" where it is defined."""
+    *outer, (node, field) = above
+    if any(_IMPORTS.search(one.type) for one, _ in outer):
+        return IMPORT
+    is_name = True
+    for parent, its_field in reversed(outer):
+        if _CALLS.search(parent.type):
+            return CALL if field in _CALLED else USE
+        is_name = is_name and field in _DEFINED
+        if is_name and _DEFINES.search(parent.type):
+            return ""
+        if _GENERIC.search(parent.type):
+            node = parent
+        elif parent.end_byte != node.end_byte:
+            return USE
+        field = its_field
+    return USE
