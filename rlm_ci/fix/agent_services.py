@@ -5,13 +5,16 @@ from __future__ import annotations
 from functools import partial
 
 from rlm_ci.agents.agent import Launch
-from rlm_ci.agents.builtin.quoting import quoted
+from rlm_ci.agents.builtin.quoting import quoted, visible
 from rlm_ci.agents.builtin.tools import Services
+from rlm_ci.errors import DamagedError
 from rlm_ci.fix.recorded_change import recorded
 from rlm_ci.fix.steps import difference
 from rlm_ci.fix.verdict.validator_run import ended_of, record_of
+from rlm_ci.git.history import of_lines
 from rlm_ci.system.command_line import SHELL, Command
 from rlm_ci.system.transcript import transcribe
+from rlm_ci.text.printable import printable
 from rlm_ci.validators.validator import failure
 
 TYPE_CHECKING = False
@@ -21,18 +24,22 @@ if TYPE_CHECKING:
 
     from rlm_ci.fix.options import FixContext
     from rlm_ci.fix.verdict.verdict import ResultJudge
+    from rlm_ci.git.repository import Repository
 
 #: Bytes of a command's output that are recorded; a quarter of them from its beginning.
 _KEEP = 64 << 10
 
 
-def services_of(context: FixContext, judge: ResultJudge) -> Services:
+def services_of(context: FixContext, judge: ResultJudge, repository: Repository) -> Services:
     """The services that the options of the run allow."""
     return Services(
         tests=judge.tests if context.validator else None,
         run=partial(_run, context, judge) if context.options.command_seconds else None,
         diff=partial(difference, context),
         restore=partial(_restore, context),
+        history=partial(_history, context, judge, repository)
+        if context.commands.workspace.snapshot.head
+        else None,
     )
 
 
@@ -53,6 +60,32 @@ def _run(context: FixContext, judge: ResultJudge, text: str) -> str:
     lines = transcribe(ended.output, context.redactor.text).lines
     head = f"{failure(ended, command) or 'exit code 0'}, {ended.seconds:.1f} s"
     return quoted(f"The command ended: {head}", "\n".join(lines))
+
+
+def _history(
+    context: FixContext,
+    judge: ResultJudge,
+    repository: Repository,
+    path: str,
+    lines: tuple[int, int],
+) -> str:
+    """The commits that changed lines of a file: a fact, as the history may have grown since."""
+    commit = context.commands.workspace.snapshot.head
+    first, last = lines
+
+    def produce() -> Mapping[str, Any]:
+        try:
+            text = of_lines(repository, str(commit), path, first, last)
+        except DamagedError as error:
+            return {"error": str(error), "text": ""}
+        return {"error": "", "text": context.redactor.text(text[:_KEEP].decode("utf-8", "replace"))}
+
+    key = {"path": path, "first": first, "last": last, "commit": commit}
+    told = context.fact("history", judge.place("history"), key, produce)
+    if told["error"]:
+        return f"No history: {printable(told['error'])}"
+    text = "\n".join(map(visible, told["text"].split("\n")))
+    return quoted(f"Commits that changed {path}, lines {first}-{last}", text)
 
 
 def _restore(context: FixContext, path: str) -> bool:

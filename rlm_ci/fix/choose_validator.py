@@ -36,7 +36,7 @@ _SAID = 200
 
 
 def select(
-    wanted: str | None,
+    wanted: str,
     root: str,
     environ: Mapping[str, str],
     ask: Callable[[str], str] | None,

@@ -201,7 +201,7 @@ class FixRun(Attempt):
                 self._agent_options(options),
                 self._record,
                 find,
-                services_of(context, judge),
+                services_of(context, judge, self._all.repository),
                 replay=bool(replay),
             ),
             commands,

@@ -108,6 +108,18 @@ class GitHistory:
         return tuple(sorted(shares, key=lambda one: (-one[1], one[0])))
 
 
+def of_lines(repository: Repository, commit: str, path: str, first: int, last: int) -> bytes:
+    """The commits that changed lines of a file as it is at ``commit``, each with its difference.
+
+    The newest come first, at most 10. Raises DamagedError where the file has no such lines.
+    """
+    return repository.run(
+        "log", "--max-count=10", "--format=commit %h, %as, %an: %s", "--no-color", "--no-notes",
+        "--no-ext-diff", "--no-textconv", "--no-show-signature", "--no-decorate", "--no-mailmap",
+        f"-L{first},{last}:{path}", commit, "--",
+    )  # fmt: skip
+
+
 def _path(one: _Change) -> str:
     return one.path
 

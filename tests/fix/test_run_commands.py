@@ -163,3 +163,19 @@ def test_a_green_start_is_said_and_a_test_is_asked_for(stage: Stage) -> None:
     said = stage.llm.asked[0].messages[1]["content"]
     assert "It passes now, so no test fails because of the goal" in said
     assert "Summary:" not in said
+
+
+def test_history_is_recorded_and_replayed(stage: Stage) -> None:
+    asked = [
+        call("history", path="calc.py", start=1, end=2),
+        call("history", path="no.py", start=1),
+    ]
+    stage.llm.script(Play([*asked, MEND, done()]))
+    ended, run = stage.fixed()
+    assert ended.code == 0, ended
+    found, none = results(stage)[:2]
+    assert found.startswith("Commits that changed calc.py, lines 1-2:\n```\ncommit ")
+    assert "+    return a - b" in found
+    assert none.startswith("No history: ")
+    assert len(run.facts("history")) == 2
+    assert stage.cli("replay", run.id, "--check", env={"OPENAI_API_KEY": None}).code == 0

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from rlm_ci.git.history import GitHistory
+import pytest
+
+from rlm_ci.errors import DamagedError
+from rlm_ci.git.history import GitHistory, of_lines
 from rlm_ci.git.repository import Repository, discover
 
 if TYPE_CHECKING:
@@ -14,10 +17,13 @@ if TYPE_CHECKING:
     from testing.repositories.git_repo import GitRepo
 
 
-def chronicle(repo: GitRepo, limit: int = 1000) -> GitHistory:
+def repository(repo: GitRepo) -> Repository:
     root, git_dir = discover(os.fspath(repo.path))
-    repository = Repository(root, git_dir, os.environ)
-    return GitHistory.of(repository, repo.sha(), limit)
+    return Repository(root, git_dir, os.environ)
+
+
+def chronicle(repo: GitRepo, limit: int = 1000) -> GitHistory:
+    return GitHistory.of(repository(repo), repo.sha(), limit)
 
 
 def commit_as(repo: GitRepo, name: str, **more: str) -> None:
@@ -131,3 +137,18 @@ def test_what_was_not_read_is_said(repo: GitRepo, tmp_path: Path) -> None:
     found = chronicle(clone)
     assert "shallow" in found.note
     assert [(one.commits, one.lines) for one in found.hot] == [(1, 2)]
+
+
+def test_the_commits_of_some_lines_come_with_their_differences(repo: GitRepo) -> None:
+    repo.write("a.py", "one\ntwo\nthree\n").commit("Begin")
+    repo.write("a.py", "ONE\ntwo\nthree\n").commit("Shout")
+    repo.write("a.py", "ONE\ntwo\n3\n").commit("Count")
+    repo.run("config", "log.showSignature", "true")
+    said = of_lines(repository(repo), repo.sha(), "a.py", 1, 2).decode()
+    assert [line.rpartition(": ")[2] for line in said.splitlines() if line[:7] == "commit "] == [
+        "Shout", "Begin",
+    ]  # fmt: skip
+    assert "-one\n+ONE\n" in said
+    for path, line in (("a.py", 9), ("none.py", 1)):
+        with pytest.raises(DamagedError):
+            of_lines(repository(repo), repo.sha(), path, line, line)

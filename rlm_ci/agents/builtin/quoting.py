@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from rlm_ci.text.line_references import marked, written_name
-from rlm_ci.text.printable import encodable, fenced, printable
+from rlm_ci.text.printable import count, encodable, fenced, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from rlm_ci.recursion.nodes import LeafText
     from rlm_ci.text.line_references import LineReference
@@ -30,12 +30,29 @@ def quoted(head: str, text: str) -> str:
     return fenced(head, body) if body else f"{head}."
 
 
+def numbered(
+    path: str, lines: Sequence[str], first: int, number: int, room: int = OUTPUT_LIMIT
+) -> str:
+    """``number`` lines of a file from ``first``, as far as there is ``room``."""
+    shown: list[str] = []
+    for place, line in enumerate(lines[first - 1 : first - 1 + number], first):
+        text = f"{place}\t{visible(line)}"
+        room -= len(text) + 1
+        if room < 0:
+            break
+        shown.append(text)
+    if not shown:
+        return f"{path} has {count(len(lines), 'line')}; there is no line {first}."
+    last = first + len(shown) - 1
+    return quoted(f"{path}, lines {first}-{last} of {len(lines)}", "\n".join(shown))
+
+
 def said_of(texts: Iterable[LeafText], told: str) -> str:
     """What a model told of ``texts``: lines of a file that it was not shown are marked."""
     shown: dict[str, list[tuple[int, int]]] = {}
     for text in texts:
-        count = text.content.count(b"\n") + (not text.content.endswith(b"\n"))
-        last = text.line_start + count - 1
+        number = text.content.count(b"\n") + (not text.content.endswith(b"\n"))
+        last = text.line_start + number - 1
         shown.setdefault(written_name(text.path), []).append((text.line_start, last))
 
     def holds(one: LineReference) -> bool:

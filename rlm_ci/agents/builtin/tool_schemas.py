@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 _STRING = {"type": "string"}
 _PATH = {"type": "string", "description": "relative to the root of the repository"}
+_NAME = {"type": "string", "description": "name, Class.method or module.name"}
 _GLOB = {
     "type": "string",
     "description": "only files that fit, such as *.py or src/**/test_*.py",
@@ -45,6 +46,26 @@ _TOOLS: Mapping[str, tuple[str, Mapping[str, Any], int]] = {
         "List files with their sizes.",
         {"path": {"type": "string", "description": "folder; default: everything"}, "glob": _GLOB},
         0,
+    ),
+    "outline": ("List the definitions of a file with their lines.", {"path": _PATH}, 1),
+    "definition": (
+        "Show where a function, class, method or constant is defined, in the whole repository.",
+        {"name": _NAME},
+        1,
+    ),
+    "references": (
+        "List the calls, other uses and imports of a name, by syntax: not in texts or comments.",
+        {"name": _NAME},
+        1,
+    ),
+    "history": (
+        "Show the commits that changed some lines of a file, numbered as at the start.",
+        {
+            "path": _PATH,
+            "start": {"type": "integer", "minimum": 1},
+            "end": {"type": "integer", "minimum": 1, "description": "default: start"},
+        },
+        2,
     ),
     "edit": (
         "Replace a text. It must be in the file exactly as given, and as often as count says.",

@@ -12,8 +12,8 @@ from contextlib import suppress
 from functools import partial
 
 from rlm_ci.agents.agent import SUMMARY_LIMIT
-from rlm_ci.agents.builtin import replace_text, search_text, tool_schemas
-from rlm_ci.agents.builtin.quoting import OUTPUT_LIMIT, quoted, visible
+from rlm_ci.agents.builtin import code_queries, replace_text, search_text, tool_schemas
+from rlm_ci.agents.builtin.quoting import OUTPUT_LIMIT, numbered, quoted
 from rlm_ci.agents.builtin.turn_loop import Observation
 from rlm_ci.system.safe_tree import FILE_LIMIT, Missing, Refused, SafeTree, checked, matches
 from rlm_ci.text.printable import clip, count, printable
@@ -23,6 +23,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
+
+    from rlm_ci.source.references import ReferenceIndex
 
 #: Lines that are read when nothing is said, paths that are listed.
 READ_LINES = 400
@@ -41,12 +43,14 @@ class Services(Value):
     ``tests`` runs the validator, for the tests named in its argument or for all; ``run`` one line
     of shell; both say what came of it. ``diff`` says what differs from the start of the run,
     ``restore`` puts a file or a folder back as it was then, and says whether it had changed.
+    ``history`` says which commits changed the lines of a file from one number to another.
     """
 
     tests: Callable[[tuple[str, ...]], str] | None = None
     run: Callable[[str], str] | None = None
     diff: Callable[[], str] | None = None
     restore: Callable[[str], bool] | None = None
+    history: Callable[[str, tuple[int, int]], str] | None = None
 
 
 class CodeTools:
@@ -64,6 +68,10 @@ class CodeTools:
             "read": self._read,
             "search": self._search,
             "list": self._list,
+            "outline": self._outline,
+            "definition": self._definition,
+            "references": self._references,
+            "history": services.history and partial(_history, services.history),
             "diff": services.diff and partial(_diff, services.diff),
         }
         if not read_only:
@@ -96,7 +104,7 @@ class CodeTools:
     def _read(self, arguments: Mapping[str, Any]) -> str:
         path = checked(arguments["path"])
         lines = replace_text.lines(_text(path, self._tree.read(path)))
-        return _numbered(path, lines, arguments.get("start", 1), arguments.get("lines", READ_LINES))
+        return numbered(path, lines, arguments.get("start", 1), arguments.get("lines", READ_LINES))
 
     def _list(self, arguments: Mapping[str, Any]) -> str:
         folder = arguments.get("path", "")
@@ -120,6 +128,26 @@ class CodeTools:
             fold=arguments.get("ignore_case", False),
             around=arguments.get("context", 0),
         )
+
+    def _outline(self, arguments: Mapping[str, Any]) -> str:
+        path = checked(arguments["path"])
+        return code_queries.outlined(path, self._tree.read(path))
+
+    def _definition(self, arguments: Mapping[str, Any]) -> str:
+        return code_queries.definition(self._index(), self._searched, arguments["name"])
+
+    def _references(self, arguments: Mapping[str, Any]) -> str:
+        return code_queries.references(self._index(), arguments["name"])
+
+    def _index(self) -> ReferenceIndex:
+        from rlm_ci.source.references import ReferenceIndex
+
+        return ReferenceIndex(self._files("", ""), self._content)
+
+    def _content(self, path: str) -> bytes | None:
+        with suppress(Refused):
+            return self._tree.read(path)
+        return None
 
     def _files(self, path: str, glob: str) -> Iterator[str]:
         """The files at or below ``path``. Raises Refused beyond SEARCH_LIMIT bytes."""
@@ -159,7 +187,7 @@ class CodeTools:
         grown = length - len(replace_text.lines(arguments["old"]))
         for index, place in enumerate(places[:_SHOWN_EDITS]):
             first = max(1, place + index * grown - _AROUND)
-            told += "\n" + _numbered(path, lines, first, length + 2 * _AROUND)
+            told += "\n" + numbered(path, lines, first, length + 2 * _AROUND)
         return told
 
     def _write(self, arguments: Mapping[str, Any]) -> str:
@@ -192,6 +220,11 @@ def _diff(diff: Callable[[], str], _arguments: Mapping[str, Any]) -> str:
     return quoted("What differs from the start", clip(diff(), OUTPUT_LIMIT))
 
 
+def _history(history: Callable[[str, tuple[int, int]], str], arguments: Mapping[str, Any]) -> str:
+    path, first = checked(arguments["path"]), arguments["start"]
+    return clip(history(path, (first, max(first, arguments.get("end", first)))), OUTPUT_LIMIT)
+
+
 def _restore(restore: Callable[[str], bool], arguments: Mapping[str, Any]) -> str:
     path = checked(arguments["path"].rstrip("/"))
     return f"{path} is as it was." if restore(path) else f"Nothing has changed at {path}."
@@ -213,22 +246,6 @@ def _named(tests: Sequence[str]) -> tuple[str, ...]:
         if printable(node) != node or len(node) > 500:
             raise Refused("the name of a test is one line of at most 500 characters")
     return tuple(tests)
-
-
-def _numbered(path: str, lines: Sequence[str], first: int, number: int) -> str:
-    """``number`` lines from ``first``, as far as there is room."""
-    shown: list[str] = []
-    room = OUTPUT_LIMIT
-    for place, line in enumerate(lines[first - 1 : first - 1 + number], first):
-        text = f"{place}\t{visible(line)}"
-        room -= len(text) + 1
-        if room < 0:
-            break
-        shown.append(text)
-    if not shown:
-        return f"{path} has {count(len(lines), 'line')}; there is no line {first}."
-    last = first + len(shown) - 1
-    return quoted(f"{path}, lines {first}-{last} of {len(lines)}", "\n".join(shown))
 
 
 def _text(path: str, data: bytes) -> str:

@@ -211,7 +211,7 @@ def test_roles_that_share_a_conversation(tmp_path: Path) -> None:
     assert conversation
     studio.coder.act(studio.task(conversation, role="reviser", prompt="NOW EDIT"))
     names = [one["function"]["name"] for one in studio.model.requests[0].tools]
-    assert names == ["read", "search", "list", "done"]
+    assert names == ["read", "search", "list", "outline", "definition", "references", "done"]
     said = [one["content"] for one in studio.model.requests[-1].messages]
     assert said.index("PLAN IT") < said.index("NOW EDIT")
     assert "Plan: change 1 to 2." in json.dumps(studio.model.requests[2].messages)

@@ -280,6 +280,7 @@ def test_who_only_looks_has_no_other_tools(bench: Bench) -> None:
         return [one["function"]["name"] for one in environment.tools()]
 
     looking = CodeTools(str(bench.root), Services(tests=lambda _tests: ""), read_only=True)
-    assert names(looking) == ["read", "search", "list", "done"]
+    asks = ["read", "search", "list", "outline", "definition", "references"]
+    assert names(looking) == [*asks, "done"]
     assert names(CodeTools(str(bench.root)))[-3:] == ["delete", "done", "blocked"]
     assert "run_tests" in names(bench.environment)

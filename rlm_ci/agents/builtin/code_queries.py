@@ -1,0 +1,72 @@
+"""What the agent asks of the code itself: definitions, references, the outline of a file."""
+
+from __future__ import annotations
+
+from rlm_ci.agents.builtin import replace_text
+from rlm_ci.agents.builtin.quoting import OUTPUT_LIMIT, numbered, quoted, visible
+from rlm_ci.source import UNPARSED
+from rlm_ci.source.outline import outline
+from rlm_ci.text.printable import clip, count, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rlm_ci.source.references import ReferenceIndex
+
+#: Definitions whose lines are shown, lines of each, and rows of any answer.
+_SHOWN, _LINES, _ROWS = 3, 120, 100
+
+
+def definition(index: ReferenceIndex, text_of: Callable[[str], str], name: str) -> str:
+    """The definitions of ``name``: the first with their lines, the others by place and head."""
+    found = index.definitions(name)
+    if not found:
+        return f"No file that can be parsed defines {printable(name)}: search for it."
+    shown = []
+    for one in found[:_SHOWN]:
+        first, last = one.symbol.line_start, one.symbol.line_end
+        lines = replace_text.lines(text_of(one.path))
+        room = OUTPUT_LIMIT // _SHOWN
+        shown.append(numbered(one.path, lines, first, min(last - first + 1, _LINES), room))
+    others = [
+        f"{one.path}:{one.symbol.line_start}: {visible(one.symbol.signature)}"
+        for one in found[_SHOWN:_ROWS]
+    ]
+    if others:
+        shown.append(quoted(f"{count(len(found) - _SHOWN, 'more definition')}", "\n".join(others)))
+    return "\n".join(shown)
+
+
+def references(index: ReferenceIndex, name: str) -> str:
+    """The uses of ``name``; first those in files that define it or import a definition."""
+    found = index.references(name)
+    head = f"{count(len(found), 'use')} of {printable(name)}"
+    groups = [
+        ("", [one for one in found if one.connected]),
+        ("elsewhere, perhaps another of this name:", [one for one in found if not one.connected]),
+    ]
+    rows = []
+    for title, uses in groups:
+        if title and uses:
+            rows.append(title)
+        for one in uses:
+            within = f" in {one.within}" if one.within else ""
+            rows.append(f"{one.path}:{one.line}: {one.kind}{within}: {visible(one.text)}")
+    if len(rows) > _ROWS:
+        head += f"; the first {_ROWS}"
+    return quoted(head, clip("\n".join(rows[:_ROWS]), OUTPUT_LIMIT))
+
+
+def outlined(path: str, content: bytes) -> str:
+    """The definitions of a file by their lines, indented as they are nested."""
+    known = outline(path, content)
+    if known.state == UNPARSED:
+        return f"{path} cannot be parsed ({known.language}): read it."
+    rows = [
+        f"{one.line_start}-{one.line_end}\t{'  ' * one.name.count('.')}{one.kind} "
+        f"{visible(one.signature or one.name)}"
+        for one in known.symbols
+    ]
+    head = f"{path}, {known.language}, {count(known.lines, 'line')}"
+    return quoted(head, clip("\n".join(rows), OUTPUT_LIMIT)) if rows else f"{head}: no definitions."
