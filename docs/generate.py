@@ -18,7 +18,7 @@ from rlm_ci.config.arguments import describe
 from rlm_ci.config.options import COMMON, PROGRAM
 from rlm_ci.fix import report as fix
 from rlm_ci.guard import rules as guard_rules
-from rlm_ci.judge.part_rules import POLICY, WIKI
+from rlm_ci.judge.config_file import POLICY, WIKI
 from rlm_ci.report.rules import anchor
 from rlm_ci.report.wording import OVERRIDES
 from rlm_ci.review.analyzers import ruff

@@ -35,7 +35,6 @@ SHOWN_BY = {
     "guard/protected/editable_installs": "fix/test_run_unsandboxed.py",
     "judge/judge": "cli/commands/test_check.py",
     "judge/options": "cli/commands/test_check.py",
-    "judge/policy_edits": "judge/test_config_file.py",
     "models/json_question": "review/model/test_finder_answers.py",
     "models/strict_json": "ask/planner/test_plan.py",
     "pipelines/attempt": "fix/test_run_killed.py",

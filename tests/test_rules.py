@@ -17,7 +17,7 @@ from test_links import TOP, anchors, tracked
 
 from rlm_ci import checks
 from rlm_ci.guard import rules as guard
-from rlm_ci.judge import part_rules
+from rlm_ci.judge import config_file
 from rlm_ci.report.findings import Severity
 from rlm_ci.report.rules import PAGE, address, anchor
 
@@ -129,7 +129,7 @@ def test_examples_are_what_the_program_says() -> None:
         for path in (PACKAGE / room).rglob("*.py")
     )
     tables = [checks.load(name).RULES for name in checks.names()]
-    for table in (*tables, guard.RULES, part_rules.POLICY, part_rules.WIKI):
+    for table in (*tables, guard.RULES, config_file.POLICY, config_file.WIKI):
         for name, rule in table.items():
             if name not in ("more", "tests-shrunk"):  # a number parts their words
                 assert said_elsewhere(rule["example"], text), name

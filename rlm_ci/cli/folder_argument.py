@@ -20,10 +20,9 @@ KEY = "recursion.path"
 
 
 def flags(arguments: Arguments) -> dict[str, Any]:
-    """The flags of the command line, the folder among them: relative to its repository.
+    """The flags of the command line with the folder, relative to its repository.
 
-    A folder outside of the repository leads to its own one, or stands for itself where it has
-    none. Raises UsageError, ConfigError.
+    That is another repository, or none, for a folder outside. Raises UsageError, ConfigError.
     """
     if arguments.words and KEY in arguments.flags:
         raise UsageError("the folder is named twice", where="--path", hint="name it once")

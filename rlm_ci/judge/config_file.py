@@ -1,6 +1,7 @@
 """The config file of a change: at its base when the change came from outside.
 
-A pull request must not relax the rules that judge it, so that its own copy is never read.
+A pull request must not relax the rules that judge it: its own copy is never read, and a report
+names the files that judge the change and that it edits.
 """
 
 from __future__ import annotations
@@ -14,25 +15,49 @@ from rlm_ci.config.settings import CONFIG_FILES
 from rlm_ci.errors import ConfigError
 from rlm_ci.git import tracked
 from rlm_ci.report import suppressions
+from rlm_ci.report.findings import Evidence, Finding, Location, Part, Severity
 from rlm_ci.system import files
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.settings import Settings
     from rlm_ci.git.repository import Repository
+    from rlm_ci.report.rules import Rule
 
 LIMIT = 1 << 20
 TABLE = "rlm-ci"
+#: Edited files that the summary names.
+_SHOWN = 5
+#: The rules of the parts that ``pr`` adds to the checks.
+POLICY: Mapping[str, Rule] = {
+    "edited": {
+        "severity": Severity.INFO,
+        "finds": "A change from outside edits a file that decides how it is checked: the "
+        "configuration, `.gitattributes`, a template, the archive policy. rlm-ci used the "
+        "file of its base.",
+        "example": "the change edits rlm-ci.toml; rlm-ci used the version of its base",
+        "fix": "Nothing to do. Review the edit with care: it applies to later changes.",
+    },
+}
+WIKI: Mapping[str, Rule] = {
+    "stale": {
+        "severity": Severity.INFO,
+        "finds": "The change edits lines that a page of the wiki cites.",
+        "example": "the wiki's page modules/shop.md cites lines that this change edits",
+        "fix": "Run `rlm-ci wiki`, or leave it to the next refresh.",
+    },
+}
 
 
 def apply(options: Settings, change: ChangeSet) -> list[ConfigError]:
-    """Take over what the config file of ``change`` says; the doubts that remain are returned.
+    """Apply the config file of ``change``, and return doubts about it.
 
-    Raises ConfigError for a file that cannot be obeyed; then some of it is taken over.
+    Raises ConfigError for an invalid file; some of it may have been applied.
     """
     record, source = read(options, change)
     if record:
@@ -47,8 +72,6 @@ def apply(options: Settings, change: ChangeSet) -> list[ConfigError]:
 
 def _rules() -> dict[str, Collection[str] | None]:
     """What a suppression may name: the conditions of each check, and of our own parts."""
-    from rlm_ci.judge.part_rules import POLICY, WIKI
-
     own: dict[str, Collection[str] | None] = {"policy": POLICY, "review": None, "wiki": WIKI}
     return {name: checks.load(name).RULES for name in checks.names()} | own
 
@@ -130,10 +153,7 @@ def _named_config(path: str, root: str, change: ChangeSet) -> tuple[dict[str, An
 
 
 def inside(root: str, path: str) -> str | None:
-    """``path``, relative to the top level where it lies in the repository, else None.
-
-    A link stands for itself: what it leads to may be part of what is judged.
-    """
+    """``path`` relative to the repository, without following a link; None for one outside."""
     folder = os.path.realpath(os.path.dirname(os.path.abspath(path)))
     full = os.path.join(folder, os.path.basename(path))
     return files.below(os.path.realpath(root), full)
@@ -151,3 +171,77 @@ def read_worktree(repository: Repository, name: str, what: str = "config file") 
             where=name,
             hint="make it a regular file, or remove it",
         ) from None
+
+
+# ── files that judge the change, and that it edits ──
+
+
+def edited(change: ChangeSet, options: Settings, ran: Sequence[str]) -> list[Part]:
+    """The part that names edited files that judge a change from outside, if there are any.
+
+    ``ran`` are the checks whose own policy files count.
+    """
+    commit = change.policy_commit
+    if commit is None:
+        return []
+    root = change.repository.root
+    named = [inside(root, options.config)] if options.config else []
+    decisive = {CONFIG_FILES[0], *checks.policy_files(ran), *named}
+    templates = options.templates.rstrip("/") + "/"
+    paths = [
+        path
+        for path in change.names()
+        if path in decisive
+        or path.rpartition("/")[2] == ".gitattributes"
+        or path.startswith(templates)
+        or (path == CONFIG_FILES[1] and _table_differs(change))
+    ]
+    if not paths:
+        return []
+    sizes = change.repository.sizes([f"{change.head}:{path}" for path in paths])
+    findings = tuple(
+        Finding(
+            "policy/edited",
+            Severity.INFO,
+            f"the change edits {printable(path)}; rlm-ci used the version of its base",
+            # A file that the change deletes has no place to point to.
+            evidence=(Location(path),) if size >= 0 else (),
+            subject=path,
+        )
+        for path, size in zip(paths, sizes, strict=True)
+    )
+    listed = ", ".join(printable(path) for path in paths[:_SHOWN])
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    places = sum(len(finding.evidence) for finding in findings)
+    return [
+        Part(
+            "policy",
+            f"edited here, and not used: {listed}{more}",
+            {"edited": len(paths)},
+            findings,
+            evidence=Evidence(places, places),
+        )
+    ]
+
+
+def _table_differs(change: ChangeSet) -> bool:
+    """Whether the change edits our table of ``pyproject.toml``, by its text: it may be hostile."""
+    path = CONFIG_FILES[1]
+    # Not the base's own commit: that may have gone on since.
+    specs = [f"{commit}:{path}" for commit in (change.merge_base, change.head)]
+    if max(change.repository.sizes(specs)) > LIMIT:
+        return True
+    before, after = (_our_lines(data or b"") for data in change.repository.read(*specs))
+    return before != after
+
+
+def _our_lines(data: bytes) -> list[bytes]:
+    is_ours, table = False, TABLE.encode()
+    found = []
+    for line in data.split(b"\n"):
+        text = line.strip()
+        if text.startswith(b"["):
+            is_ours = table in text
+        if (is_ours or table in text) and text and not text.startswith(b"#"):
+            found.append(text)
+    return found

@@ -14,7 +14,7 @@ from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.git import tracked
 from rlm_ci.git.hardening import without_hook
 from rlm_ci.git.repository import Repository, discover, follow
-from rlm_ci.judge import config_file, policy_edits
+from rlm_ci.judge import config_file
 from rlm_ci.judge.options import change_told_by
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report import suppressions
@@ -144,10 +144,9 @@ def judge(
 ) -> Judgement:
     """Run the checks ``wanted`` (none: those that the settings enable) on the change.
 
-    A change that cannot be found, or whose config file cannot be obeyed, makes a report in
-    which nothing ran. ``more`` are settings that the caller reads besides those of judging,
-    ``change`` is the change where it is known already, and ``also`` are checks that run in any
-    case. Raises RlmCiError for flags and variables that are wrong.
+    If the change or its config file cannot be read, the report says so. ``more`` are further
+    settings for the caller, ``change`` is the change if known, ``also`` are checks that always run.
+    Raises RlmCiError for invalid flags and variables.
     """
     selected = wanted or checks.names()
     rows = (*CORE, *more, *checks.rows(selected))
@@ -199,9 +198,9 @@ def _configure(
     also: Sequence[str],
     doubts: dict[str, RlmCiError],
 ) -> tuple[Settings, tuple[str, ...], RlmCiError | None]:
-    """The settings and the checks of a task, and what keeps these from looking, if anything.
+    """The settings and the checks of a task, and what keeps these from running, if anything.
 
-    Doubts about the config file are added to ``doubts``, each once.
+    Adds doubts about the config file to ``doubts``.
     """
     options = fresh()
     error = task.error
@@ -230,7 +229,7 @@ def _run(
     ran: list[Part] = []
     for name in names:
         ran += checks.run((name,), change, options, runs, named=name in named)
-    ran += policy_edits.edited(change, options, names)
+    ran += config_file.edited(change, options, names)
     source = options.sources["suppressions"]
     return [suppressions.apply(part, options.suppressions, source) for part in ran]
 
@@ -322,7 +321,7 @@ def from_remote(repository: Repository, server_url: str) -> str | None:
 def read_templates(judgement: Judgement) -> dict[str, str]:
     """The user's own templates, from the base of a change from outside, else the work tree.
 
-    None where no configuration was obeyed: nobody knows whose the work tree's are.
+    Empty if no configuration applied: the work tree may be a stranger's.
     """
     if not judgement.changes:
         return {}
