@@ -6,7 +6,7 @@ from rlm_ci.recursion.nodes import COMPLETED, FAILED, PARTIAL, NodeResult
 from rlm_ci.report.findings import Evidence
 from rlm_ci.text.printable import count
 from rlm_ci.wiki import VERSION
-from rlm_ci.wiki.facts.file_facts import facts_of, pack, shifted
+from rlm_ci.wiki.facts.file_facts import facts_of, pack
 from rlm_ci.wiki.pages.model_prose import (
     ProseResult,
     WholeProse,
@@ -30,8 +30,10 @@ NAME = "wiki"
 
 
 def analyse(task: LeafTask) -> dict[str, Any]:
-    found = [shifted(facts_of(one.path, one.content), one.line_start - 1) for one in task.texts]
-    return {"packed": pack(found), "files": len(found)}
+    """The facts of the leaf's files; those of a file in slices come with its first slice."""
+    first = [one for one in task.texts if one.line_start == 1]
+    found = [facts_of(one.path, one.complete) for one in first]
+    return {"packed": pack(found), "files": len(task.texts)}
 
 
 def options(
@@ -39,19 +41,17 @@ def options(
 ) -> dict[str, Any]:
     """All that the results depend on.
 
-    ``known`` is what was said before and stands, by path; ``settled`` are files that nobody is
-    asked about; ``whole`` is the hash of the grounds from which the whole was summed up.
+    ``known`` are earlier sentences by path; ``settled`` are files that need no question;
+    ``whole`` is the hash of the sentences from which the whole was summed up.
     """
     kept = {path: one.to_dict() for path, one in (known or {}).items()}
     return {"version": VERSION, "known": kept, "settled": sorted(settled), "whole": whole}
 
 
 class WikiObjective:
-    """Leaves tell of their files, parents lay it side by side; the pages are made of the root's.
+    """Leaves read their files, parents collect that; the pages are made of the root's ``data``.
 
-    ``data`` has ``packed``, the facts of files; ``prose``, new sentences by path, with those of
-    before that they ``displaced``; files that were asked about (``done``), but for what is
-    uncovered; the parts of long ones that were ``shown``; and ``whole``.
+    It has the packed facts of files, ``ProseResult.data``, and ``whole``.
     """
 
     name = NAME
@@ -68,13 +68,7 @@ class WikiObjective:
     ) -> NodeResult:
         asked = [one for one in task.texts if one.path not in self._settled]
         told = ProseResult() if ask is None else tell(ask, asked, self._known)
-        data = {
-            "packed": [analysis["packed"]],
-            "prose": {path: list(map(list, said)) for path, said in told.said.items()},
-            "displaced": list(map(list, told.displaced)),
-            "done": list(told.done),
-            "shown": {path: list(marks) for path, marks in told.shown.items()},
-        }
+        data = {"packed": [analysis["packed"]], **told.data}
         status = PARTIAL if told.uncovered else COMPLETED
         files = analysis["files"]
         return self._result(

@@ -7,6 +7,8 @@ import json
 import re
 
 from rlm_ci.source.manifests import crates, go_modules
+from rlm_ci.source.python.outline import parsed, utf8
+from rlm_ci.source.python.statements import every
 from rlm_ci.wiki.facts.note import Statement
 
 TYPE_CHECKING = False
@@ -30,10 +32,7 @@ _TOOLS = re.compile(
 
 
 def declared(path: str, content: bytes) -> tuple[tuple[str, Statement], ...]:
-    """Names of packages, and how the manifest writes each; () for what is no manifest.
-
-    Where a line holds more than one, the name has to do.
-    """
+    """Names of packages, and how the manifest writes each; () for any other file."""
     name = path.rpartition("/")[2]
     reader = _READERS.get(name) if name != "setup.py" else lambda _: _from_setup(content)
     if reader is None and (re.fullmatch(r"requirements[\w.-]*\.txt", name) or is_listed(path)):
@@ -200,9 +199,6 @@ def _from_setup(content: bytes) -> Found:
 
 def _setup(content: bytes) -> tuple[Known, Known]:
     """What names stand for, and what ``setup`` is called with."""
-    from rlm_ci.source.python.outline import parsed, utf8
-    from rlm_ci.source.python.statements import every
-
     source = utf8(content)
     module = parsed(source) if source is not None and b"setup" in source else None
     known: dict[str, ast.expr] = {}

@@ -9,6 +9,7 @@ from base64 import b64decode, b64encode
 
 from rlm_ci.redaction.redactor import SIGN, Redactor
 from rlm_ci.source import Outline
+from rlm_ci.source.outline import outline
 from rlm_ci.values import Row
 from rlm_ci.wiki.facts.dependencies import declared, project
 from rlm_ci.wiki.facts.note import CodeNote, Statement
@@ -19,7 +20,7 @@ from rlm_ci.wiki.pages.paths import is_test
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from rlm_ci.source import Symbol
@@ -28,11 +29,10 @@ if TYPE_CHECKING:
 
 
 class FileFacts(Row):
-    """One file. ``heads`` are, for each symbol of the outline, the lines of its head.
+    """One file; ``heads`` are the lines of the heads of the outline's symbols.
 
-    ``about`` is how a README introduces the project; ``declared`` what a manifest says is needed:
-    the name, and as ``text`` of its place how it is written. ``project`` is the name that it gives,
-    a README by its heading. ``is_generated``: it says of itself that a program has written it.
+    ``about`` is how a README introduces the project, ``declared`` what a manifest needs,
+    ``project`` the name that either gives. ``is_generated``: its comments say that.
     """
 
     outline: Outline
@@ -111,8 +111,6 @@ _PRIVATE_KEY = re.compile(
 
 
 def _facts(path: str, content: bytes) -> FileFacts:
-    from rlm_ci.source.outline import outline
-
     read = _described(outline(path, content), content)
     if is_test(path):  # what a test dares is no risk of the program, and it promises nothing
         notes: list[CodeNote] = []
@@ -141,10 +139,7 @@ def _is_generated(content: bytes) -> bool:
 def _sound(
     read: Outline, notes: Sequence[CodeNote], content: bytes
 ) -> tuple[Outline, tuple[tuple[int, int], ...], tuple[CodeNote, ...]]:
-    """Only what points into the file; nothing of one with a lone carriage return.
-
-    Python ends lines there, and nobody else.
-    """
+    """Only what points into the file; nothing if a lone carriage return ends a line in Python."""
     last = content.count(b"\n") + (not content.endswith(b"\n") and bool(content))
     if b"\r" in content and b"\r" in content.replace(b"\r\n", b""):
         last = 0
@@ -165,6 +160,8 @@ _LEGAL = re.compile(
     r"(?i)copyright\s*(?:\(c\)|©|\d)|\b(?:mit|bsd|apache) licen[cs]e|spdx-licen[cs]e"
 )
 _RULE = re.compile(rb"\s*([=~^*+#-])\1{2,}\s*")
+#: What begins and ends a documentation in Python, and ends one elsewhere.
+_QUOTES, _COMMENT_END = re.compile(rb"\"{3}|'{3}"), re.compile(rb"\*/")
 
 
 def _described(read: Outline, content: bytes) -> Outline:
@@ -175,48 +172,37 @@ def _described(read: Outline, content: bytes) -> Outline:
     if _LEGAL.search(read.doc):
         return undescribed
     lines = content.split(b"\n")
-    inside = range(read.doc_start - 1, min(read.doc_end, len(lines)))
-    ends = _ending(read, lines)
+    title = lines[read.doc_start - 1 : read.doc_end]
+    opened = _QUOTES.search(b"\n".join(lines[max(0, read.doc_start - 2) : read.doc_start]))
+    ends = re.compile(opened[0]) if opened else _COMMENT_END
     if _is_own_name(read):
-        if ends.search(lines[inside[-1]].rstrip()[3:]):
+        if any(ends.search(line.rstrip()[3:]) for line in title):
             return undescribed
-    elif not any(_RULE.fullmatch(lines[number]) for number in inside):
+    elif not any(map(_RULE.fullmatch, title)):
         return read
     start = read.doc_end
     while start < len(lines) and not lines[start].strip():
         start += 1
-    end = start
-    while end < len(lines) and lines[end].strip() and not ends.search(lines[end]):
-        end += 1
-    told = lines[start:end]
-    closed = ends.search(lines[end]) if end < len(lines) else None
-    if closed and lines[end][: closed.start()].strip():
-        told.append(lines[end][: closed.start()])
-        end += 1
-    if end == start or end - start > 30 or _RULE.fullmatch(lines[end - 1]):
+    told: list[bytes] = []
+    for line in lines[start:]:
+        text, *behind = ends.split(line, maxsplit=1)
+        if text.strip():
+            told.append(text)
+        if behind or not text.strip():
+            break
+    if not told or len(told) > 30 or _RULE.fullmatch(told[-1]):
         return undescribed
-    if lines[start].lstrip().startswith((b"..", b":", b">>>")):
+    if told[0].lstrip().startswith((b"..", b":", b">>>")):
         return undescribed
-    text = b" ".join(b" ".join(told).split()).decode("utf-8", "surrogateescape")
-    return read.replace(doc=text, doc_start=start + 1, doc_end=end)
+    text = b" ".join(b" ".join(told).split())
+    doc = text.decode("utf-8", "surrogateescape")
+    return read.replace(doc=doc, doc_start=start + 1, doc_end=start + len(told))
 
 
 def _is_own_name(read: Outline) -> bool:
     stem = read.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     name = read.doc.rstrip(".").removesuffix(".py")
     return read.language == "Python" and bool(name) and f".{stem}".endswith(f".{name}")
-
-
-def _ending(read: Outline, lines: Sequence[bytes]) -> re.Pattern[bytes]:
-    """What ends it: the quotes with which it begins, where it does with some."""
-    opened = re.search(
-        rb"\"{3}|'{3}", b"\n".join(lines[max(0, read.doc_start - 2) : read.doc_start])
-    )
-    return re.compile(opened[0]) if opened else _ENDS
-
-
-#: Where a documentation ends, in the languages whose documentation has titles.
-_ENDS = re.compile(rb"\"\"\"|'''|\*/")
 
 
 def _head(symbol: Symbol, lines: Sequence[bytes]) -> tuple[int, int]:
@@ -252,59 +238,3 @@ def unpack(packed: str) -> list[FileFacts]:
         return [FileFacts.of_json(record) for record in records]
     except (zlib.error, TypeError, KeyError) as error:
         raise ValueError(f"these are not facts: {error}") from None
-
-
-def merged(packs: Iterable[str], known: Mapping[str, str]) -> dict[str, FileFacts]:
-    """Facts by path, those of ``known``, packed, first; slices of one file become one again."""
-    found = {path: unpack(packed)[0] for path, packed in known.items()}
-    seen: dict[str, list[FileFacts]] = {}
-    for packed in packs:
-        for one in unpack(packed):
-            seen.setdefault(one.path, []).append(one)
-    for path, parts in seen.items():
-        found[path] = parts[0] if len(parts) == 1 else _joined(parts)
-    return found
-
-
-def shifted(one: FileFacts, by: int) -> FileFacts:
-    """The same with all lines ``by`` further down: of a slice, as lines of its file."""
-    if not by:
-        return one
-
-    def moved(rows: Iterable[Any], *names: str) -> tuple[Any, ...]:
-        return _altered(rows, lambda line: line + by, *names)
-
-    old, ends = one.outline, ("line_start", "line_end")
-    outline = old.replace(
-        # Only the beginning of a file documents the file.
-        doc="", doc_start=0, doc_end=0,
-        lines=old.lines + by,
-        symbols=moved(old.symbols, *ends, "doc_start", "doc_end"),
-        imports=moved(old.imports, "line"),
-        entries=moved(old.entries, *ends),
-    )  # fmt: skip
-    heads = tuple((start + by, end + by) for start, end in one.heads)
-    return FileFacts(outline, heads, moved(one.notes, *ends))
-
-
-def _joined(parts: Sequence[FileFacts]) -> FileFacts:
-    """The facts of slices of one file, in the order of their lines."""
-    ordered = sorted(parts, key=lambda part: part.outline.lines)
-    first = ordered[0].outline
-    states = {part.outline.state for part in ordered}
-    outline = first.replace(
-        state=states.pop() if len(states) == 1 else "partly",
-        lines=ordered[-1].outline.lines,
-        symbols=tuple(symbol for part in ordered for symbol in part.outline.symbols),
-        imports=tuple(found for part in ordered for found in part.outline.imports),
-        entries=tuple(entry for part in ordered for entry in part.outline.entries),
-    )
-    return FileFacts(
-        outline,
-        tuple(head for part in ordered for head in part.heads),
-        tuple(note for part in ordered for note in part.notes),
-        ordered[0].about,
-        tuple(one for part in ordered for one in part.declared),
-        ordered[0].project,
-        ordered[0].is_generated,
-    )

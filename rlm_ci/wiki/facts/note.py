@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from rlm_ci.values import Row
 
 TYPE_CHECKING = False
@@ -47,10 +49,7 @@ class Statement(Row):
 
 
 class CodeNote(Row):
-    """A note about code: its lines, the definition around them ("" for none), and the words.
-
-    ``text`` and ``detail`` (a message, a name) are from the code, and are data.
-    """
+    """A note about code: its lines, the definition around them, and texts from the code."""
 
     kind: str
     line_start: int
@@ -68,10 +67,10 @@ def folded(text: str, limit: int = 160) -> str:
 
 def bounded(notes: list[CodeNote]) -> list[CodeNote]:
     """The notes in order of their places, ``MOST`` of each kind."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     kept = []
     for note in sorted(notes, key=lambda note: (note.line_start, note.kind, note.text)):
-        counts[note.kind] = counts.get(note.kind, 0) + 1
+        counts[note.kind] += 1
         if counts[note.kind] <= MOST:
             kept.append(note)
     return kept

@@ -244,18 +244,20 @@ def _aside(text: str) -> frozenset[int]:
 # ── by what names a file starts programs ──
 
 
-#: What starts a program, by the module of JavaScript that it comes from; "" is the module itself.
 _MODULE = r"['\"](?:node:)?child_process['\"]"
+#: What starts a program, by its name in that module of JavaScript.
 _STARTS: Mapping[str, str] = {
     **dict.fromkeys(("exec", "execSync"), "shell"),
     **dict.fromkeys(("spawn", "spawnSync", "execFile", "execFileSync", "fork"), "program"),
 }
-_IMPORT = re.compile(r"\bimport\b")
-_REQUIRE = re.compile(r"\b(?:require|import)\s*\($")
-_BOUND = re.compile(r"(?:\{[^{}]*\}|[\w$]+)$")
-_MEMBER = re.compile(r"\s*\)\s*(?:\.\s*(\w+))?")
-#: So many imports of the module are looked at, and so many characters before each.
-_IMPORTS, _BEFORE = 20, 2000
+#: What the module, or a member of it, is bound to. No text is searched from two imports.
+_BOUND = re.compile(
+    rf"\bimport\s+(?P<clause>(?:(?!\bimport\b)[^;'\"]){{1,2000}}?)\bfrom\s*{_MODULE}"
+    rf"|(?P<names>\{{[^{{}}]{{0,2000}}\}}|(?<![\w$])[\w$]{{1,200}})\s*=\s*(?:await\s+)?"
+    rf"(?:require|import)\s*\(\s*{_MODULE}\s*\)(?:\s*\.\s*(?P<member>\w+))?"
+)
+#: So many of these are looked at.
+_IMPORTS = 20
 _LISTED = re.compile(r"(\w+)(?:\s*(?::|\bas\b)\s*(\w+))?")
 _PROMISED = re.compile(
     r"\b(?:const|let|var)\s+(\w+)\s*=\s*(?:\w+\.)?promisify\(\s*(?:(\w+)\.)?(\w+)\s*\)"
@@ -267,8 +269,8 @@ def _programs_of_script(text: str) -> Patterns:
         return ()
     modules: set[str] = set()
     names: dict[str, str] = {}
-    for found in islice(re.finditer(_MODULE, text), _IMPORTS):
-        clause, member = _clause(text, found.start(), found.end())
+    for found in islice(_BOUND.finditer(text), _IMPORTS):
+        clause, member = found["clause"] or found["names"], found["member"]
         listed = re.search(r"\{([^{}]*)\}", clause)
         for there, here in _LISTED.findall(listed[1]) if listed else ():
             names[here or there] = there
@@ -281,18 +283,6 @@ def _programs_of_script(text: str) -> Patterns:
         if module in modules or there in names:
             names[name] = there if module else names[there]
     return tuple(_calls(modules, names))
-
-
-def _clause(text: str, start: int, end: int) -> tuple[str, str]:
-    """What the module there is bound to, and the member of it that is, "" for the whole."""
-    before = text[max(0, start - _BEFORE) : start].rstrip()
-    if before.endswith("from"):
-        return _IMPORT.split(before.removesuffix("from"))[-1], ""
-    call = _REQUIRE.search(before)
-    rest = before[: call.start()].rstrip().removesuffix("await").rstrip() if call else ""
-    bound = _BOUND.search(rest.removesuffix("=").rstrip()) if rest.endswith("=") else None
-    member = _MEMBER.match(text[end : end + 200])
-    return bound[0] if bound else "", (member[1] if member else None) or ""
 
 
 def _calls(modules: Iterable[str], names: Mapping[str, str]) -> Iterator[tuple[str, str]]:

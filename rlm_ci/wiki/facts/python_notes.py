@@ -6,6 +6,7 @@ import ast
 import re
 from contextlib import suppress
 
+from rlm_ci.source.python.outline import parsed, utf8
 from rlm_ci.source.python.statements import every, is_guard
 from rlm_ci.wiki.facts.note import LONGEST, CodeNote, bounded, folded
 
@@ -77,12 +78,7 @@ _MARK = re.compile(r"#.*?\b(TODO|FIXME|XXX|HACK)\b(.*)")
 
 
 def python_notes(source: bytes, path: str = "") -> list[CodeNote]:
-    """What the code demands and dares; nothing for what does not parse.
-
-    What it imports of the package that ``path`` lies in is the package's own.
-    """
-    from rlm_ci.source.python.outline import parsed, utf8
-
+    """The invariants and risks of the file ``path``; nothing if it does not parse."""
     text = utf8(source)
     tree = None if text is None else parsed(text)
     if text is None or tree is None:

@@ -43,16 +43,14 @@ _UNREADABLE = "no_answer: what the model said could not be read, twice"
 
 
 class ProseResult(Value):
-    """New sentences by path, those of before that gave way; what became of the pointers.
+    """What a model said of the files of a leaf, and what became of its pointers.
 
-    ``done`` are files that were asked about, ``shown`` hashes of the parts of long ones that were
-    shown, ``uncovered`` paths of which something was left out, and why.
+    ``data`` is JSON: new sentences by path (``prose``), earlier ones that they replace
+    (``displaced``), files that were asked about (``done``), and hashes of the ``shown`` parts of
+    long ones. ``uncovered`` are paths of which something was left out, and why.
     """
 
-    said: Mapping[str, tuple[ProseSentence, ...]] = {}
-    displaced: tuple[ProseSentence, ...] = ()
-    done: tuple[str, ...] = ()
-    shown: Mapping[str, tuple[str, ...]] = {}
+    data: Mapping[str, Any] = {"prose": {}, "displaced": [], "done": [], "shown": {}}
     counts: Evidence = Evidence()
     uncovered: tuple[tuple[str, str], ...] = ()
 
@@ -71,8 +69,7 @@ def tell(
 ) -> ProseResult:
     """Ask what the sources among ``texts`` are for, folder by folder.
 
-    ``known`` is what stands of what was said before, by path: it is not to be said again, and a
-    part that was shown is not shown again.
+    ``known`` are earlier sentences by path, which the model is not to repeat.
     """
     teller = _Teller(ask, texts, known or {})
     groups: dict[str, list[LeafText]] = {}
@@ -163,14 +160,15 @@ class _Teller:
         return [one for one in said if piece.line_start <= one.line_start <= piece.line_end]
 
     def told(self) -> ProseResult:
-        return ProseResult(
-            {path: tuple(dict.fromkeys(said)) for path, said in self._said.items()},
-            tuple(self._displaced),
-            tuple(dict.fromkeys(self._asked)),
-            {path: tuple(marks) for path, marks in self._shown.items()},
-            self._opener.counts(),
-            tuple(dict.fromkeys(self._uncovered)),
-        )
+        data = {
+            "prose": {
+                path: list(map(list, dict.fromkeys(said))) for path, said in self._said.items()
+            },
+            "displaced": list(map(list, self._displaced)),
+            "done": list(dict.fromkeys(self._asked)),
+            "shown": self._shown,
+        }
+        return ProseResult(data, self._opener.counts(), tuple(dict.fromkeys(self._uncovered)))
 
 
 class _Piece(Row):

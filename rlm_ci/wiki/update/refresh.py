@@ -13,12 +13,11 @@ from rlm_ci.system import files
 from rlm_ci.text.printable import encodable
 from rlm_ci.values import Value
 from rlm_ci.wiki import objective
-from rlm_ci.wiki.facts.file_facts import FileFacts, facts_of, merged, pack, unpack
+from rlm_ci.wiki.facts.file_facts import FileFacts, facts_of, pack, unpack
 from rlm_ci.wiki.pages.build import drafted, settled
 from rlm_ci.wiki.pages.citations import contents
 from rlm_ci.wiki.pages.layout import is_source
-from rlm_ci.wiki.pages.model_prose import digest_of, grounds
-from rlm_ci.wiki.pages.model_prose import merged as merged_prose
+from rlm_ci.wiki.pages.model_prose import digest_of, grounds, merged
 from rlm_ci.wiki.update.kept_prose import SENTENCES, KeptProse, Sentences, held, mark
 from rlm_ci.wiki.update.state import WHOLE, Prose, ProseSentence, WikiState, readers
 
@@ -41,10 +40,9 @@ _LIMIT = 1 << 30
 
 
 class Refresh(Value):
-    """``todo`` is what a recursion must look at; it may be empty. ``options`` are its objective's.
+    """``todo`` is what a recursion must look at, maybe nothing; ``options`` are its objective's.
 
-    ``known`` are the facts of files that have not changed, packed, by path; ``prose`` what still
-    holds of what a model said.
+    ``known`` are packed facts of unchanged files, by path; ``prose`` are the kept sentences.
     """
 
     corpus: Corpus
@@ -63,12 +61,11 @@ def plan(
     settle: Settle | None = None,
     under: str = "",
 ) -> Refresh:
-    """What is to be done for ``corpus``: nothing again that is known from the last run.
+    """What must be read, or asked about, for ``corpus``, the files below ``under``.
 
-    ``cache`` is a folder that may be deleted at any time; ``model`` the name of the one that will
-    be asked, None for none; ``under`` the folder that the corpus is of. ``settle`` is told which
-    files are not known, as runs of their places in the corpus, and tells which of them counted as
-    such when the run began: since then others may have come to be known, or to be forgotten.
+    ``cache`` is a folder that may be deleted at any time; ``model`` is the one to ask, if any.
+    ``settle`` takes the places of unknown files in the corpus, as runs, and returns those that
+    were unknown when the run began: the cache may have changed since.
     """
     known = _load(cache, corpus)
     unknown = {file.path for file in corpus.files if file.path not in known}
@@ -136,18 +133,17 @@ def finish(
     model: str | None,
     mask: Mask,
 ) -> WikiPages:
-    """The pages, from what was known and ``result``, None where there was nothing to do.
+    """The pages, from what was known and ``result``; ``folder`` has the pages of ``state``.
 
-    ``folder`` holds the pages of ``state``. What is known now is kept in ``cache``. ``mask`` takes
-    out of a text what must not be shown.
+    What is known now is stored in ``cache``. ``mask`` removes secrets of a text.
     """
     prose = {
         key: one.replace(said=tuple(said.replace(text=mask(said.text)) for said in one.said))
         for key, one in _spoken(work, result, model or "").items()
     }
     packed = result.data["packed"] if result is not None else ()
-    # What is known of the files is gone again when the pages are written.
-    facts = merged(packed, work.known)
+    # The facts are freed before the pages are made: there may be very many.
+    facts = {one.path: one for row in (*work.known.values(), *packed) for one in unpack(row)}
     drafts = _drafts(work, facts, options, prose, chronicle, cache=cache, mask=mask)
     del facts
     pages = settled(drafts, work.corpus, options, prose=prose, previous=state, folder=folder)
@@ -186,7 +182,7 @@ def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, P
     if result is None:
         return dict(before)
     data = result.data
-    said = merged_prose({path: one.said for path, one in before.items()}, data)
+    said = merged({path: one.said for path, one in before.items()}, data)
     oids = {file.path: file.oid for file in work.corpus.files}
     # Of a long file one part may have failed, and another not.
     unfinished = {path for path, why in result.uncovered if not why.endswith(TOO_LONG)}

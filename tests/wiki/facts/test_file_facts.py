@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from rlm_ci.recursion.nodes import LeafTask, LeafText, Node, NodeScope
 from rlm_ci.wiki.facts.dependencies import declared, project
-from rlm_ci.wiki.facts.file_facts import facts_of, merged, pack, shifted, unpack
+from rlm_ci.wiki.facts.file_facts import facts_of, pack, unpack
 from rlm_ci.wiki.facts.other_notes import other_notes
 from rlm_ci.wiki.facts.python_notes import python_notes
 from rlm_ci.wiki.facts.readme import heading, introduction, plain
+from rlm_ci.wiki.objective import analyse
 from rlm_ci.wiki.pages.layout import public
 from rlm_ci.wiki.pages.paths import is_beside, is_test
 
@@ -357,17 +359,23 @@ def test_a_manifest_on_one_line_names_its_packages() -> None:
     assert found == [("lodash", "lodash", 1), ("left-pad", "left-pad", 1)]
 
 
-def test_facts_travel_packed_and_slices_become_one_file() -> None:
-    source = b'"""Doc."""\nimport os\n\ndef f():\n    """F."""\n    os.system("a")\n'
-    one = facts_of("a.py", source)
+def test_facts_travel_packed() -> None:
+    one = facts_of("a.py", b'"""Doc."""\nimport os\n\ndef f():\n    """F."""\n    os.system("a")\n')
     assert unpack(pack([one])) == [one]
-    second = shifted(facts_of("a.py", b"def g():\n    eval('')\n"), 6)
-    both = merged([pack([second]), pack([one])], {})["a.py"]
-    assert [symbol.name for symbol in both.outline.symbols] == ["f", "g"]
-    assert both.outline.lines == 8
-    assert [note.line_start for note in both.notes] == [6, 8]
     with pytest.raises(ValueError, match="facts"):
         unpack("AAAA")
+
+
+def test_a_file_in_slices_is_read_once_and_whole() -> None:
+    source = b'"""Doc."""\n\nclass A:\n    def f(self):\n        eval("")\n'
+    texts = (
+        LeafText("a.py", "0" * 40, source[:20], 1, source),
+        LeafText("a.py", "0" * 40, source[20:], 4),
+        LeafText("b.py", "0" * 40, b"x = 1\n"),
+    )
+    node = Node("0", None, 0, NodeScope("folder", "", 0, 2))
+    packed = analyse(LeafTask(node, texts, {}))["packed"]
+    assert unpack(packed) == [facts_of("a.py", source), facts_of("b.py", b"x = 1\n")]
 
 
 def test_lines_that_only_python_counts_are_not_cited() -> None:

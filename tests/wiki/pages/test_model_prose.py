@@ -235,7 +235,7 @@ def test_answers_that_are_none_are_asked_for_once_more() -> None:
     assert (told.said, told.digest) == ((), None)
     assert [path for path, _ in told.uncovered] == [""]
     assert ask.places == ["tell-whole", "tell-whole-repair"]
-    assert tell(ask, ()).said == {}
+    assert tell(ask, ()).data["prose"] == {}
 
 
 def test_a_place_that_the_model_was_not_shown_is_marked_in_a_sentence() -> None:
@@ -243,7 +243,7 @@ def test_a_place_that_the_model_was_not_shown_is_marked_in_a_sentence() -> None:
     shown = LeafText("src/a.py", "0" * 40, b"def heat_the_oven():\n    return 1\n")
     claim = sentence("See src/a.py:2 and src/b.py:9.", "src/a.py", (1, 1), "def heat_the_oven():")
     ask = Scripted(lambda *_: {"sentences": [claim]})
-    [said] = tell(ask, [shown]).said["src/a.py"]
+    said = ProseSentence.of(tell(ask, [shown]).data["prose"]["src/a.py"][0])
     assert said.text == "See src/a.py:2 and [unverified: src/b.py:9]."
     whole = Scripted(lambda *_: {"sentences": [{"text": "As a.py:1 does.", "rests_on": [1]}]})
     assert sum_up(whole, (said,)).said[0].text == "As [unverified: a.py:1] does."
