@@ -6,6 +6,7 @@ import os
 
 from rlm_ci.console.messages import warn
 from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.git.history import GitHistory
 from rlm_ci.judge.options import access_of
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.job import RepositoryJob
@@ -13,6 +14,7 @@ from rlm_ci.pipelines.repository.plan import RecursionPlan
 from rlm_ci.recursion.coverage import refusal
 from rlm_ci.recursion.nodes import FAILED, PARTIAL
 from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, Document, Evidence, Location, Part, Severity
+from rlm_ci.runs.checksums import EVENTS
 from rlm_ci.source.grammars import lacking
 from rlm_ci.source.languages import language
 from rlm_ci.system import files, installation
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from rlm_ci.git.history import GitHistory
     from rlm_ci.models.record.record import Record
     from rlm_ci.pipelines.repository.plan import RecursionResult, RepositoryOptions
     from rlm_ci.pipelines.repository.scope import RepositoryScope
@@ -122,11 +123,12 @@ class WikiJob(RepositoryJob):
         if self._work is None:
             return self._unchanged(done, level)
         agreed, before = done.agreed, self._kept
+        commit = agreed.scope.commit
         self._made = made = refresh.finish(
             self._work,
             done.result,
             self._looks(agreed.scope),
-            chronicle=self._chronicle(agreed.scope),
+            chronicle=GitHistory.of(self.repository, commit, _HISTORY) if commit else None,
             state=self._believed(before, agreed.scope),
             folder=before,
             cache=self._cache(),
@@ -140,9 +142,8 @@ class WikiJob(RepositoryJob):
             else:
                 done.run.event("progress", {"summary": row})
         if len(gone) > _NAMED:
-            self.progress.say(
-                f"and {count(len(gone) - _NAMED, 'other')}: rlm-ci logs {done.run.id}"
-            )
+            others = count(len(gone) - _NAMED, "other")
+            self.progress.say(f"and {others}: see {done.run.shown(EVENTS)}")
         for page in made.pages:
             done.write(page.name, page.text)
         files.write(done.run.path_of(*_PLACE, STATE), made.state.pieces(), 0o600)
@@ -316,18 +317,11 @@ class WikiJob(RepositoryJob):
         base = ""  # what is not beside its sources leads nowhere
         if out:
             real = os.path.realpath(out)
-            if f"{real}{os.sep}".startswith(f"{root}{os.sep}"):
+            if files.below(root, real) is not None:
                 base = os.path.relpath(root, real).replace(os.sep, "/")
         elif self.settings.wiki.push and self.settings.wiki.target == PR:
             base = "/".join([".."] * len(self._folder().split("/")))
         return LinkDestination(server if here.repository else "", here.repository or "", base)
-
-    def _chronicle(self, here: RepositoryScope) -> GitHistory | None:
-        if here.commit is None:
-            return None
-        from rlm_ci.git.history import GitHistory
-
-        return GitHistory.of(self.repository, here.commit, _HISTORY)
 
     def _part(self, done: RecursionResult, made: WikiPages) -> Part:
         result = done.result

@@ -1,7 +1,6 @@
-"""A static site with search from the pages: made by zensical, and loading nothing from elsewhere.
+"""A static site with search from the pages, made by zensical: it loads nothing from elsewhere.
 
-Zensical runs as a process of its own, in a folder of its own. Mermaid's script comes from an
-installed package, as bytes: it is used only if it is, to the bit, the one that Mermaid published.
+Mermaid's script comes from an installed package, if it is the one that Mermaid published.
 """
 
 from __future__ import annotations
@@ -88,8 +87,7 @@ class BuiltSite(Value):
 def build(folder: str, out: str, environment: Mapping[str, str]) -> BuiltSite:
     """Make the site of the wiki in ``folder``; ``out`` is emptied if an earlier build made it.
 
-    Raises UnavailableError without the extra, ConfigError where there is no wiki, or ``out``
-    holds something else, StorageError.
+    Raises UnavailableError, StorageError; ConfigError without a wiki, or for a foreign ``out``.
     """
     state = WikiState.read(folder)
     if state is None or INDEX not in state.pages:

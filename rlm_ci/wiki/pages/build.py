@@ -10,6 +10,7 @@ from rlm_ci.errors import ConfigError
 from rlm_ci.report.findings import Document
 from rlm_ci.resources.loader import load_template
 from rlm_ci.system import files as disk
+from rlm_ci.text import neutralise
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 from rlm_ci.wiki import VERSION
@@ -46,9 +47,8 @@ _ACTS = 10
 class PageOptions(Value):
     """``title`` is the project's name; ``target`` says where links lead.
 
-    ``is_guess``: the title is only a folder's name. What a manifest or a README says is better,
-    and another folder of that name is no reason to make pages anew. ``outside`` is what stands
-    around a folder, where only that is looked at.
+    ``is_guess``: the title is only a folder's name, so that of a manifest or a README wins.
+    ``outside`` is the repository around a folder, if only that folder is read.
     """
 
     title: str
@@ -65,10 +65,7 @@ class PageOptions(Value):
 
 
 class WikiPage(Value):
-    """``name`` is its path below the wiki's folder; ``is_new`` when its bytes differ from before.
-
-    ``evidence`` is what its claims rest on, as it stands at the commit of this run.
-    """
+    """``name`` is its path in the wiki, ``evidence`` what its claims cite at this run's commit."""
 
     name: str
     text: str
@@ -87,11 +84,10 @@ class WikiPages(Value):
     sentences: Sentences = Sentences()
 
     def write(self, folder: str) -> tuple[str, ...]:
-        """Make ``folder`` hold these pages and their state; tells which files it touched.
+        """Write the pages and their state, and remove pages that are gone; the touched files.
 
-        A page of an earlier run that is no more is removed; a file that is none of ours stays.
-        Raises ConfigError where a link leads elsewhere, or such a file is in the way, before
-        anything is written; StorageError.
+        Raises StorageError; ConfigError, before it writes anything, for a link or for a file that
+        rlm-ci did not write.
         """
         old = WikiState.read(folder)
         if os.path.islink(os.path.join(folder, "modules")):
@@ -182,11 +178,10 @@ def settled(
     previous: WikiState | None,
     folder: str | None,
 ) -> WikiPages:
-    """The pages, from ``drafts``, which is empty afterwards: there may be very many.
+    """The pages, from ``drafts``, which is emptied to free memory.
 
-    A page that says what it said in ``previous``, of the same lines with the same texts, keeps
-    its bytes, and with them the commit that its links lead to: it is taken from ``folder``.
-    Raises DamagedError where a place is not in the contents.
+    A page that says and cites the same as in ``previous`` keeps its bytes in ``folder``, and so the
+    commit of its links. Raises DamagedError if a place is not in the contents.
     """
     known = {file.path: file for file in corpus.files}
     places = {place for draft in drafts for place in draft.places}
@@ -237,11 +232,11 @@ def _drafts(world: PageSources, options: PageOptions, at: str) -> Iterator[PageD
 
 
 def _title(world: PageSources, options: PageOptions) -> str:
-    from rlm_ci.text.neutralise import prose
-
     every = sorted(world.files.items(), key=lambda pair: (is_readme(pair[0]), pair[0]))
     named = [one.project for _, one in every if one.project]
-    return prose((named[0] if options.is_guess and named else options.title) or "This repository")
+    return neutralise.prose(
+        (named[0] if options.is_guess and named else options.title) or "This repository"
+    )
 
 
 def _tidy(text: str) -> str:

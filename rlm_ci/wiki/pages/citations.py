@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from hashlib import sha256
+from urllib.parse import quote
 
 from rlm_ci.errors import DamagedError
 from rlm_ci.report.findings import Location
@@ -23,7 +23,6 @@ COMMIT = "\0"
 #: Lines of a place that are quoted; of a longer one only its path, lines and content are held.
 QUOTED = 60
 _BATCH = 16 << 20
-_KEPT = re.compile(r"[A-Za-z0-9_.~/-]")
 
 
 class CitedPlace(Row):
@@ -42,8 +41,7 @@ class HashedPlace(Row):
 class LinkDestination(Value):
     """Where links lead: to a commit on a ``server``, else to files below ``base``.
 
-    ``base`` is the way from the folder of ``index.md`` to the top of the repository; where there
-    is none, "", nothing is linked.
+    ``base`` is the path from ``index.md`` to the repository; without it, nothing is linked.
     """
 
     server: str = ""
@@ -59,26 +57,16 @@ class LinkDestination(Value):
         if not self.base and not (self.server and self.repository):
             return ""
         if self.server and self.repository:
-            start = f"{self.server.rstrip('/')}/{escaped(self.repository)}/blob/{COMMIT}/"
+            start = f"{self.server.rstrip('/')}/{quote(self.repository)}/blob/{COMMIT}/"
         else:
             base = self.base.removeprefix("./").strip("/")
             start = f"{'../' if deep else ''}{'' if base in ('', '.') else f'{base}/'}"
-        return f"{start}{escaped(place.path)}#{lines_of(place)}"
+        return f"{start}{quote(place.path, errors='surrogateescape')}#{lines_of(place)}"
 
 
 def lines_of(place: CitedPlace) -> str:
     """``L3-L9``, as GitHub's links have it."""
     return f"L{place.line_start}-L{place.line_end}"
-
-
-def escaped(path: str) -> str:
-    """A path as a part of a URL; bytes that are not UTF-8 are themselves."""
-    return "".join(
-        char if _KEPT.match(char) else "".join(
-            f"%{byte:02X}" for byte in char.encode("utf-8", "surrogateescape")
-        )
-        for char in path
-    )  # fmt: skip
 
 
 class CitationRegister:

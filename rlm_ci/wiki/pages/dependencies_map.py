@@ -23,13 +23,12 @@ _LABEL = 40
 _NO_PACKAGES = frozenset(("__future__", "_typeshed"))
 #: Arrows that even a small map may have.
 _FEW = 24
+#: The key of all modules together in ``ModuleDependencies.packages``.
+ALL = "\0"
 
 
 class UsedPackage(Row):
-    """A package from outside: where the first and how many imports of it are.
-
-    ``is_standard``: it comes with the language.
-    """
+    """A package from outside, or of the language: its first import, and the number of all."""
 
     package: str
     place: CitedPlace
@@ -38,9 +37,9 @@ class UsedPackage(Row):
 
 
 class ModuleDependencies(Value):
-    """``out`` and ``into``: for each module the others, with the first line that shows it.
+    """For each module, those that it imports and that import it, with the first line that does.
 
-    ``weights`` counts the imports between two. ``packages`` are by module, ``""`` for all.
+    ``weights`` counts the imports between two; ``packages`` are by module, and under ``ALL``.
     """
 
     out: Mapping[str, Mapping[str, CitedPlace]]
@@ -72,25 +71,19 @@ def surroundings(layout: PageLayout, graph: ImportGraph) -> ModuleDependencies:
 
 
 def _packages(layout: PageLayout, graph: ImportGraph) -> Mapping[str, tuple[UsedPackage, ...]]:
-    found: dict[str, dict[tuple[str, bool], tuple[CitedPlace, int]]] = {}
+    found: dict[str, dict[tuple[str, bool], list[CitedPlace]]] = {}
     for path in sorted(layout.owner):
         for use in graph.external.get(path, ()):
-            if use.package in _NO_PACKAGES:
-                continue
-            for key in {layout.owner[path].key, "\0"}:
-                name = use.package, use.is_standard
-                place, count = found.setdefault(key, {}).get(
-                    name, (CitedPlace(path, use.line, use.line), 0)
-                )
-                found[key][name] = (place, count + 1)
+            for key in (layout.owner[path].key, ALL) if use.package not in _NO_PACKAGES else ():
+                places = found.setdefault(key, {}).setdefault((use.package, use.is_standard), [])
+                places.append(CitedPlace(path, use.line, use.line))
     return {
-        key: tuple(UsedPackage(name, *inner[name, known], known) for name, known in sorted(inner))
+        key: tuple(
+            UsedPackage(name, places[0], len(places), known)
+            for (name, known), places in sorted(inner.items())
+        )
         for key, inner in found.items()
     }
-
-
-#: The key of all modules together in ``ModuleDependencies.packages``.
-ALL = "\0"
 
 
 def neighbourhood(module: Module, around: ModuleDependencies) -> str:
@@ -116,11 +109,7 @@ class DependencyDiagram(Value):
 
 
 def architecture(layout: PageLayout, around: ModuleDependencies) -> DependencyDiagram:
-    """The map of modules and their imports.
-
-    Where there are too many, folders stand for what is below them, and only the heaviest
-    arrows are drawn.
-    """
+    """The map of modules and their imports: folders instead, and the heaviest arrows, if many."""
     keys = [module.key for module in layout.modules]
     # Within a package of Go nothing is imported: the package is what others lean on.
     packages = {

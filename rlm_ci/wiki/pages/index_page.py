@@ -70,13 +70,18 @@ def overview(world: PageSources) -> dict[str, Any]:
 
 
 def _about(files: Mapping[str, FileFacts], world: PageSources) -> dict[str, str] | None:
-    found = [one for one in files.values() if one.about is not None and "/" not in one.path]
-    found.sort(key=lambda one: (not one.path.lower().endswith(".md"), one.path))
-    for one in found:
-        if one.about is not None:
-            link = world.register.link(one.path, one.about.line_start, one.about.line_end)
-            return {"text": prose(one.about.text), "link": link}
-    return None
+    found = [
+        (not path.lower().endswith(".md"), path, one.about)
+        for path, one in files.items()
+        if one.about is not None and "/" not in path
+    ]
+    if not found:
+        return None
+    _, path, about = min(found)
+    return {
+        "text": prose(about.text),
+        "link": world.register.link(path, about.line_start, about.line_end),
+    }
 
 
 def _module(module: Module, world: PageSources) -> dict[str, str]:

@@ -80,10 +80,7 @@ def is_inner(path: str) -> bool:
 
 
 def public(one: FileFacts) -> list[tuple[int, Symbol]]:
-    """The public symbols of a file, with their numbers; each definition once.
-
-    What only says where the others stand is none of them, nor is what a program has written.
-    """
+    """The public symbols of a file, with their numbers; each once, none of a generated file."""
     if one.is_generated:
         return []
     spaces = _spaces(one)
@@ -126,10 +123,9 @@ def told(one: FileFacts, name: str) -> str:
 
 
 def api(one: FileFacts, folder: str, given: Given) -> list[tuple[int, Symbol]] | None:
-    """What the page of ``folder`` lists of a file; None where the file is for nobody else.
+    """What the page of ``folder`` lists of a file; None for stubs, ``__main__.py`` and inner files.
 
-    Of an inner file it is what a package's door gives of it; a stub says its module's names again,
-    and who runs a package does not import what runs it.
+    Of an inner file, the names that its package exports are listed.
     """
     shown = one.path.removeprefix(f"{folder}/") if folder else one.path
     if _STUB in given.get(one.path, ()) or one.path.rpartition("/")[2] == "__main__.py":
@@ -146,9 +142,9 @@ def api(one: FileFacts, folder: str, given: Given) -> list[tuple[int, Symbol]] |
 
 
 def given_of(files: Iterable[FileFacts]) -> Given:
-    """The names that the doors of Python's packages give of inner files, by file; ``*`` for all.
+    """The names that Python packages export of their inner files, by file; ``*`` for all.
 
-    A stub beside its module gives ``_STUB``.
+    A stub beside its module has ``_STUB``.
     """
     by_path = {one.path: one for one in files}
     found: dict[str, set[str]] = {}
@@ -169,10 +165,7 @@ def given_of(files: Iterable[FileFacts]) -> Given:
 
 
 def given_names(door: FileFacts, line: Import) -> dict[str, str]:
-    """What of an import of a package's door others may take: no more than its ``__all__``.
-
-    By the names that they take it by, the names of what is imported.
-    """
+    """What an ``__init__.py`` exports of an import: the original names by their new ones."""
     listed = door.outline.exported
     return {
         name: there

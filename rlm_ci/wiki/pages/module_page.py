@@ -50,8 +50,8 @@ LARGE = 300
 class PageSources(Value):
     """All that a page is written from; ``register`` is the page's own, ``names`` those of pages.
 
-    ``beyond`` are the repository's files outside of the one folder that is looked at, None where
-    all of it is; ``needed`` what the manifests out there declare.
+    If only a folder is read, ``beyond`` are the files around it, else None, and ``needed`` are the
+    packages that manifests around it declare.
     """
 
     files: Mapping[str, FileFacts]

@@ -43,8 +43,6 @@ def listing(
     rows: list[dict[str, Any]] = []
     holders: dict[str, dict[str, Any]] = {}
     names: list[tuple[str, FileFacts, int]] = []
-    rest: dict[str, list[tuple[str, FileFacts, int]]] = {}
-    held: dict[str, list[tuple[str, FileFacts, int]]] = {}
     words: set[str] = set()
     inhabited = {
         symbol.name.rpartition(".")[0]
@@ -55,7 +53,7 @@ def listing(
         outer = symbol.name.rpartition(".")[0]
         if symbol.kind in ("constant", "variable"):
             if outer in holders:
-                held.setdefault(outer, []).append((symbol.name.rpartition(".")[2], one, number))
+                holders[outer]["values"].append((symbol.name.rpartition(".")[2], one, number))
             else:
                 names.append((told(one, symbol.name), one, number))
                 words.add(f"{symbol.kind}s")
@@ -67,18 +65,17 @@ def listing(
             if len(members) < _MEMBERS:
                 members.append(_row(one, number, symbol, register))
             else:
-                rest.setdefault(outer, []).append((symbol.name.rpartition(".")[2], one, number))
+                holders[outer]["others"].append((symbol.name.rpartition(".")[2], one, number))
             continue
         row = _row(one, number, symbol, register)
         row["within"] = code(printable(told(one, outer))) if outer else ""
         if symbol.kind in CONTAINERS:
             holders[symbol.name] = row
         rows.append(row)
-    for outer, members in rest.items():
-        holders[outer]["more"] = len(members)
-        holders[outer]["rest"] = linked(members, _NAMES, register)
-    for outer, members in held.items():
-        holders[outer]["holds"] = linked(members, _VALUES, register)
+    for row in rows:
+        row["more"] = len(row["others"])
+        row["rest"] = linked(row["others"], _NAMES, register)
+        row["holds"] = linked(row["values"], _VALUES, register)
     return {
         "file": code(printable(shown)),
         "rows": rows,
@@ -104,10 +101,9 @@ def _row(one: FileFacts, number: int, symbol: Symbol, register: CitationRegister
         "doc": sentence(symbol.doc) if symbol.doc else "",
         "link": _link(one, number, register),
         "within": "",
-        "rest": "",
-        "holds": "",
         "members": [],
-        "more": 0,
+        "others": [],
+        "values": [],
     }
 
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from hashlib import sha256
 
 from rlm_ci.git.objects import parse_tree
+from rlm_ci.source.outline import outline
 from rlm_ci.system import files
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.dependencies import declared, is_listed
@@ -30,10 +31,7 @@ _MOST, _LONGEST = 500, 1 << 20
 
 
 class OuterProject(Value):
-    """The rest of the repository around the folder ``under``; nothing else of it is looked at.
-
-    ``paths`` are its files, ``manifests`` the contents of those among them that name packages.
-    """
+    """The repository around the folder ``under``: its paths, and the contents of its manifests."""
 
     under: str
     paths: tuple[str, ...] = ()
@@ -64,8 +62,6 @@ class OuterProject(Value):
         return sha256("\0".join(told).encode("utf-8", "surrogateescape")).hexdigest()
 
     def outlines(self) -> list[Outline]:
-        from rlm_ci.source.outline import outline
-
         return [outline(path, data) for path, data in self.manifests.items()]
 
     def needed(self) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from hashlib import sha256
 
 TYPE_CHECKING = False
@@ -66,13 +67,11 @@ def title_of(key: str) -> str:
 def page_names(keys: Iterable[str]) -> dict[str, str]:
     """A file name, without suffix, for each path of a folder or a file.
 
-    It is made of letters, digits, dots, dashes and underscores; no two differ in case alone; and
-    no name depends on which other paths there are, but for those that would be the same.
+    It has letters, digits, dots, dashes and underscores only. Names differ not in case alone, and
+    do not depend on other paths, unless two would be the same.
     """
     wanted = {key: _plain(key) for key in keys}
-    counts: dict[str, int] = {}
-    for name in wanted.values():
-        counts[name.lower()] = counts.get(name.lower(), 0) + 1
+    counts = Counter(name.lower() for name in wanted.values())
     return {
         key: _marked(name, key) if counts[name.lower()] > 1 else name
         for key, name in wanted.items()

@@ -1,7 +1,6 @@
-"""What is kept of a model's sentences: each for itself, for as long as its quote stands.
+"""The sentences of a model that are kept: each one as long as its quote is in the sources.
 
-They come from a ``wiki.json`` that a change may bring, so nothing of it is believed: every quote
-is looked for in the sources of this run. One that has moved takes its sentence along.
+A change may bring the ``wiki.json`` that they come from, so every quote is looked up again.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
     from rlm_ci.wiki.update.state import WikiState
 
     Why = tuple[str, str]
-    #: A sentence with its key, its model, and whether it is one that may be looked for.
-    _Row = tuple[str, ProseSentence, str, bool]
+    #: A sentence with its key, and whether it is well-formed and not one too many.
+    _Row = tuple[str, ProseSentence, bool]
 
 #: Raised whenever the prompts ask for something else.
 _VERSION = 1
@@ -68,11 +67,7 @@ class KeptProse(Value):
 
 
 class Sentences(Value):
-    """What became of a model's sentences in one refresh.
-
-    Of those of before ``kept`` stand, ``moved`` of them elsewhere; ``replaced`` gave way to what
-    the model said anew, and the others are ``dropped``.
-    """
+    """What became of a model's sentences in one refresh; ``moved`` are among the ``kept`` ones."""
 
     kept: int = 0
     moved: int = 0
@@ -180,47 +175,64 @@ class QuotedFile:
 
 
 def held(state: WikiState | None, corpus: Corpus, under: str = "") -> KeptProse:
-    """What of the sentences in ``state`` stands in ``corpus``, the files below ``under``."""
+    """The sentences of ``state`` whose quotes are in ``corpus``, the files below ``under``."""
     if state is None or not state.prose:
         return KeptProse()
     rows = list(_rows(state.prose, corpus))
     files = {file.path: file for file in corpus.files}
-    there: dict[str, list[int]] = {}
-    gone: dict[str, list[int]] = {}
-    for number, (_, said, _, is_sound) in enumerate(rows):
+    there: dict[str, list[ProseSentence]] = {}
+    gone: dict[str, list[ProseSentence]] = {}
+    for _, said, is_sound in rows:
         if is_sound:
             wanted = there if said.path in files else gone
-            wanted.setdefault(said.path, []).append(number)
-    found: dict[int, ProseSentence] = {}
+            wanted.setdefault(said.path, []).append(said)
+    found: dict[ProseSentence, ProseSentence] = {}
     for file, content in contents(corpus, (files[path] for path in there)):
-        lines = QuotedFile(file.path, content)
-        _look(lines, there[lines.path], rows, found)
+        found |= _moved(QuotedFile(file.path, content), there[file.path])
     prose = _asked(state, files)
     if gone:
-        new = _New(state, corpus, (row[1] for row in rows))
+        new = _NewSources(state, corpus, (said for _, said, _ in rows))
         prose |= new.renamed(gone)
-        _follow(new, gone, rows, found)
-    said_of: dict[str, dict[ProseSentence, None]] = {}
-    for number in sorted(found):
-        now = found[number] = _marked(found[number], state, corpus, files)
-        key, _, model, _ = rows[number]
-        place = WHOLE if key == WHOLE else now.path
-        said_of.setdefault(place, {})[now] = None
-        prose.setdefault(place, Prose("", model, ()))
-    for place, kept in said_of.items():
-        prose[place] = prose[place].replace(said=tuple(kept))
-    old = {number: rows[number][1] for number in found}
-    moved = sum(
-        (found[at].path, found[at].line_start) != (one.path, one.line_start)
-        for at, one in old.items()
-    )
+        for path, sentences in gone.items():
+            found |= _renamed(new.opened(path), sentences)
     omitted = dict(corpus.omitted)
-    dropped = []
-    for number, (_, said, _, is_sound) in enumerate(rows):
-        if number not in found:
+    kept: dict[str, dict[ProseSentence, None]] = {}
+    moved, dropped = 0, []
+    for key, said, is_sound in rows:
+        now = found.get(said) if is_sound else None
+        if now is None:
             why = LINES_GONE if said.path in files else _missing(said.path, omitted, under)
             dropped.append((said, why if is_sound else NOT_OURS))
+            continue
+        moved += (now.path, now.line_start) != (said.path, said.line_start)
+        place = WHOLE if key == WHOLE else now.path
+        kept.setdefault(place, {})[_marked(now, state, corpus, files)] = None
+        prose.setdefault(place, Prose("", state.prose[key].model, ()))
+    for place, rows_of in kept.items():
+        prose[place] = prose[place].replace(said=tuple(rows_of))
     return KeptProse({key: prose[key] for key in sorted(prose)}, moved, tuple(dropped))
+
+
+def _moved(
+    lines: QuotedFile, wanted: Iterable[ProseSentence]
+) -> dict[ProseSentence, ProseSentence]:
+    """Those of ``wanted`` whose quotes are in the file, each with its place there."""
+    return {said: now for said in wanted if (now := lines.moved(said)) is not None}
+
+
+def _renamed(
+    candidates: Iterable[QuotedFile], wanted: Sequence[ProseSentence]
+) -> dict[ProseSentence, ProseSentence]:
+    """The sentences about a file that is gone, in the files that may have its content now."""
+    looked: list[dict[ProseSentence, ProseSentence]] = []
+    for lines in candidates:
+        looked.append(_moved(lines, wanted))
+        if len(looked[-1]) == len(wanted):
+            break
+    found: dict[ProseSentence, ProseSentence] = {}
+    for one in sorted(looked, key=len, reverse=True):  # the file with most of them comes first
+        found = one | found
+    return found
 
 
 def _marked(
@@ -265,39 +277,10 @@ def _rows(prose: Mapping[str, Prose], corpus: Corpus) -> Iterator[_Row]:
             most = SENTENCES if is_whole else MOST * (1 + size // LEAST)  # no window is smaller
             is_short = said.line_end - said.line_start < LINES and len(said.text) <= _CHARACTERS
             is_sound = is_short and is_source(said.path) and count[place] <= most
-            yield key, said, one.model, is_sound
+            yield key, said, is_sound
 
 
-def _look(
-    lines: QuotedFile,
-    numbers: Iterable[int],
-    rows: Sequence[_Row],
-    found: dict[int, ProseSentence],
-) -> None:
-    for number in numbers:
-        one = lines.moved(rows[number][1])
-        if one is not None:
-            found[number] = one
-
-
-def _follow(
-    new: _New, gone: Mapping[str, list[int]], rows: Sequence[_Row], found: dict[int, ProseSentence]
-) -> None:
-    """Look for what was said of files that are gone in those that are new: they may be renamed."""
-    for path, numbers in gone.items():
-        looked: list[dict[int, ProseSentence]] = []
-        for lines in new.opened(path):
-            here: dict[int, ProseSentence] = {}
-            _look(lines, numbers, rows, here)
-            looked.append(here)
-            if len(here) == len(numbers):
-                break
-        for here in sorted(looked, key=len, reverse=True):
-            for number, one in here.items():
-                found.setdefault(number, one)
-
-
-class _New:
+class _NewSources:
     """The sources that the last run did not know, for one that is gone the likeliest first."""
 
     def __init__(self, state: WikiState, corpus: Corpus, said: Iterable[ProseSentence]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from hashlib import sha256
 
 from rlm_ci.report.findings import Location
@@ -10,7 +11,7 @@ from rlm_ci.wiki.pages.citations import QUOTED, LineRuns, lines_in, quote_hash
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rlm_ci.change.change_set import ChangeSet, FileChange
     from rlm_ci.wiki.pages.citations import HashedPlace
@@ -28,10 +29,7 @@ class StalePage(Value):
 
 
 def stale(state: WikiState, change: ChangeSet) -> tuple[StalePage, ...]:
-    """The pages that cite lines which ``change`` edits or removes, not those that only move.
-
-    A page that was stale before is not blamed on the change.
-    """
+    """The pages that cite lines which ``change`` edits or removes, and which were there before."""
     changed = {one.old_path or one.path: one for one in change.files() if one.status != "A"}
     wanted: dict[str, dict[HashedPlace, list[str]]] = {}
     for name, page in state.pages.items():
@@ -56,19 +54,22 @@ def stale(state: WikiState, change: ChangeSet) -> tuple[StalePage, ...]:
 def renewed(
     pages: Iterable[str], brought: WikiState | None, change: ChangeSet, folder: str
 ) -> frozenset[str]:
-    """Those of ``pages`` that the change itself brings, in ``folder``, as its new side has it.
+    """Those of ``pages`` that the change itself updates in ``folder``, or removes.
 
-    ``brought`` is the state that comes with it. Not its word counts, but that a page is the one
-    that it speaks of, and that every changed line which that cites stands where it says. A page
-    that neither side has any more is none that could be stale.
+    The state that it brings, ``brought``, is checked: it must describe the page, and each changed
+    line that the page cites must be there.
     """
     if brought is None:
         return frozenset()
     changed = {one.path: one for one in change.files()}
     there = {path for path, one in changed.items() if one.status != "D"}
     gone = {one.old_path or one.path for one in changed.values() if one.status in "DR"} - there
-    known: dict[str, Sequence[str] | None] = {}
     found = set()
+
+    @cache
+    def lines_of(path: str) -> Sequence[str]:
+        return lines_in(change.read(path, _LIMIT) or b"")
+
     for name in pages:
         page = brought.pages.get(name)
         text = change.read(f"{folder}/{name}", _LIMIT)
@@ -76,7 +77,7 @@ def renewed(
             is_right = page is None and text is None
         else:
             is_right = sha256(text).hexdigest() == page.sha256 and all(
-                _stands(claim, changed, gone, known, change) for claim in page.claims
+                _stands(claim, changed, gone, lines_of) for claim in page.claims
             )
         if is_right:
             found.add(name)
@@ -87,18 +88,14 @@ def _stands(
     claim: HashedPlace,
     changed: Mapping[str, FileChange],
     gone: set[str],
-    known: dict[str, Sequence[str] | None],
-    change: ChangeSet,
+    lines_of: Callable[[str], Sequence[str]],
 ) -> bool:
     """Whether what is cited of a changed file stands there; of another nothing has changed."""
     path, start, end = claim.place
     if path not in changed or path in gone:
         return path not in gone
-    if path not in known:
-        data = change.read(path, _LIMIT)
-        known[path] = None if data is None else lines_in(data)
-    lines = known[path]
-    if lines is None or not 1 <= start <= end <= len(lines):
+    lines = lines_of(path)
+    if not 1 <= start <= end <= len(lines):
         return False
     quote = "\n".join(lines[start - 1 : end])
     if end - start >= QUOTED:

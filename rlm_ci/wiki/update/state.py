@@ -47,9 +47,9 @@ def is_page(name: str) -> bool:
 
 
 class ProseSentence(Row):
-    """A sentence of a model, the lines that it holds by, and a hash of these.
+    """A sentence of a model, the lines that it quotes, and a hash of these.
 
-    ``within`` is the definition that they stand in, where they alone do not tell the place.
+    ``within`` is the definition around them, if the lines occur more than once.
     """
 
     text: str
@@ -63,8 +63,8 @@ class ProseSentence(Row):
 class Prose(Value):
     """What a model said of one file, or of the whole.
 
-    ``digest`` stands for what it was shown, "" where it has not been asked in full. ``shown`` are
-    hashes of the parts of a long file that it was shown already.
+    ``digest`` is a hash of what it was shown, "" if not all was asked; ``shown`` are hashes of the
+    shown parts of a long file.
     """
 
     digest: str
@@ -89,10 +89,7 @@ class Prose(Value):
 
 
 class PageState(Value):
-    """One page: a hash of what it says and cites, one of its bytes, the commit it was made at.
-
-    ``cited`` is what it claims, or what the claims are made of: there may be very many.
-    """
+    """One page: hashes of its claims and of its bytes, the commit it was made at, its claims."""
 
     digest: str
     sha256: str
@@ -129,11 +126,9 @@ class WikiState(Value):
 
     @classmethod
     def read(cls, folder: str) -> WikiState | None:
-        """What the folder's ``wiki.json`` holds; None where there is none.
+        """The folder's ``wiki.json``; None without one, or for an unreadable other version.
 
-        That of another version is read if it can be, as it keeps what was paid for; else None.
-
-        Raises DamagedError for one that is no such file.
+        Raises DamagedError for an invalid file.
         """
         path = os.path.join(folder, NAME)
         try:
@@ -174,10 +169,9 @@ class WikiState(Value):
         yield b"}\n"
 
     def covers(self, tree: str, options: str, folder: str, *, cache: str) -> bool:
-        """Whether the pages in ``folder`` are what this tree and these options make, unedited.
+        """Whether ``folder`` has the unedited pages of this tree and these options.
 
-        A state may come with a change, and say anything: only one that was made here, as
-        ``cache`` knows, is believed.
+        A change may bring any state: only the one that ``cache`` remembers is believed.
         """
         is_ours = files.read_or_none(os.path.join(cache, _MADE), 1 << 10) == self._mark()
         return (
@@ -190,10 +184,7 @@ class WikiState(Value):
         return {page.commit for page in self.pages.values() if page.commit}
 
     def summed_up(self, commits: Collection[str]) -> WikiState:
-        """What pages are compared by, without the commits that are not among these.
-
-        What they cite is not held: of a large repository that is more than all else.
-        """
+        """What pages are compared by, without other commits and, to free memory, without claims."""
         return self.replace(
             pages={
                 name: page.replace(commit=page.commit if page.commit in commits else None, cited=())
