@@ -69,31 +69,22 @@ def end(code: int) -> NoReturn:
 def _listen() -> None:
     """Take SIGINT, SIGTERM and the hangup of the terminal as exceptions.
 
-    What is ignored stays so: the hangup under nohup, SIGINT of what a shell has put aside.
+    A signal right behind another one means the same, and must not disturb how children are ended.
+    Ignored signals stay ignored: the hangup under nohup, SIGINT of a shell's background job.
     """
-    heard = _Interrupts()
+    last = -_ONE
+
+    def heard(number: int, _frame: FrameType | None) -> None:
+        nonlocal last
+        now = monotonic()
+        if now - last >= _ONE:
+            last = now
+            raise KeyboardInterrupt if number == signal.SIGINT else Terminated
+
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)  # Windows has no hangup
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, heard)
-
-
-class _Interrupts:
-    """Raises what a signal means; one that comes right behind another means the same.
-
-    Else it would be raised in the midst of what the first one has to end: a child in a group of
-    its own would be left behind.
-    """
-
-    def __init__(self) -> None:
-        self._last = -_ONE
-
-    def __call__(self, number: int, _frame: FrameType | None) -> None:
-        now = monotonic()
-        if now - self._last < _ONE:
-            return
-        self._last = now
-        raise KeyboardInterrupt if number == signal.SIGINT else Terminated
 
 
 def _dispatch(words: list[str]) -> int:

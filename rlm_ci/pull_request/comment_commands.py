@@ -1,8 +1,7 @@
 """The command in a comment on a pull request: GitHub says who may give it, and on which commits.
 
-The grammar is in :mod:`rlm_ci.pull_request.slash_grammar`. Neither the author's rights nor the
-commits are taken from the event. Nothing is fetched before GitHub was asked, and nothing checked
-out.
+The event is not believed in either. Nothing is fetched before GitHub has answered, and nothing
+is checked out.
 """
 
 from __future__ import annotations
@@ -120,8 +119,8 @@ def again(
 ) -> tuple[SlashCommand | None, str]:
     """What the comment with this id says now, and the login of its author.
 
-    Raises ConfigError unless it is an unedited comment on ``pull`` (the API's record) by a person
-    who may write, and no fork was pushed to since; RemoteError if GitHub does not answer.
+    Raises ConfigError unless a person who may write posted it on ``pull``, never edited it, and
+    nobody pushed to a fork since; RemoteError if GitHub does not answer.
     """
     told = way.get(f"/repos/{name}/issues/comments/{comment}")
     user, posted = _record(told, "user"), told.get("created_at")
@@ -212,10 +211,7 @@ def _require_writer(way: GitHubClient, name: str, user: Mapping[str, Any]) -> st
 
 
 def _require_still(pull: Mapping[str, Any], comment: Mapping[str, Any]) -> None:
-    """Raise ConfigError if ``comment`` may be about another head than the one of ``pull``.
-
-    People who push to the repository itself may override too, and need no trick.
-    """
+    """Raise ConfigError if ``comment`` may be about an older head of a fork than ``pull`` has."""
     head = _record(_record(pull, "head"), "repo")
     pushed, said = head.get("pushed_at"), comment.get("created_at")
     # As texts both sort by time (2026-01-05T09:00:00Z); within one second the order is unknown.

@@ -157,10 +157,7 @@ def _with_review(
 
 
 def _of_last_review(wish: PostingTarget, *, awaited: bool) -> list[Part]:
-    """A part that is not clean if the last review of the same commit was not, and still holds.
-
-    Nor is it clean while an ``awaited`` review of this commit is missing.
-    """
+    """An incomplete part, if the last review of this commit was not clean, or is ``awaited``."""
     if wish.to is None:
         return []
     from rlm_ci.github.posting.comment_history import previous_run

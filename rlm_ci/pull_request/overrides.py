@@ -1,8 +1,7 @@
 """Findings that a person overrides by a comment, for one head, with name and reason.
 
-The checkpoint of our summary comment records it, and the next run on the same head reads it.
-Other workflows may post under our login, so the record is only a pointer: each run asks GitHub for
-the person's comment again, and whether that person may still give it.
+Our summary comment records the override for later runs. Other workflows may post under our
+login, so each run asks GitHub again for the person's comment and rights.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 from rlm_ci.console.messages import say
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, UnavailableError
 from rlm_ci.github.posting.outcome import NONE, POSTED, UPDATED
+from rlm_ci.pull_request import comment_commands
 from rlm_ci.pull_request.slash_grammar import LONGEST_REASON, OVERRIDABLE, OVERRIDE
 from rlm_ci.redaction.redactor import Redactor
 
@@ -38,10 +38,9 @@ def held(
     way: GitHubSession,
     asked: CommentCommand | None = None,
 ) -> tuple[Override, ...]:
-    """What is overridden on the head of ``report``: by this command, or by an earlier one.
+    """The overrides on the head of ``report``, by this command or an earlier one.
 
-    Asks GitHub only if that could change anything. Raises ConfigError for a command whose override
-    could not be stored.
+    Raises ConfigError if this command's override could not be stored.
     """
     if asked and asked.command.name == OVERRIDE:
         if to is None or settings.publish.comment == NONE:
@@ -110,8 +109,6 @@ def _is_confirmed(
     settings: Settings, way: GitHubClient, to: Destination, pull: dict[str, Any], record: Override
 ) -> bool:
     """Whether the comment that ``record`` points to says the same; prints why not."""
-    from rlm_ci.pull_request import comment_commands
-
     doubt = "the comment says something else"
     try:
         command, person = comment_commands.again(way, to.repository, pull, record.comment)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from rlm_ci.console.messages import say, warn
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError
@@ -30,10 +31,7 @@ if TYPE_CHECKING:
 
 
 def destination(settings: Settings, report: Report) -> Destination | None:
-    """Where the report of our own run goes; None without a token or a pull request.
-
-    Warns if posting was asked for by name.
-    """
+    """Where our own report goes; None, with a warning if posting was requested, for nowhere."""
     subject = report.subject
     source = settings.sources["publish.enabled"]
     if not settings.publish.enabled:
@@ -64,17 +62,17 @@ def attempt(
     wanted = judgement.settings.publish
     if to is None or (wanted.comment == "none" and not wanted.check_run):
         return None
-    diff = local_diff(judgement.changes[0]) if judgement.changes else None
+    diff = partial(_local_diff, judgement.changes[0]) if judgement.changes else None
     try:
         return post(
             judgement.settings, report, to, options, way, diff=diff, overrides=overrides,
             review=review, closes=closes,
         )  # fmt: skip
     except Exception as error:  # noqa: BLE001 - a bug of posting does not undo a verdict either
-        told = str(error) if isinstance(error, RlmCiError) else f"internal error: {error!r}"
-        hint = error.hint if isinstance(error, RlmCiError) else "please report it as a bug"
-        warn(RemoteError(f"the report is not posted: {told}", hint=hint))
-        reason = Redactor(judgement.settings.environ).text(printable(f"{told}. {hint}"))
+        if not isinstance(error, RlmCiError):
+            error = RlmCiError(f"internal error: {error!r}", hint="please report it as a bug")
+        warn(RemoteError(f"the report is not posted: {error}", hint=error.hint))
+        reason = Redactor(judgement.settings.environ).text(printable(f"{error}. {error.hint}"))
         return Publication(FAILED, FAILED, FAILED, reason)
 
 
@@ -93,8 +91,8 @@ def post(
 ) -> Publication:
     """Post ``report``, and print what went wrong.
 
-    ``pull`` is the API's record of the pull request, if known; ``review`` is state for the next
-    run. Without ``closes``, comments about findings that are gone stay open.
+    ``pull`` is the API's record of the pull request, ``review`` state for the next run. Without
+    ``closes``, comments about findings that are gone stay open.
     """
     from rlm_ci.github.posting.publisher import Publisher
 
@@ -143,12 +141,8 @@ def write_outputs(settings: Settings, values: Mapping[str, str]) -> None:
     files.append(settings.github.output, text.encode("utf-8", "surrogateescape"))
 
 
-def local_diff(change: ChangeSet) -> Callable[[], PatchDiff]:
-    """The diff of a change in our own clone, read when needed."""
+def _local_diff(change: ChangeSet) -> PatchDiff:
+    """The diff of a change in our own clone."""
+    from rlm_ci.git import patches
 
-    def read() -> PatchDiff:
-        from rlm_ci.git import patches
-
-        return patches.from_change(change.files(), *change.hunks())
-
-    return read
+    return patches.from_change(change.files(), *change.hunks())

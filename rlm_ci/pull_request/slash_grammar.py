@@ -1,6 +1,6 @@
-"""The grammar of commands in comments on a pull request: no options, paths or addresses.
+"""The grammar of commands in comments on a pull request.
 
-Anybody can comment, so a comment can set nothing else.
+Anybody can comment, so there are no options, paths or addresses.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class SlashCommand(Value):
 
 
 def parse(body: str) -> SlashCommand | None:
-    """The command at the beginning of a comment's first line (not quoted, indented or in code).
+    """The command at the beginning of a comment's first line, None if there is none.
 
-    None if there is none; raises ConfigError for an unknown one. Further lines are ignored.
+    Raises ConfigError for an unknown one.
     """
     line = body.partition("\n")[0].rstrip("\r")
     rest = line.removeprefix(PREFIX)

@@ -10,6 +10,8 @@ from rlm_ci import errors
 from rlm_ci.config.options import COMMON, CONTEXT, LOOP
 from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.console.messages import say
+from rlm_ci.context.context import Context, PointerError
+from rlm_ci.context.pointers import in_full
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.judge.options import output_of
 from rlm_ci.text import neutralise
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
     from rlm_ci.config.arguments import Arguments
-    from rlm_ci.context.context import Context, FileLines, Hit, QueryResult
+    from rlm_ci.context.context import FileLines, Hit, QueryResult
 
 SUMMARY = "build, search and read a long text as an object on disk"
 USAGE = (
@@ -80,33 +82,19 @@ def run(arguments: Arguments) -> int:
     words = (*arguments.positionals, *arguments.rest)
     action, given = (words[0], words[1:]) if words else ("", ())
     if action not in _ROWS:
+        what = f"context does not know {action[:80]!r}" if action else "context needs an action"
+        raise UsageError(what, where="rlm-ci context", hint=f"rlm-ci context {USAGE}")
+    carry_out, takes, fewest, most = _ACTIONS[action]
+    if not fewest <= len(given) <= most:
         raise UsageError(
-            f"context does not know {action[:80]!r}" if action else "context needs an action",
+            f"context {action} takes {takes}",
             where="rlm-ci context",
-            hint=f"rlm-ci context {USAGE}",
+            hint=f"rlm-ci context {action} {takes}",
         )
     settings = Settings((*_ROWS[action], *COMMON, *CONTEXT, *_OUT_DIR), arguments.flags)
     output = output_of(settings).require_text_or_json("context")
-    text = {"build": _build, "search": _search, "read": _read, "info": _info}[action](
-        given, settings
-    )
-    output.emit(text)
+    output.emit(carry_out(given, settings))
     return errors.OK
-
-
-def _require(given: Sequence[str], number: int, usage: str, *, more: bool = False) -> None:
-    if len(given) < number or (len(given) > number and not more):
-        raise UsageError(
-            f"context {usage.partition(' ')[0]} takes {usage.partition(' ')[2]}",
-            where="rlm-ci context",
-            hint=f"rlm-ci context {usage}",
-        )
-
-
-def _open(path: str) -> Context:
-    from rlm_ci.context.context import Context
-
-    return Context.open(path)
 
 
 # ── build ──
@@ -116,7 +104,6 @@ def _build(given: Sequence[str], settings: Settings) -> str:
     from rlm_ci.context.builder import build
     from rlm_ci.judge.judge import open_repository
 
-    _require(given, 1, "build SOURCE")
     source = given[0]
     folder = settings.out or _default_folder(source)
     root = open_repository(settings).root
@@ -159,13 +146,12 @@ def _default_folder(source: str) -> str:
 
 
 def _search(given: Sequence[str], settings: Settings) -> str:
-    _require(given, 2, "search OBJECT QUERY...", more=True)
     path, *queries = given
     if not all(query.strip() for query in queries):
         raise UsageError(
             "a query is empty", where="rlm-ci context", hint="say what to look for, in quotes"
         )
-    with _open(path) as context:
+    with Context.open(path) as context:
         found = context.search(
             queries,
             top_k=settings.top_k or settings.symbolic.top_k,
@@ -196,10 +182,7 @@ def _hits(context: Context, found: QueryResult) -> str:
 
 
 def _whereabouts(context: Context, hit: Hit) -> str:
-    """The line of a file that a hit begins in; far into a long one, its byte in the file.
-
-    Counting the lines of a gigabyte would take longer than the search.
-    """
+    """The line of a file that a hit begins in; its byte, if counting lines would take long."""
     number = bisect_right(context.files.ends, hit.start_byte)
     if number == len(context.files):
         return ""
@@ -226,12 +209,8 @@ def _place(place: FileLines) -> str:
 
 
 def _read(given: Sequence[str], settings: Settings) -> str:
-    from rlm_ci.context.context import PointerError
-    from rlm_ci.context.pointers import in_full
-
-    _require(given, 2, "read OBJECT POINTER")
     path, pointer = given
-    with _open(path) as context:
+    with Context.open(path) as context:
         try:
             pointer = in_full(pointer, context.object_id)
             excerpt = context.read(pointer, settings.bytes or settings.symbolic.read_bytes)
@@ -266,8 +245,7 @@ def _visible(text: str) -> str:
 
 
 def _info(given: Sequence[str], settings: Settings) -> str:
-    _require(given, 1, "info OBJECT")
-    with _open(given[0]) as context:
+    with Context.open(given[0]) as context:
         if settings.verify:
             context.verify()
         else:
@@ -306,3 +284,12 @@ def _told(context: Context) -> str:
 
 def _row(name: str, text: str) -> str:
     return f"{name:<{_CELL}}{text}\n"
+
+
+#: Each action, what words it takes, and how few and how many.
+_ACTIONS = {
+    "build": (_build, "SOURCE", 1, 1),
+    "search": (_search, "OBJECT QUERY...", 2, sys.maxsize),
+    "read": (_read, "OBJECT POINTER", 2, 2),
+    "info": (_info, "OBJECT", 1, 1),
+}

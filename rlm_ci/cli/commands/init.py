@@ -1,6 +1,6 @@
 """``rlm-ci init``: write workflows, a pre-commit configuration and ``rlm-ci.toml``.
 
-It asks nothing, and overwrites nothing without ``--force``, which keeps what stood there.
+It asks nothing. Existing files are overwritten with ``--force`` only, and then kept aside.
 """
 
 from __future__ import annotations
@@ -150,10 +150,7 @@ def _contents(commit: str, *, fork_safe: bool, slash_commands: bool) -> dict[str
 
 
 def _pinned(named: str | None, environ: Mapping[str, str]) -> str:
-    """The commit that workflows are to run. Raises ConfigError where none is known.
-
-    A tag can be moved, and what it names then runs in jobs that may write.
-    """
+    """The commit that workflows run; a tag could be moved. Raises ConfigError if none is known."""
     if named is not None and not is_commit(named):
         raise ConfigError(
             f"no commit: {printable(named)!r}",

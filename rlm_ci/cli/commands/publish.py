@@ -1,8 +1,7 @@
 """``rlm-ci publish``: post a stored report, as the privileged half of the two-job pattern does.
 
-The report may have been made by a pull request's own code, so nothing in it is believed:
-its size and shape are checked, the pull request and its head come from the event and the
-API, the places of its findings from GitHub's own diff, and every text is made harmless here.
+A pull request's own code may have made the report. So its size and schema are checked, the pull
+request and its head come from the event and the API, and places from GitHub's diff.
 """
 
 from __future__ import annotations
@@ -28,12 +27,10 @@ from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
     from rlm_ci.config.arguments import Arguments
-    from rlm_ci.git.patches import PatchDiff
-    from rlm_ci.git.repository import Repository
     from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.report.findings import Report
 
@@ -74,9 +71,8 @@ def run(arguments: Arguments) -> int:
     report = overrides.apply(report, held)
     judgement = Judgement(report, settings, repository, (ours,))
     options = output.options(read_templates(judgement))
-    diff = _local_diff(repository, report)
     publication = posting.post(
-        settings, report, destination, options, way, diff=diff, overrides=held, pull=pull
+        settings, report, destination, options, way, overrides=held, pull=pull
     )
     if settings.github.actions and publication.url:
         posting.write_outputs(settings, {"comment-url": publication.url})
@@ -164,10 +160,9 @@ def _of_other_job(
 def _only_pull(
     name: str, head: str, run: Mapping[str, Any], way: GitHubClient, told: int | None
 ) -> dict[str, Any]:
-    """The one open pull request with exactly this head. Raises RemoteError.
+    """The one open pull request with exactly this head; of several, the one that the report names.
 
-    Of several, as of a branch that goes to two others, it is the one that the report has
-    ``told``: what that says decides nothing but which of these.
+    Raises RemoteError.
     """
     owner = _at(run, "head_repository", "owner", "login")
     branch = run.get("head_branch")
@@ -195,15 +190,3 @@ def _is_open_pull(pull: Any, name: str, head: str) -> bool:
     is_open = _at(pull, "state") == "open" and _at(pull, *_HEAD) == head
     is_ours = _at(pull, "base", "repo", "full_name") == name
     return is_open and is_ours and type(pull.get("number")) is int
-
-
-def _local_diff(repository: Repository, report: Report) -> Callable[[], PatchDiff] | None:
-    """The diff of our own clone, where it has the commits; None to ask GitHub."""
-    subject = report.subject
-    if not (subject.merge_base and subject.head and repository.git_dir):
-        return None
-    if None in repository.resolve(subject.merge_base, subject.head):
-        return None
-    return posting.local_diff(
-        change_set.from_range(repository, subject.merge_base, subject.head, "REPORT")
-    )

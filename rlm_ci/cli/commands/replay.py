@@ -103,10 +103,7 @@ def _require_record(entry: FoundRun) -> None:
 
 
 def _name_version(path: str) -> None:
-    """Name the version that made the run in the folder ``path``, if it is not this one.
-
-    Another version may have asked a model other things, so this one cannot replay it.
-    """
+    """Name the version that made the run, if it is not this one: its prompts may differ."""
     with suppress(ConfigError):  # no report: the run has not ended, and the error says what to do
         tool = _report(path).get("tool")
         made_by = printable(str(tool.get("version") if isinstance(tool, dict) else None))[:40]

@@ -1,7 +1,7 @@
-"""``rlm-ci resume``: let a run go on where it stopped, or begin one that was only queued.
+"""``rlm-ci resume``: continue a run, or begin one that was only queued.
 
-The folder of a run may come from anywhere. What it would show a model, write outside of the
-repository, push, send to a cluster, or do without a sandbox has to be on the command line again.
+The folder of a run may come from anywhere. So the command line must repeat what shows a model
+files outside of the repository, writes or pushes elsewhere, or goes without a sandbox.
 """
 
 from __future__ import annotations
@@ -173,10 +173,9 @@ def _is_harmless(key: str, value: object, root: str) -> bool:
 def _require_context(
     held: Run, asked: RunRequest, flags: Mapping[str, Any], runs: StoredRuns
 ) -> None:
-    """Raise ConfigError unless the text to read is one of the repository, or is named again.
+    """Raise ConfigError unless the text to read is in the repository, or named again in ``flags``.
 
-    ``flags`` are those of the command line. What the run has read already is in its folder,
-    and its record tells whether that is still the same.
+    A text that the run has read already is in its folder, and its record has a hash of it.
     """
     source, named = asked.flags.get(_CONTEXT), runs.settings.context.source
     is_again = named is not None and source in (named, runs.redactor.text(os.path.abspath(named)))

@@ -6,7 +6,7 @@ import os
 import sys
 
 from rlm_ci import errors
-from rlm_ci.cli import COMMANDS, load, options
+from rlm_ci.cli import folder_argument, load, options
 from rlm_ci.config.arguments import split_command
 from rlm_ci.config.options import CORE, PIPELINES
 from rlm_ci.config.settings import Setting, Settings
@@ -69,14 +69,12 @@ def _of_pipeline(argv: Sequence[str]) -> tuple[Setting, ...]:
         name, rest = split_command(argv, (*_OWN, *stored_runs.SANDBOX, *stored_runs.ROWS))
     except UsageError:  # an option of the pipeline before its name; told where it is read
         return ()
-    if name not in definition.BUILT_IN or name not in COMMANDS:
-        return ()
-    return options(load(name), rest)
+    return options(load(name), rest) if name in definition.BUILT_IN else ()
 
 
 def run(arguments: Arguments) -> int:
     name = arguments.words[0]
-    arguments = _placed(arguments)
+    arguments = arguments.replace(flags=folder_argument.placed(arguments.flags))
     own = rows((name,))
     table = {row.key: row for row in (*CORE, *PIPELINES, *own)}
     settings = Settings(table.values(), arguments.flags)
@@ -126,14 +124,6 @@ def run(arguments: Arguments) -> int:
         follow = f"the run has started; follow it with: rlm-ci status {begun.run_id} --watch"
         raise StorageError(error.what, where=error.where, hint=follow) from None
     return errors.OK
-
-
-def _placed(arguments: Arguments) -> Arguments:
-    if not {"recursion.path", "wiki.out", "wiki.site"} & arguments.flags.keys():
-        return arguments
-    from rlm_ci.cli import folder_argument
-
-    return arguments.replace(flags=folder_argument.placed(arguments.flags))
 
 
 def _said(flags: Mapping[str, Any]) -> list[str]:
@@ -190,16 +180,14 @@ def _detach(argv: Sequence[str], environ: Mapping[str, str], log: str) -> None:
         raise UnavailableError(
             "runs in the background need a POSIX system", hint="use Linux, macOS, or WSL"
         )
-    create = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-    nothing, told = os.open(os.devnull, os.O_RDONLY), -1
-    try:
-        told = os.open(log, create, 0o600)
-        # A pipe that we were given would keep whoever reads it waiting for as long as the run.
-        process.spawn(argv, environ, (nothing, told, told), session=True)
-    finally:
-        for descriptor in (nothing, told):
-            if descriptor >= 0:
-                os.close(descriptor)
+
+    def create(path: str, flags: int) -> int:
+        return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+    # A pipe that we were given would keep its reader waiting for as long as the run.
+    with open(os.devnull, "rb") as nothing, open(log, "ab", opener=create) as told:
+        streams = (nothing.fileno(), told.fileno(), told.fileno())
+        process.spawn(argv, environ, streams, session=True)
 
 
 def _told(begun: Manifest, settings: Settings) -> str:

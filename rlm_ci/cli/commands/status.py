@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from rich.text import Text
-
     from rlm_ci.config.arguments import Arguments
     from rlm_ci.runs.find import FoundRun
 
@@ -56,7 +54,8 @@ def run(arguments: Arguments) -> int:
                 where="--output",
                 hint="leave one of the two out",
             )
-        _watch(entry, _View.of(settings))
+        is_drawn = settings.format == "text" and is_live(sys.stdout, settings.environ)
+        _watch(entry, _Drawn(settings) if is_drawn else _Lines(settings))
     elif settings.format == "json":
         output.emit(neutralise.record(stored_runs.record(entry)))
     else:
@@ -64,7 +63,7 @@ def run(arguments: Arguments) -> int:
     return errors.OK
 
 
-def _watch(entry: FoundRun, view: _View) -> None:
+def _watch(entry: FoundRun, view: _Lines) -> None:
     """Show the run, and every event from its first, until it has ended or its process is gone."""
     events = _Events(os.path.join(entry.path, EVENTS))
     while True:
@@ -102,72 +101,56 @@ class _Events:
         return new
 
 
-class _View:
-    """Plain lines, one an event, and the whole run at its end."""
+class _Lines:
+    """Each event as a line, of JSON if that is wanted; as text, the whole run at its end."""
 
-    @staticmethod
-    def of(settings: Settings) -> _View:
-        if settings.format == "json":
-            return _Lines()
-        return _Drawn(settings) if is_live(sys.stdout, settings.environ) else _View()
+    def __init__(self, settings: Settings) -> None:
+        self._as_json = settings.format == "json"
 
     def show(self, entry: FoundRun, new: Sequence[Mapping[str, Any]], now: float) -> None:  # noqa: ARG002
         for event in new:
-            write(f"{_line(event)}\n")
+            write(neutralise.record(event, 0) if self._as_json else f"{_line(event)}\n")
 
     def end(self, entry: FoundRun, new: Sequence[Mapping[str, Any]]) -> None:
         self.show(entry, new, time.time())
-        write(f"\n{stored_runs.tell(entry, time.time())}")
+        if not self._as_json:
+            write(f"\n{stored_runs.tell(entry, time.time())}")
 
 
-class _Lines(_View):
-    """Each event as a line of JSON."""
-
-    def show(self, entry: FoundRun, new: Sequence[Mapping[str, Any]], now: float) -> None:  # noqa: ARG002
-        for event in new:
-            write(neutralise.record(event, 0))
-
-    def end(self, entry: FoundRun, new: Sequence[Mapping[str, Any]]) -> None:
-        self.show(entry, new, time.time())
-
-
-class _Drawn(_View):
+class _Drawn(_Lines):
     """The run and its last events, drawn over what was drawn before."""
 
     def __init__(self, settings: Settings) -> None:
         from rlm_ci.console.live_screen import LiveScreen
 
+        super().__init__(settings)
         self._screen = LiveScreen(write, colour=settings.color)
         self._look: TreeWatcher | None = None
         self._last: list[str] = []
 
     def show(self, entry: FoundRun, new: Sequence[Mapping[str, Any]], now: float) -> None:
-        lines, last = self._facts(entry, new, now), self._last
+        facts, last = self._facts(entry, new, now), self._last
         # What does not fit is left out: first events, the oldest first, then steps.
         room = self._screen.height - 1
-        last = last[-max(_LEAST, room - len(lines)) :]
-        self._screen.draw([*lines[: max(1, room - len(last))], *_plain(("", *last))])
+        last = last[-max(_LEAST, room - len(facts)) :]
+        self._draw(facts[: max(1, room - len(last))], last)
 
     def end(self, entry: FoundRun, new: Sequence[Mapping[str, Any]]) -> None:
-        lines = self._facts(entry, new, time.time())
-        self._screen.draw([*lines, *_plain(("", *self._last))])
+        self._draw(self._facts(entry, new, time.time()), self._last)
         self._screen.leave()
 
-    def _facts(self, entry: FoundRun, new: Sequence[Mapping[str, Any]], now: float) -> list[Text]:
-        from rlm_ci.console.live_screen import fact
-
+    def _facts(
+        self, entry: FoundRun, new: Sequence[Mapping[str, Any]], now: float
+    ) -> list[tuple[str, str]]:
         self._last = [*self._last, *(_line(event) for event in new)][-_LAST:]
         self._look = self._look or TreeWatcher(entry.path, entry.run.pipeline_id)
-        return [
-            fact(name, neutralise.log(text))
-            for name, text in stored_runs.facts(entry, now, self._look)
-        ]
+        return stored_runs.facts(entry, now, self._look)
 
+    def _draw(self, facts: Sequence[tuple[str, str]], events: Sequence[str]) -> None:
+        from rlm_ci.console.live_screen import fact
 
-def _plain(lines: Sequence[str]) -> list[Text]:
-    from rlm_ci.console.live_screen import fact
-
-    return [fact("", line) for line in lines]
+        lines = [fact(name, neutralise.log(text)) for name, text in facts]
+        self._screen.draw([*lines, *(fact("", line) for line in ("", *events))])
 
 
 def _line(event: Mapping[str, Any]) -> str:

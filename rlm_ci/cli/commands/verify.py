@@ -1,8 +1,6 @@
-"""``rlm-ci verify``: re-check every evidence pointer of a stored report, offline.
+"""``rlm-ci verify``: check every evidence pointer of a stored report again, offline.
 
-Of a fix loop whose result is not in the work tree also by what the run has kept of it; of a
-review or a wiki also that its journals are whole; of a run that answered a question also that
-its planner never saw the text, and that the answer is what the record of the run gives.
+For a run, also its files, its journals, and, of a question, what the planner saw.
 """
 
 from __future__ import annotations
@@ -292,10 +290,7 @@ def _place(word: str, settings: Settings) -> tuple[str, str | None]:
 
 
 def read_report(path: str, limit: int = _LIMIT) -> Report:
-    """A stored report of at most ``limit`` bytes, valid under its schema.
-
-    Raises ConfigError or DamagedError.
-    """
+    """A stored report, valid under its schema. Raises ConfigError or DamagedError."""
     try:
         record = json.loads(files.read(path, limit))
     except files.UnreadableError as error:

@@ -40,7 +40,8 @@ def run(arguments: Arguments) -> int:
     elif not settings.quiet:
         output.emit(tell(entry, time.time()))
     if not ended.has_ended:
-        complain(_gone(entry))
+        gone = "the process of the run is gone; the run has not ended"
+        complain(RlmCiError(gone, where=entry.run_id, hint=way_on(entry)))
         return errors.TERMINATED
     code = code_of(ended)
     if code != errors.OK and settings.quiet and settings.format == "text":
@@ -67,12 +68,4 @@ def _failed(entry: FoundRun) -> RlmCiError:
         f"the run {word}: {told}",
         where=run.run_id,
         hint=way_on(entry) if entry.is_resumable else hint,
-    )
-
-
-def _gone(entry: FoundRun) -> RlmCiError:
-    return RlmCiError(
-        "the process of the run is gone; the run has not ended",
-        where=entry.run_id,
-        hint=way_on(entry),
     )
