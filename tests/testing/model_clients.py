@@ -18,8 +18,6 @@ TOOL = {
 }
 #: Makes a client of a server; it is closed when the test ends.
 Client = Callable[..., OpenAIModel]
-#: What is called at each piece of an answer: whole, and as a stream.
-WAYS: list[Any] = [None, lambda _count: None]
 
 
 def question(text: str = "What is wrong?", **more: Any) -> ModelRequest:

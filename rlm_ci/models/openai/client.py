@@ -53,8 +53,6 @@ _ERROR_LIMIT: Final = 64 << 10
 _ERROR_SECONDS: Final = 5
 #: As JSON an answer may be six times as long, and must fit into a record of the journal.
 _ANSWER_LIMIT: Final = 8 << 20
-#: How many times longer a stream is than the text in it, at most.
-_ENVELOPE: Final = 32
 _MESSAGE: Final = 300
 _CAPS: Final = ("max_tokens", "max_completion_tokens")
 
@@ -78,8 +76,8 @@ class OpenAIModel(Closing):
     """A model behind ``base_url``; one client for all threads, made when first asked.
 
     With ``azure_api_version``, ``base_url`` is that of the Azure resource, and a model's name that
-    of its deployment. ``progress`` turns on streaming and gets the number of characters so far.
-    Raises ConfigError without a key for OpenAI or Azure; other servers may need none.
+    of its deployment. Raises ConfigError without a key for OpenAI or Azure; other servers may need
+    none.
     """
 
     def __init__(
@@ -89,7 +87,6 @@ class OpenAIModel(Closing):
         api_key: str = "",
         azure_api_version: str = "",
         patience: RetryLimits = RetryLimits(),  # noqa: B008 - immutable
-        progress: Callable[[int], None] | None = None,
         answer_limit: int = _ANSWER_LIMIT,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
@@ -106,7 +103,6 @@ class OpenAIModel(Closing):
         self._key = checked_key(api_key)
         self._azure_version = azure_api_version
         self._patience = patience
-        self._progress = progress
         self._limit = answer_limit
         self._sleep, self._clock, self._chance = sleep, clock, chance
         self._deadlines = Deadlines(clock)
@@ -152,11 +148,8 @@ class OpenAIModel(Closing):
         began = self._clock()
         end = min(began + self._patience.answer, deadline)
         try:
-            with self._sent("/chat/completions", end, self._body(request, cap), once) as got:
-                pieces = self._pieces(got)
-                if _is_stream(got):
-                    return responses.streamed(pieces, request.model, self._progress, self._limit)
-                return responses.whole(responses.parse(b"".join(pieces)), request.model)
+            with self._sent("/chat/completions", end, _body(request, cap), once) as got:
+                return responses.whole(self._parsed(got), request.model)
         except DeadlineError:
             raise SpentError(
                 f"the answer was not whole after {max(0.0, end - began):.3g} seconds",
@@ -169,19 +162,6 @@ class OpenAIModel(Closing):
             error.what = self._redact(error.what)[:_MESSAGE]
             error.args = (error.what,)
             raise
-
-    def _body(self, request: ModelRequest, cap: str) -> dict[str, Any]:
-        body: dict[str, Any] = {"model": request.model, "messages": request.messages}
-        body[cap] = request.max_tokens
-        options = {
-            "tools": request.tools or None,
-            "temperature": request.temperature,
-            "response_format": request.response_format,
-        }
-        body |= {name: value for name, value in options.items() if value is not None}
-        if self._progress is not None:
-            body |= {"stream": True, "stream_options": {"include_usage": True}}
-        return body
 
     @contextmanager
     def _sent(
@@ -239,17 +219,16 @@ class OpenAIModel(Closing):
                 self._composed[path, body["model"]] = RequestComposer(response.request)
         return response
 
-    def _pieces(self, response: httpx2.Response) -> Iterator[bytes]:
-        """The body, piece by piece; raises SpentError for one that is too long."""
-        # Each token of a stream has an envelope of its own.
-        limit = self._limit * _ENVELOPE if _is_stream(response) else self._limit
+    def _parsed(self, response: httpx2.Response) -> dict[str, Any]:
+        """The JSON object in the body; raises SpentError for one that is too long."""
         try:
-            yield from limited(response, limit)
+            data = b"".join(limited(response, self._limit))
         except AnswerTooLongError:
             raise SpentError(
-                f"the answer is larger than {limit:,} bytes",
+                f"the answer is larger than {self._limit:,} bytes",
                 hint="lower models.max_completion_tokens, or use another model",
             ) from None
+        return responses.parse(data)
 
     def _opened(self) -> tuple[Any, Any]:
         """The package's client, and its connections."""
@@ -347,7 +326,7 @@ class OpenAIModel(Closing):
         end = min(self._clock() + self._patience.connect, deadline)
         try:
             with self._sent("/models", end) as got:
-                value = responses.parse(b"".join(self._pieces(got)))
+                value = self._parsed(got)
         except (RemoteError, EndpointRefusedError, DeadlineError):
             return []
         rows = value.get("data")
@@ -359,8 +338,15 @@ class OpenAIModel(Closing):
         return f"{self._url}, model {printable(request.model[:100])}"
 
 
-def _is_stream(response: httpx2.Response) -> bool:
-    return response.headers.get("content-type", "").startswith("text/event-stream")
+def _body(request: ModelRequest, cap: str) -> dict[str, Any]:
+    body: dict[str, Any] = {"model": request.model, "messages": request.messages}
+    body[cap] = request.max_tokens
+    options = {
+        "tools": request.tools or None,
+        "temperature": request.temperature,
+        "response_format": request.response_format,
+    }
+    return body | {name: value for name, value in options.items() if value is not None}
 
 
 def _broken(cause: BaseException) -> Exception:

@@ -14,15 +14,12 @@ from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
     from typing import Any, Final
 
 #: A count beyond it is nonsense, and must not reach a budget's arithmetic.
 _MOST_TOKENS: Final = 10**12
-_MOST_CALLS: Final = 1000
 _LATER: Final = "resume the run; if it stays so, use another model or endpoint"
 _REWORD: Final = "reword the goal, or use another model"
-_SHORTER: Final = "lower models.max_completion_tokens, or use another model"
 _URL_HINT: Final = "check the base URL: that of an OpenAI-compatible API mostly ends in /v1"
 
 
@@ -45,7 +42,7 @@ def parse(data: bytes) -> dict[str, Any]:
 
 
 def whole(value: dict[str, Any], model: str) -> Completion:
-    """The completion in an answer that came in one piece. Raises SpentError."""
+    """The completion in an answer. Raises SpentError."""
     _no_error(value)
     usage = _usage(value.get("usage"))
     choices = value.get("choices")
@@ -55,91 +52,6 @@ def whole(value: dict[str, Any], model: str) -> Completion:
     if not isinstance(message, dict):
         raise _lost("the answer has no message", usage)
     return _completion(message, choices[0].get("finish_reason"), value.get("model"), usage, model)
-
-
-def streamed(
-    pieces: Iterable[bytes], model: str, progress: Callable[[int], None] | None, limit: int
-) -> Completion:
-    """The completion in a stream of server-sent events; raises SpentError when it was cut.
-
-    ``progress`` gets the number of characters so far. ``limit`` is for them all, and for the
-    bytes of one event.
-    """
-    parts: list[str] = []
-    refusal: list[str] = []
-    calls: dict[int, dict[str, Any]] = {}
-    reason, name, usage, length = None, None, None, 0
-    for event in _events(pieces, limit):
-        _no_error(event)
-        usage = _usage(event.get("usage")) or usage
-        name = event.get("model") or name
-        choices = event.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        if not isinstance(choice, dict):
-            continue  # the last one holds the usage alone
-        reason = choice.get("finish_reason") or reason
-        delta = choice.get("delta")
-        if not isinstance(delta, dict):
-            continue
-        for kept, key in ((parts, "content"), (refusal, "refusal")):
-            if isinstance(said := delta.get(key), str):
-                kept.append(said)
-                length += len(said)
-        made = delta.get("tool_calls")
-        for call in made if isinstance(made, list) else [made] if made else ():
-            length += _add_call(calls, call)
-        if length > limit:
-            what = f"the answer is larger than {limit:,} characters"
-            raise SpentError(what, hint=_SHORTER, usage=usage)
-        if progress is not None:
-            progress(length)
-    if not isinstance(reason, str):
-        raise _lost("the stream was cut before its end", usage)
-    message = {
-        "content": "".join(parts),
-        "refusal": "".join(refusal) or None,
-        "tool_calls": [
-            {"id": call["id"], "function": {**call, "arguments": "".join(call["arguments"])}}
-            for _, call in sorted(calls.items())
-        ],
-    }
-    return _completion(message, reason, name, usage, model)
-
-
-def _events(pieces: Iterable[bytes], limit: int) -> Iterator[dict[str, Any]]:
-    """The JSON objects of a stream, up to its end or ``[DONE]``."""
-    rest = b""
-    for piece in pieces:
-        *lines, rest = (rest + piece).split(b"\n")
-        if len(rest) > limit:
-            what = f"an event of the stream is larger than {limit:,} bytes"
-            raise SpentError(what, hint=_SHORTER)
-        for line in lines:
-            field, _, data = line.rstrip(b"\r").partition(b":")
-            if field != b"data":
-                continue
-            if data.strip() == b"[DONE]":
-                return
-            yield parse(data)
-
-
-def _add_call(calls: dict[int, dict[str, Any]], delta: object) -> int:
-    """Put one piece of a tool call in its place; how many characters it brought."""
-    index = delta.get("index", 0) if isinstance(delta, dict) else None
-    if not isinstance(delta, dict) or not isinstance(index, int) or not 0 <= index < _MOST_CALLS:
-        raise _lost("a tool call in the stream is malformed")
-    known = calls.setdefault(index, {"id": None, "name": "", "arguments": []})
-    known["id"] = delta.get("id") or known["id"]
-    function = delta.get("function")
-    if not isinstance(function, dict):
-        return 0
-    name, arguments = function.get("name"), function.get("arguments")
-    if isinstance(name, str):
-        known["name"] = name
-    if not isinstance(arguments, str):
-        return 0
-    known["arguments"].append(arguments)
-    return len(arguments)
 
 
 def _completion(

@@ -13,7 +13,7 @@ from rlm_ci.models import SpentError, TokenUsage
 from rlm_ci.models.openai.client import OpenAIModel, RetryLimits
 from testing.loopback_model.replies import Answer, Call, Raw, redirect, refusal
 from testing.loopback_model.server import ModelServer
-from testing.model_clients import TOOL, WAYS, Client, question
+from testing.model_clients import TOOL, Client, question
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 # -- what is asked, and what is understood -------------------------------------------------------
 
 
-@pytest.mark.parametrize("progress", WAYS, ids=["whole", "stream"])
-def test_an_answer_with_its_usage(client: Client, llm: ModelServer, progress: Any) -> None:
+def test_an_answer_with_its_usage(client: Client, llm: ModelServer) -> None:
     llm.script([Answer("The test is wrong: « é »\n" * 5, usage=(17, 42))])
-    with_it = client(llm, progress=progress)
+    with_it = client(llm)
     completion = with_it.complete(question(temperature=0.5))
     assert completion.text == "The test is wrong: « é »\n" * 5
     assert completion.usage == TokenUsage(17, 42)
@@ -42,14 +41,13 @@ def test_an_answer_with_its_usage(client: Client, llm: ModelServer, progress: An
     assert "tools" not in asked.body
 
 
-@pytest.mark.parametrize("progress", WAYS, ids=["whole", "stream"])
 def test_calls_of_tools_keep_their_arguments_as_they_were_written(
-    client: Client, llm: ModelServer, progress: Any
+    client: Client, llm: ModelServer
 ) -> None:
     written = '{ "path" : "src/a.py", "note": "two\\nlines" }'
     broken = '{"path": "src/'
     llm.script([Answer(None, (Call("read", written, "c1"), Call("read", broken, "c2")))])
-    completion = client(llm, progress=progress).complete(question(tools=(TOOL,)))
+    completion = client(llm).complete(question(tools=(TOOL,)))
     assert completion.tool_calls == (
         {"id": "c1", "name": "read", "arguments": written},
         {"id": "c2", "name": "read", "arguments": broken},
@@ -73,24 +71,9 @@ def test_the_history_goes_back_as_the_service_wants_it(client: Client, llm: Mode
     assert llm.asked[1].body["response_format"] == {"type": "json_object"}
 
 
-def test_progress_is_told_how_much_has_come(client: Client, llm: ModelServer) -> None:
-    llm.script([Answer("x" * 30)])
-    told: list[int] = []
-    client(llm, progress=told.append).complete(question())
-    assert told == sorted(told)
-    assert told[-1] == 30
-
-
-def test_an_endpoint_that_ignores_stream_is_understood(client: Client, llm: ModelServer) -> None:
-    llm.script([Raw(200, {"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]})])
-    completion = client(llm, progress=lambda _: None).complete(question())
-    assert (completion.text, completion.usage) == ("hi", None)
-
-
-@pytest.mark.parametrize("progress", WAYS, ids=["whole", "stream"])
-def test_no_usage_is_no_zero(client: Client, llm: ModelServer, progress: Any) -> None:
+def test_no_usage_is_no_zero(client: Client, llm: ModelServer) -> None:
     llm.script([Answer("hi", usage=None)])
-    assert client(llm, progress=progress).complete(question()).usage is None
+    assert client(llm).complete(question()).usage is None
 
 
 @pytest.mark.parametrize(

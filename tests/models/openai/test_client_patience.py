@@ -7,7 +7,6 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
 
 import pytest
 
@@ -25,7 +24,7 @@ from testing.loopback_model.replies import (
     slow_headers,
 )
 from testing.loopback_model.server import ModelServer
-from testing.model_clients import SHORT, WAYS, Client, client_of, question
+from testing.model_clients import SHORT, Client, client_of, question
 
 # -- what may be asked again ---------------------------------------------------------------------
 
@@ -147,11 +146,10 @@ ENDLESS: dict[str, Reply] = {
 
 
 @pytest.mark.sample(2)
-@pytest.mark.parametrize("progress", WAYS, ids=["whole", "stream"])
 @pytest.mark.parametrize("reply", ENDLESS.values(), ids=list(ENDLESS))
 @pytest.mark.parametrize("bound", ["answer", "total", "seconds"])
 def test_a_drip_does_not_outlast_the_patience(
-    client: Client, llm: ModelServer, progress: Any, reply: Reply, bound: str
+    client: Client, llm: ModelServer, reply: Reply, bound: str
 ) -> None:
     """Explicit timeouts; total attempts and wall time bounded by us."""
     llm.script([reply] * 3)
@@ -163,7 +161,7 @@ def test_a_drip_does_not_outlast_the_patience(
         patience = patience.replace(**{bound: 0.8})
     began = time.monotonic()
     with pytest.raises(RemoteError) as caught:
-        client(llm, patience=patience, progress=progress).complete(request)
+        client(llm, patience=patience).complete(request)
     assert time.monotonic() - began < 5
     assert len(llm.asked) == 1
     if not isinstance(reply, Raw) or reply.status == 200:

@@ -30,10 +30,6 @@ class Answer:
     more: Mapping[str, Any] = field(default_factory=dict)
     #: Seconds before anything is sent.
     delay: float = 0
-    #: Of a stream: how many of its chunks are sent before the connection is closed, and whether
-    #: it is closed as if that were the end, or by a reset.
-    cut_after: int | None = None
-    reset: bool = False
     #: Seconds between two chunks, or between two bytes of a whole answer.
     drip: float = 0
 

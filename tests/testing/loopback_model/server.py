@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import os
 import re
 import socket
-import struct
 import threading
 import time
 from dataclasses import dataclass
@@ -382,10 +380,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         parts = list(chunks(whole, with_usage=bool(options.get("include_usage"))))
         lines = [b"data: " + json.dumps(part).encode() + b"\n\n" for part in parts]
-        lines = [*lines, b"data: [DONE]\n\n"][: reply.cut_after]
-        self._drip(iter(lines), reply.drip)
-        if reply.reset:
-            # Closed with a pending RST instead of an orderly end.
-            linger = struct.pack("ii", 1, 0)
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-            os.close(self.connection.detach())
+        self._drip(iter([*lines, b"data: [DONE]\n\n"]), reply.drip)
