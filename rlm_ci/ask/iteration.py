@@ -47,13 +47,7 @@ class SearchResult(Value):
             "reason": encodable(self.reason),
             "total_hits": self.found.total_hits,
             "chunks_matched": self.found.chunks_matched,
-            "hits": [
-                {
-                    name: getattr(hit, name)
-                    for name in ("pointer", "start_byte", "end_byte", "score")
-                }
-                for hit in self.found.hits
-            ],
+            "hits": [{name: getattr(hit, name) for name in _HIT} for hit in self.found.hits],
         }
 
 

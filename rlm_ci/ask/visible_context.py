@@ -5,6 +5,7 @@ from __future__ import annotations
 from rlm_ci.ask.iteration import SUBCALL
 from rlm_ci.ask.secret_masking import FAR, MARGIN, masked, open_key
 from rlm_ci.context.context import Excerpt, PointerError
+from rlm_ci.context.excerpts import cut_character
 from rlm_ci.context.line_numbers import told as named
 from rlm_ci.text.printable import printable
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 #: Characters of a pointer in an error, and files in a label.
 _TOLD = 120
 _FILES = 4
-#: The mask and the bits of a UTF-8 continuation byte.
-_CONTINUES = 0xC0, 0x80
 
 
 class VisibleContext:
@@ -98,11 +97,9 @@ def _lossy(data: bytes) -> str:
 
 def _cut(data: bytes, offset: int, size: int) -> Excerpt:
     """``size`` bytes of a text from ``offset``, without halves of characters."""
-    start = min(max(0, offset), len(data))
-    end = min(start + max(0, size), len(data))
-    mask, continues = _CONTINUES
-    while start < end and data[start] & mask == continues:
-        start += 1
-    while start < end < len(data) and data[end] & mask == continues:
-        end -= 1
+    first = min(max(0, offset), len(data))
+    last = min(first + max(0, size), len(data))
+    start, end = cut_character(data, first)[1], cut_character(data, last)[0]
+    if start > end:  # both are in one character
+        start = end = first
     return Excerpt(start, end, data[start:end].decode(), truncated=end < len(data))

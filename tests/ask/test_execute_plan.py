@@ -106,7 +106,7 @@ def test_no_secret_enters_a_prompt(tmp_path: Path, context: Context) -> None:
     plan = Plan(
         "continue",
         searches=(Search("login of the keeper", 3),),
-        reads=(Read(middle, 0, 30), Read(context.pointer(context.chunk_at(at)), 0, 8000)),
+        reads=(Read(middle, 0, 30), Read(context.pointer(context.layout.at(at)), 0, 8000)),
     )
     step = stage.symbolic.act(plan, 0)
     shown = [read.excerpt.text for read in step.reads]

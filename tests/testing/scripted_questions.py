@@ -17,8 +17,8 @@ from rlm_ci.context.builder.build import build
 from rlm_ci.errors import RemoteError
 from rlm_ci.models.budget import Ledger
 from rlm_ci.models.record.record import AbsentModel, Record
-from rlm_ci.models.scripted import ScriptedModel
 from rlm_ci.redaction.redactor import Redactor
+from testing.scripted_model import ScriptedModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

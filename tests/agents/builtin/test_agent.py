@@ -16,8 +16,8 @@ from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.models import Completion, ModelRequest, SpentError
 from rlm_ci.models.budget import Ledger
 from rlm_ci.models.record.record import Record
-from rlm_ci.models.scripted import ScriptedModel
 from testing.agent_workspaces import Folder
+from testing.scripted_model import ScriptedModel
 
 
 def step(name: str, **arguments: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from rlm_ci.agents.builtin.tools import CodeTools, Services
 from rlm_ci.agents.builtin.turn_loop import CALLS_LIMIT, LoopEnd, TurnLimits, TurnLoop
 from rlm_ci.errors import LimitError
 from rlm_ci.models import Completion, ModelRequest
-from rlm_ci.models.scripted import ScriptedModel
+from testing.scripted_model import ScriptedModel
 
 Step = dict[str, Any] | str | Completion
 

@@ -16,12 +16,12 @@ from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.models import Completion, Model, ModelRequest, SpentError
 from rlm_ci.models.budget import Ledger
 from rlm_ci.models.record.record import Record
-from rlm_ci.models.scripted import ScriptedModel
 from rlm_ci.resources import loader
 from rlm_ci.system import files
 from testing.loopback_model.server import ModelServer
 from testing.model_clients import client_of
 from testing.planner_steps import CHUNK, CONTEXT, OBJECT, read, search, step, subcall
+from testing.scripted_model import ScriptedModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,11 +17,11 @@ from rlm_ci.models import SpentError
 from rlm_ci.models.budget import Ledger
 from rlm_ci.models.record.index import FactIndex
 from rlm_ci.models.record.record import AbsentModel, Record
-from rlm_ci.models.scripted import ScriptedModel
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.runs.journal.journal import Journal, replay
 from testing.call_records import SECRET, lines, never, opened, plain
 from testing.model_clients import question
+from testing.scripted_model import ScriptedModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

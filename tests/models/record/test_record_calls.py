@@ -20,11 +20,11 @@ from rlm_ci.models import Completion, ModelRequest, SpentError, TokenUsage
 from rlm_ci.models.budget import BudgetUse, Ledger
 from rlm_ci.models.prices import Prices
 from rlm_ci.models.record.record import AbsentModel
-from rlm_ci.models.scripted import ScriptedModel
 from rlm_ci.runs.journal.journal import replay
 from testing.call_records import DIME, ROOT, lines, never, opened
 from testing.loopback_model.replies import Answer, Raw, refusal
 from testing.model_clients import Client, question
+from testing.scripted_model import ScriptedModel
 
 if TYPE_CHECKING:
     from testing.loopback_model.server import ModelServer
@@ -293,10 +293,10 @@ def test_a_dollar_through_everything(path: Path, llm: ModelServer, client: Clien
 
 
 def test_refusals_and_lost_answers_over_http(path: Path, llm: ModelServer, client: Client) -> None:
-    llm.script([refusal(503, "not now"), Answer("x", cut_after=2), "whole"])
+    llm.script([refusal(503, "not now"), Raw(200, b'{"choices": [', cut=5), "whole"])
     ledger = Ledger(max_calls=2)
     with opened(path) as record:
-        model = client(llm, progress=lambda _: None)
+        model = client(llm)
         assert record.complete(model, ledger, question(), "p").text == "whole"
     assert len(llm.asked) == 3
     assert ledger.spent.calls == 2

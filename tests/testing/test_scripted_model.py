@@ -8,8 +8,8 @@ import pytest
 
 from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.models import Completion, TokenUsage
-from rlm_ci.models.scripted import ScriptedModel
 from testing.model_clients import question
+from testing.scripted_model import ScriptedModel
 
 
 def test_answers_come_in_order_and_run_out_with_a_word() -> None:
