@@ -9,20 +9,21 @@ import queue
 import threading
 from collections import deque
 from concurrent.futures import CancelledError
+from itertools import count
 
 from rlm_ci.errors import UnavailableError
-from rlm_ci.models.concurrency import ConcurrencyLimit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import Executor, Future
-    from typing import Any, Final, Protocol
+    from typing import Any, Protocol
 
     class Placed(Protocol):
         depth: int
 
     Done = Callable[[Any, BaseException | None], None]
+    Work = tuple[Done, Callable[[], Any]]
 
 BFS = "bfs"
 DFS = "dfs"
@@ -30,8 +31,6 @@ HYBRID = "hybrid"
 ORDERS = (BFS, DFS, HYBRID)
 #: Levels that ``HYBRID`` takes breadth first.
 _BROAD = 2
-#: One more thread for so many, as some wait for the disk with an answer.
-_SPARE: Final = 2
 
 
 class Frontier:
@@ -84,15 +83,13 @@ class Slots:
 
     def __init__(self, concurrency: int, is_end: Callable[[BaseException], bool]) -> None:
         self.busy = 0
-        self._most = concurrency + concurrency // _SPARE
-        self._asking = ConcurrencyLimit(concurrency)
+        self._most = concurrency
         self._is_end = is_end
+        self._is_over = False
         self._inbox: queue.SimpleQueue[tuple[Done, Any, BaseException | None]] = queue.SimpleQueue()
-        #: 1 for each piece of work that waits; None ends a thread.
-        self._signals: queue.SimpleQueue[int | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._first: deque[tuple[Done, Callable[[], Any]]] = deque()
-        self._later: deque[tuple[Done, Callable[[], Any]]] = deque()
+        #: Work by its rank, then its number; None ends a thread.
+        self._waiting: queue.PriorityQueue[tuple[bool, int, Work | None]] = queue.PriorityQueue()
+        self._numbers = count()
         self._threads: list[threading.Thread] = []
 
     def compute(
@@ -122,9 +119,7 @@ class Slots:
             self._threads.append(thread)
             thread.start()
         self.busy += 1
-        with self._lock:
-            (self._first if first else self._later).append((done, call))
-        self._signals.put(1)
+        self._waiting.put((not first, next(self._numbers), (done, call)))
 
     def wait(self, seconds: float | None = None) -> bool:
         """Call ``done`` of all that has ended; False if nothing has after ``seconds``."""
@@ -142,31 +137,20 @@ class Slots:
 
     def close(self) -> None:
         """Begin nothing more that waits for a thread."""
-        self._drop()
+        self._is_over = True
         for _ in self._threads:
-            self._signals.put(None)
-
-    def _drop(self) -> None:
-        with self._lock:
-            self._first.clear()
-            self._later.clear()
+            self._waiting.put((False, next(self._numbers), None))
 
     def _work(self) -> None:
-        while self._signals.get():
-            with self._asking.one():
-                self._next()
-
-    def _next(self) -> None:
-        with self._lock:
-            waiting = self._first or self._later
-            if not waiting:  # all that waited was dropped
-                return
-            done, call = waiting.popleft()
-        try:
-            value = call()
-        except BaseException as error:  # noqa: BLE001 - told to the thread that waits
-            if self._is_end(error):
-                self._drop()
-            self._inbox.put((done, None, error))
-        else:
-            self._inbox.put((done, value, None))
+        while (work := self._waiting.get()[2]) is not None:
+            if self._is_over:
+                continue
+            done, call = work
+            try:
+                value = call()
+            except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
+                if self._is_end(error):
+                    self._is_over = True
+                self._inbox.put((done, None, error))
+            else:
+                self._inbox.put((done, value, None))

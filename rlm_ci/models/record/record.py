@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 
 from rlm_ci.errors import ConfigError, DamagedError, RemoteError, StorageError
-from rlm_ci.models import Completion, SpentError, concurrency
+from rlm_ci.models import Completion, SpentError
 from rlm_ci.models.record import errors
 from rlm_ci.models.record.index import COMPLETION, VERSION, FactIndex
 from rlm_ci.text.printable import encodable, printable
@@ -173,7 +173,6 @@ class Record(Closing):
             return _ask(model, ledger, request, patience, begin).to_dict()
 
         for tries_left in reversed(range(_TRIES)):
-            concurrency.take()  # before it holds anything that another thread may wait for
             try:
                 value = self._fact(COMPLETION, identity, produce)
                 with self._facts.shaping(place):
@@ -251,7 +250,6 @@ class Record(Closing):
                     self._facts.charge(charge)
             raise
         if kind == COMPLETION:
-            concurrency.give()
             with self._lock:
                 self.calls += 1
         kept: dict[str, Any] = _told(dict(value), self._redact)
