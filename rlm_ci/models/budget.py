@@ -40,12 +40,6 @@ _CAP_VARIABLE: Final = "RLM_CI_MODELS_MAX_COMPLETION_TOKENS"
 #: Tokens of the shortest answer that is proposed, and the step between two proposals.
 _SHORTEST: Final = 500
 _STEP: Final = 100
-_FLAGS: Final = {
-    "max_calls": "--max-calls",
-    "max_tokens": "--max-tokens",
-    "budget_usd": "--budget-usd",
-    "max_minutes": "--max-minutes",
-}
 
 
 class BudgetUse(Value):
@@ -300,7 +294,7 @@ class Ledger:
             shorter = 0 if self._spent.calls else self._shorter(most, price)
             if shorter:
                 what += f"; answers of {shorter:,} fit ({_CAP_VARIABLE}={shorter})"
-        hint = f"raise {_FLAGS[budget]}, and start again"
+        hint = f"raise --{budget.replace('_', '-')}, and start again"
         return LimitError(what, budget=budget, where=budget, hint=hint)
 
     def _shorter(self, most: BudgetUse, price: Price | None) -> int:

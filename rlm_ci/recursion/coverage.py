@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from rlm_ci.recursion.corpus.corpus import CorpusFile
 
-    Pairs = tuple[tuple[str, str], ...]
-
 #: Why a part of a scope was not covered, if another attempt may cover it.
 BUDGET = "budget"
 DEADLINE = "deadline_exceeded"

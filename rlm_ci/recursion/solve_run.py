@@ -15,7 +15,7 @@ from rlm_ci.recursion.journal import journal
 from rlm_ci.recursion.node_work import NodeWork, as_recorded, is_fatal, raise_fatal, require_time
 from rlm_ci.recursion.nodes import COMPLETED, FAILED, LEAF, SPLIT, LeafTask, LeafText
 from rlm_ci.recursion.scheduler import DFS, Frontier, Slots
-from rlm_ci.recursion.split import file_slices, tree
+from rlm_ci.recursion.split import tree
 from rlm_ci.text.printable import encodable
 
 TYPE_CHECKING = False
@@ -395,6 +395,6 @@ def _texts(part: Part, pairs: Iterator[tuple[CorpusFile, bytes]]) -> tuple[LeafT
     texts = []
     for (path, oid, _), content in islice(pairs, part[3] - part[2]):
         whole = content if start == 1 else None
-        some = file_slices.cut(content, start, end) if start else content
+        some = tree.cut(content, start, end) if start else content
         texts.append(LeafText.of((path, oid, some, start or 1, whole)))
     return tuple(texts)

@@ -5,8 +5,7 @@ A review and a wiki are objectives of it.
 
 from __future__ import annotations
 
-from rlm_ci.errors import ConfigError
-from rlm_ci.recursion import process_pool, scheduler
+from rlm_ci.recursion import process_pool
 from rlm_ci.recursion.journal import run_json
 from rlm_ci.recursion.solve_run import SolveRun
 from rlm_ci.recursion.split import tree
@@ -66,7 +65,6 @@ class RLM:
         ConfigError if the journals are another run's, StorageError, DamagedError, and whatever
         interrupts it.
         """
-        _require(constraints)
         head = run_json.head(self.corpus, node, objective, budget, constraints)
         overview = run_json.RunOverview.begin(self.store, head, self._name)
         self.store.of(self._name, objective.name)
@@ -89,16 +87,3 @@ class RLM:
         finally:
             if own is not None:
                 own.shutdown(wait=False, cancel_futures=True)
-
-
-def _require(constraints: Constraints) -> None:
-    if constraints.order not in scheduler.ORDERS:
-        raise ConfigError(
-            f"there is no order {constraints.order!r}",
-            where="recursion.scheduler",
-            hint=f"choose one of {', '.join(scheduler.ORDERS)}",
-        )
-    if constraints.concurrency < 1 or constraints.attempts < 1:
-        raise ConfigError(
-            "concurrency and attempts are at least 1", where="recursion", hint="raise them"
-        )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rlm_ci.errors import ConfigError, LimitError, RemoteError, StorageError
+from rlm_ci.errors import LimitError, RemoteError, StorageError
 from rlm_ci.models import Completion
 from rlm_ci.recursion import coverage
 from rlm_ci.recursion.journal.journal import Journals
@@ -325,13 +325,6 @@ def test_a_result_that_is_no_json_fails_its_node(tmp_path: Path) -> None:
     result = solve(tmp_path, shop(), objective=Wrong())
     assert result.status == PARTIAL
     assert "README.md" in dict(result.uncovered)
-
-
-def test_constraints_that_make_no_sense_are_errors(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="order"):
-        solve(tmp_path, {}, constraints=Constraints(order="random"))
-    with pytest.raises(ConfigError, match="at least 1"):
-        solve(tmp_path, {}, constraints=Constraints(concurrency=0))
 
 
 class Telling(Counting):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from functools import partial
+from functools import cached_property, partial
 from hashlib import sha256
 
 from rlm_ci.context.own_files import OwnFiles
@@ -63,13 +63,10 @@ class Corpus:
         self.files = files
         self.omitted = omitted
         self._read = read
-        self._digest = ""
 
-    @property
+    @cached_property
     def digest(self) -> str:
-        if not self._digest:
-            self._digest = digest_of(self.files)
-        return self._digest
+        return digest_of(self.files)
 
     @property
     def closed(self) -> tuple[str, ...]:
@@ -216,7 +213,7 @@ class _Selection:
         self.rules = rules
         self.omitted: dict[str, str] = {}
         self.attributes: Mapping[str, bytes] = {}
-        self.reason = why.EligibilityFilter(rules, committed=committed).reason
+        self.reason = why.filter_by(rules, committed=committed)
         self._under = under
 
     def is_under(self, path: str) -> bool:

@@ -15,7 +15,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rlm_ci.git.repository import Repository
 
@@ -73,32 +73,30 @@ class EligibilityRules(Value):
     guess: bool = False
 
 
-class EligibilityFilter:
-    """Decides by path and size alone whether a file is read."""
+def filter_by(rules: EligibilityRules, *, committed: bool) -> Callable[[str, int], str | None]:
+    """Tells by path and size why a file is left out; None if it is read.
 
-    def __init__(self, rules: EligibilityRules, *, committed: bool) -> None:
-        """Raises ConfigError for a bad pattern. ``committed`` files may lie where runs are kept."""
-        self._runs = () if committed else (_RUNS,)
-        self._most = rules.max_file_bytes
-        try:
-            self._excluded = matcher(rules.exclude)
-        except ValueError as error:
-            raise ConfigError(
-                f"recursion.exclude has a pattern that cannot be read: {error}",
-                hint="fix the pattern",
-            ) from None
+    ``committed`` files may lie where runs are kept. Raises ConfigError for a bad pattern.
+    """
+    runs = () if committed else (_RUNS,)
+    most = rules.max_file_bytes
+    try:
+        is_excluded = matcher(rules.exclude)
+    except ValueError as error:
+        raise ConfigError(
+            f"recursion.exclude has a pattern that cannot be read: {error}", hint="fix the pattern"
+        ) from None
 
-    def reason(self, path: str, size: int) -> str | None:
-        """Why it is left out; None if it is read."""
-        if path.startswith(self._runs):
+    def reason(path: str, size: int) -> str | None:
+        if path.startswith(runs):
             return f"{OWN}: a run of rlm-ci"
-        if self._excluded(path):
+        if is_excluded(path):
             return f"{EXCLUDED}: by the configuration"
         if path.rpartition("/")[2] in LOCK_FILES:
             return f"{LOCK_FILE}: written by a package manager"
-        if size > self._most:
-            return f"{TOO_LARGE}: {size:,} bytes, more than {self._most:,}"
-        return None
+        return f"{TOO_LARGE}: {size:,} bytes, more than {most:,}" if size > most else None
+
+    return reason
 
 
 def is_binary(content: bytes) -> bool:

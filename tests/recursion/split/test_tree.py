@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_ci.recursion.nodes import FILE_GROUP, FILE_SLICE, FOLDER, MODULE, REPO
-from rlm_ci.recursion.split.file_slices import BY_LINES, BY_SYNTAX, cut, offsets
-from rlm_ci.recursion.split.tree import SplitTree, TreeShape, identity
+from rlm_ci.recursion.split.tree import (
+    BY_LINES,
+    BY_SYNTAX,
+    SplitTree,
+    TreeShape,
+    cut,
+    identity,
+    offsets,
+)
 from testing.solver_cases import corpus
 
 if TYPE_CHECKING:
