@@ -1,6 +1,6 @@
 """The table of chunks in ``index.json``, as we write it: a chunk a line.
 
-All but the hashes follows from the layout: length and ends tell whether a table is ours.
+All but the hashes follows from the layout, so length and ends show whether a table is ours.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from itertools import chain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from rlm_ci.context.pointers import ChunkLayout
 
-#: Before and behind it; no text of JSON has a line break.
+#: Before and after it; no text of JSON has a line break.
 BEGIN = '\n  "chunks": [\n'
 END = "  ]\n}\n"
 _HASH = 64
@@ -24,14 +24,21 @@ _BETWEEN = ",\n"
 
 
 def written(layout: ChunkLayout, digests: bytes) -> Iterator[str]:
-    """The table, and what ends the file, in parts; ``digests`` has 32 bytes a chunk."""
+    """The table and the end of the file, in parts; ``digests`` has 32 bytes a chunk."""
     ids, starts, ends = _columns(layout)
     rows = zip(ids, starts, chain(ends, (layout.size,)), _hashes(digests), strict=False)
+    yield from lines(_ROW % row for row in rows)
+    yield END
+
+
+def lines(rows: Iterable[str]) -> Iterator[str]:
+    """The rows of a list of JSON, a line each."""
     between = ""
     for row in rows:
-        yield f"{between}{_ROW % row}"
+        yield f"{between}{row}"
         between = _BETWEEN
-    yield f"\n{END}" if digests else END
+    if between:
+        yield "\n"
 
 
 def _hashes(digests: bytes) -> Iterator[str]:
@@ -41,16 +48,16 @@ def _hashes(digests: bytes) -> Iterator[str]:
 def looks_written(
     read: Callable[[int, int], bytes], at: int, end: int, layout: ChunkLayout
 ) -> bool:
-    """Has what stands from ``at`` to ``end`` the length, the first and the last row of it?
+    """Whether bytes ``at`` to ``end`` have the length, the first and the last row of our table.
 
-    ``read`` gives so many bytes from a place on.
+    ``read`` takes an offset and a number of bytes.
     """
 
-    def stands(text: str, place: int) -> bool:
+    def has(text: str, place: int) -> bool:
         return read(place, len(text)) == text.encode()
 
     if not layout.count:
-        return end == at + len(END) and stands(END, at)
+        return end == at + len(END) and has(END, at)
     ids, starts, ends = _columns(layout)
     fixed = len(_ROW % (0, 0, 0, "")) - len("00") + _HASH + len(_BETWEEN)
     digits = _digits(starts) + _digits(ends) + len(str(layout.size))
@@ -59,14 +66,14 @@ def looks_written(
     last = (_ROW % (ids[-1], starts[-1], layout.size, "")).removesuffix(_CLOSE)
     return (
         end == behind + len("\n") + len(END)
-        and stands(first, at)
-        and stands(last, behind - len(_CLOSE) - _HASH - len(last))
-        and stands(f"{_CLOSE}\n{END}", behind - len(_CLOSE))
+        and has(first, at)
+        and has(last, behind - len(_CLOSE) - _HASH - len(last))
+        and has(f"{_CLOSE}\n{END}", behind - len(_CLOSE))
     )
 
 
 def _columns(layout: ChunkLayout) -> tuple[range, range, range]:
-    """The numbers and starts of the chunks, and where all but the last end."""
+    """The numbers and starts of the chunks, and the ends of all but the last."""
     starts = range(0, layout.count * layout.step, layout.step)
     return range(1, layout.count + 1), starts, range(layout.target, layout.size, layout.step)
 

@@ -1,8 +1,7 @@
-"""A long text as an object on disk: read, searched and named by pointers, never held in memory.
+"""A long text as an object on disk: read, searched and named by pointers, never all in memory.
 
-A folder with ``source.txt``, the bytes as they came, and ``index.json``, which cuts them into
-chunks. Offsets are bytes of the source, and exact; texts are decoded for reading only, and
-end on borders of characters.
+A folder has ``source.txt``, the bytes of the source, and ``index.json``, which cuts them into
+chunks. Offsets are exact bytes of the source. Texts end on borders of characters.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from rlm_ci.context.excerpts import (
     text_length,
 )
 from rlm_ci.context.line_numbers import FileLines, LineCounter
-from rlm_ci.context.pointers import Chunk, PointerError, Pointers, chunk_id
+from rlm_ci.context.pointers import PointerError, Pointers, chunk_id
 from rlm_ci.context.search.search import search
 from rlm_ci.errors import ConfigError, DamagedError, StorageError
 from rlm_ci.system import files
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from rlm_ci.context.search.search import NeedleMatches
 
 __all__ = (
-    "Chunk",
     "Context",
     "Excerpt",
     "FileLines",
@@ -50,7 +48,7 @@ __all__ = (
 
 #: Bytes that one read returns at most, whatever is asked for.
 READ_LIMIT = 16 << 20
-#: Of a preview, the part that may stand before the hit.
+#: This part of a preview may be before the hit.
 _BEFORE = 4
 _HINT = "build it again: rlm-ci context build SOURCE"
 
@@ -58,14 +56,13 @@ _HINT = "build it again: rlm-ci context build SOURCE"
 class Context(Closing):
     """An object that is open for reading; threads may share it.
 
-    Nothing is read again to see whether the source still is what it was: :meth:`verify` does.
+    Only :meth:`verify` checks that the source has not changed.
     """
 
     def __init__(self, folder: str, known: index.IndexHeader, descriptor: int) -> None:
         self._descriptor = descriptor
         self._whole: index.ContextIndex | None = None
         self.folder = folder
-        self.index_path = os.path.join(folder, index.NAME)
         self.source_path = os.path.join(folder, index.SOURCE)
         self.known = known
         self.layout = known.layout
@@ -80,15 +77,13 @@ class Context(Closing):
         self._pointers = Pointers(known.object_id, known.layout)
         self.resolve = self._pointers.resolve
         self.pointer = self._pointers.to_chunk
-        self.chunk_at = known.layout.at
         self._lines = LineCounter(known.files, self.raw)
 
     @classmethod
     def open(cls, folder: str) -> Self:
-        """The object in ``folder``; lengths are checked, and what reading and searching need.
+        """The object in ``folder``; checks lengths, and what reading and searching need.
 
-        Raises ConfigError for what is no object, DamagedError for one that is damaged or newer
-        than we are.
+        Raises ConfigError if there is none, DamagedError for a damaged one, or a newer version.
         """
         known = index_reader.read_head(folder)
         path = os.path.join(folder, index.SOURCE)
@@ -122,7 +117,7 @@ class Context(Closing):
     # ── what it is ──
 
     def full_index(self) -> index.ContextIndex:
-        """All of its index, with the hashes of the chunks. Raises ConfigError, DamagedError."""
+        """The whole index, with the hashes of the chunks. Raises ConfigError, DamagedError."""
         if self._whole is None:
             whole = index_reader.read(self.folder)
             if whole.head != self.known:
@@ -130,13 +125,8 @@ class Context(Closing):
             self._whole = whole
         return self._whole
 
-    def chunk(self, number: int) -> Chunk:
-        """The chunk at ``number``, which counts from 0. Raises ConfigError, DamagedError."""
-        start, end = self.layout.bounds(number)
-        return Chunk(chunk_id(number), start, end, self.full_index().digest(number))
-
     def stamp(self) -> dict[str, int]:
-        """By what one sees, without reading it, that the source is the same as before."""
+        """What changes with the source, as far as it shows without reading it."""
         status = os.fstat(self._descriptor)
         return {
             "device": status.st_dev,
@@ -147,9 +137,9 @@ class Context(Closing):
         }
 
     def verify(self) -> dict[str, int]:
-        """Hash all of it again; the stamp of what was found to be whole.
+        """Hash all of it again; returns the stamp of the verified source.
 
-        Raises DamagedError, which names the chunk or file that is not what it was, ConfigError.
+        Raises DamagedError, which names the chunk or file that has changed, ConfigError.
         """
         from rlm_ci.context.builder import digests  # with hashlib, a tenth of a search's start
 
@@ -178,7 +168,7 @@ class Context(Closing):
             start, end = self.layout.bounds(bad[0])
             more = f", and {count(len(bad) - 1, 'chunk')} more" if len(bad) > 1 else ""
             name = f"chunk {chunk_id(bad[0])} (bytes {start}-{end})"
-            if whole == self.object_id:  # the source is what it was: the hash was changed
+            if whole == self.object_id:  # the source has not changed: the hash has
                 raise self._damage(f"the sha256 of {name} is not its own{more}", index.NAME)
             raise self._damage(f"{name} is not what was indexed{more}")
         if whole != self.object_id:
@@ -213,16 +203,16 @@ class Context(Closing):
         return self._excerpt(start, min(start + max(0, size), last), last, max(0, size))
 
     def read_span(self, start: int, end: int) -> Excerpt:
-        """Bytes ``start`` to ``end`` of the source, as far as it has them, as a text no longer."""
+        """Bytes ``start`` to ``end``, as far as the source has them; the text is no longer."""
         size = max(0, end - start)
         start = min(max(0, start), self.byte_length)
         end = min(max(start, end), self.byte_length)
         return self._excerpt(start, end, end, size)
 
     def raw(self, start: int, end: int) -> bytes:
-        """Bytes ``start`` to ``end`` of the source, as they are. Raises DamagedError, StorageError.
+        """Bytes ``start`` to ``end`` of the source, at most READ_LIMIT.
 
-        At most READ_LIMIT at once.
+        Raises DamagedError, StorageError.
         """
         size = min(end - start, READ_LIMIT)
         if size <= 0:
@@ -242,7 +232,7 @@ class Context(Closing):
     def _excerpt(self, start: int, end: int, last: int, size: int) -> Excerpt:
         """At most ``size`` bytes of text from ``start`` to ``end``, of a span up to ``last``."""
         end = min(end, start + READ_LIMIT)
-        # What stands around it tells whether an edge cuts a character.
+        # With the bytes around it: an edge may cut a character.
         before = max(0, start - REST)
         data = self.raw(before, min(end + REST, self.byte_length))
         head = cut_character(data, start - before)[1]
@@ -258,11 +248,10 @@ class Context(Closing):
     def search(
         self, queries: Sequence[str], *, top_k: int = 20, preview_bytes: int = 512
     ) -> tuple[QueryResult, ...]:
-        """Where each of ``queries`` stands, whatever its case; all are looked for in one pass.
+        """The hits of each query, in any case, in one pass for all.
 
-        Blanks around a query are no part of it, and of an empty one there are no hits. Best
-        first: most hits, then the first hit's offset, then the chunk. Raises DamagedError,
-        StorageError.
+        Blanks around a query are removed; an empty one has no hits. Chunks with the most hits
+        come first, then those with the earliest first hit. Raises DamagedError, StorageError.
         """
         needles = [_encoded(query.strip()) for query in queries]
         wanted = list(dict.fromkeys(needle for needle in needles if needle))
@@ -293,7 +282,7 @@ class Context(Closing):
         return QueryResult(query, matches.total, matches.chunks, hits)
 
     def _hit(self, number: int, start: int, end: int, score: int, size: int) -> Hit:
-        """With the beginning of the hit's line, where that is near and in the chunk."""
+        """With the beginning of the hit's line, if that is near and in the chunk."""
         first = max(self.layout.bounds(number)[0], start - size // _BEFORE)
         before = self.raw(first, start)
         if text_length(before) > size // _BEFORE + 2 * REST:  # no UTF-8: each byte may become three
@@ -306,11 +295,11 @@ class Context(Closing):
     # ── files ──
 
     def lines(self, start: int, end: int) -> tuple[FileLines, ...]:
-        """Where bytes ``start`` to ``end`` stand in the files that the source was made of."""
+        """The lines of files that bytes ``start`` to ``end`` are."""
         return self._lines.places(start, end)
 
     def first_places(self, start: int, end: int, most: int) -> tuple[tuple[FileLines, ...], bool]:
-        """As ``lines``, in the first ``most`` files alone, and whether there are more files."""
+        """As ``lines``, in the first ``most`` files only, and whether there are more files."""
         first = bisect_right(self.files.ends, start)
         last = min(first + most, len(self.files)) - 1
         if last < first:
@@ -320,7 +309,7 @@ class Context(Closing):
 
 
 def _encoded(query: str) -> bytes:
-    """The bytes of a query; bytes of a command line that are no UTF-8 stand for themselves."""
+    """The bytes of a query; invalid UTF-8 of a command line stays as it is."""
     try:
         return query.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""What is read and found in a long text, as texts that end on borders of characters."""
+"""Excerpts of a long text, which end on borders of characters."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: A character of UTF-8 has at most so many bytes behind its first.
+#: A character of UTF-8 has at most so many bytes after its first.
 REST = 3
 
 
 class Excerpt(Value):
-    """Bytes ``start`` to ``end`` of the source as a text; what is no UTF-8 became U+FFFD.
+    """Bytes ``start`` to ``end`` of the source as a text, with U+FFFD for invalid UTF-8.
 
-    Characters that an edge cuts are left out. ``truncated``: the pointer's range goes on.
+    Characters that an edge cuts are left out. ``truncated``: the pointer's range is longer.
     """
 
     start: int
@@ -46,7 +46,7 @@ class Hit(Value):
 
 
 class QueryResult(Value):
-    """What one query found: in all, and in the best of the chunks."""
+    """The hits of one query: in all, and in the best chunks."""
 
     query: str
     total_hits: int
@@ -72,7 +72,7 @@ def cut_character(data: bytes, at: int) -> tuple[int, int]:
 
 
 def fitting(data: bytes, size: int) -> int:
-    """How many of ``data`` become a text of at most ``size`` bytes: what is no UTF-8 grows."""
+    """The bytes of ``data`` that become a text of at most ``size`` bytes: invalid UTF-8 grows."""
     if text_length(data) <= size:
         return len(data)
     at = bisect_right(range(len(data)), size, key=lambda at: text_length(data[:at])) - 1

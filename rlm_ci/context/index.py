@@ -1,4 +1,4 @@
-"""``index.json`` of a context object, version 1: what it says, and how it is written."""
+"""The content of ``index.json`` of a context object, version 1, and how it is written."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ VERSION = 1
 NAME = "index.json"
 SOURCE = "source.txt"
 STRATEGY = "byte"
-#: Bytes of an index: room for MAX_CHUNKS and some 100,000 files, or for fewer of the one
-#: and more of the other.
+#: Bytes of an index: room for MAX_CHUNKS and some 100,000 files.
 LIMIT = 64 << 20
 #: Lines by which the files begin and end.
 FILES_BEGIN = '    "files": [\n'
@@ -28,7 +27,7 @@ FILES_END = "    ]"
 
 
 class IndexHeader(Value):
-    """What ``index.json`` says but for the hashes of the chunks."""
+    """``index.json`` without the hashes of the chunks."""
 
     object_id: str
     created_at: str
@@ -38,7 +37,7 @@ class IndexHeader(Value):
 
 
 class ContextIndex(Value):
-    """All that ``index.json`` says. ``digests`` holds 32 bytes of SHA-256 for each chunk."""
+    """All of ``index.json``. ``digests`` has 32 bytes of SHA-256 for each chunk."""
 
     head: IndexHeader
     digests: bytes
@@ -59,7 +58,7 @@ class ContextIndex(Value):
         )
         if head.files:
             yield f",\n{FILES_BEGIN}"
-            yield from _lines(map(_piece_record, head.files), 6)
+            yield from chunk_table.lines(map(_piece_record, head.files))
             yield FILES_END
         if head.omitted:
             yield f',\n    "omitted": {dumps(head.omitted)}'
@@ -68,15 +67,6 @@ class ContextIndex(Value):
             f'"overlap_bytes": {layout.overlap}, "strategy": "{STRATEGY}"}},{chunk_table.BEGIN}'
         )
         yield from chunk_table.written(layout, self.digests)
-
-
-def _lines(records: Iterator[str], indent: int) -> Iterator[str]:
-    between = ""
-    for record in records:
-        yield f"{between}{' ' * indent}{record}"
-        between = ",\n"
-    if between:
-        yield "\n"
 
 
 def _piece_record(piece: SourceFile) -> str:
@@ -89,6 +79,6 @@ def _piece_record(piece: SourceFile) -> str:
 
         whole = f', "path_b64": "{b64encode(os.fsencode(piece.path)).decode()}"'
     return (
-        f'{{"path": {dumps(path)}{whole}, "start": {piece.start}, "end": {piece.end}, '
+        f'      {{"path": {dumps(path)}{whole}, "start": {piece.start}, "end": {piece.end}, '
         f'"blob": {dumps(piece.blob)}}}'
     )

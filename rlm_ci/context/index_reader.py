@@ -1,6 +1,6 @@
-"""``index.json`` of a context object, read as hostile data.
+"""Read ``index.json`` of a context object as hostile data.
 
-The table of chunks follows from the layout, but for the hashes, which only verifying needs. So
+The table of chunks follows from the layout, except for the hashes, which only verifying needs. So
 searching and reading take the head alone, if length and ends of the table fit: 17,000 chunks
 take 40 ms to read. The shape is checked here, because the schema would take a second for them.
 """
@@ -26,13 +26,14 @@ from rlm_ci.context.pointers import ChunkLayout, chunk_id
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
 from rlm_ci.system import files
 from rlm_ci.text.printable import printable
-from rlm_ci.values import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from io import BufferedReader
-    from typing import Any, NoReturn
+    from typing import Any, NoReturn, TypeVar
+
+    Found = TypeVar("Found")
 
 #: Values in it cost more memory than their text: there is at most one in so many bytes.
 _DENSITY = 16
@@ -48,34 +49,56 @@ _HINT = "build it again: rlm-ci context build SOURCE"
 
 def read(folder: str) -> ContextIndex:
     """The index of the object in ``folder``. Raises ConfigError, DamagedError."""
-    with _Ours(folder) as ours:
-        found = ours.index()
+    found = _ours(folder, _whole)
     if found is not None:
         return found
-    data, where = _data(folder)
-    return _Reader(where).index(_record(data, where))
-
-
-def read_head(folder: str) -> IndexHeader:
-    """As ``read``; but of a table of chunks that is as long as ours would be, only the ends."""
-    with _Ours(folder) as ours:
-        found = ours.head()
-    return found or read(folder).head
-
-
-def _data(folder: str) -> tuple[bytes, str]:
-    """The bytes of the file, and what errors call it. Raises ConfigError."""
     try:
         data = files.read_inside(folder, NAME, LIMIT)
     except files.UnreadableError as error:
         raise ConfigError(
             f"it is not a context object: {NAME}: {error}", where=printable(folder), hint=_HINT
         ) from None
-    return data, printable(os.path.join(folder, NAME))
+    where = printable(os.path.join(folder, NAME))
+    return _Reader(where).index(_record(data, where))
+
+
+def read_head(folder: str) -> IndexHeader:
+    """The head; of a table of chunks in our layout, only length and ends are checked."""
+    return _ours(folder, _checked_head) or read(folder).head
+
+
+def _ours(folder: str, look: Callable[[BufferedReader, _Reader], Found | None]) -> Found | None:
+    """The result of ``look`` at an index in our layout; None for any other, or an error."""
+    path = os.path.join(folder, NAME)
+    try:
+        with open(files.open_regular(path, os.O_RDONLY), "rb") as stream:
+            if os.fstat(stream.fileno()).st_size > LIMIT:
+                return None
+            return look(stream, _Reader(printable(path)))
+    except (RlmCiError, OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None
+
+
+def _whole(stream: BufferedReader, reader: _Reader) -> ContextIndex | None:
+    head = _head(stream, reader)
+    rest = _record(b'{"chunks": [' + stream.read(LIMIT), reader.where)
+    if list(rest) != ["chunks"]:
+        return None
+    return ContextIndex(head, reader.digests(rest["chunks"], head.layout))
+
+
+def _checked_head(stream: BufferedReader, reader: _Reader) -> IndexHeader | None:
+    head = _head(stream, reader)
+    at, end = stream.tell(), os.fstat(stream.fileno()).st_size
+
+    def part(place: int, size: int) -> bytes:
+        return os.pread(stream.fileno(), size, place)
+
+    return head if chunk_table.looks_written(part, at, end, head.layout) else None
 
 
 def _record(data: bytes, where: str) -> Any:
-    """What the JSON says. Memory is bounded by the length of the file."""
+    """The JSON value. Memory is bounded by the length of the file."""
     import json
 
     if _is_dense(data):
@@ -95,7 +118,7 @@ def _is_dense(data: bytes) -> bool:
         return False
     import re
 
-    # Names of files are full of brackets at times.
+    # Names of files may be full of brackets.
     values = 0
     for found in re.finditer(rb'"(?:[^"\\]|\\.)*+"|[\[{,]', data):
         values += found[0][0] != ord('"')
@@ -108,76 +131,28 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a number")
 
 
-class _Ours(Closing):
-    """An index in our layout, read a batch of lines at a time; None for any other, or an error."""
+def _head(stream: BufferedReader, reader: _Reader) -> IndexHeader:
+    """The head of an index in our layout; leaves the stream at the rows of the table.
 
-    def __init__(self, folder: str) -> None:
-        self._where = printable(os.path.join(folder, NAME))
-        self._size = 0
-        try:
-            self._descriptor = files.open_regular(os.path.join(folder, NAME), os.O_RDONLY)
-        except OSError:
-            self._descriptor = -1
-
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-
-    def head(self) -> IndexHeader | None:
-        found = self._head()
-        if found is None:
-            return None
-        head, at = found
-        return head if chunk_table.looks_written(self._read, at, self._size, head.layout) else None
-
-    def index(self) -> ContextIndex | None:
-        found = self._head()
-        if found is None:
-            return None
-        head, at = found
-        try:
-            rest = _record(b'{"chunks": [' + self._read(at, self._size - at), self._where)
-            if list(rest) != ["chunks"]:
-                return None
-            return ContextIndex(head, _Reader(self._where).digests(rest["chunks"], head.layout))
-        except (RlmCiError, OSError):
-            return None
-
-    def _read(self, at: int, size: int) -> bytes:
-        return os.pread(self._descriptor, size, at)
-
-    def _head(self) -> tuple[IndexHeader, int] | None:
-        """The head, and where the rows of the table begin."""
-        if self._descriptor < 0:
-            return None
-        self._size = os.fstat(self._descriptor).st_size
-        try:
-            os.lseek(self._descriptor, 0, os.SEEK_SET)
-            with open(self._descriptor, "rb", closefd=False) as stream:
-                return self._parsed(stream) if self._size <= LIMIT else None
-        except (RlmCiError, OSError, ValueError, LookupError, TypeError, RecursionError):
-            return None
-
-    def _parsed(self, stream: BufferedReader) -> tuple[IndexHeader, int]:
-        """Raises ValueError for what is laid out in another way, and what is wrong with it."""
-        reader = _Reader(self._where)
-        told, pieces = b"", Pieces()
-        mark = os.urandom(16).hex()  # stands for the files, and for nothing else
-        while (line := _line(stream)) != chunk_table.BEGIN[1:].encode():
-            if line == FILES_BEGIN.encode() and not pieces:
-                line = b'    "files": "%b"%b' % (mark.encode(), _files(stream, reader, pieces))
-            told += line
-            if len(told) > _LONGEST:
-                raise ValueError("the head is too long")
-        record = _record(told + line + b"]}", self._where)
-        if pieces:
-            if record["source"].pop("files") != mark:
-                raise ValueError("the files are those of something else")
-            head = reader.head(record).replace(files=pieces)
-            if pieces.ends[-1] > head.layout.size:
-                raise ValueError("the files leave the source")
-            return head, stream.tell()
-        return reader.head(record), stream.tell()
+    Raises ValueError for another layout, and for errors in it.
+    """
+    told, pieces = b"", Pieces()
+    mark = os.urandom(16).hex()  # in place of the files
+    while (line := _line(stream)) != chunk_table.BEGIN[1:].encode():
+        if line == FILES_BEGIN.encode() and not pieces:
+            line = b'    "files": "%b"%b' % (mark.encode(), _files(stream, reader, pieces))
+        told += line
+        if len(told) > _LONGEST:
+            raise ValueError("the head is too long")
+    record = _record(told + line + b"]}", reader.where)
+    if not pieces:
+        return reader.head(record)
+    if record["source"].pop("files") != mark:
+        raise ValueError("the files are those of something else")
+    head = reader.head(record).replace(files=pieces)
+    if pieces.ends[-1] > head.layout.size:
+        raise ValueError("the files leave the source")
+    return head
 
 
 def _line(stream: BufferedReader) -> bytes:
@@ -188,7 +163,7 @@ def _line(stream: BufferedReader) -> bytes:
 
 
 def _files(stream: BufferedReader, reader: _Reader, pieces: Pieces) -> bytes:
-    """Add the files whose lines follow; what stands behind the bracket that ends them."""
+    """Add the files whose lines follow; returns the rest of the line that ends them."""
     from json import loads
 
     lines: list[bytes] = []
@@ -211,7 +186,7 @@ def _files(stream: BufferedReader, reader: _Reader, pieces: Pieces) -> bytes:
 
 class _Reader:
     def __init__(self, where: str) -> None:
-        self._where = where
+        self.where = where
 
     def index(self, record: Any) -> ContextIndex:
         head = self.head(record)
@@ -222,7 +197,7 @@ class _Reader:
         if type(version) is int and version > VERSION:
             raise DamagedError(
                 f"the index has version {version}, this rlm-ci knows {VERSION}",
-                where=self._where,
+                where=self.where,
                 hint="install a newer rlm-ci",
             )
         top = {"object_id": str, "created_at": str, "source": dict, "chunking": dict,
@@ -248,7 +223,7 @@ class _Reader:
         return IndexHeader(object_id, created_at, layout, pieces, omitted)
 
     def digests(self, chunks: list[Any], layout: ChunkLayout) -> bytes:
-        """The hashes of the chunks, which lie where the layout has them."""
+        """The hashes of the chunks; their bounds must be those of the layout."""
         if len(chunks) != layout.count:
             raise self._damage(
                 f"it lists {len(chunks):,} chunks, where its chunking makes {layout.count:,}"
@@ -268,8 +243,8 @@ class _Reader:
         return self._bytes_of(hashes)
 
     def _compare(self, name: str, said: list[Any], right: list[Any]) -> None:
-        """Raise DamagedError, which names the chunk, unless a column is what it must be."""
-        # 1.0 and true are equal to 1, and are not it.
+        """Raise DamagedError, which names the chunk, for a wrong value in a column."""
+        # 1.0 and true are equal to 1, and wrong.
         if said == right and {type(one) for one in said} == {type(right[0])}:
             return
         for number, (one, other) in enumerate(zip(said, right, strict=True)):
@@ -282,7 +257,7 @@ class _Reader:
     def _bytes_of(self, hashes: list[Any]) -> bytes:
         try:
             digests = bytes.fromhex("".join(hashes))
-            # fromhex skips white space: two hashes with a break between them are no hash.
+            # fromhex skips white space.
             if len(digests) == 32 * len(hashes) and digests.hex("\n", 32) == "\n".join(hashes):
                 return digests
         except (ValueError, TypeError):
@@ -291,7 +266,7 @@ class _Reader:
         raise self._damage(f"chunk {chunk_id(number)}: sha256 is {_shown(hashes[number])}")
 
     def pieces(self, records: Any, size: int, known: Pieces) -> Pieces:
-        """The files that ``records`` tell of, behind those that are ``known``."""
+        """Add the files in ``records`` to those that are ``known``."""
         self._require(type(records) is list, "source.files is not a list")
         end = known.ends[-1] if known else 0
         for number, record in enumerate(records, len(known)):
@@ -341,10 +316,10 @@ class _Reader:
 
     def _wrong(self, what: str) -> ConfigError:
         hint = f"it must follow schemas/context.schema.json; {_HINT}"
-        return ConfigError(f"it is not an index of a context: {what}", where=self._where, hint=hint)
+        return ConfigError(f"it is not an index of a context: {what}", where=self.where, hint=hint)
 
     def _damage(self, what: str) -> DamagedError:
-        return DamagedError(f"the index is damaged: {what}", where=self._where, hint=_HINT)
+        return DamagedError(f"the index is damaged: {what}", where=self.where, hint=_HINT)
 
 
 def _is_path(text: str) -> bool:

@@ -19,7 +19,7 @@ _BLOCK = 1 << 18
 
 
 class FileLines(Value):
-    """Lines of a file (from 1, both included), and the file's id as a blob of git, if known."""
+    """Lines of a file (from 1, inclusive), and the file's blob id, if known."""
 
     path: str
     line_start: int
@@ -28,18 +28,18 @@ class FileLines(Value):
 
 
 class LineCounter:
-    """Counts line breaks in ``pieces`` of a source, as far as it is asked, and remembers them."""
+    """Counts line breaks in ``pieces`` of a source, as far as needed, and keeps the counts."""
 
     def __init__(self, pieces: Pieces, read: Callable[[int, int], bytes]) -> None:
         """``read`` gives the bytes of the source from a start to an end."""
         self._pieces = pieces
         self._read = read
-        #: Of a piece, how many lines end in its first 1, 2, 3... blocks.
+        #: The lines that end in the first 1, 2, 3... blocks of a piece.
         self._counted: dict[int, list[int]] = {}
         self._lock = allocate_lock()
 
     def places(self, start: int, end: int) -> tuple[FileLines, ...]:
-        """Where bytes ``start`` to ``end`` stand in the files; nowhere, where there are none."""
+        """The lines of files that bytes ``start`` to ``end`` are."""
         places = []
         for number in range(bisect_right(self._pieces.ends, start), len(self._pieces)):
             piece = self._pieces[number]

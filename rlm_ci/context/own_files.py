@@ -1,4 +1,4 @@
-"""What git and rlm-ci write themselves, which is no part of any source that it lies below."""
+"""The files that git and rlm-ci write themselves: they are part of no source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class OwnFiles:
-    """Folders below a source that hold what git or rlm-ci writes: ``folders``, and any object."""
+    """Folders in which git or rlm-ci writes: ``folders``, ``.git``, and context objects."""
 
     def __init__(self, folders: Iterable[str] = ()) -> None:
         self._folders = {found for found in map(_identity, folders) if found}
@@ -21,11 +21,11 @@ class OwnFiles:
 
     @property
     def met(self) -> int:
-        """How many were asked for so far."""
+        """The number of own folders found so far."""
         return sum(self._known.values())
 
     def is_ours(self, folder: str) -> bool:
-        """Whether rlm-ci writes there itself: today, or only from the next run on."""
+        """Whether ``folder`` is one of ``folders``, perhaps still without files."""
         return _identity(folder) in self._folders
 
     def has(self, folder: str) -> bool:
@@ -37,7 +37,7 @@ class OwnFiles:
         return self._known[folder]
 
     def holds(self, path: str, top: str) -> bool:
-        """Whether ``path``, relative to ``top``, lies in one of them."""
+        """Whether ``path``, relative to ``top``, is in one of them."""
         folder = os.path.dirname(path)
         if folder not in self._inner:
             ends = (at for at, sign in enumerate(f"{folder}/") if sign == "/" and at)
@@ -54,5 +54,5 @@ def _identity(folder: str) -> tuple[int, int] | None:
 
 
 def is_object(path: str) -> bool:
-    """Does a folder look like a context object?"""
+    """Whether a folder looks like a context object."""
     return all(os.path.lexists(os.path.join(path, name)) for name in (index.NAME, index.SOURCE))

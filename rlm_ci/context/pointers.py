@@ -1,4 +1,4 @@
-"""Where the chunks of a context lie, and what a pointer into it means.
+"""The bounds of a context's chunks, and the meaning of a pointer into it.
 
 All follows from the sizes of source, chunk and overlap. Offsets count bytes.
 """
@@ -12,7 +12,7 @@ from rlm_ci.values import Value
 
 #: Chunks of one object: at the default size, those of 23 GiB.
 MAX_CHUNKS = 400_000
-#: How often a byte may stand in a chunk, on average, before the overlap is taken for a mistake.
+#: Chunks that a byte may be in, on average; a larger overlap is a mistake.
 _REPEATS = 64
 _FREE = 1 << 30
 #: Characters of a pointer that an error repeats, and digits of an offset.
@@ -24,7 +24,7 @@ _FORMS = "ctx:<object_id>#chunk:<chunk_id> or ctx:<object_id>#bytes:<start>-<end
 
 
 def in_full(pointer: str, object_id: str) -> str:
-    """``pointer``, with the object where it leaves that out: ``chunk:5``, ``bytes:0-9``, ``c6``."""
+    """``pointer`` with the object, also for ``chunk:5``, ``bytes:0-9``, ``c6``."""
     short = _SHORT.fullmatch(pointer)
     if short is None:
         return pointer
@@ -32,16 +32,7 @@ def in_full(pointer: str, object_id: str) -> str:
 
 
 class PointerError(ValueError):
-    """Why a pointer cannot be followed, in words for whoever wrote it: the same ones each time."""
-
-
-class Chunk(Value):
-    """One chunk: bytes ``start`` to ``end`` of the source, and their SHA-256 in hex."""
-
-    id: str
-    start: int
-    end: int
-    sha256: str
+    """Why a pointer cannot be followed, for its author; the same words each time."""
 
 
 def chunk_id(index: int) -> str:
@@ -52,7 +43,7 @@ def chunk_id(index: int) -> str:
 class ChunkLayout(Value):
     """How ``size`` bytes are cut: chunks of ``target``, each ``overlap`` into the one before.
 
-    ``flaw`` says why such a cut is none; the others may then not be asked.
+    Use the others only if there is no ``flaw``.
     """
 
     size: int
@@ -77,15 +68,15 @@ class ChunkLayout(Value):
         return start, min(start + self.target, self.size)
 
     def at(self, byte: int) -> int:
-        """The earliest chunk that holds ``byte``."""
+        """The first chunk with ``byte``."""
         return max(0, (byte - self.target) // self.step + 1)
 
     def start(self, index: int) -> int:
-        """Where the segment of a chunk begins: the bytes that no earlier chunk holds."""
+        """The start of a chunk's segment: of the bytes that no earlier chunk has."""
         return 0 if index == 0 else min(self.size, self.target + (index - 1) * self.step)
 
     def flaw(self) -> str | None:
-        """Why a source cannot be cut like this; None if it can."""
+        """Why a source cannot be cut so; None if it can."""
         if self.target < 1:
             return f"a chunk of {count(self.target, 'byte')} is too small"
         if not 0 <= self.overlap < self.target:
@@ -161,7 +152,7 @@ class Pointers:
 
 
 def _number(text: str) -> int | None:
-    """A plain whole number; None for anything else, however much it looks like one."""
+    """A plain whole number; None for anything else."""
     if text.isascii() and text.isdigit() and len(text) <= _DIGITS:
         return int(text)
     return None

@@ -1,7 +1,7 @@
-"""How a context object comes to be: gathered, hashed, and put into its place in one step.
+"""Build a context object: gather the source, hash it, and move it into its place in one step.
 
-Everything is written into a folder beside the final one, which is renamed when it is whole:
-a build that is killed, or finds the disk full, leaves nothing that could be taken for an object.
+All is written into a folder beside the final one, and renamed at the end: a killed build, or a
+full disk, leaves no half object.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ANY = 1 << 62
 
 
 class EmptyError(ConfigError):
-    """There is nothing in a source that must hold something."""
+    """A source that must not be empty is."""
 
 
 def build(
@@ -54,34 +54,32 @@ def build(
     environ: Mapping[str, str] | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Context:
-    """Make a context object of ``source`` in ``folder``, which must not be there, or be empty.
+    """Build a context object of ``source`` in ``folder``, which must be missing or empty.
 
     ``source`` is a file, a folder, a glob, or an open binary stream. With ``adopt``, a source
     that is an object is verified, and shared or copied. With ``link`` the object shares the file
-    where the file system can: a later change of it damages the object. Files are known by their
-    path from ``root``, if they lie in it; the folders ``without`` are left out below the source,
-    as is any object; ``environ`` is for git. ``required`` refuses an empty source.
+    if possible: a later change of it damages the object. Names of files are relative to ``root``,
+    if they are in it. The folders ``without``, and objects, are left out; ``environ`` is for git.
+    ``required`` refuses an empty source.
 
-    Raises ConfigError, which is an EmptyError for an empty source, DamagedError for an object
-    that was tampered with, StorageError, and what git raises.
+    Raises ConfigError (EmptyError for an empty source), DamagedError, StorageError, and what git
+    raises.
     """
     if adopt and isinstance(source, str) and "\0" not in source and is_object(source):
         return _adopt(source, folder, required=required)
     cut = ChunkLayout(0, target_bytes, overlap_bytes)
     _require_possible(cut)
     most = cut.target + cut.step * (MAX_CHUNKS - 1)
-    bring, digits = _plan(
-        source, sources.SourceRoot(root), environ or {}, most, without=without, link=link
-    )
+    bring, digits = _plan(source, root, environ or {}, most, without=without, link=link)
     with beside(folder) as temporary:
         path = os.path.join(temporary, index.SOURCE)
         gathered = bring(path)
-        del bring  # of many files, what was listed takes as much room as what was gathered
+        del bring  # the list of many files takes as much memory as their table
         if required:
             _require_bytes(gathered.size, gathered.omitted)
         known = _hashed(path, gathered, cut, digits, _iso(clock()))
         _finish(temporary, known)
-        del gathered, known  # it is read again, to see that it can be
+        del gathered, known  # before the object is opened, to see that it can be
     return Context.open(folder)
 
 
@@ -105,14 +103,14 @@ def _adopt(source: str, folder: str, *, required: bool) -> Context:
 
 def _plan(
     source: str | BinaryIO,
-    root: sources.SourceRoot,
+    root: str | None,
     environ: Mapping[str, str],
     most: int,
     *,
     without: Sequence[str],
     link: bool,
 ) -> tuple[Callable[[str], Gathered], int]:
-    """What brings the source to a path, and the digits of blob ids. Lists a folder at once."""
+    """A function that writes the source to a path, and the digits of blob ids."""
     if not isinstance(source, str):
         return lambda path: gather.from_stream(source, path, most), 40
     if "\0" in source:
@@ -123,7 +121,7 @@ def _plan(
         listing = sources.list_folder(source, root, environ, without)
     else:
         digits = sources.blob_digits(os.path.dirname(os.path.realpath(source)), environ)
-        name = root.name(source)
+        name = sources.name_of(source, root)
         return lambda path: gather.from_file(source, name, path, most, link=link), digits
     return lambda path: gather.from_listing(listing, path, most), listing.blob_digits
 
@@ -152,7 +150,7 @@ def _require_bytes(size: int, omitted: Mapping[str, int]) -> None:
 def _hashed(
     path: str, gathered: Gathered, cut: ChunkLayout, blob_digits: int, created_at: str
 ) -> ContextIndex:
-    """The index of the source at ``path``. Raises ConfigError when it is being changed."""
+    """The index of the source at ``path``. Raises ConfigError if the source changes."""
     found = None
     try:
         descriptor = files.open_regular(path, os.O_RDONLY)
@@ -176,7 +174,7 @@ def _hashed(
 
 
 def _within(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """The parts of an index, which may have no more bytes than one that is read."""
+    """The parts of an index, up to the limit of the reader."""
     size = 0
     for part in parts:
         size += len(part)
@@ -194,13 +192,13 @@ def _iso(seconds: float) -> str:
 
 
 def _finish(folder: str, known: ContextIndex) -> None:
-    """Write what belongs to a source. Raises ConfigError for an index that nobody would read."""
+    """Write the files beside a source. Raises ConfigError for an index that is too large."""
     files.write(os.path.join(folder, index.NAME), _within(map(str.encode, known.to_json())), 0o600)
     files.write(os.path.join(folder, POINTERS), _pointer_map(known.head).encode(), 0o600)
 
 
 def _pointer_map(known: IndexHeader) -> str:
-    """``pointers.md``, for a person: what the pointers are, and which files stand where."""
+    """``pointers.md``, for people: the pointers, and where each file is."""
     layout = known.layout
     pointers = Pointers(known.object_id, layout)
     cut = f"{count(layout.count, 'chunk')} of {count(layout.target, 'byte')}"

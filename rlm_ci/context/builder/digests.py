@@ -108,7 +108,7 @@ class _Work:
                 except IndexError:  # the other took the last one meanwhile
                     return
                 job(buffer)
-        except BaseException as error:  # noqa: BLE001 - told by the thread that waits
+        except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
             self._stopped = True
             self._error = error
 

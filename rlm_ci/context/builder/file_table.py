@@ -1,4 +1,4 @@
-"""The files of a source, by the hundred thousand: packed into a few arrays, told one by one."""
+"""The files of a source, packed into a few arrays: there may be hundreds of thousands."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SourceFile(Row):
 
 
 class BlobIds:
-    """The object ids of so many files, none of which is known at first; threads may share it."""
+    """The object ids of ``number`` files, unknown at first; threads may share it."""
 
     def __init__(self, number: int = 0) -> None:
         self._lengths = bytearray(number)
@@ -60,7 +60,7 @@ class BlobIds:
 
 
 class Pieces(Sequence[SourceFile]):
-    """Files in order of their bytes. A file of them takes about 60 bytes, and those of its path."""
+    """Files in order of their bytes. A file takes about 60 bytes, plus its path."""
 
     def __init__(self) -> None:
         self._paths = bytearray()

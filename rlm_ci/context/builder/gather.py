@@ -1,6 +1,6 @@
-"""The bytes of a source, brought into one file: copied, shared, or joined from many.
+"""Write the bytes of a source into one file: copied, shared, or joined from many.
 
-Memory does not grow with the source, and one that changes while it is read is noticed.
+Memory does not grow with the source. A source that changes meanwhile is refused.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 20
 #: Bytes of one call that copies inside of the kernel.
 _SHARE = 1 << 30
-#: In so many bytes at the beginning of a text no byte is 0: as git tells.
+#: A text has no zero byte among its first ones, as for git.
 _SNIFFED = 8000
-#: With these a file system says that it cannot share, where a copy will do.
+#: The file system cannot share: copy instead.
 _UNSHARED = frozenset((
     errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EMLINK,
     errno.EACCES, errno.ETXTBSY, errno.EBADF,
@@ -36,7 +36,7 @@ _UNSHARED = frozenset((
 
 
 class Gathered(Value):
-    """What a source turned out to be: its bytes, its files (without blobs), what was left out."""
+    """The size of a source, its files (without blobs), and the numbers of omitted files."""
 
     size: int
     files: Pieces
@@ -80,7 +80,7 @@ class Target:
         self.size += len(data)
 
     def copy(self, descriptor: int, size: int) -> None:
-        """All of an open file that has ``size`` bytes, inside of the kernel where it can."""
+        """Add an open file of ``size`` bytes, copied by the kernel if possible."""
         self.require_room(size)
         try:
             while moved := os.copy_file_range(descriptor, self._descriptor, _SHARE):
@@ -118,8 +118,7 @@ def _next(stream: BinaryIO) -> bytes:
 
 
 def from_file(source: str, name: str, path: str, most: int, *, link: bool) -> Gathered:
-    """One file, whatever is in it. Raises ConfigError, StorageError."""
-    # Whoever names a link by hand means what it leads to.
+    """One file, text or not; a link is followed. Raises ConfigError, StorageError."""
     real = os.path.realpath(source)
     try:
         descriptor = files.open_regular(real, os.O_RDONLY)
@@ -135,9 +134,9 @@ def from_file(source: str, name: str, path: str, most: int, *, link: bool) -> Ga
 
 
 def share_or_copy(descriptor: int, real: str, path: str, most: int, *, link: bool) -> int:
-    """Bring the open file that lies at ``real`` to ``path``; its size.
+    """Link or copy the open file at ``real`` to ``path``; returns its size.
 
-    Raises ConfigError when it changes meanwhile, StorageError.
+    Raises ConfigError if it changes meanwhile, StorageError.
     """
     before = looks(descriptor)
     size = before[1]
@@ -152,7 +151,7 @@ def share_or_copy(descriptor: int, real: str, path: str, most: int, *, link: boo
 
 
 def _is_linked(real: str, path: str) -> bool:
-    """Was ``path`` made a second name of the file? Where that cannot be, it is not there."""
+    """Whether ``path`` is a hard link to the file now."""
     try:
         os.link(real, path, follow_symlinks=False)
     except OSError as error:
@@ -180,10 +179,10 @@ def changed(path: str) -> ConfigError:
 
 
 def from_listing(listing: SourceListing, path: str, most: int) -> Gathered:
-    """The files of a listing, one behind the other, without those that are no text.
+    """The texts of a listing, joined.
 
-    A file that does not end with a line break is given one, which is part of no file. Raises
-    ConfigError, StorageError.
+    A file without a final line break gets one, which belongs to no file. Raises ConfigError,
+    StorageError.
     """
     pieces = Pieces()
     omitted: Counter[str] = Counter()
@@ -202,7 +201,7 @@ def from_listing(listing: SourceListing, path: str, most: int) -> Gathered:
 
 
 class _Joined:
-    """Adds texts to a target, each from ``start`` on, and on a line of its own."""
+    """Adds texts to a target, each on a line of its own; ``start`` is that of the last."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -210,7 +209,7 @@ class _Joined:
         self.start = 0
 
     def add(self, descriptor: int, real: str) -> str:
-        """Add an open file, and close it; why it is left out, or nothing."""
+        """Add an open file, and close it; returns why it is left out, or ""."""
         try:
             before = looks(descriptor)
             block = os.read(descriptor, min(_BLOCK, before[1] + 1))

@@ -1,7 +1,7 @@
-"""Which files a context is made of: those of a folder or a glob, in order of their names.
+"""The files of a context: those of a folder or a glob, in order of their names.
 
-In a work tree, those that git tracks or does not ignore; else, or if there are none, all. Links are
-not followed, and what rlm-ci writes is left out: its next answer would cite the last one.
+In a work tree these are the files that git tracks or does not ignore; elsewhere, or if there are
+none, all. Links are not followed. What rlm-ci writes is left out: an answer would cite the last.
 """
 
 from __future__ import annotations
@@ -28,21 +28,20 @@ _WILD = "*?"
 
 
 class SourceListing(Value):
-    """What is read: ``names`` of files below the folder ``top``, in order, NUL after each.
+    """``names`` of files below the folder ``top``, in order, NUL after each.
 
-    ``prefix`` stands before the name by which a file is known; ``own`` is the number of folders
-    that were passed by.
+    ``prefix`` goes before each name in the index; ``own`` is the number of omitted own folders.
     """
 
     names: bytes
     top: str
     prefix: str = ""
     own: int = 0
-    #: Object ids of the repository that lists them have so many hex digits.
+    #: Hex digits of an object id in the repository.
     blob_digits: int = 40
 
     def files(self) -> Iterator[tuple[str, str]]:
-        """For each file the path that it is known by, and the one that opens it."""
+        """For each file its name in the index, and the path to open."""
         for name in map(os.fsdecode, _parted(self.names)):
             yield self.prefix + name, os.path.join(self.top, name)
 
@@ -54,52 +53,37 @@ def _parted(names: bytes) -> Iterator[bytes]:
         begin = end + 1
 
 
-class SourceRoot:
-    """Tells by which path a file is known: relative to ``root`` where it lies there."""
-
-    def __init__(self, root: str | None) -> None:
-        self._inside = None if root is None else os.path.join(os.path.realpath(root), "")
-
-    def name(self, path: str) -> str:
-        """The name of ``path``, which is used as it is given where it lies elsewhere."""
-        real = os.path.realpath(path)
-        if self._inside is not None and os.path.join(real, "").startswith(self._inside):
-            path = real[len(self._inside) :]
-        return path.replace(os.sep, "/")
+def name_of(path: str, root: str | None) -> str:
+    """The name of a file or folder: relative to ``root`` if it is in it, else as given."""
+    if root is not None:
+        real, inside = os.path.realpath(path), os.path.join(os.path.realpath(root), "")
+        if os.path.join(real, "").startswith(inside):
+            path = real[len(inside) :]
+    return path.replace(os.sep, "/")
 
 
 def is_glob(source: str) -> bool:
-    """Is it a pattern, and no file or folder of that very name?"""
+    """Whether it is a pattern, and no file or folder has that very name."""
     return any(sign in source for sign in _WILD) and not os.path.lexists(source)
 
 
-def list_folder(
-    source: str, root: SourceRoot, environ: Mapping[str, str], without: Sequence[str] = ()
-) -> SourceListing:
-    """The files below a folder, but not those in the folders ``without``.
-
-    Raises ConfigError, and what git raises.
-    """
-    return _list(source, source, root, environ, without=without)
-
-
 def list_glob(
-    pattern: str, root: SourceRoot, environ: Mapping[str, str], without: Sequence[str] = ()
+    pattern: str, root: str | None, environ: Mapping[str, str], without: Sequence[str]
 ) -> SourceListing:
-    """The files that fit ``pattern``: ``*`` and ``?`` within a name, ``**`` across folders.
+    """The files that match ``pattern``: ``*`` and ``?`` within a name, ``**`` across folders.
 
-    A folder before it that is there under that very name is meant, whatever is in its name.
-    Raises ConfigError when there are none, and what git raises.
+    A folder that exists under its very name is no pattern. Raises ConfigError if no file matches,
+    and what git raises.
     """
     parts = pattern.split("/")
     fixed = next(at for at in range(len(parts)) if is_glob("/".join(parts[: at + 1])))
     folder = "/".join(parts[:fixed])
     wanted = "/".join(("", *parts[fixed:]))
-    # With a folder before it, a name alone is not one at any depth.
-    listing = _list(
-        (folder or "/") if fixed else ".", folder, root, environ, without=without,
-        wanted=lambda path: matches(f"x{wanted}", f"x/{path}"),
-    )  # fmt: skip
+    # A name without a folder would match at any depth.
+    top = (folder or "/") if fixed else "."
+    listing = list_folder(
+        top, root, environ, without, lambda path: matches(f"x{wanted}", f"x/{path}")
+    )
     if not listing.names:
         raise ConfigError(
             f"no file fits {printable(pattern[:200])}",
@@ -109,11 +93,17 @@ def list_glob(
     return listing
 
 
-def _list(
-    top: str, given: str, root: SourceRoot, environ: Mapping[str, str],
-    *, without: Sequence[str], wanted: Callable[[str], bool] = bool,
-) -> SourceListing:  # fmt: skip
-    """The ``wanted`` files below the folder ``top``, which are called as ``given`` says."""
+def list_folder(
+    top: str,
+    root: str | None,
+    environ: Mapping[str, str],
+    without: Sequence[str],
+    wanted: Callable[[str], bool] = bool,
+) -> SourceListing:
+    """The ``wanted`` files below a folder, but not those in the folders ``without``.
+
+    Raises ConfigError, and what git raises.
+    """
     repository = _repository(top, environ)
     own = OwnFiles(without)
     names = b""
@@ -122,7 +112,7 @@ def _list(
         names = _sorted(path for path in listed if not own.holds(path, top))
     if not names:
         names = _sorted(path for path in _walk(top, own) if wanted(path))
-    prefix = root.name(given or top)
+    prefix = name_of(top, root)
     if prefix in ("", "."):
         prefix = ""
     elif not prefix.endswith("/"):
@@ -131,10 +121,10 @@ def _list(
 
 
 def blob_digits(folder: str, environ: Mapping[str, str]) -> int:
-    """Hex digits of an object id in the repository around ``folder``; as of SHA-1 without one."""
+    """Hex digits of an object id in the repository around ``folder``; 40 without one."""
     try:
         return _digits(_repository(folder, environ))
-    except RlmCiError:  # one file can be read whatever git thinks of its repository
+    except RlmCiError:  # a file can be read even if git refuses its repository
         return 40
 
 
@@ -152,16 +142,16 @@ def _digits(repository: Repository | None) -> int:
 
 
 def _listed(repository: Repository, top: str) -> Iterator[str]:
-    """What git lists below a folder, relative to it; a conflict's file more than once."""
+    """What git lists below a folder, relative to it; a file in conflict more than once."""
     listed = repository.run(
         "ls-files", "-z", "--cached", "--others", "--exclude-standard", folder=os.path.abspath(top)
     )
-    # Another repository in the work tree, which is none of its files, ends with a slash.
+    # Another repository in the work tree ends with a slash.
     return (os.fsdecode(name) for name in _parted(listed) if not name.endswith(b"/"))
 
 
 def _walk(top: str, own: OwnFiles) -> Iterator[str]:
-    """Everything below a folder that is none itself, relative to it, but in none that is own."""
+    """All files below a folder, relative to it, without those in own folders."""
     folders = [""]
     while folders:
         inner = folders.pop()
@@ -176,7 +166,7 @@ def _walk(top: str, own: OwnFiles) -> Iterator[str]:
         except OSError as error:
             if not inner:
                 raise unreadable(error, top) from None
-            yield inner  # it will be counted as what cannot be read
+            yield inner  # counted as unreadable
 
 
 def _sorted(paths: Iterable[str]) -> bytes:
@@ -201,7 +191,7 @@ def _sorted(paths: Iterable[str]) -> bytes:
 
 
 def unreadable(error: OSError, path: str) -> ConfigError:
-    """Why a source that somebody named cannot be read."""
+    """The error for a named source that cannot be read."""
     return ConfigError(
         f"the source cannot be read: {error.strerror}",
         where=printable(path),
@@ -210,14 +200,14 @@ def unreadable(error: OSError, path: str) -> ConfigError:
 
 
 def open_listed(path: str) -> int | str:
-    """A descriptor of a regular file that a listing names; else why it is left out, in a word."""
+    """A descriptor of a regular file of a listing, or in a word why it is left out."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         status = os.lstat(path)
         if stat.S_ISLNK(status.st_mode):
             return "link"
         if stat.S_ISDIR(status.st_mode):
-            # git lists a submodule as one, a walk a folder that it could not enter.
+            # A submodule from git, or a folder that a walk could not enter.
             return "unreadable" if path.endswith("/") else "submodule"
         if not stat.S_ISREG(status.st_mode):
             return "special"

@@ -1,7 +1,7 @@
 """Count one needle, text after text, exactly as ``bytes.count`` does in the whole source.
 
-Where a needle can overlap itself ("aa", "timeout"), which of its occurrences count depends on where
-counting began; so counting goes on behind the last one of the text before.
+If a needle can overlap itself ("aa", "timeout"), the start of counting decides which occurrences
+count. So counting continues after the last one of the text before.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def overlaps_itself(needle: bytes) -> bool:
 
 
 class NeedleTally:
-    """What was found of one needle: in all, in how many segments, and in which the most.
+    """The count of one needle: in all, of segments with any, and of the best segments.
 
     ``best`` is a heap of (hits, -segment, offset of the first hit), at most ``top_k`` long.
     """
@@ -83,16 +83,16 @@ class NeedleTally:
         self._count = engine.count
         self._find = engine.find
         self._free = 0  # where the next occurrence may begin
-        self._found = 0  # in the last window: where there were some, there are more
+        self._found = 0  # in the last window: after some there are often more
         self._open = (0, 0, 0)  # the segment being counted: its hits, its number, its first hit
 
     def restart(self, at: int) -> None:
-        """Count from ``at`` on, across which no occurrence reaches."""
+        """Count from ``at``, across which no occurrence reaches."""
         self.close()
         self._free = at
 
     def add(self, window: SourceWindow) -> None:
-        """Count what begins in a window. The windows that follow each other are contiguous."""
+        """Count what begins in a window, which follows the last one."""
         if self._free >= window.end:
             return
         if not self._found:
@@ -118,7 +118,7 @@ class NeedleTally:
         self._enter((hits, -number, first))
 
     def merge(self, total: int, chunks: int, best: Iterable[Sequence[int]]) -> None:
-        """Take in what a tally of other segments of the same needle has."""
+        """Add the tally of other segments."""
         self.total += total
         self.chunks += chunks
         for hits, segment, first in best:
@@ -151,7 +151,7 @@ class NeedleTally:
             self._open = (hits, number, first)
 
     def _end(self, text: Text, begin: int, border: int, limit: int, found: int) -> int:
-        """Where the last of ``found`` occurrences ends, or the border if that is farther."""
+        """The end of the last of ``found`` occurrences, or the border if that is farther."""
         find, count, needle = self._find, self._count, self.needle
         across = find(text, needle, max(begin, border - len(needle) + 1), limit)
         if across < 0 or count(text, needle, begin, border) == found:

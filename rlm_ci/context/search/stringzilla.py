@@ -1,6 +1,6 @@
-"""What the extra ``fast`` does better: the library stringzilla, which works on many bytes at once.
+"""The extra ``fast``: the library stringzilla, which works on many bytes at once.
 
-Where it is not installed, there is nothing here, and Python's own does the same.
+If it is not installed, Python's own functions do the same.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 _FOLD = bytes(range(256)).lower()
 _BREAKS = bytes(byte == ord("\n") for byte in range(256))
-#: Where vectors are narrower, hashing one text after the other is faster.
+#: With narrower vectors, hashing one text after the other is faster.
 _WIDE = "skylake"
 
 
-@cache  # where it is not installed, each look for it would go through all of sys.path
+@cache  # a failed import searches all of sys.path each time
 def _library() -> Any:
     try:
         import stringzilla  # type: ignore[import-not-found]  # it ships no types
@@ -44,16 +44,16 @@ def engine() -> SearchEngine | None:
 
 
 def _pages(size: int) -> memoryview:
-    """Memory that begins with a page: a tenth of the time of reading and folding is saved."""
+    """Memory that begins with a page: saves a tenth of reading and folding."""
     import mmap
 
-    # Of each process its own, as memory is, where it could be shared with a fork.
+    # Not shared with a fork.
     private = {"flags": mmap.MAP_PRIVATE} if os.name == "posix" else {}
     return memoryview(mmap.mmap(-1, size, **private))
 
 
 def line_counter() -> Callable[[bytes], int] | None:
-    """What counts the line breaks of a text, in a sixth of the time that Python takes."""
+    """Counts the line breaks of a text, in a sixth of Python's time."""
     library = _library()
     if library is None:
         return None
@@ -62,7 +62,7 @@ def line_counter() -> Callable[[bytes], int] | None:
 
 
 def hasher() -> Callable[[Sequence[memoryview]], bytes] | None:
-    """What hashes several texts side by side: the SHA-256 of each, one behind the other."""
+    """Hashes several texts side by side: the SHA-256 of each, joined."""
     library = _library()
     if library is None or _WIDE not in getattr(library, "__capabilities__", ()):
         return None

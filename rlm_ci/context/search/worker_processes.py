@@ -1,7 +1,7 @@
-"""One job on several cores: forks of this process take its pieces, each the next one free.
+"""One job on several cores: forks of this process take its pieces, each the next free one.
 
 Counting holds Python's lock, so threads would not help. A fork copies one thread only, and a lock
-that another thread held stays locked in it: a process with threads does the whole job itself.
+that another thread held stays locked in it, so a process with threads does not fork.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any, NoReturn
 
-#: More gain nothing: memory has become the limit, and a container may have fewer than it shows.
+#: More gain nothing: memory is the limit, and a container may have fewer cores than it shows.
 MOST = 4
 #: The numbers of all pieces fit into one page, the least that a pipe holds.
 PIECES = 1024
@@ -25,7 +25,7 @@ _NUMBER = 4
 
 
 def processes(wanted: int | None = None) -> int:
-    """How many may work at once: ``wanted``, or our cores; one where a fork is not safe."""
+    """The number of processes: ``wanted``, or our cores; one if a fork is not safe."""
     if sys.platform != "linux":
         return 1
     try:
@@ -50,7 +50,7 @@ def share(
         children: list[_Copy] = []
         serve = partial(_serve, queue, work, result, os.getpid())
         try:
-            with suppress(OSError):  # no process or descriptor left: fewer do it as well
+            with suppress(OSError):  # no process or descriptor left: use fewer
                 for _ in range(workers - 1):
                     _Copy(children, serve)
             for number in _taken(queue):
@@ -73,7 +73,7 @@ def share(
 def _serve(
     queue: int, work: Callable[[int], None], result: Callable[[], Any], parent: int
 ) -> dict[str, Any]:
-    """What a fork does; it stops early when its parent has ended."""
+    """The work of a fork; it stops when its parent has ended."""
     done = []
     for number in _taken(queue):
         work(number)
@@ -104,7 +104,7 @@ class _Copy:
     """A fork of this process, and the pipe for its result."""
 
     def __init__(self, children: list[_Copy], work: Callable[[], Any]) -> None:
-        """Start it, and put it on the list of those to be ended. Raises OSError."""
+        """Start it, and add it to ``children``. Raises OSError."""
         import signal
 
         from rlm_ci.system.process import INTERRUPTS
@@ -131,7 +131,7 @@ class _Copy:
         return json.loads(told) if self.end(kill=False) == 0 else None
 
     def end(self, *, kill: bool = True) -> int:
-        """Its exit code, after it was killed if it still ran; safe to ask again."""
+        """End it, and return its exit code; safe to repeat."""
         import signal
 
         if not self._pid:
@@ -140,7 +140,7 @@ class _Copy:
             with suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
         status = -1
-        with suppress(ChildProcessError):  # somebody else's handler has waited for it
+        with suppress(ChildProcessError):  # another handler has waited for it
             status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
         self._pid = 0
         os.close(self._source)
@@ -148,7 +148,7 @@ class _Copy:
 
 
 def _live(work: Callable[[], Any], sink: int, mask: set[Any]) -> NoReturn:
-    """The life of a fork, which runs none of its parent's exit handlers."""
+    """Run a fork, without its parent's exit handlers."""
     import gc
     import signal
 
@@ -157,7 +157,7 @@ def _live(work: Callable[[], Any], sink: int, mask: set[Any]) -> NoReturn:
     code = 1
     gc.disable()
     try:
-        for one in INTERRUPTS:  # the handlers are the parent's, who ends us
+        for one in INTERRUPTS:  # the handlers are the parent's, which ends us
             signal.signal(one, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         told = memoryview(json.dumps(work()).encode())

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from rlm_ci.context.pointers import ChunkLayout
 from rlm_ci.context.search import stringzilla
 from rlm_ci.context.search.occurrences import PLAIN, SearchEngine, overlaps_itself
-from rlm_ci.context.search.scan import BlockSizes, NeedleScan
-from rlm_ci.context.search.search import NeedleMatches, search
+from rlm_ci.context.search.search import BlockSizes, NeedleMatches, NeedleScan, search
 from rlm_ci.errors import DamagedError, StorageError
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ sys.path.insert(0, sys.argv[1])
 from rlm_ci.errors import DamagedError
 from rlm_ci.context.search.worker_processes import PIECES, processes, share
 from rlm_ci.context.search.occurrences import PLAIN
-from rlm_ci.context.search.scan import BlockSizes
-from rlm_ci.context.search.search import search
+from rlm_ci.context.search.search import BlockSizes, search
 
 forks = []
 os.register_at_fork(after_in_parent=lambda: forks.append(1))
