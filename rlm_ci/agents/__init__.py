@@ -1,1 +1,1 @@
-"""Who edits: a command of the user's, the built-in agent, fixes of tools."""
+"""What edits files: the built-in agent, other programs, and the fixes of linters."""

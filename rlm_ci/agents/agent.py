@@ -1,4 +1,4 @@
-"""What an agent is: it gets an assignment, changes files, and says what came of it.
+"""The contract of an agent: it gets an assignment, changes files, and reports the outcome.
 
 ``openai`` is ``builtin/agent``; ``codex``, ``claude``, ``gemini``, ``aider`` and any command are
 ``external``; ``autofix`` is ``autofix``.
@@ -26,7 +26,7 @@ else:
 SUMMARY_LIMIT = 4000
 OUTPUT_LIMIT = 40_000
 
-#: The built-in one, with any OpenAI-compatible endpoint; those of others; the linters' own fixes.
+#: The built-in one; external programs; the fixes of linters.
 AGENTS = ("openai", "codex", "claude", "gemini", "aider", "autofix")
 
 
@@ -65,11 +65,10 @@ class AgentWorkspace(Protocol):
 
 
 class Assignment(Value):
-    """What an agent is asked for.
+    """A task for an agent.
 
-    ``deadline`` is a time of ``time.monotonic``, None for none. ``read_only``: look, and change
-    nothing. An agent keeps in ``conversation`` what it needs in the next assignment with the same
-    one.
+    ``deadline`` is a time of ``time.monotonic``, None for none. With ``read_only`` the agent
+    changes nothing. It keeps in ``conversation`` what the next assignment needs.
     """
 
     role: str
@@ -87,10 +86,10 @@ class Assignment(Value):
 
 
 class AgentOutcome(Value):
-    """What came of an assignment; ``reason`` says why ``exit_code`` is not 0.
+    """The outcome of an assignment; ``reason`` says why ``exit_code`` is not 0.
 
-    ``summary`` is for people, ``output`` all that it said: both bounded, neither trusted.
-    ``blocked``: it says that no edit can reach the goal, and its summary says why.
+    ``summary`` is for people, ``output`` is all that the agent printed: both bounded, neither
+    trusted. ``blocked``: no edit can reach the goal, for the reason in the summary.
     """
 
     exit_code: int
@@ -101,18 +100,18 @@ class AgentOutcome(Value):
 
 
 class Agent(Protocol):
-    """What changes the code. ``metered``: do its calls go through our ledger?"""
+    """What changes the code. ``metered``: whether its calls go through our ledger."""
 
     @property
     def name(self) -> str: ...
     @property
     def metered(self) -> bool: ...
     def act(self, task: Assignment, /) -> AgentOutcome:
-        """Do it. Raises LimitError when a budget ends, UnavailableError, StorageError."""
+        """Carry it out. Raises LimitError when a budget ends, UnavailableError, StorageError."""
 
 
 def command_of(text: str, where: str = "--agent") -> Command | None:
-    """The command of an agent that is one; None when ``text`` is the name of a known agent.
+    """The command of an agent; None if ``text`` is the name of a known agent.
 
     A command has a space or a path in it. Raises ConfigError, UsageError for ``where``.
     """

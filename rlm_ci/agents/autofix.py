@@ -1,7 +1,7 @@
-"""The agent without a model: the fixes of the linters and formatters that a repository set up.
+"""The agent without a model: the fixes of the linters and formatters of a repository.
 
-Nothing needs a key or the network. Unsafe fixes stay off, and a formatter runs only where the
-repository uses it, so that no fix becomes a rewrite.
+It needs no key and no network. Unsafe fixes stay off, and a formatter runs only if the repository
+uses it, so that no fix becomes a rewrite.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Fixer(Value):
 
 
 class FixerProject:
-    """What the files at the root of a repository say of its fixers."""
+    """The fixers of a repository, by the files at its root."""
 
     def __init__(self, root: str, validator: str = "") -> None:
         self._root = root
@@ -62,7 +62,7 @@ class FixerProject:
         self._calls = "\n".join((validator, *map(self._text, _CALLERS)))
 
     def fixers(self) -> Iterator[Fixer]:
-        """Those that are set up: linters first, then formatters, then hooks."""
+        """The fixers that are set up: linters first, then formatters, then hooks."""
         own = ("ruff.toml", ".ruff.toml")
         if self._has(*own) or self._has_table("tool.ruff") or self._calls_any("ruff check"):
             argv = ("ruff", "check", "--fix", "--no-unsafe-fixes", "--exit-zero", "--no-cache", ".")
@@ -120,7 +120,7 @@ class FixerProject:
         return any(isinstance(group, dict) and name in group for group in groups)
 
     def _go_places(self) -> tuple[str, ...]:
-        """What gofmt walks: no vendored code."""
+        """The files and folders for gofmt, without vendored code."""
         return tuple(
             f"./{name}"
             for name in sorted(self._names)
@@ -134,7 +134,8 @@ class FixerProject:
 class AutofixAgent:
     """The fixers of a repository as an agent: every turn runs all of them once.
 
-    ``find`` tells where the sandbox finds a program, or None; ``roles_from`` who has set the roles.
+    ``find`` gives the path of a program in the sandbox, or None; ``roles_from`` is the source of
+    the roles, for errors.
     """
 
     name = "autofix"

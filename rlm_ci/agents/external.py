@@ -1,7 +1,7 @@
-"""Agents of others: a program that gets a prompt and changes the files where it is started.
+"""External agents: programs that get a prompt and change the files where they start.
 
-It has the network and the variables that the user named for it. It does not see the files of the
-tree that would configure it, and could send its key elsewhere. What it prints is data.
+They have the network and the variables that the user named. They do not see files of the tree
+that would configure them, and could send the key elsewhere. Their output is data.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.agents.agent import Assignment
 
-#: What stands in a command for the path of a file that holds the prompt.
+#: In a command, replaced by the path of a file with the prompt.
 PROMPT_FILE = "{prompt_file}"
 VALUE = "{value}"
 #: Seconds, when the loop has no deadline of its own.
@@ -30,7 +30,7 @@ DEFAULT_TIMEOUT = 3600.0
 
 
 class AgentProgram(Value):
-    """How to call a program without anybody at the keyboard.
+    """How to call a program that asks nothing.
 
     ``look`` is for roles that change nothing. The prompt is on stdin, unless a word holds
     PROMPT_FILE. ``options`` are words for variables that it does not read itself, before all
@@ -40,13 +40,13 @@ class AgentProgram(Value):
     edit: tuple[str, ...]
     look: tuple[str, ...]
     install: str = ""
-    #: What the names of its own files in the tree begin with, if it leaves any there.
+    #: The beginning of the names of files that it leaves in the tree.
     leaves: str = ""
-    #: What it would be configured by in the tree: commands to run, addresses to send the key to.
+    #: Its configuration in the tree, which could name commands and addresses for the key.
     hidden: tuple[str, ...] = ()
     options: Mapping[str, tuple[str, ...]] = {}
     env: Mapping[str, str] = {}
-    #: Words in place of those that would have it make a sandbox of its own, impossible in ours.
+    #: Words to replace in our sandbox, in which it cannot make its own.
     confined: Mapping[str, str] = {}
 
 
@@ -86,7 +86,7 @@ PROGRAMS: Mapping[str, AgentProgram] = {
         hidden=(".claude", ".mcp.json"),
     ),
     "gemini": AgentProgram(
-        # It works in no folder that it does not trust; what it then would heed is hidden.
+        # It refuses folders that it does not trust; its configuration there is hidden.
         ("gemini", "--skip-trust", "--approval-mode", "auto_edit", "--output-format", "text"),
         ("gemini", "--skip-trust", "--approval-mode", "plan", "--output-format", "text"),
         "npm install -g @google/gemini-cli",
@@ -137,7 +137,7 @@ class ExternalAgent:
         self._confined = confined
 
     def act(self, task: Assignment) -> AgentOutcome:
-        """Start it, wait, and tell how it ended. Raises UnavailableError when it is not there."""
+        """Run it. Raises UnavailableError if it is not installed."""
         words = self._words(read_only=task.read_only)
         self._require_installed()
         timeout = task.seconds_left(DEFAULT_TIMEOUT)
@@ -203,7 +203,7 @@ class ExternalAgent:
 
 
 def summary(output: str) -> str:
-    """What an agent says of its work: from its last line ``Summary:`` on, or its last words."""
+    """The text after the last line ``Summary:`` of an output, or the end of the output."""
     lines = output.rstrip().split("\n")
     for at in range(len(lines) - 1, -1, -1):
         if lines[at].lstrip("*# ").startswith("Summary:"):

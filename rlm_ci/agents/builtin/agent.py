@@ -131,7 +131,7 @@ class BuiltinAgent:
         )
 
 
-#: A refusal that speaks of tools, and of one of these, means that there are none.
+#: A refusal that names tools, and one of these, means that there are none.
 _OF_TOOLS = re.compile(r"(?<![a-z])tools?(?![a-z])|function[ _-]call")
 _LACKING = (
     "support", "enable", "allow", "permitted", "unknown", "unexpected", "unrecognized", "extra",

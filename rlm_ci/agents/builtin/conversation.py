@@ -1,8 +1,8 @@
-"""What has been said in a conversation, kept within a bound.
+"""The messages of a conversation, kept within a bound.
 
-The middle of old observations goes first, then long texts in old calls, then whole old exchanges;
-prompts are never touched. It is cut down to half at once: between two cuts, requests begin alike,
-and an endpoint's prompt cache serves them. What is cut follows from what was said alone.
+The middle of old results is cut first, then long texts in old calls, then whole old exchanges;
+prompts stay. A cut halves it: between two cuts, requests begin alike, for an endpoint's prompt
+cache. What is cut follows from the messages alone.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 #: Bytes of all messages; some 50,000 tokens.
 DEFAULT_LIMIT = 200_000
-#: What is left of each end of a text that is cut.
+#: Characters that are left of each end of a text.
 _END = 300
-#: The newest exchanges, which stay whole as long as there is anything else to cut.
+#: The newest exchanges, which are cut last.
 _FRESH = 2
 
 
@@ -42,11 +42,11 @@ class Conversation:
         return bool(self._groups)
 
     def prompt(self, text: str, role: str = "user") -> None:
-        """Something that must never be forgotten: a goal, a role."""
+        """Add a text that stays: a goal, a role."""
         self._groups.append([{"role": role, "content": text}])
 
     def answer(self, text: str, calls: Sequence[ToolCall] = ()) -> None:
-        """What the model answered."""
+        """Add an answer of the model."""
         content = encodable(text) or (None if calls else "")
         message: dict[str, Any] = {"role": "assistant", "content": content}
         if calls:
@@ -61,21 +61,21 @@ class Conversation:
         self._groups.append([message])
 
     def result(self, call: ToolCall, text: str) -> None:
-        """What came of a call of the latest answer."""
+        """Add the result of a call of the last answer."""
         message = {"role": "tool", "tool_call_id": call.id, "content": text}
         self._groups[-1].append(message)
 
     def say_result(self, name: str, text: str) -> None:
-        """The same for an endpoint that knows no tools."""
+        """Add a result for an endpoint without tools."""
         said = f"Result of {_name(name)}:\n{text}"
         self._groups[-1].append({"role": "user", "content": said})
 
     def correct(self, text: str) -> None:
-        """Tell the model what was wrong with its latest answer."""
+        """Add what was wrong with the last answer."""
         self._groups[-1].append({"role": "user", "content": text})
 
     def messages(self) -> tuple[dict[str, Any], ...]:
-        """All of it in OpenAI's format, within the bound if prompts alone do not break it."""
+        """All messages in OpenAI's format, within the bound unless prompts alone exceed it."""
         if self._size() > self._limit:
             self._cut(self._limit // 2)
         said = [message for group in self._groups for message in group]
@@ -91,7 +91,7 @@ class Conversation:
         return sum(map(_size, self._groups))
 
     def _cut(self, goal: int) -> None:
-        """Make it smaller, the oldest and least needed first, until ``goal`` bytes are left."""
+        """Cut down to ``goal`` bytes, the oldest and least needed first."""
         old = [group for group in self._groups if group[0]["role"] == "assistant"]
         fresh = old[-_FRESH:]
         excess = self._size() - goal
@@ -119,7 +119,7 @@ def _shorter_results(group: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _shorter_answer(group: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """With less of what the answer said, and of its long arguments."""
+    """With less of the answer's text, and of its long arguments."""
     answer = {**group[0]}
     if answer["content"]:
         answer["content"] = _middle_out(answer["content"])
@@ -150,13 +150,13 @@ def _size(group: list[dict[str, Any]]) -> int:
 
 
 def _name(name: str) -> str:
-    """A name that an endpoint may check: what no tool can be called is not repeated to it."""
+    """A name that an endpoint accepts."""
     plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
     return name if plain and len(name) <= 64 else "unknown"
 
 
 def _sound(arguments: str) -> str:
-    """Arguments that an endpoint may parse: what is no JSON object would be refused there."""
+    """Arguments that an endpoint accepts: a JSON object."""
     try:
         sound = isinstance(json.loads(arguments), dict)
     except (ValueError, RecursionError):

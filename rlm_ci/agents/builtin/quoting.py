@@ -1,4 +1,4 @@
-"""Texts of files and commands as a model is shown them: data, all of it visible, bounded."""
+"""Texts of files and commands for a model: quoted as data, all visible, bounded."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ LINE_LIMIT = 500
 
 
 def visible(line: str) -> str:
-    """One line with tabs kept and whatever else cannot be seen written out."""
+    """One line, with invisible characters but tabs written out."""
     text = "\t".join(printable(part) for part in line[:LINE_LIMIT].split("\t"))
     left_out = len(line) - LINE_LIMIT
     return f"{text} [… {left_out:,} characters left out]" if left_out > 0 else text
 
 
 def quoted(head: str, text: str) -> str:
-    """``text`` as data under ``head``; the head alone where there is none."""
+    """``text`` as data under ``head``; the head alone if it is empty."""
     body = encodable(text).strip("\n")
     return fenced(head, body) if body else f"{head}."
 
@@ -48,7 +48,7 @@ def numbered(
 
 
 def said_of(texts: Iterable[LeafText], told: str) -> str:
-    """What a model told of ``texts``: lines of a file that it was not shown are marked."""
+    """A model's words about ``texts``; references to lines that it was not shown are marked."""
     shown: dict[str, list[tuple[int, int]]] = {}
     for text in texts:
         number = text.content.count(b"\n") + (not text.content.endswith(b"\n"))

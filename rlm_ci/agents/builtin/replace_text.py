@@ -6,7 +6,7 @@ from rlm_ci.agents.builtin.quoting import quoted, visible
 from rlm_ci.system.safe_tree import Refused
 from rlm_ci.text.printable import count
 
-#: Lines among which a similar one is looked for, and characters of each that are compared.
+#: Lines that are compared for a similar one, and characters of each.
 _COMPARED = 2000
 _WIDTH = 200
 _PLACES = 10
@@ -39,7 +39,7 @@ def like(before: str, after: str) -> str:
 
 
 def replace(path: str, text: str, old: str, new: str, times: int) -> tuple[str, list[int]]:
-    """``text`` with ``old`` replaced, and the lines where it stood.
+    """``text`` with ``old`` replaced, and the lines of the places.
 
     Line ends are those of the file. Raises Refused if ``old`` is not there ``times`` times.
     """

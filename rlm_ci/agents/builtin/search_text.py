@@ -1,4 +1,4 @@
-"""Search in the lines of texts, literally or by a regular expression that cannot run for ever."""
+"""Search in the lines of texts, literally or by a regular expression with a time limit."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def _is_sound(ident: str) -> bool:
 
 
 def from_text(text: str, turn: int) -> list[ToolCall]:
-    """The first JSON object with a ``tool``: the model imagines what follows."""
+    """The first JSON object with a ``tool``; the rest is imagined."""
     decoder = json.JSONDecoder()
     at = -1
     for _ in range(_CANDIDATES):
@@ -66,7 +66,7 @@ def from_text(text: str, turn: int) -> list[ToolCall]:
 
 
 def checker(schema: Mapping[str, Any]) -> Callable[[object], str]:
-    """What is wrong with a call's arguments, in words for the model; "" when nothing is."""
+    """A function that says for the model what is wrong with arguments; "" if nothing is."""
     misfit = loader.misfits(schema)
     return lambda arguments: misfit(arguments) or _wrong_text(arguments)
 

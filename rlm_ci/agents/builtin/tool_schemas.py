@@ -1,4 +1,4 @@
-"""The tools of the built-in agent as a model is told of them."""
+"""The schemas of the built-in agent's tools, for the model."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Tools to work on code: read, search, edit, run commands and tests, end.
 
-What a tool answers follows from the files and the arguments alone, or is a fact of the run's
-record, so that a resumed run sees the same. Whatever comes from a file or a command is quoted in
-a fence that it cannot close, with what cannot be seen written out, and clipped with a count of
-what is missing.
+The answer of a tool follows from the files and the arguments alone, or is a fact of the run's
+record, so a resumed run sees the same. Text of files and commands is quoted in a fence that it
+cannot close, with invisible characters written out, and clipped with a count of what is missing.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.source.references import ReferenceIndex
 
-#: Lines that are read when nothing is said, paths that are listed.
+#: Lines that are read by default, paths that are listed.
 READ_LINES = 400
 PATHS = 500
 #: Bytes that one search reads.
@@ -38,12 +37,12 @@ _SHOWN_EDITS, _AROUND = 3, 2
 
 
 class Services(Value):
-    """What tools need of the run besides the files. A tool whose service is None is not there.
+    """What tools need of the run besides the files. There is no tool for a service of None.
 
-    ``tests`` runs the validator, for the tests named in its argument or for all; ``run`` one line
-    of shell; both say what came of it. ``diff`` says what differs from the start of the run,
-    ``restore`` puts a file or a folder back as it was then, and says whether it had changed.
-    ``history`` says which commits changed the lines of a file from one number to another.
+    ``tests`` runs the validator, for the named tests or for all; ``run`` runs one line of shell;
+    both return the output. ``diff`` shows what differs from the start of the run. ``restore`` puts
+    a file or a folder back, and returns whether it had changed.
+    ``history`` shows the commits that changed lines of a file.
     """
 
     tests: Callable[[tuple[str, ...]], str] | None = None
@@ -54,10 +53,7 @@ class Services(Value):
 
 
 class CodeTools:
-    """An environment whose world is the files below ``root``.
-
-    ``read_only`` takes away whatever changes a file or runs.
-    """
+    """The tools for the files below ``root``; with ``read_only``, none that edits or runs."""
 
     def __init__(
         self, root: str, services: Services | None = None, *, read_only: bool = False
@@ -170,7 +166,7 @@ class CodeTools:
         return False
 
     def _searched(self, path: str) -> str:
-        """The text of a file; none of a binary one, or where no tool could be given its name."""
+        """The text of a file; "" for a binary one, or a name that tools refuse."""
         with suppress(Refused):
             return _text(path, self._tree.read(path))
         return ""
@@ -235,7 +231,7 @@ def _run_tests(tests: Callable[[tuple[str, ...]], str], arguments: Mapping[str, 
 
 
 def _named(tests: Sequence[str]) -> tuple[str, ...]:
-    """Tests by path or node id, none of which can be an option or lead outside."""
+    """Tests by path or node id; none can be an option or lead outside."""
     if len(tests) > _TESTS:
         raise Refused(f"name at most {_TESTS} tests")
     for test in tests:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Observation(Value):
-    """What came of a call; ``final`` ends the loop, ``blocked`` by giving up."""
+    """The result of a call; ``final`` ends the loop, ``blocked`` by giving up."""
 
     text: str
     final: bool = False
@@ -51,7 +51,7 @@ class TurnLimits(Value):
 
 
 class LoopEnd(Value):
-    """How a loop ended: ``reason`` is empty when the model itself said that it was done.
+    """The end of a loop: ``reason`` is empty if the model said that it was done.
 
     ``blocked``: it said that the goal cannot be reached.
     """
@@ -92,7 +92,7 @@ class TurnLoop:
         self._on_call = on_call
 
     def request(self, history: Conversation) -> ModelRequest:
-        """What the model is asked next."""
+        """The next request to the model."""
         return ModelRequest(
             model=self._model,
             messages=history.messages(),
@@ -101,7 +101,7 @@ class TurnLoop:
         )
 
     def run(self, history: Conversation, place: str) -> LoopEnd:
-        """Go on from ``history``, which ends with what the model is asked to do.
+        """Continue ``history``, which ends with a prompt.
 
         ``place`` makes each request's place unique. Raises what ``complete`` raises.
         """
@@ -155,7 +155,7 @@ class TurnLoop:
         return f"{wrong}Call one of: {', '.join(self._checks)}."
 
     def _carry_out(self, turn: int, call: tool_calls.ToolCall) -> tuple[Observation | None, str]:
-        """What came of a call, or what is wrong with it."""
+        """The result of a call, or what is wrong with it."""
         check = self._checks.get(call.name)
         if check is None:
             known = ", ".join(self._checks)
