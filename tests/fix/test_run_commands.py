@@ -179,3 +179,24 @@ def test_history_is_recorded_and_replayed(stage: Stage) -> None:
     assert none.startswith("No history: ")
     assert len(run.facts("history")) == 2
     assert stage.cli("replay", run.id, "--check", env={"OPENAI_API_KEY": None}).code == 0
+
+
+def test_named_tests_run_alone_and_are_counted(stage: Stage) -> None:
+    named = [["test_calc.py::test_add"], ["test_calc.py::test_none"], []]
+    asked = [call("run_tests", tests=names) for names in named]
+    stage.llm.script(Play([*asked, MEND, call("run_tests", tests=named[0]), done()]))
+    stage.repo.write("test_more.py", "def test_more():\n    pass\n").commit("More tests")
+    ended, _ = stage.fixed("--validator", "python -m pytest .")
+    assert ended.code == 0, ended
+    alone, none, every, _, mended = results(stage)
+    assert "1 test ran\n" in alone
+    assert "no test ran: none has such a name\n" in none
+    assert "2 tests ran\n" in every
+    assert "1 test ran\nit passes" in mended
+
+
+def test_a_line_of_shell_runs_whole(stage: Stage) -> None:
+    stage.llm.script(Play([call("run_tests", tests=["test_calc.py"]), MEND, done()]))
+    ended, _ = stage.fixed()
+    assert ended.code == 0, ended
+    assert "cannot run some tests of this validator" in results(stage)[0]

@@ -16,9 +16,11 @@ from rlm_ci.guard.protected import by_name
 from rlm_ci.guard.protected.protection import Protection
 from rlm_ci.system import files
 from rlm_ci.system.process import Clipped, StreamResult
-from rlm_ci.text.printable import first_of, printable
+from rlm_ci.text.printable import count, first_of, printable
 from rlm_ci.validators import outcomes, test_counts, test_reports
 from rlm_ci.validators import validator as validation
+from rlm_ci.validators.detect import RootFolder
+from rlm_ci.validators.test_selection import narrowed
 from rlm_ci.workspace.tree_diff import LIMIT, differing
 
 TYPE_CHECKING = False
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from rlm_ci.fix.options import FixContext
     from rlm_ci.git.objects import TreeEntry
     from rlm_ci.report.findings import Finding
+    from rlm_ci.system.command_line import Command
     from rlm_ci.validators.test_counts import CollectedTests
     from rlm_ci.validators.validator import Verdict
 
@@ -200,12 +203,29 @@ class ResultJudge:
         validator = self._validator
         if validator is None:
             return "there is no validator"
-        if names and validator.command.in_shell:
-            return "the validator is a line of shell: it runs whole, or not at all"
-        argv = (*validator.command.argv, *names)
+        argv: tuple[str, ...] | None = validator.command.argv
+        if names:
+            argv = None if validator.command.in_shell else self._selected(validator.command, names)
+        if argv is None:
+            return "rlm-ci cannot run some tests of this validator: name none, or use another tool"
         ran = self._runs.in_copy("tests", self.place("tests"), argv, self._space.tree())
         verdict = validator.judge(lambda _argv: ran.ended)
-        return "it passes" if verdict.passed else verdict.feedback
+        counts = test_counts.parse(ran.ended.output.text()).values()
+        number = max((one.judged for one in counts), default=0)
+        said = [f"{count(number, 'test')} ran"] if number else []
+        if names and not number:
+            said = ["no test ran: none has such a name"]
+        elif verdict.passed:
+            said += ["it passes"]
+        return "\n".join(said if verdict.passed else [*said, verdict.feedback])
+
+    def _selected(self, command: Command, names: tuple[str, ...]) -> tuple[str, ...] | None:
+        root = self._context.commands.root
+
+        def exists(path: str) -> bool:
+            return os.path.lexists(os.path.join(root, path))
+
+        return narrowed(command.argv, names, RootFolder(root), exists)
 
     def _validate(self, label: str, place: str = "", *, fresh: str = "") -> Verdict:
         """Run the validator, in a fresh copy of the tree ``fresh`` where one is given."""
