@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 
 #: Triggers of changes from outside, which the base's policy judges.
 OUTSIDE = ("pull_request", "push", "merge_group", "range")
-#: git calls a file binary when one of its first 8,000 bytes is NUL, or when it is larger
-#: than core.bigFileThreshold.
-_BINARY_PROBE = 8000
-_BIG_FILE = 512 << 20
 
 
 class FileChange(LineCount):
@@ -128,25 +124,19 @@ class ChangeSet(Value):
             found = [_looked_at(root, one) if one.status == "D" else one for one in found]
             with self.repository.start_untracked() as pending:
                 paths = _decode(pending.finish()).split("\0")[:-1]
-            new = self._new(paths)
+            new = self._new(paths) if paths else []
             new += map(_closed, parse_closed(pending.warned))
             found = _merge(found, new) if new else found
         return found
 
     def _new(self, paths: Sequence[str]) -> list[FileChange]:
         """The untracked files of a work tree, each as it would be once added."""
-        if not paths:
-            return []
         from rlm_ci.change import untracked
 
-        known = untracked.converted(self.repository, paths)
-        root = self.repository.root
-        return [
-            _new_file(path).replace(added=known[path].added, deleted=known[path].deleted)
-            if path in known
-            else _untracked(root, path)
-            for path in paths
-        ]
+        closed = untracked.unreadable(self.repository.root, paths)
+        counted = untracked.diff(self.repository, [one for one in paths if one not in closed])
+        known = {one.path: one for one in _parse_files(counted)}
+        return [known.get(path) or _uncounted(path, closed.get(path)) for path in paths]
 
     def _trees(self) -> tuple[str, str]:
         if self.merge_base is None or self.head is None:
@@ -266,31 +256,12 @@ def _closed(folder: str) -> FileChange:
     return FileChange(folder, 0, 0, why, old_path=folder, status="A", new_mode="040000")
 
 
-def _new_file(path: str) -> FileChange:
+def _uncounted(path: str, why: str | None) -> FileChange:
+    """An untracked file that git does not count; a repository would be one line once added."""
     name = path.rstrip("/")
-    return FileChange(name, 1, 0, old_path=name, status="A", new_mode="100644")
-
-
-def _untracked(root: str, path: str) -> FileChange:
-    """An untracked file, counted by its bytes."""
-    full = os.path.join(root, path)
-    change = _new_file(path)
-    if path.endswith("/"):  # another repository: added, it would be one line, the submodule
-        return change.replace(new_mode="160000")
-    if os.path.islink(full):
-        return change.replace(new_mode="120000")
-    size, lines, last, probe = 0, 0, b"\n", b""
-    try:
-        for block in files.blocks(full):
-            probe += block[: max(0, _BINARY_PROBE - len(probe))]
-            size += len(block)
-            if b"\0" in probe or size > _BIG_FILE:
-                return change.replace(added=None, deleted=None)
-            lines += block.count(b"\n")
-            last = block[-1:]
-    except files.UnreadableError as error:
-        return change.replace(added=0, unmeasured=str(error))
-    return change.replace(added=lines + (last != b"\n"))
+    if name != path:
+        return FileChange(name, 1, 0, old_path=name, status="A", new_mode="160000")
+    return FileChange(name, 0, 0, why or "it is gone", name, "A", new_mode="100644")
 
 
 def _merge(tracked: list[FileChange], untracked: list[FileChange]) -> list[FileChange]:

@@ -1,56 +1,45 @@
-"""Count untracked files that git would convert: by a filter, another encoding or a diff attribute.
-
-For these, the bytes on disk are not what a commit would hold.
-"""
+"""Untracked files as git would count them, once added: filters and encodings change the lines."""
 
 from __future__ import annotations
 
 import os
 
-from rlm_ci.change.numstat import counts
 from rlm_ci.git import tracked
-from rlm_ci.system.files import storage_error
+from rlm_ci.system import files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.change.numstat import LineCount
     from rlm_ci.git.repository import Repository
 
-#: Attributes that change the lines that git counts.
-_ATTRIBUTES = ("filter", "working-tree-encoding", "diff")
+
+def unreadable(root: str, paths: Sequence[str]) -> dict[str, str | None]:
+    """Those of ``paths`` that git cannot read, with the reasons; None for a repository."""
+    found: dict[str, str | None] = {}
+    for path in paths:
+        place = os.path.join(root, path)
+        if path.endswith("/"):
+            found[path] = None
+        elif not os.path.islink(place):
+            try:
+                os.close(files.open_regular(place, os.O_RDONLY))
+            except OSError as error:
+                found[path] = error.strerror
+    return found
 
 
-def converted(repository: Repository, paths: Sequence[str]) -> dict[str, LineCount]:
-    """Those of the untracked ``paths`` that git would convert, with their counts.
-
-    Without links, other repositories and unreadable files.
-    """
-    asked = [path for path in paths if path[-1:] != "/"]
-    if not asked:
-        return {}
-    told = repository.said_attributes(_ATTRIBUTES, asked)
-    touched = dict.fromkeys(path for path, _, value in told if value != "unspecified")
-    root = repository.root
-    return _count(repository, [path for path in touched if _is_open(os.path.join(root, path))])
-
-
-def _is_open(path: str) -> bool:
-    return os.access(path, os.R_OK) and not os.path.islink(path)
-
-
-def _count(repository: Repository, paths: Sequence[str]) -> dict[str, LineCount]:
-    """What git counts of files in a temporary index, against nothing."""
+def diff(repository: Repository, paths: Sequence[str]) -> bytes:
+    """``git diff --raw --numstat`` of files in a temporary index, against nothing."""
     if not paths:
-        return {}
+        return b""
     from tempfile import TemporaryDirectory
 
     empty = repository.empty_tree()
     try:
         holder = TemporaryDirectory(prefix="rlm-ci-", ignore_cleanup_errors=True)
     except OSError as error:
-        raise storage_error(error, "the folder of temporary files") from None
+        raise files.storage_error(error, "the folder of temporary files") from None
     with holder as folder:
         index = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
         # git reads the work tree and no object, so any id will do.
@@ -62,8 +51,8 @@ def _count(repository: Repository, paths: Sequence[str]) -> dict[str, LineCount]
             rows += f"{entry.mode} {entry.oid}\t{path}\0"
         stdin = rows.encode("utf-8", "surrogateescape")
         repository.run("update-index", "-z", "--index-info", stdin=stdin, env=index)
-        counted = counts(repository.diff_worktree("--numstat", "--no-renames", empty, env=index))
-    return {one.path: one for one in counted}
+        options = ("--raw", "--numstat", "--no-abbrev", "--no-renames")
+        return repository.diff_worktree(*options, empty, env=index)
 
 
 def _attribute_places(repository: Repository, paths: Sequence[str]) -> list[str]:

@@ -104,19 +104,6 @@ def _unreadable(error: OSError) -> UnreadableError:
     return UnreadableError(error.strerror or "it cannot be read")
 
 
-def blocks(path: str) -> Iterable[bytes]:
-    """The content of a regular file, piece by piece; raises UnreadableError."""
-    try:
-        descriptor = open_regular(path, os.O_RDONLY)
-        try:
-            while block := os.read(descriptor, _CHUNK):
-                yield block
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise _unreadable(error) from None
-
-
 def below(root: str, path: str) -> str | None:
     """``path`` relative to ``root``, with ``/``, "" for ``root`` itself; None outside of it."""
     found = os.path.relpath(path, root).replace(os.sep, "/")

@@ -40,7 +40,6 @@ def test_a_file_within_the_limit_is_read_whole(tmp_path: Path, size: int) -> Non
     data = path.read_bytes()
     assert files.read(str(path), 1000) == data
     assert files.read_inside(str(tmp_path), "file", 1000) == data
-    assert b"".join(files.blocks(str(path))) == data
 
 
 def test_one_byte_more_is_refused(tmp_path: Path) -> None:
@@ -104,8 +103,6 @@ def test_neither_link_nor_pipe_nor_device_nor_folder_is_read(
             assert not caught.value.missing, name
             with pytest.raises(files.UnreadableError):
                 files.read_inside(str(tmp_path), name, 100)
-            with pytest.raises(files.UnreadableError):
-                list(files.blocks(str(tmp_path / name)))
         assert reason_of(lambda: files.read(str(tmp_path / "link"), 9)).startswith("it is a link")
         assert reason_of(lambda: files.read("/dev/zero", 100)) == "it is not a regular file"
     finally:
