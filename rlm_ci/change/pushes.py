@@ -44,8 +44,6 @@ def from_refs(
     ``note`` is called for a tag of a tree or file, which brings no commit.
     """
     kinds = _kinds(repository, refs)
-    special = _special(repository) if len(refs) > 1 else frozenset()
-    made: dict[tuple[Any, ...], ChangeSet] = {}
     names: dict[tuple[Any, ...], list[str]] = {}
     judged: dict[tuple[Any, ...], ChangeSet] = {}
     for ref in refs:
@@ -53,13 +51,8 @@ def from_refs(
         if kind in ("tree", "blob"):
             note(f"{printable(ref.local_ref)} names a {kind}, not a commit: it is not checked")
             continue
-        # The target matters for tags and default branches only.
-        place = ref.name if ref.name in special else ""
-        came = (ref.local, ref.remote, ref.name.startswith("refs/tags/"), place)
-        if came not in made:
-            known = kinds.get(ref.remote, "commit") == "commit"
-            made[came] = _of_ref(repository, ref, first=not (known and ref.remote.strip("0")))
-        change = made[came]
+        known = kinds.get(ref.remote, "commit") == "commit"
+        change = _of_ref(repository, ref, first=not (known and ref.remote.strip("0")))
         sides = (change.base, change.head, change.merge_base, change.also)
         judged.setdefault(sides, change)
         names.setdefault(sides, []).append(ref.name)
@@ -88,13 +81,6 @@ def _kinds(repository: Repository, refs: Sequence[PushedRef]) -> dict[str, str]:
         for oid, line in zip(oids, lines, strict=False)
         if line in ("commit", "tree", "blob")
     }
-
-
-def _special(repository: Repository) -> frozenset[str]:
-    """The default branches, of which all is new."""
-    default = repository.default_branch()
-    names = [name for name, _ in _defaults(repository)]
-    return frozenset([*names, default[0]] if default else names)
 
 
 def _listed(names: Sequence[str]) -> str:
