@@ -61,16 +61,14 @@ _RUST = re.compile(r"(?:.*/)?(?:tests|benches)(?:/.*|\.rs)")
 class Protection(Value):
     """``tests``: files that held tests; ``opened``: files that they read.
 
-    ``folders``: all in them is of tests; ``beside``: all in them is test data; ``told``: languages
-    whose tests are known by facts alone; ``scripts``: files that the command names; ``homes``:
-    folders in which tools look for settings; ``heeded``: its tools that a comment can silence;
-    ``vendored``: folders with code of others.
+    ``folders``: all in them is of tests; ``told``: languages whose tests are known by facts alone;
+    ``scripts``: files that the command names; ``homes``: folders in which tools look for settings;
+    ``heeded``: its tools that a comment can silence; ``vendored``: folders with code of others.
     """
 
     tests: frozenset[str] = frozenset()
     opened: frozenset[str] = frozenset()
     folders: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()
     told: frozenset[str] = frozenset()
     scripts: frozenset[str] = frozenset()
     homes: frozenset[str] = frozenset(("",))
@@ -125,8 +123,10 @@ class Protection(Value):
                 if path in entries and not config_sections.is_sectioned(path)
             ),
             told=told,
-            folders=tuple(_folders(entries, tests | named, self.homes)),
-            beside=tuple(_beside(entries, tests | named)),
+            folders=(
+                *_folders(entries, tests | named, self.homes),
+                *_beside(entries, tests | named),
+            ),
         )
 
     def kind_of(self, path: str) -> str:
@@ -134,7 +134,7 @@ class Protection(Value):
         kind = by_name.kind_of(path, self.homes)
         if not kind and path.startswith(self.vendored):
             kind = by_name.DEPENDENCY
-        if kind in by_name.OF_REPOSITORY and path.startswith((*self.folders, *self.beside)):
+        if kind in by_name.OF_REPOSITORY and path.startswith(self.folders):
             return by_name.TESTS
         if not kind and path in self.scripts:
             return by_name.HOOKS
@@ -161,8 +161,6 @@ class Protection(Value):
             return True
         language = _language(path)
         if path.startswith(self.folders) and (language != "go" or "/testdata/" in f"/{path}"):
-            return True
-        if path.startswith(self.beside):
             return True
         return language not in self.told and test_file_names.is_file(path)
 
