@@ -7,8 +7,11 @@ and the lines their digest, and one wrong digest makes all of it void.
 
 from __future__ import annotations
 
+import re
+
 from rlm_ci.change.evidence import VERIFIED, anchor
 from rlm_ci.report.findings import Evidence, Finding, Location, Severity
+from rlm_ci.resources import loader
 from rlm_ci.review.change.affected_files import DIGITS
 from rlm_ci.text.printable import encodable
 from rlm_ci.values import Value
@@ -18,14 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
-#: Claims that are kept, places of one, and bytes of all of it unpacked.
+_SCHEMA = "review-carried.schema.json"
+#: Claims that are kept, and bytes of all of it unpacked.
 _CLAIMS = 400
-_PLACES = 20
 _UNPACKED = 1 << 20
-#: Characters of a rule, a message, a path, of what a claim proposes.
-_RULE, _MESSAGE, _PATH, _FIX = 90, 1_000, 4_096, 2_000
+#: Characters of a message, and of what a claim proposes.
+_MESSAGE, _FIX = 1_000, 2_000
 _DIGEST = 16
-_HEX = frozenset("0123456789abcdef")
+_RULE = re.compile(r"review/[A-Za-z0-9-]+")
+_MARKS = re.compile(rf"(?:[0-9a-f]{{{DIGITS}}})*")
 #: In place of what is more than is kept.
 TOO_MUCH = "-"
 
@@ -129,58 +133,41 @@ def unpack(text: str, source: str, domains: Collection[str]) -> SavedReview:
     from zlib import error as broken
 
     try:
-        data = decompressobj().decompress(urlsafe_b64decode(text), _UNPACKED)
-        record = json.loads(data)
-        marks, asked_for, rows = record["m"], record["t"], record["f"]
-        if not isinstance(marks, str) or len(marks) % DIGITS or not set(marks) <= _HEX:
-            raise ValueError("no marks")
-        if len(rows) > _CLAIMS:
-            raise ValueError("too many claims")
-        claims = tuple(_claim(row, source, domains) for row in rows)
-        known = frozenset(marks[at : at + DIGITS] for at in range(0, len(marks), DIGITS))
-        return SavedReview(_text(asked_for, DIGITS), known, claims)
-    except (broken, KeyError, TypeError, RecursionError) as error:
+        record = json.loads(decompressobj().decompress(urlsafe_b64decode(text), _UNPACKED))
+    except (broken, RecursionError) as error:
         raise ValueError(str(error)) from None
+    if wrong := loader.misfit(record, _SCHEMA):
+        raise ValueError(wrong)
+    marks = record["m"]
+    if not _MARKS.fullmatch(marks):
+        raise ValueError("no marks")
+    claims = tuple(_claim(row, source, domains) for row in record["f"])
+    known = frozenset(marks[at : at + DIGITS] for at in range(0, len(marks), DIGITS))
+    return SavedReview(record["t"], known, claims)
 
 
-def _claim(row: Any, source: str, domains: Collection[str]) -> CarriedClaim:
-    rule, severity, domain, confidence, message, hint, fix, places = row
-    name = _text(rule, _RULE).removeprefix("review/")
-    if f"review/{name}" != rule or not name.replace("-", "a").isalnum() or not name.isascii():
-        raise ValueError("no rule of a review")
-    if domain not in domains:
-        raise ValueError("no domain")
-    if type(confidence) not in (int, float) or not 0 <= confidence <= 1:
-        raise ValueError("no confidence")
-    if not isinstance(places, list) or not 1 <= len(places) <= _PLACES:
-        raise ValueError("no places")
+def _claim(row: Sequence[Any], source: str, domains: Collection[str]) -> CarriedClaim:
+    rule, severity, domain, confidence, message, hint, fix, rows = row
+    # NaN is a number to a schema.
+    if not _RULE.fullmatch(rule) or domain not in domains or not 0 <= confidence <= 1:
+        raise ValueError("no claim of a review")
+    places = []
+    for path, start, end, digest in rows:
+        if (start is None) != (end is None):
+            raise ValueError("half of a range")
+        first, last = (None if line is None else int(line) for line in (start, end))
+        places.append(HashedLines(path, first, last, digest))
     finding = Finding(
         rule,
-        Severity.from_label(_text(severity, _DIGEST)),
-        _text(message, _MESSAGE),
-        None if hint is None else _text(hint, _MESSAGE),
+        Severity.from_label(severity),
+        message,
+        hint,
         domain=domain,
         confidence=float(confidence),
-        suggested_fix=None if fix is None else _text(fix, _FIX),
+        suggested_fix=fix,
         source=source,
     )
-    return CarriedClaim(finding, tuple(_place(one) for one in places))
-
-
-def _place(row: Any) -> HashedLines:
-    path, start, end, digest = row
-    if (start is None) != (end is None):
-        raise ValueError("half of a range")
-    for line in (start, end):
-        if line is not None and (type(line) is not int or not 0 < line < 1 << 31):
-            raise ValueError("no line")
-    return HashedLines(_text(path, _PATH), start, end, _text(digest, _DIGEST))
-
-
-def _text(value: Any, longest: int) -> str:
-    if not isinstance(value, str) or len(value) > longest:
-        raise ValueError("no text")
-    return value
+    return CarriedClaim(finding, tuple(places))
 
 
 def _digest(quote: str | None) -> str:

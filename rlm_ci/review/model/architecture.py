@@ -9,7 +9,7 @@ from rlm_ci.recursion.prompt_windows import LEAST, fence, name
 from rlm_ci.report.findings import Evidence, Finding, Severity
 from rlm_ci.report.rules import kebab
 from rlm_ci.resources import loader
-from rlm_ci.review.model.finder import is_said, source_of
+from rlm_ci.review.model.finder import source_of
 from rlm_ci.text.line_references import marked
 from rlm_ci.text.printable import clip, printable
 from rlm_ci.values import Value
@@ -23,13 +23,12 @@ if TYPE_CHECKING:
 
 DOMAIN = "architecture"
 _TEMPLATE = "prompts/review-architecture.md.j2"
+_SCHEMA = "review-architecture.schema.json"
 _MESSAGE = 1_000
-_CLAIMS = 10
 #: Places that a claim keeps of each of its findings, and in all.
 _EACH = 2
 _PLACES = 12
 _SUREST = 0.9
-_SEVERITIES = ("medium", "low", "info")
 
 
 class ArchitectureClaims(Value):
@@ -60,7 +59,9 @@ def draw(ask: Ask, found: Sequence[TracedFinding]) -> ArchitectureClaims:
     listing = "\n".join(lines)
     prompt = render({"fence": fence(listing), "listing": listing})
     try:
-        answer = ask_object(ask, "architecture-1", prompt, _misfit)
+        answer = ask_object(
+            ask, "architecture-1", prompt, lambda found: loader.misfit(found, _SCHEMA)
+        )
     except LimitError as error:
         why = f"budget: architecture not looked at, no room in {error.budget}"
         return ArchitectureClaims(uncovered=why)
@@ -81,28 +82,6 @@ def _line(number: int, finding: Finding) -> str:
     return f"{number}. {finding.severity.label} {rule} {where} {printable(finding.message)[:300]}"
 
 
-def _misfit(answer: Mapping[str, Any]) -> str:
-    claims = answer.get("claims")
-    if not isinstance(claims, list) or len(claims) > _CLAIMS:
-        return f"claims must be a list of at most {_CLAIMS}"
-    for claim in claims:
-        if not isinstance(claim, dict):
-            return "a claim must be an object"
-        if claim.get("severity") not in _SEVERITIES:
-            return f"severity must be one of {', '.join(_SEVERITIES)}"
-        if not isinstance(claim.get("message"), str) or not is_said(claim["message"]):
-            return "message must be a text"
-        if not isinstance(claim.get("rule"), str):
-            return "rule must be a text"
-        sure: Any = claim.get("confidence")
-        if type(sure) not in (int, float) or not 0 <= sure <= 1:
-            return "confidence must be a number from 0 to 1"
-        of = claim.get("of")
-        if not isinstance(of, list) or not all(type(one) is int for one in of):
-            return "of must be a list of numbers"
-    return ""
-
-
 def _opened(
     claims: Sequence[Mapping[str, Any]],
     found: Sequence[TracedFinding],
@@ -111,7 +90,7 @@ def _opened(
 ) -> ArchitectureClaims:
     kept, offered, rejected = [], 0, 0
     for claim in claims:
-        numbers = list(dict.fromkeys(claim["of"]))
+        numbers = list(dict.fromkeys(map(int, claim["of"])))
         known = [found[one - 1] for one in numbers if 1 <= one <= len(found)]
         offered += len(numbers)
         rejected += len(numbers) - len(known)
