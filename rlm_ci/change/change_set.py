@@ -166,13 +166,16 @@ class ChangeSet(Value):
         side = ":0" if self.trigger == "index" else self.head
         return [max(0, size) for size in self.repository.sizes([f"{side}:{one}" for one in paths])]
 
-    def hunks(self) -> tuple[dict[str, tuple[Hunk, ...]], list[str]]:
-        """The hunks of each text file by its new path, and the paths that cannot be parsed."""
+    def hunks(self, context: int = 3) -> tuple[dict[str, tuple[Hunk, ...]], list[str]]:
+        """The hunks of each text file by its new path, and the paths that cannot be parsed.
+
+        ``context`` is the number of unchanged lines around each change.
+        """
         from rlm_ci.git.patches import parse
 
         # A file that one side of a merge has deleted is no rename of the other's.
         find = "--no-renames" if self.also else "-M"
-        options = ("--raw", "--no-abbrev", find, "--patch", "--unified=3")
+        options = ("--raw", "--no-abbrev", find, "--patch", f"--unified={context}")
         found, broken = parse(self._diff(self._old_side(), options))
         if self.also:
             inside = frozenset(self.names())

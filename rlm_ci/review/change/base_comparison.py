@@ -11,7 +11,7 @@ from rlm_ci.change.evidence import anchor
 from rlm_ci.recursion.nodes import FILE_GROUP, LeafTask, LeafText, Node, NodeScope
 from rlm_ci.report.findings import KNOWN, UNTOUCHED, Location, Severity
 from rlm_ci.review.analyzers import ruff, run
-from rlm_ci.review.change.changed_lines import is_touched, overlaps, removed_lines
+from rlm_ci.review.change.changed_lines import is_touched, overlaps, removed_of
 from rlm_ci.review.change.finding_identity import marks
 
 TYPE_CHECKING = False
@@ -80,8 +80,7 @@ def at_base(
     """
     files = [one for one in change.files() if one.old_mode.startswith("100")]
     before = {one.old_path or one.path: one for one in files if one.status[:1] in "MRTD"}
-    hunks, _ = change.hunks() if before else ({}, [])
-    gone = removed_lines(hunks)
+    gone = removed_of(change) if before else {}
     side = _Side(change, chosen, most)
     found: dict[str, list[str]] = {}
     names: dict[str, list[str]] = {}

@@ -8,10 +8,9 @@ from rlm_ci.source.languages import language
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from rlm_ci.change.change_set import ChangeSet
-    from rlm_ci.git.patches import Hunk
     from rlm_ci.report.findings import Finding, Location
 
     #: For each changed path the first and last lines of what it changes, in order.
@@ -22,11 +21,19 @@ _END = 1 << 31
 
 
 def changed_of(change: ChangeSet) -> dict[str, list[list[int]]]:
-    """The changed lines of each file of a change, moved files included.
+    """The changed lines of each file, new side; for removed lines, the two around the gap.
 
-    A text or test that becomes code by its new name is new as a whole.
+    A text or test that becomes code by its new name is new as a whole, and so is a file whose
+    patch cannot be read.
     """
-    found = changed_lines(*change.hunks())
+    hunks, unknown = change.hunks(context=0)
+    found = {path: [[1, _END]] for path in unknown}
+    for path, some in hunks.items():
+        touched: set[int] = set()
+        for hunk in some:
+            # Without lines, a hunk begins at the one before the gap.
+            touched.update(range(hunk.new_start, hunk.new_start + (hunk.new_count or 2)))
+        found[path] = _runs(sorted(touched - {0}))
     for one in change.files():
         if one.status[:1] == "D":
             found.pop(one.path, None)
@@ -42,46 +49,13 @@ def _kind(path: str) -> tuple[str, bool]:
     return language(path), ruff.is_test(path)
 
 
-def changed_lines(
-    hunks: Mapping[str, Sequence[Hunk]], unknown: Iterable[str] = ()
-) -> dict[str, list[list[int]]]:
-    """The changed lines of each path, new side; for removed lines, the two around the gap.
-
-    Files whose patch cannot be read (``unknown``) count as changed as a whole.
-    """
-    found: dict[str, list[list[int]]] = {path: [[1, _END]] for path in unknown}
-    for path, some in hunks.items():
-        touched: set[int] = set()
-        for hunk in some:
-            at, gap = hunk.new_start, 0
-            for line in hunk.lines:
-                if line.kind == "-":
-                    gap = at
-                    continue
-                if line.kind == "+":
-                    touched.add(at)
-                elif gap:  # lines were removed without others in their place
-                    touched |= {gap - 1, gap}
-                at, gap = at + 1, 0
-            if gap:
-                touched |= {gap - 1, gap}
-        found[path] = _runs(sorted(touched - {0}))
-    return found
-
-
-def removed_lines(hunks: Mapping[str, Sequence[Hunk]]) -> dict[str, list[list[int]]]:
+def removed_of(change: ChangeSet) -> dict[str, list[list[int]]]:
     """The lines of the old side that are not those of the new one, by the new path."""
-    found = {}
-    for path, some in hunks.items():
-        gone: list[int] = []
-        for hunk in some:
-            at = hunk.old_start
-            for line in hunk.lines:
-                if line.kind == "-":
-                    gone.append(at)
-                at += line.kind != "+"
-        found[path] = _runs(gone)
-    return found
+    hunks, _ = change.hunks(context=0)
+    return {
+        path: [[hunk.old_start, hunk.span("old")[1]] for hunk in some if hunk.old_count]
+        for path, some in hunks.items()
+    }
 
 
 def _runs(numbers: Sequence[int]) -> list[list[int]]:

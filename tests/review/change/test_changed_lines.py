@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rlm_ci.change.change_set import from_range
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.report.findings import UNTOUCHED, Finding, Location, Severity
-from rlm_ci.review.change.changed_lines import changed_of, marked, removed_lines
+from rlm_ci.review.change.changed_lines import changed_of, marked, removed_of
 
 if TYPE_CHECKING:
     from testing.repositories.git_repo import GitRepo
@@ -40,6 +40,12 @@ def test_lines_are_those_of_the_new_side_and_what_went_has_none(repo: GitRepo) -
     assert changed(repo, base) == {"a.py": [[3, 5]], "b.py": [[1, 2]]}
 
 
+def test_where_lines_went_those_around_the_gap_are_changed(repo: GitRepo) -> None:
+    base = repo.write("a.py", "top\n1\n2\nb\n4\n5\n6\ngone\n8\n9\n").commit()
+    repo.write("a.py", "1\n2\nB\nC\n4\n5\n6\n8\n9\n").commit()
+    assert changed(repo, base) == {"a.py": [[1, 1], [3, 4], [7, 8]]}
+
+
 def test_a_finding_points_to_the_changed_lines_first_and_is_waved_through_without_one() -> None:
     caller, callee = Location("cart.py", 5, 5), Location("shop.py", 13, 15)
     found = Finding("review/breaks", Severity.HIGH, "It breaks", evidence=(caller, callee))
@@ -55,4 +61,4 @@ def test_removed_lines_are_those_of_the_old_side(repo: GitRepo) -> None:
     repo.run("rm", "-q", "gone.py")
     repo.write("a.py", "1\nnew\n2\nthree\n4\n6\n").commit()
     change = from_range(Repository(*discover(str(repo.path)), os.environ), base, "HEAD", "--base")
-    assert removed_lines(change.hunks()[0]) == {"a.py": [[3, 3], [5, 5]], "gone.py": [[1, 2]]}
+    assert removed_of(change) == {"a.py": [[3, 3], [5, 5]], "gone.py": [[1, 2]]}

@@ -14,7 +14,6 @@ from rlm_ci.recursion.journal.record_lines import text_of
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
 from rlm_ci.recursion.prompt_windows import fence, windows
 from rlm_ci.report.findings import UNTOUCHED, Evidence
-from rlm_ci.review.change.changed_lines import changed_lines
 from rlm_ci.review.objective import DOMAINS, ReviewObjective, analyse, options
 from testing.loopback_model.replies import Answer
 from testing.review_leaves import (
@@ -300,19 +299,6 @@ def test_a_change_marks_its_lines_and_answers_for_them_alone(llm: ModelServer) -
     assert "   14+|     result = 0" in asking.prompts[0]
     assert "   15 |     for row in rows:" in asking.prompts[0]
     assert "lines with a `+`" in asking.prompts[0]
-
-
-def test_the_changed_lines_follow_from_the_hunks() -> None:
-    from rlm_ci.git.patches import Hunk, HunkLine
-
-    hunk = Hunk(3, 5, 3, 5, (
-        HunkLine(" ", 3, 3, "a"), HunkLine("-", 4, None, "b"), HunkLine("+", None, 4, "B"),
-        HunkLine("+", None, 5, "C"), HunkLine(" ", 5, 6, "d"), HunkLine("-", 6, None, "gone"),
-        HunkLine(" ", 7, 7, "e"),
-    ))  # fmt: skip
-    assert changed_lines({"a.py": [hunk], "empty": []}, ["odd"]) == {
-        "a.py": [[4, 7]], "empty": [], "odd": [[1, 1 << 31]],
-    }  # fmt: skip
 
 
 # ── the tree ──
