@@ -131,9 +131,9 @@ def _task_id(changes: ChangeSet, options: Settings) -> tuple[str | None, str]:
         return options.task, options.sources["task"]
     told = ""
     if changes.pull_request and _in_ci(options):
-        from rlm_ci.checks._pull_request_body import shown_lines
+        from rlm_ci.checks._shown_markdown import shown_lines
 
-        for line in shown_lines(changes.pull_request.body):
+        for _, line in shown_lines(changes.pull_request.body):
             rest = line[5:].strip() if line.startswith("Task:") else ""
             if is_task_id(rest):
                 return rest, "the line 'Task:' of the pull request's body"

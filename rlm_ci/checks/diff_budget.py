@@ -373,9 +373,9 @@ def _override(
         pull_request = changes.pull_request
         if pull_request is None:
             return None, None
-        from rlm_ci.checks._pull_request_body import shown_lines
+        from rlm_ci.checks._shown_markdown import shown_lines
 
-        lines = (line.strip() for line in shown_lines(pull_request.body))
+        lines = (line.strip() for _, line in shown_lines(pull_request.body))
         stated = [line[len(BODY_LINE) :] for line in lines if line.lower().startswith(BODY_LINE)]
         # A template may have the line without a reason, or with a `<reason>` to fill in.
         given = (line.strip() for line in stated)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.checks._pull_request_body import fence_of
+from rlm_ci.checks._shown_markdown import LEAD, fence_of, shown_lines
 from rlm_ci.report.findings import Severity
 from rlm_ci.text.dates import is_day
 from rlm_ci.text.printable import count
@@ -40,9 +40,7 @@ _PATH = "Archive path:"
 #: What needs no escape in a link or a line.
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-")
 
-#: What may precede the text of a line: quotes, then the marks of lists (the group).
-_LEAD = r"[ \t>]*((?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]{1,4})*)"
-_OPEN = r"\[ \][ \t]+\S"
+_OPEN = re.compile(r"\[ \][ \t]+\S")
 
 
 _OLDER = "Severity `info` for a stub that the change does not touch."
@@ -353,23 +351,10 @@ def open_items(data: bytes) -> list[tuple[int, str]]:
 
     They are in a list, also in a quote or another list, and not in fenced code or a comment.
     """
-    found = []
-    fence = ""
-    comment = False
-    lead_of, opens = re.compile(_LEAD).match, re.compile(_OPEN).match
-    for number, line in enumerate(data.decode(*_BYTES).replace("\r\n", "\n").split("\n"), 1):
-        lead = lead_of(line)
-        text = line[lead.end() :] if lead else line
-        if comment:
-            comment = "-->" not in line
-        elif fence:
-            bare = line.strip(" \t>")
-            if bare.startswith(fence) and not bare.strip(fence[0]):
-                fence = ""
-        elif text.startswith("<!--"):
-            comment = "-->" not in text
-        elif lead and lead.group(1) and opens(text):
-            found.append((number, line))
-        else:
-            fence = fence_of(text)
-    return found
+    text = data.decode(*_BYTES).replace("\r\n", "\n")
+    lines = text.split("\n")
+    return [
+        (number, lines[number - 1])
+        for number, line in shown_lines(text)
+        if (lead := LEAD.match(line)) and lead[1] and _OPEN.match(line, lead.end())
+    ]

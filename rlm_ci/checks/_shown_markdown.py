@@ -1,26 +1,31 @@
-"""The body of a pull request as a reader sees it: without comments and fenced code."""
+"""Markdown as a reader sees it: without comments and fenced code."""
 
 from __future__ import annotations
+
+import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+#: What may precede the text of a line: quotes, then the marks of lists (the group).
+LEAD = re.compile(r"[ \t>]*((?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]{1,4})*)")
 
-def shown_lines(body: str) -> Iterator[str]:
-    """The lines outside of fenced code, without comments, which a template may contain."""
+
+def shown_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines outside of fenced code, without comments, each with its number (1-based)."""
     fence = ""
     comment = False
-    for line in body.splitlines():
-        text = line.lstrip(" ")
+    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         if fence:
-            if text.startswith(fence) and not text.strip().strip(fence[0]):
+            bare = line.strip(" \t>")
+            if bare.startswith(fence) and not bare.strip(fence[0]):
                 fence = ""
-        elif not comment and (opened := fence_of(text)):
+        elif not comment and (opened := fence_of(LEAD.sub("", line, count=1))):
             fence = opened
         else:
             shown, comment = _without_comments(line, comment=comment)
-            yield shown
+            yield number, shown
 
 
 def _without_comments(line: str, *, comment: bool) -> tuple[str, bool]:
