@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Triggers of changes from outside, which the base's policy judges.
 OUTSIDE = ("pull_request", "push", "merge_group", "range")
+#: From this size on, git takes a file for a binary one (core.bigFileThreshold).
+_BIG_FILE = 512 << 20
 
 
 class FileChange(LineCount):
@@ -133,10 +135,10 @@ class ChangeSet(Value):
         """The untracked files of a work tree, each as it would be once added."""
         from rlm_ci.change import untracked
 
-        closed = untracked.unreadable(self.repository.root, paths)
-        counted = untracked.diff(self.repository, [one for one in paths if one not in closed])
-        known = {one.path: one for one in _parse_files(counted)}
-        return [known.get(path) or _uncounted(path, closed.get(path)) for path in paths]
+        found = {path: _uncounted(self.repository.root, path) for path in paths}
+        asked = [path for path, change in found.items() if change is None]
+        found |= {one.path: one for one in _parse_files(untracked.diff(self.repository, asked))}
+        return [change for change in found.values() if change is not None]
 
     def _trees(self) -> tuple[str, str]:
         if self.merge_base is None or self.head is None:
@@ -196,10 +198,7 @@ class ChangeSet(Value):
         side = self.merge_base if old else ":0" if self.trigger == "index" else self.head
         if side is None:  # before the first commit there is no old side
             return None
-        spec = f"{side}:{path}"
-        if self.repository.sizes([spec])[0] > limit:
-            return None
-        return self.repository.read(spec)[0]
+        return self.repository.read_small([f"{side}:{path}"], limit)[0]
 
 
 def _decode(data: bytes) -> str:
@@ -259,12 +258,22 @@ def _closed(folder: str) -> FileChange:
     return FileChange(folder, 0, 0, why, old_path=folder, status="A", new_mode="040000")
 
 
-def _uncounted(path: str, why: str | None) -> FileChange:
-    """An untracked file that git does not count; a repository would be one line once added."""
+def _uncounted(root: str, path: str) -> FileChange | None:
+    """An untracked file that git cannot count, or would take forever for; None for any other."""
     name = path.rstrip("/")
-    if name != path:
-        return FileChange(name, 1, 0, old_path=name, status="A", new_mode="160000")
-    return FileChange(name, 0, 0, why or "it is gone", name, "A", new_mode="100644")
+    change = FileChange(name, 1, 0, old_path=name, status="A", new_mode="100644")
+    place = os.path.join(root, path)
+    if path != name:  # another repository: added, it would be one line, the submodule
+        return change.replace(new_mode="160000")
+    if os.path.islink(place):
+        return None
+    try:
+        descriptor = files.open_regular(place, os.O_RDONLY)
+        size = os.fstat(descriptor).st_size
+        os.close(descriptor)
+    except OSError as error:
+        return change.replace(added=0, unmeasured=error.strerror)
+    return change.replace(added=None, deleted=None) if size > _BIG_FILE else None
 
 
 def _merge(tracked: list[FileChange], untracked: list[FileChange]) -> list[FileChange]:

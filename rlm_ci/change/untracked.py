@@ -14,21 +14,6 @@ if TYPE_CHECKING:
     from rlm_ci.git.repository import Repository
 
 
-def unreadable(root: str, paths: Sequence[str]) -> dict[str, str | None]:
-    """Those of ``paths`` that git cannot read, with the reasons; None for a repository."""
-    found: dict[str, str | None] = {}
-    for path in paths:
-        place = os.path.join(root, path)
-        if path.endswith("/"):
-            found[path] = None
-        elif not os.path.islink(place):
-            try:
-                os.close(files.open_regular(place, os.O_RDONLY))
-            except OSError as error:
-                found[path] = error.strerror
-    return found
-
-
 def diff(repository: Repository, paths: Sequence[str]) -> bytes:
     """``git diff --raw --numstat`` of files in a temporary index, against nothing."""
     if not paths:

@@ -294,6 +294,13 @@ class Repository:
         lines = self.run("cat-file", "--buffer", form, stdin=self._batch(specs)).split(b"\n")
         return [int(line) if line.isdigit() else -1 for line in lines[: len(specs)]]
 
+    def read_small(self, specs: Sequence[str], limit: int) -> list[bytes | None]:
+        """Read objects of at most ``limit`` bytes, None for each that is larger or missing."""
+        sizes = self.sizes(specs)
+        wanted = [spec for spec, size in zip(specs, sizes, strict=True) if 0 <= size <= limit]
+        found = dict(zip(wanted, self.read(*wanted) if wanted else (), strict=True))
+        return [found.get(spec) for spec in specs]
+
     def _batch(self, specs: Sequence[str]) -> bytes:
         """One spec a line; its object id instead of one with a line break."""
         whole = _encode("\n".join(specs)) + b"\n"

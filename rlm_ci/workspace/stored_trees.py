@@ -72,8 +72,7 @@ def _contents(git: PrivateGit, oids: Iterable[str]) -> Mapping[str, bytes | None
     found: dict[str, bytes | None] = {}
     for oid in sorted(oids):  # one by one: what is damaged takes no other along
         with suppress(RlmCiError):
-            if 0 <= git.objects.sizes([oid])[0] <= _LIMIT:
-                found[oid] = git.objects.read(oid)[0]
+            found[oid] = git.objects.read_small([oid], _LIMIT)[0]
     return found
 
 

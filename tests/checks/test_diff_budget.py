@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rlm_ci.change import change_set, untracked
+from rlm_ci.change import change_set
 from rlm_ci.change.change_set import ChangeSet, FileChange, PullRequest
 from rlm_ci.checks import diff_budget
 from rlm_ci.config.options import CORE
@@ -45,7 +45,7 @@ from testing.repositories.shapes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 TODAY = "2026-03-01"
@@ -214,10 +214,10 @@ def test_a_file_that_cannot_be_measured_fails_by_its_name(
     repo.write("a", "1\n").commit()
     repo.write("odd\nname", "x\n").write("dist/odd", "x\n")
 
-    def unreadable(_root: str, paths: Sequence[str]) -> dict[str, str]:
-        return dict.fromkeys(paths, "Permission denied")
+    def unreadable(_root: str, path: str) -> FileChange:
+        return FileChange(path, 0, 0, "Permission denied", status="A")
 
-    monkeypatch.setattr(untracked, "unreadable", unreadable)
+    monkeypatch.setattr(change_set, "_uncounted", unreadable)
     part = judge(local(repo, "worktree"))
     assert rules(part) == ["unmeasurable"]
     assert part.findings[0].message == "odd\\nname could not be measured: Permission denied"

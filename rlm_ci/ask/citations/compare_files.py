@@ -90,8 +90,7 @@ class FileComparison:
     def _blob(self, spec: str) -> bytes | None:
         """The content in git; None if there is none, or too much, or git fails."""
         try:
-            (size,) = self._repository.sizes([spec])
-            return self._repository.read(spec)[0] if 0 <= size <= _BLOB else None
+            return self._repository.read_small([spec], _BLOB)[0]
         except RlmCiError:
             return None
 

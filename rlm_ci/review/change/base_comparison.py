@@ -6,6 +6,7 @@ They look at the base's files too, and each finding there cancels one at the hea
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 from rlm_ci.change.evidence import anchor
 from rlm_ci.recursion.nodes import FILE_GROUP, LeafTask, LeafText, Node, NodeScope
@@ -29,44 +30,37 @@ _UNDEFINED = f"review/{ruff.NAME}-f821"
 _BATCH = 400
 
 
-class _Side:
-    def __init__(self, change: ChangeSet, analyzers_: Sequence[Analyzer], most: int) -> None:
-        self._change = change
-        self._analyzers = analyzers_
-        self._most = most
-
-    def look(
-        self, oids: Mapping[str, str], domains: Sequence[str]
-    ) -> Iterator[tuple[str, list[tuple[Finding, str]], list[str]]]:
-        """For each readable path: its findings with their marks, and who failed on it."""
-        # A script without an ending is known by its first line only.
-        scripts = {path for path in oids if "." not in path.rpartition("/")[2]}
-        wanted = sorted(run.known(self._analyzers, sorted(oids)) | scripts)
-        for at in range(0, len(wanted), _BATCH):
-            texts = self._texts({path: oids[path] for path in wanted[at : at + _BATCH]})
-            if not texts:
-                continue
-            node = Node.of(("", None, 0, NodeScope.of((FILE_GROUP, "", 0, len(texts), None, None))))
-            done = run.analyse(LeafTask(node, texts, {}), self._analyzers, domains)
-            found: dict[str, list[tuple[Finding, str]]] = {one.path: [] for one in texts}
-            for pair in zip(done.findings, marks(done.findings, texts), strict=True):
-                found[pair[0].evidence[0].path].append(pair)
-            failed: dict[str, list[str]] = {}
-            for name, path, _ in done.failed:
-                failed.setdefault(path, []).append(name)
-            for path, some in found.items():
-                yield path, some, failed.get(path, [])
-
-    def _texts(self, oids: Mapping[str, str]) -> tuple[LeafText, ...]:
-        repository = self._change.repository
-        sizes = repository.sizes([*oids.values()])
-        small = [path for path, size in zip(oids, sizes, strict=True) if 0 <= size <= self._most]
-        contents = repository.read(*(oids[path] for path in small)) if small else []
-        return tuple(
+def _look(
+    change: ChangeSet,
+    analyzers: Sequence[Analyzer],
+    domains: Sequence[str],
+    most: int,
+    oids: Mapping[str, str],
+) -> Iterator[tuple[str, list[tuple[Finding, str]], list[str]]]:
+    """For each readable path: its findings with their marks, and who failed on it."""
+    # A script without an ending is known by its first line only.
+    scripts = {path for path in oids if "." not in path.rpartition("/")[2]}
+    wanted = sorted(run.known(analyzers, sorted(oids)) | scripts)
+    for at in range(0, len(wanted), _BATCH):
+        paths = wanted[at : at + _BATCH]
+        contents = change.repository.read_small([oids[path] for path in paths], most)
+        texts = tuple(
             LeafText.of((path, oids[path], content, 1, None))
-            for path, content in zip(small, contents, strict=True)
+            for path, content in zip(paths, contents, strict=True)
             if content is not None
         )
+        if not texts:
+            continue
+        node = Node.of(("", None, 0, NodeScope.of((FILE_GROUP, "", 0, len(texts), None, None))))
+        done = run.analyse(LeafTask(node, texts, {}), analyzers, domains)
+        found: dict[str, list[tuple[Finding, str]]] = {one.path: [] for one in texts}
+        for pair in zip(done.findings, marks(done.findings, texts), strict=True):
+            found[pair[0].evidence[0].path].append(pair)
+        failed: dict[str, list[str]] = {}
+        for name, path, _ in done.failed:
+            failed.setdefault(path, []).append(name)
+        for path, some in found.items():
+            yield path, some, failed.get(path, [])
 
 
 def at_base(
@@ -81,13 +75,13 @@ def at_base(
     files = [one for one in change.files() if one.old_mode.startswith("100")]
     before = {one.old_path or one.path: one for one in files if one.status[:1] in "MRTD"}
     gone = removed_of(change) if before else {}
-    side = _Side(change, chosen, most)
+    look = partial(_look, change, chosen, domains, most)
     found: dict[str, list[str]] = {}
     names: dict[str, list[str]] = {}
     unknown: dict[str, list[str]] = {}
     moved: dict[str, Counter[str]] = {}
     oids = {old: one.old_oid for old, one in before.items()}
-    for old, told, failed in side.look(oids, domains):
+    for old, told, failed in look(oids):
         one = before[old]
         everything = [mark for _, mark in told]
         if one.status[:1] == "D":
@@ -100,7 +94,7 @@ def at_base(
         if any(overlaps(finding.evidence[0], gone.get(one.path, ())) for finding, _ in told):
             moved[one.path] = Counter(everything)
     after = {one.path: one.new_oid for one in files if one.path in moved and one.status[:1] != "D"}
-    for path, told, _ in side.look(after, domains):
+    for path, told, _ in look(after):
         moved[path] -= Counter(mark for _, mark in told)
     return {
         "found": dict(sorted(found.items())),
