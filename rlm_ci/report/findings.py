@@ -141,7 +141,7 @@ class Finding(Value):
         return self.suppression is None and self.severity >= fail_level
 
     def to_dict(self) -> dict[str, Any]:
-        record: dict[str, Any] = {name: getattr(self, name) for name in self._fields}
+        record = super().to_dict()
         for name in ("message", "hint", "subject", "suggested_fix", "suppression"):
             if record[name] is not None:
                 record[name] = encodable(record[name])
@@ -357,7 +357,7 @@ class Report(Value):
         return {
             "schema_version": SCHEMA_VERSION,
             "tool": {"name": "rlm-ci", "version": __version__},
-            "subject": _record(self.subject),
+            "subject": self.subject.to_dict(),
             "verdict": self.verdict(),
             "fail_level": self.fail_level.label,
             "parts": [
@@ -372,8 +372,8 @@ class Report(Value):
             "findings": map(_marked, findings, fingerprints(findings)),
             "documents": map(Document.to_dict, self.documents),
             "coverage": coverage,
-            "evidence": _record(self.evidence),
-            "usage": _record(self.usage),
+            "evidence": self.evidence.to_dict(),
+            "usage": self.usage.to_dict(),
             "publication": None if self.publication is None else dict(self.publication),
             "run_id": self.run_id,
         }
@@ -436,7 +436,3 @@ class Report(Value):
 
 def _marked(finding: Finding, mark: str) -> dict[str, Any]:
     return {**finding.to_dict(), "fingerprint": mark}
-
-
-def _record(value: Value) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value._fields}

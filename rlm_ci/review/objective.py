@@ -204,7 +204,7 @@ def analyse(task: LeafTask) -> dict[str, Any]:
         found = base_comparison.compared(found, task.texts, task.options["changed"], base)
     return {
         "findings": [one.to_dict() for one in found],
-        "counts": [getattr(done.counts, name) for name in done.counts._fields],
+        "counts": [*done.counts.to_dict().values()],
         "failed": [list(one) for one in done.failed],
         "seen": sorted(done.seen),
         "notes": [*done.notes, *notes],

@@ -44,10 +44,9 @@ class Analyzer(Value):
     results: Mapping[str, Sequence[Sequence[Any]] | str] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        record = {name: getattr(self, name) for name in self._fields}
         return {
             name: list(value) if isinstance(value, tuple) else value
-            for name, value in record.items()
+            for name, value in super().to_dict().items()
         }
 
     @classmethod

@@ -76,10 +76,10 @@ class CarriedReview(Value):
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            **{name: getattr(self, name) for name in self._fields},
+            **super().to_dict(),
             "asked": None if self.asked is None else list(self.asked),
             "claims": [one.to_dict() for one in self.claims],
-            "counts": [getattr(self.counts, name) for name in self.counts._fields],
+            "counts": [*self.counts.to_dict().values()],
         }
 
     @classmethod

@@ -66,7 +66,7 @@ def findings(
         "confidence": result.confidence,
         "findings": map(row, found, (cluster_of[number] for number in range(len(found)))),
         "coverage": outline["coverage"],
-        "evidence": {name: getattr(result.counts, name) for name in result.counts._fields},
+        "evidence": result.counts.to_dict(),
         "verdicts": {name: int(result.metrics.get(name, 0)) for name in VERDICTS},
         "notes": [encodable(note) for note in result.notes],
     })  # fmt: skip
