@@ -57,7 +57,6 @@ def ours(url: str, git: str, number: int, findings: int, run: str) -> float:
     import unidiff  # noqa: F401
 
     from rlm_ci.change import change_set
-    from rlm_ci.git import patches
     from rlm_ci.git.repository import Repository, discover
     from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.github.posting import publisher
@@ -80,7 +79,7 @@ def ours(url: str, git: str, number: int, findings: int, run: str) -> float:
     began = _cpu()
     result = publisher.Publisher(
         GitHubClient(TOKEN, url), destination, report, run=run,
-        diff=lambda: patches.from_change(change.files(), *change.hunks()),
+        diff=change.diff,
     ).publish()  # fmt: skip
     took = _cpu() - began
     if not result.ok:

@@ -18,10 +18,10 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.git.patches import Hunk
+    from rlm_ci.git.patches import Hunk, PatchDiff
     from rlm_ci.git.repository import Repository
 
 #: Triggers of changes from outside, which the base's policy judges.
@@ -185,6 +185,10 @@ class ChangeSet(Value):
             broken = [path for path in broken if path in inside]
         return found, broken
 
+    def diff(self) -> PatchDiff:
+        """The changed files with their hunks."""
+        return diff_of(self.files(), *self.hunks())
+
     def read(self, path: str, limit: int, *, old: bool = False) -> bytes | None:
         """The content of a file of at most ``limit`` bytes on one side.
 
@@ -199,6 +203,22 @@ class ChangeSet(Value):
         if side is None:  # before the first commit there is no old side
             return None
         return self.repository.read_small([f"{side}:{path}"], limit)[0]
+
+
+def diff_of(
+    files: Iterable[FileChange], hunks: Mapping[str, tuple[Hunk, ...]], failed: Collection[str] = ()
+) -> PatchDiff:
+    """Files with their hunks by path; those of ``failed`` cannot be read."""
+    from rlm_ci.git.patches import UNREADABLE, FileDiff, PatchDiff
+
+    found = []
+    for one in files:
+        absent = UNREADABLE if one.path in failed else ""
+        if one.added is None and one.path not in hunks:
+            absent = absent or "the file is binary"
+        known = None if absent else hunks.get(one.path, ())
+        found.append(FileDiff(one.path, one.old_path or one.path, one.status, known, absent))
+    return PatchDiff(tuple(found))
 
 
 def _decode(data: bytes) -> str:

@@ -14,22 +14,7 @@ from rlm_ci.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any, Protocol
-
-    class Changed(Protocol):
-        """A changed file as ``rlm_ci.change.change_set`` counts it."""
-
-        @property
-        def path(self) -> str: ...
-
-        @property
-        def old_path(self) -> str: ...
-
-        @property
-        def status(self) -> str: ...
-
-        @property
-        def added(self) -> int | None: ...
+    from typing import Any
 
 
 class HunkLine(Value):
@@ -119,27 +104,10 @@ class PatchDiff(Value):
         return named
 
 
-def from_change(
-    files: Iterable[Changed], hunks: Mapping[str, tuple[Hunk, ...]], failed: Iterable[str] = ()
-) -> PatchDiff:
-    """The diff of ``ChangeSet.files()`` and ``ChangeSet.hunks()``."""
-    unreadable = set(failed)
-    found = []
-    for one in files:
-        absent = ""
-        if one.path in unreadable:
-            absent = _UNREADABLE
-        elif one.added is None and one.path not in hunks:
-            absent = "the file is binary"
-        known = None if absent else hunks.get(one.path, ())
-        found.append(FileDiff(one.path, one.old_path or one.path, one.status, known, absent))
-    return PatchDiff(tuple(found))
-
-
 #: GitHub's words for changes of a file, where git's letter is not M.
 _STATUS = {"added": "A", "removed": "D", "renamed": "R", "copied": "C"}
-
-_UNREADABLE = "the patch of the file cannot be read"
+#: Why the hunks of a file are not known.
+UNREADABLE = "the patch of the file cannot be read"
 _WITHHELD = "GitHub gives no patch of the file (binary, too large, or no line changed)"
 
 
@@ -171,7 +139,7 @@ def _hunks_of(patch: object) -> tuple[tuple[Hunk, ...] | None, str]:
         hunks = _parse_hunks(patch)
     except (UnidiffParseError, ValueError):
         hunks = ()
-    return (hunks, "") if hunks else (None, _UNREADABLE)
+    return (hunks, "") if hunks else (None, UNREADABLE)
 
 
 def parse(data: bytes) -> tuple[dict[str, tuple[Hunk, ...]], list[str]]:

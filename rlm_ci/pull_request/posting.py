@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 
 from rlm_ci.console.messages import say, warn
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.settings import Settings
     from rlm_ci.git.patches import PatchDiff
     from rlm_ci.github.posting.checkpoint import Override
@@ -62,7 +60,7 @@ def attempt(
     wanted = judgement.settings.publish
     if to is None or (wanted.comment == "none" and not wanted.check_run):
         return None
-    diff = partial(_local_diff, judgement.changes[0]) if judgement.changes else None
+    diff = judgement.changes[0].diff if judgement.changes else None
     try:
         return post(
             judgement.settings, report, to, options, way, diff=diff, overrides=overrides,
@@ -139,10 +137,3 @@ def write_outputs(settings: Settings, values: Mapping[str, str]) -> None:
     end = f"rlm-ci-{os.urandom(16).hex()}"
     text = "".join(f"{name}<<{end}\n{value}\n{end}\n" for name, value in values.items())
     files.append(settings.github.output, text.encode("utf-8", "surrogateescape"))
-
-
-def _local_diff(change: ChangeSet) -> PatchDiff:
-    """The diff of a change in our own clone."""
-    from rlm_ci.git import patches
-
-    return patches.from_change(change.files(), *change.hunks())

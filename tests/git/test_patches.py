@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 
 from rlm_ci.change import change_set
-from rlm_ci.git.patches import FileDiff, Hunk, from_change, from_records
+from rlm_ci.git.patches import FileDiff, Hunk, from_records
 from testing import reference_patches
 from testing.patches import from_git, record, texts
 from testing.repositories.changes import every_kind_of_change
@@ -177,7 +177,7 @@ def test_random_changes_are_the_same_from_both(repo: GitRepo, seed: int) -> None
 
 def test_a_file_whose_patch_cannot_be_read_is_not_known() -> None:
     counted = change_set.FileChange("a", 1, 0, old_path="a", status="M")
-    file = from_change([counted], {}, ["a"]).files[0]
+    file = change_set.diff_of([counted], {}, ["a"]).files[0]
     assert (file.hunks, file.absent) == (None, "the patch of the file cannot be read")
 
 
@@ -185,6 +185,6 @@ def test_a_link_that_became_binary_is_known_as_far_as_it_is_told() -> None:
     counted = change_set.FileChange("a", None, None, old_path="a", status="T")
     hunks = only(patch="@@ -1 +0,0 @@\n-target").hunks
     assert hunks
-    assert from_change([counted], {"a": hunks}).files[0].hunks == hunks
-    file = from_change([counted], {}).files[0]
+    assert change_set.diff_of([counted], {"a": hunks}).files[0].hunks == hunks
+    file = change_set.diff_of([counted], {}).files[0]
     assert (file.hunks, file.absent) == (None, "the file is binary")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from rlm_ci.change import change_set
-from rlm_ci.git.patches import PatchDiff, from_change
+from rlm_ci.git.patches import PatchDiff
 from rlm_ci.git.repository import Repository, discover
 
 if TYPE_CHECKING:
@@ -40,4 +40,4 @@ def record(patch: object = None, **fields: object) -> dict[str, Any]:
 def from_git(history: History) -> PatchDiff:
     opened = Repository(*discover(os.fspath(history.repo)), os.environ)
     change = change_set.from_range(opened, history.base, history.head, "test")
-    return from_change(change.files(), *change.hunks())
+    return change.diff()

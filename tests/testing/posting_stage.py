@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from rlm_ci.change import change_set
-from rlm_ci.git import patches
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.github.api.client import GitHubClient, RequestLimits
 from rlm_ci.github.posting import checkpoint
@@ -107,14 +106,9 @@ class Stage(Scene):
         **more: Any,
     ) -> Publisher:
         head = report.subject.head or ""
-        change = self.change(head)
-
-        def diff() -> patches.PatchDiff:
-            return patches.from_change(change.files(), *change.hunks())
-
         return Publisher(
             client or self.client_of(token), Destination(NAME, NUMBER, head), report, run=run,
-            wishes=wishes, diff=diff if self.local else None, **more,
+            wishes=wishes, diff=self.change(head).diff if self.local else None, **more,
         )  # fmt: skip
 
     def publish(self, report: Report, run: str = "run", **more: Any) -> Publication:

@@ -262,14 +262,7 @@ def misled(stage: Stage, *found: Finding | int) -> Any:
     stage.git.checkout("feature")
     stage.git.write("src/a.py", lines(10, 25, 40)).run("commit", "-qam", "not pushed")
     publisher = stage.publisher(report)
-    change = stage.change()
-
-    def diff() -> Any:
-        from rlm_ci.git import patches
-
-        return patches.from_change(change.files(), *change.hunks())
-
-    publisher._local_diff = diff
+    publisher._local_diff = stage.change().diff
     return publisher
 
 
