@@ -57,23 +57,32 @@ def read_inside(root: str, path: str, limit: int) -> bytes:
             if os.path.islink(folder):
                 raise UnreadableError("a folder of its path is a link")
         return _read(os.path.join(folder, parts[-1]), limit, None)
-    return _walk(root, parts, limit)
-
-
-def _walk(root: str, parts: list[str], limit: int) -> bytes:
-    folder = -1
     try:
-        folder = os.open(root, _FOLDER & ~_NO_FOLLOW)
-        for part in parts[:-1]:
+        with folder_of(root, path) as (inner, name):
+            return _read(name, limit, inner)
+    except OSError as error:
+        raise _unreadable(error) from None
+
+
+@contextmanager
+def folder_of(root: str, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+    """The open folder that holds ``path`` below ``root``, behind no link, and its name in there.
+
+    With ``make``, missing folders are made. Raises OSError.
+    """
+    *parts, name = path.split("/")
+    folder = os.open(root, _FOLDER & ~_NO_FOLLOW)
+    try:
+        for part in parts:
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=folder)
             inner = os.open(part, _FOLDER, dir_fd=folder)
             os.close(folder)
             folder = inner
-        return _read(parts[-1], limit, folder)
-    except OSError as error:
-        raise _unreadable(error) from None
+        yield folder, name
     finally:
-        if folder >= 0:
-            os.close(folder)
+        os.close(folder)
 
 
 def _read(path: str, limit: int, folder: int | None) -> bytes:
@@ -170,11 +179,11 @@ def sync_folder(folder: str) -> None:
             os.close(descriptor)
 
 
-def open_regular(path: str, flags: int, mode: int = 0o600, folder: int | None = None) -> int:
+def open_regular(path: str, flags: int, folder: int | None = None) -> int:
     """A descriptor of a regular file, not inherited, not by way of a link. Raises OSError."""
     if not _NO_FOLLOW and os.path.islink(path):
         raise OSError(errno.ELOOP, "it is a link, not a regular file")
-    descriptor = os.open(path, flags | _NO_FOLLOW | _ALWAYS, mode, dir_fd=folder)
+    descriptor = os.open(path, flags | _NO_FOLLOW | _ALWAYS, 0o600, dir_fd=folder)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is not a regular file")

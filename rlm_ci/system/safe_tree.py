@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from fnmatch import fnmatchcase
 
 from rlm_ci.system import files
@@ -26,7 +26,6 @@ FILE_LIMIT = 1 << 20
 WALK_LIMIT = 100_000
 _PATH_LIMIT = 1000
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | getattr(os, "O_CLOEXEC", 0)
 #: What builds and tests leave behind: noise to a reader, and never part of a patch.
 LITTER = frozenset((
@@ -138,22 +137,12 @@ class SafeTree:
     @contextmanager
     def _folder(self, path: str, *, make: bool) -> Iterator[tuple[int, str]]:
         """The open folder that holds ``path``, and the last part of its name."""
-        *parts, name = path.split("/")
-        folder = os.open(self.root, _FOLDER)
-        try:
+        with ExitStack() as stack:
             try:
-                for part in parts:
-                    if make:
-                        with suppress(FileExistsError):
-                            os.mkdir(part, dir_fd=folder)
-                    inner = os.open(part, _FOLDER | _NO_FOLLOW, dir_fd=folder)
-                    os.close(folder)
-                    folder = inner
+                found = stack.enter_context(files.folder_of(self.root, path, make=make))
             except OSError as error:
-                raise _error(error, "/".join(parts)) from None
-            yield folder, name
-        finally:
-            os.close(folder)
+                raise _error(error, path.rpartition("/")[0]) from None
+            yield found
 
 
 def _error(error: OSError, path: str) -> Exception:

@@ -11,6 +11,7 @@ import os
 import stat
 
 from rlm_ci.errors import LockedError, StorageError
+from rlm_ci.system import files
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 from rlm_ci.workspace.apply import file_moves
@@ -98,8 +99,8 @@ class _Apply:
         ours = {change.path: change.new for change in self._wanted}
         odd = [
             path
-            for path, (old, new) in differing(before, now).items()
-            if not _is_same(new, old) and not (path in ours and _is_same(new, ours[path]))
+            for path, (_, new) in differing(before, now).items()
+            if path not in ours or new != ours[path]
         ]
         if odd:
             raise ApplyRefusedError(_changed(*odd))
@@ -178,9 +179,9 @@ class _Apply:
                 self._put(change)
 
     def _take(self, change: PathChange) -> None:
-        """Take away what stands at its path; it is looked at when all is done."""
+        """Take away what is at its path; it is compared when all is done."""
         try:
-            with file_moves.folder_of(self._root, change.path) as (folder, name):
+            with files.folder_of(self._root, change.path) as (folder, name):
                 if not file_moves.holds(name, change.new, folder):
                     os.rename(name, self.staged.place("old", change.number), src_dir_fd=folder)
         except (FileNotFoundError, NotADirectoryError):
@@ -188,10 +189,10 @@ class _Apply:
                 raise ApplyRefusedError(_changed(change.path)) from None
 
     def _put(self, change: PathChange) -> None:
-        """Put a file in its place, where nothing may stand but empty folders, or this very file."""
+        """Put a file in its place, where only empty folders or this very file may be."""
         make_folders(self._root, change.path)
         source = self.staged.place("new", change.number)
-        with file_moves.folder_of(self._root, change.path) as (folder, name):
+        with files.folder_of(self._root, change.path) as (folder, name):
             file_moves.remove_empty(name, folder)
             if not (
                 file_moves.put_in(source, name, folder)
@@ -209,9 +210,3 @@ class _Apply:
 def _changed(*paths: str) -> str:
     how_many = count(len(paths), "file")
     return f"the work tree has changed meanwhile: {how_many}, {printable(paths[0])}"
-
-
-def _is_same(one: TreeEntry | None, other: TreeEntry | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return (one.mode, one.oid) == (other.mode, other.oid)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from rlm_ci.workspace.snapshot import FILE, SCRIPT
 from rlm_ci.workspace.tree_diff import LINK
@@ -22,21 +22,6 @@ if TYPE_CHECKING:
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _BLOCK = 1 << 20
-
-
-@contextmanager
-def folder_of(root: str, path: str) -> Iterator[tuple[int, str]]:
-    """The open folder that holds ``path`` below ``root``, behind no link, and its name in there."""
-    folders = path.split("/")
-    descriptor = os.open(root, _FOLDER)
-    try:
-        for name in folders[:-1]:
-            inner = os.open(name, _FOLDER, dir_fd=descriptor)
-            os.close(descriptor)
-            descriptor = inner
-        yield descriptor, folders[-1]
-    finally:
-        os.close(descriptor)
 
 
 def put_in(source: str, name: str, folder: int) -> bool:
@@ -105,7 +90,7 @@ def _blob_id(blocks: Iterable[bytes], size: int, like: str) -> str:
 
 
 def remove_empty(name: str, folder: int) -> None:
-    """Make room where a folder stands that holds nothing but folders; git knows none of them."""
+    """Remove a folder that has only folders in it; git tracks none of them."""
     try:
         inner = os.open(name, _FOLDER, dir_fd=folder)
     except OSError:  # there is none

@@ -215,7 +215,7 @@ class StagedResult:
 
     def _is_put(self, change: PathChange) -> bool:
         try:
-            with file_moves.folder_of(self.root, change.path) as (folder, name):
+            with files.folder_of(self.root, change.path) as (folder, name):
                 return file_moves.is_one(self.place("new", change.number), name, folder)
         except OSError:
             return False
@@ -225,7 +225,7 @@ class StagedResult:
         if not self._is_put(change):
             return True
         back = self.place("back", change.number)
-        with file_moves.folder_of(self.root, change.path) as (folder, name):
+        with files.folder_of(self.root, change.path) as (folder, name):
             if not file_moves.holds(name, change.new, folder):
                 return True
             os.rename(name, back, src_dir_fd=folder)
@@ -242,7 +242,7 @@ class StagedResult:
         if not os.path.lexists(backup):
             return True
         make_folders(self.root, change.path)
-        with file_moves.folder_of(self.root, change.path) as (folder, name):
+        with files.folder_of(self.root, change.path) as (folder, name):
             is_there = (
                 file_moves.put_in(backup, name, folder)
                 or file_moves.is_one(backup, name, folder)
@@ -256,7 +256,7 @@ class StagedResult:
 def make_folders(root: str, path: str) -> None:
     """All folders that are to hold ``path``. Raises OSError."""
     for folder in reversed(list(parents(path))):
-        with file_moves.folder_of(root, folder) as (parent, name), suppress(FileExistsError):
+        with files.folder_of(root, folder) as (parent, name), suppress(FileExistsError):
             os.mkdir(name, dir_fd=parent)
 
 
@@ -264,7 +264,7 @@ def prune(root: str, path: str) -> None:
     """Remove the folders that held ``path``, and hold nothing now."""
     for folder in parents(path):
         try:
-            with file_moves.folder_of(root, folder) as (parent, name):
+            with files.folder_of(root, folder) as (parent, name):
                 os.rmdir(name, dir_fd=parent)
         except OSError:
             return
