@@ -45,8 +45,6 @@ class Journal(Closing):
         path: str,
         descriptor: int,
         end: tuple[int, int],
-        *,
-        sync: bool,
         starts: array[int] | None = None,
     ) -> None:
         """``end``: number and end of the last record; ``starts``: see ``JournalReader``."""
@@ -55,7 +53,6 @@ class Journal(Closing):
         self.aside = ""
         self.starts = starts
         self._descriptor = descriptor
-        self._sync = sync
         # Number and end of the last record written, and of the last durable one. Each pair is
         # replaced as one, so that an interrupt finds both halves or none.
         self._written = end
@@ -66,31 +63,28 @@ class Journal(Closing):
         self._changed = threading.Condition(self._lock)
 
     @classmethod
-    def open(
-        cls, path: str, *, sync: bool = True, take: Take | None = None, places: bool = False
-    ) -> Self:
+    def open(cls, path: str, *, take: Take | None = None, places: bool = False) -> Self:
         """Read the journal at ``path`` (made where missing), to append to it.
 
         ``take`` gets its records; with ``places``, ``line`` finds them again. All of them are on
-        the disk when this returns. Without ``sync`` nothing is ever synced. Raises DamagedError,
-        StorageError.
+        the disk when this returns. Raises DamagedError, StorageError.
         """
         reader = JournalReader(path, places=places)
         reader.read(take)
         aside = cut(path, reader.offset, len(reader.tail)) if reader.tail else ""
-        journal = cls.behind(reader, sync=sync)
+        journal = cls.behind(reader)
         journal.recovered, journal.aside = len(reader.tail), aside
         return journal
 
     @classmethod
-    def behind(cls, reader: JournalReader, *, sync: bool = True, writes: bool = True) -> Self:
+    def behind(cls, reader: JournalReader, *, writes: bool = True) -> Self:
         """The journal that ``reader`` has read to its end. Raises StorageError."""
         path, end = reader.path, (reader.last, reader.offset)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT if writes else os.O_RDONLY
         try:
             descriptor = files.open_regular(path, flags)
             try:
-                if sync and writes:
+                if writes:
                     os.fsync(descriptor)
                     files.sync_folder(os.path.dirname(path) or ".")
             except BaseException:
@@ -98,7 +92,7 @@ class Journal(Closing):
                 raise
         except OSError as error:
             raise files.storage_error(error, path) from None
-        return cls(path, descriptor, end, sync=sync and writes, starts=reader.starts)
+        return cls(path, descriptor, end, reader.starts)
 
     @property
     def seq(self) -> int:
@@ -164,7 +158,7 @@ class Journal(Closing):
         self._settle(self._written[0])
 
     def close(self) -> None:
-        """Sync, and close the file. Raises StorageError, closed all the same."""
+        """Sync, and close the file. It is closed even if this raises StorageError."""
         if self._descriptor < 0:
             return
         try:
@@ -201,8 +195,6 @@ class Journal(Closing):
 
     def _settle(self, seq: int) -> None:
         """Return once an fsync after record ``seq`` has succeeded."""
-        if not self._sync:
-            return
         leads = False
         try:
             with self._lock:

@@ -102,27 +102,15 @@ def _quick() -> Callable[[dict[str, Any]], bytes | None]:
     They differ in floats, in characters outside of ASCII, and in types beyond JSON.
     """
     try:
-        import orjson
+        from orjson import OPT_SORT_KEYS, dumps
     except ImportError:
         return lambda _record: None
-    dumps = orjson.dumps
-    options = orjson.OPT_SORT_KEYS
-    simple = _SIMPLE
 
     def by_orjson(record: dict[str, Any]) -> bytes | None:
-        # Most values are texts and integers: check these without a call.
-        for value in record.values():
-            kind = type(value)
-            if kind is str or kind is int:
-                continue
-            if kind is dict:
-                for inner in value.values():
-                    if type(inner) not in simple and not _is_simple(inner, 3):
-                        return None
-            elif kind not in simple and not _is_simple(value, 2):
-                return None
+        if not _is_simple(record, 1):
+            return None
         try:
-            body: bytes = dumps(record, None, options)
+            body: bytes = dumps(record, None, OPT_SORT_KEYS)
         except TypeError:  # a name that is not a text, a long integer, a lone surrogate
             return None
         return body if body.isascii() and 0x7F not in body else None

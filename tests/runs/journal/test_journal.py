@@ -197,7 +197,7 @@ def test_a_journal_cut_at_any_byte_has_its_whole_records_and_goes_on(tmp_path: P
         tail = data[:end].rpartition(b"\n")[2]
         for live in (True, False):
             assert len(list(replay(str(path), live=live))) == whole
-        with Journal.open(str(path), sync=False) as journal:
+        with Journal.open(str(path)) as journal:
             assert (journal.seq, journal.recovered) == (whole, len(tail))
             assert not tail or Path(journal.aside).read_bytes() == tail
             assert bool(journal.aside) == bool(tail)
@@ -421,7 +421,7 @@ def test_after_an_error_it_takes_no_more(path: Path) -> None:
 def test_all_that_wait_are_told_of_an_fsync_that_failed(tmp_path: Path) -> None:
     """The descriptor is a pipe's: it is written to well, and cannot be synced."""
     reader, writer = os.pipe()
-    journal = Journal(str(tmp_path / "pipe"), writer, (0, 0), sync=True)
+    journal = Journal(str(tmp_path / "pipe"), writer, (0, 0))
     told: list[int] = []
     start = threading.Barrier(8)
 
@@ -538,7 +538,7 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.lock = Lock.take(f"{self.path}.lock")
-        self.journal = Journal.open(self.path, sync=False)
+        self.journal = Journal.open(self.path)
         assert self.journal.seq == len(self.model)
 
     @precondition(lambda self: self.journal is not None)
