@@ -94,8 +94,10 @@ class Settings:
         self.sources: dict[str, str] = {}
         self.environ = environment() if environ is None else environ
         flags = flags or {}
-        for row in self.rows.values():
-            self._set(row, *self._given(row, flags))
+        for key, row in self.rows.items():
+            raw, source = self._given(row, flags)
+            self.values[key] = row.default if raw is None else convert(row, raw, source)
+            self.sources[key] = source
 
     def _given(self, row: Setting, flags: Mapping[str, Any]) -> tuple[Any, str]:
         if row.key in flags:
@@ -105,10 +107,6 @@ class Settings:
             if text:
                 return text, name
         return None, "default"
-
-    def _set(self, row: Setting, raw: Any, source: str) -> None:
-        self.values[row.key] = row.default if raw is None else convert(row, raw, source)
-        self.sources[row.key] = source
 
     def __getattr__(self, name: str) -> Any:
         if name in self.values:
@@ -161,7 +159,10 @@ def convert(row: Setting, raw: Any, source: str) -> Any:
 
 
 def _list(row: Setting, raw: Any, source: str) -> tuple[str, ...]:
-    items = _split(raw) if isinstance(raw, str) else raw
+    items = raw
+    if isinstance(raw, str):
+        parts = raw.split("\n" if "\n" in raw else ",")
+        items = [part.strip() for part in parts if part.strip()]
     if isinstance(items, (list, tuple)) and all(isinstance(item, str) for item in items):
         return tuple(items)
     raise _bad(row, raw, source, "a list of texts")
@@ -272,11 +273,6 @@ _CONVERT: dict[str, Callable[[Setting, Any, str], Any]] = {
     "integer": _number,
     "number": _number,
 }
-
-
-def _split(text: str) -> list[str]:
-    parts = text.replace(",", "\n").split("\n") if "\n" not in text else text.split("\n")
-    return [part.strip() for part in parts if part.strip()]
 
 
 def _flatten(record: Mapping[str, Any], rows: Mapping[str, Setting]) -> Iterator[tuple[str, Any]]:

@@ -69,18 +69,11 @@ class LiveScreen:
         self._console.print(Text(printable(text)), soft_wrap=True)
         self._flush()
 
-    def clear(self) -> None:
-        """Remove the lines."""
-        self._stop(transient=True)
-
-    def leave(self) -> None:
-        """Let the lines stay."""
-        self._stop(transient=False)
-
-    def _stop(self, *, transient: bool) -> None:
+    def end(self, *, keep: bool = False) -> None:
+        """Remove the lines, or let them stay."""
         live, self._live = self._live, None
         if live is not None:
-            live.transient = transient
+            live.transient = not keep
             live.stop()
             self._flush()
 

@@ -62,7 +62,6 @@ class Progress:
         live: bool | None = None,
         quiet: bool = False,
         colour: bool = True,
-        left: Callable[[], str] = str,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._stream = sys.stderr if stream is None else stream
@@ -70,7 +69,7 @@ class Progress:
         self._live = live if live is not None else is_live(self._stream, environ)
         self._quiet = quiet or self._stream is None
         #: What remains of the budget, in words.
-        self.left = left
+        self.left: Callable[[], str] = str
         self._clock = clock
         self.redact = Redactor(environ).text
         self._began = clock()
@@ -103,7 +102,7 @@ class Progress:
         if self._ticker:
             self._ticker.join()
         if self._screen:
-            self._screen.clear()
+            self._screen.end()
 
     def watch(self, look: Look) -> None:
         """On a terminal, show the state of a run's tree too."""
@@ -128,7 +127,7 @@ class Progress:
         with self._drawing:
             self._paused = True
             if self._screen:
-                self._screen.clear()
+                self._screen.end()
         try:
             yield
         finally:

@@ -105,7 +105,7 @@ def _picked(work: PipelineJob, options: FixOptions, why: str) -> Mapping[str, An
 
 
 def require_an_end(options: FixOptions, where: str) -> None:
-    """Raise ConfigError where neither a validator nor a budget would ever end the run."""
+    """Raise ConfigError if neither a validator nor a budget would end the run."""
     unlimited = options.max_iterations is None and options.max_minutes is None
     if options.validator is None and unlimited:
         raise ConfigError(
@@ -118,12 +118,8 @@ def require_an_end(options: FixOptions, where: str) -> None:
 def _shown(commands: SandboxedCommands, command: Command) -> str:
     """A command, with the path of a program of the repository's own."""
     place = commands.find(command.argv[0])
-    inside = os.path.relpath(place, commands.place) if place else os.pardir
-    return (
-        command.text
-        if inside.startswith(os.pardir)
-        else command.text.replace(command.argv[0], inside, 1)
-    )
+    inside = files.below(commands.place, place) if place else None
+    return command.text.replace(command.argv[0], inside, 1) if inside else command.text
 
 
 def _why_not(commands: SandboxedCommands, command: Command, redact: Callable[[str], str]) -> str:

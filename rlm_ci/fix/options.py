@@ -9,7 +9,6 @@ from rlm_ci.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from rlm_ci.fix.sandboxed_commands import SandboxedCommands
     from rlm_ci.models.record.clock import RunClock
@@ -58,9 +57,6 @@ class FixOptions(Value):
 
     #: Those of which a run can be given more.
     budgets = ("max_iterations", "max_minutes")
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._fields}
 
     @property
     def limits(self) -> FixLimits:

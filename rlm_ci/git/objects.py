@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from rlm_ci.values import Row
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Container
-
 
 class TreeEntry(Row):
     """One entry of a tree: git's ``mode`` (``100644``), and ``size`` in bytes, -1 if unknown.
@@ -26,12 +22,12 @@ class TreeEntry(Row):
         return self.mode in ("100644", "100755", "100664")
 
 
-def parse_tree(rows: bytes, only: Container[str] | None = None) -> dict[str, TreeEntry]:
-    """The files of a tree that ``ls-tree -z -l`` lists by path, of these ``only`` if given."""
+def parse_tree(rows: bytes) -> dict[str, TreeEntry]:
+    """The files of a tree that ``ls-tree -z`` lists, by path."""
     entries = {}
     for row in rows.decode("utf-8", "surrogateescape").split("\0"):
         head, _, path = row.partition("\t")
-        if head and (only is None or path in only):
+        if head:
             mode, kind, oid, *rest = head.split()
             # Of a submodule there is no size, and none of an object that the clone lacks.
             size = int(rest[0]) if rest and rest[0].isdigit() else -1

@@ -333,15 +333,10 @@ class Repository:
         """The object id that ``data`` has as a blob of this repository."""
         from hashlib import sha1, sha256
 
-        make = sha256 if self._object_format() == "sha256" else sha1
-        return make(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
-
-    def _object_format(self) -> str:
         if self._hash is None:
-            # Outside of a repository, as in most repositories.
-            known = self.config("extensions.objectFormat") if self.git_dir else None
-            self._hash = known or "sha1"
-        return self._hash
+            self._hash = self.config("extensions.objectFormat") if self.git_dir else ""
+        make = sha256 if self._hash == "sha256" else sha1
+        return make(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
     def start_listing(self) -> RunningGit:
         """List what is in the index, or untracked and not ignored, parted by NUL."""

@@ -6,6 +6,8 @@ A token is its beginning and what follows it. Most beginnings come from a table 
 
 from __future__ import annotations
 
+from functools import cache
+
 from rlm_ci.redaction.secret_names import decoded_login
 
 TYPE_CHECKING = False
@@ -55,7 +57,7 @@ _MOST_WORDS, _MOST_KEPT = 10_000, 1_000
 _FAR = 60
 #: Few tokens of so many characters have no digit.
 _LONG = 30
-#: What may stand before a token: an escape of a literal or an address, or the end of a colour.
+#: What may be before a token: an escape of a literal or an address, or the end of a colour.
 _BEFORE = (
     r"\\[abefnrtv0]",
     r"\\x[0-9A-Fa-f]{2}",
@@ -72,7 +74,7 @@ _END_OF_KEY = r"-----END[ A-Z]*PRIVATE KEY(?: BLOCK)?-----"
 _LINE_OF_KEY = r"[ \t]*[A-Za-z0-9+/=]{20,}[ \t\r]*"
 _LAST_LINE_OF_KEY = r"[ \t]*[A-Za-z0-9+/=]+[ \t\r]*"
 #: Three parts of base64, the first two of which begin as JSON does; GitHub writes a word before it.
-#: Not behind a colour: its end may stand in one, and each would be read to the end of the text.
+#: Not behind a colour: a token may have its end, and each would be read to the end of the text.
 _JWT = (
     rf"(?:(?<![A-Za-z0-9_-]){''.join(f'|(?<={one})' for one in _BEFORE[:-1])})"
     r"(?:ghs_(?:[A-Za-z0-9]{1,40}_)?)?"
@@ -122,22 +124,17 @@ def _without_ends(text: str) -> str:
     return "".join([*kept, text[done:]])
 
 
+@cache
 def beginnings() -> Mapping[str, tuple[str, int]]:
     """The beginnings of tokens, longest first, with what follows and how much of it at least."""
-    global _beginnings  # noqa: PLW0603  # sorted once, when first used: hooks seldom do
-    if not _beginnings:
-        from rlm_ci.redaction.published_tokens import FORMS
+    from rlm_ci.redaction.published_tokens import FORMS
 
-        every = {one: (kind, least) for one, kind, least in (*FORMS, *OWN_FORMS)}
-        longest_first = sorted(every, key=lambda one: (-len(one), one))
-        _beginnings = {one: every[one] for one in longest_first}
-    return _beginnings
+    every = {one: (kind, least) for one, kind, least in (*FORMS, *OWN_FORMS)}
+    return {one: every[one] for one in sorted(every, key=lambda one: (-len(one), one))}
 
 
 #: Words without a token: the same paths and names come again and again.
 _clean: set[str] = set()
-_beginnings: Mapping[str, tuple[str, int]] = {}
-_patterns: dict[str, re.Pattern[str]] = {}
 
 
 def _form(beginning: str, kind: str, least: int) -> str:
@@ -153,12 +150,11 @@ def _form(beginning: str, kind: str, least: int) -> str:
     return f"{token}(?:(?<![A-Za-z0-9]{token}){before}){ahead}[{kind}]{{{least},}}"
 
 
+@cache
 def _compiled(form: str) -> re.Pattern[str]:
-    if form not in _patterns:
-        import re
+    import re
 
-        _patterns[form] = re.compile(form, re.VERBOSE if form is _PRIVATE_KEY else 0)
-    return _patterns[form]
+    return re.compile(form, re.VERBOSE if form is _PRIVATE_KEY else 0)
 
 
 def _without_login(found: re.Match[str]) -> str:
@@ -169,7 +165,7 @@ def _without_login(found: re.Match[str]) -> str:
     return SIGN if is_said or decoded_login(found[0]) else found[0]
 
 
-#: What both must stand in a text, the expression for it, and what replaces it.
+#: Two texts that must be there, the expression to search, and what replaces it.
 _SHAPES: tuple[tuple[str, str, str, str | Callable[[re.Match[str]], str]], ...] = (
     ("PRIVATE KEY", "-----BEGIN", _PRIVATE_KEY, SIGN),
     ("eyJ", ".eyJ", _JWT, SIGN),

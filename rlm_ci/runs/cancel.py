@@ -64,8 +64,8 @@ def cancel(
         return CancelledRun(run.manifest, ended_now=True, process=process)
 
 
-def end_leftovers(run_id: str) -> int:
-    """Kill the commands that a killed run left running; returns how many there were.
+def end_leftovers(run_id: str) -> None:
+    """Kill the commands that a killed run left running.
 
     The run's id in their environment shows them. This process and its ancestors are spared: a
     command of a run may cancel it.
@@ -75,7 +75,6 @@ def end_leftovers(run_id: str) -> int:
     while pid in table and pid not in spared:
         spared.add(pid)
         pid = table[pid].parent
-    count = 0
     for pid, status in table.items():
         if pid not in spared and _carries(pid, run_id):
             target = _Target.of(pid, status.started)
@@ -83,8 +82,6 @@ def end_leftovers(run_id: str) -> int:
                 with suppress(PermissionError):
                     target.send(signal.SIGKILL)
                 target.close()
-                count += 1
-    return count
 
 
 def _carries(pid: int, run_id: str) -> bool:

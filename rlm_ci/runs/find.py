@@ -61,7 +61,7 @@ class FoundRun(Value):
 
     @property
     def is_resumable(self) -> bool:
-        """Whether the run may go on, and has a request that tells how.
+        """Whether the run may go on, and has a request to go on by.
 
         Judgements, replays and the runs of stages have none.
         """
@@ -309,10 +309,11 @@ def _remove(entry: FoundRun) -> bool:
     return True
 
 
-def wait_for_end(entry: FoundRun, pause: float = 0.1, longest: float = 2.0) -> FoundRun:
+def wait_for_end(entry: FoundRun) -> FoundRun:
     """The run once it has ended, or its process is gone; the pauses grow."""
+    pause = 0.1
     while entry.is_going(time.time()):
         time.sleep(pause)
-        pause = min(longest, pause * 1.25)
+        pause = min(2.0, pause * 1.25)
         entry = entry.read()
     return entry

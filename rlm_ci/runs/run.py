@@ -284,14 +284,7 @@ class Run(Closing):
             self._heart.join()
             self._heart = None
 
-    def event(
-        self,
-        name: str,
-        payload: Mapping[str, Any],
-        *,
-        actor: str = "runner",
-        durable: bool = False,
-    ) -> None:
+    def event(self, name: str, payload: Mapping[str, Any], *, durable: bool = False) -> None:
         """Append to events.jsonl; a ``durable`` one is on disk when this returns."""
         self._events.append(
             {
@@ -300,7 +293,7 @@ class Run(Closing):
                 "task_id": self.task_id,
                 "run_id": self.id,
                 "event": name,
-                "actor": actor,
+                "actor": "runner",
                 "payload": self._clean(dict(payload)),
             },
             durable=durable,

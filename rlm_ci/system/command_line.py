@@ -10,6 +10,7 @@ import os
 import shlex
 
 from rlm_ci.errors import UsageError
+from rlm_ci.system import files
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
@@ -125,9 +126,8 @@ def finder(
     def at(name: str) -> str:
         """The place outside of a path in the sandbox."""
         inside = os.path.normpath(os.path.join(root, name))
-        within = os.path.relpath(inside, root)
-        outside = within == os.pardir or within.startswith(os.pardir + os.sep)
-        if outside or any(within.startswith(f"{folder}{os.sep}") for folder in shared):
+        within = files.below(root, inside)
+        if within is None or any(within.startswith(f"{folder}/") for folder in shared):
             return inside
         return os.path.join(copy, within)
 

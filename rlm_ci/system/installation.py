@@ -10,6 +10,7 @@ import sys
 
 from rlm_ci import __version__
 from rlm_ci.config.settings import environment
+from rlm_ci.text.object_id import is_object_id
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
@@ -49,12 +50,7 @@ def recorded_commit() -> str | None:
                 commit = file.read(100).strip()
         except (OSError, ValueError):
             return None
-    return commit if is_commit(commit) else None
-
-
-def is_commit(text: str) -> bool:
-    """Whether ``text`` is the whole id of a commit."""
-    return len(text) == 40 and set(text) <= set("0123456789abcdef")
+    return commit if is_object_id(commit) else None
 
 
 def checkout() -> str | None:
@@ -72,7 +68,7 @@ def _source(extras: str, environ: Mapping[str, str]) -> list[str]:
         return [f"{_NAME}{extras} @ {vcs['vcs'] + '+' if 'vcs' in vcs else ''}{url}{commit}"]
     folder = checkout()
     pinned = os.path.basename(folder or "")
-    if folder and not (environ.get("GITHUB_ACTIONS") and is_commit(pinned)):
+    if folder and not (environ.get("GITHUB_ACTIONS") and is_object_id(pinned)):
         return ["-e", folder + extras]
     if isinstance(url, str):  # a copy of a folder
         from urllib.parse import unquote, urlsplit

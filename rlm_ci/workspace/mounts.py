@@ -86,30 +86,20 @@ def curtains(copy: str, root: str, names: tuple[str, ...], nothing: str) -> tupl
     found: dict[str, Mount] = {}
     for name in names:
         place = os.path.realpath(os.path.join(copy, name))
-        inside = next(
-            (
-                place[len(top) :]
-                for top in map(os.path.realpath, (copy, root))
-                if _below(place, top)
-            ),
-            None,
-        )
+        tops = map(os.path.realpath, (copy, root))
+        inside = next(filter(None, (files.below(top, place) for top in tops)), None)
         if inside is None or not os.path.exists(place):
             continue
         if os.path.isdir(place):
             empty = os.path.join(nothing, "folder")
             os.makedirs(empty, exist_ok=True)
         else:
-            # Who reads YAML or JSON wants an object, if one without anything in it.
+            # Readers of YAML or JSON expect an object, an empty one will do.
             content = b"{}\n" if name.endswith((".yml", ".json")) else b""
             empty = os.path.join(nothing, f"file{len(content)}")
             files.write(empty, content, 0o600)
-        found[inside] = Mount(empty, root + inside)
+        found[inside] = Mount(empty, os.path.join(root, inside))
     return tuple(found.values())
-
-
-def _below(place: str, top: str) -> bool:
-    return place.startswith(f"{top.rstrip('/')}/")
 
 
 def _object_mounts(folder: str, target: str, depth: int) -> Iterator[Mount]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rlm_ci.git.repository import Repository
 
 FILE, SCRIPT = "100644", "100755"
-#: Folders that a package manager fills and nobody commits: a validator may need them.
+#: Folders that a package manager fills, and that are not committed: a validator may need them.
 DEPENDENCIES = (
     "node_modules", ".venv", "venv", ".tox", ".nox", "vendor", "bower_components",
     "__pypackages__", ".bundle", ".yarn", ".pnpm-store",
@@ -65,9 +65,6 @@ class Snapshot(Value):
     submodules: tuple[tuple[str, str], ...] = ()
     omitted: tuple[tuple[str, str], ...] = ()
     dependencies: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._fields}
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Snapshot:
@@ -111,7 +108,7 @@ def _is_ours_to_show(path: object) -> bool:
 
 
 class WorktreeListing(Value):
-    """The files of a work tree by path with their mode, and what stands beside them."""
+    """The files of a work tree by path with their mode, and what lies beside them."""
 
     modes: dict[str, str]
     submodules: dict[str, str]
@@ -155,7 +152,7 @@ def look(
     submodules = {path: entry.oid for path, entry in staged.items() if entry.mode == SUBMODULE}
     folders = {folder for path in staged for folder in parents(path)}
     dependencies = tuple(name for name in dependency_folders(root) if name not in folders)
-    ours = [_below(root, folder) for folder in skipped]
+    ours = [files.below(root, folder) for folder in skipped]
     fixed = [anchored(name) for name in (*dependencies, *filter(None, ours))]
     patterns = (*_LITTER, *_OURS, *fixed)
     omitted = [(path, _WHOLE) for path in submodules if is_whole_repository(root, path)]
@@ -286,7 +283,7 @@ def _untracked(
 
 
 def is_whole_repository(root: str, path: str) -> bool:
-    """Whether a git folder stands in ``path``, with whatever remotes and credentials it has."""
+    """Whether ``path`` has a git folder of its own, perhaps with remotes and credentials."""
     return os.path.isdir(os.path.join(root, path, ".git"))
 
 
@@ -388,14 +385,8 @@ def folders(paths: Iterable[str]) -> set[str]:
     return {outer for folder in found for outer in (folder, *parents(folder)) if outer}
 
 
-def _below(root: str, folder: str) -> str:
-    """``folder`` relative to ``root`` where it lies below it, or ""."""
-    inside = os.path.relpath(os.path.abspath(folder), os.path.abspath(root))
-    return "" if inside == "." or inside.startswith("..") else inside
-
-
 def _is_plain(path: str) -> bool:
-    """Whether a name can stand on a line, to git: no quote, no line break."""
+    """Whether git reads a name from a line as it is: no quote, no line break."""
     return not path.startswith('"') and "\n" not in path and not path.endswith("\r")
 
 

@@ -202,12 +202,6 @@ class Workspace:
         self._fill(copy, tree)
         return copy
 
-    def put_back(self, copy: Checkout, base: str, is_protected: Callable[[str], bool]) -> None:
-        """Give every protected path of ``copy`` back to the tree ``base``."""
-        now = copy.tree()
-        if now != base:
-            copy.restore(self.restored(now, base, is_protected))
-
     def restored(self, tree: str, base: str, is_protected: Callable[[str], bool]) -> str:
         """The id of ``tree`` with the paths that are protected as ``base`` has them."""
         changed = differing(self.entries(base), self.entries(tree))
@@ -231,6 +225,8 @@ class Workspace:
 
     def _with(self, tree: str, rows: Mapping[str, tuple[str, str] | None]) -> str:
         """The id of ``tree`` with mode and object of these paths; None for one to leave out."""
+        if not rows:
+            return tree
         index = "fresh.index"
         snapshot.remove_index(self._git.path(index))
         self._git.read(self._git.folder, index, "read-tree", tree)
@@ -238,9 +234,8 @@ class Workspace:
         # First what goes: a file may become a folder, or a folder a file.
         ordered = sorted(rows.items(), key=lambda row: row[1] is not None)
         listed = "".join(f"{' '.join(row or nothing)}\t{path}\0" for path, row in ordered)
-        if listed:
-            args = ("update-index", "-z", "--index-info")
-            self._git.write(self._git.folder, index, *args, stdin=encode(listed))
+        args = ("update-index", "-z", "--index-info")
+        self._git.write(self._git.folder, index, *args, stdin=encode(listed))
         return self._git.write_tree(self._git.folder, index)
 
     def apply_to(self, repository: Repository, tree: str) -> ApplyOutcome:

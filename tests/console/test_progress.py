@@ -81,7 +81,8 @@ def test_plain_lines_where_a_line_cannot_be_redrawn(environ: dict[str, str]) -> 
 
 def test_a_file_gets_plain_lines() -> None:
     stream = Terminal(tty=False)
-    with Progress(XTERM, stream=stream, left=lambda: "$0.40 left") as progress:
+    with Progress(XTERM, stream=stream) as progress:
+        progress.left = lambda: "$0.40 left"
         progress.step("validator")
     assert stream.getvalue() == "0s, $0.40 left  validator\n"
 
@@ -89,7 +90,8 @@ def test_a_file_gets_plain_lines() -> None:
 def test_a_live_line_tells_step_time_budget_and_what_was_heard() -> None:
     stream = Terminal()
     now = [0.0]
-    with Progress(XTERM, stream=stream, left=lambda: "3 left", clock=lambda: now[0]) as progress:
+    with Progress(XTERM, stream=stream, clock=lambda: now[0]) as progress:
+        progress.left = lambda: "3 left"
         now[0] = 65.0
         progress.step("iteration 2: validator")
         progress.heard(b"first\n  second  \n\n")

@@ -71,7 +71,7 @@ def test_a_run_from_begin_to_end(place: Place) -> None:
         with run.step("Build", "make") as step:
             place.seconds += 2
             step.exit_code, step.summary = 0, "built"
-        run.event("agent_message", {"text": "hello", "deep": [{"a": 1}]}, actor="agent")
+        run.event("agent_message", {"text": "hello", "deep": [{"a": 1}]})
         place.seconds += 3
         assert run.finish("succeeded", exit_code=0, summary="done") is None
     ended = manifests.read(run.path)

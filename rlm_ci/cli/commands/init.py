@@ -21,7 +21,8 @@ from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import output_of
 from rlm_ci.resources import loader
 from rlm_ci.system import files
-from rlm_ci.system.installation import URL, checkout, is_commit, recorded_commit
+from rlm_ci.system.installation import URL, checkout, recorded_commit
+from rlm_ci.text.object_id import is_object_id
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
@@ -151,7 +152,7 @@ def _contents(commit: str, *, fork_safe: bool, slash_commands: bool) -> dict[str
 
 def _pinned(named: str | None, environ: Mapping[str, str]) -> str:
     """The commit that workflows run; a tag could be moved. Raises ConfigError if none is known."""
-    if named is not None and not is_commit(named):
+    if named is not None and not (len(named) == 40 and is_object_id(named)):
         raise ConfigError(
             f"no commit: {printable(named)!r}",
             where="--pin",

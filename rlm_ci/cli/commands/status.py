@@ -137,7 +137,7 @@ class _Drawn(_Lines):
 
     def end(self, entry: FoundRun, new: Sequence[Mapping[str, Any]]) -> None:
         self._draw(self._facts(entry, new, time.time()), self._last)
-        self._screen.leave()
+        self._screen.end(keep=True)
 
     def _facts(
         self, entry: FoundRun, new: Sequence[Mapping[str, Any]], now: float

@@ -71,21 +71,23 @@ class ChangedTestRuns:
         self._known = {
             path: one for path, one in zip(paths, contents, strict=True) if one is not None
         }
-        secret = self._fact("canary", self._place, {"tree": tree}, _secret)["secret"]
+        drawn = self._fact(
+            "canary", self._place, {"tree": tree}, lambda: {"secret": secrets.token_hex(16)}
+        )
         estimate = len(COPIES) * verdict.ended.seconds
         probed = Canary(
             self._known,
             first,
             told,
             self._run,
-            secret=str(secret),
+            secret=str(drawn["secret"]),
             share=min(1.0, self._most / estimate) if estimate else 1.0,
             has_new=landed != tree,
         ).probe()
         return probed.findings + _hidden(first, hidden), probed.line, probed.texts
 
     def _may_hold(self, path: str, held: Collection[str]) -> bool:
-        """Whether tests may stand in a file; those that did not run are left alone anyway."""
+        """Whether a file may have tests; those that did not run stay as they are."""
         if path in held or path.endswith(inline_tests.ENDING):
             return True
         return readers.is_known(path) and self._runs.protection.is_of_tests(path)
@@ -139,10 +141,6 @@ def _hidden(first: TestOutcomes, ran: ValidatorRun | None) -> tuple[Finding, ...
             domain="tamper",
         ),
     )
-
-
-def _secret() -> dict[str, str]:
-    return {"secret": secrets.token_hex(16)}
 
 
 def _told(ran: ValidatorRun) -> ValidatorAnswer:

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from rlm_ci.validators.outcomes import TestOutcomes
     from rlm_ci.workspace.checkout import Checkout
 
-#: How pytest tells of its tests: by a plugin of ours, or by what it prints.
+#: How pytest reports its tests: by a plugin of ours, or by what it prints.
 PLUGIN, PRINTED = "plugin", "printed"
 
 
 class ValidatorRun(Value):
-    """How a command ended, what it tells of tests, and which protected paths it wrote.
+    """How a command ended, the tests it reported, and the protected paths it wrote.
 
     ``missing`` are folders of dependencies that a fresh tree lacks; ``reported``: by our plugin.
     """
@@ -43,9 +43,9 @@ class ValidatorRun(Value):
 
 
 class ValidatorRuns:
-    """Runs commands, each as a fact. ``protection`` tells which paths count as written.
+    """Runs commands, each as a fact. ``protection`` decides which paths count as written.
 
-    ``reporter`` is how pytest tells of its tests: see ``test_reports``; "" where it is not run.
+    ``reporter`` is how pytest reports its tests: see ``test_reports``; "" where it is not run.
     """
 
     def __init__(self, context: FixContext, protection: Protection) -> None:
@@ -69,7 +69,7 @@ class ValidatorRuns:
         space = self._commands.workspace
 
         def produce() -> Mapping[str, Any]:
-            settled = space.settled  # None where an agent asks, who goes on
+            settled = space.settled  # None while an agent is at work
             if first:
                 space.caches.begin()
             record = self._reported(argv, self._timeout())
@@ -113,8 +113,9 @@ class ValidatorRuns:
                     raise UnavailableError(error.what, where=SETUP, hint=error.hint) from None
                 prepared = {"setup": record_of(ended)}
                 self.prepared = ended
-                wrong = frozenset(self._rewrote(began, copy.tree()))
-                self._commands.workspace.put_back(copy, began, wrong.__contains__)
+                made = copy.tree()
+                wrong = frozenset(self._rewrote(began, made))
+                copy.restore(self._commands.workspace.restored(made, began, wrong.__contains__))
                 began = copy.tree()
             timeout = min(self._timeout(), seconds)
             record = self._reported(argv, timeout, copy=copy, short=True, hide=hide, keep=keep)
@@ -195,14 +196,14 @@ class ValidatorRuns:
 
 
 def printed(output: Clipped) -> tuple[str, ...]:
-    """All lines that were kept of an output: the name of a test may stand in any."""
+    """All lines that were kept of an output: any may name a test."""
     return transcribe(output, str, limit=len(output.head) + len(output.tail)).lines
 
 
 def record_of(ended: StreamResult) -> dict[str, Any]:
     """``ended`` as JSON has it, with a replacement for what is no UTF-8."""
     output = ended.output.without_seam()
-    if not output.omitted:  # a character may stand across the seam
+    if not output.omitted:  # a character may lie across the seam
         output = Clipped(output.head + output.tail)
     return {
         "returncode": ended.returncode,

@@ -53,7 +53,7 @@ class ResultJudge:
         #: How often the agent has asked for what, in this iteration.
         self._asked: Counter[str] = Counter()
         self._runs = ValidatorRuns(context, self._protected())
-        #: The last thing that the validator said; the name of that run, and what it tells of tests.
+        #: The last verdict, the name of its run, and the tests in its output.
         self.verdict: Verdict | None = None
         self.label = ""
         #: Whether it was said in a fresh tree.
@@ -65,7 +65,7 @@ class ResultJudge:
         #: The same of the first run.
         self._first = outcomes.TestOutcomes()
         self.collected_first: Mapping[str, CollectedTests] = {}
-        #: What the validator writes into a tree that nobody was at work in.
+        #: What the validator writes into a tree without edits.
         self._habits: frozenset[str] = frozenset()
         #: What became of the setup of a fresh tree.
         self._prepared = ""
@@ -114,7 +114,7 @@ class ResultJudge:
         return _judged(verdict)
 
     def _learned(self, verdict: Verdict) -> Verdict:
-        """Keep what the first run tells: which files hold tests, and how they end.
+        """Keep which files have tests, and how the tests end in the first run.
 
         Where pytest cannot load our plugin, it runs without; where it is not needed, there is none.
         """
@@ -150,7 +150,7 @@ class ResultJudge:
         return _judged(verdict).replace(manner=self._in_fresh())
 
     def lost(self) -> tuple[str, ...]:
-        """What the last run does not tell of the tests that the first one ran, in words."""
+        """The tests of the first run that are missing in the last one, in words."""
         return () if self._allow_test_edits else outcomes.lost(self._first, self._ran.outcomes)
 
     def _fresh(self) -> str:
@@ -167,7 +167,7 @@ class ResultJudge:
         return self._space.edited(tree, inline_tests.old(self._space, self._base, tree))
 
     def result(self, tree: str) -> str:
-        """``tree`` without edits of old tests, where these are no part of the goal."""
+        """``tree`` without edits of old tests, unless the goal allows these."""
         if self._allow_test_edits:
             return tree
         old = self._space.entries(self._base)

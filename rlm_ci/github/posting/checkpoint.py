@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 
+from rlm_ci.text.object_id import is_object_id
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -27,7 +28,6 @@ _LONGEST_WITH_REVIEW = 16_384
 #: In place of the state of a review that is too long.
 NO_ROOM = "-"
 _MARKER = re.compile(rf"{_OPENS}(?: ([\w=-]*))?{_CLOSES}\r*(?:\n|$)", re.ASCII)
-_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _VERDICTS = ("clean", "findings", "incomplete", "not_run")
 _MOST_OVERRIDES = 10
 
@@ -94,8 +94,8 @@ class Checkpoint(Value):
         import json
         from base64 import urlsafe_b64encode
 
-        record = _fields_of(self)
-        kept = [_fields_of(one) for one in self.overrides[-_MOST_OVERRIDES:]]
+        record = self.to_dict()
+        kept = [one.to_dict() for one in self.overrides[-_MOST_OVERRIDES:]]
         longest = _LONGEST_WITH_REVIEW if len(self.review) > len(NO_ROOM) else _LONGEST
         while True:
             record |= {"v": _VERSION, "overrides": kept}
@@ -107,10 +107,6 @@ class Checkpoint(Value):
                 del kept[0]
             else:
                 return f"{_OPENS} {data}{_CLOSES}"
-
-
-def _fields_of(one: Checkpoint | Override) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in one._fields}
 
 
 def is_marked(body: str) -> bool:
@@ -169,7 +165,7 @@ def _text(value: Any, longest: int) -> str:
 
 
 def _commit(value: Any) -> str:
-    if not _COMMIT.fullmatch(value):
+    if not is_object_id(value):
         raise ValueError("no commit")
     return str(value)
 
