@@ -58,7 +58,7 @@ class FixLimits(Value):
 
 
 class TurnResult(Value):
-    """What a turn of the agent came to; ``changed`` tells whether the tree is another one.
+    """The result of an agent's turn; ``changed`` is whether the tree has changed.
 
     ``blocked``: the agent says that no edit can reach the goal.
     """
@@ -101,7 +101,7 @@ class FixEnd(Value):
 
 
 def blocking(tampering: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """What keeps a result from being a fix: the rest is told, and stops nothing."""
+    """The findings that keep a result from being a fix."""
     return tuple(one for one in tampering if one.fails(Severity.HIGH))
 
 

@@ -31,7 +31,7 @@ MODES = ("single", "triad")
 
 
 class RoleBrief(Value):
-    """What every role is told. Texts from files and commands are quoted here, not before.
+    """The variables of every role's prompt. ``to_dict`` quotes texts of files and commands.
 
     ``passes`` and ``feedback`` are what the validator said, ``changes`` which files differ from the
     start, ``findings`` what the guard holds against the result; ``protected`` are path patterns.
@@ -84,7 +84,7 @@ class Roles:
         deadline: float | None = None,
         on_progress: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        """``diff`` tells what differs now from the start. Raises ConfigError for the mode."""
+        """``diff`` returns the changes since the start. Raises ConfigError for the mode."""
         if mode not in MODES:
             raise ConfigError(
                 f"there is no role mode '{printable(mode[:100])}'",

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from rlm_ci.report.findings import Finding
     from rlm_ci.runs.state import RunState
 
-#: What an agent is told to leave alone; the guard knows more.
+#: What the prompt forbids an agent to edit; the guard knows more.
 PROTECTED = (
     "conftest.py", "pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml", "package.json scripts",
     ".github/", ".git*", ".pre-commit-config.yaml", "AGENTS.md", "CLAUDE.md", "sitecustomize.py",
 )  # fmt: skip
 #: Lines of a status in the state file.
 _SHOWN = 40
-#: Scripts of the validator that an agent is told of.
+#: Scripts of the validator that a prompt names.
 _NAMED = 20
 #: The summary of a turn without one.
 NOTHING_SAID = "it said nothing"

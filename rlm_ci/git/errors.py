@@ -139,7 +139,7 @@ def _of_a_filter(failed: str, said: str, root: str) -> UnavailableError:
 
 
 def _by_first_line(said: str, failed: str, returncode: int | None, root: str) -> RlmCiError:
-    """The error of a git whose own words belong into it."""
+    """The error that quotes the first line of git's message."""
     lines = [line for line in said.splitlines() if line.startswith(("fatal:", "error:"))]
     first = printable((lines or said.splitlines() or ["no message"])[0])
     odd = next((line for line in lines if line.endswith(": unsupported file type")), "")

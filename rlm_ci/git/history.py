@@ -48,7 +48,7 @@ class _Change(Row):
 
 
 class GitHistory:
-    """The last commits before one, without merges; ``note`` tells what is missing."""
+    """The last commits before one, without merges; ``note`` says what is missing."""
 
     def __init__(self, changes: Sequence[_Change], commits: int, note: str) -> None:
         self.commits = commits

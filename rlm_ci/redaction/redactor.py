@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from rlm_ci.report.findings import Finding, Location, Part, Report
 
 SIGN = token_forms.SIGN
-#: A shorter value stands in too many texts by chance.
+#: A shorter value is in too many texts by chance.
 _SHORTEST = 8
-#: So much of the beginning is cut off by those who know what is looked for.
+#: An attacker may cut off so much of the beginning.
 _CUTS = (7, 8)
 #: A line of a longer secret is one by itself, if it has this length.
 _LINE = 40
-#: In what somebody wrote, a shorter text may stand there without being the secret.
+#: In a text by hand, a shorter match may be no secret.
 _TELLING = 12
 _UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~"
 

@@ -90,7 +90,7 @@ def _is_told(value: str) -> bool:
 
 
 def _passwords(address: str) -> Iterator[str]:
-    """The password in an address, or the token that stands alone before the host."""
+    """The password in an address, or the token alone before the host."""
     from urllib.parse import unquote
 
     login = address.partition("://")[2].partition("/")[0].rpartition("@")[0]

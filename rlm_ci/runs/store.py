@@ -28,7 +28,7 @@ _MANIFEST_LIMIT = 4 << 20
 _TREES = ("git", "work", "verdict")
 #: Task, ``cli``, run.
 _DEPTH = 3
-#: Paths as they are, but in any case of letters: some file systems do not tell them apart.
+#: Literal paths in any case of letters, since some file systems ignore the case.
 _PLAIN = {
     "GIT_LITERAL_PATHSPECS": "0",
     "GIT_NOGLOB_PATHSPECS": "1",

@@ -37,7 +37,7 @@ _ETC = (
 )  # fmt: skip
 #: Only where the job has a network.
 _ETC_NETWORK = ("gai.conf", "host.conf", "hosts", "resolv.conf")
-#: Who runs it, as seen from inside, where root starts us.
+#: The user inside, if root starts us.
 _USER = 1000
 #: Files of /etc up to so many bytes are copied, where so many files may be open: each takes two.
 _COPIED = 128 << 10
@@ -53,7 +53,7 @@ _WAITS = (
     "echo >&7 && read -r _ <&7 && exec 7>&- || exit; "
     '[ -z "${SHLVL+x}" ] || set -- /usr/bin/env -u SHLVL "$@"; exec "$@"'
 )
-#: How the kernel tells of a sender: process, user, group.
+#: The kernel's record of a sender: process, user, group.
 _CREDENTIALS = struct.Struct("3i")
 #: Where a message of bwrap begins that says what it could not do.
 _SIGN = "bwrap: "
@@ -191,7 +191,7 @@ def limits(given: JobLimits) -> Iterator[tuple[int, int, int]]:
     for name, most in {**given.of_a_process(), "NPROC": given.processes}.items():
         number = getattr(resource, f"RLIMIT_{name}")
         highest = resource.getrlimit(number)[1]
-        # At the first number of seconds comes a signal that tells why, at the second the end.
+        # After the soft limit comes a signal that gives the reason, after the hard one the end.
         last = most + _LAST if name == "CPU" else most
         roof = sys.maxsize if highest == resource.RLIM_INFINITY else highest
         yield number, min(most, roof), min(last, roof)
@@ -212,7 +212,7 @@ def require_program(job: SandboxJob, mounts: Sequence[Mount], path: str) -> None
 
 
 def _is_visible(path: str, mounts: Sequence[Mount]) -> bool:
-    """Whether a program stands at ``path`` inside, at the end of whatever links."""
+    """Whether there is a program at ``path`` inside, with all links followed."""
     for _ in range(40):  # as many links as the kernel follows
         outside = _outside(path, mounts)
         if outside is None:
@@ -220,7 +220,7 @@ def _is_visible(path: str, mounts: Sequence[Mount]) -> bool:
         if not os.path.islink(outside):
             if not (os.path.isfile(outside) and os.access(outside, os.X_OK)):
                 return False
-            # A link may also stand further up: then the place it leads to must be visible too.
+            # A folder above may be a link: then its target must be visible too.
             real = os.path.realpath(outside)
             sources = (*(mount.source for mount in mounts), *SYSTEM)
             return any(is_below(real, os.path.realpath(source)) for source in sources)

@@ -71,7 +71,7 @@ def mend(said: str, root: str = "/", *, privileged: bool | None = None) -> str:
         return "bubblewrap 0.8 or later is needed: take it from a newer release of the system"
     is_root = os.geteuid() == 0 if privileged is None else privileged
     for name, bad, cure in _SYSCTLS:
-        # Root may make namespaces all the same, unless there may be none at all.
+        # Root may still make namespaces, unless there may be none at all.
         if _read(root, f"proc/sys/{name}") == bad and (not is_root or name.startswith("user/")):
             return cure
     if any(

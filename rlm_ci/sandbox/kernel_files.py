@@ -25,7 +25,7 @@ _DEVICES = {
 _OWN = "/dev/rlm-ci"
 #: Who owns them (nobody): no job is run as this user, so none can change their mode.
 _OWNER = 65534
-#: What the kernel tells of the keys of a user: they belong to no namespace.
+#: The kernel's lists of the keys of a user: keys belong to no namespace.
 _KEYS = ("keys", "key-users")
 
 
@@ -56,7 +56,7 @@ def devices() -> Iterator[tuple[str, ...]]:
         yield own
     finally:
         for place, mode in () if own else modes.items():
-            with suppress(OSError):  # nobody can change it there, then
+            with suppress(OSError):  # then no job can change it either
                 if stat.S_IMODE(os.stat(place).st_mode) != mode:
                     os.chmod(place, mode)
 

@@ -35,7 +35,7 @@ def reached(family: int, kind: int, address: Any) -> tuple[bool, str]:
         return True, word(error)
     finally:
         peer.close()
-    # Nobody refuses a datagram: whether it arrived is asked outside.
+    # No peer refuses a datagram: whether it arrived is checked outside.
     return kind == socket.SOCK_DGRAM, "sent, but it did not arrive"
 
 
@@ -103,7 +103,7 @@ def visible() -> tuple[bool, str]:
 
 
 def descriptors(number: int) -> tuple[bool, str]:
-    """Whether a file that is open in whoever started us is not open here."""
+    """Whether an open file of our parent is not open here."""
     try:
         os.fstat(number)
     except OSError as error:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.sandbox.job import JobLimits
 
-#: Free space (bytes) that nobody may use up, whatever their limit is.
+#: Free space (bytes) that no job may use up, whatever its limit is.
 _RESERVE = 64 << 20
 #: Memory that no file on a disk backs; and the same, divided by the processes that share it.
 _RESIDENT = ("status", (b"RssAnon:", b"RssShmem:"))
@@ -43,7 +43,7 @@ class ResourceWatch:
             threads += number
             if threads > self._limits.processes + _OURS:
                 return "processes"
-        # What processes share counts once, but that takes the kernel much longer to tell.
+        # Count what processes share once; the kernel takes much longer for that sum.
         limit = self._limits.memory
         if _memory(pids, *_RESIDENT) > limit < _memory(pids, *_SHARE):
             return "memory"

@@ -70,7 +70,7 @@ def machine() -> ProcessorKind | None:
 
 
 def program(kind: ProcessorKind) -> bytes:
-    """The filter. It ends whoever comes with calls of another machine: their numbers differ."""
+    """The filter. It kills a process with calls of another machine: their numbers differ."""
     refused = [kind.number(name) for name in (*KEYS, *ODD)]
     sockets = [kind.number(name) for name in _SOCKETS]
     return b"".join(

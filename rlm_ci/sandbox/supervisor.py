@@ -24,7 +24,7 @@ _DEATH_SIGNAL = 1
 _SUBREAPER = 36
 #: Where the child finds its orders.
 _ORDERS = 3
-#: Seconds in which all must be dead; who forks faster than we kill is left to the kernel.
+#: Seconds in which all must be dead; the rest, which forks faster than we kill, stays.
 _PATIENCE = 8.0
 _TOLD = 143
 _UNKNOWN = 127
@@ -50,7 +50,7 @@ def main() -> None:
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         _end_all(pid)
-    if code < 0:  # end as it did, so that whoever waits for us sees it
+    if code < 0:  # end as it did, so that our parent sees it
         with suppress(OSError):
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)

@@ -32,7 +32,7 @@ _SHARED = (
     "/", "/boot", "/dev", "/etc", "/home", "/media", "/mnt", "/proc", "/root", "/run", "/srv",
     "/sys", "/tmp", "/var", "/Users",  # noqa: S108
 )  # fmt: skip
-#: A folder of programs belongs to an installation if one of these stands beside it.
+#: A folder of programs belongs to an installation if one of these is beside it.
 _BESIDE = ("lib", "lib64", "libexec", "include")
 #: Folders of tools that keep what they run apart from what is on PATH.
 _COMPANIONS = {
@@ -45,8 +45,7 @@ _COMPANIONS = {
     ".volta/bin": (".volta",),
     "go/bin": ("go/pkg/mod",),
 }
-#: Variables that tell a tool where it lies, with its place below HOME where nothing tells it:
-#: inside, HOME is another folder.
+#: Variables with the place of a tool, and its default below HOME: inside, HOME is another folder.
 _VARIABLES = {
     "ASDF_DATA_DIR": ".asdf",
     "CARGO_HOME": ".cargo",

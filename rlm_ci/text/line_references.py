@@ -40,7 +40,7 @@ _NAME = r"[^\s\"'`<>|,;:#()\[\]{}*]"
 _OF = r"{_MARKUP}(?:\s{1,3}(?:of|in|from|at)\s{1,3}|,\s|\s\()(?:the\s)?(?:file\s)?".replace(
     "{_MARKUP}", _MARKUP
 )
-#: What follows a name, or stands before it: the lines. To be searched in a text.
+#: The lines before or behind a name, to be searched in a text.
 LINES = (
     rf"(?P<url>\b[A-Za-z][A-Za-z0-9+.-]{{1,20}}://[^\s<>\"'`()\[\]]{{1,2000}})"
     rf"|(?P<close>[\"'`*)\]]{{0,3}})(?:(?P<mark>{_MARKS})|(?P<colon>{_AFTER_COLON})"
@@ -76,7 +76,7 @@ _DOMAINS = frozenset((
 ))  # fmt: skip
 
 
-#: What stands in place of a reference that was not verified.
+#: What replaces a reference that was not verified.
 _UNVERIFIED = "[unverified: {}]"
 
 
@@ -177,7 +177,7 @@ class ReferenceReader:
         return (begin, text[begin:end]) if begin < end else None
 
     def _in_quotes(self, text: str, match: re.Match[str], since: int) -> tuple[int, str] | None:
-        """A name of several words that stands in quotes with its lines, and with nothing else."""
+        """A name of several words in quotes together with its lines alone."""
         quote = text[match.end() : match.end() + 1]
         if quote not in ("`", '"'):
             return None
@@ -217,7 +217,7 @@ class ReferenceReader:
 
 
 def _begins(text: str, at: int) -> bool:
-    """Whether a path may begin at ``at``: no word, nor a longer path, goes on there."""
+    """Whether a path may begin at ``at``: no word or longer path continues there."""
     return at == 0 or text[at - 1] >= _UNSPACED or not _is_inner(text[at - 1])
 
 

@@ -44,7 +44,7 @@ def clip(text: str, limit: int) -> str:
 
 
 def segments(text: str) -> list[tuple[bool, str]]:
-    """Running text in pieces, each with whether it stands between single backticks."""
+    """Running text in pieces, each with whether it is between single backticks."""
     if "`" not in text:
         return [(False, text)]
     import re

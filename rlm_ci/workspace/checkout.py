@@ -180,7 +180,7 @@ class Checkout:
             every = {row[2:] for row in found if row}
             suspects = {row[2:] for row in found if row and row[0] != "H"}
             places = PathInspector(self.path)
-            # Ignored, and known all the same: it is part of the snapshot.
+            # Ignored, but part of the snapshot.
             back = {path for path in self._known if path not in every and places.look(path)}
             every = (every | back).difference(self._submodules)
             if not self._take_out_repositories(every):

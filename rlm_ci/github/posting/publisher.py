@@ -203,7 +203,7 @@ class Publisher:
         if self._real is None:
             records = list(self._client.pages(f"{self._to.path}/files"))
             total = self._pull.get("changed_files")
-            if not isinstance(total, int):  # the list of pull requests does not tell it
+            if not isinstance(total, int):  # missing in the list of pull requests
                 total = len(records) + (len(records) >= _LISTED)
             self._real = patches.from_records(records, total)
         return self._real
@@ -223,7 +223,7 @@ class Publisher:
         sticky = SummaryComments(self._client, self._to.repository, self._to.number, self._author)
 
         def head() -> str:
-            if alone:  # nor could we put back what we write over
+            if alone:  # then no run could restore what we write over
                 self._look_at_pull()
                 if self._current != self._to.head:
                     self._say_moved(self._current)

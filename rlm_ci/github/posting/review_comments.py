@@ -109,7 +109,7 @@ class ReviewComments(Value):
         self.client.write("POST", path, body, done=lambda: self._posted(marks, before))
 
     def _posted(self, marks: set[str], before: set[str]) -> dict[str, Any] | None:
-        """A review is posted whole or not at all: one of its comments stands for all."""
+        """A review is posted whole or not at all: one of its comments is proof of all."""
         # A closed thread that was there before may have the same mark.
         new = (one for one in self.look() if one.id not in before)
         return {} if any(one.fingerprint in marks for one in new) else None
