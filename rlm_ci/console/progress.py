@@ -15,15 +15,12 @@ from rlm_ci.text.printable import printable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from typing import Protocol, Self, TextIO
+    from typing import Self, TextIO
 
     from rlm_ci.console.live_screen import LiveScreen
 
-    class Look(Protocol):
-        """Looks at a run again and again."""
-
-        def facts(self) -> list[tuple[str, str]]:
-            """Its state: names and texts."""
+    #: Returns the present state of a run: names and texts.
+    Look = Callable[[], list[tuple[str, str]]]
 
 
 #: Seconds between two drawings of the live lines.
@@ -181,7 +178,7 @@ class Progress:
         """The state of the tree; a slow look is repeated less often."""
         began = monotonic()
         if self._look is not None and began >= self._next:
-            self._facts = [(name, self.redact(text)) for name, text in self._look.facts()]
+            self._facts = [(name, self.redact(text)) for name, text in self._look()]
             self._next = began + _REST * (monotonic() - began)
         return self._facts
 

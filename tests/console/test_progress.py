@@ -178,7 +178,7 @@ def test_how_a_tree_stands_is_shown_below(tmp_path: Path) -> None:
     name = "[red]a[/red]:smile:\x1b[2J.py"
     with Progress(XTERM, stream=stream) as progress:
         progress.step("looking at 2 files")
-        progress.watch(TreeWatcher(str(tmp_path), "review"))
+        progress.watch(TreeWatcher(str(tmp_path), "review").facts)
         progress._draw()
         assert stream.screen == ["0s  looking at 2 files"]  # there is no tree yet
         solve(tmp_path / "rlm", {name: b"x\n" * 300, "b.py": b"RAISE"}, ask=lambda _: ask)  # type: ignore[arg-type,return-value]  # as much of one as is used

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
+from types import SimpleNamespace
 from urllib.parse import urljoin, urlsplit
 
 from github import Auth, Github
@@ -99,38 +100,28 @@ class _Connection:
     def __init__(self, origin: str) -> None:
         self.origin = origin
         self.seconds = 0.0
-        self._http = HttpClient("github")
-        self._asked: dict[str, Any] = {}
+        self.http = HttpClient("github")
         self._answer = Answer(0, {}, b"")
 
     def request(
         self, verb: str, url: str, body: Any, headers: dict[str, str], _stream: Any = None
     ) -> None:
-        url = f"{self.origin}{url}"
-        self._asked = {"method": verb, "url": url, "content": body, "headers": headers}
-
-    def getresponse(self) -> _Connection:
         """Raises _UnreadError, and what ``HttpClient.send`` raises."""
-        verb = self._asked["method"]
-        self._answer = self._http.send(
-            self._asked, self.seconds, _LONGEST_ANSWER, lambda status: _is_read(verb, status)
+        url = f"{self.origin}{url}"
+        asked = {"method": verb, "url": url, "content": body, "headers": headers}
+        self._answer = self.http.send(
+            asked, self.seconds, _LONGEST_ANSWER, lambda status: _is_read(verb, status)
         )
         if not _is_read(verb, self._answer.status):
             raise _UnreadError(self._answer)
-        return self
 
-    @property
-    def status(self) -> int:
-        return self._answer.status
-
-    def getheaders(self) -> Any:
-        return self._answer.headers.items()
-
-    def read(self) -> str:
-        return self._answer.body.decode("utf-8", "replace")
-
-    def close(self) -> None:
-        self._http.close()
+    def getresponse(self) -> SimpleNamespace:
+        answer = self._answer
+        return SimpleNamespace(
+            status=answer.status,
+            getheaders=answer.headers.items,
+            read=lambda: answer.body.decode("utf-8", "replace"),
+        )
 
 
 class GitHubClient(Closing):
@@ -150,7 +141,8 @@ class GitHubClient(Closing):
         self._deadline = clock() + self._limits.seconds
         self._away = False
         self._moved: dict[str, str] = {}
-        self._last_write: float | None = None
+        #: When the next write may be sent.
+        self._next_write = 0.0
         self._uncounted = 0
         self.requests = 0
         self.writes = 0
@@ -171,7 +163,7 @@ class GitHubClient(Closing):
 
     def close(self) -> None:
         """End the connection; the end of the process does as much."""
-        self._connection.close()
+        self._connection.http.close()
         self._requester.close()
 
     def go_on(self) -> None:
@@ -182,7 +174,7 @@ class GitHubClient(Closing):
     # ── reading ──
 
     def get(self, path: str, **parameters: str) -> dict[str, Any]:
-        """The record at ``path``. Raises GitHubRefusedError or UnreachableError."""
+        """The record at ``path``. Like all below, raises GitHubRefusedError or UnreachableError."""
         data = self._read("GET", path, parameters=parameters)[1]
         return record(data, f"GET {path}")
 
@@ -205,7 +197,7 @@ class GitHubClient(Closing):
         raise UnreachableError(f"{_MOST_PAGES} pages were not enough", f"GET {path}")
 
     def query(self, document: str, **variables: Any) -> dict[str, Any]:
-        """The data of a GraphQL query, which changes nothing. Raises as ``get``."""
+        """The data of a GraphQL query, which changes nothing."""
         body = {"query": document, "variables": variables}
         return record(self._read("POST", self._requester.graphql_url, body=body)[1])
 
@@ -214,8 +206,7 @@ class GitHubClient(Closing):
     ) -> PullRequestList:
         """The whole list ``name`` of a pull request, with ``fields`` of each row; ``what`` it is.
 
-        Raises GitHubRefusedError or UnreachableError, also for a part of the list: all that is
-        missing would be posted again.
+        Raises for a part of the list too: all that is missing would be posted again.
         """
         query = _OF_PULL.replace("@LIST@", name).replace("@FIELDS@", fields)
         owner, _, short = repository.partition("/")
@@ -260,18 +251,16 @@ class GitHubClient(Closing):
     def write(
         self, verb: str, path: str, body: Any = None, *, done: Callable[[], Any] = lambda: None
     ) -> Any:
-        """Change something, once.
-
-        After each failure ``done`` returns what GitHub may have made all the same. Raises
-        GitHubRefusedError or UnreachableError.
-        """
+        """Change something, once. After a failure ``done`` returns what GitHub has still made."""
         for attempt in range(1, self._limits.attempts + 1):
-            self._pace()
+            rest = self._next_write - self._clock()
+            if rest > 0:
+                self._sleep(rest)
             self.writes += 1
             try:
                 return self._send(verb, path, None, body)[1]
             except AttemptError as failed:
-                self._last_write = self._clock()
+                self._next_write = self._clock() + self._limits.pause
                 self._wait_or_raise(failed, attempt)
                 found = done()
                 if found is not None:
@@ -279,23 +268,17 @@ class GitHubClient(Closing):
                 if attempt == self._limits.attempts:
                     raise failed.error from None
             finally:
-                self._last_write = self._clock()
+                self._next_write = self._clock() + self._limits.pause
         raise AssertionError("a loop of attempts ends by itself")
 
     def mutate(self, document: str, **variables: Any) -> dict[str, Any]:
-        """GraphQL mutations that may be done twice without harm. Raises as ``write``."""
+        """GraphQL mutations that may be done twice without harm."""
         body = {"query": document, "variables": variables}
         return record(self.write("POST", self._requester.graphql_url, body))
 
     def more(self) -> None:
         """Do not count the next request: the report decides how many of its kind there are."""
         self._uncounted += 1
-
-    def _pace(self) -> None:
-        if self._last_write is not None:
-            rest = self._last_write + self._limits.pause - self._clock()
-            if rest > 0:
-                self._sleep(rest)
 
     # ── one request ──
 

@@ -55,7 +55,7 @@ class RepositoryJob(RepositoryVerb):
         run.redactor = Redactor(self.settings.environ)
         run.rests_on = rests_on(self.settings, self.repository.root)
         self.progress.redact = clean = run.redactor.text
-        self.progress.watch(TreeWatcher(run.path, self.name))
+        self.progress.watch(TreeWatcher(run.path, self.name).facts)
         path = self.replay or run.path_of(FILE)
         cache = earlier(run.path, FILE) if self.settings.models.cache and not self.replay else ()
         with Record.open(path, redact=clean, replay_only=bool(self.replay), cache=cache) as record:
