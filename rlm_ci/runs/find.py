@@ -239,10 +239,7 @@ def _at(store: RunStore, word: str) -> FoundRun:
 
 
 def require_in(store: RunStore, entry: FoundRun) -> None:
-    """Raise UsageError for a run that is not in ``store``, links resolved.
-
-    A request holds for its own repository only.
-    """
+    """Raise UsageError for a run outside of ``store``: its request is about another repository."""
     own = os.path.join(os.path.realpath(store.root), entry.task_id, "cli", entry.run_id)
     if os.path.realpath(entry.path) != own:
         elsewhere, git_dir = discover(os.path.realpath(entry.path))

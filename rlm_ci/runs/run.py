@@ -129,10 +129,7 @@ class Run(Closing):
     def open(
         cls, path: str, *, redactor: Redactor, out: str, now: Callable[[], float] = time.time
     ) -> Self:
-        """Take over the run in the folder ``path``.
-
-        Raises LockedError while another process holds it, DamagedError, StorageError.
-        """
+        """Take over the run in ``path``. Raises LockedError, DamagedError, StorageError."""
         lock = Lock.take(os.path.join(path, LOCK))
         try:
             require_plain_run(path)
@@ -363,10 +360,7 @@ class Run(Closing):
             self._put(entry.replace(summary=self._said(why)))
 
     def add_child(self, child: Manifest, step: StepRecord | None = None) -> None:
-        """Record a run that this one started, or its new status.
-
-        ``step`` is the entry of ``commands[]`` that it carries out.
-        """
+        """Record a run that this one started, or its new status, and the step that it is."""
         place = f"{child.artifact_root}/{manifests.NAME}"
         entry = ChildRun(child.run_id, child.pipeline_id, child.status, place)
         with self._state:

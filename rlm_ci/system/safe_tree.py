@@ -112,10 +112,7 @@ class SafeTree:
                 raise _error(error, inside) from None
 
     def paths(self, below: str = "") -> Iterator[tuple[str, int]]:
-        """Path and size of each regular file below a folder, by name.
-
-        Raises Refused without such a folder, and past WALK_LIMIT files.
-        """
+        """Path and size of each regular file below a folder. Raises Refused beyond WALK_LIMIT."""
         name = below.strip()
         inside = "" if name in ("", ".", "./") else checked(name.rstrip("/"))
         with self._folder(f"{inside}/x" if inside else "x", make=False) as (folder, _name):

@@ -267,10 +267,7 @@ def marked(
     names: Mapping[str, object] | None = None,
     holds: Callable[[LineReference], bool] | None = None,
 ) -> str:
-    """``text``, a model's, with each reference marked but for those that hold.
-
-    One that is marked already stays as it is.
-    """
+    """``text`` of a model with a mark at each reference that does not hold and has none yet."""
     parts: list[str] = []
     done = 0
     before, after = _UNVERIFIED.split("{}")

@@ -157,10 +157,7 @@ def _data(value: object) -> str:
 
 
 def record(value: object, depth: int = 2) -> str:
-    """``value`` as JSON in ASCII, with what lies deeper than ``depth``, a finding, on one line.
-
-    ``##[`` is escaped.
-    """
+    """``value`` as JSON in ASCII, what lies deeper than ``depth`` on one line, ``##[`` escaped."""
     return "".join(record_pieces(value, depth))
 
 

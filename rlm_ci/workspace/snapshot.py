@@ -347,10 +347,7 @@ class PathInspector:
         self._real: dict[str, bool] = {"": True}
 
     def look(self, path: str) -> os.stat_result | None:
-        """The status of ``path`` itself; None where it is not, or a link leads to it.
-
-        Raises PermissionError.
-        """
+        """Its status; None if ``path`` is missing or behind a link. Raises PermissionError."""
         if not self._is_real(path.rpartition("/")[0]):
             return None
         try:

@@ -12,10 +12,7 @@ if TYPE_CHECKING:
 
 
 class GitHubRefusedError(RemoteError):
-    """GitHub refused: ``status``, its ``reasons``, the missing ``permission``.
-
-    ``limited`` by a rate limit, which passes.
-    """
+    """GitHub refused, perhaps for a missing ``permission`` or a rate limit (``limited``)."""
 
     def __init__(
         self,

@@ -41,8 +41,7 @@ def post(
     """Post the check run of ``head``, complete with its first request, but for annotations.
 
     ``summary`` has at most 65,535 bytes, ``unfinished`` is the conclusion for a report that is
-    incomplete or did not run, ``most`` the maximum of annotations. Raises GitHubRefusedError or
-    UnreachableError.
+    incomplete or did not run, ``most`` the maximum of annotations. Raises RemoteError.
     """
     path = f"/repos/{repository}/check-runs"
     annotations, left = _annotations(report, most)

@@ -43,10 +43,7 @@ editor { __typename login }"""
 
 
 class CommentHistory(Value):
-    """The ``head`` of the pull request, and a comment's texts, the newest first.
-
-    ``body`` is None for a comment that is gone.
-    """
+    """The pull request's ``head``, a comment's ``body`` (None if gone) and texts, newest first."""
 
     head: str
     body: str | None = None
@@ -62,10 +59,7 @@ class CommentHistory(Value):
 
 
 def read(client: GitHubClient, to: Destination, comment: str, author: str) -> CommentHistory:
-    """The comment whose global id is ``comment``, with the texts that ``author`` gave it.
-
-    Raises GitHubRefusedError or UnreachableError.
-    """
+    """The comment of this global id, with the texts by ``author``. Raises RemoteError."""
     owner, _, name = to.repository.partition("/")
     asked = {"owner": owner, "name": name, "number": to.number, "comment": comment}
     data = client.query(_QUERY % _EDITS, **asked)
@@ -91,7 +85,7 @@ class PreviousRun(Value):
 
 
 def previous_run(client: GitHubClient, repository: str, number: int) -> PreviousRun:
-    """Raises GitHubRefusedError or UnreachableError."""
+    """Raises RemoteError."""
     told = client.of_pull_request(repository, number, "comments", fields=_FIELDS, what="comments")
     login = told.login
     ours = (one for one in map(record, told.rows) if author_of(one) == bare(login))

@@ -132,7 +132,7 @@ class Publisher:
         return self._result(summary, review, posted_check)
 
     def _look_at_pull(self) -> None:
-        """Read the pull request as it is now. Raises GitHubRefusedError or UnreachableError."""
+        """Read the pull request as it is now. Raises RemoteError."""
         pull = self._client.get(self._to.path)
         head = pull.get("head")
         if not isinstance(head, dict) or not is_object_id(head.get("sha")):

@@ -50,7 +50,7 @@ class ReviewComments(Value):
         """Comment on what is new; returns all of ``placed``, as it is on GitHub in the end.
 
         A thread that somebody else resolved is an answer: its finding is not raised again. One that
-        we resolved was gone, and comes back. Raises GitHubRefusedError, UnreachableError.
+        we resolved was gone, and comes back. Raises RemoteError.
         """
         before = {one.id for one in known}
         there = {one.fingerprint for one in known if not one.resolved or one.closed}

@@ -50,10 +50,7 @@ class PullRequestThreads(Value):
 
 
 def viewer(client: GitHubClient) -> str:
-    """The login that the token writes under, as REST names it (a bot's ends in ``[bot]``).
-
-    Raises GitHubRefusedError or UnreachableError.
-    """
+    """The login of the token, as REST names it (a bot's ends in ``[bot]``). Raises RemoteError."""
     login = text(record(client.query(_VIEWER).get("viewer")).get("login"))
     if not login:
         raise UnreachableError("GitHub does not say whose token this is", "GraphQL")
@@ -61,7 +58,7 @@ def viewer(client: GitHubClient) -> str:
 
 
 def read(client: GitHubClient, repository: str, number: int) -> PullRequestThreads:
-    """Raises GitHubRefusedError or UnreachableError."""
+    """Raises RemoteError."""
     found = client.of_pull_request(
         repository, number, "reviewThreads", fields=_FIELDS, what="review threads"
     )
@@ -115,10 +112,7 @@ def _person(name: str) -> str:
 
 
 def close(client: GitHubClient, threads: Sequence[ReviewThread]) -> None:
-    """Resolve these threads, or fold them as outdated where that is not allowed.
-
-    Raises GitHubRefusedError or UnreachableError.
-    """
+    """Resolve these threads, or fold them if that is not allowed. Raises RemoteError."""
     try:
         _each(client, "resolveReviewThread(input: {threadId: $%s})", "thread { id }",
               [one.id for one in threads])  # fmt: skip
@@ -130,10 +124,7 @@ def close(client: GitHubClient, threads: Sequence[ReviewThread]) -> None:
 
 
 def remove_duplicates(client: GitHubClient, threads: Sequence[ReviewThread]) -> None:
-    """Delete our open threads about a finding that has an older one, of a run at the same time.
-
-    Raises GitHubRefusedError or UnreachableError.
-    """
+    """Delete open threads that another run has made at the same time. Raises RemoteError."""
     there: set[str] = set()
     surplus = []
     for one in threads:

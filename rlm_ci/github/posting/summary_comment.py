@@ -66,8 +66,7 @@ class SummaryComments:
         """Post or update the summary of ``now``; what was done, and the comment.
 
         ``head`` is called once, right before the write, for the head of the pull request;
-        ``write`` makes the body from the last checkpoint. Raises GitHubRefusedError or
-        UnreachableError.
+        ``write`` makes the body from the last checkpoint. Raises RemoteError.
         """
         known = self.find()
         current = head()

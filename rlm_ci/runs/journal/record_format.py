@@ -195,10 +195,7 @@ def numbers(lines: bytes) -> list[int]:
 
 
 def bodies(lines: bytes) -> list[bytes] | None:
-    """Whole lines without their common beginning, without parsing.
-
-    None where one has another layout or a wrong checksum.
-    """
+    """Whole lines without their common beginning; None for another layout or a wrong checksum."""
     found = (b"\n" + lines[:-1]).split(b"\n" + _OPENING)
     if found[0] or not lines.isascii():
         return None
@@ -208,10 +205,7 @@ def bodies(lines: bytes) -> list[bytes] | None:
 
 
 def from_lines(lines: bytes) -> tuple[list[dict[str, Any]], list[int]] | None:
-    """The records of whole lines in our layout, and their numbers; None for any other line.
-
-    All lines take each step together, in C.
-    """
+    """The records of whole lines in our layout, and their numbers; None for any other line."""
     count = lines.count(b"\n")
     # A quote in a text has a backslash before it: these are names, once a record and at its top.
     if lines.count(b'"crc":') != count or lines.count(b'"seq":') != count:

@@ -1,7 +1,4 @@
-"""Moves of single files in a tree that others may change meanwhile.
-
-Nothing is written over and no link is followed.
-"""
+"""Move single files in a tree that others change: none is overwritten, no link is followed."""
 
 from __future__ import annotations
 
