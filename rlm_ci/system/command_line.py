@@ -7,6 +7,7 @@ a leading ``NAME=value`` go whole to ``/bin/sh -c``, in the sandbox like everyth
 from __future__ import annotations
 
 import os
+import re
 import shlex
 
 from rlm_ci.errors import UsageError
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 
 SHELL = "/bin/sh"
 _LONGEST = 8192
-#: Special to a shell outside of quotes; the second also in double quotes.
-_SPECIAL = frozenset("|&;<>()$`*?[\n")
-_IN_DOUBLE = frozenset("$`")
+#: What a shell reads as it is: an escape, or quotes, but double ones with ``$`` or a backtick.
+_QUOTED = re.compile(r"""\\[^\n]|'[^']*'|"(?:[^"\\$`]|\\.)*\"""", re.DOTALL)
+#: Special to a shell, some only where a word begins; a quote that is left has others in it.
+_SIGNS = re.compile(r"[|&;<>()$`*?\[\n\"]|(?:^|\s)[#~!]")
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-")
 #: First words that a shell understands itself: there is no program to look for.
 _OWN_WORDS = frozenset(
@@ -81,25 +83,7 @@ def _example(where: str) -> str:
 def _needs_shell(text: str, words: list[str]) -> bool:
     if _is_assignment(words[0]) or words[0] in _OWN_WORDS - {"echo", "false", "printf", "true"}:
         return True
-    quote = ""
-    skip = False
-    before = " "
-    for char in text:
-        if skip:
-            skip = False
-        elif char == "\\" and quote != "'":
-            skip = True
-        elif quote:
-            if char == quote:
-                quote = ""
-            elif quote == '"' and char in _IN_DOUBLE:
-                return True
-        elif char in "'\"":
-            quote = char
-        elif char in _SPECIAL or (char in "#~!" and before.isspace()):
-            return True
-        before = char
-    return False
+    return bool(_SIGNS.search(_QUOTED.sub("x", text)))
 
 
 def _is_assignment(word: str) -> bool:

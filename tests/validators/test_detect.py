@@ -243,6 +243,8 @@ def test_nobody_is_asked_without_need() -> None:
         ("cd web", None),
         ("exit 1", None),
         ("make a\nmake b", None),
+        ("pytest \\\n -q", None),
+        ("pytest \"a`b\" '`'", None),
     ],
 )
 def test_a_shell_only_where_one_is_needed(text: str, argv: tuple[str, ...] | None) -> None:
