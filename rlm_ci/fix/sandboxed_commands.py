@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 
 from rlm_ci.sandbox import JobLimits, Mount, SandboxJob, toolchain_mounts, toolchain_variables
+from rlm_ci.system import files
 from rlm_ci.system.command_line import finder
 from rlm_ci.workspace.mounts import curtains
 
@@ -104,8 +104,8 @@ class SandboxedCommands:
         if launch.read_only:
             mounts = tuple(mount.replace(writable=False) for mount in mounts)
         caches = self.workspace.caches.mounts(last_verdict=copy is not None)
-        files = tuple(Mount(path, path) for path in launch.files)
-        with tempfile.TemporaryDirectory(prefix="rlm-ci-") as nothing:
+        given = tuple(Mount(path, path) for path in launch.files)
+        with files.scratch("rlm-ci-") as nothing:
             hidden = curtains(self.root, self.place, launch.hidden, nothing)
             job = SandboxJob(
                 launch.argv,
@@ -113,7 +113,7 @@ class SandboxedCommands:
                 env={**self.env, **launch.env},
                 stdin=launch.stdin,
                 network=launch.network,
-                mounts=(*self._tools, *mounts, *caches, *files, *extra, *hidden),
+                mounts=(*self._tools, *mounts, *caches, *given, *extra, *hidden),
                 limits=JobLimits(wall=launch.timeout),
                 keep=keep,
             )

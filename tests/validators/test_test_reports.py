@@ -376,11 +376,11 @@ DEEP = """
 import os
 from pathlib import Path
 def test_deep():
-    at = next(Path(OWN).glob("rlm-ci-*"))
-    for _ in range(1500):
-        os.chdir(at)
-        os.mkdir("a")
-        at = "a"
+    for at in list(Path(OWN).glob("rlm-ci-*")):
+        for _ in range(1500):
+            os.chdir(at)
+            os.mkdir("a")
+            at = "a"
 """
 
 
