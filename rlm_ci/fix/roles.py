@@ -2,7 +2,8 @@
 
 The planner writes a plan, the reviser edits, the critic looks at the difference and accepts it or
 sends the reviser back, once; the next iteration sees what it said. With subagents each has a
-conversation of its own and gets the notes of the others; else they share one.
+conversation of its own and gets the notes of the others; else they share one, which goes on over
+the iterations.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 GOAL_LIMIT = 20_000
 FEEDBACK_LIMIT = 16_000
 DIFF_LIMIT = 24_000
+CHANGE_LIMIT = 8_000
 NOTE_LIMIT = 4000
 
 #: One agent for everything, or three roles, each in turns of its own.
@@ -105,7 +107,7 @@ class Roles:
 
     def perform(self, brief: RoleBrief) -> tuple[RoleTurn, ...]:
         """The turns of one iteration, in order. Raises whatever the agent raises."""
-        self._conversation, self._turns = [], []
+        self._turns = []
         left: list[dict[str, str]] = []
         if self._mode == "single":
             self._turn("single", brief)
@@ -128,6 +130,7 @@ class Roles:
             "brief": brief.to_dict(),
             "notes": notes,
             "heard": heard,
+            "so_far": self._so_far() if heard and not self._turns else None,
             "summary_line": not self._agent.metered,  # the built-in agent ends by a tool
             **more,
         }
@@ -148,6 +151,10 @@ class Roles:
         said = outcome.summary or outcome.reason or "nothing"
         self._notes.append({"role": role, "text": quoted("Its answer", clip(said, NOTE_LIMIT))})
         return outcome
+
+    def _so_far(self) -> str:
+        """The change as a conversation sees it that goes on with the next iteration."""
+        return quoted("The change so far", clip(self._diff(), CHANGE_LIMIT))
 
     def _is_accepted(self, brief: RoleBrief) -> bool:
         """Ask the critic, once more if it gives no verdict; without one nothing is accepted."""

@@ -200,3 +200,27 @@ def test_a_line_of_shell_runs_whole(stage: Stage) -> None:
     ended, _ = stage.fixed()
     assert ended.code == 0, ended
     assert "cannot run some tests of this validator" in results(stage)[0]
+
+
+def test_the_next_iteration_goes_on_with_the_conversation(stage: Stage) -> None:
+    stage.llm.script(
+        Play(
+            [call("read", path="calc.py"), USELESS, done("Tried a comment.")],
+            [MEND, done()],
+        )
+    )
+    ended, run = stage.fixed()
+    assert ended.code == 0, ended
+    first, last = stage.llm.asked[0].messages, stage.llm.asked[3].messages
+    assert last[:2] == first[:2]  # a provider's cache knows them
+    digest, prompt = (one["content"] for one in last[2:])
+    assert digest.split("\n")[:3] == [
+        "What you did before, in short:",
+        "```",
+        'read {"path": "calc.py"}: calc.py, lines 1-2 of 2:',
+    ]
+    assert 'done {"summary": "Tried a comment."}: Done.' in digest
+    assert "This is iteration 2." in prompt
+    assert "The change so far:" in prompt
+    assert "# Goal" not in prompt
+    assert stage.cli("replay", run.id, "--check", env={"OPENAI_API_KEY": None}).code == 0

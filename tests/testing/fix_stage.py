@@ -67,11 +67,16 @@ class Play:
         self.iterations = iterations
 
     def __call__(self, asked: Asked) -> Answer:
-        prompt = next(one["content"] for one in asked.messages if one["role"] == "user")
-        found = re.search(r"This is iteration (\d+)", prompt)
-        assert found, prompt
-        said = sum(one["role"] == "assistant" for one in asked.messages)
-        number = min(int(found[1]), len(self.iterations))
+        begun = [
+            (at, found[1])
+            for at, one in enumerate(asked.messages)
+            if one["role"] == "user"
+            and (found := re.search(r"This is iteration (\d+)", one["content"]))
+        ]
+        assert begun, asked.messages
+        at, iteration = begun[-1]
+        said = sum(one["role"] == "assistant" for one in asked.messages[at:])
+        number = min(int(iteration), len(self.iterations))
         line: Answer = self.iterations[number - 1][said]
         return line
 

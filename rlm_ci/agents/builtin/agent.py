@@ -67,8 +67,11 @@ class BuiltinAgent:
             return first.pop(where, None) or self._complete(request, where)
 
         if not conversation:
-            conversation.append(self._history())
+            conversation += [self._history(), task.iteration]
         history: Conversation = conversation[0]
+        if conversation[1] != task.iteration:
+            history.fold()
+            conversation[1] = task.iteration
         history.prompt(self._prompt(environment, task))
         ending = self._loop(environment, complete, task.on_progress).run(history, place)
         return _outcome(ending)

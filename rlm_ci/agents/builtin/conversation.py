@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 
+from rlm_ci.agents.builtin.quoting import quoted, visible
 from rlm_ci.text.printable import count, encodable
 
 TYPE_CHECKING = False
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 DEFAULT_LIMIT = 200_000
 #: Characters that are left of each end of a text.
 _END = 300
+#: Characters of a call, or of its result, in a line of what is folded.
+_LINE = 300
 #: The newest exchanges, which are cut last.
 _FRESH = 2
 
@@ -37,6 +40,8 @@ class Conversation:
         #: Prompts, and answers with their results. Messages never change: requests hold them.
         self._groups: list[list[dict[str, Any]]] = []
         self._dropped = 0
+        #: What was folded, a line for each call.
+        self._folded: list[str] = []
 
     def __bool__(self) -> bool:
         return bool(self._groups)
@@ -73,6 +78,18 @@ class Conversation:
     def correct(self, text: str) -> None:
         """Add what was wrong with the last answer."""
         self._groups[-1].append({"role": "user", "content": text})
+
+    def fold(self) -> None:
+        """Replace what followed the first prompt by one line for each call, and the last words.
+
+        For a next part of the work: what was read may have changed since.
+        """
+        roles = [group[0]["role"] for group in self._groups]
+        first = roles.index("user") + 1 if "user" in roles else len(roles)
+        self._folded += [line for group in self._groups[first:] for line in _digest(group)]
+        del self._groups[first:]
+        if self._folded:
+            self.prompt(quoted("What you did before, in short", "\n".join(self._folded)))
 
     def messages(self) -> tuple[dict[str, Any], ...]:
         """All messages in OpenAI's format, within the bound unless prompts alone exceed it."""
@@ -111,6 +128,25 @@ class Conversation:
                 excess -= _size(group)
                 self._groups.remove(group)
                 self._dropped += 1
+
+
+def _digest(group: list[dict[str, Any]]) -> list[str]:
+    """An exchange as a line a call: what was called, and the first line of what came of it."""
+    answer, *results = group
+    if answer["role"] != "assistant":
+        return []
+    lines = [f"you said: {_one_line(answer['content'])}"] if answer["content"] else []
+    known = {one.get("tool_call_id", ""): one["content"] for one in results}
+    for call in answer.get("tool_calls", ()):
+        function = call["function"]
+        result = _one_line(known.get(call["id"], ""))
+        lines.append(f"{function['name']} {_one_line(function['arguments'])}: {result}")
+    return lines
+
+
+def _one_line(text: str) -> str:
+    line = visible(text.partition("\n")[0])
+    return line if len(line) <= _LINE else f"{line[:_LINE]}…"
 
 
 def _shorter_results(group: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -96,3 +96,48 @@ def test_messages_that_were_handed_out_do_not_change() -> None:
         history.correct(f"no {number}")
         history.messages()
     assert json.dumps(handed_out) == written
+
+
+def test_a_fold_leaves_a_line_for_each_call_and_grows_by_no_more() -> None:
+    history = long_talk(100_000, 2, 1000)
+    first = history.messages()[:2]
+    history.prompt("ITERATION 2 and all that the validator said")
+    history.fold()
+    history.prompt("ITERATION 2")
+    messages = history.messages()
+    assert messages[:2] == first
+    assert [one["role"] for one in messages] == ["system", "user", "user", "user"]
+    told = messages[2]["content"].split("\n")
+    assert [line[:30] for line in told] == [
+        "What you did before, in short:",
+        "```",
+        "you said: answer 0",
+        'write {"path": "a", "content":',
+        "you said: answer 1",
+        'write {"path": "a", "content":',
+        "```",
+    ]
+    assert len(messages[2]["content"]) < 1500
+    assert "validator said" not in messages[2]["content"]
+    history.answer("third", [])
+    history.fold()
+    assert history.messages()[2]["content"].split("\n") == [*told[:-1], "you said: third", "```"]
+
+
+def test_a_fold_of_a_talk_without_tools_keeps_what_was_said() -> None:
+    history = Conversation()
+    history.prompt("GOAL")
+    history.answer('{"tool": "read", "arguments": {}}')
+    history.say_result("read", "text\nof a file")
+    history.fold()
+    assert [one["content"] for one in history.messages()] == [
+        "GOAL",
+        'What you did before, in short:\n```\nyou said: {"tool": "read", "arguments": {}}\n```',
+    ]
+
+
+def test_a_fold_of_nothing_is_nothing() -> None:
+    for history in (Conversation(), long_talk(1000, 0, 0)):
+        before = history.messages()
+        history.fold()
+        assert history.messages() == before
