@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.settings import Setting
 
+#: Signs in the names of owners and repositories, as letters.
+_SIGNS = str.maketrans("-_.", "aaa")
 #: The notes that this process has printed.
 _NOTED: set[str] = set()
 
@@ -300,12 +302,9 @@ def repository_name(
 
 def _slug(text: str | None) -> str | None:
     """``owner/name``, if it is one: it will stand in links."""
-    owner, slash, name = (text or "").partition("/")
-    allowed = owner.replace("-", "a").replace("_", "a").replace(".", "a")
-    rest = name.replace("-", "a").replace("_", "a").replace(".", "a")
-    is_slug = slash and allowed.isalnum() and rest.isalnum() and (allowed + rest).isascii()
-    is_slug = is_slug and not {".", ".."} & {owner, name}
-    return text if is_slug else None
+    parts = (text or "").split("/")
+    is_plain = all(part.translate(_SIGNS).isalnum() and part.isascii() for part in parts)
+    return text if len(parts) == 2 and is_plain and not {".", ".."} & set(parts) else None
 
 
 def from_remote(repository: Repository, server_url: str) -> str | None:

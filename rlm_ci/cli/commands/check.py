@@ -15,10 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.arguments import Arguments
     from rlm_ci.config.settings import Setting
-    from rlm_ci.git.repository import Repository
 
 SUMMARY = "run the checks on a change, the index or the working tree"
 USAGE = "[CHECK...] [OPTION...] [-- PATH...]"
@@ -46,16 +44,17 @@ def run(arguments: Arguments) -> int:
     flags = dict(arguments.flags)
     if arguments.rest:
         flags["paths"] = tuple(arguments.rest)
-    judgement = judge(flags, wanted, _worktree, read_stdin=_read_stdin)
+    judgement = judge(
+        flags,
+        wanted,
+        lambda repository: change_set.from_local(repository, "worktree"),
+        read_stdin=_read_stdin,
+    )
     settings, report = judgement.settings, judgement.report
     templates = read_templates(judgement) if settings.format in ("markdown", "html") else None
     output_of(settings).show(report, templates)
     output.explain_parts(report)
     return errors.OK if settings.dry_run else report.exit_code()
-
-
-def _worktree(repository: Repository) -> ChangeSet:
-    return change_set.from_local(repository, "worktree")
 
 
 def _read_stdin() -> bytes:

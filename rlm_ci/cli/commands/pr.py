@@ -116,9 +116,10 @@ def _tell(judgement: Judgement, asked: CommentCommand | None, held: Run | None) 
     to = posting.destination(settings, report)
     way = GitHubSession(access_of(settings), asked.way if asked else None)
     is_asked = asked is not None and asked.command.name == REVIEWS
-    added = extra_parts.add(judgement, report, held, extra_parts.PostingTarget(to, way, is_asked))
+    target = extra_parts.PostingTarget(to, way, is_asked)
+    report, kept = extra_parts.add(judgement, report, held, target)
     way.go_on()
-    report = added.report.replace(run_id=run_id)
+    report = report.replace(run_id=run_id)
     in_actions = bool(settings.github.actions)
     paths = {name: os.path.join(folder, name) for name, _ in output.FILES}
     _rest(held, judgement)
@@ -144,7 +145,7 @@ def _tell(judgement: Judgement, asked: CommentCommand | None, held: Run | None) 
     if in_actions and settings.format == "text" and output_of(settings).place is None:
         output_of(settings).emit(render.render(report, "github", plain))
     publication = posting.attempt(
-        judgement, report, to, options, way, overrides=held_back, review=added.kept,
+        judgement, report, to, options, way, overrides=held_back, review=kept,
         # Other commands than that leave the review out, whose findings are not gone for that.
         closes=asked is None or is_asked or settings.review.enabled == "off",
     )  # fmt: skip

@@ -48,15 +48,15 @@ ROWS = (*stored_runs.ROWS, *_OWN)
 
 
 def run(arguments: Arguments) -> int:
-    table = {row.key: row for row in (*PROGRAM, *stored_runs.ROWS, *_OWN)}
-    options = Settings(table.values(), arguments.flags)
+    table = (*PROGRAM, *ROWS)
+    options = Settings(table, arguments.flags)
     output_of(options).require_place()
     runs = stored_runs.StoredRuns(options)
     entry = runs.own(arguments.words[0])
     _require_record(entry)
     require_plain_run(entry.path)
     asked = RunRequest.read(entry.path, entry.run.pipeline_id)
-    settings = Settings(table.values(), {**asked.flags, **arguments.flags})
+    settings = Settings(table, {**asked.flags, **arguments.flags})
     with (
         Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress,
         runs.create(entry.run.task_id, asked.pipeline_id, parent_run_id=entry.run.run_id) as held,

@@ -63,8 +63,7 @@ ROWS = (
 
 
 def run(arguments: Arguments) -> int:
-    table = {row.key: row for row in (*CORE, *PIPELINES, *ROWS)}
-    settings = Settings(table.values(), arguments.flags)
+    settings = Settings((*CORE, *PIPELINES, *ROWS), arguments.flags)
     output = output_of(settings).require_text_or_json("resume")
     output.require_place()
     more = budget_increase.told(settings, arguments.flags)

@@ -75,9 +75,7 @@ def _of_pipeline(argv: Sequence[str]) -> tuple[Setting, ...]:
 def run(arguments: Arguments) -> int:
     name = arguments.words[0]
     arguments = arguments.replace(flags=folder_argument.placed(arguments.flags))
-    own = rows((name,))
-    table = {row.key: row for row in (*CORE, *PIPELINES, *own)}
-    settings = Settings(table.values(), arguments.flags)
+    settings = Settings((*CORE, *PIPELINES, *rows((name,))), arguments.flags)
     output = output_of(settings).require_text_or_json("start")
     repository = open_repository(settings)
     known = pipelines_load.load(settings, repository)

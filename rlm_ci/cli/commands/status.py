@@ -22,7 +22,7 @@ from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.config.arguments import Arguments
@@ -65,40 +65,29 @@ def run(arguments: Arguments) -> int:
 
 def _watch(entry: FoundRun, view: _Lines) -> None:
     """Show the run, and every event from its first, until it has ended or its process is gone."""
-    events = _Events(os.path.join(entry.path, EVENTS))
+    events = _events(os.path.join(entry.path, EVENTS))
     while True:
         # Read before the manifest: what is told before its end has then been seen.
         now = time.time()
         entry = entry.read()
         _ = entry.run  # removed, or damaged, while we look
-        view.show(entry, events.new(), now)
+        view.show(entry, next(events), now)
         if not entry.is_going(now):
-            view.end(entry, events.new())
+            view.end(entry, next(events))
             return
         time.sleep(_LOOK)
 
 
-class _Events:
-    """The events of a run as they come."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._seen = 0
-        self._size = -1
-
-    def new(self) -> list[dict[str, Any]]:
-        """Those that were appended since the last call. Raises DamagedError."""
-        try:
-            size = os.stat(self._path).st_size
-        except FileNotFoundError:
-            return []
-        if size == self._size:
-            return []
-        self._size = size
-        new = [one for one in replay(self._path, live=True) if one["seq"] > self._seen]
-        if new:
-            self._seen = new[-1]["seq"]
-        return new
+def _events(path: str) -> Iterator[list[dict[str, Any]]]:
+    """Each time, the events that were appended since the last time. Raises DamagedError."""
+    seen, size = 0, 0
+    while True:
+        new = []
+        last, size = size, os.path.getsize(path) if os.path.exists(path) else 0
+        if size not in (0, last):
+            new = [one for one in replay(path, live=True) if one["seq"] > seen]
+            seen = new[-1]["seq"] if new else seen
+        yield new
 
 
 class _Lines:
