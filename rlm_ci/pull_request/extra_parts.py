@@ -52,25 +52,20 @@ class PostingTarget(Value):
     is_asked: bool = False
 
 
-class ExtendedReport(Value):
-    """A report with the added parts; ``kept`` is the state for the next review."""
-
-    report: Report
-    kept: str = ""
-
-
 def add(
     judgement: Judgement, report: Report, held: Run | None, wish: PostingTarget
-) -> ExtendedReport:
-    """``report`` with the parts that the settings ask for. Never raises."""
-    added = ExtendedReport(report)
+) -> tuple[Report, str]:
+    """``report`` with the parts that the settings ask for, and state for the next review.
+
+    Never raises.
+    """
+    kept = ""
     for change in judgement.changes[:1]:
-        added = _with_review(judgement, report, change, held, wish)
+        report, kept = _with_review(judgement, report, change, held, wish)
         part = _stale(judgement.settings, change)
         if part is not None:
-            parts = (*added.report.parts, part)
-            added = added.replace(report=added.report.replace(parts=parts))
-    return added
+            report = report.replace(parts=(*report.parts, part))
+    return report, kept
 
 
 # ── the fix loop ──
@@ -116,36 +111,36 @@ def _with_review(
     change: ChangeSet,
     held: Run | None,
     wish: PostingTarget,
-) -> ExtendedReport:
+) -> tuple[Report, str]:
     settings = judgement.settings
     wanted = _ON if wish.is_asked else settings.review.enabled
     if wanted == _OFF or change.head is None:
-        return ExtendedReport(report)
+        return report, ""
+    from rlm_ci.review.run import not_looked_at
 
-    def extended(*parts: Part) -> ExtendedReport:
-        return ExtendedReport(report.replace(parts=(*report.parts, *parts)))
+    def extended(*parts: Part) -> tuple[Report, str]:
+        return report.replace(parts=(*report.parts, *parts)), ""
 
     github = settings.github
     event = privileged_events.event_of(github.event_name) if github.actions else None
     try:
         if event is not None and not wish.is_asked:
             if wanted == _AUTO:
-                return extended(*_of_last_review(wish, awaited=_has_reviewer(settings, change)))
+                awaited = not _lacks_reviewer(settings, change)
+                return extended(*_of_last_review(wish, awaited=awaited))
             raise ConfigError(
                 f"a review is refused under {event}: it writes the pull request's files to the "
                 "disk, in a job that has secrets and a token that may write",
                 where=settings.sources["review.enabled"],
                 hint="run it on pull_request, or ask for it in a comment",
             )
-        if wanted == _AUTO and not _has_reviewer(settings, change):
-            return extended(_without_reviewer(settings, change))
+        if wanted == _AUTO and (lack := _lacks_reviewer(settings, change)):
+            return extended(not_looked_at(lack, settings, change))
         told, kept = _review(judgement, change, held, wish)
     except Exception as error:  # noqa: BLE001 - what the checks found is reported anyway
         return extended(Part.from_error(REVIEW, failure(error, held.path if held else None)))
     (part,) = told.parts
     if wanted == _AUTO and part.state == NOT_RUN and part.error is None:  # no reviewer
-        from rlm_ci.review.run import not_looked_at
-
         part = not_looked_at(part.summary, settings, change)
     report = report.replace(
         parts=(*report.parts, part),
@@ -153,7 +148,7 @@ def _with_review(
         evidence=report.evidence + told.evidence,
         usage=_added(report.usage, told.usage),
     )
-    return ExtendedReport(report, kept)
+    return report, kept
 
 
 def _of_last_review(wish: PostingTarget, *, awaited: bool) -> list[Part]:
@@ -183,34 +178,27 @@ def _unreviewed(told: str, metrics: dict[str, bool]) -> Part:
     return Part(REVIEW, f"{told} (/rlm-ci review repeats it)", metrics, state=INCOMPLETE)
 
 
-def _has_reviewer(settings: Settings, change: ChangeSet) -> bool:
-    """Whether a model or an analyzer can look at the change."""
+def _lacks_reviewer(settings: Settings, change: ChangeSet) -> str:
+    """Why no model or analyzer can look at the change, "" if one can."""
     from rlm_ci.review.analyzers import ruff
     from rlm_ci.review.analyzers.programs import locate
+    from rlm_ci.review.run import files_of
 
     has_model = bool(settings.model and (settings.openai.api_key or settings.openai.base_url))
     if settings.review.analyzers or (has_model and settings.review.model != _OFF):
-        return True
-    endings = tuple(one.removeprefix("*") for one in ruff.FILES)
-    if settings.review.ruff == _OFF or not any(one.endswith(endings) for one in change.names()):
-        return False
-    return settings.review.ruff == _ON or locate(ruff.NAME) is not None
-
-
-def _without_reviewer(settings: Settings, change: ChangeSet) -> Part:
-    """The review of a change that no model or analyzer here can look at, and why."""
-    from rlm_ci.review.run import files_of, not_looked_at
-    from rlm_ci.source.languages import language
-
-    paths = files_of(change)
+        return ""
+    paths, endings = files_of(change), tuple(one.removeprefix("*") for one in ruff.FILES)
     if not paths:
-        return not_looked_at("the change leaves no file to review", settings, change)
+        return "the change leaves no file to review"
     why = "no configured analyzer knows any"
-    if any(language(path) == "Python" for path in paths):
-        off = settings.review.ruff == _OFF
-        why = "ruff is off (review.ruff)" if off else "ruff is not installed"
-    told = f"{count(len(paths), 'file')}: {why}, and no model is used"
-    return not_looked_at(told, settings, change)
+    if any(path.endswith(endings) for path in paths):
+        if settings.review.ruff == _OFF:
+            why = "ruff is off (review.ruff)"
+        elif settings.review.ruff == _ON or locate(ruff.NAME) is not None:
+            return ""
+        else:
+            why = "ruff is not installed"
+    return f"{count(len(paths), 'file')}: {why}, and no model is used"
 
 
 def _review(
