@@ -8,8 +8,8 @@ from rlm_ci.text.printable import count
 from rlm_ci.wiki import VERSION
 from rlm_ci.wiki.facts.file_facts import facts_of, pack
 from rlm_ci.wiki.pages.model_prose import (
+    NOTHING,
     ProseResult,
-    WholeProse,
     digest_of,
     grounds,
     merged,
@@ -68,7 +68,7 @@ class WikiObjective:
     ) -> NodeResult:
         asked = [one for one in task.texts if one.path not in self._settled]
         told = ProseResult() if ask is None else tell(ask, asked, self._known)
-        data = {"packed": [analysis["packed"]], **told.data}
+        data = {**NOTHING, **told.data, "packed": [analysis["packed"]]}
         status = PARTIAL if told.uncovered else COMPLETED
         files = analysis["files"]
         return self._result(
@@ -104,8 +104,7 @@ class WikiObjective:
         """The result of a node; that of the root has what is said of the whole, too."""
         if ask is not None and node.parent is None:
             whole = self._whole(ask, data)
-            if whole.digest is not None:
-                data["whole"] = {"digest": whole.digest, "said": list(map(list, whole.said))}
+            data |= whole.data
             status = PARTIAL if whole.uncovered else status
             uncovered = (*uncovered, *whole.uncovered)
             counts += whole.counts
@@ -120,7 +119,7 @@ class WikiObjective:
             data=data,
         )
 
-    def _whole(self, ask: Ask, data: Mapping[str, Any]) -> WholeProse:
+    def _whole(self, ask: Ask, data: Mapping[str, Any]) -> ProseResult:
         """What is said of all files, those that this run left alone too; asked where it is new."""
         known = grounds(merged({path: one.said for path, one in self._known.items()}, data))
-        return WholeProse() if digest_of(known) == self.options["whole"] else sum_up(ask, known)
+        return ProseResult() if digest_of(known) == self.options["whole"] else sum_up(ask, known)

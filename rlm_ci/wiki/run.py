@@ -160,8 +160,7 @@ class WikiJob(RepositoryJob):
         )
 
     def _unchanged(self, done: RecursionResult, level: Severity) -> Report:
-        state = WikiState.read(self._kept) if self._kept is not None else None
-        if self._kept is None or state is None:
+        if self._kept is None or (state := WikiState.read(self._kept)) is None:
             raise AssertionError("nothing is unchanged that was not there")
         documents = []
         for name in (STATE, *state.pages):
@@ -196,8 +195,8 @@ class WikiJob(RepositoryJob):
             said = f"{count(len(touched), 'file')} written" if touched else "nothing new"
             self._told(run, f"{printable(wanted.out)}: {said}")
         if wanted.site:
-            built = static_site.build(source, wanted.site, self.settings.environ)
-            self._told(run, f"site: {printable(wanted.site)}, {count(built.pages, 'page')}")
+            pages = static_site.build(source, wanted.site, self.settings.environ)
+            self._told(run, f"site: {printable(wanted.site)}, {count(pages, 'page')}")
         if wanted.push:
             for line in push(self._delivery(), self.repository, source):
                 self._told(run, line)
@@ -257,32 +256,26 @@ class WikiJob(RepositoryJob):
                 files.require_inside(self.repository.root, os.path.join(folder, "index.md"))
         if wanted.push:
             return last_pages(self._delivery(), self.repository)
-        if not wanted.out:
-            return self._of_site()
-        state = WikiState.read(wanted.out)
-        if state is None and os.path.lexists(os.path.join(wanted.out, "index.md")):
+        folder = wanted.out or wanted.site
+        state = WikiState.read(folder) if folder else None
+        if wanted.out and state is None and os.path.lexists(os.path.join(folder, "index.md")):
             raise ConfigError(  # before anything is paid for; of all pages it is told at the end
                 "index.md would be overwritten, but rlm-ci did not write it",
-                where=printable(wanted.out),
+                where=printable(folder),
                 hint="name another folder, or move the existing files away",
             )
-        names = (STATE, *state.pages) if state else ()
-        read = ((name, files.read_or_none(place_of(wanted.out, name), _LIMIT)) for name in names)
-        return {name: data for name, data in read if data is not None}  # what is gone is made again
-
-    def _of_site(self) -> dict[str, bytes]:
-        """What a site remembers where the pages themselves are kept nowhere."""
-        site_of = self.settings.wiki.site
-        if not site_of or WikiState.read(site_of) is None:
+        if state is None:
             return {}
-        return {STATE: files.read(os.path.join(site_of, STATE), _LIMIT)}
+        names = (STATE, *state.pages) if wanted.out else (STATE,)  # a site has the state alone
+        read = ((name, files.read_or_none(place_of(folder, name), _LIMIT)) for name in names)
+        return {name: data for name, data in read if data is not None}  # what is gone is made again
 
     def _believed(self, before: str | None, here: RepositoryScope) -> WikiState | None:
         """The pages' state, without commits that are no ancestors: a change could name any."""
         state = WikiState.read(before) if before else None
         if state is None:
             return None
-        named = state.named()
+        named = {page.commit for page in state.pages.values() if page.commit}
         if here.commit is not None and named:
             known = [one for one in self.repository.resolve(*named) if one]
             head = here.commit

@@ -18,7 +18,6 @@ from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.system import files, installation, lock, process
 from rlm_ci.text.neutralise import GAP
 from rlm_ci.text.printable import printable
-from rlm_ci.values import Value
 from rlm_ci.wiki.pages.build import INDEX
 from rlm_ci.wiki.update.state import NAME as STATE
 from rlm_ci.wiki.update.state import WikiState, place_of
@@ -77,15 +76,8 @@ _FENCES = (
 )
 
 
-class BuiltSite(Value):
-    """``diagrams`` is False where Mermaid's script is not there: they are shown as text then."""
-
-    pages: int
-    diagrams: bool
-
-
-def build(folder: str, out: str, environment: Mapping[str, str]) -> BuiltSite:
-    """Make the site of the wiki in ``folder``; ``out`` is emptied if an earlier build made it.
+def build(folder: str, out: str, environment: Mapping[str, str]) -> int:
+    """Make the site of the wiki in ``folder``, and empty ``out`` before; the number of its pages.
 
     Raises UnavailableError, StorageError; ConfigError without a wiki, or for a foreign ``out``.
     """
@@ -120,7 +112,7 @@ def build(folder: str, out: str, environment: Mapping[str, str]) -> BuiltSite:
         files.write(config, _config(texts, diagrams=script is not None).encode())
         _run(config, work, environment)
         _place(os.path.join(work, "site"), out, state)
-    return BuiltSite(len(texts), script is not None)
+    return len(texts)
 
 
 def _config(texts: Mapping[str, str], *, diagrams: bool) -> str:

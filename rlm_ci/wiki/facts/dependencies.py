@@ -15,6 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from rlm_ci.source import Outline
+
     Found = Iterator[tuple[str, int]]
     Known = Mapping[str, ast.expr]
 
@@ -69,31 +71,21 @@ def _written(package: str, lines: Sequence[str], number: int, numbers: Sequence[
 
 
 _PROJECT = re.compile(r"[A-Za-z0-9@/._-]{1,100}")
-_NAMES = {
-    "pyproject.toml": (r"(?:project|tool\.poetry)", r"name\s*=\s*[\"']([^\"']+)"),
-    "Cargo.toml": ("package", r"name\s*=\s*\"([^\"]+)"),
-    "setup.cfg": ("metadata", r"name\s*=\s*(\S+)"),
-    "package.json": ("", r"\s{0,4}\"name\"\s*:\s*\"([^\"]+)"),
-    "go.mod": ("", r"module\s+(?:\S*/)?([^/\s]+)"),
-}
+_METADATA = re.compile(rb"(?ms)^\[metadata\](?:(?!^\[).)*?^name\s*=\s*(\S+)")
 
 
-def project(path: str, content: bytes) -> str:
-    """The name that a manifest at the top gives its project, "" where it does not say."""
-    if path == "setup.py":
+def project(read: Outline, content: bytes) -> str:
+    """The name that a manifest at the top of the repository gives its project, "" for none."""
+    name = ""
+    if read.path == "setup.py":
         known, given = _setup(content)
         name = next((text for text, _ in _texts(given.get("name"), known)), "")
-        return name if _PROJECT.fullmatch(name) else ""
-    if path not in _NAMES:
-        return ""
-    table, pattern = _NAMES[path]
-    inside = not table
-    for line in content[:100_000].decode("utf-8", "replace").split("\n"):
-        if table and line.startswith("["):
-            inside = bool(re.fullmatch(table, line.strip("[] \r")))
-        elif inside and (found := re.match(pattern, line)):
-            return found[1] if _PROJECT.fullmatch(found[1]) else ""
-    return ""
+    elif read.path == "setup.cfg" and (found := _METADATA.search(content)):
+        name = found[1].decode("utf-8", "replace")
+    elif read.path in _READERS:
+        name = next((one.name for one in read.symbols if one.kind == "module"), "")
+    name = name.rpartition("/")[2] if read.path == "go.mod" else name
+    return name if _PROJECT.fullmatch(name) else ""
 
 
 def _requirements(lines: Sequence[str]) -> Found:

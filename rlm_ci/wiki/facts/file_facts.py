@@ -119,7 +119,7 @@ def _facts(path: str, content: bytes) -> FileFacts:
     else:
         notes = other_notes(read.language, content)
     about = introduction(content, path) if is_readme(path) else None
-    named = project(path, content) or heading(content, path)
+    named = project(read, content) or heading(content, path)
     found = _sound(read, notes, content)
     return FileFacts(*found, about, declared(path, content), named, _is_generated(content))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from rlm_ci.text.neutralise import clip
 from rlm_ci.values import Row
 
 TYPE_CHECKING = False
@@ -61,8 +62,7 @@ class CodeNote(Row):
 
 def folded(text: str, limit: int = 160) -> str:
     """A piece of code on one line, within a limit."""
-    text = " ".join(text.split())
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+    return clip(" ".join(text.split()), limit)
 
 
 def bounded(notes: list[CodeNote]) -> list[CodeNote]:

@@ -7,6 +7,7 @@ from functools import cache
 from html import unescape
 from itertools import islice
 
+from rlm_ci.text.neutralise import clip
 from rlm_ci.wiki.facts.note import Statement
 
 TYPE_CHECKING = False
@@ -64,8 +65,7 @@ def introduction(content: bytes, path: str = "") -> Statement | None:
                 text = "" if _is_bar(token) else _shown(token, path)
         if _words(text) >= 4 and not (len(text.split()) < 20 and _TERMS.search(text)):
             start, end = token.map or (0, 0)
-            shown = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-            return Statement(shown, start + 1, end)
+            return Statement(clip(text, _LONGEST), start + 1, end)
     return None
 
 

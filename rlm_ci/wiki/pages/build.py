@@ -149,7 +149,7 @@ def drafted(
     """What the pages of a corpus say, whose files ``facts`` knows."""
     facts = {file.path: facts[file.path] for file in corpus.files if file.path in facts}
     layout = laid_out(facts.values())
-    outside, target = options.outside, options.target.at(corpus.commit)
+    target = options.target.at(corpus.commit)
     lost = ((file.path, "failed") for file in corpus.files if file.path not in facts)
     world = PageSources(
         files=facts,
@@ -158,12 +158,11 @@ def drafted(
         chronicle=chronicle,
         names={module.key: module.name for module in layout.modules},
         around=surroundings(layout, graph),
-        untested=_untested(layout, graph) if outside is None else frozenset(),
+        untested=_untested(layout, graph) if options.outside is None else frozenset(),
         prose=_placed(prose, facts, layout),
         graph=graph,
         register=CitationRegister(target, deep=False),
-        beyond=None if outside is None else frozenset(outside.paths),
-        needed=frozenset() if outside is None else outside.needed(),
+        outside=options.outside,
     )
     at = f" at commit `{COMMIT}`" if corpus.commit else ""
     return list(_drafts(world, options.replace(target=target), at))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rlm_ci.text.neutralise import clip
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Row, Value
 from rlm_ci.wiki.pages.citations import CitedPlace
@@ -192,9 +193,7 @@ class DiagramBox(Value):
 
 
 def label(text: str) -> str:
-    text = printable(text)
-    if len(text) > _LONGEST:
-        text = f"{text[: _LONGEST - 1]}…"
+    text = clip(printable(text), _LONGEST)
     # Mermaid would take a label that begins with a number and a dot for a list.
     escaped = "".join(char if char in _PLAIN else f"#{ord(char)};" for char in text)
     return escaped.strip() or "#8203;"

@@ -56,7 +56,7 @@ def overview(world: PageSources) -> dict[str, Any]:
         "packages": _packages(world),
         "library": _library(world),
         "declared": _declared(world),
-        "is_part": world.beyond is not None,
+        "is_part": world.outside is not None,
         "languages": _languages(files),
         "hot": _hot(world),
         "invariants": _where(world, INVARIANTS),
@@ -132,7 +132,8 @@ def _begins(one: FileFacts, layout: PageLayout, aside: Collection[str]) -> bool:
 def _packages(world: PageSources) -> list[dict[str, str]]:
     files = world.files
     every = (name for path in files if _speaks(path) for name, _ in files[path].declared)
-    named = {_key(name) for name in (*every, *world.needed)}
+    around = world.outside.needed() if world.outside else ()
+    named = {_key(name) for name in (*every, *around)}
     return [
         {
             "name": code(printable(one.package), cell=True),
@@ -161,7 +162,7 @@ def _speaks(path: str) -> bool:
 
 def _declared(world: PageSources) -> list[dict[str, str]]:
     """What manifests name and no import shows: tools, plugins, what is loaded by its name."""
-    if world.beyond is not None:  # whose imports are not looked at
+    if world.outside is not None:  # whose imports are not looked at
         return []
     used = {_key(one.package) for one in world.around.packages.get(ALL, ())}
     files = world.files

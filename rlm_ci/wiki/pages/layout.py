@@ -64,10 +64,6 @@ class PageLayout(Value):
     given: Given
 
 
-def is_code(one: FileFacts) -> bool:
-    return one.outline.language not in _DATA
-
-
 def is_source(path: str) -> bool:
     """Whether a file is, by its name, a part of the program."""
     return not is_test(path) and not is_beside(path) and language(path) not in _DATA
@@ -193,7 +189,9 @@ def api_size(one: FileFacts, folder: str, given: Given) -> int:
 
 def laid_out(files: Iterable[FileFacts]) -> PageLayout:
     """The pages that these files make; the same files always make the same."""
-    code = sorted((one for one in files if is_code(one)), key=lambda one: one.path)
+    code = sorted(
+        (one for one in files if one.outline.language not in _DATA), key=lambda one: one.path
+    )
     tests = [one for one in code if is_test(one.path)]
     rest = [one for one in code if not is_test(one.path)]
     scripts = {folder_of(one.path) for one in rest if _is_script(one)}

@@ -42,24 +42,20 @@ _SENTENCE, _WHOLE_SENTENCE = "wiki-sentence.schema.json", "wiki-whole-sentence.s
 _UNREADABLE = "no_answer: what the model said could not be read, twice"
 
 
+#: What ``ProseResult.data`` has of files if no model is asked.
+NOTHING: Mapping[str, Any] = {"prose": {}, "displaced": [], "done": [], "shown": {}}
+
+
 class ProseResult(Value):
-    """What a model said of the files of a leaf, and what became of its pointers.
+    """What a model said of the files of a leaf, or of the whole, and what became of its pointers.
 
     ``data`` is JSON: new sentences by path (``prose``), earlier ones that they replace
     (``displaced``), files that were asked about (``done``), and hashes of the ``shown`` parts of
-    long ones. ``uncovered`` are paths of which something was left out, and why.
+    long ones; or ``whole``, if that was asked. ``uncovered`` are paths of which something was left
+    out, and why.
     """
 
-    data: Mapping[str, Any] = {"prose": {}, "displaced": [], "done": [], "shown": {}}
-    counts: Evidence = Evidence()
-    uncovered: tuple[tuple[str, str], ...] = ()
-
-
-class WholeProse(Value):
-    """What was said of the whole, and a hash of what it rests on; None where nobody was asked."""
-
-    said: tuple[ProseSentence, ...] = ()
-    digest: str | None = None
+    data: Mapping[str, Any] = {}
     counts: Evidence = Evidence()
     uncovered: tuple[tuple[str, str], ...] = ()
 
@@ -231,7 +227,7 @@ def digest_of(known: Iterable[ProseSentence]) -> str:
     return mark("".join(rows))
 
 
-def sum_up(ask: Ask, known: Sequence[ProseSentence]) -> WholeProse:
+def sum_up(ask: Ask, known: Sequence[ProseSentence]) -> ProseResult:
     """Ask what the whole is, from sentences that hold; each new one rests on some of them."""
     rows = [f"[{at}] {name(one.path)}: {name(one.text)}" for at, one in enumerate(known, 1)]
     render = loader.load_template(_WHOLE)
@@ -239,16 +235,16 @@ def sum_up(ask: Ask, known: Sequence[ProseSentence]) -> WholeProse:
     while rows and len("\n".join(rows).encode()) > room:
         rows.pop()
     if not rows:
-        return WholeProse()
+        return ProseResult()
     listing = "\n".join(rows)
     try:
         prompt = render({"fence": fence(listing), "listing": listing})
         misfit = partial(_misfit, schema=_WHOLE_SENTENCE)
         answer = ask_object(ask, "tell-whole", prompt, misfit)
     except (LimitError, RemoteError) as error:
-        return WholeProse(uncovered=(("", f"{_lack(error)}: no prose about the whole"),))
+        return ProseResult(uncovered=(("", f"{_lack(error)}: no prose about the whole"),))
     if answer is None:
-        return WholeProse(uncovered=(("", _UNREADABLE),))
+        return ProseResult(uncovered=(("", _UNREADABLE),))
     kept, offered = [], answer["sentences"][:SENTENCES]
     for sentence in offered:
         if loader.misfit(sentence, _WHOLE_SENTENCE):
@@ -259,7 +255,8 @@ def sum_up(ask: Ask, known: Sequence[ProseSentence]) -> WholeProse:
             text = marked(encodable(" ".join(sentence["text"].split())))
             kept.append(ground.replace(text=text))
     counts = Evidence(len(offered), len(kept), 0, len(offered) - len(kept))
-    return WholeProse(tuple(kept), digest_of(known), counts)
+    whole = {"digest": digest_of(known), "said": list(map(list, kept))}
+    return ProseResult({"whole": whole}, counts)
 
 
 def _lack(error: LimitError | RemoteError) -> str:

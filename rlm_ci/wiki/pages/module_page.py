@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rlm_ci.wiki.pages.citations import CitationRegister, CitedPlace
     from rlm_ci.wiki.pages.dependencies_map import ModuleDependencies
     from rlm_ci.wiki.pages.layout import Module, PageLayout
+    from rlm_ci.wiki.pages.outer_project import OuterProject
     from rlm_ci.wiki.update.state import ProseSentence
 
     #: Definitions by name: the file, and the number of the symbol in it.
@@ -50,8 +51,7 @@ LARGE = 300
 class PageSources(Value):
     """All that a page is written from; ``register`` is the page's own, ``names`` those of pages.
 
-    If only a folder is read, ``beyond`` are the files around it, else None, and ``needed`` are the
-    packages that manifests around it declare.
+    ``outside`` is the repository around a folder, if only that folder is read.
     """
 
     files: Mapping[str, FileFacts]
@@ -64,8 +64,7 @@ class PageSources(Value):
     prose: Mapping[str, tuple[ProseSentence, ...]]
     graph: ImportGraph
     register: CitationRegister
-    beyond: frozenset[str] | None = None
-    needed: frozenset[str] = frozenset()
+    outside: OuterProject | None = None
 
 
 def chapter(module: Module, world: PageSources) -> dict[str, Any]:
@@ -80,7 +79,7 @@ def chapter(module: Module, world: PageSources) -> dict[str, Any]:
         "diagram": neighbourhood(module, world.around),
         "uses": _others(world.around.out.get(module.key, {}), world),
         "used_by": _others(world.around.into.get(module.key, {}), world),
-        "is_part": world.beyond is not None,
+        "is_part": world.outside is not None,
         "elsewhere": _elsewhere(module, world),
         "packages": [
             {"name": code(printable(one.package)), "link": world.register.link(*one.place)}
@@ -217,10 +216,12 @@ def _others(found: Mapping[str, CitedPlace], world: PageSources) -> list[dict[st
 
 
 def _elsewhere(module: Module, world: PageSources) -> str:
+    if world.outside is None:
+        return ""
     found: dict[str, tuple[str, int]] = {}
     for one in module.files:
         for edge in world.graph.internal.get(one.path, ()):
-            if edge.target in (world.beyond or ()):
+            if not edge.target.startswith(f"{world.outside.under}/"):
                 found.setdefault(edge.target, (one.path, edge.line))
     shown = [
         f"{code(printable(target))} {world.register.link(path, line, line)}"

@@ -287,38 +287,31 @@ class _NewSources:
         old = state.blobs.keys() | state.prose.keys() | {one.path for one in said}
         self._corpus = corpus
         self._state = state
-        self._alike: dict[str, list[CorpusFile]] = {}
-        self._marks: dict[str, CorpusFile] = {}
+        self._alike: dict[tuple[str, str], list[CorpusFile]] = {}
         for file in corpus.files:
             if file.path not in old and is_source(file.path):
-                base = file.path.rpartition("/")[2]
-                for key in (file.oid, base, _suffix(base)):
+                for key in _marks(file.path, mark(file.oid), file.oid):
                     self._alike.setdefault(key, []).append(file)
-                self._marks.setdefault(mark(file.oid), file)
 
     def renamed(self, gone: Iterable[str]) -> dict[str, Prose]:
         """What is kept of files that have only another name now, by that."""
-        known = {path: self._state.prose[path] for path in gone if path in self._state.prose}
-        return {
-            self._marks[one.digest].path: one.replace(said=())
-            for one in known.values()
-            if one.digest in self._marks
-        }
+        known = (self._state.prose[path] for path in gone if path in self._state.prose)
+        pairs = ((one, self._alike.get(("digest", one.digest), ())) for one in known)
+        return {same[0].path: one.replace(said=()) for one, same in pairs if same}
 
     def opened(self, path: str) -> Iterator[QuotedFile]:
-        base = path.rpartition("/")[2]
-        keys = (self._state.blobs.get(path, ""), base, _suffix(base))
-        known = self._state.prose.get(path)
-        same = self._marks.get(known.digest) if known is not None else None
-        alike = [] if same is None else [same]
-        for key in keys:
-            alike += self._alike.get(key, ())[:_ALIKE]
+        digest = self._state.prose[path].digest if path in self._state.prose else ""
+        keys = _marks(path, digest, self._state.blobs.get(path, ""))
+        alike = [file for key in keys for file in self._alike.get(key, ())[:_ALIKE]]
         for file, content in contents(self._corpus, list(dict.fromkeys(alike))[:_ALIKE]):
             yield QuotedFile(file.path, content)
 
 
-def _suffix(base: str) -> str:
-    return f".{base.rpartition('.')[2]}"
+def _marks(path: str, digest: str, blob: str) -> tuple[tuple[str, str], ...]:
+    """What two versions of a file may have in common, the surest sign first."""
+    base = path.rpartition("/")[2]
+    suffix = base.rpartition(".")[2]
+    return ("digest", digest), ("blob", blob), ("name", base), ("suffix", suffix)
 
 
 def _missing(path: str, omitted: Mapping[str, str], under: str) -> Why:

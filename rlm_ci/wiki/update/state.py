@@ -180,9 +180,6 @@ class WikiState(Value):
             and all(page.is_in(place_of(folder, name)) for name, page in self.pages.items())
         )
 
-    def named(self) -> set[str]:
-        return {page.commit for page in self.pages.values() if page.commit}
-
     def summed_up(self, commits: Collection[str]) -> WikiState:
         """What pages are compared by, without other commits and, to free memory, without claims."""
         return self.replace(

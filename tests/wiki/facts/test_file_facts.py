@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlm_ci.recursion.nodes import LeafTask, LeafText, Node, NodeScope
-from rlm_ci.wiki.facts.dependencies import declared, project
+from rlm_ci.wiki.facts.dependencies import declared
 from rlm_ci.wiki.facts.file_facts import facts_of, pack, unpack
 from rlm_ci.wiki.facts.other_notes import other_notes
 from rlm_ci.wiki.facts.python_notes import python_notes
@@ -322,7 +322,7 @@ MANIFESTS = {
 @pytest.mark.parametrize("path", MANIFESTS)
 def test_manifests_say_what_is_needed(path: str) -> None:
     text, name, needed = MANIFESTS[path]
-    assert project(path, text.encode()) == name
+    assert facts_of(path, text.encode()).project == name
     found = declared(path, text.encode())
     assert [(package, place.line_start) for package, place in found] == needed
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.source.outline import outline
-from rlm_ci.wiki.facts.dependencies import declared, project
+from rlm_ci.wiki.facts.dependencies import declared
 from rlm_ci.wiki.facts.file_facts import facts_of, pack, unpack
 from rlm_ci.wiki.facts.python_notes import python_notes
 from rlm_ci.wiki.facts.readme import introduction, plain
@@ -313,10 +313,10 @@ def test_what_a_setup_script_writes_out_is_declared() -> None:
         ("PySocks", "PySocks>=1.5.6", 10),
     ]
     assert [(name, line) for name, _, line in found[4:]] == [("one", 11), ("two", 12)]
-    assert project("setup.py", SETUP) == "net"
+    assert facts_of("setup.py", SETUP).project == "net"
     looped = b"a = a + a\nsetup(name=a, install_requires=a)\n"
     assert declared("setup.py", looped) == ()
-    assert project("setup.py", looped) == ""
+    assert facts_of("setup.py", looped).project == ""
 
 
 def test_extras_of_a_setup_configuration_are_declared() -> None:
