@@ -1,4 +1,4 @@
-"""What the readers of Go and Rust share: the forms of a test, copies of helpers, literals."""
+"""What the readers of Go and Rust share: the forms of a test, and literals."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rlm_ci.canary.forms import (
     REWORDED,
     STOPPED,
     ChangedTest,
+    ChangedText,
     token,
 )
 from rlm_ci.canary.splicing import Edit, spliced
@@ -17,36 +18,34 @@ from rlm_ci.source.grammars import field, named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from random import Random
     from typing import Any
 
     from tree_sitter import Node
 
-#: The kind of a claim that is a call of a function of the same file, which makes claims.
-HELPER = "helper"
-#: So deep may functions that make claims call each other.
-_ROUNDS = 8
 COMPARES = frozenset(("==", "!=", "<", "<=", ">", ">="))
 
 
 class ClaimEdits:
-    """The edits of one file, of a ``source`` with ``content`` and ``helper(function, name)``.
-
-    Helpers are copied, since other tests call them, too.
-    """
+    """The edits of one file, of a ``source`` with ``content`` and ``tests``."""
 
     def __init__(self, source: Any, chance: Random, *, plain: bool) -> None:
         self.source = source
-        self._content: bytes = source.content
         self._chance, self._plain = chance, plain
         #: Insertions that end something stand before those that begin something.
         self._opened: list[Edit] = []
         self._closed: list[Edit] = []
-        #: The copies of helpers for each form: how each is called there, and the token in them.
-        self._copies: dict[tuple[int, str], str] = {}
-        self._tokens: dict[str, str] = {}
-        self._waiting: list[tuple[Any, str, str]] = []
+
+    def changed(self, wanted: Mapping[str, str]) -> ChangedText:
+        """The text with each of the ``wanted`` tests in its form."""
+        made = {
+            one.name: done
+            for one in self.source.tests
+            if one.name in wanted and (done := self.make(one, wanted[one.name]))
+        }
+        edits = [*reversed(self._closed), *self._opened]
+        return ChangedText(spliced(self.source.content, edits), made)
 
     def make(self, test: Any, form: str) -> ChangedTest | None:
         """Change one test; None where it cannot have the form."""
@@ -65,8 +64,9 @@ class ClaimEdits:
                 return ChangedTest(form, (word,))
             form = INVERTED
         if test.claims and form != STOPPED:
-            return ChangedTest(form, self._claims(test, form, word))
-        self._fail(test, word, at_end=form == INVERTED)
+            self._claims(test, form, word)
+        else:
+            self._fail(test, word, at_end=form == INVERTED)
         return ChangedTest(form, (word,))
 
     # ── what each language has ──
@@ -90,14 +90,11 @@ class ClaimEdits:
         """Let a test fail where it begins, or wherever it ends."""
         raise NotImplementedError
 
-    def _chosen(self, claims: list[Any], _form: str) -> list[Any]:
-        return claims
-
     def _reach(self, claim: Any, word: str) -> None:
         """Let the test fail where a claim stands."""
         raise NotImplementedError
 
-    def _reword(self, claim: Any, function: Any) -> None:
+    def _reword(self, claim: Any, test: Any) -> None:
         raise NotImplementedError
 
     def _reverse(self, claim: Any, word: str) -> None:
@@ -105,21 +102,14 @@ class ClaimEdits:
 
     # ── what they share ──
 
-    def _claims(self, function: Any, form: str, word: str) -> tuple[str, ...]:
-        """Change all claims of a function; the tokens of which a failure prints one."""
-        tokens = {word: None}
-        for claim in self._chosen(function.claims, form):
-            if claim.kind == HELPER:
-                copy = self._copy(self.source.helper(function, claim.name), form)
-                self._exchange(claim.node, copy)
-                tokens[self._tokens[form]] = None
-            elif form == REACHED:
+    def _claims(self, test: Any, form: str, word: str) -> None:
+        for claim in test.claims:
+            if form == REACHED:
                 self._reach(claim, word)
             elif form == REWORDED:
-                self._reword(claim, function)
+                self._reword(claim, test)
             else:
                 self._reverse(claim, word)
-        return tuple(tokens)
 
     def _literals(self, claims: Iterable[Any]) -> list[tuple[Any, Any]]:
         """A literal of each claim that has any; none if no claim is sure to be reached."""
@@ -155,48 +145,6 @@ class ClaimEdits:
 
     def _exchange(self, node: Node, text: str) -> None:
         self._replace(node.start_byte, node.end_byte, text)
-
-    def _taken(self, start: int = 0) -> list[Edit]:
-        """Take the edits so far, counted from ``start``."""
-        edits = [*reversed(self._closed), *self._opened]
-        self._opened, self._closed = [], []
-        return [Edit(one.start - start, one.end - start, one.text) for one in edits]
-
-    def _copy(self, helper: Any, form: str) -> str:
-        """The name of the copy of a helper whose claims have the form."""
-        key = helper.node.id, form
-        if key not in self._copies:
-            self._copies[key] = f"{helper.name}_{token(self._chance)}"
-            self._tokens.setdefault(form, token(self._chance))
-            self._waiting.append((helper, self._copies[key], form))
-        return self._copies[key]
-
-    def _copied(self) -> Iterator[tuple[Any, str]]:
-        """The copied helpers, each with the text of its copy."""
-        while self._waiting:  # a copy may need others
-            helper, copy, form = self._waiting.pop()
-            start, end = helper.node.start_byte, helper.node.end_byte
-            self._exchange(helper.named, copy)
-            self._claims(helper, form, self._tokens[form])
-            yield helper, spliced(self._content[start:end], self._taken(start))
-
-
-def keep_calls_of_helpers(functions: Sequence[Any], helper: Callable[[Any, str], Any]) -> None:
-    """Drop calls of functions that claim nothing, or that the file does not have."""
-    claiming: set[int] = set()
-    for _ in range(_ROUNDS):
-        claiming |= {
-            id(one)
-            for one in functions
-            for claim in one.claims
-            if claim.kind != HELPER or id(helper(one, claim.name)) in claiming
-        }
-    for one in functions:
-        one.claims = [
-            claim
-            for claim in one.claims
-            if claim.kind != HELPER or id(helper(one, claim.name)) in claiming
-        ]
 
 
 def text_of(node: Node) -> str:

@@ -1,20 +1,19 @@
 """Tests of Go in other forms.
 
-A claim is an ``if`` that fails the test, a call of an assertion library, or a call of a function
-of the same file that takes ``t`` and makes claims.
+A claim is an ``if`` that fails the test, or a call of an assertion library.
 """
 
 from __future__ import annotations
 
-from rlm_ci.canary.claim_edits import ClaimEdits, another, text_of
-from rlm_ci.canary.forms import IDLE, INVERTED, REWORDED, ChangedTest, ChangedText, FoundTest, token
-from rlm_ci.canary.go import values
-from rlm_ci.canary.go.source import ASSERTION, CONDITION, GoFunction, GoSource, departs
-from rlm_ci.canary.splicing import rooted, spliced
+from rlm_ci.canary.claim_edits import COMPARES, ClaimEdits, another, leaves, text_of
+from rlm_ci.canary.forms import IDLE, REWORDED, ChangedTest, ChangedText, FoundTest, token
+from rlm_ci.canary.go.source import ASSERTION, CONDITION, GoSource, GoTest, below, departs
+from rlm_ci.canary.splicing import rooted
+from rlm_ci.source.grammars import field, named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from random import Random
 
     from tree_sitter import Node
@@ -44,6 +43,21 @@ _TAKEN = {
         "Greater", "GreaterOrEqual", "Less", "LessOrEqual",
     ), "interface{}"),
 }  # fmt: skip
+_BASIC = {"string", "byte", "rune", "float32", "float64"} | {
+    f"{sign}int{size}" for sign in ("", "u") for size in ("", "8", "16", "32", "64")
+}
+_NUMBERS = {"int_literal", "float_literal"}
+_LITERALS = _NUMBERS | {
+    "interpreted_string_literal", "raw_string_literal", "rune_literal", "true", "false",
+}  # fmt: skip
+#: Calls that hold where a literal in their arguments is the expected one.
+_EQUAL = {"DeepEqual", "Equal", "EqualFold", "Contains", "HasPrefix", "HasSuffix"}
+#: Their values have a type, whatever stands in them.
+_TYPED = {"call_expression", "index_expression", "slice_expression", "type_assertion_expression"}
+_UNTYPED = {"real", "imag", "complex", "min", "max"}
+#: Assertions that a literal makes, and those of them that have it last.
+_ASSERTED = {"Equal", "EqualValues", "Exactly", "Len", "EqualError", "DeepEqual"}
+_LAST = {"Len", "EqualError"}
 
 
 def tests(path: str, text: str, _names: object = None) -> list[FoundTest]:  # noqa: PT028 - no test
@@ -58,13 +72,7 @@ def change(
     path: str, text: str, wanted: Mapping[str, str], chance: Random, *, plain: bool = False
 ) -> ChangedText:
     """The text with each of the ``wanted`` tests in its form."""
-    changes = _Changes(_read(path, text), chance, plain=plain)
-    made = {
-        one.name: changes.make(one, wanted[one.name])
-        for one in changes.source.tests
-        if one.name in wanted
-    }
-    return ChangedText(changes.text(), made)
+    return _Changes(_read(path, text), chance, plain=plain).changed(wanted)
 
 
 def _read(path: str, text: str) -> GoSource:
@@ -72,13 +80,9 @@ def _read(path: str, text: str) -> GoSource:
 
 
 class _Changes(ClaimEdits):
-    def text(self) -> str:
-        changed = spliced(self.source.content, self._taken())
-        return "\n".join([changed, *(f"{copy}\n" for _, copy in self._copied())])
-
-    def make(self, test: GoFunction, form: str) -> ChangedTest:
+    def make(self, test: GoTest, form: str) -> ChangedTest | None:
         if test.output is None:
-            return super().make(test, form) or ChangedTest(form)
+            return super().make(test, form)
         start, end = test.output
         if form == REWORDED:
             self._begin(test, self._constants())
@@ -90,22 +94,21 @@ class _Changes(ClaimEdits):
             return ChangedTest(form, (word,))
         return ChangedTest(form)
 
-    def _idle(self, test: GoFunction) -> bool:
+    def _idle(self, test: GoTest) -> bool:
         # A fuzz target that returns at once is an error.
-        is_fuzz = test.name.startswith("Fuzz") and test.reporter
+        is_fuzz = test.name.startswith("Fuzz")
         self._begin(test, f"{test.reporter}.SkipNow();" if is_fuzz else "return;")
         return True
 
-    def _fail(self, test: GoFunction, word: str, *, at_end: bool) -> None:
-        reporter = self._reporter(test)
-        failing = f"{self._fatal(reporter, word)};"
+    def _fail(self, test: GoTest, word: str, *, at_end: bool) -> None:
+        failing = f"{self._fatal(test.reporter, word)};"
         if at_end:
-            error = self._error(reporter, word)
-            failing = f"defer func() {{ if !{reporter}.Skipped() {{ {error} }} }}();"
+            error = self._error(test.reporter, word)
+            failing = f"defer func() {{ if !{test.reporter}.Skipped() {{ {error} }} }}();"
         self._begin(test, failing)
 
     def _expected(self, claim: GoClaim) -> list[Node]:
-        return values.literals(claim)
+        return _expected_of(claim)
 
     def _constants(self) -> str:
         return f'_ = {self._chance.randrange(1, 120)}; _ = "{token(self._chance)}";'
@@ -118,28 +121,12 @@ class _Changes(ClaimEdits):
         ways = ('{0}.Error("{1}")', '{0}.Errorf("%s", "{1}")', '{0}.Log("{1}"); {0}.Fail()')
         return str(self._pick(*ways)).format(reporter, word)
 
-    def _reporter(self, test: GoFunction) -> str:
-        """What fails the test; an unnamed parameter gets a name."""
-        if test.reporter:
-            return test.reporter
-        name = token(self._chance)
-        if test.unnamed.type == "identifier":  # _
-            self._exchange(test.unnamed, name)
-        else:
-            self._insert(test.unnamed.start_byte, f"{name} ")
-        return name
-
     def _alter(self, claim: GoClaim, literal: Node, word: str) -> None:
         self._exchange(literal, another(literal, self._chance))
         at, log = claim.site.start_byte, f'{claim.reporter}.Log("{word}");'
         if claim.body is not None:
             at, log = claim.body.start_byte + 1, f" {log}"
         self._insert(at, log)
-
-    def _chosen(self, claims: list[GoClaim], form: str) -> list[GoClaim]:
-        if form == INVERTED:  # where a goroutine ends early, others may wait, or panic
-            return [one for one in claims if not one.aside] or claims
-        return claims
 
     def _reach(self, claim: GoClaim, word: str) -> None:
         self._insert(claim.site.start_byte, f"{self._fatal(claim.reporter, word)}; ")
@@ -171,7 +158,7 @@ class _Changes(ClaimEdits):
         else:
             self._close(claim.site.end_byte, f"; {self._fatal(claim.reporter, word)}")
 
-    def _reword(self, claim: GoClaim, function: GoFunction) -> None:
+    def _reword(self, claim: GoClaim, test: GoTest) -> None:
         if self._plain:
             if claim.kind == CONDITION:
                 self._enclose(claim.node, "(", ") == true")
@@ -179,10 +166,10 @@ class _Changes(ClaimEdits):
             taken = _TAKEN.get(claim.name)
             count = _REVERSED.get(claim.name, ("", 1))[1]
             for value in claim.values[:count] if taken else ():
-                if not values.is_bound(value):
+                if not _is_bound(value):
                     self._enclose(value, f"func() {taken} {{ {self._constants()} return ", " }()")
         else:
-            for leaf, operator in values.leaves_of(claim.node, function.names):
+            for leaf, operator in _leaves_of(claim.node, test.names):
                 name = token(self._chance)
                 begin = f"func() bool {{ {self._constants()} {name} := "
                 if operator is None:
@@ -190,3 +177,77 @@ class _Changes(ClaimEdits):
                 else:
                     self._enclose(leaf, begin, " }()")
                     self._exchange(operator, f"; return {name} {text_of(operator)}")
+
+
+def _is_bound(node: Node) -> bool:
+    """Whether an expression means something else within a function of its own."""
+    return any(
+        one.type in ("func_literal", "variadic_argument")
+        or (one.type == "identifier" and text_of(one) == "recover")
+        for one in below(node)
+    )
+
+
+def _leaves_of(condition: Node, names: set[str]) -> Iterator[tuple[Node, Node | None]]:
+    """The parts of a condition, each with its operator if it compares typed values.
+
+    A constant gets its type from where it stands.
+    """
+    for node in leaves(condition, "&&", "||", negated=True):
+        if not _is_bound(node):
+            operator = field(node, "operator")
+            compares = node.type == "binary_expression" and text_of(operator) in COMPARES
+            yield node, operator if compares and _is_typed(field(node, "left"), names) else None
+
+
+def _is_typed(node: Node, names: set[str]) -> bool:
+    while node.type == "selector_expression":
+        node = field(node, "operand")
+    if node.type == "call_expression":
+        return text_of(field(node, "function")) not in _UNTYPED
+    return node.type in _TYPED or (node.type == "identifier" and text_of(node) in names)
+
+
+def _expected_of(claim: GoClaim) -> list[Node]:
+    """The literals that a claim expects: with another, it cannot hold."""
+    if claim.kind == ASSERTION and claim.name in _ASSERTED:
+        return _first(claim.values[:2][:: -1 if claim.name in _LAST else 1])
+    if claim.kind != CONDITION or claim.name != "consequence":
+        return []
+    found: list[Node] = []
+    for node in leaves(claim.node, "||"):
+        sign = text_of(field(node, "operator"))
+        if node.type == "binary_expression" and sign == "!=":
+            found += _first((field(node, "right"), field(node, "left")))
+        elif node.type == "unary_expression" and sign == "!":
+            call = field(node, "operand")
+            if text_of(field(field(call, "function"), "field")) in _EQUAL:
+                found += _first(named(field(call, "arguments"))[::-1])
+    return found
+
+
+def _first(sides: Sequence[Node]) -> list[Node]:
+    return next((found for one in sides if (found := _literals_in(one))), [])
+
+
+def _literals_in(node: Node) -> list[Node]:
+    """The literals that an expression is made of; none if there is more in it."""
+    found: list[Node] = []
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if node.type in _LITERALS:
+            found.append(node)
+        elif node.type == "unary_expression":
+            waiting += [one for one in named(node) if one.type in _NUMBERS]
+        elif node.type in ("parenthesized_expression", "literal_element", "literal_value"):
+            waiting += named(node)
+        elif node.type == "keyed_element":
+            waiting.append(named(node)[-1])  # never a key: two could be the same
+        elif node.type == "composite_literal":
+            waiting.append(field(node, "body"))
+        elif node.type == "type_conversion_expression":
+            waiting.append(field(node, "operand"))
+        elif node.type == "call_expression" and text_of(field(node, "function")) in _BASIC:
+            waiting += named(field(node, "arguments"))
+    return found

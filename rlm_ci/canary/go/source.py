@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.canary.claim_edits import HELPER, keep_calls_of_helpers, text_of
+from rlm_ci.canary.claim_edits import text_of
 from rlm_ci.source.grammars import field, named, parts
 from rlm_ci.values import Value
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-#: Kinds of claims: an ``if`` that fails the test, a call of a library, a call of a function here.
+#: Kinds of claims: an ``if`` that fails the test, a call of a library.
 CONDITION, ASSERTION = "condition", "assertion"
 _TEST = re.compile(r"(?:Test|Fuzz)(?![a-z])")
 _EXAMPLE = re.compile(r"Example(?![a-z])")
@@ -24,15 +24,15 @@ _OF_SUITES = ("SetT", "Run", "T")
 _FAILS, _ENDS = {"Error", "Errorf", "Fail"}, {"Fatal", "Fatalf", "FailNow"}
 #: The last name in the path of a package of assertions, without its version.
 _LIBRARY = re.compile(r"(?:.*/)?(?:assert|require|must|check|is|quicktest|qt|expect|td)(?:/v\d+)?")
-#: So deep may functions that make claims call each other.
-_ROUNDS = 8
+#: So deep may an ``if`` that fails the test be nested.
+_DEEPEST = 8
 
 
 class GoClaim(Value):
     """A claim. ``node`` is the condition, or the name of what is called; ``site`` the statement.
 
     ``body`` runs where a condition fails the test, ``other`` where not; ``ends``: ``body`` ends it.
-    ``certain``: every passing run comes past; ``aside``: another goroutine may run it.
+    ``certain``: every passing run comes past.
     """
 
     kind: str
@@ -44,18 +44,16 @@ class GoClaim(Value):
     ends: bool = False
     name: str = ""
     testify: bool = False
-    aside: bool = False
     other: Node | None = None
     values: tuple[Node, ...] = ()
 
 
-class GoFunction:
-    """A function that takes ``t`` (as ``reporter``), or an example."""
+class GoTest:
+    """A test that takes ``t`` (as ``reporter``), or an example."""
 
     def __init__(self, name: str, node: Node, reporter: str = "") -> None:
         self.name, self.node, self.reporter = name, node, reporter
-        self.named, self.body = field(node, "name"), field(node, "body")
-        self.unnamed = self.named
+        self.body = field(node, "body")
         #: Where the word stands that makes a comment the output of an example.
         self.output: tuple[int, int] | None = None
         self.claims: list[GoClaim] = []
@@ -73,8 +71,7 @@ def below(node: Node) -> Iterator[Node]:
 class GoSource:
     def __init__(self, content: bytes, root: Node) -> None:
         self.content = content
-        self.tests: list[GoFunction] = []
-        self.helpers: dict[str, GoFunction] = {}
+        self.tests: list[GoTest] = []
         self._libraries: dict[str, bool] = {}
         self._testing, self._suites = "testing", ""
         #: The tests that run a suite, by its type.
@@ -86,15 +83,13 @@ class GoSource:
                         self._import(one)
             elif node.type in ("function_declaration", "method_declaration"):
                 self._function(node)
-        for function in (*self.tests, *self.helpers.values()):
-            if function.reporter and function.body is not function.node:
-                function.claims = list(self._claims(function))
-                function.names = self._names(function)
-        self._settle()
-
-    def helper(self, _function: GoFunction, name: str) -> GoFunction | None:
-        """What a function means by this name, if that makes claims."""
-        return self.helpers.get(name)
+        for test in self.tests:
+            suite, separator, name = test.name.rpartition("::")
+            if separator:
+                test.name = f"{self._runners.get(suite, '*')}::{name}"
+            if test.reporter:
+                test.claims = list(self._claims(test))
+                test.names = self._names(test)
 
     def _import(self, node: Node) -> None:
         path = text_of(field(node, "path"))[1:-1]
@@ -112,16 +107,16 @@ class GoSource:
         kind = text_of(node).lstrip("*")
         return kind in {f"{self._testing}.{name}" for name in ("T", "TB", "B", "F")}
 
-    def _reporters(self, node: Node) -> list[tuple[str, Node]]:
-        """The parameters that can fail a test; "" for one without a name."""
-        found: list[tuple[str, Node]] = []
-        for one in named(field(node, "parameters")):
-            kind = field(one, "type")
-            if one.type == "parameter_declaration" and self._is_testing(kind):
-                names = [child for name, child in parts(one) if name == "name"]
-                found += [("" if (text := text_of(name)) == "_" else text, name)
-                          for name in names] or [("", kind)]  # fmt: skip
-        return found
+    def _reporters(self, node: Node) -> list[str]:
+        """The parameters that can fail a test."""
+        found = [
+            text_of(child)
+            for one in named(field(node, "parameters"))
+            if one.type == "parameter_declaration" and self._is_testing(field(one, "type"))
+            for name, child in parts(one)
+            if name == "name"
+        ]
+        return [name for name in found if name != "_"]
 
     def _function(self, node: Node) -> None:
         name = text_of(field(node, "name"))
@@ -133,25 +128,21 @@ class GoSource:
                 self._method(name, node)
             return
         if _EXAMPLE.match(name) and not parameters:
-            self._example(GoFunction(name, node))
-        elif reporters := self._reporters(node):
-            function = GoFunction(name, node, reporters[0][0])
-            function.unnamed = reporters[0][1]
-            if _TEST.match(name) and len(parameters) == 1:
-                if not self._is_runner(function):
-                    self.tests.append(function)
-            elif reporters[0][0]:
-                self.helpers[name] = function
+            self._example(GoTest(name, node))
+        elif _TEST.match(name) and len(parameters) == 1 and (reporters := self._reporters(node)):
+            test = GoTest(name, node, reporters[0])
+            if not self._is_runner(test):
+                self.tests.append(test)
 
     def _method(self, name: str, node: Node) -> None:
-        """Note a test of a suite; ``_settle`` names it."""
+        """Note a test of a suite, by the type of that."""
         receiver = next(iter(named(field(node, "receiver"))), node)
         called = field(receiver, "name")
         if receiver.type == "parameter_declaration" and called is not receiver:
             suite = text_of(field(receiver, "type")).lstrip("*")
-            self.tests.append(GoFunction(f"{suite}::{name}", node, f"{text_of(called)}.T()"))
+            self.tests.append(GoTest(f"{suite}::{name}", node, f"{text_of(called)}.T()"))
 
-    def _is_runner(self, function: GoFunction) -> bool:
+    def _is_runner(self, function: GoTest) -> bool:
         """Whether a function runs suites; it ends as their tests do."""
         found = False
         for node in below(function.body) if self._suites else ():
@@ -162,7 +153,7 @@ class GoSource:
                         self._runners[text_of(one)] = function.name
         return found
 
-    def _example(self, example: GoFunction) -> None:
+    def _example(self, example: GoTest) -> None:
         for node in below(example.body):
             found = node.type == "comment" and _OUTPUT.match(node.text or b"")
             if found:
@@ -171,7 +162,7 @@ class GoSource:
         if example.output:
             self.tests.append(example)
 
-    def _names(self, function: GoFunction) -> set[str]:
+    def _names(self, function: GoTest) -> set[str]:
         """The variables of a function, its parameters among them."""
         found: set[str] = set()
         constants: set[str] = set()
@@ -183,20 +174,20 @@ class GoSource:
                 (constants if node.type == "const_spec" else found).update(names)
         return found - constants
 
-    def _claims(self, function: GoFunction) -> Iterator[GoClaim]:
-        """All that may be a claim; calls of helpers are not yet looked at."""
+    def _claims(self, function: GoTest) -> Iterator[GoClaim]:
+        """The claims of a test, without those in functions that another goroutine may run."""
         reporters = {function.reporter}
         bound: dict[str, tuple[str, bool]] = {}
         if function.node.type == "method_declaration":
             suite = function.reporter.removesuffix(".T()")
             for text in (suite, f"{suite}.Require()", f"{suite}.Assert()"):
                 bound[text] = function.reporter, True
-        waiting = [(function.body, function.body, True, False)]
+        waiting = [(function.body, function.body, True)]
         while waiting:
-            node, site, certain, aside = waiting.pop()
+            node, site, certain = waiting.pop()
             claim: GoClaim | None = None
             if node.type == "func_literal":
-                reporters |= {name for name, _ in self._reporters(node)} - {""}
+                reporters.update(self._reporters(node))
             elif node.type == "short_var_declaration":
                 self._bind(node, reporters, bound)
             elif node.type == "if_statement":
@@ -204,26 +195,27 @@ class GoSource:
             elif node.type == "expression_statement":
                 claim = self._call(node, reporters, bound)
             if claim is not None:
-                yield claim.replace(certain=certain, aside=aside)
-            inside = []
-            for name, child in parts(node):
-                if claim is not None and claim.body == child:
-                    continue  # it does not run where the claim holds
-                starts = node.type in ("statement_list", "block") and child.is_named
-                called = child.type == "func_literal" and node.type == "argument_list"
-                inside.append((
-                    child,
-                    child if starts else site,
-                    certain and self._is_certain(node, name, child),
-                    aside or (called and not self._is_run(node)),
-                ))  # fmt: skip
+                yield claim.replace(certain=certain)
+            starts = node.type in ("statement_list", "block")
+            inside = [
+                (child, child if starts and child.is_named else site,
+                 certain and self._is_certain(node, name, child))
+                for name, child in parts(node)
+                if not self._is_left(node, child, claim)
+            ]  # fmt: skip
             waiting += reversed(inside)
+
+    def _is_left(self, node: Node, child: Node, claim: GoClaim | None) -> bool:
+        if claim is not None and claim.body == child:
+            return True  # it does not run where the claim holds
+        is_given = child.type == "func_literal" and node.type == "argument_list"
+        return is_given and not self._is_run(node)
 
     def _is_certain(self, node: Node, name: str, child: Node) -> bool:
         if node.type == "if_statement":
             return name in ("initializer", "condition")
         if child.type == "func_literal":
-            return node.type == "argument_list" and self._is_run(node)
+            return node.type == "argument_list"
         return not node.type.endswith(("_case", "_clause")) or node.type == "range_clause"
 
     def _is_run(self, arguments: Node) -> bool:
@@ -262,7 +254,7 @@ class GoSource:
 
     def _failure(self, body: Node, reporters: set[str], deep: int = 0) -> tuple[str, bool] | None:
         """What fails the test on every way through a block, and whether that ends the test."""
-        for one in _statements(body) if body.type == "block" and deep < _ROUNDS else ():
+        for one in _statements(body) if body.type == "block" and deep < _DEEPEST else ():
             if one.type == "if_statement":
                 ways = [
                     self._failure(field(one, name), reporters, deep + 1)
@@ -287,9 +279,6 @@ class GoSource:
         values = named(field(call, "arguments"))
         function = field(call, "function")
         given = next((text for one in values if (text := text_of(one)) in reporters), "")
-        if not owner:
-            is_helper = given and function.type == "identifier"
-            return GoClaim(HELPER, function, node, given, name=name) if is_helper else None
         if owner in bound:
             reporter, testify = bound[owner]
         elif owner in self._libraries and values and text_of(values[0]) in reporters:
@@ -302,13 +291,6 @@ class GoSource:
             ASSERTION, field(function, "field"), node, reporter, name=name, testify=testify,
             values=tuple(values),
         )  # fmt: skip
-
-    def _settle(self) -> None:
-        for function in self.tests:
-            suite, separator, name = function.name.rpartition("::")
-            if separator:
-                function.name = f"{self._runners.get(suite, '*')}::{name}"
-        keep_calls_of_helpers([*self.tests, *self.helpers.values()], self.helper)
 
 
 def _statements(body: Node) -> list[Node]:

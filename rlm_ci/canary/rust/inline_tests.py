@@ -21,7 +21,7 @@ class _Item:
         body, name = field(node, "body"), field(node, "name")
         #: What holds the items in it.
         self.inside = body if node.type in _HOLDERS and body != node else None
-        self.start, self.end = min([node.start_byte, *(one.start_byte for one in attributes)]), 0
+        self.start = min([node.start_byte, *(one.start_byte for one in attributes)])
         self.end = node.end_byte
         head = (node.text or b"")[: body.start_byte - node.start_byte if self.inside else None]
         self.key = (node.type, head if name == node else name.text or b"")

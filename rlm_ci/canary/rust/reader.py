@@ -1,13 +1,12 @@
 """Tests of Rust in other forms: functions with an attribute such as ``test``.
 
-A claim is a macro that asserts, an ``if`` that panics, or a call of a function beside the test
-that makes claims. What is put in compiles without warnings, as a crate may deny them: hence
-``if true``.
+A claim is a macro that asserts, or an ``if`` that panics. What is put in compiles without warnings,
+as a crate may deny them: hence ``if true``.
 """
 
 from __future__ import annotations
 
-from rlm_ci.canary.claim_edits import ClaimEdits, another, text_of
+from rlm_ci.canary.claim_edits import COMPARES, ClaimEdits, another, leaves, text_of
 from rlm_ci.canary.forms import (
     ALTERED,
     IDLE,
@@ -19,19 +18,32 @@ from rlm_ci.canary.forms import (
     FoundTest,
     token,
 )
-from rlm_ci.canary.rust import values
-from rlm_ci.canary.rust.source import COMPARED, CONDITION, HOLDS, MACRO, RustSource
-from rlm_ci.canary.splicing import Edit, rooted, spliced
+from rlm_ci.canary.rust.source import COMPARED, CONDITION, HOLDS, MACRO, RustSource, RustSpan
+from rlm_ci.canary.splicing import rooted
 from rlm_ci.source.grammars import field, named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from random import Random
 
-    from rlm_ci.canary.rust.source import RustClaim, RustFunction, RustSpan
+    from tree_sitter import Node
+
+    from rlm_ci.canary.rust.source import RustClaim, RustTest
 
 ENDINGS = (".rs",)
+_NUMBERS = {"integer_literal", "float_literal"}
+_LITERALS = _NUMBERS | {
+    "boolean_literal", "char_literal", "string_literal", "raw_string_literal",
+}  # fmt: skip
+#: What is made of a literal, and stays another thing when the literal is another.
+_MADE_OF = {"to_string", "to_owned", "into", "to_vec"}
+_HOLDING = {
+    "parenthesized_expression", "reference_expression", "array_expression", "tuple_expression",
+    "field_initializer_list",
+}  # fmt: skip
+#: What a compiler knows to come to its end.
+_GOING_ON = {"if_expression", "match_expression", "for_expression", "while_expression", "block"}
 
 
 def tests(path: str, text: str, _names: object = None) -> list[FoundTest]:  # noqa: PT028 - no test
@@ -50,13 +62,7 @@ def change(
     path: str, text: str, wanted: Mapping[str, str], chance: Random, *, plain: bool = False
 ) -> ChangedText:
     """The text with each of the ``wanted`` tests in its form."""
-    changes = _Changes(_read(path, text), chance, plain=plain)
-    made = {
-        one.name: done
-        for one in changes.source.tests
-        if one.name in wanted and (done := changes.make(one, wanted[one.name]))
-    }
-    return ChangedText(changes.text(), made)
+    return _Changes(_read(path, text), chance, plain=plain).changed(wanted)
 
 
 def _read(path: str, text: str) -> RustSource:
@@ -64,19 +70,7 @@ def _read(path: str, text: str) -> RustSource:
 
 
 class _Changes(ClaimEdits):
-    def text(self) -> str:
-        changed = self._taken()
-        seen: set[int] = set()
-        for helper, copy in self._copied():
-            at = helper.module.end_byte - (helper.module.type == "declaration_list")
-            changed.append(Edit(at, at, f"\n{copy}\n"))
-            if helper.node.id not in seen:  # all that called it may call copies
-                seen.add(helper.node.id)
-                start = helper.node.start_byte
-                changed.append(Edit(start, start, "#[allow(dead_code)] "))
-        return spliced(self.source.content, changed)
-
-    def make(self, test: RustFunction, form: str) -> ChangedTest | None:
+    def make(self, test: RustTest, form: str) -> ChangedTest | None:
         if test.panics is None or form == REWORDED:
             return super().make(test, form)
         if form == IDLE and not self._idle(test):
@@ -89,18 +83,18 @@ class _Changes(ClaimEdits):
         # Inverted, it fails with the panic that it had to end with.
         return ChangedTest(form, (word,) if altered or form == STOPPED else ())
 
-    def _idle(self, test: RustFunction) -> bool:
-        returned = values.returned(test.node)
+    def _idle(self, test: RustTest) -> bool:
+        returned = _returned(test.node)
         if returned is None:
             return False
         self._begin(test, f"if true {{ return{returned}; }}")
         return True
 
-    def _fail(self, test: RustFunction, word: str, *, at_end: bool) -> None:
+    def _fail(self, test: RustTest, word: str, *, at_end: bool) -> None:
         start = test.body.start_byte + 1
         if at_end:
-            start = values.end_of(test)
-            for node in values.returns(test.body):
+            start = _end_of(test)
+            for node in _returns(test.body):
                 self._enclose(node, f"{{ {self._panic(word)} ", " }")
         self._insert(start, f" {self._panic(word)} ")
 
@@ -115,7 +109,7 @@ class _Changes(ClaimEdits):
         return f'if true {{ panic!("{word}"); }}'
 
     def _expected(self, claim: RustClaim) -> list[RustSpan]:
-        return values.literals(claim)
+        return _expected_of(claim)
 
     def _alter(self, claim: RustClaim, literal: RustSpan, word: str) -> None:
         self._replace(literal.start, literal.end, another(literal.node, self._chance))
@@ -174,7 +168,7 @@ class _Changes(ClaimEdits):
         )  # fmt: skip
         self._close(end, " } } }")
 
-    def _reword(self, claim: RustClaim, _function: RustFunction) -> None:
+    def _reword(self, claim: RustClaim, _test: RustTest) -> None:
         if claim.kind == COMPARED:
             if not self._plain:
                 self._compare(claim, holds=True)
@@ -185,7 +179,7 @@ class _Changes(ClaimEdits):
         if self._plain:
             self._around(value.start, "!!(", value.end, ")")
             return
-        for leaf, sides in values.leaves_of(value):
+        for leaf, sides in _leaves_of(value):
             whole = leaf.start == value.start and leaf.end == value.end
             before, after = ("", "") if whole else ("(", ")")
             name, other = token(self._chance), token(self._chance)
@@ -197,3 +191,95 @@ class _Changes(ClaimEdits):
             behind = f")) {{ ({name}, {other}) => *{name} {text_of(sign)} *{other} }}{after}"
             self._around(leaf.start, f"{before}match (&(", leaf.end, behind)
             self._replace(left.end, right.start, "), &(")
+
+
+def _returned(function: Node) -> str | None:
+    """What a test returns if it ends well; None if that is unknown."""
+    kind = field(function, "return_type")
+    if kind == function or text_of(kind) == "()":
+        return ""
+    last = [text_of(one) for one in named(field(function, "body"))[-1:]]
+    return " Ok(())" if "Result" in text_of(kind) or last == ["Ok(())"] else None
+
+
+def _end_of(test: RustTest) -> int:
+    """Where a last statement can be put, in front of the value of a function."""
+    inside = [one for one in named(test.body) if one.type != "label"]
+    if not inside:
+        return test.body.start_byte + 1
+    last = inside[-1]
+    ends = last.type == "expression_statement" and text_of(last).endswith((";", "}"))
+    returns = field(test.node, "return_type") != test.node
+    if ends and not returns and named(last)[0].type in _GOING_ON:
+        return last.end_byte
+    return last.start_byte
+
+
+def _returns(body: Node) -> Iterator[Node]:
+    """The early returns of a function."""
+    waiting = [body]
+    while waiting:
+        for one in named(waiting.pop()):
+            if one.type == "return_expression":
+                yield one
+            elif one.type not in ("closure_expression", "function_item", "async_block"):
+                waiting.append(one)
+
+
+def _leaves_of(
+    value: RustSpan,
+) -> Iterator[tuple[RustSpan, tuple[RustSpan, Node, RustSpan] | None]]:
+    """The parts of a condition, with sides and operator of those that compare."""
+    for node in leaves(value.node, "&&", "||", negated=True):
+        left, operator, right = (field(node, one) for one in ("left", "operator", "right"))
+        sides = RustSpan(left, value.shift), operator, RustSpan(right, value.shift)
+        compares = node.type == "binary_expression" and text_of(operator) in COMPARES
+        if not node.type.startswith("let_"):
+            yield RustSpan(node, value.shift), sides if compares else None
+
+
+def _expected_of(claim: RustClaim) -> list[RustSpan]:
+    """The literals that a claim expects: with another, it cannot hold."""
+    if claim.kind == COMPARED and claim.name == "assert_eq":
+        return _first([claim.values[1].node, claim.values[0].node], claim.values[0].shift)
+    found: list[RustSpan] = []
+    for node in leaves(claim.values[0].node, "&&") if claim.kind == HOLDS else ():
+        if node.type == "binary_expression" and text_of(field(node, "operator")) == "==":
+            found += _first([field(node, "right"), field(node, "left")], claim.values[0].shift)
+    return found
+
+
+def _first(sides: list[Node], shift: int) -> list[RustSpan]:
+    for one in sides:
+        if found := [RustSpan(node, shift) for node in _literals_in(one)]:
+            return found
+    return []
+
+
+def _literals_in(node: Node) -> list[Node]:
+    """The literals that an expression is made of; none if there is more in it."""
+    found: list[Node] = []
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if node.type in _LITERALS and not text_of(node).startswith(("b", "c")):
+            found.append(node)
+        elif node.type == "unary_expression" and text_of(node).startswith("-"):
+            waiting += [one for one in named(node) if one.type in _NUMBERS]
+        elif node.type == "array_expression" and field(node, "length") != node:
+            continue  # [value; count]
+        elif node.type in _HOLDING:
+            waiting += named(node)
+        elif node.type == "struct_expression":
+            waiting.append(field(node, "body"))
+        elif node.type == "field_initializer":
+            waiting.append(field(node, "value"))
+        elif node.type == "call_expression":
+            called = field(node, "function")
+            name = text_of(called).rpartition("::")[2]
+            made = called.type == "field_expression" and text_of(field(called, "field")) in _MADE_OF
+            if made:
+                waiting.append(field(called, "value"))
+            elif name[:1].isupper() or text_of(called) == "String::from":  # a constructor: no code
+                waiting += named(field(node, "arguments"))
+    return found

@@ -1,8 +1,8 @@
-"""The tests in a file of Rust, what they claim, and helpers that claim for them."""
+"""The tests in a file of Rust, and what they claim."""
 
 from __future__ import annotations
 
-from rlm_ci.canary.claim_edits import HELPER, keep_calls_of_helpers, text_of
+from rlm_ci.canary.claim_edits import text_of
 from rlm_ci.source.grammars import field, named, parse, parts
 from rlm_ci.values import Value
 
@@ -13,14 +13,12 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 #: Kinds of claims: a condition, two values that are compared, a macro that is not known, an ``if``
-#: that panics, a call of a function here.
+#: that panics.
 HOLDS, COMPARED, MACRO, CONDITION = "holds", "compared", "macro", "condition"
 _COMPARED = {"assert_eq": "==", "assert_ne": "!="}
 #: Names of attributes, the last of their paths, that make functions with cases of them.
 _CASES = {"case", "values", "test_case", "files"}
 _TESTS = {"test", "rstest", "test_case"}
-#: Attributes that a copy of a function can do without.
-_PLAIN = {"track_caller", "allow", "inline"}
 #: Around the arguments of a macro, so that they can be read as an expression.
 _BEFORE, _BEHIND = b"fn a(){a(", b");}"
 
@@ -41,7 +39,7 @@ class RustSpan(Value):
 
 
 class RustClaim(Value):
-    """A claim: the node of the macro, ``if`` or called name, and the values that it is about.
+    """A claim: the node of the macro or ``if``, and the values that it is about.
 
     ``rest``: where arguments follow the values, or -1; ``certain``: every passing run comes past.
     """
@@ -54,15 +52,19 @@ class RustClaim(Value):
     name: str = ""
 
 
-class RustFunction:
-    """A function with its attributes; ``name`` has the modules of this file in front."""
+class RustTest:
+    """A test with its attributes; ``name`` has the modules of this file in front."""
 
-    def __init__(self, name: str, node: Node, attributes: list[Node], module: Node) -> None:
-        self.name, self.node, self.attributes, self.module = name, node, attributes, module
-        self.body, self.named = field(node, "body"), field(node, "name")
+    def __init__(self, name: str, node: Node, attributes: list[Node]) -> None:
+        parameters = named(field(node, "parameters"))
+        marks = [*attributes, *(one for one in parameters if one.type == "attribute_item")]
+        has_cases = not _CASES.isdisjoint(map(attribute_name, marks))
+        self.name = f"{name}::*" if has_cases else name
+        self.node, self.attributes, self.body = node, attributes, field(node, "body")
         self.claims: list[RustClaim] = []
+        panics = (one for one in attributes if attribute_name(one) == "should_panic")
         #: The attribute by which it has to panic.
-        self.panics: Node | None = None
+        self.panics = next(panics, None)
 
 
 def attribute_name(item: Node) -> str:
@@ -97,14 +99,10 @@ def is_test(item: Node) -> bool:
 class RustSource:
     def __init__(self, content: bytes, root: Node) -> None:
         self.content = content
-        self.tests: list[RustFunction] = []
-        #: Functions that tests beside them may call; None for a name that has several.
-        self.helpers: dict[tuple[int, str], RustFunction | None] = {}
+        self.tests: list[RustTest] = []
         self._module(root)
-        functions = [*self.tests, *filter(None, self.helpers.values())]
-        for function in functions:
-            function.claims = list(self._claims(function))
-        keep_calls_of_helpers(functions, self.helper)
+        for test in self.tests:
+            test.claims = list(self._claims(test))
 
     def _module(self, root: Node) -> None:
         waiting = [(root, "")]
@@ -118,36 +116,12 @@ class RustSource:
                 name, body = text_of(field(node, "name")), field(node, "body")
                 if node.type == "mod_item" and body != node:
                     waiting.append((body, f"{prefix}{name}::"))
-                elif node.type == "function_item" and body != node:
-                    self._function(RustFunction(prefix + name, node, attributes, holder))
+                elif node.type == "function_item" and any(map(is_test, attributes)):
+                    self.tests.append(RustTest(prefix + name, node, attributes))
                 attributes = []
         self.tests.sort(key=lambda one: one.node.start_byte)
 
-    def _function(self, function: RustFunction) -> None:
-        names = [attribute_name(one) for one in function.attributes]
-        parameters = [
-            attribute_name(child)
-            for child in named(field(function.node, "parameters"))
-            if child.type == "attribute_item"
-        ]
-        if any(map(is_test, function.attributes)):
-            function.name += "::*" if _CASES & {*names, *parameters} else ""
-            function.panics = next(
-                (one for one in function.attributes if attribute_name(one) == "should_panic"), None
-            )
-            self.tests.append(function)
-        elif {*names} <= _PLAIN and not any(
-            one.type == "visibility_modifier" for one in named(function.node)
-        ):
-            function.name = text_of(function.named)
-            key = function.module.id, function.name
-            self.helpers[key] = None if key in self.helpers else function
-
-    def helper(self, function: RustFunction, name: str) -> RustFunction | None:
-        return self.helpers.get((function.module.id, name))
-
-    def _claims(self, function: RustFunction) -> Iterator[RustClaim]:
-        """All that may be a claim; calls of helpers are not yet looked at."""
+    def _claims(self, function: RustTest) -> Iterator[RustClaim]:
         waiting = [(function.body, True)]
         while waiting:
             node, certain = waiting.pop()
@@ -161,10 +135,6 @@ class RustSource:
                     yield RustClaim(CONDITION, node, certain, (RustSpan(condition),))
                 else:
                     skipped = None
-            elif node.type == "call_expression":
-                called = field(node, "function")
-                if called.type == "identifier":
-                    yield RustClaim(HELPER, called, certain, name=text_of(called))
             open_ = node.type not in ("closure_expression", "match_arm", "function_item")
             inside = [
                 (child, certain and open_ and (node.type != "if_expression" or name == "condition"))
