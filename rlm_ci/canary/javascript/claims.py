@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from rlm_ci.canary.javascript.syntax import SCOPES, ChainLink, JavaScriptSource, SyntaxNode
 from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rlm_ci.canary.javascript.syntax import ChainLink, JavaScriptSource, SyntaxNode
 
 #: Where a claim stands: a statement, what is returned, the body of an arrow, within an expression.
 STATEMENT, RETURNED, BODY, INNER = "statement", "returned", "body", "inner"
@@ -56,18 +59,15 @@ _PROMISES = frozenset({
 #: A function that is called again until its claims hold.
 _RETRIES = re.compile(r"wait|retry|eventually|poll|until", re.IGNORECASE)
 _AROUND = frozenset({"await_expression", "parenthesized_expression"})
-_STATEMENTS = frozenset({"expression_statement", "lexical_declaration", "variable_declaration"})
 
 
 class JavaScriptClaim(Value):
     """A chain that claims something.
 
     ``whole`` is its statement, or the expression with ``await``; ``subject`` what ``expect`` gets,
-    ``given`` what the last call or method gets; ``repeated`` the statement that retries the claim.
-    ``is_caught``: a handler with claims of its own catches it.
+    ``given`` what the last call or method gets.
     """
 
-    call: SyntaxNode
     whole: SyntaxNode
     site: str
     kind: str
@@ -77,8 +77,6 @@ class JavaScriptClaim(Value):
     given: tuple[SyntaxNode, ...]
     is_awaited: bool
     is_promise: bool
-    repeated: SyntaxNode | None = None
-    is_caught: bool = False
 
     def names(self) -> set[str]:
         return {link.name for link in self.links}
@@ -147,7 +145,10 @@ class JavaScriptNames:
                 self._words.setdefault(self._source.text(name), word)
 
     def claims(self, function: SyntaxNode) -> list[JavaScriptClaim]:
-        """The claims in a function in the order of the text; none is within another."""
+        """The claims in a function in the order of the text; none is within another.
+
+        Those are left out whose failure something around them may catch.
+        """
         context = self._context(function)
         found = []
         waiting = [function]
@@ -155,20 +156,21 @@ class JavaScriptNames:
             node = waiting.pop()
             claim = self._claim(node, context) if _is_top(node) else None
             if claim is None:
-                waiting += node.parts[::-1]
-                continue
-            found.append(claim)
-        handlers = {one for claim in found if (one := _handled(claim.call)) is not None}
-        placed = []
-        for claim in found:
-            is_caught = any(
-                one.kind == "try_statement" and below.field == "body" and one in handlers
-                for below, one in _steps(claim.call, function)
-            )
-            repeated, is_known = self._repeated(claim.call, function)
-            if is_known:
-                placed.append(claim.replace(repeated=repeated, is_caught=is_caught))
-        return placed
+                catching = self._catching(node)
+                waiting += [one for one in node.parts[::-1] if one.field != catching]
+            else:
+                found.append(claim)
+        return found
+
+    def _catching(self, node: SyntaxNode) -> str | None:
+        """The field of a node that holds what may fail: of a ``try``, or of a call that retries."""
+        if node.kind == "try_statement":
+            return "body" if node.part("handler") else None
+        if node.kind != "call_expression":
+            return None
+        root, links = self._source.chain(node)
+        word = next((link.name for link in reversed(links) if link.name), self.word(root))
+        return "arguments" if _RETRIES.search(word) else None
 
     def _context(self, function: SyntaxNode) -> str:
         """The name of a test's first parameter, such as ``t``."""
@@ -192,7 +194,7 @@ class JavaScriptNames:
         elif is_promise and not is_awaited and site == STATEMENT:
             return None  # nothing waits for it
         return JavaScriptClaim(
-            node, whole, site, kind, method, links, subject, given, is_awaited, is_promise
+            whole, site, kind, method, links, subject, given, is_awaited, is_promise
         )
 
     def _kind(
@@ -218,22 +220,6 @@ class JavaScriptNames:
             return ASSERT, "ok", ()
         return _asserted(names[0]) if len(names) == 2 and not names[1] else ("", "", ())
 
-    def _repeated(self, node: SyntaxNode, function: SyntaxNode) -> tuple[SyntaxNode | None, bool]:
-        """The statement that retries a claim, and whether that is known."""
-        for _, one in _steps(node, function):
-            if one.kind not in SCOPES or one.above is None or one.above.kind != "arguments":
-                continue
-            caller = one.above.above
-            if caller is None or one is function:
-                continue
-            root, links = self._source.chain(caller)
-            word = next((link.name for link in reversed(links) if link.name), self.word(root))
-            if _RETRIES.search(word):
-                around = next((x for x in caller.up() if x.kind in _STATEMENTS | SCOPES), None)
-                is_known = around is not None and around.kind in _STATEMENTS
-                return (around, True) if is_known else (None, False)
-        return None, True
-
 
 def _is_top(node: SyntaxNode) -> bool:
     if node.kind not in ("call_expression", "member_expression"):
@@ -242,27 +228,6 @@ def _is_top(node: SyntaxNode) -> bool:
     if above is None or node.field not in ("function", "object"):
         return True
     return above.kind not in ("call_expression", "member_expression", "non_null_expression")
-
-
-def _steps(node: SyntaxNode, function: SyntaxNode) -> list[tuple[SyntaxNode, SyntaxNode]]:
-    """The nodes on the way up to a function, each with its parent."""
-    found = []
-    for one in node.up():
-        found.append((node, one))
-        if one is function:
-            break
-        node = one
-    return found
-
-
-def _handled(node: SyntaxNode) -> SyntaxNode | None:
-    """The ``try`` in whose handler a node is."""
-    for one in node.up():
-        if one.kind in SCOPES:
-            return None
-        if one.kind == "catch_clause":
-            return one.above
-    return None
 
 
 def _site(call: SyntaxNode) -> tuple[SyntaxNode, str, bool]:

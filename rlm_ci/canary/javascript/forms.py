@@ -159,8 +159,6 @@ class ClaimForms:
 
 def is_changeable(source: JavaScriptSource, claim: JavaScriptClaim) -> bool:
     """Whether a claim can be reversed where it stands."""
-    if claim.is_caught:
-        return False
     if claim.kind == REQUEST:
         return bool(literals.literals(source, claim.given))
     if claim.site == INNER:

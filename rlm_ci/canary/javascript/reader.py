@@ -112,20 +112,11 @@ class _Changes:
 
     def _invert(self, claims: list[JavaScriptClaim], word: str) -> list[str]:
         """Reverse claims; what else than ``word`` their failures print."""
-        done, others = set(), []
+        others = []
         for one in claims:
-            statement = one.repeated
-            if statement is None:
-                edit, told = self._forms.inverted(one, word)
-                self._edits.append(edit)
-                others += [told] if told != word else []
-            elif statement.start not in done:
-                done.add(statement.start)
-                if statement.kind == "expression_statement":
-                    self._insert(statement.start, "{ ")
-                    self._insert(statement.end, f"; {thrown(word)} }}")
-                else:
-                    self._insert(statement.end, f"; {thrown(word)}")
+            edit, told = self._forms.inverted(one, word)
+            self._edits.append(edit)
+            others += [told] if told != word else []
         return others
 
     def _reword(self, test: JavaScriptTest) -> None:
