@@ -28,27 +28,11 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-    from typing import Protocol
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from rlm_ci.canary.answers import ValidatorAnswer
     from rlm_ci.canary.forms import ChangedTest, FoundTest
     from rlm_ci.validators.outcomes import TestOutcome, TestOutcomes
-
-    class RunValidator(Protocol):
-        """Runs the validator with changed files; None if no time is left.
-
-        ``at_start`` runs it on the start tree, ``with_new`` leaves new tests in the result.
-        """
-
-        def __call__(
-            self,
-            label: str,
-            texts: Mapping[str, str],
-            *,
-            at_start: bool = False,
-            with_new: bool = False,
-        ) -> ValidatorAnswer | None: ...
 
 
 #: What each test becomes, in some order, in the three copies.
@@ -69,6 +53,9 @@ class Canary:
 
     ``first``: how tests ended at the start. ``share``: how many of the tests that passed there are
     changed. ``has_new``: the result has tests that the verdict was taken without.
+
+    ``run(label, texts)`` runs the validator with changed files; None if no time is left. Its
+    ``at_start=True`` does so on the start tree, ``with_new=True`` on the result with new tests.
     """
 
     def __init__(
@@ -76,7 +63,7 @@ class Canary:
         contents: Mapping[str, bytes],
         first: TestOutcomes,
         verdict: ValidatorAnswer,
-        run: RunValidator,
+        run: Callable[..., ValidatorAnswer | None],
         *,
         secret: str,
         share: float = 1.0,

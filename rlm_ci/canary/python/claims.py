@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from rlm_ci.canary.python.source import COMPOUND, SCOPES, Function, blocks, callee
+from rlm_ci.canary.python.source import COMPOUND, Function, callee
+from rlm_ci.source.python.statements import DEFINITIONS, blocks
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -71,7 +72,7 @@ def statements(test: Function) -> Iterator[tuple[ast.stmt, int]]:
     while waiting:
         node, shield = waiting.pop()
         yield node, shield
-        if not isinstance(node, COMPOUND) or isinstance(node, SCOPES):
+        if not isinstance(node, COMPOUND) or isinstance(node, DEFINITIONS):
             continue
         around = max(shield, _shield(node))
         held = []

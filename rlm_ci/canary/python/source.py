@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 import bisect
-import io
 import itertools
 import re
-import tokenize
 import warnings
 
 from rlm_ci.canary.forms import UnparsableError
 from rlm_ci.canary.splicing import Edit, encoded, spliced
+from rlm_ci.source.python.statements import DEFINITIONS, blocks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,9 +19,8 @@ if TYPE_CHECKING:
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Scope = Function | ast.ClassDef
-SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 COMPOUND = (
-    *SCOPES, ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try,
+    *DEFINITIONS, ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try,
     ast.TryStar, ast.Match,
 )  # fmt: skip
 #: As the tokenizer counts lines; no other character ends one.
@@ -41,15 +39,11 @@ class PythonSource:
 
     def __init__(self, text: str) -> None:
         self._mark = "\ufeff" if text.startswith("\ufeff") else ""
-        self._codec = ""
         text = text.removeprefix(self._mark)
         try:
-            if re.search("[\udc80-\udcff]", text):
-                self._codec = tokenize.detect_encoding(io.BytesIO(encoded(text)).readline)[0]
-                text = encoded(text).decode(self._codec)
             self.tree: ast.Module = _compiled(text, ast.PyCF_ONLY_AST)
             self.raw = text.encode()
-        except (SyntaxError, ValueError, LookupError, RecursionError, MemoryError) as error:
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise UnparsableError(f"no Python of this version: {error}") from None
         self._starts = [0, *(match.end() for match in _NEWLINE.finditer(self.raw))]
         #: Functions of this file that are called like those of unittest.
@@ -113,8 +107,6 @@ class PythonSource:
             _compiled(text, 0)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
-        if self._codec:
-            text = text.encode(self._codec).decode("utf-8", "surrogateescape")
         return self._mark + text
 
     def _line(self, place: int) -> int:
@@ -144,21 +136,13 @@ def lines(raw: bytes) -> int:
     return sum(1 for _ in _NEWLINE.finditer(raw))
 
 
-def blocks(node: ast.stmt) -> list[list[ast.stmt]]:
-    """The blocks of a statement in the order of the text."""
-    found = [getattr(node, "body", [])]
-    found += [part.body for part in getattr(node, "handlers", ())]
-    found += [part.body for part in getattr(node, "cases", ())]
-    return [*found, getattr(node, "orelse", []), getattr(node, "finalbody", [])]
-
-
 def scopes(tree: ast.Module) -> Iterator[tuple[str, Scope, bool]]:
     """Every function and class, its full name, and whether only classes enclose it."""
     waiting: list[tuple[ast.stmt, str, bool]] = [(node, "", True) for node in reversed(tree.body)]
     while waiting:
         node, before, usual = waiting.pop()
         inner = before
-        if isinstance(node, SCOPES):
+        if isinstance(node, DEFINITIONS):
             inner = f"{before}{node.name}::"
             yield inner[:-2], node, usual
             usual = usual and isinstance(node, ast.ClassDef)

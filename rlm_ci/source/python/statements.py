@@ -26,7 +26,7 @@ def ranked(body: Sequence[ast.stmt]) -> Iterator[tuple[ast.stmt, bool, ast.stmt 
         if not isinstance(node, DEFINITIONS):
             passing = not stays or isinstance(node, ast.For | ast.AsyncFor | ast.While)
             guard = isinstance(node, ast.If) and is_guard(node.test)
-            for inner in reversed(_blocks(node)):
+            for inner in reversed(blocks(node)):
                 lasts = not (passing or (guard and inner[0] is node.body[0]))  # type: ignore[attr-defined]  # a guard is an if
                 stack.extend((one, lasts, above or node) for one in reversed(inner))
 
@@ -38,16 +38,16 @@ def every(module: ast.Module) -> Iterator[ast.stmt]:
         for node in stack.pop():
             yield node
             if hasattr(node, "body") or isinstance(node, ast.Match):
-                stack += _blocks(node)
+                stack += blocks(node)
 
 
-def _blocks(node: ast.stmt) -> list[list[ast.stmt]]:
+def blocks(node: ast.stmt) -> list[list[ast.stmt]]:
+    """The blocks of a statement that are not empty, in the order of the text."""
     found = []
     for name in ("body", "handlers", "cases", "orelse", "finalbody"):
         part = getattr(node, name, None)
         if part and isinstance(part, list):
-            blocks = [one.body for one in part] if name in ("handlers", "cases") else [part]
-            found += blocks
+            found += [one.body for one in part] if name in ("handlers", "cases") else [part]
     return found
 
 

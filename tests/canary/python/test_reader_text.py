@@ -129,12 +129,6 @@ def test_other_tests_and_their_lines_stay() -> None:
                     assert more <= mocks, (test, form)
 
 
-def test_a_file_in_another_encoding_is_changed_by_its_own() -> None:
-    raw = '# coding: latin-1\ndef test_x():\n    x = "é"; assert x == "é", x\n'.encode("latin-1")
-    made = changed(raw.decode("utf-8", "surrogateescape"), forms.REWORDED).text
-    assert b'x = "\xe9"; ' in made.encode("utf-8", "surrogateescape")
-
-
 def test_names() -> None:
     text = """
 class Base:
