@@ -188,12 +188,10 @@ class Walk:
                     words.add(self.text(one))
         return words, since, notes
 
-    def enter(
-        self, kind: str, name: str, node: Node, at: Node | None = None, *, whole: bool = False
-    ) -> None:
-        """An entry point: ``name`` begins at ``at`` (default: the node) and ends with ``node``."""
-        start = 1 if whole else (at or node).start_point.row + 1
-        self.entries.append(EntryPoint.of((kind, clipped(name, 300), start, _last_row(node) + 1)))
+    def enter(self, kind: str, name: str, node: Node) -> None:
+        """An entry point."""
+        lines = node.start_point.row + 1, _last_row(node) + 1
+        self.entries.append(EntryPoint.of((kind, clipped(name, 300), *lines)))
 
     def bring(
         self, module: str, names: tuple[str, ...], at: Node | int, level: int = 0,

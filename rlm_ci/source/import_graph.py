@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from rlm_ci.source.imports.compiled import CResolver, CSharpResolver, GoResolver, JavaResolver
+from functools import partial
+
+from rlm_ci.source.imports import compiled, ruby_php
+from rlm_ci.source.imports.compiled import GoResolver, JavaResolver
 from rlm_ci.source.imports.file_lookup import FileLookup, folder_of, nearest
 from rlm_ci.source.imports.javascript import JavaScriptResolver
 from rlm_ci.source.imports.python import PythonResolver
-from rlm_ci.source.imports.ruby_php import PHPResolver, RubyResolver
 from rlm_ci.source.imports.rust import RustResolver
-from rlm_ci.source.test_files import is_trial, subject_of
+from rlm_ci.source.test_files import subject_of
 from rlm_ci.values import Row
 
 TYPE_CHECKING = False
@@ -50,13 +52,10 @@ class ImportGraph:
         self,
         internal: Mapping[str, tuple[ImportEdge, ...]],
         external: Mapping[str, tuple[PackageUse, ...]],
-        unresolved: Mapping[str, tuple[PackageUse, ...]],
         stands_for: Mapping[str, str],
     ) -> None:
         self.internal = internal
         self.external = external
-        #: Imports that should lead to a file of the repository, and do not, as they are written.
-        self.unresolved = unresolved
         self._stands_for = stands_for
         self._importers: dict[str, list[ImportEdge]] = {}
         for path in sorted(internal):
@@ -75,14 +74,12 @@ class ImportGraph:
         resolvers, go = _resolvers(outlines, places, declared)
         internal: dict[str, tuple[ImportEdge, ...]] = {}
         external: dict[str, tuple[PackageUse, ...]] = {}
-        unresolved: dict[str, tuple[PackageUse, ...]] = {}
         for outline in outlines:
             resolve = resolvers.get(outline.language)
             if resolve is None or not outline.imports:
                 continue
             targets: dict[str, int] = {}
             packages: dict[tuple[str, bool], int] = {}
-            missed: dict[str, int] = {}
             for one in sorted(outline.imports, key=lambda one: one.line):
                 if len(one.module) > _LONGEST:
                     continue
@@ -91,8 +88,6 @@ class ImportGraph:
                     targets.setdefault(target, one.line)
                 if found.package:
                     packages.setdefault((found.package, found.is_standard), one.line)
-                elif not found.targets:
-                    missed.setdefault("." * one.level + one.module, one.line)
             targets.pop(outline.path, None)
             if targets:
                 internal[outline.path] = tuple(map(ImportEdge.of, sorted(targets.items())))
@@ -101,11 +96,7 @@ class ImportGraph:
                     PackageUse.of((name, line, standard))
                     for (name, standard), line in sorted(packages.items())
                 )
-            if missed:
-                unresolved[outline.path] = tuple(
-                    PackageUse.of((*one, False)) for one in sorted(missed.items())
-                )
-        return cls(internal, external, unresolved, _packages_of_go(outlines, go))
+        return cls(internal, external, _packages_of_go(outlines, go))
 
     def importers(self, path: str) -> tuple[ImportEdge, ...]:
         """The files that import ``path``, each with its line, in order of their names.
@@ -119,37 +110,31 @@ class ImportGraph:
         paths: Sequence[str],
         outlines: Sequence[Outline],
         limit: int = TOUCHING_LIMIT,
-    ) -> dict[str, str]:
-        """The files that a change of ``paths`` touches, the nearest first, each with why.
+    ) -> list[str]:
+        """The files that a change of ``paths`` touches, the nearest first.
 
         Those that import a changed file, the tests of one, those that it imports, and those that
         import what passes it on; none of ``paths`` themselves.
         """
         changed = set(paths)
-        found: dict[str, str] = {}
-        for path, reason in self._touched(paths, [one.path for one in outlines]):
-            if len(found) >= limit:
-                break
-            if path not in changed:
-                found.setdefault(path, reason)
-        return found
+        found = dict.fromkeys(self._touched(paths, [one.path for one in outlines]))
+        return [path for path in found if path not in changed][:limit]
 
-    def _touched(self, paths: Sequence[str], every: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """What is touched, with why, in order of nearness; paths may come more than once."""
+    def _touched(self, paths: Sequence[str], every: Sequence[str]) -> Iterator[str]:
+        """What is touched, in order of nearness; paths may come more than once."""
         passed_on: list[tuple[str, str]] = []
         for path in paths:
             for edge in self._near(self.importers(path), path):
-                word = "tests" if is_trial(edge.target) else "imports"
-                yield edge.target, f"{word} {path}"
+                yield edge.target
                 if edge.target.rpartition("/")[2].startswith(("__init__.", "index.", "mod.rs")):
                     passed_on.append((edge.target, path))
         yield from _tests(paths, every)
         for path in paths:
             for edge in self._near(self.internal.get(path, ()), path):
-                yield edge.target, f"imported by {path}"
+                yield edge.target
         for door, path in passed_on:
             for edge in self._near(self.importers(door), path):
-                yield edge.target, f"imports {path} by way of {door}"
+                yield edge.target
 
     @staticmethod
     def _near(edges: Iterable[ImportEdge], path: str) -> list[ImportEdge]:
@@ -157,7 +142,8 @@ class ImportGraph:
         return sorted(edges, key=lambda edge: (folder_of(edge.target) != folder, edge.target))
 
 
-def _tests(paths: Sequence[str], every: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _tests(paths: Sequence[str], every: Sequence[str]) -> Iterator[str]:
+    """The tests of some files, by their names."""
     subjects: dict[str, list[str]] = {}
     for path in every:
         subject = subject_of(path)
@@ -167,9 +153,8 @@ def _tests(paths: Sequence[str], every: Sequence[str]) -> Iterator[tuple[str, st
         name = path.rpartition("/")[2].partition(".")[0]
         candidates = subjects.get(name.lower().strip("_"), [])
         if name and candidates:
-            best = candidates if len(candidates) <= 3 else [nearest(candidates[:64], path) or ""]
-            for one in best:
-                yield one, f"tests {path}, by its name"
+            closest = nearest(candidates[:64], path) or ""
+            yield from candidates if len(candidates) <= 3 else [closest]
 
 
 def _resolvers(
@@ -199,16 +184,16 @@ def _resolvers(
     scripts = [path for path, one in python.items() if any(e.kind == "main" for e in one.entries)]
     go = GoResolver(places, named.get("go.mod", {}), modules)
     script = JavaScriptResolver(places, named.get("package.json", {}), mains, aliases).resolve
-    c = CResolver(places).resolve
+    c = partial(compiled.c, places)
     made: dict[str, Resolve] = {
         "C": c, "C++": c, "CUDA": c, "Objective-C": c,
-        "C#": CSharpResolver(named.get("C#", {})).resolve,
+        "C#": partial(compiled.csharp, named.get("C#", {})),
         "Go": go.resolve,
         "Java": JavaResolver(places, named.get("Java", {})).resolve,
         "JavaScript": script, "TypeScript": script, "TSX": script, "Vue": script,
-        "PHP": PHPResolver(places).resolve,
+        "PHP": partial(ruby_php.php, places),
         "Python": PythonResolver(places, imports, scripts, declared).resolve,
-        "Ruby": RubyResolver(places).resolve,
+        "Ruby": partial(ruby_php.ruby, places),
         "Rust": RustResolver(places, named.get("Cargo.toml", {}), crates, rust).resolve,
     }  # fmt: skip
     return made, go

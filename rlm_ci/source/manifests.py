@@ -43,8 +43,8 @@ class _Found:
         #: What stands for the whole, the ``main`` of a ``package.json``; of others, what is needed.
         self.imports: list[Import] = []
 
-    def enter(self, kind: str, name: str, line: int, end: int | None = None) -> None:
-        self.entries.append(EntryPoint.of((kind, clipped(name, 300), line, end or line)))
+    def enter(self, kind: str, name: str, line: int) -> None:
+        self.entries.append(EntryPoint.of((kind, clipped(name, 300), line, line)))
 
     def need(self, name: str, line: int, files: tuple[str, ...] = ()) -> None:
         self.imports.append(Import.of((clipped(name, 300), files, line, 0, ())))

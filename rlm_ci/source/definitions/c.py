@@ -26,7 +26,7 @@ _DECLARATIONS = frozenset({
 _HIDDEN = {"detail", "details", "internal", "impl", "_detail"}
 _HEADERS = (".h", ".hh", ".hpp", ".hxx", ".h++", ".inl", ".ipp", ".tpp", ".cppm", ".ixx")
 _INLINE = re.compile(r"\A[^({;]*inline", re.IGNORECASE)
-#: Classes, and declarators, within others that are followed.
+#: Declarators within others that are followed.
 _NESTED = 20
 _DECLARATORS = frozenset({
     "function_declarator", "pointer_declarator", "reference_declarator", "array_declarator",
@@ -67,15 +67,25 @@ def _declared(
         name = walk.fields(node).get("name")
         if name is not None:
             text = walk.head(whole, node.end_byte)
-            shown = _is_shown(scope, walk.text(name))
+            shown = _is_shown(walk, walk.text(name))
             walk.define("type", walk.text(name), whole, scope, note, text, is_public=shown)
 
 
-def _is_shown(scope: DefinitionScope, name: str, text: str = "") -> bool:
+def _access(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
+    walk.access = walk.text(node).strip(" :")
+
+
+def _body(walk: Walk, scope: DefinitionScope, body: Node, access: str) -> None:
+    outside, walk.access = walk.access, access
+    walk.body(body, scope)
+    walk.access = outside
+
+
+def _is_shown(walk: Walk, name: str, text: str = "") -> bool:
     if name.rpartition("::")[2].startswith("_"):  # such names are the implementation's
         return False
-    if scope.state:
-        return scope.state == "public"
+    if walk.access:
+        return walk.access == "public"
     return not re.match(r"(?:\w+\s+)*?static\b", text)
 
 
@@ -97,13 +107,13 @@ def _namespace(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingCom
     if body is None:
         return
     if "name" not in fields:
-        walk.body(body, scope.replace(state="private"))
+        _body(walk, scope, body, "private")
         return
     name = walk.text(fields["name"]).replace("::", ".").replace(" ", "")
-    shown = scope.state != "private" and _HIDDEN.isdisjoint(name.split("."))
+    shown = walk.access != "private" and _HIDDEN.isdisjoint(name.split("."))
     head = walk.head(node, body)
     inner = walk.define("module", name, node, scope, head=head, is_public=shown)
-    walk.body(body, inner.replace(kind="", state=scope.state))
+    walk.body(body, inner.replace(kind=""))
 
 
 def _class(
@@ -116,36 +126,10 @@ def _class(
     name = walk.text(fields["name"]).partition("<")[0].replace("::", ".")
     kind = _CLASSES[node.type]
     head = walk.head(whole, body)
-    shown = _is_shown(scope, name)
+    shown = _is_shown(walk, name)
     inner = walk.define(kind, name, whole, scope, note, head, is_public=shown)
-    if kind == "enum" or walk.language == "C":
-        return
-    _members(walk, inner.replace(state="private" if kind == "class" else "public"), body, note)
-
-
-def _members(walk: Walk, scope: DefinitionScope, body: Node, note: LeadingComment) -> None:
-    """What a class holds: its comments and access are as they stand above each member."""
-    comments: list[Node] = []
-    if walk.depth > _NESTED:
-        return
-    walk.depth += 1
-    for _, child in grammars.parts(body):
-        if child.type == "access_specifier":
-            scope = scope.replace(state=walk.text(child).strip(" :"))
-        elif child.type == "comment":
-            if comments and child.start_point.row > comments[-1].end_point.row + 1:
-                comments = []
-            comments.append(child)
-            continue
-        elif child.is_named:
-            near = comments and child.start_point.row <= comments[-1].end_point.row + 1
-            own = note.replace(comments=tuple(comments) if near else (), leads=())
-            if child.type.startswith("preproc_"):
-                _members(walk, scope, child, own)
-            else:
-                walk.visit(scope, child, own)
-        comments = []
-    walk.depth -= 1
+    if kind != "enum" and walk.language != "C":
+        _body(walk, inner, body, "private" if kind == "class" else "public")
 
 
 def _function(
@@ -171,13 +155,13 @@ def _function(
         head = walk.head(whole, end if end is not None else node.end_byte)
         member = bool(owner) or scope.kind in ("class", "struct")
         kind = ("method" if member else "function") if is_function else "variable"
-        if kind == "variable" and (scope.state in {"private", "protected"}):
+        if kind == "variable" and walk.access in ("private", "protected"):
             continue
         if kind == "variable" and re.search(r"\b(?:constexpr|const)\b", text):
             kind = "constant" if "*" not in text else kind
         # What a header defines in place, each file that includes it has for its own.
         said = "" if header and is_function and _INLINE.search(text[:200]) else text
-        shown = _is_shown(scope, name, said) and not (owner and not header)
+        shown = _is_shown(walk, name, said) and not (owner and not header)
         walk.define(kind, full, whole, scope, note, head, is_public=shown)
         if full == "main" and kind == "function" and not scope.prefix:
             walk.enter("main", walk.path, node)
@@ -222,7 +206,7 @@ def _typedef(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingCommen
         if field == "declarator":
             name, _ = _named(walk, child)
             if name:
-                shown = _is_shown(scope, name)
+                shown = _is_shown(walk, name)
                 text = f"{head} {name}" if kind != "type" else head
                 walk.define(kind, name, node, scope, note, text, is_public=shown)
 
@@ -233,6 +217,7 @@ DIALECT = Dialect(
         **dict.fromkeys(("preproc_def", "preproc_function_def"), _macro),
         "namespace_definition": _namespace,
         "template_declaration": _template,
+        "access_specifier": _access,
         **dict.fromkeys(_DECLARATIONS, _declared),
     },
     through=_THROUGH,

@@ -119,43 +119,33 @@ class JavaResolver:
         return (next(told, files[0]),)
 
 
-class CSharpResolver:
-    """A namespace leads to a file where there is only one that declares it."""
-
-    def __init__(self, namespaces: Mapping[str, Sequence[str]]) -> None:
-        self._namespaces = namespaces
-
-    def resolve(self, path: str, one: Import) -> ResolvedImport:
-        names = one.module.split(".")
-        target = nearest(self._namespaces.get(one.module, ())[:64], path)
-        if target:
-            return ResolvedImport((target,))
-        if names[0] == "System":
-            return ResolvedImport(package="System", is_standard=True)
-        return ResolvedImport(package=".".join(names[:2]))
+def csharp(namespaces: Mapping[str, Sequence[str]], path: str, one: Import) -> ResolvedImport:
+    """A namespace leads to the nearest file that declares it."""
+    names = one.module.split(".")
+    target = nearest(namespaces.get(one.module, ())[:64], path)
+    if target:
+        return ResolvedImport((target,))
+    if names[0] == "System":
+        return ResolvedImport(package="System", is_standard=True)
+    return ResolvedImport(package=".".join(names[:2]))
 
 
-class CResolver:
+def c(places: FileLookup, path: str, one: Import) -> ResolvedImport:
     """An include is looked for beside the file, then by the end of its path."""
-
-    def __init__(self, places: FileLookup) -> None:
-        self._places = places
-
-    def resolve(self, path: str, one: Import) -> ResolvedImport:
-        stem, dot, suffix = one.module.rpartition(".")
-        standard = not dot or (suffix == "h" and (stem in _C_HEADERS or stem.startswith("sys/")))
-        if one.level:
-            target = resolved(folder_of(path), one.module)
-            if target in self._places.files:
-                return ResolvedImport((target,)) if target else NOWHERE
-        if one.level or not standard:
-            tail = one.module
-            while tail.startswith(("../", "./")):
-                tail = tail.partition("/")[2]
-            found = self._places.ending(tail, path)
-            if found:
-                return ResolvedImport((found,))
-        if standard:
-            return ResolvedImport(package=one.module, is_standard=True)
-        package = one.module.partition("/")[0]
-        return NOWHERE if one.level and "/" not in one.module else ResolvedImport(package=package)
+    stem, dot, suffix = one.module.rpartition(".")
+    standard = not dot or (suffix == "h" and (stem in _C_HEADERS or stem.startswith("sys/")))
+    if one.level:
+        target = resolved(folder_of(path), one.module)
+        if target in places.files:
+            return ResolvedImport((target,)) if target else NOWHERE
+    if one.level or not standard:
+        tail = one.module
+        while tail.startswith(("../", "./")):
+            tail = tail.partition("/")[2]
+        found = places.ending(tail, path)
+        if found:
+            return ResolvedImport((found,))
+    if standard:
+        return ResolvedImport(package=one.module, is_standard=True)
+    package = one.module.partition("/")[0]
+    return NOWHERE if one.level and "/" not in one.module else ResolvedImport(package=package)

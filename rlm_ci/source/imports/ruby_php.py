@@ -22,48 +22,38 @@ _RUBY_WRITTEN = (
 _RUBY = frozenset(_RUBY_WRITTEN.split())
 
 
-class RubyResolver:
+def ruby(places: FileLookup, path: str, one: Import) -> ResolvedImport:
     """What is required by a path is a file; a name is looked for below ``lib``."""
-
-    def __init__(self, places: FileLookup) -> None:
-        self._places = places
-
-    def resolve(self, path: str, one: Import) -> ResolvedImport:
-        name = one.module.removesuffix(".rb")
-        if one.level or name.startswith("."):
-            target = resolved(folder_of(path), name)
-            found = None if target is None else self._places.first((f"{target}.rb",))
-            return ResolvedImport((found,)) if found else NOWHERE
-        top = name.partition("/")[0]
-        if top not in _RUBY:
-            found = self._places.ending(f"lib/{name}.rb", path)
-            found = found or ("/" in name and self._places.ending(f"{name}.rb", path)) or None
-            if found:
-                return ResolvedImport((found,))
-        return ResolvedImport(package=top, is_standard=top in _RUBY)
+    name = one.module.removesuffix(".rb")
+    if one.level or name.startswith("."):
+        target = resolved(folder_of(path), name)
+        found = None if target is None else places.first((f"{target}.rb",))
+        return ResolvedImport((found,)) if found else NOWHERE
+    top = name.partition("/")[0]
+    if top not in _RUBY:
+        found = places.ending(f"lib/{name}.rb", path)
+        found = found or ("/" in name and places.ending(f"{name}.rb", path)) or None
+        if found:
+            return ResolvedImport((found,))
+    return ResolvedImport(package=top, is_standard=top in _RUBY)
 
 
-class PHPResolver:
+def php(places: FileLookup, path: str, one: Import) -> ResolvedImport:
     """A class is looked for by its name, below folders that end as its namespace does."""
-
-    def __init__(self, places: FileLookup) -> None:
-        self._places = places
-
-    def resolve(self, path: str, one: Import) -> ResolvedImport:
-        if one.level:
-            target = resolved(folder_of(path), one.module)
-            if target is not None and target in self._places.files:
-                return ResolvedImport((target,))
-            found = self._places.ending(one.module.lstrip("./"), path)
-            return ResolvedImport((found,)) if found else NOWHERE
-        names = [name for name in one.module.split("\\") if name]
-        if len(names) < 2:
-            return ResolvedImport(package=one.module.strip("\\"), is_standard=True)
-        for first in range(len(names) - 1):
-            found = self._places.ending(f"{'/'.join(names[first:])}.php", path)
-            if found:
-                return ResolvedImport((found,))
-        alone = self._places.named(f"{names[-1]}.php")
-        if len(names) == 2 and len(alone) == 1:  # the whole namespace is one folder's
-            return ResolvedImport((alone[0],))
-        return ResolvedImport(package="\\".join(names[:2]))
+    if one.level:
+        target = resolved(folder_of(path), one.module)
+        if target is not None and target in places.files:
+            return ResolvedImport((target,))
+        found = places.ending(one.module.lstrip("./"), path)
+        return ResolvedImport((found,)) if found else NOWHERE
+    names = [name for name in one.module.split("\\") if name]
+    if len(names) < 2:
+        return ResolvedImport(package=one.module.strip("\\"), is_standard=True)
+    for first in range(len(names) - 1):
+        found = places.ending(f"{'/'.join(names[first:])}.php", path)
+        if found:
+            return ResolvedImport((found,))
+    alone = places.named(f"{names[-1]}.php")
+    if len(names) == 2 and len(alone) == 1:  # the whole namespace is one folder's
+        return ResolvedImport((alone[0],))
+    return ResolvedImport(package="\\".join(names[:2]))

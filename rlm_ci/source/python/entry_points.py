@@ -7,6 +7,7 @@ import ast
 from rlm_ci.source import EntryPoint
 from rlm_ci.source.python.statements import is_guard
 from rlm_ci.source.signatures import clipped
+from rlm_ci.source.test_files import is_trial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,20 +39,13 @@ def entries(
         whole = folder.rpartition("/")[2] or "."
         found = [one for one in found if one.kind != "main"]
         found.append(EntryPoint("main", clipped(f"python -m {whole}", 300), 1, lines))
-    tests = [node for node in module.body if _is_test(node)] if is_test_name(name) else []
+    tests = [node for node in module.body if _is_test(node)] if is_trial(path) else []
     if tests:
         last = tests[-1]
         found.append(
             EntryPoint("test", clipped(path, 300), tests[0].lineno, last.end_lineno or last.lineno)
         )
     return sorted(found, key=lambda one: (one.line_start, one.kind, one.name))
-
-
-def is_test_name(name: str) -> bool:
-    """Whether test runners would look into a file of this name."""
-    return (
-        name.startswith("test_") or name.endswith(("_test.py", "_tests.py")) or name == "tests.py"
-    )
 
 
 def _is_test(node: ast.stmt) -> bool:

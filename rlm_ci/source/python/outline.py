@@ -6,7 +6,6 @@ import ast
 import gc
 import re
 import warnings
-from bisect import bisect_left
 
 from rlm_ci.source import PARSED, Import, Outline, Symbol
 from rlm_ci.source.python.entry_points import entries
@@ -16,7 +15,6 @@ from rlm_ci.source.signatures import clipped, folded, line_count, paragraph
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from typing import Any
 
 #: A longer file costs more memory than a machine may have: some 60 bytes for each of its own.
 MAX_BYTES = 4 << 20
@@ -32,8 +30,6 @@ _STRING_OR_COMMENT = re.compile(
 )
 _CHAIN = re.compile(rb"\b\w++(?:[\s\\]*\.[\s\\]*\w+)++")
 _CHAIN_LIMIT = 2000
-#: What an outline lists, with lines.
-_ROWS = ("symbols", "imports", "entries")
 _TYPE_MAKERS = {"TypeVar", "NewType", "ParamSpec", "TypeVarTuple", "TypeAliasType"}
 
 
@@ -43,11 +39,14 @@ def outline(path: str, content: bytes) -> Outline | None:
     module = None if source is None else parsed(source)
     if source is None or module is None:
         return None
-    return _Reader(path, content, source).read(module)
+    return _Reader(path, source).read(module)
 
 
 def utf8(content: bytes) -> bytes | None:
-    r"""The source as its parser should see it: UTF-8, lines that end in ``\n``; None: refused."""
+    r"""The source as its parser should see it: UTF-8, lines that end in ``\n``; None: refused.
+
+    Refused is also a carriage return that ends a line for Python alone, and none for git.
+    """
     if len(content) > MAX_BYTES or b"\0" in content:
         return None
     source = content.removeprefix(b"\xef\xbb\xbf")
@@ -64,7 +63,9 @@ def utf8(content: bytes) -> bytes | None:
                     return None
                 break
     if b"\r" in source:
-        source = source.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        source = source.replace(b"\r\n", b"\n")
+        if b"\r" in source:
+            return None
     if source.count(b".") > _CHAIN_LIMIT:
         # The name of a module is put together part by part, each time as a whole.
         for chain in _CHAIN.finditer(source):
@@ -97,26 +98,23 @@ def first_line(node: ast.stmt) -> int:
 
 
 class _Reader:
-    def __init__(self, path: str, content: bytes, source: bytes) -> None:
+    def __init__(self, path: str, source: bytes) -> None:
         self._path = path
-        self._content = content
         self._lines = source.split(b"\n")
         self._last = line_count(source)
         self._symbols: dict[str, Symbol] = {}
         self._overloaded: set[str] = set()
-        #: The parser's lines that end with a lone carriage return, which ends none for git.
-        self._returns = _lone_returns(content) if b"\r" in content else []
 
     def read(self, module: ast.Module) -> Outline:
         named = exported(module)
         self._scope(module.body, "", named, is_public=True)
         doc, doc_start, doc_end = self._doc(module.body)
         statements = list(every(module))
-        found = Outline(
+        return Outline(
             self._path,
             "Python",
             PARSED,
-            line_count(self._content),
+            self._last,
             doc,
             doc_start,
             doc_end,
@@ -125,7 +123,6 @@ class _Reader:
             tuple(entries(self._path, module, self._last, statements)),
             tuple(sorted(clipped(one, 300) for one in named or ())),
         )
-        return found if not self._returns else self._renumbered(found)
 
     # ── definitions ──
 
@@ -262,25 +259,6 @@ class _Reader:
         ]
         text, start, end = paragraph(rows)
         return (text, first + start + 1, first + end) if text else ("", 0, 0)
-
-    def _renumbered(self, found: Outline) -> Outline:
-        def real(row: Any) -> Any:
-            names = {"line", "line_start", "line_end", "doc_start", "doc_end"}.intersection(
-                row._fields
-            )
-            lines = {name: getattr(row, name) for name in names}
-            return row.replace(
-                **{name: at - bisect_left(self._returns, at) for name, at in lines.items()}
-            )
-
-        rows = {name: tuple(map(real, getattr(found, name))) for name in _ROWS}
-        outline: Outline = real(found).replace(**rows)
-        return outline
-
-
-def _lone_returns(content: bytes) -> list[int]:
-    ends = enumerate(re.finditer(rb"\r\n?|\n", content), start=1)
-    return [line for line, match in ends if match[0] == b"\r"]
 
 
 def _imports(statements: Iterable[ast.stmt]) -> list[Import]:
