@@ -45,7 +45,7 @@ def select(
 
     ``ask`` lets a person pick another where its program is missing.
     """
-    found = detect.detect(detect.RootFolder(root))
+    found = detect.detect(root)
     selection = detect.select(wanted, found, ask)
     find = finder(search_path(environ, root), root, root)
     while ask is not None and selection.command is not None and not selection.others:
@@ -92,7 +92,7 @@ def tried(
 
 
 def _picked(work: PipelineJob, options: FixOptions, why: str) -> Mapping[str, Any]:
-    found = detect.detect(detect.RootFolder(work.repository.root))
+    found = detect.detect(work.repository.root)
     picked = detect.choose(found, work.ask, why) if work.ask else None
     if picked is None:
         raise UnavailableError(

@@ -56,7 +56,6 @@ _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # as make itself looks for
 class ValidatorCandidate(Value):
     """A command that may be the validator, and the file that says so; ``others`` replace it."""
 
-    ecosystem: str
     command: tuple[str, ...]
     reason: str
     others: tuple[tuple[str, ...], ...] = ()
@@ -85,51 +84,37 @@ class Selection(Value):
 class NoValidatorError(UsageError):
     """The run's ``final.status`` is ``no_validator``."""
 
-    def __init__(self, what: str, detection: Detection, hint: str) -> None:
-        super().__init__(what, where="validator detection", hint=hint)
-        self.detection = detection
 
-
-class RootFolder:
-    """A root on disk. Links are not followed, and only regular files are read."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def has(self, name: str) -> bool:
-        """Whether there is something of that name that is not a folder."""
-        place = os.path.join(self._path, name)
-        return os.path.lexists(place) and not os.path.isdir(place)
-
-    def read(self, name: str) -> bytes:
-        """Raises UnreadableError."""
-        return read_inside(self._path, name, LIMIT)
-
-
-def detect(root: RootFolder) -> Detection:
-    """The candidates of ``root``: node, python, go, rust; else that of a Makefile."""
+def detect(root: str) -> Detection:
+    """The candidates of the folder ``root``: node, python, go, rust; else that of a Makefile."""
     notes: list[str] = []
     candidates = [*_node(root, notes), *_python(root)]
-    if root.has("go.mod"):
-        candidates.append(ValidatorCandidate("go", ("go", "test", "./..."), "go.mod"))
-    if root.has("Cargo.toml"):
-        candidates.append(ValidatorCandidate("rust", ("cargo", "test"), "Cargo.toml"))
+    if _has(root, "go.mod"):
+        candidates.append(ValidatorCandidate(("go", "test", "./..."), "go.mod"))
+    if _has(root, "Cargo.toml"):
+        candidates.append(ValidatorCandidate(("cargo", "test"), "Cargo.toml"))
     if not candidates:
         candidates = _make(root, notes)
     return Detection(tuple(candidates), tuple(notes))
 
 
-def _python(root: RootFolder) -> list[ValidatorCandidate]:
-    found = [(name, command) for name, command in _PYTHON if root.has(name)]
+def _has(root: str, name: str) -> bool:
+    """Whether there is something of that name that is not a folder."""
+    place = os.path.join(root, name)
+    return os.path.lexists(place) and not os.path.isdir(place)
+
+
+def _python(root: str) -> list[ValidatorCandidate]:
+    found = [(name, command) for name, command in _PYTHON if _has(root, name)]
     if not found:
         return []
     name, first = found[0]
     others = dict.fromkeys((*(command for _, command in found[1:]), *_PYTEST))
     others.pop(first, None)
-    return [ValidatorCandidate("python", first, name, tuple(others))]
+    return [ValidatorCandidate(first, name, tuple(others))]
 
 
-def _node(root: RootFolder, notes: list[str]) -> list[ValidatorCandidate]:
+def _node(root: str, notes: list[str]) -> list[ValidatorCandidate]:
     signs: dict[str, list[str]] = {}
     package, remark = _package(root)
     scripts = package.get("scripts")
@@ -144,7 +129,7 @@ def _node(root: RootFolder, notes: list[str]) -> list[ValidatorCandidate]:
     elif manager is not None:
         notes.append("package.json: packageManager is not a text")
     for lock, tool in _LOCKS:
-        if root.has(lock):
+        if _has(root, lock):
             signs.setdefault(tool, []).append(lock)
     has_test = isinstance(test, str) and bool(test.strip())
     if isinstance(test, str) and PLACEHOLDER in test:
@@ -158,19 +143,19 @@ def _node(root: RootFolder, notes: list[str]) -> list[ValidatorCandidate]:
     if remark and not signs:
         notes.append(remark)
     return [
-        ValidatorCandidate("node", (tool, "test"), ", ".join((*why, remark) if remark else why))
+        ValidatorCandidate((tool, "test"), ", ".join((*why, remark) if remark else why))
         for tool, why in signs.items()
     ]
 
 
-def _package(root: RootFolder) -> tuple[dict[str, object], str]:
+def _package(root: str) -> tuple[dict[str, object], str]:
     """The package.json, or an empty one with the reason why it cannot be read."""
     import json
 
-    if not root.has("package.json"):
+    if not _has(root, "package.json"):
         return {}, ""
     try:
-        read = json.loads(root.read("package.json").decode("utf-8-sig"))
+        read = json.loads(read_inside(root, "package.json", LIMIT).decode("utf-8-sig"))
         if isinstance(read, dict):
             return read, ""
         why = "it is not an object"
@@ -183,16 +168,16 @@ def _package(root: RootFolder) -> tuple[dict[str, object], str]:
     return {}, f"package.json is unreadable: {why}"
 
 
-def _make(root: RootFolder, notes: list[str]) -> list[ValidatorCandidate]:
-    name = next(filter(root.has, _MAKEFILES), None)
+def _make(root: str, notes: list[str]) -> list[ValidatorCandidate]:
+    name = next((one for one in _MAKEFILES if _has(root, one)), None)
     try:
-        text = root.read(name).decode("utf-8", "replace") if name else ""
+        text = read_inside(root, name, LIMIT).decode("utf-8", "replace") if name else ""
     except UnreadableError as error:
         notes.append(f"{name} is unreadable: {error}")
         return []
     if not any(map(_makes_test, text.split("\n"))):
         return []
-    return [ValidatorCandidate("make", ("make", "test"), f"target test of {name}")]
+    return [ValidatorCandidate(("make", "test"), f"target test of {name}")]
 
 
 def _makes_test(line: str) -> bool:
@@ -229,7 +214,7 @@ def select(wanted: str, detection: Detection, ask: Callable[[str], str] | None =
     hint = 'pass --validator "COMMAND", or --validator none'
     if candidates:
         hint = f'pass --validator "{candidates[0].text}", or another command, or --validator none'
-    raise NoValidatorError(_problem(detection), detection, hint)
+    raise NoValidatorError(_problem(detection), where="validator detection", hint=hint)
 
 
 def choose(detection: Detection, ask: Callable[[str], str], problem: str) -> Selection | None:

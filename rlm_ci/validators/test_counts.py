@@ -57,14 +57,18 @@ _SUMMARIES = {
     ),
 }
 _NODE = re.compile(r"^(?:#|ℹ) (tests|skipped|todo) {1,4}(\d{1,9})$", re.MULTILINE)
-_TAP = re.compile(r"^(?:not )?ok \d{1,9}\b(.*)$", re.MULTILINE)
-_TAP_WAIVED = re.compile(r"# *(?:TODO|SKIP)\b", re.IGNORECASE)
 _CARGO_START = re.compile(r"^running \d{1,9} tests?$", re.MULTILINE)
-_GO_TEST = re.compile(r"^ {0,64}--- (PASS|FAIL|SKIP): ", re.MULTILINE)
+#: Without -v, a run of Go names only failures.
 _GO_RUN = re.compile(r"^(?:=== RUN  | {0,64}--- (?:PASS|SKIP): )", re.MULTILINE)
-_GO_PACKAGE = re.compile(
-    r"^(?:ok  |FAIL)\t\S{1,300}[\t ](?:[\d.]{1,12}s|\(cached\)|\[)(.*)$", re.MULTILINE
-)
+#: Runners that print a line for each test or package, and what it says of one that did not run.
+_LINES = {
+    "TAP": (r"^(?:not )?ok \d{1,9}\b(.*)$", r"(?i)# *(?:TODO|SKIP)\b"),
+    "go": (
+        r"^(?:ok  |FAIL)\t\S{1,300}[\t ](?:[\d.]{1,12}s|\(cached\)|\[)(.*)$",
+        r"no tests to run\]$",
+    ),
+    "go -v": (r"^ {0,64}--- (PASS|FAIL|SKIP): ", "SKIP"),
+}
 
 
 class CollectedTests(Value):
@@ -89,8 +93,9 @@ def parse(output: str) -> dict[str, CollectedTests]:
     failures, ends = _PYTEST_FAILURES.search(text), list(_PYTEST.finditer(text))
     if failures and ends and failures.end() < ends[-1].start():
         text = text[: failures.start()] + text[ends[-1].start() :]
-    found = [read(text) for read in (_pytest, _unittest, _node, _tap, _go, _go_verbose)]
+    found = [read(text) for read in (_pytest, _unittest, _node)]
     found += [_summary(runner, text) for runner in _SUMMARIES]
+    found += [_listed(runner, text) for runner in _LINES]
     return {one.runner: one for one in found if one is not None}
 
 
@@ -127,9 +132,8 @@ def _unittest(text: str) -> CollectedTests | None:
     runs = _UNITTEST.findall(text)
     if not runs:
         return None
-    skips = (
-        int(one) for end in _UNITTEST_END.findall(text) for one in _UNITTEST_SKIPS.findall(end)
-    )
+    ends = " ".join(_UNITTEST_END.findall(text))
+    skips = map(int, _UNITTEST_SKIPS.findall(ends))
     return CollectedTests("unittest", sum(map(int, runs)), sum(skips))
 
 
@@ -142,22 +146,10 @@ def _node(text: str) -> CollectedTests | None:
     return CollectedTests("node", counts["tests"], counts["skipped"] + counts["todo"])
 
 
-def _tap(text: str) -> CollectedTests | None:
-    """The points at the left margin."""
-    points = _TAP.findall(text)
-    waived = sum(1 for point in points if _TAP_WAIVED.search(point))
-    return CollectedTests("TAP", len(points), waived) if points else None
-
-
-def _go(text: str) -> CollectedTests | None:
-    packages = _GO_PACKAGE.findall(text)
-    idle = sum(1 for rest in packages if rest.endswith("no tests to run]"))
-    return CollectedTests("go", len(packages), idle) if packages else None
-
-
-def _go_verbose(text: str) -> CollectedTests | None:
-    """With -v every test is named, and not only failures."""
-    if not _GO_RUN.search(text):
+def _listed(runner: str, text: str) -> CollectedTests | None:
+    if runner == "go -v" and not _GO_RUN.search(text):
         return None
-    tests = _GO_TEST.findall(text)
-    return CollectedTests("go -v", len(tests), tests.count("SKIP"))
+    line, not_run = _LINES[runner]
+    rests = re.findall(line, text, re.MULTILINE)
+    skipped = sum(1 for rest in rests if re.search(not_run, rest))
+    return CollectedTests(runner, len(rests), skipped) if rests else None

@@ -12,14 +12,13 @@ import re
 
 from rlm_ci.errors import UsageError
 from rlm_ci.system.command_line import Command
-from rlm_ci.system.files import UnreadableError
+from rlm_ci.system.files import UnreadableError, read_inside
 from rlm_ci.validators import test_file_names
+from rlm_ci.validators.detect import LIMIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from rlm_ci.validators.detect import RootFolder
 
     Words = tuple[str, ...]
     Exists = Callable[[str], bool]
@@ -36,7 +35,7 @@ _SCRIPTS = (("test",), ("run", "test"), ("t",))
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
 
 
-def narrowed(argv: Words, names: Words, root: RootFolder, exists: Exists) -> Words | None:
+def narrowed(argv: Words, names: Words, root: str, exists: Exists) -> Words | None:
     """``argv`` for the tests ``names`` alone; None where rlm-ci does not know its runner."""
     argv = _script(argv, root)
     at = _runner(argv)
@@ -44,12 +43,13 @@ def narrowed(argv: Words, names: Words, root: RootFolder, exists: Exists) -> Wor
     return make(argv[: at + 1], argv[at + 1 :], names, exists) if make else None
 
 
-def _script(argv: Words, root: RootFolder) -> Words:
+def _script(argv: Words, root: str) -> Words:
     """The command of a package's test script; nothing where a shell must read it."""
     if argv[0] not in _MANAGERS or argv[1:] not in _SCRIPTS:
         return argv
     try:
-        command = Command.parse(json.loads(root.read("package.json"))["scripts"]["test"])
+        package = json.loads(read_inside(root, "package.json", LIMIT))
+        command = Command.parse(package["scripts"]["test"])
     except (UnreadableError, UsageError, ValueError, KeyError, TypeError, AttributeError):
         return ()
     return () if command.in_shell else ("npx", "--no-install", *command.argv)

@@ -14,7 +14,6 @@ from rlm_ci.system import files
 from rlm_ci.system.transcript import Transcript, transcribe
 from rlm_ci.text.printable import printable
 from rlm_ci.validators import feedback, parsers
-from rlm_ci.validators.parsers import TestTally
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from rlm_ci.report.findings import Finding
     from rlm_ci.system.command_line import Command
     from rlm_ci.system.process import StreamResult
+    from rlm_ci.validators.parsers import TestTally
 
 _HINT = (
     'install it where the sandbox can see it, or pass --validator "<another command>"'
@@ -41,8 +41,7 @@ class Verdict(Value):
     """What one run of the validator says.
 
     ``exit_code`` is negative for a signal; ``reason`` is one line; ``feedback`` is for a model,
-    empty if it ``passed``; ``seconds`` of wall time; ``omitted`` bytes of output are in no log.
-    ``tests`` sums what the tools say that they ran, None if none says it.
+    empty if it ``passed``.
     """
 
     exit_code: int
@@ -50,9 +49,6 @@ class Verdict(Value):
     reason: str
     findings: tuple[Finding, ...]
     feedback: str
-    seconds: float
-    omitted: int = 0
-    tests: TestTally | None = None
 
 
 class Validator(Value):
@@ -103,10 +99,9 @@ class Validator(Value):
         ended = run(self.command.argv)
         transcript = transcribe(ended.output, self.redact)
         reading = parsers.read(transcript.lines, self.root, self.exists)
-        tests = _summed(dict(reading.tallies))
         reason = failure(ended, self.command)
         if not reason and not self.trust_exit_code:
-            reason = _doubt(tests, dict(reading.tallies))
+            reason = _doubt(dict(reading.tallies))
             if not reason and (name := failed()):
                 reason = f"exit code 0, and yet {printable(name[:_NAME])} failed"
         if log is not None:
@@ -126,9 +121,6 @@ class Validator(Value):
             reason=reason or "exit code 0",
             findings=reading.findings,
             feedback=told,
-            seconds=ended.seconds,
-            omitted=transcript.omitted,
-            tests=tests,
         )
 
     def _missing_module(self, ended: StreamResult, transcript: Transcript) -> str:
@@ -186,19 +178,11 @@ def _signal(number: int) -> str:
         return f"signal {number}"
 
 
-def _summed(tallies: Mapping[str, TestTally]) -> TestTally | None:
-    if not tallies:
-        return None
-    return TestTally(
-        sum(one.passed for one in tallies.values()), sum(one.failed for one in tallies.values())
-    )
-
-
-def _doubt(tests: TestTally | None, tallies: Mapping[str, TestTally]) -> str:
+def _doubt(tallies: Mapping[str, TestTally]) -> str:
     """Why exit code 0 does not count; empty if it does."""
-    if tests and tests.failed:
+    if failed := sum(one.failed for one in tallies.values()):
         tools = ", ".join(name for name, one in tallies.items() if one.failed)
-        return f"exit code 0, and yet {tools} says that {tests.failed:,} failed"
-    if tests and not tests.passed:
+        return f"exit code 0, and yet {tools} says that {failed:,} failed"
+    if tallies and not any(one.passed for one in tallies.values()):
         return f"exit code 0, but {', '.join(tallies)} says that no test ran"
     return ""

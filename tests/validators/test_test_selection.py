@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from rlm_ci.validators import test_counts
-from rlm_ci.validators.detect import RootFolder
 from rlm_ci.validators.test_selection import narrowed
 
 NODE = Path(__file__).parent.parent / "tools" / "node_modules"
@@ -33,7 +32,7 @@ def made(root: Path, *names: str) -> None:
 
 def selected(root: Path, command: str, *names: str) -> str | None:
     argv = tuple(shlex.split(command))
-    found = narrowed(argv, names, RootFolder(str(root)), lambda path: (root / path).exists())
+    found = narrowed(argv, names, str(root), lambda path: (root / path).exists())
     return None if found is None else shlex.join(found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -22,7 +23,6 @@ from rlm_ci.system.process import Clipped, StreamResult
 from rlm_ci.system.transcript import Transcript, transcribe
 from rlm_ci.text.printable import printable
 from rlm_ci.validators import feedback
-from rlm_ci.validators.parsers import TestTally
 from rlm_ci.validators.validator import Validator, Verdict
 
 MARK = "f3a9c1d27b60"
@@ -94,12 +94,11 @@ def test_a_real_pytest_red_then_green(tmp_path: Path) -> None:
             source="analyzer:pytest",
         ),
     )
-    assert red.tests == TestTally(0, 1)
     assert "- test_shop.py:2: test_shop.py::test_sum: assert (1 + 1) == 3" in red.feedback
     test.write_text("def test_sum():\n    assert 1 + 1 == 2\n")
     green = judge(tmp_path, command)
     assert (green.exit_code, green.passed, green.reason) == (0, True, "exit code 0")
-    assert (green.findings, green.feedback, green.tests) == ((), "", TestTally(1))
+    assert (green.findings, green.feedback) == ((), "")
 
 
 def test_a_pytest_without_tests_is_not_green(tmp_path: Path) -> None:
@@ -125,7 +124,7 @@ def test_a_pipe_hides_no_failure(tmp_path: Path) -> None:
 def test_a_silent_command_is_taken_at_its_word(tmp_path: Path) -> None:
     assert judge(tmp_path, "true").passed
     verdict = judge(tmp_path, "false")
-    assert (verdict.exit_code, verdict.passed, verdict.tests) == (1, False, None)
+    assert (verdict.exit_code, verdict.passed) == (1, False)
 
 
 @pytest.mark.parametrize(
@@ -319,8 +318,8 @@ def test_an_output_larger_than_memory_stays_small(tmp_path: Path) -> None:
         lambda _argv: StreamResult(1, "", kept, 1.0), str(log)
     )
     assert log.stat().st_size < 4 << 20
-    assert verdict.omitted > 10 << 30
-    assert f"[... {verdict.omitted:,} bytes left out ...]" in log.read_text()
+    [omitted] = re.findall(r"\[\.\.\. ([\d,]+) bytes left out \.\.\.\]", log.read_text())
+    assert int(omitted.replace(",", "")) > 10 << 30
     assert len(verdict.feedback.encode()) <= feedback.LIMIT
 
 

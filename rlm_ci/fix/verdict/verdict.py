@@ -19,7 +19,6 @@ from rlm_ci.system.process import Clipped, StreamResult
 from rlm_ci.text.printable import count, first_of, printable
 from rlm_ci.validators import outcomes, test_counts, test_reports
 from rlm_ci.validators import validator as validation
-from rlm_ci.validators.detect import RootFolder
 from rlm_ci.validators.test_selection import narrowed
 from rlm_ci.workspace.tree_diff import LIMIT, differing
 
@@ -225,7 +224,7 @@ class ResultJudge:
         def exists(path: str) -> bool:
             return os.path.lexists(os.path.join(root, path))
 
-        return narrowed(command.argv, names, RootFolder(root), exists)
+        return narrowed(command.argv, names, root, exists)
 
     def _validate(self, label: str, place: str = "", *, fresh: str = "") -> Verdict:
         """Run the validator, in a fresh copy of the tree ``fresh`` where one is given."""
