@@ -12,11 +12,12 @@ from rlm_ci.errors import UsageError
 from rlm_ci.report import render
 from rlm_ci.report.render import RenderOptions
 from rlm_ci.system import files
+from rlm_ci.text import neutralise
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Self
 
     from rlm_ci.report.findings import Report
@@ -44,6 +45,19 @@ class Output(Value):
     quiet: bool
     server_url: str
     rule_pages: bool
+
+    def rendered(
+        self, report: Report, templates: Mapping[str, str] | None = None
+    ) -> Iterator[tuple[str, Iterable[bytes]]]:
+        """The files of a report by name, each in pieces: as JSON it may be very large."""
+        options = self.options(templates).replace(colour=False)
+        for name, renderer in FILES:
+            if renderer == "json":
+                pieces = neutralise.record_pieces(report.outline())
+                yield name, (piece.encode("ascii") for piece in pieces)
+            else:
+                text = render.render(report, renderer, options)
+                yield name, [text.encode("utf-8", "backslashreplace")]
 
     def options(self, templates: Mapping[str, str] | None = None) -> RenderOptions:
         """How to render for this output."""

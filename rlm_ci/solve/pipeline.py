@@ -8,7 +8,6 @@ from rlm_ci.ask.planner.planner import BadPlanError
 from rlm_ci.ask.run import AskRun
 from rlm_ci.change import privileged_events
 from rlm_ci.config.options import PROGRAM
-from rlm_ci.console import output
 from rlm_ci.console.messages import warn
 from rlm_ci.console.progress import asker
 from rlm_ci.errors import ConfigError, UsageError
@@ -21,7 +20,6 @@ from rlm_ci.pipelines import load, stored_runs
 from rlm_ci.pipelines.attempt import NoContextError
 from rlm_ci.pipelines.job import Mode, PipelineJob, without_runs
 from rlm_ci.redaction.redactor import Redactor
-from rlm_ci.report import render
 from rlm_ci.runs.manifest import PAUSED
 from rlm_ci.system import files, process
 from rlm_ci.text.printable import count
@@ -69,10 +67,8 @@ class RlmJob(PipelineJob):
             told = f"asked again, because their answers were lost: {count(record.repeated, 'call')}"
             run.event("progress", {"summary": told})
             self.progress.say(told)
-        for name, renderer in output.FILES:
-            options = output_of(self.settings).options().replace(colour=False)
-            text = render.render(self.report, renderer, options)
-            files.write(run.path_of(name), text.encode("utf-8", "backslashreplace"), 0o600)
+        for name, pieces in output_of(self.settings).rendered(self.report):
+            files.write(run.path_of(name), pieces, 0o600)
         if attempt.error:
             # Another attempt or model may give a better plan; settings can be mended.
             is_mendable = is_under_way and isinstance(attempt.error, ConfigError)

@@ -29,7 +29,6 @@ from rlm_ci.recursion.journal import run_json
 from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.solver import RLM
 from rlm_ci.redaction.redactor import Redactor
-from rlm_ci.report import render
 from rlm_ci.review.change.affected_files import AffectedFiles
 from rlm_ci.review.run import ChangeReviewJob, ReviewJob
 from rlm_ci.runs import archive, checksums, request
@@ -44,7 +43,7 @@ from rlm_ci.wiki.run import WikiJob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     from rlm_ci.git.repository import Repository
@@ -84,16 +83,6 @@ def settings_of(rests_on: Mapping[str, Any], environ: Mapping[str, str], root: s
     settings.values["wiki.out"] = out and os.path.join(folder, out)
     settings.values[output.RULE_PAGES] = rests_on.get(output.RULE_PAGES) is True
     return settings
-
-
-def rendered(
-    report: Report, settings: Settings, templates: Mapping[str, str] | None = None
-) -> Iterator[tuple[str, bytes]]:
-    """The files that are views of a report, by name."""
-    options = output_of(settings).options(templates).replace(colour=False)
-    for name, renderer in output.FILES:
-        text = render.render(report, renderer, options)
-        yield name, text.encode("utf-8", "backslashreplace")
 
 
 class _Stored(RepositoryAttempt):
@@ -209,8 +198,8 @@ def _views(
 ) -> DerivedFiles:
     """Whether all files of a report show the same; ``templates`` is None for too long ones."""
     unknown = {"report.json"} | ({"comment.md", "report.html"} if templates is None else set())
-    made = rendered(report.replace(publication=None), settings, templates)
-    shown = ((name, data) for name, data in made if name not in unknown)
+    made = output_of(settings).rendered(report.replace(publication=None), templates)
+    shown = ((name, b"".join(pieces)) for name, pieces in made if name not in unknown)
     return _held(folder, shown, "it does not show what report.json says")
 
 
@@ -303,7 +292,7 @@ def _compared(folder: str, scratch: str, made: Report, settings: Settings) -> De
         for name in archive.names(scratch)
         if name.startswith(_MADE) and not _TIMED.fullmatch(name) and name not in names
     ]
-    known = dict(rendered(made, settings))
+    known = {name: b"".join(pieces) for name, pieces in output_of(settings).rendered(made)}
     pairs = (
         (name, known[name] if name in known else files.read(_below(scratch, name), _LIMIT))
         for name in names

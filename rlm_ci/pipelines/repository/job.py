@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rlm_ci.console import output
 from rlm_ci.console.messages import warn
 from rlm_ci.judge.options import output_of, rests_on
 from rlm_ci.models.gateway import earlier
@@ -13,22 +12,18 @@ from rlm_ci.pipelines.repository.attempt import RepositoryAttempt, address
 from rlm_ci.pipelines.repository.plan import RepositoryVerb
 from rlm_ci.pipelines.repository.tree_progress import TreeWatcher
 from rlm_ci.redaction.redactor import Redactor
-from rlm_ci.report import render
 from rlm_ci.runs.manifest import PAUSED
 from rlm_ci.system import files, process
-from rlm_ci.text import neutralise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from typing import TypeVar
 
     from rlm_ci.config.settings import Settings
     from rlm_ci.console.progress import Progress
     from rlm_ci.git.repository import Repository
     from rlm_ci.pipelines.stored_runs import StoredRuns
-    from rlm_ci.report.findings import Report
-    from rlm_ci.report.render import RenderOptions
     from rlm_ci.runs.run import Run
 
     Kind = TypeVar("Kind", bound="RepositoryJob")
@@ -62,9 +57,8 @@ class RepositoryJob(RepositoryVerb):
             attempt = self.attempt(self, run, record)
             report, error = attempt.carry_out()
         self.report = report
-        for name, renderer in output.FILES:
-            options = output_of(self.settings).options().replace(colour=False)
-            files.write(run.path_of(name), _rendered(report, renderer, options), 0o600)
+        for name, pieces in output_of(self.settings).rendered(report):
+            files.write(run.path_of(name), pieces, 0o600)
         if error is not None:
             raise error
         if not self.replay:
@@ -77,13 +71,6 @@ class RepositoryJob(RepositoryVerb):
     def deliver(self, run: Run) -> None:
         """Bring what was made to where it is wanted, once all of it is written down."""
         run.event("progress", {"summary": "all is in the folder of the run"})
-
-
-def _rendered(report: Report, renderer: str, options: RenderOptions) -> Iterable[bytes]:
-    """A report as a file; as JSON it is as large as all that a wiki cites."""
-    if renderer == "json":
-        return (piece.encode("ascii") for piece in neutralise.record_pieces(report.outline()))
-    return [render.render(report, renderer, options).encode("utf-8", "backslashreplace")]
 
 
 def _prepare(settings: Settings, repository: Repository) -> None:
