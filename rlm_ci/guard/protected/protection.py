@@ -123,10 +123,7 @@ class Protection(Value):
                 if path in entries and not config_sections.is_sectioned(path)
             ),
             told=told,
-            folders=(
-                *_folders(entries, tests | named, self.homes),
-                *_beside(entries, tests | named),
-            ),
+            folders=tuple(_folders(entries, tests | named, self.homes)),
         )
 
     def kind_of(self, path: str) -> str:
@@ -222,6 +219,7 @@ def _folders(
     """Folders that are named like those of tests, and hold tests and little other code.
 
     At the top, or beside a manifest, tests may have many helpers; elsewhere it may be product code.
+    Folders of data need no test in them, only beside or below the folder that they are in.
     """
     held: Counter[str] = Counter()
     code: Counter[str] = Counter()
@@ -229,34 +227,20 @@ def _folders(
     for path in entries:
         *outer, name = path.split("/")
         is_test = path in tests
-        if is_test or (_language(path) in languages and name not in _BARE):
-            for at, part in enumerate(outer, 1):
-                if test_file_names.is_folder(part):
-                    folder = "/".join((*outer[:at], ""))
-                    code[folder] += 1
-                    held[folder] += is_test
+        is_code = is_test or (_language(path) in languages and name not in _BARE)
+        for at, part in enumerate(outer, 1):
+            if test_file_names.is_folder(part):
+                folder = "/".join((*outer[:at], ""))
+                code[folder] += is_code
+                held[folder] += is_test
+    parts = [path.split("/") for path in tests]
+    near = {"/".join(some[:at]) for some in parts for at in range(len(some))}
     for folder, count in held.items():
         parent, _, name = folder[:-1].rpartition("/")
         is_sure = (parent in homes and _SURE.fullmatch(name)) or _MAVEN.fullmatch(folder)
-        if count and (is_sure or 2 * count > code[folder]):
+        has_tests = count and (is_sure or 2 * count > code[folder])
+        if has_tests or (name in _BESIDE and parent in near):
             yield folder
-
-
-def _beside(entries: Iterable[str], tests: Iterable[str]) -> Iterator[str]:
-    near = {folder for path in tests for folder in _parents(path)}
-    found = {folder for path in entries for folder in _parents(path)}
-    for folder in sorted(found):
-        parent, _, name = folder[:-1].rpartition("/")
-        if name in _BESIDE and (f"{parent}/" if parent else "") in near:
-            yield folder
-
-
-def _parents(path: str) -> Iterator[str]:
-    """The folders around a path, each with its slash, and the root."""
-    at = 0
-    yield ""
-    while (at := path.find("/", at) + 1) > 0:
-        yield path[:at]
 
 
 def _language(path: str) -> str:
