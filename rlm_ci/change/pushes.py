@@ -93,24 +93,21 @@ def from_first(
     repository: Repository, head: str, remote: str | None, source: str, **fields: Any
 ) -> ChangeSet:
     """A first push: against the merge base with the default branch, else the empty tree."""
-    head_commit = change_set.require(repository, head, "head", source)
-    if (fields.get("target") or "").startswith("refs/tags/") and not repository.run(
-        "rev-list", "-n", "1", head_commit, "--not", "--remotes"
-    ):  # a branch of a remote has it already
-        return change_set.ChangeSet(
-            repository, base=head_commit, head=head_commit, merge_base=head_commit, **fields
-        )
+    head = change_set.require(repository, head, "head", source)
+    target = fields.get("target")
+    base, merge_base = None, None
     default = repository.default_branch(remote)
+    if (target or "").startswith("refs/tags/") and not repository.run(
+        "rev-list", "-n", "1", head, "--not", "--remotes"
+    ):  # a branch of a remote has it already
+        base = merge_base = head
     # Of the default branch itself all is new.
-    if default and (default[1] != head_commit or fields.get("target") not in (None, default[0])):
+    elif default and (default[1] != head or target not in (None, default[0])):
         known = (default[1], *(commit for _, commit in _defaults(repository)))
-        merge_base = _merge_base(repository, head_commit, known)
-        if merge_base:
-            return change_set.ChangeSet(
-                repository, base=default[1], head=head_commit, merge_base=merge_base, **fields
-            )
-    empty = repository.empty_tree()
-    return change_set.ChangeSet(repository, base=None, head=head_commit, merge_base=empty, **fields)
+        merge_base = _merge_base(repository, head, known)
+        base = default[1] if merge_base else None
+    merge_base = merge_base or repository.empty_tree()
+    return change_set.ChangeSet(repository, base=base, head=head, merge_base=merge_base, **fields)
 
 
 def from_update(
@@ -148,15 +145,13 @@ def from_default_branch(repository: Repository) -> ChangeSet:
         return change_set.from_commit(repository, "HEAD", source)
     head = change_set.require(repository, "HEAD", "head", "the current branch")
     tips = [default[1], *(commit for _, commit in _defaults(repository))]
-    if head in tips:
+    newest = _merge_base(repository, head, tips)
+    if newest == head:
         return change_set.from_commit(repository, "HEAD", source)
     change = change_set.from_range(repository, default[1], head, source, target=default[0])
     before = change.merge_base or head
-    newer = _merge_base(repository, head, tips) or before
-    if newer == head:
-        return change_set.from_commit(repository, "HEAD", source)
-    if newer != before and repository.merge_base(before, newer) == before:
-        return change.replace(base=newer, merge_base=newer)
+    if newest not in (None, before) and repository.merge_base(before, newest) == before:
+        return change.replace(base=newest, merge_base=newest)
     return change
 
 

@@ -155,24 +155,13 @@ def undecodable(content: bytes) -> tuple[int, str] | None:
     cookie = next((n for n, row in enumerate(head, 1) if _COOKIE.match(row)), 0)
     what = "in the encoding that it names" if cookie else "UTF-8, and names no other encoding"
     try:
-        content.decode(detect_encoding(BytesIO(content).readline)[0])
+        content.decode(detect_encoding(BytesIO(content).readline)[0] if cookie else "utf-8")
     except UnicodeError as error:
         line = content.count(b"\n", 0, getattr(error, "start", 0)) + 1
+        return line, f"SyntaxError: it is not {what}"
     except (SyntaxError, LookupError):
-        if cookie:
-            return cookie, "SyntaxError: the encoding that it names is not known, or not its own"
-        line = next((n for n, row in enumerate(head, 1) if not _is_utf8(row)), 1)
-    else:
-        return None
-    return line, f"SyntaxError: it is not {what}"
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeError:
-        return False
-    return True
+        return cookie, "SyntaxError: the encoding that it names is not known, or not its own"
+    return None
 
 
 def rules() -> tuple[str, ...]:
