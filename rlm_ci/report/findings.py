@@ -208,10 +208,10 @@ class Document(Value):
 
     def to_dict(self) -> dict[str, Any]:
         return {
+            **super().to_dict(),
             "path": encodable(self.path),
             "text": encodable(self.text),
             "evidence": [place.to_dict() for place in self.evidence],
-            "shown": self.shown,
         }
 
 
@@ -397,25 +397,12 @@ class Report(Value):
             own = tuple(found.pop(item["id"], ()))  # where an id comes twice, the first has them
             state = item["verdict"] if item["verdict"] in (NOT_RUN, INCOMPLETE) else None
             metrics = item["metrics"]
-            parts.append(
-                Part(
-                    item["id"],
-                    item["summary"],
-                    metrics,
-                    own,
-                    state,
-                    enabled=metrics.get("enabled") is not False,
-                )
-            )
+            is_on = metrics.get("enabled") is not False
+            parts.append(Part(item["id"], item["summary"], metrics, own, state, enabled=is_on))
         coverage = record["coverage"]
         omitted = tuple((item["path"], item["reason"]) for item in coverage["omitted"])
         documents = tuple(
-            Document(
-                item["path"],
-                item["text"],
-                tuple(map(Location.from_dict, item["evidence"])),
-                item.get("shown", False),
-            )
+            Document(**{**item, "evidence": tuple(map(Location.from_dict, item["evidence"]))})
             for item in record["documents"]
         )
         report = cls(

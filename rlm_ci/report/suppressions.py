@@ -34,7 +34,12 @@ def require(
     doubts = []
     for number, entry in enumerate(entries, 1):
         place = f"{source}, [[suppressions]] number {number}"
-        _require_day(entry["until"], place)
+        if entry["until"] and not dates.is_day(entry["until"]):
+            raise ConfigError(
+                f"until must be a day YYYY-MM-DD, not {entry['until'][:80]!r}",
+                where=place,
+                hint="write it as 2027-01-31",
+            )
         _read(entry, place)
         check, slash, condition = entry["rule"].partition("/")
         if check not in rules:
@@ -81,15 +86,6 @@ def apply(
         else:
             marked.append(finding.replace(suppression=reason))
     return part.replace(findings=tuple(marked))
-
-
-def _require_day(until: str | None, place: str) -> None:
-    if until and not dates.is_day(until):
-        raise ConfigError(
-            f"until must be a day YYYY-MM-DD, not {until[:80]!r}",
-            where=place,
-            hint="write it as 2027-01-31",
-        )
 
 
 def _read(entry: dict[str, Any], source: str) -> tuple[str, Callable[[str], bool] | None, str, str]:
