@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from rlm_ci.values import Row
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import TypeVar
+
+    Item = TypeVar("Item")
+
 
 class TreeEntry(Row):
     """One entry of a tree: git's ``mode`` (``100644``), and ``size`` in bytes, -1 if unknown.
@@ -33,6 +40,22 @@ def parse_tree(rows: bytes) -> dict[str, TreeEntry]:
             size = int(rest[0]) if rest and rest[0].isdigit() else -1
             entries[path] = TreeEntry.of((mode, kind, oid, size))
     return entries
+
+
+def batches(
+    sized: Iterable[tuple[Item, int]], room: int, most: int = 1 << 30
+) -> Iterator[list[Item]]:
+    """What is given with its sizes, in lists of at most ``room`` in sum and ``most`` items."""
+    batch: list[Item] = []
+    left = room
+    for item, size in sized:
+        if batch and (size > left or len(batch) == most):
+            yield batch
+            batch, left = [], room
+        batch.append(item)
+        left -= size
+    if batch:
+        yield batch
 
 
 def parse_contents(whole: bytes, count: int) -> list[bytes | None]:

@@ -15,7 +15,7 @@ from hashlib import sha256
 from rlm_ci.context.own_files import OwnFiles
 from rlm_ci.errors import ConfigError, DamagedError
 from rlm_ci.git import tracked
-from rlm_ci.git.objects import parse_closed, parse_tree
+from rlm_ci.git.objects import batches, parse_closed, parse_tree
 from rlm_ci.git.repository import Repository
 from rlm_ci.recursion.corpus import eligibility as why
 from rlm_ci.system import files as opened
@@ -299,15 +299,8 @@ def _blobs(
     repository: Repository, files: Iterable[CorpusFile]
 ) -> Iterator[tuple[str, bytes | None]]:
     """Each content once, with its id, in batches that fit in memory."""
-    wanted: list[str] = []
-    size = 0
-    for oid, length in {file.oid: file.size for file in files}.items():
-        if wanted and (size + length > _BATCH_BYTES or len(wanted) == _BATCH_COUNT):
-            yield from zip(wanted, repository.read(*wanted), strict=True)
-            wanted, size = [], 0
-        wanted.append(oid)
-        size += length
-    if wanted:
+    sizes = {file.oid: file.size for file in files}
+    for wanted in batches(sizes.items(), _BATCH_BYTES, _BATCH_COUNT):
         yield from zip(wanted, repository.read(*wanted), strict=True)
 
 

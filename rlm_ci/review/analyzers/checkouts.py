@@ -11,6 +11,7 @@ import os
 from contextlib import suppress
 
 from rlm_ci.errors import ConfigError
+from rlm_ci.git.objects import batches
 from rlm_ci.review.analyzers.scratch_folder import configures
 from rlm_ci.system import files
 from rlm_ci.values import Value
@@ -88,23 +89,11 @@ def contents(
                 yield {path: files.read_inside(repository.root, path, largest)}
         return
 
-    def read(specs: list[str]) -> dict[str, bytes]:
-        found = zip(specs, repository.read(*specs), strict=True)
-        return {spec.partition(":")[2]: data for spec, data in found if data is not None}
-
     specs = [f"{commit}:{path}" for path in paths if "\n" not in path]
-    batch: list[str] = []
-    room = _BATCH
-    for spec, size in zip(specs, repository.sizes(specs) if specs else (), strict=True):
-        if not 0 <= size <= largest:
-            continue
-        if batch and size > room:
-            yield read(batch)
-            batch, room = [], _BATCH
-        batch.append(spec)
-        room -= size
-    if batch:
-        yield read(batch)
+    sizes = zip(specs, repository.sizes(specs) if specs else (), strict=True)
+    for some in batches(((spec, size) for spec, size in sizes if 0 <= size <= largest), _BATCH):
+        found = zip(some, repository.read(*some), strict=True)
+        yield {spec.partition(":")[2]: data for spec, data in found if data is not None}
 
 
 def lay(

@@ -7,9 +7,11 @@ them to. ruff is our own dependency and runs nothing (``--isolated``), so it nee
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import nullcontext
 
 from rlm_ci.errors import RlmCiError
+from rlm_ci.git.objects import batches
 from rlm_ci.review.analyzer_output import json_formats, sarif
 from rlm_ci.review.analyzer_output.sarif import AnalyzerOutput, AnalyzerResult, ResultPlace
 from rlm_ci.review.analyzers import ruff, sandboxed
@@ -120,20 +122,8 @@ def _may_silence(content: bytes) -> bool:
 
 def _batches(command: Sequence[str], held: Sequence[ScratchFile]) -> Iterator[list[ScratchFile]]:
     """The files in as few commands as the length of their names allows."""
-    if "{files}" not in command:
-        yield list(held)
-        return
-    batch: list[ScratchFile] = []
-    room = _NAMES
-    for one in held:
-        size = len(os.fsencode(one.name)) + 8
-        if batch and size > room:
-            yield batch
-            batch, room = [], _NAMES
-        batch.append(one)
-        room -= size
-    if batch:
-        yield batch
+    room = _NAMES if "{files}" in command else sys.maxsize
+    return batches(((one, len(os.fsencode(one.name)) + 8) for one in held), room)
 
 
 def _printed(argv: Sequence[str], seconds: float, stdin: bytes = b"") -> bytes:

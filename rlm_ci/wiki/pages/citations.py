@@ -6,6 +6,7 @@ from hashlib import sha256
 from urllib.parse import quote
 
 from rlm_ci.errors import DamagedError
+from rlm_ci.git.objects import batches
 from rlm_ci.report.findings import Location
 from rlm_ci.text.neutralise import code
 from rlm_ci.text.printable import printable
@@ -133,15 +134,8 @@ def _damaged(path: str) -> DamagedError:
 
 def contents(corpus: Corpus, files: Iterable[CorpusFile]) -> Iterator[tuple[CorpusFile, bytes]]:
     """The files with their texts, of which as many are held as fit into memory together."""
-    group: list[CorpusFile] = []
-    size = 0
-    for file in files:
-        if group and size + file.size > _BATCH:
-            yield from zip(group, corpus.read(group), strict=True)
-            group, size = [], 0
-        group.append(file)
-        size += file.size
-    yield from zip(group, corpus.read(group), strict=True)
+    for group in batches(((file, file.size) for file in files), _BATCH):
+        yield from zip(group, corpus.read(group), strict=True)
 
 
 def claim_of(location: Location) -> HashedPlace:
