@@ -25,16 +25,6 @@ if TYPE_CHECKING:
 #: Seconds for one fixer.
 TIMEOUT = 600.0
 _CONFIG_LIMIT = 1 << 20
-_ESLINT = (
-    ".eslintrc", ".eslintrc.js", ".eslintrc.cjs", ".eslintrc.json", ".eslintrc.yml",
-    ".eslintrc.yaml", "eslint.config.js", "eslint.config.mjs", "eslint.config.cjs",
-    "eslint.config.ts", "eslint.config.mts", "eslint.config.cts",
-)  # fmt: skip
-_PRETTIER = (
-    ".prettierrc", ".prettierrc.json", ".prettierrc.json5", ".prettierrc.yml", ".prettierrc.yaml",
-    ".prettierrc.toml", ".prettierrc.js", ".prettierrc.cjs", ".prettierrc.mjs",
-    "prettier.config.js", "prettier.config.cjs", "prettier.config.mjs", "prettier.config.ts",
-)  # fmt: skip
 _PRE_COMMIT = ".pre-commit-config.yaml"
 _BLACK = ("psf/black", "id: black", "black --check", "black --diff", "black .")
 #: Files that call tools.
@@ -75,10 +65,10 @@ class FixerProject:
             yield Fixer("isort", ("isort", "--quiet", "."))
         if self._has_table("tool.black") or self._calls_any(*_BLACK):
             yield Fixer("black", ("black", "--quiet", "."))
-        if self._has_package("eslint") or self._has(*_ESLINT):
+        if self._is_configured("eslint"):
             # 1: it cannot fix all problems
             yield Fixer("eslint --fix", ("eslint", "--fix", "."), (0, 1))
-        if self._has_package("prettier") or self._has(*_PRETTIER):
+        if self._is_configured("prettier"):
             yield Fixer("prettier --write", ("prettier", "--write", "--ignore-unknown", "."))
         if self._has("go.mod") and (places := self._go_places()):
             yield Fixer("gofmt", ("gofmt", "-l", "-w", *places))
@@ -108,6 +98,12 @@ class FixerProject:
         text = "\n".join(map(self._text, places or ("pyproject.toml",)))
         heads = (line.strip().lstrip("[").strip() for line in text.splitlines() if "[" in line)
         return any(head.startswith((f"{name}]", f"{name}.", f"{name} ]")) for head in heads)
+
+    def _is_configured(self, name: str) -> bool:
+        """Whether a package of npm has a file of its own, or is a dependency."""
+        rc, config = f".{name}rc", f"{name}.config."
+        is_set_up = (one == rc or one.startswith((f"{rc}.", config)) for one in self._names)
+        return any(is_set_up) or self._has_package(name)
 
     def _has_package(self, name: str) -> bool:
         try:

@@ -20,7 +20,7 @@ from rlm_ci.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any, Protocol
+    from typing import Any
 
     from rlm_ci.ask.execute_plan import PlanExecutor
     from rlm_ci.ask.iteration import Iteration
@@ -30,10 +30,8 @@ if TYPE_CHECKING:
     from rlm_ci.runs import Fact
     from rlm_ci.runs.state import RunState
 
-    class Planning(Protocol):
-        def __call__(self, iteration: int, steps: Sequence[Iteration]) -> AcceptedPlan:
-            """The plan that follows ``steps``. Raises BadPlanError, LimitError."""
-
+    #: The plan for an iteration, by those before it. Raises BadPlanError, LimitError.
+    Planning = Callable[[int, Sequence[Iteration]], AcceptedPlan]
 
 #: Plans in a row without anything new that end a run.
 ENOUGH = 2
