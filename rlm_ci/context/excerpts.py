@@ -54,8 +54,7 @@ class QueryResult(Value):
     hits: tuple[Hit, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        record = {name: getattr(self, name) for name in self._fields}
-        return {**record, "hits": [hit.to_dict() for hit in self.hits]}
+        return {**super().to_dict(), "hits": [hit.to_dict() for hit in self.hits]}
 
 
 def cut_character(data: bytes, at: int) -> tuple[int, int]:

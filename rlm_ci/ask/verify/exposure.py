@@ -195,7 +195,7 @@ class _Examination:
         self, where: str, section: Mapping[str, Any], data: bytes, moment: tuple[int, int]
     ) -> None:
         kind = section["kind"]
-        if kind == "frame" or (kind == "goal" and not self._is_goal(data)):
+        if kind == "frame" or (kind == "goal" and not self._goal.encode().startswith(data)):
             self._frames.add(where, data, moment)
         elif kind == "goal":
             self._goal_shown(section, len(data))
@@ -206,10 +206,6 @@ class _Examination:
             start, end = section["start_byte"], section["end_byte"]
             self._files.require_excerpt(data.decode(), start, end, cap)
             self._shown.append((start, end))
-
-    def _is_goal(self, data: bytes) -> bool:
-        """Whether these are the user's own words: a beginning of the goal."""
-        return self._goal.encode().startswith(data)
 
     def _goal_shown(self, section: Mapping[str, Any], size: int) -> None:
         """If the goal is the context itself, the section must say what it shows of the source."""

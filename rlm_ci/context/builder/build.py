@@ -77,7 +77,8 @@ def build(
         del bring  # the list of many files takes as much memory as their table
         if required:
             _require_bytes(gathered.size, gathered.omitted)
-        known = _hashed(path, gathered, cut, digits, _iso(clock()))
+        created_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(clock()))
+        known = _hashed(path, gathered, cut, digits, created_at)
         _finish(temporary, known)
         del gathered, known  # before the object is opened, to see that it can be
     return Context.open(folder)
@@ -185,10 +186,6 @@ def _within(parts: Iterable[bytes]) -> Iterator[bytes]:
                 hint="choose larger chunks (RLM_CHUNK_TARGET_BYTES) or fewer files",
             )
         yield part
-
-
-def _iso(seconds: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def _finish(folder: str, known: ContextIndex) -> None:

@@ -44,12 +44,9 @@ class TreeProgress(Value):
     current: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """For programs."""
-        record: dict[str, Any] = {name: getattr(self, name) for name in self._fields}
-        record["depths"] = list(self.depths)
-        record["errors"] = [{"message": text, "count": number} for text, number in self.errors]
-        record["branch"] = list(self.branch)
-        return record
+        errors = [{"message": text, "count": number} for text, number in self.errors]
+        lists = {"depths": list(self.depths), "errors": errors, "branch": list(self.branch)}
+        return super().to_dict() | lists
 
 
 class ProgressWatch:

@@ -40,7 +40,6 @@ def head(
     corpus: Corpus, node: Node, objective: Objective, budget: Budget, constraints: Constraints
 ) -> dict[str, Any]:
     """The part of ``run.json`` that does not change."""
-    shape = constraints.shape
     return {
         "objective": objective.name,
         "domain": objective.domain,
@@ -53,7 +52,7 @@ def head(
             "omitted": len(corpus.omitted),
         },
         "shape": {
-            **{name: getattr(shape, name) for name in shape._fields},
+            **constraints.shape.to_dict(),
             "min_confidence": constraints.min_confidence,
         },
         "options": dict(objective.options),
