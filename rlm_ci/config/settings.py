@@ -275,19 +275,18 @@ _CONVERT: dict[str, Callable[[Setting, Any, str], Any]] = {
 }
 
 
-def _flatten(record: Mapping[str, Any], rows: Mapping[str, Setting]) -> Iterator[tuple[str, Any]]:
+def _flatten(
+    record: Mapping[str, Any], rows: Mapping[str, Setting], prefix: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Values by the keys of their settings; of an unknown section, by the names in it."""
     for name, value in record.items():
-        if isinstance(value, dict) and name not in rows:
-            if not value and not any(key.startswith(f"{name}.") for key in rows):
-                yield name, value  # an empty section, and none of ours
-            for inner, setting in value.items():
-                key = f"{name}.{inner}"
-                if isinstance(setting, dict) and any(row.startswith(f"{key}.") for row in rows):
-                    yield from ((f"{key}.{one}", deep) for one, deep in setting.items())
-                else:
-                    yield key, setting
+        key = f"{prefix}{name}"
+        is_section = any(row.startswith(f"{key}.") for row in rows)
+        is_unknown = bool(value) and not prefix and key not in rows
+        if isinstance(value, dict) and (is_section or is_unknown):
+            yield from _flatten(value, rows, f"{key}.")
         else:
-            yield name, value
+            yield key, value
 
 
 def _bad(row: Setting, raw: Any, source: str, wanted: str) -> ConfigError:

@@ -8,6 +8,8 @@ the iterations.
 
 from __future__ import annotations
 
+import re
+
 from rlm_ci.agents.agent import Assignment
 from rlm_ci.errors import ConfigError
 from rlm_ci.resources import loader
@@ -28,6 +30,10 @@ DIFF_LIMIT = 24_000
 CHANGE_LIMIT = 8_000
 NOTE_LIMIT = 4000
 
+#: A line with a verdict, whatever Markdown is around it.
+_VERDICT = re.compile(
+    r"^[ *`#_]*verdict[ *`]*:[ *`_.!]*(accept|revise)[ *`_.!#]*\r?$", re.IGNORECASE | re.MULTILINE
+)
 #: One agent for everything, or three roles, each in turns of its own.
 MODES = ("single", "triad")
 
@@ -170,12 +176,8 @@ class Roles:
 
 def verdict_of(text: str) -> str:
     """The verdict in a critic's answer: ``accept``, ``revise``, or "" when there is none."""
-    for line in reversed(text.splitlines()):
-        name, _, verdict = line.strip(" *`#_").casefold().partition(":")
-        word = verdict.strip(" *`_.!")
-        if name.strip(" *`") == "verdict" and word in ("accept", "revise"):
-            return word
-    return ""
+    found = _VERDICT.findall(text)
+    return found[-1].lower() if found else ""
 
 
 def quoted(head: str, text: str) -> str:

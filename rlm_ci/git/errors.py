@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from shlex import quote
 
 from rlm_ci.config.settings import environment
@@ -27,6 +28,7 @@ _OF_THE_DISK = (
     "failed to write commit object", "failed to write a tree", "could not write temporary index",
 )  # fmt: skip
 
+_AMBIGUOUS = re.compile(r"^warning: refname '(.*)' is ambiguous\.$", re.MULTILINE)
 #: Where git looks for a short name, in its order.
 _REF_FOLDERS = ("refs/", "refs/tags/", "refs/heads/", "refs/remotes/")
 #: Words of git for a filter process that failed.
@@ -60,11 +62,7 @@ def no_repository(root: str) -> ConfigError:
 def ambiguous(warned: bytes, refs: Callable[..., Mapping[str, object]]) -> list[str]:
     """What git took for each name that it warns about; ``refs`` gives those that exist."""
     found = []
-    for line in warned.decode("utf-8", "surrogateescape").splitlines():
-        before, _, rest = line.partition("refname '")
-        if before != "warning: " or not rest.endswith("' is ambiguous."):
-            continue
-        name = rest.removesuffix("' is ambiguous.")
+    for name in _AMBIGUOUS.findall(warned.decode("utf-8", "surrogateescape")):
         # In git's order; objects and HEAD come before any ref.
         places = [f"{folder}{name}" for folder in _REF_FOLDERS] + [f"refs/remotes/{name}/HEAD"]
         known = refs(*places)

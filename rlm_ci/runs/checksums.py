@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from hashlib import sha256
+from hashlib import file_digest, sha256
 
 from rlm_ci import __version__
 from rlm_ci.errors import RlmCiError
@@ -39,7 +39,7 @@ _OWN: Final = frozenset((NAME, EVENTS, manifests.NAME))
 #: It may be huge, and its own index verifies it.
 _SOURCE: Final = "rlm/context/source.txt"
 _LINE: Final = re.compile(rb"(\\?)([0-9a-f]{64})  ([^\n]+)\n")
-_BLOCK: Final = 1 << 20
+_LIMIT: Final = 1 << 30
 _MOST: Final = 100
 
 
@@ -91,7 +91,7 @@ def _check(folder: str, run: Manifest) -> ChecksumResult:
         if "files" not in ending:
             told = "an older rlm-ci made this run, without a list of its files"
             return ChecksumResult(0, (f"{NAME}: {told}",), ending)
-        data = files.read(os.path.join(folder, NAME), _BLOCK << 10)
+        data = files.read(os.path.join(folder, NAME), _LIMIT)
     except (RlmCiError, files.UnreadableError, _OtherError) as error:
         return ChecksumResult(0, (printable(str(error)),))
     problems = []
@@ -152,15 +152,12 @@ def _listed(folder: str) -> Iterator[str]:
 
 def _digest(folder: str, name: str) -> str:
     """The SHA-256 of a file; "" for what cannot be read."""
-    digest = sha256()
     try:
         descriptor = files.open_regular(os.path.join(folder, name), os.O_RDONLY)
     except OSError:
         return ""
     with os.fdopen(descriptor, "rb") as source:
-        while block := source.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+        return file_digest(source, sha256).hexdigest()
 
 
 def _parsed(data: bytes) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ Its holder is its only writer. A process that dies leaves a free lock and a mani
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -416,5 +417,4 @@ def is_free(path: str) -> bool:
 
 def _slug(name: str) -> str:
     """``name`` as part of a file's name."""
-    kept = "".join(char if char.isascii() and char.isalnum() else "-" for char in name.lower())
-    return "-".join(part for part in kept.split("-") if part)[:60] or "step"
+    return re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "step"

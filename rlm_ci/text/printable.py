@@ -19,12 +19,7 @@ _INVISIBLE = (
 def _escape(code: int) -> str:
     if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8, kept by surrogateescape
         return f"\\x{code - 0xDC00:02x}"
-    named = {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r"}.get(code)
-    if named is not None:
-        return named
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return chr(code).encode("unicode_escape").decode("ascii")
 
 
 def _is_hidden(code: int) -> bool:

@@ -5,6 +5,7 @@ If GitHub refuses one of them, the others are still posted, and the publication 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from rlm_ci.errors import RemoteError, RlmCiError
@@ -48,6 +49,12 @@ if TYPE_CHECKING:
 
 #: GitHub lists no more files of a pull request.
 _LISTED = 3000
+#: Reasons with the numbers of lines, and without.
+_NUMBERED = (
+    (r".*[\d-]+ is not a range of lines$", "its lines are no range"),
+    (r"lines? [\d-]+ (is|are) outside of the diff.*", "the lines are outside of the diff"),
+    (r"lines [\d-]+ (go beyond their part of the diff).*", r"the lines \1"),
+)
 #: How often to check whether our last write replaced a newer text.
 _ROUNDS = 4
 
@@ -377,12 +384,6 @@ def _elsewhere(placed: Sequence[PlacedFinding]) -> list[str]:
 
 def _kind(reason: str) -> str:
     """A reason without the numbers of its lines, so that it can be counted."""
-    if reason.endswith("is not a range of lines"):
-        return "its lines are no range"
-    before, found, rest = reason.partition("line")
-    if not found or before not in ("", "the head has changed since the check, and "):
-        return reason
-    for ending in ("are outside of the diff", "go beyond their part of the diff"):
-        if ending.partition(" ")[2] in rest:
-            return f"{before}the lines {ending}"
+    for numbered, plain in _NUMBERED:
+        reason = re.sub(numbered, plain, reason)
     return reason

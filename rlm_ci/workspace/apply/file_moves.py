@@ -12,13 +12,10 @@ from rlm_ci.workspace.tree_diff import LINK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from rlm_ci.git.objects import TreeEntry
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-_BLOCK = 1 << 20
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def put_in(source: str, name: str, folder: int) -> bool:
@@ -52,10 +49,16 @@ def holds(name: str, entry: TreeEntry | None, folder: int | None = None) -> bool
         return False
     if entry is None or entry.mode != _mode(status):
         return False
-    if entry.mode == LINK:
-        target = os.fsencode(os.readlink(name, dir_fd=folder))
-        return _blob_id((target,), len(target), entry.oid) == entry.oid
-    return _blob_id(_blocks(name, folder), status.st_size, entry.oid) == entry.oid
+    from hashlib import file_digest, sha1, sha256
+
+    make = sha1 if len(entry.oid) == 40 else sha256
+    target = os.fsencode(os.readlink(name, dir_fd=folder)) if entry.mode == LINK else None
+    size = status.st_size if target is None else len(target)
+    digest = make(b"blob %d\0" % size + (target or b""), usedforsecurity=False)
+    if target is None:
+        with os.fdopen(os.open(name, _READ, dir_fd=folder), "rb") as stream:
+            file_digest(stream, lambda: digest)
+    return digest.hexdigest() == entry.oid
 
 
 def _mode(status: os.stat_result) -> str:
@@ -64,26 +67,6 @@ def _mode(status: os.stat_result) -> str:
     if not stat.S_ISREG(status.st_mode):
         return ""
     return SCRIPT if status.st_mode & stat.S_IXUSR else FILE
-
-
-def _blocks(name: str, folder: int | None) -> Iterator[bytes]:
-    descriptor = os.open(name, _READ, dir_fd=folder)
-    try:
-        while block := os.read(descriptor, _BLOCK):
-            yield block
-    finally:
-        os.close(descriptor)
-
-
-def _blob_id(blocks: Iterable[bytes], size: int, like: str) -> str:
-    """The id of a blob, by the hash that ``like`` was made by."""
-    from hashlib import sha1, sha256
-
-    make = sha1 if len(like) == 40 else sha256
-    digest = make(b"blob %d\0" % size, usedforsecurity=False)
-    for block in blocks:
-        digest.update(block)
-    return digest.hexdigest()
 
 
 def remove_empty(name: str, folder: int) -> None:
