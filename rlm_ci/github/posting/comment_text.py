@@ -38,10 +38,7 @@ def marker(fingerprint: str) -> str:
 
 
 def read_marker(body: str) -> str | None:
-    """The fingerprint in the first line of a comment; None if that is not a marker of ours.
-
-    Other authors can forge it, so check the author first.
-    """
+    """The fingerprint in a comment's first line, or None. Check the author: others can forge it."""
     marked = _MARKER.match(body)
     return marked[1] if marked else None
 

@@ -59,23 +59,20 @@ def place(
     findings: Sequence[Finding],
     diff: PatchDiff,
     *,
-    judged: str | None = None,
-    head: str | None = None,
     least: Severity = Severity.LOW,
     caps: CommentLimits | None = None,
 ) -> list[PlacedFinding]:
     """One place for each finding, in the order given.
 
-    ``judged`` is the commit that the findings are about, ``head`` that of ``diff``. If they differ,
-    only lines whose quote is still there are inline. Findings below ``least``, suppressed ones and
-    those of severity ``info`` go to the summary. The worst findings count first for ``caps``.
+    Findings below ``least``, suppressed ones and those of severity ``info`` go to the summary. The
+    worst findings count first for ``caps``.
     """
     least = max(least, Severity.LOW)
-    placed = [_place(one, diff, least=least, moved=judged != head) for one in findings]
+    placed = [_place(one, diff, least=least) for one in findings]
     return _capped(placed, caps or CommentLimits())
 
 
-def _place(finding: Finding, diff: PatchDiff, *, least: Severity, moved: bool) -> PlacedFinding:
+def _place(finding: Finding, diff: PatchDiff, *, least: Severity) -> PlacedFinding:
     def summary(reason: str) -> PlacedFinding:
         return PlacedFinding(finding, SUMMARY, reason)
 
@@ -100,7 +97,7 @@ def _place(finding: Finding, diff: PatchDiff, *, least: Severity, moved: bool) -
         return PlacedFinding(finding, FILE, "it points to the file as a whole", file.path)
     hunk = _fitting(file, spot)
     quoted = None if isinstance(hunk, str) else _quoted(hunk, spot)
-    reason = _doubt(hunk, quoted=quoted, moved=moved, named=named)
+    reason = _doubt(hunk, quoted=quoted, named=named)
     if isinstance(hunk, str) or reason:
         return PlacedFinding(finding, FILE, reason, file.path)
     start, end = _span(spot)
@@ -136,19 +133,15 @@ def _fitting(file: FileDiff, spot: Location) -> Hunk | str:
     return f"lines {start}-{end} go beyond their part of the diff, lines {first}-{last}"
 
 
-def _doubt(hunk: Hunk | str, *, quoted: bool | None, moved: bool, named: bool) -> str:
+def _doubt(hunk: Hunk | str, *, quoted: bool | None, named: bool) -> str:
     """Why the lines of ``hunk`` may be wrong; empty if they are right."""
     if isinstance(hunk, str):
-        why = hunk
-    elif quoted is False:
-        why = "these lines of the diff do not have its quote"
-    elif quoted is None and moved:
-        why = "no quote shows where its lines are now"
-    elif quoted is None and not named:
-        why = "its path is that of the other side of a rename, and no quote shows the lines"
-    else:
-        return ""
-    return f"the head has changed since the check, and {why}" if moved else why
+        return hunk
+    if quoted is False:
+        return "these lines of the diff do not have its quote"
+    if quoted is None and not named:
+        return "its path is that of the other side of a rename, and no quote shows the lines"
+    return ""
 
 
 def _quoted(hunk: Hunk, spot: Location) -> bool | None:

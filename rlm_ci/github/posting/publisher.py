@@ -168,10 +168,7 @@ class Publisher:
         found = self._report.findings
         marks = fingerprints(found)
         diff = self._diff()
-        placed = place(
-            found, diff, judged=self._to.head, head=self._current, least=self._wishes.least,
-            caps=self._wishes.caps,
-        )  # fmt: skip
+        placed = place(found, diff, least=self._wishes.least, caps=self._wishes.caps)
         review = ReviewComments(
             self._client, self._to.path, self._to.head,
             CommentTexts(self._report.subject, self._options),

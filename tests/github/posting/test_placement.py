@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from testing.repositories.git_repo import GitRepo
 
-OLD, NEW = "1" * 40, "2" * 40
 ENDLESS = CommentLimits(10**9, 10**9, 10**9)
 PATCH = "@@ -3,4 +3,5 @@ def f():\n c\n-d\n+D\n+E\n e\n f\n@@ -40,2 +41,2 @@\n x\n-y\n+Y"
 
@@ -236,7 +235,7 @@ def test_a_patch_that_github_withholds_is_said() -> None:
     assert (cut.where, cut.reason) == (SUMMARY, "the file is not among the 1 that the API lists")
 
 
-# -- quotes, and a head that moved --------------------------------------------------------------
+# -- quotes -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -249,25 +248,6 @@ def test_a_quote_decides(quote: str, holds: bool) -> None:
     stale = "these lines of the diff do not have its quote"
     placed = one(found)
     assert (placed.where, placed.reason) == ((INLINE, "") if holds else (FILE, stale))
-    moved = one(found, judged=OLD, head=NEW)
-    assert moved.where == placed.where
-    assert moved.reason == (
-        "" if holds else f"the head has changed since the check, and {stale}"
-    )  # fmt: skip
-
-
-def test_after_a_move_no_line_is_believed_without_its_quote() -> None:
-    for judged, head in ((OLD, NEW), (None, NEW), (OLD, None)):
-        placed = one(finding("a.py", 4, 5), judged=judged, head=head)
-        assert placed.where == FILE
-        assert placed.reason == (
-            "the head has changed since the check, and no quote shows where its lines are now"
-        )
-    outside = one(finding("a.py", 9, 9, quote="D"), judged=OLD, head=NEW)
-    assert outside.reason == (
-        "the head has changed since the check, and line 9 is outside of the diff"
-    )
-    assert one(finding("a.py", 4, 5), judged=NEW, head=NEW).where == INLINE
 
 
 def test_quotes_of_odd_bytes() -> None:
@@ -288,7 +268,6 @@ def test_quotes_of_odd_bytes() -> None:
     # From GitHub it comes replaced: that proves nothing, and refutes nothing.
     replaced = diff("@@ -0,0 +1 @@\n+caf\ufffd")
     assert one(finding("a.py", 1, 1, quote="caf\\xe9"), replaced).where == INLINE
-    assert one(finding("a.py", 1, 1, quote="caf\\xe9"), replaced, judged=OLD).where == FILE
     fixed = finding("a.py", 1, 1, quote="caf\\xe9", suggested_fix="```suggestion\nx\n```")
     assert one(fixed, replaced).suggestion is None
 
@@ -309,7 +288,6 @@ def test_a_suggestion_replaces_the_lines_of_the_comment() -> None:
     assert one(fixed("```suggestion\n```")).suggestion == ""
     assert one(fixed("```suggestion\n\n```")).suggestion == "\n"
     assert one(fixed("~~~suggestion\r\na\r\n\tb\r\n~~~\r\n")).suggestion == "a\n\tb\n"
-    assert one(fixed(), judged=OLD, head=NEW).suggestion == "d = 1\n"
 
 
 @pytest.mark.parametrize(
@@ -484,7 +462,7 @@ def test_every_line_of_a_real_diff_has_its_place_at_github(repo: GitRepo) -> Non
         for side, path in (("old", file.old_path), ("new", file.path))
         for one in every_line(file.hunks or (), path, side)
     ]
-    placed = place(found, diff, judged=NEW, head=NEW, caps=ENDLESS)
+    placed = place(found, diff, caps=ENDLESS)
     sides = [one.side for one in placed if one.where == INLINE]
     assert min(sides.count("LEFT"), sides.count("RIGHT")) > 90
     assert len(sides) == len(found)
