@@ -116,10 +116,7 @@ class Settings:
         raise AttributeError(name)
 
     def apply(self, record: Mapping[str, Any], source: str, known: Iterable[Setting]) -> None:
-        """Take the values of a config file that nothing stronger sets.
-
-        ``known`` are the rows of the whole program: any other key is an error.
-        """
+        """Take a config file's values where nothing stronger is set; ``known`` are all rows."""
         rows = {row.key: row for row in known}
         for key, raw in _flatten(record, rows):
             row = rows.get(key)

@@ -165,10 +165,7 @@ class Repository:
         return answer
 
     def range(self, base: str, head: str) -> tuple[str, str, str] | None:
-        """The commits of two plain refs and their merge base, by one git.
-
-        None when one of them is missing, or a ref is an expression.
-        """
+        """The commits of two plain refs and their merge base, by one git; None for all else."""
         plain = (base + head).replace("/", "").replace("-", "").replace("_", "").replace(".", "")
         if not plain.isalnum() or ".." in base + "/" + head:
             return None

@@ -61,10 +61,7 @@ class FoundRun(Value):
 
     @property
     def is_resumable(self) -> bool:
-        """Whether the run may go on, and has a request to go on by.
-
-        Judgements, replays and the runs of stages have none.
-        """
+        """Whether the run may go on, by its request; replays and runs of stages have none."""
         return self.run.is_resumable and request.is_kept(self.path)
 
     @property
@@ -73,10 +70,7 @@ class FoundRun(Value):
         return self.run.spent_budget is not None and request.is_kept(self.path)
 
     def is_gone(self, now: float) -> bool:
-        """Whether the run should go on, but no process carries it out.
-
-        Its last process is dead, or a queued run was silent for too long.
-        """
+        """Whether an unfinished run has no process, or was queued in silence for too long."""
         if self.manifest is None or self.manifest.has_ended:
             return False
         held = holder_of(self.path)

@@ -261,10 +261,7 @@ def clear(place: str) -> None:
 
 @contextmanager
 def scratch(prefix: str) -> Iterator[str]:
-    """A temporary folder, removed however deep it is.
-
-    ``tempfile.TemporaryDirectory`` takes a frame of the stack for each level.
-    """
+    """A temporary folder, removed however deep: ``tempfile`` takes a stack frame for each level."""
     from tempfile import mkdtemp
 
     place = mkdtemp(prefix=prefix)

@@ -150,10 +150,7 @@ class Deadlines:
         self._turn = threading.Lock()
 
     def opened(self, make: Callable[[], httpx2.Client]) -> httpx2.Client:
-        """The client that ``make`` makes, whose sockets keep the deadlines.
-
-        Raises ConfigError for bad certificates or proxies in the environment.
-        """
+        """The client of ``make``, with deadlines. Raises ConfigError for certificates, proxies."""
         import httpx2
 
         try:

@@ -139,10 +139,7 @@ def document(text: str) -> str:
 
 
 def command(name: str, properties: Mapping[str, object], *message: str) -> str:
-    """A workflow command, every value escaped as the runner decodes it.
-
-    Of ``message`` each text becomes a line, and has no line break itself.
-    """
+    """A workflow command, each value escaped; every text of ``message`` becomes a line."""
     pairs = ",".join(
         f"{key}={_data(value).replace(':', '%3A').replace(',', '%2C')}"
         for key, value in properties.items()

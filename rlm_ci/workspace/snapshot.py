@@ -68,10 +68,7 @@ class Snapshot(Value):
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Snapshot:
-        """Raises KeyError, TypeError or ValueError.
-
-        Ids and paths are checked: they are put on command lines, made, mounted and removed.
-        """
+        """Raises KeyError, TypeError or ValueError, also for unsafe ids and paths."""
         found = cls(
             record["commit"],
             record["tree"],
@@ -231,10 +228,7 @@ def _rules(
 
 
 def _gathered(sources: Iterable[tuple[str, bytes]]) -> bytes:
-    """The patterns of all ``sources``, pairs of folder ("" for the top) and content.
-
-    The weakest come first; a deeper folder is stronger.
-    """
+    """The patterns of ``sources``, pairs of folder ("" for the top) and content, weakest first."""
     lines: list[bytes] = []
     for folder, content in sources:
         prefix = _literal(folder)

@@ -239,10 +239,7 @@ class Workspace:
         return self._git.write_tree(self._git.folder, index)
 
     def apply_to(self, repository: Repository, tree: str) -> ApplyOutcome:
-        """Bring ``tree`` into the user's work tree, whole or not at all.
-
-        Not done, with the reason, if the work tree has changed. Raises StorageError.
-        """
+        """Bring ``tree`` into the user's work tree, whole, or say why not. Raises StorageError."""
         before = self.entries(self.snapshot.tree)
         wanted = changes(before, self.entries(tree))
 

@@ -169,10 +169,7 @@ _NUMBER = re.compile(rb'"seq":(\d+)')
 
 
 def from_line(line: bytes) -> dict[str, Any]:
-    """The record of a line, without newline and ``crc``; raises FlawError.
-
-    The line may have any layout: the checksum is that of the canonical form.
-    """
+    """The record of a line in any layout, without newline and ``crc``. Raises FlawError."""
     try:
         record = _DECODE_ONCE(str(line, "ascii"))
         if type(record) is not dict:
