@@ -35,9 +35,8 @@ if TYPE_CHECKING:
 class Journal(Closing):
     """An open journal, safe for many threads.
 
-    ``seq`` is the number of its last record; ``recovered`` counts the bytes of a torn tail, which
-    the file ``aside`` keeps. After an error of the disk it takes no more records: a second fsync
-    would succeed whatever is lost.
+    ``seq`` is the number of its last record. After an error of the disk it takes no more records:
+    a second fsync would succeed whatever is lost.
     """
 
     def __init__(
@@ -49,8 +48,6 @@ class Journal(Closing):
     ) -> None:
         """``end``: number and end of the last record; ``starts``: see ``JournalReader``."""
         self.path = path
-        self.recovered = 0
-        self.aside = ""
         self.starts = starts
         self._descriptor = descriptor
         # Number and end of the last record written, and of the last durable one. Each pair is
@@ -71,10 +68,9 @@ class Journal(Closing):
         """
         reader = JournalReader(path, places=places)
         reader.read(take)
-        aside = cut(path, reader.offset, len(reader.tail)) if reader.tail else ""
-        journal = cls.behind(reader)
-        journal.recovered, journal.aside = len(reader.tail), aside
-        return journal
+        if reader.tail:
+            cut(path, reader.offset, len(reader.tail))
+        return cls.behind(reader)
 
     @classmethod
     def behind(cls, reader: JournalReader, *, writes: bool = True) -> Self:
