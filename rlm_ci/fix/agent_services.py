@@ -37,6 +37,7 @@ def services_of(context: FixContext, judge: ResultJudge, repository: Repository)
         run=partial(_run, context, judge) if context.options.command_seconds else None,
         diff=partial(difference, context),
         restore=partial(_restore, context),
+        variables=tuple(sorted(context.commands.env)),
         history=partial(_history, context, judge, repository)
         if context.commands.workspace.snapshot.head
         else None,

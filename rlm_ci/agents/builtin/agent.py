@@ -79,8 +79,15 @@ class BuiltinAgent:
     def _history(self) -> Conversation:
         history = Conversation()
         render = loader.load_template("prompts/coder.md.j2")
-        history.prompt(render({"has_run": self._services.run is not None}), "system")
+        has_run = self._services.run is not None
+        history.prompt(render({"has_run": has_run, "variables": self._variables()}), "system")
         return history
+
+    def _variables(self) -> list[str]:
+        """Of the environment of commands: a fact, as a resumed run may have another."""
+        names = self._services.variables
+        told = self._fact("environment", "agent", {}, lambda: {"variables": list(names)})
+        return [printable(name) for name in told["variables"]]
 
     def _place(self, task: Assignment) -> str:
         """Where in the run this is; a role may act more than once in an iteration."""

@@ -42,7 +42,8 @@ class Services(Value):
     ``tests`` runs the validator, for the named tests or for all; ``run`` runs one line of shell;
     both return the output. ``diff`` shows what differs from the start of the run. ``restore`` puts
     a file or a folder back, and returns whether it had changed.
-    ``history`` shows the commits that changed lines of a file.
+    ``history`` shows the commits that changed lines of a file. ``variables``: the names in the
+    environment of commands.
     """
 
     tests: Callable[[tuple[str, ...]], str] | None = None
@@ -50,6 +51,7 @@ class Services(Value):
     diff: Callable[[], str] | None = None
     restore: Callable[[str], bool] | None = None
     history: Callable[[str, tuple[int, int]], str] | None = None
+    variables: tuple[str, ...] = ()
 
 
 class CodeTools:

@@ -115,6 +115,7 @@ _SHAPES: Final[Mapping[str, Shape]] = {
         "adopted?": bool,
         "why?": str,
     },
+    "environment": {"variables": [str]},
     "failed": _FAILURE,
     "left": {"calls": _maybe(_count)},
     "mode": {
