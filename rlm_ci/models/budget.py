@@ -188,7 +188,12 @@ class Ledger:
                     return self._open[-1]
                 never = self._exceeded(self._spent + most)
                 if never is not None:
-                    raise self._refusal(never, most, price)
+                    least = request.min_tokens
+                    fitting = 0 if least is None else self._fitting(most, price, least)
+                    if not fitting:
+                        raise self._refusal(never, most, price)
+                    request = request.replace(max_tokens=fitting)
+                    continue
                 self._changed.wait(self.seconds_left())
 
     def commit(self, reservation: Reservation, usage: TokenUsage | None) -> Charge:
@@ -291,21 +296,21 @@ class Ledger:
                 f"{most.prompt_tokens:,} tokens and an answer of {most.completion_tokens:,} "
                 f"({_CAP})"
             )
-            shorter = 0 if self._spent.calls else self._shorter(most, price)
-            if shorter:
+            shorter = 0 if self._spent.calls else self._fitting(most, price, _SHORTEST)
+            if shorter := shorter // _STEP * _STEP:
                 what += f"; answers of {shorter:,} fit ({_CAP_VARIABLE}={shorter})"
         hint = f"raise --{budget.replace('_', '-')}, and start again"
         return LimitError(what, budget=budget, where=budget, hint=hint)
 
-    def _shorter(self, most: BudgetUse, price: Price | None) -> int:
-        """The longest answer for which there is room beside this prompt; 0 if it is too short."""
+    def _fitting(self, most: BudgetUse, price: Price | None, least: int) -> int:
+        """The longest answer for which there is room beside this prompt; 0 if below ``least``."""
         prompt = most.prompt_tokens
 
         def is_too_long(answer: int) -> bool:
             usd = _ZERO if price is None else price.most(prompt, answer)
             return self._exceeded(self._spent + BudgetUse(1, prompt, answer, usd)) is not None
 
-        answers = range(_SHORTEST, most.completion_tokens + 1, _STEP)
+        answers = range(least, most.completion_tokens + 1)
         fitting = bisect_left(answers, x=1, key=is_too_long)
         return answers[fitting - 1] if fitting else 0
 

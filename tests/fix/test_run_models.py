@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from typing import TYPE_CHECKING
 
@@ -36,7 +35,7 @@ def test_the_minutes_hold_while_a_model_is_asked(stage: Stage, reply: Reply) -> 
     assert time.monotonic() - began < 30
     assert (ended.code, run.final) == (3, "max_minutes"), ended
     assert len(stage.llm.asked) == run.report["usage"]["calls"] == 1
-    assert run.report["usage"]["completion_tokens"] == 16384
+    assert run.report["usage"]["completion_tokens"] == 4096
 
 
 def test_the_timeout_bounds_an_answer_that_drips(stage: Stage) -> None:
@@ -71,7 +70,7 @@ def test_a_wrong_setting_is_named(stage: Stage, env: dict[str, str | None], name
 def test_what_decides_a_request_is_agreed_on_at_the_beginning(stage: Stage) -> None:
     """No journalled answer is asked for again, whatever is set when the run goes on."""
     stage.llm.script(TWO_TURNS)
-    first = {"RLM_CI_MODELS_MAX_COMPLETION_TOKENS": "5000"}
+    first = {"RLM_CI_MODELS_MAX_COMPLETION_TOKENS": "3000"}
     child = stage.spawn(*stage.words(), env=first)
     child.kill_when(lambda: len(stage.llm.asked) >= 3)
     child.wait()
@@ -82,7 +81,7 @@ def test_what_decides_a_request_is_agreed_on_at_the_beginning(stage: Stage) -> N
     assert resumed.code == 0, resumed
     assert run.final == "passed"
     assert len(stage.llm.asked) - before == 5 - answered
-    assert {asked.cap for asked in stage.llm.asked} == {5000}
+    assert {asked.cap for asked in stage.llm.asked} == {3000}
     assert stage.source() == MENDED
 
 
@@ -141,12 +140,29 @@ def test_the_answers_of_earlier_runs_are_taken_where_that_is_wanted(stage: Stage
     assert replayed.code == 0, replayed
 
 
-def test_a_budget_too_small_to_begin_says_what_would_let_it(stage: Stage) -> None:
+#: Dollars for a million tokens, read and written.
+PRICES = """
+[models.prices."m-1"]
+input_per_million = 3
+output_per_million = 15
+"""
+
+
+def test_five_cents_do_a_small_task(stage: Stage) -> None:
+    stage.repo.write("rlm-ci.toml", PRICES).commit("Name the prices")
     stage.llm.script(TWO_TURNS)
-    ended, _ = stage.fixed("--budget-usd", "0.05", "--no-apply")
+    ended, run = stage.fixed("--model", "m-1", "--budget-usd", "0.05")
+    assert ended.code == 0, ended
+    caps = [one.body["max_tokens"] for one in stage.llm.asked]
+    assert 256 <= caps[0] < 4096, "all that the budget leaves beside the prompt"
+    assert caps[-1] > caps[0], "once the endpoint has counted a prompt"
+    assert 0 < run.report["usage"]["cost_usd"] < 0.05
+    assert stage.cli("replay", run.id, "--check", env={"OPENAI_API_KEY": None}).code == 0
+
+
+def test_a_budget_too_small_for_the_first_prompt_names_the_flag(stage: Stage) -> None:
+    stage.repo.write("rlm-ci.toml", PRICES).commit("Name the prices")
+    ended, _ = stage.fixed("--model", "m-1", "--budget-usd", "0.01", "--no-apply")
     assert (ended.code, stage.llm.asked) == (3, []), ended
-    said = " ".join(ended.stdout.split())
-    found = re.search(r"RLM_CI_MODELS_MAX_COMPLETION_TOKENS=(\d+)", said)
-    assert found, ended
-    ended, _ = stage.fixed("--budget-usd", "0.05", "--no-apply", env=dict([found[0].split("=")]))
-    assert len(stage.llm.asked) > 1, ended
+    assert "has no room for another call" in " ".join(ended.stdout.split())
+    assert "--budget-usd" in ended.stdout + ended.stderr

@@ -159,6 +159,18 @@ def test_a_budget_that_is_too_small_to_begin_says_which_answer_would_fit() -> No
     assert "fit" not in str(refused(tiny, max_tokens=16384)), "too short to be of use"
 
 
+def test_an_answer_shrinks_to_what_is_left_where_it_may() -> None:
+    ledger = limited(budget_usd=Decimal("0.1"))  # for 1,000 tokens
+    first = ledger.reserve(question(max_tokens=4000, min_tokens=256))
+    assert first.most.completion_tokens == 1000
+    ledger.commit(first, TokenUsage(5, 700))
+    second = ledger.reserve(question(max_tokens=4000, min_tokens=256))
+    assert second.most.completion_tokens == 300
+    ledger.commit(second, TokenUsage(5, 100))
+    assert refused(ledger, max_tokens=4000, min_tokens=256).budget == "budget_usd"
+    assert ledger.reserve(question(max_tokens=200)).most.completion_tokens == 200
+
+
 def test_the_minutes_end_a_wait() -> None:
     ledger = limited(max_calls=1, max_minutes=0.1 / 60)
     ledger.reserve(question())

@@ -43,11 +43,16 @@ class Observation(Value):
 
 
 class TurnLimits(Value):
-    """Limits of a loop: answers, mistakes in a row, tokens of an answer."""
+    """Limits of a loop: answers, mistakes in a row, tokens of an answer.
+
+    An answer gets ``usual_tokens``, or what a budget leaves, and ``max_tokens`` after one that was
+    cut off.
+    """
 
     turns: int = 60
     mistakes: int = 3
     max_tokens: int = 8192
+    usual_tokens: int = 4096
 
 
 class LoopEnd(Value):
@@ -62,6 +67,8 @@ class LoopEnd(Value):
     blocked: bool = False
 
 
+#: Tokens of an answer that is of use.
+MIN_TOKENS = 256
 #: Calls of one answer that are carried out.
 CALLS_LIMIT = 32
 #: Bytes of a call's arguments that are looked at.
@@ -88,6 +95,7 @@ class TurnLoop:
         self._checks = {one["name"]: tool_calls.checker(one["parameters"]) for one in functions}
         self._model = model
         self._bounds = bounds
+        self._cap = min(bounds.usual_tokens, bounds.max_tokens)
         self._textual = textual
         self._on_call = on_call
 
@@ -97,7 +105,8 @@ class TurnLoop:
             model=self._model,
             messages=history.messages(),
             tools=() if self._textual else self._tools,
-            max_tokens=self._bounds.max_tokens,
+            max_tokens=self._cap,
+            min_tokens=MIN_TOKENS,
         )
 
     def run(self, history: Conversation, place: str) -> LoopEnd:
@@ -109,6 +118,8 @@ class TurnLoop:
         for turn in range(1, self._bounds.turns + 1):
             completion = self._complete(self.request(history), f"{place}/turn-{turn}")
             calls = self._calls(completion, turn)
+            if completion.finish_reason == "length":
+                self._cap = self._bounds.max_tokens
             history.answer(completion.text, () if self._textual else calls)
             understood, wrong, done = False, "", None
             for call in calls:
@@ -151,7 +162,7 @@ class TurnLoop:
         if self._textual:
             wrong = 'Your answer had no JSON object with "tool" and "arguments". '
         if completion.finish_reason == "length":
-            wrong += f"It was cut off at {self._bounds.max_tokens:,} tokens: be shorter. "
+            wrong += "It was cut off: be shorter. "
         return f"{wrong}Call one of: {', '.join(self._checks)}."
 
     def _carry_out(self, turn: int, call: tool_calls.ToolCall) -> tuple[Observation | None, str]:

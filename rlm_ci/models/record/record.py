@@ -353,7 +353,12 @@ def _ask(
     try:
         begin()
         with patience.running():
-            completion = model.complete(request.replace(seconds=min(limits, default=None)))
+            completion = model.complete(
+                request.replace(
+                    seconds=min(limits, default=None),
+                    max_tokens=reservation.most.completion_tokens,
+                )
+            )
     except SpentError as error:
         charge = ledger.commit(reservation, error.usage)
         over = ledger.out_of_time()

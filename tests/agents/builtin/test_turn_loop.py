@@ -88,7 +88,7 @@ def test_tools_are_carried_out_until_done(tmp_path: Path) -> None:
     ids = [one["id"] for one in messages[4]["tool_calls"]]
     assert [one["tool_call_id"] for one in messages[5:]] == ids
     assert len(set(ids)) == 2
-    assert all(one.max_tokens == 8192 for one in talk.requests)
+    assert all((one.max_tokens, one.min_tokens) == (4096, 256) for one in talk.requests)
 
 
 @pytest.mark.parametrize(
@@ -151,9 +151,10 @@ def test_a_refusal_is_no_mistake_and_turns_are_counted(tmp_path: Path) -> None:
 
 def test_an_answer_that_was_cut_off_is_told_so(tmp_path: Path) -> None:
     cut = {"text": "Let me think", "finish_reason": "length"}
-    talk = Talk(tmp_path, cut, DONE, max_tokens=100)
+    talk = Talk(tmp_path, cut, DONE, max_tokens=9000)
     assert talk.run().reason == ""
-    assert "cut off at 100 tokens" in talk.last()
+    assert "It was cut off" in talk.last()
+    assert [one.max_tokens for one in talk.requests] == [4096, 9000]
 
 
 def test_calls_of_one_answer_run_in_order_and_end_with_done(tmp_path: Path) -> None:
