@@ -6,6 +6,7 @@ A :class:`ChangeSet` counts its lines by ``git diff --numstat``; only ``hunks`` 
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from itertools import chain
 
 from rlm_ci.change.numstat import LineCount, LineCounting, beyond, parse
@@ -147,19 +148,17 @@ class ChangeSet(Value):
 
     def names(self) -> list[str]:
         """The changed paths, without untracked ones."""
-        return list(self.kinds())
+        return list(self.kinds)
 
+    @cached_property
     def kinds(self) -> dict[str, str]:
         """The same, each with git's letter: A, D, M or T."""
-        if "_kinds" not in self.__dict__:  # several readers ask
-            options = ("--name-status", "--no-renames")
-            found = _kinds(self._diff(self._old_side(), options))
-            for one in self.also:
-                other = _kinds(self._diff(one, options))
-                found = {path: kind for path, kind in found.items() if path in other}
-            self.__dict__["_kinds"] = found
-        kinds: dict[str, str] = self.__dict__["_kinds"]
-        return kinds
+        options = ("--name-status", "--no-renames")
+        found = _kinds(self._diff(self._old_side(), options))
+        for one in self.also:
+            other = _kinds(self._diff(one, options))
+            found = {path: kind for path, kind in found.items() if path in other}
+        return found
 
     def sizes(self, paths: Sequence[str]) -> list[int]:
         """The bytes of each of these files as it is now; 0 for a deleted one."""

@@ -209,7 +209,7 @@ def _count(
 ) -> tuple[Sequence[LineCount], set[str]]:
     # git counts meanwhile; few attribute files say what is binary.
     with changes.count(renames=renames) as counting:
-        kinds = changes.kinds()
+        kinds = changes.kinds
         counting.share(kinds)
         paths = list(kinds)
         attributes = _attribute_files(changes, paths)

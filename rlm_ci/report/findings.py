@@ -7,6 +7,7 @@ A check yields findings in a part; parts make a report; every output is a view o
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import cached_property
 from sys import intern
 
 from rlm_ci import __version__, errors
@@ -304,15 +305,10 @@ class Report(Value):
     publication: Mapping[str, Any] | None = None
     run_id: str | None = None
 
-    @property
+    @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """All findings, part by part, worst first, then by place."""
-        if "_findings" in self.__dict__:  # every format asks, more than once
-            known: tuple[Finding, ...] = self.__dict__["_findings"]
-            return known
-        found = tuple(one for part in self.parts for one in sorted(part.findings, key=order))
-        self.__dict__["_findings"] = found
-        return found
+        return tuple(one for part in self.parts for one in sorted(part.findings, key=order))
 
     def verdict(self) -> str:
         """``findings``, ``not_run``, ``incomplete`` or ``clean``: the worst of any part."""

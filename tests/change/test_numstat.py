@@ -82,11 +82,11 @@ def test_two_gits_count_what_one_counts(repo: GitRepo, *, renames: bool) -> None
         repo.run("mv", f"old/{number}.py", f"new/moved-{number}.py")
     after = repo.commit()
     found = change_set.from_commit(Repository(*discover(os.fspath(repo)), os.environ), after)
-    within = part(found.kinds(), renames=renames)
+    within = part(found.kinds, renames=renames)
     assert len(within) > 1
     assert not renames or all(folder.startswith("src/") for folder in within)
     with found.count(renames=renames) as counting:
-        counting.share(found.kinds(), least=2)
+        counting.share(found.kinds, least=2)
         counted = {one.path: (one.added, one.deleted) for one in counting.finish()}
     options = ["-M" if renames else "--no-renames"]
     assert counted == reference_counts.numstat(repo, before, after, options=options)

@@ -92,13 +92,8 @@ def _misfit(answer: Mapping[str, Any]) -> str:
     claims = answer.get("findings")
     if not isinstance(claims, list):
         return "findings must be a list"
-    wrong = ""
-    for claim in claims:
-        told = loader.misfit(claim, _SCHEMA)
-        if not told:
-            return ""
-        wrong = wrong or told
-    return wrong
+    told = [loader.misfit(claim, _SCHEMA) for claim in claims[:_CLAIMS]]
+    return told[0] if told and all(told) else ""
 
 
 def _unseen(
