@@ -31,8 +31,8 @@ _SUPPORTED = (
 )
 
 
-class Told(Value):
-    """What flags, variables and hooks say of the change to judge.
+class ChangeChoice(Value):
+    """The change to judge, as flags, variables and hooks name it.
 
     ``sources`` are those of ``base`` and ``head``; ``event`` is the file of an event, whose name is
     empty if a flag names the file; ``pre_commit`` are the variables of that tool.
@@ -51,7 +51,7 @@ class Told(Value):
 
 
 def select(
-    told: Told,
+    choice: ChangeChoice,
     repository: Repository,
     default: Callable[[Repository], ChangeSet],
     read_stdin: Callable[[], bytes] = lambda: b"",
@@ -62,31 +62,33 @@ def select(
     ``default`` makes the change if none is named; ``note`` is called for each ref that is left
     out. Raises ConfigError.
     """
-    if told.hook == "pre-push":
+    if choice.hook == "pre-push":
         return _pushed(repository, read_stdin(), note)
-    if told.commit:
-        return [change_set.from_commit(repository, told.commit)]
-    if told.staged or told.hook == "pre-commit":
+    if choice.commit:
+        return [change_set.from_commit(repository, choice.commit)]
+    if choice.staged or choice.hook == "pre-commit":
         return [change_set.from_local(repository, "index")]
-    if told.base or told.head:
-        return [_between(told, repository)]
-    if told.event:
-        return [from_event(repository, told.event, told.event_name) or default(repository)]
-    hook = told.pre_commit
+    if choice.base or choice.head:
+        return [_between(choice, repository)]
+    if choice.event:
+        return [from_event(repository, choice.event, choice.event_name) or default(repository)]
+    hook = choice.pre_commit
     if hook.remote_name or (hook.from_ref and hook.to_ref):
         return [_pushed_through(hook, repository)]
-    if told.base_sha:
-        return [change_set.from_range(repository, told.base_sha, "HEAD", "BASE_SHA")]
+    if choice.base_sha:
+        return [change_set.from_range(repository, choice.base_sha, "HEAD", "BASE_SHA")]
     return [default(repository)]
 
 
-def _between(told: Told, repository: Repository) -> ChangeSet:
-    head = told.head or "HEAD"
-    source = f"{told.sources[0]}, {told.sources[1]}"
-    pull_request = pull_request_of(load(told.event), told.event) if told.event else None
-    if told.base:
+def _between(choice: ChangeChoice, repository: Repository) -> ChangeSet:
+    head = choice.head or "HEAD"
+    source = f"{choice.sources[0]}, {choice.sources[1]}"
+    pull_request = pull_request_of(load(choice.event), choice.event) if choice.event else None
+    if choice.base:
         source = source.removesuffix(", default")
-        return change_set.from_range(repository, told.base, head, source, pull_request=pull_request)
+        return change_set.from_range(
+            repository, choice.base, head, source, pull_request=pull_request
+        )
     default = repository.default_branch()
     if default is None:
         raise ConfigError(

@@ -15,7 +15,7 @@ from rlm_ci.git import tracked
 from rlm_ci.git.hardening import without_hook
 from rlm_ci.git.repository import Repository, discover, follow
 from rlm_ci.judge import config_file
-from rlm_ci.judge.options import change_told_by
+from rlm_ci.judge.options import change_choice
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report import suppressions
 from rlm_ci.report.findings import Evidence, Part, Report, Severity, Subject
@@ -251,7 +251,7 @@ def _select(
         return default(repository)
 
     found = trigger.select(
-        change_told_by(options),
+        change_choice(options),
         repository,
         by_default,
         read_stdin,

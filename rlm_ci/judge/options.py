@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci.change.trigger import Told
+from rlm_ci.change.trigger import ChangeChoice
 from rlm_ci.config.options import PUBLISH
 from rlm_ci.console.output import RULE_PAGES, STDOUT, Output
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from rlm_ci.models.gateway import ModelOptions
 
 
-def change_told_by(settings: Settings) -> Told:
-    """What the settings tell of the change to judge; some commands lack a row or two."""
+def change_choice(settings: Settings) -> ChangeChoice:
+    """The change that the settings name; some commands lack a row or two."""
     event = settings.event or (settings.github.actions and settings.github.event_path)
-    return Told(
+    return ChangeChoice(
         settings.base,
         settings.head,
         (settings.sources["base"], settings.sources["head"]),

@@ -9,7 +9,7 @@ from rlm_ci.console.failures import failure
 from rlm_ci.console.messages import warn
 from rlm_ci.errors import ConfigError
 from rlm_ci.judge import config_file
-from rlm_ci.judge.options import change_told_by
+from rlm_ci.judge.options import change_choice
 from rlm_ci.pipelines import definition, runner
 from rlm_ci.text.printable import printable
 
@@ -58,7 +58,7 @@ def load(settings: Settings, repository: Repository) -> dict[str, Pipeline]:
 def changes_of(settings: Settings, repository: Repository) -> list[ChangeSet]:
     """The change that the flags or the event tell; else what is not committed."""
     return trigger.select(
-        change_told_by(settings), repository, lambda here: change_set.from_local(here, "worktree")
+        change_choice(settings), repository, lambda here: change_set.from_local(here, "worktree")
     )
 
 

@@ -12,7 +12,7 @@ from rlm_ci.config.options import CORE
 from rlm_ci.config.settings import Settings
 from rlm_ci.errors import ConfigError
 from rlm_ci.git.repository import Repository, discover
-from rlm_ci.judge.options import change_told_by
+from rlm_ci.judge.options import change_choice
 from testing.repositories import events
 from testing.repositories.changes import numbered
 from testing.repositories.git_repo import ZERO_SHA, GitRepo
@@ -49,7 +49,7 @@ def goes_on(origin: GitRepo) -> None:
 
 def selected(clone: GitRepo, variables: Mapping[str, str], stdin: str) -> ChangeSet:
     [found] = trigger.select(
-        change_told_by(Settings(CORE, {} if variables else {"hook": "pre-push"}, variables)),
+        change_choice(Settings(CORE, {} if variables else {"hook": "pre-push"}, variables)),
         Repository(*discover(os.fspath(clone)), os.environ),
         lambda opened: change_set.ChangeSet(opened, "default"),
         stdin.encode,
@@ -248,7 +248,7 @@ def test_an_event_says_what_the_default_branch_is_called(
     payload["repository"]["default_branch"] = "develop"
     path = events.write_event(tmp_path, payload)
     [change] = trigger.select(
-        change_told_by(Settings(CORE, {"event": os.fspath(path)}, {})),
+        change_choice(Settings(CORE, {"event": os.fspath(path)}, {})),
         Repository(*discover(os.fspath(clone)), os.environ),
         pushes.from_default_branch,
     )

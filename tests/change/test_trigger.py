@@ -13,7 +13,7 @@ from rlm_ci.config.options import CORE
 from rlm_ci.config.settings import Settings
 from rlm_ci.errors import CONFIG, ConfigError
 from rlm_ci.git.repository import Repository, discover
-from rlm_ci.judge.options import change_told_by
+from rlm_ci.judge.options import change_choice
 from testing.repositories import events
 from testing.repositories.changes import HOSTILE_BRANCHES, hostile_messages, small_change
 from testing.repositories.git_repo import ZERO_SHA, GitRepo, History
@@ -45,7 +45,7 @@ def select(
 ) -> list[ChangeSet]:
     """The changes; one whose trigger is STATED where nothing told any."""
     return trigger.select(
-        change_told_by(Settings(CORE, flags or {}, environ or {})),
+        change_choice(Settings(CORE, flags or {}, environ or {})),
         Repository(*discover(os.fspath(repo)), os.environ),
         lambda opened: change_set.ChangeSet(opened, STATED),
         lambda: stdin.encode("utf-8", "surrogateescape"),
@@ -197,7 +197,7 @@ def test_in_an_unborn_repository_a_range_is_an_error(repo: GitRepo) -> None:
 def test_outside_of_a_repository_it_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="not a git repository"):
         trigger.select(
-            change_told_by(Settings(CORE, {"base": "main"}, {})),
+            change_choice(Settings(CORE, {"base": "main"}, {})),
             Repository(str(tmp_path), None, os.environ),
             lambda _: pytest.fail("a given change is never the default"),
         )

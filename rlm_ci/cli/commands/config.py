@@ -9,7 +9,7 @@ from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import warn
 from rlm_ci.judge import config_file
 from rlm_ci.judge.judge import open_repository
-from rlm_ci.judge.options import change_told_by, output_of
+from rlm_ci.judge.options import change_choice, output_of
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import printable
 
@@ -36,7 +36,7 @@ def run(arguments: Arguments) -> int:
     output = output_of(settings).require_text_or_json("config")
     repository = open_repository(settings)
     found = trigger.select(
-        change_told_by(settings),
+        change_choice(settings),
         repository,
         lambda repository: change_set.from_local(repository, "worktree"),
     )
