@@ -31,7 +31,7 @@ def flags(arguments: Arguments) -> dict[str, Any]:
 
 
 def placed(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The flags, with folders as anybody else finds them, wherever that one stands."""
+    """The flags, with folders that do not depend on the current one."""
     found = dict(found)
     for key in ("wiki.out", "wiki.site"):
         if key in found:

@@ -301,7 +301,7 @@ def repository_name(
 
 
 def _slug(text: str | None) -> str | None:
-    """``owner/name``, if it is one: it will stand in links."""
+    """``text`` if it is ``owner/name``, fit for links."""
     parts = (text or "").split("/")
     is_plain = all(part.translate(_SIGNS).isalnum() and part.isascii() for part in parts)
     return text if len(parts) == 2 and is_plain and not {".", ".."} & set(parts) else None

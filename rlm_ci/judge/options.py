@@ -81,7 +81,7 @@ def output_of(settings: Settings) -> Output:
 
 
 def rests_on(settings: Settings, root: str) -> dict[str, Any]:
-    """What the files of a run rest on besides its record, as its last event tells it."""
+    """What the files of a run depend on besides its record, for its last event."""
     folder = os.path.relpath(os.getcwd(), root)
     return {"settings": settings.told(), "folder": folder, RULE_PAGES: True}
 

@@ -316,10 +316,6 @@ def _stale(settings: Settings, change: ChangeSet) -> Part | None:
 
 def _added(one: Usage, other: Usage) -> Usage:
     costs = [cost for cost in (one.cost_usd, other.cost_usd) if cost is not None]
-    return Usage(
-        one.calls + other.calls,
-        one.replayed + other.replayed,
-        one.prompt_tokens + other.prompt_tokens,
-        one.completion_tokens + other.completion_tokens,
-        sum(costs) if costs else None,
-    )
+    names = ("calls", "replayed", "prompt_tokens", "completion_tokens")
+    sums = (getattr(one, name) + getattr(other, name) for name in names)
+    return Usage(*sums).replace(cost_usd=sum(costs) if costs else None)

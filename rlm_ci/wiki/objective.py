@@ -1,4 +1,4 @@
-"""The wiki: what the sources themselves tell, and a model's words on top where there is one."""
+"""The wiki's objective: facts from the sources, and sentences of a model if there is one."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class WikiJob(RepositoryJob):
         state = WikiState.read(before) if before else None
         looks = self._looks(agreed.scope)
         self._work = None
-        is_silent = agreed.model is None  # else what it has to say may be missing
+        is_silent = agreed.model is None  # else sentences may be missing
         cache = self._cache()
 
         def compared() -> Mapping[str, Any]:
@@ -110,7 +110,7 @@ class WikiJob(RepositoryJob):
 
         def settle(unknown: list[list[int]]) -> list[list[int]]:
             told = record.shaped("unread", "start", {}, lambda: {"files": unknown}, _runs)
-            # Where nobody is asked, a replay may as well look at what was forgotten since.
+            # Without a model, a replay can also read files that the cache has lost since.
             return [*told, *unknown] if self.replay and is_silent else told
 
         self._work = refresh.plan(
@@ -259,7 +259,7 @@ class WikiJob(RepositoryJob):
         folder = wanted.out or wanted.site
         state = WikiState.read(folder) if folder else None
         if wanted.out and state is None and os.path.lexists(os.path.join(folder, "index.md")):
-            raise ConfigError(  # before anything is paid for; of all pages it is told at the end
+            raise ConfigError(  # before a model costs anything; other pages are checked later
                 "index.md would be overwritten, but rlm-ci did not write it",
                 where=printable(folder),
                 hint="name another folder, or move the existing files away",

@@ -162,7 +162,7 @@ def _required() -> dict[str, tuple[str, ...]]:
 
     try:
         lines = metadata.requires("rlm-ci") or []
-    except metadata.PackageNotFoundError:  # run from a checkout that nobody installed
+    except metadata.PackageNotFoundError:  # run from a checkout, without an installation
         return {}
     found: dict[str, list[str]] = {}
     for line in lines:
@@ -201,7 +201,7 @@ def _set(settings: Settings, name: str, key: str) -> DoctorLine:
     return DoctorLine(_ABSENT, name, f"not set ({settings.rows[key].variables[-1]})")
 
 
-# ── how it is told ──
+# ── output ──
 
 
 def _text(

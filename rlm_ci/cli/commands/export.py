@@ -45,7 +45,7 @@ def run(arguments: Arguments) -> int:
 
 
 def _to_stdout(folder: str, run_id: str, settings: Settings) -> int:
-    """The archive alone on standard output; what there is to tell of it goes to standard error."""
+    """Write the archive to standard output, and a summary to standard error."""
     if sys.stdout is None or sys.stdout.isatty() or settings.format == "json":
         reason = "it gets the result as JSON" if settings.format == "json" else "it is a terminal"
         raise UsageError(

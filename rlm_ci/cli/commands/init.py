@@ -111,7 +111,7 @@ def _is_configured(repository: Repository) -> bool:
 
 
 def _require_first_job(repository: Repository) -> None:
-    """Raise ConfigError where a workflow stands that leaves the second job no report."""
+    """Raise ConfigError if an existing workflow leaves the second job no report."""
     path = ".github/workflows/rlm-ci.yml"
     try:
         data = tracked.read(repository, path, _LIMIT)
@@ -262,7 +262,7 @@ def _missing(full: str, text: str) -> str:
 
 
 def _set_aside(full: str) -> str:
-    """Rename what stands there; its new name, or "" where nothing does. Raises StorageError."""
+    """Rename an existing file; its new name, or "". Raises StorageError."""
     if not os.path.lexists(full) or os.path.isdir(full):
         return ""
     names = (f"{full}.orig{number or ''}" for number in count())

@@ -43,10 +43,9 @@ from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from rlm_ci.config.arguments import Arguments
-    from rlm_ci.config.settings import Setting
     from rlm_ci.judge.judge import Judgement
     from rlm_ci.pull_request.comment_commands import CommentCommand
     from rlm_ci.report.findings import Report
@@ -63,11 +62,10 @@ _TEMPLATE = 16_000
 _LIMIT = 512 << 20
 _ADDED = (*REVIEW_OF_PR, *REVIEW, *WIKI_OF_PR)
 _MORE = (*PUBLISH, *FIX, *MODEL, *BUDGET, *LOOP, *RECURSION, *_ADDED)
-
-
-def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
-    own = (*COMMON, *CHANGE, *REPORT, *OUT, *PUBLISH)
-    return (*own, *_ADDED, *FIX, *MODEL, *BUDGET, *LOOP, *checks.rows(checks.names()))
+ROWS = (
+    *COMMON, *CHANGE, *REPORT, *OUT, *PUBLISH, *_ADDED, *FIX, *MODEL, *BUDGET, *LOOP,
+    *checks.rows(checks.names()),
+)  # fmt: skip
 
 
 def run(arguments: Arguments) -> int:
@@ -93,7 +91,7 @@ def run(arguments: Arguments) -> int:
             found = failure(error, held.path)
             held.stop(found)
             raise found from None
-        except BaseException:  # nobody resumes a judgement: it is made again
+        except BaseException:  # a judgement is not resumed, but made again
             held.cancel()
             raise
         code = report.exit_code()
@@ -162,7 +160,7 @@ def _tell(judgement: Judgement, asked: CommentCommand | None, held: Run | None) 
 
 
 def _rest(held: Run | None, judgement: Judgement, templates: Mapping[str, str] = {}) -> None:
-    """Have the run tell what its files rest on, by its last event."""
+    """Record what the run's files depend on in its last event."""
     if held:
         told = rests_on(judgement.settings, judgement.repository.root)
         is_short = all(len(text) < _TEMPLATE for text in templates.values())
@@ -170,7 +168,7 @@ def _rest(held: Run | None, judgement: Judgement, templates: Mapping[str, str] =
 
 
 def _keep(held: Run | None, paths: Mapping[str, str]) -> None:
-    """Copy the files of the report into the run, as anybody may change them elsewhere."""
+    """Copy the files of the report into the run: elsewhere they may change."""
     for name, path in paths.items() if held else ():
         if held and path != os.path.join(held.path, name):
             files.write(held.path_of(name), files.read(path, _LIMIT), 0o600)

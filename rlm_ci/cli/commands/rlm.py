@@ -39,7 +39,7 @@ def run(arguments: Arguments) -> int:
         flags["loop.goal"] = arguments.words[0]
     settings = stored_runs.settings_of(flags)
     source = settings.context.source
-    if source and source != STDIN:  # whoever carries the run out later may be in another folder
+    if source and source != STDIN:  # a resumed run may be in another folder
         flags["context.source"] = os.path.abspath(source)
     goal = settings.loop.goal
     if not goal or not goal.strip():

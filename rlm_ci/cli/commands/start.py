@@ -67,7 +67,7 @@ def rows(argv: Sequence[str]) -> tuple[Setting, ...]:
 def _of_pipeline(argv: Sequence[str]) -> tuple[Setting, ...]:
     try:
         name, rest = split_command(argv, (*_OWN, *stored_runs.SANDBOX, *stored_runs.ROWS))
-    except UsageError:  # an option of the pipeline before its name; told where it is read
+    except UsageError:  # an option of the pipeline before its name; parsing complains
         return ()
     return options(load(name), rest) if name in definition.BUILT_IN else ()
 
@@ -95,8 +95,7 @@ def run(arguments: Arguments) -> int:
             where=settings.sources["context.source"],
             hint="name a file",
         )
-    # They run without a sandbox, so this one may be said, and means something where a
-    # pipeline of ours is among them.
+    # Own stages run without a sandbox anyway; ``none`` is for a pipeline of ours among them.
     sayable = {"config", "sandbox"} if flags.get("sandbox") == "none" else {"config"}
     if not is_own and flags.keys() - sayable:
         raise UsageError(
@@ -118,14 +117,14 @@ def run(arguments: Arguments) -> int:
     begun = _begin(runs, asked, runs.task_or_own(), _parent(settings), _said(flags))
     try:
         output.emit(_told(begun, settings))
-    except StorageError as error:  # it goes on, and nobody else will say what it is called
+    except StorageError as error:  # the run continues, and its id must be known
         follow = f"the run has started; follow it with: rlm-ci status {begun.run_id} --watch"
         raise StorageError(error.what, where=error.where, hint=follow) from None
     return errors.OK
 
 
 def _said(flags: Mapping[str, Any]) -> list[str]:
-    """What the run's process has to be told, as it does not take it from the run's folder."""
+    """Options for the run's process, which does not take them from the run's folder."""
     said = []
     for key, flag in _SAID.items():
         if key in flags:
@@ -147,7 +146,7 @@ def _parent(settings: Settings) -> str | None:
 def _begin(
     runs: StoredRuns, asked: RunRequest, task: str, parent: str | None, said: Sequence[str]
 ) -> Manifest:
-    """A new run on disk, and a process that is about to carry it out, told what was ``said``."""
+    """A new run on disk, and a process that carries it out with the options ``said``."""
     with runs.create(task, asked.pipeline_id, parent_run_id=parent, log=LOG) as run:
         try:
             asked.write(run.path)
@@ -159,7 +158,7 @@ def _begin(
     argv = [sys.executable, "-P", "-m", "rlm_ci", "resume", place]
     argv += ["--repo", os.path.abspath(runs.root), "--no-interactive", *said]
     try:
-        # What a command of another run was told of that run is not true of this one.
+        # The variables of another run, whose command this may be, are not true of this one.
         environ = {
             name: value for name, value in runs.settings.environ.items() if name not in _OTHERS
         }

@@ -1,4 +1,4 @@
-"""``rlm-ci status``: how a run stands; ``--watch`` follows it until it ends."""
+"""``rlm-ci status``: the status of a run; ``--watch`` follows it until it ends."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _watch(entry: FoundRun, view: _Lines) -> None:
     """Show the run, and every event from its first, until it has ended or its process is gone."""
     events = _events(os.path.join(entry.path, EVENTS))
     while True:
-        # Read before the manifest: what is told before its end has then been seen.
+        # Events are read after the manifest: if that has ended, none is missing.
         now = time.time()
         entry = entry.read()
         _ = entry.run  # removed, or damaged, while we look

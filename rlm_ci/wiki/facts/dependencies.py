@@ -60,7 +60,7 @@ def is_listed(path: str) -> bool:
 
 
 def _written(package: str, lines: Sequence[str], number: int, numbers: Sequence[int]) -> str:
-    """As it is quoted, or its line of a manifest; the name where others stand on that, too."""
+    """The requirement as it is quoted, or its line; the name if the line has several."""
     text = lines[number - 1].strip().rstrip(",")
     quoted = [told for _, told in _QUOTED.findall(text)]
     own = [told for told in quoted if re.match(rf"{re.escape(package)}(?![\w.-])", told)]
@@ -190,7 +190,7 @@ def _from_setup(content: bytes) -> Found:
 
 
 def _setup(content: bytes) -> tuple[Known, Known]:
-    """What names stand for, and what ``setup`` is called with."""
+    """The values of names, and the arguments of ``setup``."""
     source = utf8(content)
     module = parsed(source) if source is not None and b"setup" in source else None
     known: dict[str, ast.expr] = {}

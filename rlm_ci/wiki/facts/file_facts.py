@@ -112,7 +112,7 @@ _PRIVATE_KEY = re.compile(
 
 def _facts(path: str, content: bytes) -> FileFacts:
     read = _described(outline(path, content), content)
-    if is_test(path):  # what a test dares is no risk of the program, and it promises nothing
+    if is_test(path):  # no risk, and no invariant, of the program
         notes: list[CodeNote] = []
     elif read.language == "Python":
         notes = python_notes(content, path)
@@ -130,7 +130,7 @@ _COMMENT = re.compile(r"\s*(?://|#|/?\*|--|;|<!--|%|\(\*|\"{3}|'{3}|REM\b)")
 
 
 def _is_generated(content: bytes) -> bool:
-    """Whether the comments at the head of a file say that nobody edits it by hand."""
+    """Whether the comments at the head of a file say that a program wrote it."""
     head = content[:_HEAD].decode("utf-8", "replace").split("\n")[:_HEAD_LINES]
     said = " ".join(line for line in head if _COMMENT.match(line))
     return "@generated" in said or ("DO NOT EDIT" in said and "generated" in said.casefold())
@@ -155,7 +155,7 @@ def _sound(
     return read, heads, tuple(one for one in notes if one.line_end <= last)
 
 
-#: Whose it is does not tell what it is.
+#: Copyright and licence, which do not say what a file is.
 _LEGAL = re.compile(
     r"(?i)copyright\s*(?:\(c\)|©|\d)|\b(?:mit|bsd|apache) licen[cs]e|spdx-licen[cs]e"
 )
@@ -165,7 +165,7 @@ _QUOTES, _COMMENT_END = re.compile(rb"\"{3}|'{3}"), re.compile(rb"\*/")
 
 
 def _described(read: Outline, content: bytes) -> Outline:
-    """Without the title that a documentation may begin with: what follows it tells more."""
+    """The outline with the text below the title of its documentation, if that has one."""
     if not read.doc:
         return read
     undescribed = read.replace(doc="", doc_start=0, doc_end=0)

@@ -1,4 +1,4 @@
-"""What a wiki says of a file besides its names: a text and its lines, what it demands and dares."""
+"""What a wiki says of a file besides its names: texts with their lines, invariants and risks."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ _PATTERNS: Mapping[str, Patterns] = {
     ),
 }
 _SCRIPTS = ("JavaScript", "TypeScript", "TSX")
-#: Modules of JavaScript that speak to a network for whoever imports them: the first import counts.
+#: Modules of JavaScript that use a network: the first import counts.
 _SPEAKER = re.compile(
     r"(?:\bfrom|\b(?:require|import)\s?\(|\bimport)\s?[\"'](?:(?:node:)?(?:https?|http2|net|tls|dgram)"
     r"|axios|cross-fetch|engine\.io(?:-client)?|follow-redirects|got|@grpc/grpc-js|ioredis|mongodb"
@@ -125,7 +125,7 @@ _MARK = re.compile(r"(?://|#|/\*|^\s*\*).*?\b(TODO|FIXME|XXX|HACK)\b.*")
 
 
 def other_notes(language: str, source: bytes) -> list[CodeNote]:
-    """What lines of a known language dare; nothing of any other."""
+    """The risks in the lines of a known language; nothing for any other."""
     patterns = _PATTERNS.get(language)
     if patterns is None:
         return []
@@ -167,7 +167,7 @@ def other_notes(language: str, source: bytes) -> list[CodeNote]:
 
 #: So many places of a file are looked at; a person writes fewer.
 _ASKED = 2000
-#: What stands in such a node does nothing, unless it is put into a text there.
+#: Code in such a node does not run, unless it is interpolated.
 _TEXTS = ("string", "heredoc", "char_literal", "character_literal", "regex", "jsx_text")
 _PUT_IN = ("interpolation", "substitution")
 #: What such a node names is defined there, or begun with a value.
@@ -220,7 +220,7 @@ class _Code:
 
 
 def _aside(text: str) -> frozenset[int]:
-    """The lines of what is there for tests alone: to the bracket that stands as far in."""
+    """The lines that are compiled for tests only, up to the bracket of the same indentation."""
     rows = [row.rstrip() for row in text.split("\n")] if "#[cfg(" in text else []
     ends: dict[str, list[int]] = {}
     for number, row in enumerate(rows, 1):

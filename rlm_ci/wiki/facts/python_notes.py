@@ -9,6 +9,7 @@ from contextlib import suppress
 from rlm_ci.source.python.outline import parsed, utf8
 from rlm_ci.source.python.statements import every, is_guard
 from rlm_ci.wiki.facts.note import LONGEST, CodeNote, bounded, folded
+from rlm_ci.wiki.pages.wording import listed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class _Reader:
         return folded(b" ".join(rows).decode("utf-8", "surrogateescape"), limit)
 
     def _dotted(self, node: ast.AST) -> str:
-        """The full name that an expression stands for, "" where imports do not tell."""
+        """The full name of an expression by the imports, "" if they do not have it."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -164,7 +165,7 @@ class _Reader:
     def _below(self, node: ast.stmt, within: str, *, public: bool) -> None:
         """A compound statement at the top: what is defined in it is defined there too."""
         if isinstance(node, ast.If) and is_guard(node.test):
-            return  # what a script does when it is run is told as its entry
+            return  # an entry point, which the outline has
         if isinstance(node, ast.If) and _is_for_types(node.test):
             self.statements(node.orelse, within, public=public)
             return
@@ -192,9 +193,7 @@ class _Reader:
                 if isinstance(target, ast.Name) and not target.id.startswith("_")
             ]
             if members:
-                more = f" and {len(members) - 12} more" if len(members) > 12 else ""
-                text = ", ".join(members[:12]) + more
-                self._note("choices", node, within, name, text, end=node.lineno)
+                self._note("choices", node, within, name, listed(members, 12), end=node.lineno)
         if shown and (any(map(self._freezes, node.decorator_list)) or "typing.NamedTuple" in bases):
             self._note("frozen", node, within, name, end=node.lineno)
         for one in (*node.decorator_list, *node.bases):
@@ -244,12 +243,12 @@ class _Reader:
                 for part in ast.walk(one.annotation)
             ):
                 text = self._segment(one.annotation)
-                if re.search(r"Literal\[(?:True|False)\]", text):  # tells overloads apart
+                if re.search(r"Literal\[(?:True|False)\]", text):  # an overload
                     continue
                 self._note("choices", one, name, f"{name}: {one.arg}", text)
 
     def _refusal(self, node: ast.If, name: str) -> None:
-        """``if …: raise …`` in the body of a function is what it demands of its callers."""
+        """``if …: raise …`` in the body of a function: an argument or a state that it refuses."""
         last = node.body[-1]
         if not isinstance(last, ast.Raise) or last.exc is None or len(node.body) > 3:
             return
@@ -350,7 +349,7 @@ def _raises(body: list[ast.stmt]) -> bool:
 
 
 def _is_for_types(test: ast.expr) -> bool:
-    """``TYPE_CHECKING``: what stands below is never run."""
+    """Whether the test is ``TYPE_CHECKING``: the code below never runs."""
     name = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", "")
     return name == "TYPE_CHECKING"
 

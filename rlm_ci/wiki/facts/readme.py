@@ -30,13 +30,13 @@ _STRONG = re.compile(
 #: What Markdown takes for a paragraph: of reStructuredText a directive, a field or a table; a note
 #: of GitHub; a tag of a component.
 _OTHER = re.compile(r"\.\. |:\w+:\s|\+[-=]|=+\s|\||\[!|<")
-#: What stands below a title of reStructuredText, and is none of Markdown.
+#: A line below a title in reStructuredText, but not in Markdown.
 _UNDERLINE = re.compile(r"([~^*+#\"'])\1{2,}\s*")
 _EMOJI = re.compile(r":[a-z0-9_+-]{1,60}:(?=\s|$)")
 _DEFINITION = re.compile(rb"^\[[^\]\n]{1,99}\]: .{1,300}$", re.MULTILINE)
 #: In blocks of HTML.
 _NO_TEXT = re.compile(r"<(?:h\d|details|table|pre|script|style|!)")
-#: Under which terms something may be used does not tell what it is.
+#: The licence, which does not say what a project is.
 _TERMS = re.compile(
     r"(?i)\blicen[cs]ed\b.{0,20}\bunder\b|\b(?:MIT|BSD|Apache)[\w. -]{0,20} licen[cs]e"
 )

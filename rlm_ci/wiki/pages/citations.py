@@ -33,7 +33,7 @@ class CitedPlace(Row):
 
 
 class HashedPlace(Row):
-    """A place, and a hash of the lines that stand there."""
+    """A place, and a hash of its lines."""
 
     place: CitedPlace
     quote: str
@@ -94,7 +94,7 @@ class CitationRegister:
 def opened(
     corpus: Corpus, wanted: Iterable[CitedPlace], files: Mapping[str, CorpusFile]
 ) -> dict[CitedPlace, Location]:
-    """What stands at each place now. Raises DamagedError for one that is not there."""
+    """The current content of each place. Raises DamagedError for a missing one."""
     by_path: dict[str, list[CitedPlace]] = {}
     for place in wanted:
         by_path.setdefault(place.path, []).append(place)
@@ -160,7 +160,7 @@ class LineRuns:
         self._known: dict[int, dict[str, list[int]]] = {}
 
     def starts(self, quote: str, length: int) -> Sequence[int]:
-        """The first lines of the runs of ``length`` lines that ``quote`` stands for."""
+        """The first lines of the runs of ``length`` lines that have the hash ``quote``."""
         if length not in self._known:
             found: dict[str, list[int]] = {}
             for start in range(1, len(self._lines) - length + 2):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rlm_ci.source.import_graph import ImportGraph
     from rlm_ci.wiki.pages.layout import Module, PageLayout
 
-#: Boxes of a diagram: a map that nobody can read is none.
+#: The most boxes of a readable diagram.
 _BOXES = 28
 _NEAR = 10
 #: Characters of a name in a box.
@@ -60,7 +60,7 @@ def surroundings(layout: PageLayout, graph: ImportGraph) -> ModuleDependencies:
             found = layout.owner.get(edge.target)
             if found is None or found.key == own:
                 continue
-            # Of a package of Go all is imported, not the one file that stands for it.
+            # An import of a Go package means all of its files.
             other = found.folder if found.is_shared and found.folder in keys else found.key
             if other == own:
                 continue
@@ -185,7 +185,7 @@ _LONGEST = 48
 
 
 class DiagramBox(Value):
-    """``key`` tells boxes apart and is never shown; ``group`` is the label of a frame, or ""."""
+    """``key`` identifies the box and is never shown; ``group`` is the label of a frame, or ""."""
 
     key: str
     label: str

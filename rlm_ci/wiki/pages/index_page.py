@@ -221,7 +221,7 @@ def _hot(world: PageSources) -> list[dict[str, str]]:
         one = world.files.get(path)
         if path not in world.layout.owner or one is None or not one.outline.lines:
             continue
-        if commits < _OFTEN:  # the import of a whole tree tells nothing
+        if commits < _OFTEN:  # the import of a whole tree says nothing
             continue
         owners = ", ".join(
             f"{prose(name, cell=True)} ({share:.0%})" for name, share in chronicle.owners(path)[:3]

@@ -28,7 +28,7 @@ _DATA = frozenset((
 _MANY, _OWN = 200, 15
 #: What only annotations speak of.
 _VARIABLE = re.compile(r"=\s*(?:\w+\.)?(?:TypeVar|ParamSpec|TypeVarTuple)\(")
-#: What no name is: stands for a stub.
+#: A sign for a stub, which is no valid name.
 _STUB = ".pyi"
 #: Languages whose files say in which space their names are, and those that part names by colons.
 _SPACED = frozenset(("C#", "C++", "Java", "PHP"))
@@ -55,7 +55,7 @@ class Module(Value):
 
 
 class PageLayout(Value):
-    """All files: those of the program by module, tests and what stands beside it by folder."""
+    """All files: those of the program by module, tests and files beside it by folder."""
 
     modules: tuple[Module, ...]
     owner: Mapping[str, Module]
@@ -171,7 +171,7 @@ def given_names(door: FileFacts, line: Import) -> dict[str, str]:
 
 
 def base_of(folder: str, line: Import) -> str | None:
-    """Where a door in ``folder`` imports from, without the ending; None where it cannot tell."""
+    """The path, without suffix, that an ``__init__.py`` in ``folder`` imports from, if known."""
     parts = folder.split("/")
     inner = line.module.split(".") if line.module else []
     if line.level:
@@ -235,7 +235,7 @@ def _is_script(one: FileFacts) -> bool:
 
 
 def _folded(groups: dict[str, list[FileFacts]]) -> dict[str, list[FileFacts]]:
-    """Folders with nothing to say, deepest first, are told on the page above them."""
+    """Move the files of folders with little content to the page above, deepest first."""
     for key in sorted(groups, key=lambda key: (-key.count("/"), key)):
         if not key or _speaks(groups[key]):
             continue

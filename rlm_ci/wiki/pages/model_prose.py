@@ -1,4 +1,4 @@
-"""What a model says on top of what the sources show: sentences, each held by lines it quotes."""
+"""What a model adds to the facts: sentences, each with lines that it quotes."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def _is_slice(text: LeafText) -> bool:
 
 
 def _digest(piece: _Piece) -> str:
-    """A hash of what a piece shows, wherever it stands."""
+    """A hash of the lines of a piece, without their place."""
     text, start, end = piece
     lines = text.content.split(b"\n")[start - text.line_start : end - text.line_start + 1]
     return mark(sha256(b"\n".join(lines)).hexdigest())
@@ -222,7 +222,7 @@ def grounds(said: Mapping[str, Sequence[ProseSentence]]) -> list[ProseSentence]:
 
 
 def digest_of(known: Iterable[ProseSentence]) -> str:
-    """A hash of the grounds, wherever they stand."""
+    """A hash of the sentences, without their places."""
     rows = [f"{encodable(one.path)}\0{encodable(one.text)}\0" for one in known]
     return mark("".join(rows))
 
@@ -273,7 +273,7 @@ def _misfit(answer: Mapping[str, Any], schema: str) -> str:
 
 
 class _Opener:
-    """Takes what a model says, and keeps what stands by the lines that it quotes."""
+    """Keeps those sentences of a model whose quotes are in the texts."""
 
     def __init__(self, texts: Sequence[LeafText]) -> None:
         self._shown = texts

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     #: Definitions by name: the file, and the number of the symbol in it.
     Names = Mapping[str, tuple[FileFacts, int]]
 
-#: Notes that are told of one kind, and names that a package itself gives.
+#: Notes of one kind, and names that a package exports, that are shown.
 _NOTES, _EXPORTS = 12, 80
 #: Doors in a row that pass a name on.
 _PASSED_ON = 2
-#: Files that stand for their folder, and may give what others define.
+#: Files that represent their folder, and may export what others define.
 _DOORS = (
     "__init__.py", "index.ts", "index.tsx", "index.js", "index.mjs", "index.cjs", "lib.rs",
     "mod.rs",
@@ -107,7 +107,7 @@ def _languages(files: Sequence[FileFacts]) -> str:
 
 
 def said(claims: Sequence[ProseSentence], world: PageSources) -> list[dict[str, str]]:
-    """What a model has said, each sentence with the place that it holds by."""
+    """The sentences of a model, each with the place that it quotes."""
     return [
         {
             "text": prose(one.text),
@@ -164,7 +164,7 @@ def _file(one: FileFacts, module: Module, world: PageSources) -> dict[str, str]:
 
 
 def main_names(files: Sequence[FileFacts]) -> str:
-    """What files define, where they do not say themselves what they are."""
+    """The names that files define, instead of a missing documentation."""
     every = [pair for one in files for pair in _tops(one)]
     tops = [one for one in every if one[0].kind not in ("constant", "variable")] or every
     tops.sort(key=lambda one: one[0].kind not in CONTAINERS)
@@ -183,7 +183,7 @@ def _tops(one: FileFacts) -> list[tuple[Symbol, str]]:
 
 
 def _otherwise(one: FileFacts, world: PageSources) -> str:
-    """What a file is that neither says it nor has public names: what it passes on, or else does."""
+    """What a file without documentation and public names exports, has, or imports."""
     outline = one.outline
     tops = [symbol for symbol in outline.symbols if "." not in symbol.name]
     shared = [symbol for symbol in tops if symbol.is_public or symbol.name.startswith("__")]
@@ -335,7 +335,7 @@ def _take(
                 found.setdefault(name, place)
 
 
-# ── what it demands and dares ──
+# ── invariants and risks ──
 
 
 def notes(

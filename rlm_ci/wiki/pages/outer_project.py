@@ -1,4 +1,4 @@
-"""What stands around a folder that has a wiki of its own: names, and what manifests say."""
+"""The repository around a folder that has its own wiki: paths, and manifests."""
 
 from __future__ import annotations
 

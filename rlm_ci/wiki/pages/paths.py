@@ -1,4 +1,4 @@
-"""What a path tells: whether it is a test, an example, a part of the program; names of pages."""
+"""What a path says: whether it is a test, an example, a part of the program; names of pages."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _BESIDE = frozenset((
     ".circleci", ".buildkite", ".devcontainer", ".github", ".gitlab",
     "requirements",
 ))  # fmt: skip
-#: What stands there in Go is imported as it is everywhere, but for what is run.
+#: Folders that may have packages in Go.
 _TOLD = frozenset(("doc", "docs", "documentation"))
-#: The same wherever it stands.
+#: The same, at any depth.
 _MEASURING = frozenset(("bench", "benches", "benchmark", "benchmarks"))
 #: Files at the top with which a project is built and checked.
 _BUILDING = re.compile(

@@ -59,7 +59,7 @@ NOT_OURS = "it is malformed, or one too many", "they are malformed, or too many"
 
 
 class KeptProse(Value):
-    """What was kept and stands, by path and WHOLE; how many moved; what goes, and why."""
+    """The kept sentences by path and WHOLE, how many moved, and the dropped ones with why."""
 
     prose: Mapping[str, Prose] = {}
     moved: int = 0
@@ -109,7 +109,7 @@ def mark(oid: str) -> str:
 
 
 def tells(quote: str) -> bool:
-    """Whether a quote is long enough to stand for anything: a ``def`` is in every file."""
+    """Whether a quote is long enough to identify its lines: a ``def`` is in every file."""
     return sum(char.isalnum() for char in quote) >= _TELLING
 
 
@@ -135,7 +135,7 @@ class QuotedFile:
         self._names: list[tuple[int, int, str]] | None = None
 
     def moved(self, said: ProseSentence) -> ProseSentence | None:
-        """The sentence where its quote stands now, nearest to where it stood; None for nowhere."""
+        """The sentence at the place of its quote that is nearest to the old one; None for none."""
         length = said.line_end - said.line_start + 1
         first = said.line_start - 1
         here = self._lines[first : first + length]
@@ -156,7 +156,7 @@ class QuotedFile:
             return None
         if not self._text:
             self._text = f"\n{folded(self._lines)}\n"
-        # A quote that stands twice is told apart by the definition that it stands in.
+        # Of two equal quotes, the definition around them says which one is meant.
         is_single = self._text.find(f"\n{quote}\n", self._text.find(f"\n{quote}\n") + 1) < 0
         within = "" if is_single else self._name(start)
         return ProseSentence(encodable(text), self.path, start, end, quote_hash(quote), within)

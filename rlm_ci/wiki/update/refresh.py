@@ -207,12 +207,12 @@ def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, P
 
 
 def _key(path: str, oid: str) -> str:
-    """What facts depend on: the file, and whoever reads it."""
+    """What facts depend on: the file, and the versions of its readers."""
     return sha256(f"{readers()}\0{encodable(path)}\0{oid}".encode()).hexdigest()[:32]
 
 
 def _load(folder: str, corpus: Corpus) -> dict[str, str]:
-    """What is kept of the corpus' files, packed, by path; what somebody has edited is not."""
+    """The stored facts of the corpus' files, packed, by path; invalid ones are left out."""
     try:
         data = files.read(os.path.join(folder, KEPT), _LIMIT)
     except files.UnreadableError:

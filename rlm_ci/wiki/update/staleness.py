@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rlm_ci.wiki.pages.citations import HashedPlace
     from rlm_ci.wiki.update.state import WikiState
 
-#: Bytes of a file that are read to see whether what was cited still stands there.
+#: Bytes of a file that are read to find cited lines.
 _LIMIT = 8 << 20
 
 
@@ -90,7 +90,7 @@ def _stands(
     gone: set[str],
     lines_of: Callable[[str], Sequence[str]],
 ) -> bool:
-    """Whether what is cited of a changed file stands there; of another nothing has changed."""
+    """Whether the cited lines are there, if the file is a changed one."""
     path, start, end = claim.place
     if path not in changed or path in gone:
         return path not in gone
@@ -106,7 +106,7 @@ def _stands(
 def _gone(
     claims: Iterable[HashedPlace], path: str, blob: str, sides: tuple[bytes, bytes | None]
 ) -> list[tuple[HashedPlace, Location]]:
-    """The claims whose lines stand on the old side and on the new one no more."""
+    """The claims whose lines are on the old side only."""
     old = lines_in(sides[0])
     new = None if sides[1] is None else LineRuns(lines_in(sides[1]), _hashes)
     before = LineRuns(old, _hashes)

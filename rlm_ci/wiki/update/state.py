@@ -276,7 +276,7 @@ def _range(start: object, end: object) -> tuple[int, int]:
 def _object(
     name: str, rows: Mapping[str, Any], told: Callable[[Any], object], end: str
 ) -> Iterator[bytes]:
-    """An object with a line for each of ``rows``, which ``told`` makes JSON: one at a time."""
+    """An object with a line for each of ``rows``, converted by ``told`` one at a time."""
     encode = json.JSONEncoder(separators=(",", ":")).encode
     before = f"{encode(name)}: {{"
     for key in sorted(rows):
