@@ -186,13 +186,7 @@ def _finding(condition: str, message: str, hint: str, subject: str | None = None
 
 
 def _measure(changes: ChangeSet, budget: Any) -> tuple[list[LineCount], list[LineCount]]:
-    try:
-        configured = matcher(budget.ignore)
-    except ValueError as error:
-        raise ConfigError(
-            f"diff_budget.ignore has a pattern that cannot be read: {error}",
-            hint="fix the pattern",
-        ) from None
+    configured = _matcher(budget.ignore, "diff_budget.ignore has a pattern")
     found: Sequence[LineCount]
     if changes.worktree:
         found = changes.files(renames=budget.renames)
@@ -317,12 +311,14 @@ def _weigh(counted: Sequence[LineCount], lines: int, paths: Sequence[dict[str, A
 
 
 def _glob(row: dict[str, Any]) -> Callable[[str], bool]:
+    return _matcher((row["glob"],), "diff_budget.paths has a glob")
+
+
+def _matcher(patterns: Sequence[str], what: str) -> Callable[[str], bool]:
     try:
-        return matcher((row["glob"],))
+        return matcher(patterns)
     except ValueError as error:
-        raise ConfigError(
-            f"diff_budget.paths has a glob that cannot be read: {error}", hint="fix the pattern"
-        ) from None
+        raise ConfigError(f"{what} that cannot be read: {error}", hint="fix the pattern") from None
 
 
 # ── judging ──

@@ -30,7 +30,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.review.analyzer_output.sarif import AnalyzerResult
@@ -80,9 +80,13 @@ class _TreeResults(Value):
 
 def rows(place: AnalyzerContext) -> tuple[list[Analyzer], list[str]]:
     """A row for each tool, and notes on those that cannot run."""
-    trees = [place.head] + ([place.base] if place.base else [])
-    untracked = [one for one in place.dependencies if not any(map(_holds(one), trees))]
-    place = place.replace(dependencies=tuple(untracked))
+    tracked = [*place.head.modes, *(place.base.modes if place.base else ())]
+    untracked = tuple(
+        one
+        for one in place.dependencies
+        if not any(path == one or path.startswith(f"{one}/") for path in tracked)
+    )
+    place = place.replace(dependencies=untracked)
     path = os.pathsep.join([*_folders_of_programs(place), search_path()])
 
     def row(tool: KnownTool) -> tuple[Analyzer | None, list[str]]:
@@ -107,10 +111,6 @@ def not_asked(policy: AnalyzedTree) -> list[Analyzer]:
 
 def _set_up(policy: AnalyzedTree) -> list[KnownTool]:
     return [tool for tool in TOOLS if tool.is_set_up(policy.modes, policy.read)]
-
-
-def _holds(folder: str) -> Callable[[AnalyzedTree], bool]:
-    return lambda tree: any(path == folder or path.startswith(f"{folder}/") for path in tree.modes)
 
 
 def _folders_of_programs(place: AnalyzerContext) -> Iterator[str]:
