@@ -134,11 +134,9 @@ class ChangeSet(Value):
 
     def _new(self, paths: Sequence[str]) -> list[FileChange]:
         """The untracked files of a work tree, each as it would be once added."""
-        from rlm_ci.change import untracked
-
         found = {path: _uncounted(self.repository.root, path) for path in paths}
         asked = [path for path, change in found.items() if change is None]
-        found |= {one.path: one for one in _parse_files(untracked.diff(self.repository, asked))}
+        found |= {one.path: one for one in _parse_files(_diff_untracked(self.repository, asked))}
         return [change for change in found.values() if change is not None]
 
     def _trees(self) -> tuple[str, str]:
@@ -293,6 +291,42 @@ def _uncounted(root: str, path: str) -> FileChange | None:
     except OSError as error:
         return change.replace(added=0, unmeasured=error.strerror)
     return change.replace(added=None, deleted=None) if size > _BIG_FILE else None
+
+
+def _diff_untracked(repository: Repository, paths: Sequence[str]) -> bytes:
+    """Count untracked files as git would once added: filters and encodings change the lines."""
+    if not paths:
+        return b""
+    from tempfile import TemporaryDirectory
+
+    empty = repository.empty_tree()
+    try:
+        holder = TemporaryDirectory(prefix="rlm-ci-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise files.storage_error(error, "the folder of temporary files") from None
+    with holder as folder:
+        index = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
+        # git reads the work tree and no object, so any id will do.
+        rows = "".join(f"100644 {empty}\t{path}\0" for path in paths)
+        # Attributes that a sparse checkout leaves out are read from the index.
+        for path, entry in tracked.left_out(
+            repository, _attribute_places(repository, paths)
+        ).items():
+            rows += f"{entry.mode} {entry.oid}\t{path}\0"
+        stdin = rows.encode("utf-8", "surrogateescape")
+        repository.run("update-index", "-z", "--index-info", stdin=stdin, env=index)
+        options = ("--raw", "--numstat", "--no-abbrev", "--no-renames")
+        return repository.diff_worktree(*options, empty, env=index)
+
+
+def _attribute_places(repository: Repository, paths: Sequence[str]) -> list[str]:
+    """Where attribute files for ``paths`` may be, and are not in the work tree."""
+    folders = {""}
+    for path in paths:
+        while (path := path.rpartition("/")[0]) and path not in folders:
+            folders.add(path)
+    places = [f"{folder}/.gitattributes".lstrip("/") for folder in folders]
+    return [path for path in places if not os.path.lexists(os.path.join(repository.root, path))]
 
 
 def _merge(tracked: list[FileChange], untracked: list[FileChange]) -> list[FileChange]:
