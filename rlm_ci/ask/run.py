@@ -72,9 +72,6 @@ class AskOptions(Value):
     limits: Mapping[str, int]
     subcall_models: Sequence[str] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._fields}
-
 
 class AskRun(Attempt):
     """The symbolic mode. If it is not ``required``, NoContextError ends it without a context."""
