@@ -106,7 +106,7 @@ def headline(report: Report) -> str:
     loop = next((part for part in report.parts if part.id == LOOP), None)
     if is_question(report) and verdict != NOT_RUN:
         ends = {CLEAN: _answered(report), FINDINGS: "Not answered: the planner gave up"}
-        return ends.get(verdict, "Not answered: it stopped before it could be")
+        return ends.get(verdict, "Not answered: the run ended before it had an answer")
     if verdict == FINDINGS:
         failing = len(report.failing())
         return f"{count(failing, 'finding')} {'fails' if failing == 1 else 'fail'} this change"
