@@ -91,7 +91,7 @@ class ClaimEdits:
         raise NotImplementedError
 
     def _reach(self, claim: Any, word: str) -> None:
-        """Let the test fail where a claim stands."""
+        """Let the test fail at a claim."""
         raise NotImplementedError
 
     def _reword(self, claim: Any, test: Any) -> None:

@@ -3,7 +3,7 @@
 Such a module has ``ENDINGS``, the ends of the names of files that it reads, and two functions:
 
 - ``tests(path, text, names=None)``: the tests of a file in the order of the text, or those of the
-  ``names`` that a runner told, where tests may be called anything; raises UnparsableError.
+  ``names`` that a runner reports, where tests may have any name; raises UnparsableError.
 - ``change(path, text, wanted, chance, plain=False)``: the text with each test named in ``wanted``
   in the form given there, and a ``ChangedTest`` for each that could be. ``chance`` is a
   ``random.Random``: every choice and every constant comes from it. ``plain`` asks for the
@@ -29,9 +29,9 @@ INVERTED = "inverted"
 REWORDED = "reworded"
 #: It fails with its first statement.
 STOPPED = "stopped"
-#: It fails where each of its claims stands.
+#: It fails at each of its claims.
 REACHED = "reached"
-#: It returns at once: no part of the sample.
+#: It returns at once, as it is not in the sample.
 IDLE = "idle"
 
 
@@ -65,5 +65,5 @@ class ChangedText(Value):
 
 
 def token(chance: Random) -> str:
-    """A word that nobody can foresee."""
+    """A word that cannot be foreseen."""
     return "".join(chance.choice("bcdfghjklmnpqrstvwxz") for _ in range(12))

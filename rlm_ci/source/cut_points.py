@@ -1,4 +1,4 @@
-"""Where a long file may be cut: before a definition, and what is said right above it."""
+"""Where a long file may be cut: before a definition and the comment right above it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LARGE = 300
 
 
 def borders(path: str, content: bytes) -> tuple[int, ...]:
-    """The first lines, 1-based and in order, of what stands at the top level of a file.
+    """The first lines, 1-based and in order, of what is at the top level of a file.
 
     A comment right above and decorators belong to what they are about. Empty where no grammar
     knows the file, or all of it is one piece.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-    #: Looks at a node of its kind, which stands at the top level or in the body of a definition.
+    #: Looks at a node of its kind, at the top level or in the body of a definition.
     Handler = Callable[["Walk", "DefinitionScope", Node, "LeadingComment"], None]
 
 _DIALECTS = {
@@ -38,7 +38,7 @@ _MARK = re.compile(r"^\s*(?:/\*+!?|//[/!]*|\*+/|\*(?!\*)|#+|--+)?\s?")
 _END = re.compile(r"\s*\*+/\s*$")
 _REMARK = re.compile(r"/\*.*?\*/|(?<![:\"'\w])//[^\n]*(?=\n|$)", re.DOTALL)
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,80}>|\{@\w+\}|\{@\w+ ([^{}]{0,200})\}")
-#: How a comment of Rust begins that tells of what it stands in.
+#: How a comment of Rust begins that is about the code around it.
 _INNER = ("//!", "/*!")
 _HEADING = re.compile(r"^(?:#{1,6}|>)\s+")
 _NO_WORDS = re.compile(
@@ -58,7 +58,7 @@ class DefinitionScope(Value):
 
 
 class LeadingComment(Value):
-    """What stands before a node: its comments, and the attributes between, with their first row."""
+    """What precedes a node: its comments, and the attributes between."""
 
     comments: tuple[Node, ...] = ()
     leads: tuple[Node, ...] = ()
@@ -208,7 +208,7 @@ class Walk:
     # ── the walk ──
 
     def visit(self, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
-        """Look at one node that stands at the top level, or in the body of a definition."""
+        """Look at one node at the top level, or in the body of a definition."""
         handler = self.dialect.handlers.get(node.type)
         if handler is not None:
             handler(self, scope, node, note)
@@ -216,7 +216,7 @@ class Walk:
             self.body(node, scope)
 
     def body(self, node: Node, scope: DefinitionScope, first: Sequence[Node] = ()) -> None:
-        """Look at all that stands directly in ``node``, and the comments ``first`` before that."""
+        """Look at the children of ``node``, after the comments ``first``."""
         if self.depth > _DEEPEST:
             return
         self.depth += 1
@@ -228,7 +228,7 @@ class Walk:
             kind = child.type
             if kind in dialect.comments:
                 if self._is_inner(child):
-                    continue  # it tells of what it stands in
+                    continue  # it is about the code around it
                 row = child.start_point.row
                 if row != before and not leads:
                     if comments and row > _last_row(comments[-1]) + 1:
@@ -292,11 +292,11 @@ class Walk:
         return text, first + start + 1, first + end
 
     def _is_inner(self, comment: Node) -> bool:
-        """Whether it tells of what it stands in, and not of what follows."""
+        """Whether it is about the code around it, and not about what follows."""
         return self.language == "Rust" and self.text(comment).startswith(_INNER)
 
     def _whole(self, root: Node) -> tuple[str, int, int]:
-        """What is said of the whole file: the last comment at its top that nothing else claims."""
+        """The documentation of the file: the last comment at its top that nothing else claims."""
         groups: list[list[Node]] = []
         follows: Node | None = None
         for _, child in grammars.parts(root):
@@ -338,7 +338,7 @@ def _bare(row: str) -> str:
 
 
 def _is_shown(name: str, public: set[str], known: set[str]) -> bool:
-    """Whether a name is public, and so are all that it stands in."""
+    """Whether a name is public, and so is all around it."""
     while name:
         if name in known and name not in public:
             return False
@@ -352,7 +352,7 @@ def is_open(words: set[str], scope: DefinitionScope) -> bool:
 
 
 def namespace(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
-    """Handle a name that what follows, or stands in its body, belongs to."""
+    """Handle a namespace, of what follows or of its body."""
     fields = walk.fields(node)
     if "name" in fields:
         name = walk.text(fields["name"])
@@ -376,7 +376,7 @@ def outline(path: str, language: str, content: bytes) -> Outline | None:
 
 
 def first_lines(language: str, content: bytes, large: int) -> list[int]:
-    """The first lines of what stands at the top level, and in definitions of ``large`` lines."""
+    """The first lines of what is at the top level, and in definitions of ``large`` lines."""
     root = grammars.parse(language, content)
     return [] if root is None else list(_first_lines(root, large, 0))
 

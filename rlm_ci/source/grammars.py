@@ -100,7 +100,7 @@ def is_known(name: str) -> bool:
 
 
 def lacking(languages: Iterable[str]) -> tuple[str, ...]:
-    """Those of ``languages`` that are not read for want of a grammar, which there is."""
+    """Those of ``languages`` whose grammar is not installed."""
     known = {*LANGUAGES} - {"Python"}  # it has a parser of its own
     return tuple(sorted(name for name in {*languages} & known if not is_known(name)))
 
@@ -128,7 +128,7 @@ def parse(name: str, content: bytes) -> Node | None:
 
     try:
         tree = Parser(grammar).parse(read, progress_callback=is_enough)
-    except ValueError:  # what it raises when it was told to stop
+    except ValueError:  # what it raises if it is stopped
         return None
     return tree.root_node
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TOUCHING_LIMIT = 200
 #: So many other names of files are heeded in a folder.
 _ALIASES = 500
-#: A name of more characters is none that anybody imports.
+#: Characters of a name that is looked up.
 _LONGEST = 400
 
 
@@ -151,10 +151,9 @@ def _tests(paths: Sequence[str], every: Sequence[str]) -> Iterator[str]:
             subjects.setdefault(subject, []).append(path)
     for path in paths:
         name = path.rpartition("/")[2].partition(".")[0]
-        candidates = subjects.get(name.lower().strip("_"), [])
-        if name and candidates:
-            closest = nearest(candidates[:64], path) or ""
-            yield from candidates if len(candidates) <= 3 else [closest]
+        candidates = subjects.get(name.lower().strip("_"), []) if name else []
+        closest = nearest(candidates[:64], path)
+        yield from [closest] if closest and len(candidates) > 3 else candidates
 
 
 def _resolvers(
@@ -210,7 +209,7 @@ def _said(outlines: Sequence[Outline], manifest: str) -> dict[str, list[str]]:
 
 
 def _packages_of_go(outlines: Sequence[Outline], go: GoResolver) -> dict[str, str]:
-    """For each file of Go, the one that stands for its package."""
+    """For each file of Go, the one that represents its package."""
     found: dict[str, str | None] = {}
     stands_for = {}
     for one in outlines:

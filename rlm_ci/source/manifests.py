@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
-#: A longer file is none that a person writes.
+#: Bytes of a manifest that is read.
 _MAX_BYTES = 1 << 20
 #: The most names that are read of one table, and files that one alias may name.
 _MOST = 500
@@ -40,7 +40,7 @@ class _Found:
     def __init__(self) -> None:
         self.symbols: list[Symbol] = []
         self.entries: list[EntryPoint] = []
-        #: What stands for the whole, the ``main`` of a ``package.json``; of others, what is needed.
+        #: The ``main`` of a ``package.json``, which represents it; of others, what is needed.
         self.imports: list[Import] = []
 
     def enter(self, kind: str, name: str, line: int) -> None:
@@ -176,7 +176,7 @@ def _package(found: _Found, lines: list[str]) -> None:
             module = main if main.startswith(".") else f"./{main}"
             found.imports.append(Import.of((module, (), _line_of(lines, key, 0), 1, ())))
     _alias(found, lines, "imports", record.get("imports"), "")
-    _doors(found, lines, name, record)
+    _exports(found, lines, name, record)
     bins = record.get("bin")
     if isinstance(bins, str) and name:
         found.enter("script", name.rpartition("/")[2], _line_of(lines, "bin", 0))
@@ -188,7 +188,7 @@ def _package(found: _Found, lines: list[str]) -> None:
             found.enter(kind, key, number)
 
 
-def _doors(found: _Found, lines: list[str], name: str, record: Mapping[str, Any]) -> None:
+def _exports(found: _Found, lines: list[str], name: str, record: Mapping[str, Any]) -> None:
     """By which names others import the package: ``exports``, else what it begins with."""
     inner = record.get("exports")
     number = _line_of(lines, "exports", 0)

@@ -67,6 +67,6 @@ def _remark(name: str, content: bytes) -> tuple[str, int, int]:
 
 
 def language_of(path: str, content: bytes) -> str:
-    """The language of a file, by its name and by what it holds."""
+    """The language of a file, by its name and its content."""
     name = language(path, content[:256].partition(b"\n")[0])
     return "C++" if name == "C" and path.endswith(".h") and _CPP.search(content) else name

@@ -28,7 +28,7 @@ _FEW = 3
 
 
 def clipped(text: str, limit: int) -> str:
-    """``text`` as anybody can read it, an ellipsis at its end where it goes on."""
+    """``text`` in printable characters, with an ellipsis where it is cut."""
     shown = printable(text)
     return shown if len(shown) <= limit else f"{shown[: limit - 1].rstrip()}…"
 

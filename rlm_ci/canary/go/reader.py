@@ -52,7 +52,7 @@ _LITERALS = _NUMBERS | {
 }  # fmt: skip
 #: Calls that hold where a literal in their arguments is the expected one.
 _EQUAL = {"DeepEqual", "Equal", "EqualFold", "Contains", "HasPrefix", "HasSuffix"}
-#: Their values have a type, whatever stands in them.
+#: Their values have a type, whatever is in them.
 _TYPED = {"call_expression", "index_expression", "slice_expression", "type_assertion_expression"}
 _UNTYPED = {"real", "imag", "complex", "min", "max"}
 #: Assertions that a literal makes, and those of them that have it last.
@@ -191,7 +191,7 @@ def _is_bound(node: Node) -> bool:
 def _leaves_of(condition: Node, names: set[str]) -> Iterator[tuple[Node, Node | None]]:
     """The parts of a condition, each with its operator if it compares typed values.
 
-    A constant gets its type from where it stands.
+    A constant gets its type from the code around it.
     """
     for node in leaves(condition, "&&", "||", negated=True):
         if not _is_bound(node):

@@ -54,7 +54,7 @@ class GoTest:
     def __init__(self, name: str, node: Node, reporter: str = "") -> None:
         self.name, self.node, self.reporter = name, node, reporter
         self.body = field(node, "body")
-        #: Where the word stands that makes a comment the output of an example.
+        #: The place of the word that makes a comment the output of an example.
         self.output: tuple[int, int] | None = None
         self.claims: list[GoClaim] = []
         #: Its variables: no name of a constant.
@@ -103,16 +103,13 @@ class GoSource:
         elif _LIBRARY.fullmatch(path):
             self._libraries[name] = "/testify/" in path
 
-    def _is_testing(self, node: Node) -> bool:
-        kind = text_of(node).lstrip("*")
-        return kind in {f"{self._testing}.{name}" for name in ("T", "TB", "B", "F")}
-
     def _reporters(self, node: Node) -> list[str]:
         """The parameters that can fail a test."""
+        kinds = {f"{self._testing}.{name}" for name in ("T", "TB", "B", "F")}
         found = [
             text_of(child)
             for one in named(field(node, "parameters"))
-            if one.type == "parameter_declaration" and self._is_testing(field(one, "type"))
+            if text_of(field(one, "type")).lstrip("*") in kinds
             for name, child in parts(one)
             if name == "name"
         ]
@@ -207,7 +204,7 @@ class GoSource:
 
     def _is_left(self, node: Node, child: Node, claim: GoClaim | None) -> bool:
         if claim is not None and claim.body == child:
-            return True  # it does not run where the claim holds
+            return True  # it does not run if the claim is true
         is_given = child.type == "func_literal" and node.type == "argument_list"
         return is_given and not self._is_run(node)
 

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.canary.javascript.syntax import ChainLink, JavaScriptSource, SyntaxNode
 
-#: Where a claim stands: a statement, what is returned, the body of an arrow, within an expression.
+#: The place of a claim: a statement, what is returned, the body of an arrow, within an expression.
 STATEMENT, RETURNED, BODY, INNER = "statement", "returned", "body", "inner"
 #: What it is: matchers of jest, words of chai, methods of assert, of the ``t`` of tap and ava, a
 #: comparison with a snapshot, or something that is only known to claim.
@@ -163,7 +163,7 @@ class JavaScriptNames:
         return found
 
     def _catching(self, node: SyntaxNode) -> str | None:
-        """The field of a node that holds what may fail: of a ``try``, or of a call that retries."""
+        """The field of a ``try``, or of a call that retries, in which a failure may be caught."""
         if node.kind == "try_statement":
             return "body" if node.part("handler") else None
         if node.kind != "call_expression":

@@ -45,7 +45,7 @@ class ClaimForms:
         self._source, self._chance, self._plain = source, chance, plain
 
     def inverted(self, claim: JavaScriptClaim, word: str) -> tuple[Edit, str]:
-        """The reversed claim, and what it throws if the claim holds."""
+        """The reversed claim, and what it throws if the claim is true."""
         if claim.kind == REQUEST and (other := literals.altered(self._source, claim, self._chance)):
             return other
         reversed_ = self._negated(claim, word)
@@ -158,7 +158,7 @@ class ClaimForms:
 
 
 def is_changeable(source: JavaScriptSource, claim: JavaScriptClaim) -> bool:
-    """Whether a claim can be reversed where it stands."""
+    """Whether a claim can be reversed in its place."""
     if claim.kind == REQUEST:
         return bool(literals.literals(source, claim.given))
     if claim.site == INNER:

@@ -62,10 +62,6 @@ def _both(one: ChangedTest, other: ChangedTest) -> ChangedTest:
     return ChangedTest(form, one.tokens + other.tokens if is_told else ())
 
 
-def _reversible(source: JavaScriptSource, test: JavaScriptTest) -> list[JavaScriptClaim]:
-    return [one for one in test.claims if is_changeable(source, one)]
-
-
 class _Changes:
     def __init__(self, source: JavaScriptSource, chance: Random, *, plain: bool) -> None:
         self._source, self._chance = source, chance
@@ -85,7 +81,7 @@ class _Changes:
 
     def make(self, test: JavaScriptTest, form: str) -> ChangedTest:
         word = token(self._chance)
-        claims = _reversible(self._source, test)
+        claims = [one for one in test.claims if is_changeable(self._source, one)]
         if form == forms.IDLE:
             if all(one.kind != TAP for one in test.claims):  # a test of ava has to claim something
                 self._idle(test.function)

@@ -77,7 +77,7 @@ def statements(test: Function) -> Iterator[tuple[ast.stmt, int]]:
         around = max(shield, _shield(node))
         held = []
         for at, block in enumerate(blocks(node)):
-            # What stands behind the body of a `try` is not caught by it.
+            # The `try` does not catch what follows its body.
             held += [(child, shield if at else around) for child in block]
         waiting += reversed(held)
 

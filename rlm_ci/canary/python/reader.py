@@ -31,7 +31,7 @@ def tests(
 ) -> list[FoundTest]:
     """The tests in a file: functions and methods whose names begin with ``test``.
 
-    Or those of ``names``, as the runner told them, in base classes of the file as well.
+    Or those of ``names``, as the runner reports them, also in base classes of the file.
     """
     del path
     return [

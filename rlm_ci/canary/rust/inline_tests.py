@@ -19,7 +19,7 @@ class _Item:
 
     def __init__(self, node: Node, attributes: list[Node]) -> None:
         body, name = field(node, "body"), field(node, "name")
-        #: What holds the items in it.
+        #: The node with the items in it.
         self.inside = body if node.type in _HOLDERS and body != node else None
         self.start = min([node.start_byte, *(one.start_byte for one in attributes)])
         self.end = node.end_byte

@@ -126,7 +126,7 @@ def finish(walk: Walk) -> None:
 
 
 def _renamed(walk: Walk, own: str, given: str) -> None:
-    """What the file calls ``own``, others know as ``given``, with all that stands in it."""
+    """What the file calls ``own``, others know as ``given``, with all that is in it."""
     for number, one in enumerate(walk.symbols):
         if one.name == own:
             signature = f"{one.signature} as {given}"

@@ -1,4 +1,4 @@
-"""C#: what is marked ``public`` is, and what an interface holds."""
+"""C#: what is marked ``public`` is public, and what is in an interface."""
 
 from __future__ import annotations
 

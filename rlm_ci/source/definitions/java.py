@@ -1,4 +1,4 @@
-"""Java: what is marked ``public`` is, and what an interface holds."""
+"""Java: what is marked ``public`` is public, and what is in an interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ruby: methods are public unless what stands above them says otherwise."""
+"""Ruby: methods are public unless a line above them hides them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOADED = re.compile(r"(require|require_relative|load)\s*\(?\s*(['\"])([^'\"#\n]
 _LATER = re.compile(r"autoload\s*\(?\s*:(\w+)\s*,\s*(['\"])([^'\"#\n]+)\2")
 _ATTRIBUTES = re.compile(r"attr_(?:reader|accessor|writer)\b")
 _MADE = re.compile(r"(?:alias_method|define_method)\s*\(?\s*(:\w+[?!=]?)")
-#: What stands in ``class << self``.
+#: What is in ``class << self``.
 _OF_CLASS = "of class"
 _ROUTE = re.compile(r"(get|post|put|delete|patch)\s*\(?\s*(['\"])(/[^'\"\n]{0,200})\2")
 _TASK = re.compile(r"(?:task|multitask)\s*\(?\s*(?::(\w+)|(\w+):|['\"]([^'\"\n]+)['\"])")
@@ -30,7 +30,7 @@ _TASK = re.compile(r"(?:task|multitask)\s*\(?\s*(?::(\w+)|(\w+):|['\"]([^'\"\n]+
 def _of_class(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
     body = walk.fields(node).get("body")
     if body is not None:
-        _inside(walk, scope.replace(state="", kind=_OF_CLASS), body)
+        _inside(walk, scope.replace(kind=_OF_CLASS), body)
 
 
 def _constant(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:

@@ -25,7 +25,7 @@ _C_HEADERS = frozenset(_C_HEADERS_WRITTEN.split())
 
 
 class GoResolver:
-    """A package is a folder; the file that stands for it is named in ``of_folder``."""
+    """A package is a folder; ``of_folder`` names the file that represents it."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class GoResolver:
         return next((one for one in ancestors(package) if one in known), None)
 
     def of_folder(self, folder: str) -> str | None:
-        """The file that stands for a package: of its own name, ``doc.go``, or the first."""
+        """The file that represents a package: of its own name, ``doc.go``, or the first."""
         files = [one for one in self._places.inside(folder) if one.endswith(".go")]
         files = [one for one in files if not one.endswith("_test.go")] or files
         names = (joined(folder, f"{folder.rpartition('/')[2]}.go"), joined(folder, "doc.go"))
@@ -90,7 +90,7 @@ class JavaResolver:
     def resolve(self, path: str, one: Import) -> ResolvedImport:
         names = one.module.split(".")
         parts = [*names, *(name for name in one.names if name != "*")]
-        for end in range(len(parts), 1, -1):  # what stands behind a class is a member of it
+        for end in range(len(parts), 1, -1):  # what follows a class is a member of it
             if parts[end - 1][:1].isupper():
                 found = self._class(parts[:end], path)
                 if found:
@@ -111,7 +111,7 @@ class JavaResolver:
         return own or self._places.ending("/".join((*parts[:-1], file)), path)
 
     def _whole(self, package: str) -> tuple[str, ...]:
-        """All files of a package; of a large one, a file that stands for it."""
+        """All files of a package; of a large one, a file that represents it."""
         files = sorted(self._packages[package])
         if len(files) <= _WHOLE_PACKAGE:
             return tuple(files)

@@ -81,7 +81,7 @@ class PublicNames:
                 self._deleted |= {one.id for one in node.targets if isinstance(one, ast.Name)}
 
     def public(self, name: str, *, stays: bool, above: ast.stmt | None) -> bool:
-        """Whether a definition of ``name`` is; ``stays`` and ``above`` are told by ``ranked``."""
+        """Whether a definition of ``name`` is; ``ranked`` gives ``stays`` and ``above``."""
         if self._exported is not None:
             return name in self._exported
         if not stays or name in self._deleted:

@@ -271,7 +271,7 @@ def _vitest_outcomes(printout: Printout) -> Iterator[TestOutcome]:
         elif _VITEST_SUITE_END.search(name) and state != FAILED:
             outline.enter(depth, _VITEST_SUITE_END.sub("", name))
         elif state == FAILED and (path, name.rpartition(" > ")[2]) in failed:
-            continue  # told above by its whole name, and here by its title alone
+            continue  # named above in full, and here by its title alone
         elif path and depth > 1:
             yield TestOutcome(path, outline.name(depth, name.replace(" > ", "::")), state)
 

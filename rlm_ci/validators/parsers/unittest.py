@@ -21,7 +21,7 @@ _TITLE = re.compile(r"(FAIL|ERROR): (\S.*)$")
 _FRAME = re.compile(r'  File "([^"]+)", line (\d+)')
 _RULE = re.compile(r"={5,}$")
 _STOP = re.compile(r"=====|Ran \d+ tests? in ")
-#: The error stands at the left margin, below the last frame.
+#: The error is at the left margin, below the last frame.
 _ERROR = re.compile(r"(?!-----|Traceback \()\S")
 _RAN = re.compile(r"Ran (\d{1,8}) tests? in ")
 _END = re.compile(r"(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$")
