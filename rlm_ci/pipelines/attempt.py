@@ -1,4 +1,4 @@
-"""One process's work on a run of the pipeline ``rlm``, whatever ends it."""
+"""One process's attempt at a run, which ends with a report even after an error."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ PART = "rlm"
 
 
 class NoContextError(Exception):
-    """There is no context, and nobody asked for its mode by name: another attempt is to be made."""
+    """There is no context, and the user did not choose the symbolic mode: use the fix loop."""
 
 
 class RunAttempt:
-    """One process's work on a run, whose record is open."""
+    """One process's attempt at a run whose record is open."""
 
     def __init__(self, work: PipelineJob, run: Run, record: Record) -> None:
         self._all = work
@@ -42,20 +42,20 @@ class RunAttempt:
         return Usage(**self._record.usage())
 
     def _step(self, text: str) -> None:
-        """Tell what begins now, here and at the run's events."""
+        """Show the step that begins, and add it to the run's events."""
         self._all.progress.step(text)
         self._run.event("progress", {"summary": text})
 
 
 class Attempt(RunAttempt, ABC):
-    """Its terms are agreed on here.
+    """An attempt of the pipeline ``rlm``, which keeps ``rlm/state.json``.
 
     ``mode`` is how to reach the goal; ``head`` are the state's first keys.
     """
 
-    #: The key of the state under which the turns stand.
+    #: The key of the turns in the state.
     turns = "iterations"
-    #: Ends that are details of the run: it can go on from them, or nothing else tells them.
+    #: Final statuses that the manifest has as the run's detail.
     told_ends: tuple[str, ...] = (PAUSED,)
 
     def __init__(
@@ -80,35 +80,35 @@ class Attempt(RunAttempt, ABC):
         self.error: RlmCiError | None = None
 
     def carry_out(self) -> tuple[FinalState, Report]:
-        """The end and its report; an error, also a bug, is kept in ``error``."""
+        """Return the final state and the report; ``error`` has any exception, also of a bug."""
         try:
-            final, told = self._work()
+            final, report = self._work()
         except NoContextError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever ends it, its state says so
+        except Exception as error:  # noqa: BLE001 - the state records any error
             self.error = failure(error, self._run.path, self._run.redactor.text)
             final = FinalState.from_error(self.error)
             part = Part.from_error(PART, self.error)
-            told = Report(Subject(), Severity.HIGH, (part,), usage=self._usage())
+            report = Report(Subject(), Severity.HIGH, (part,), usage=self._usage())
         self._state.end(final)
-        return final, self._run.redactor.report(told.replace(run_id=self._run.id))
+        return final, self._run.redactor.report(report.replace(run_id=self._run.id))
 
     @abstractmethod
     def _work(self) -> tuple[FinalState, Report]:
-        """Do it; see ``carry_out``. Raises whatever ends it early."""
+        """Return the final state and the report. Raises any error that ends the run early."""
 
     def _left(self, max_minutes: float | None, *, metered: bool) -> str:
-        """What remains of the budgets, in words; others' calls are not ours to count."""
+        """The rest of the budgets, in words; of the minutes alone if not ``metered``."""
         settings, spent = self._all.settings, self._record.spent
-        told = []
+        parts = []
         if max_minutes is not None:
-            told.append(duration(max(0.0, max_minutes * 60 - self._clock.seconds())))
+            parts.append(duration(max(0.0, max_minutes * 60 - self._clock.seconds())))
         if not metered:
-            return f"{told[0]} left" if told else ""
+            return f"{parts[0]} left" if parts else ""
         if settings.max_calls is not None:
-            told.append(count(max(0, settings.max_calls - spent.calls), "call"))
+            parts.append(count(max(0, settings.max_calls - spent.calls), "call"))
         if settings.max_tokens is not None:
-            told.append(count(max(0, settings.max_tokens - spent.tokens), "token"))
+            parts.append(count(max(0, settings.max_tokens - spent.tokens), "token"))
         if settings.budget_usd is not None:
-            told.append(f"${max(0.0, settings.budget_usd - float(spent.usd)):.2f}")
-        return f"{', '.join(told)} left" if told else ""
+            parts.append(f"${max(0.0, settings.budget_usd - float(spent.usd)):.2f}")
+        return f"{', '.join(parts)} left" if parts else ""

@@ -1,7 +1,7 @@
-"""More of a budget for a fix loop that one has ended: what ``resume`` is told, as facts of it.
+"""Budget increases: ``rlm-ci resume`` can give more to a fix loop that a budget has ended.
 
-What the run has agreed on stays; each raise is a fact behind it, so that whoever resumes it once
-more, or replays it, goes on with the same.
+The options of the run stay as recorded. Each increase is a fact after them, so that resuming
+again, or a replay, uses the same budgets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rlm_ci.runs.manifest import Manifest
     from rlm_ci.runs.request import RunRequest
 
-    #: By the name that a run's end has, too; None is no limit.
+    #: Limits by budget, named as in the run's final status; None is no limit.
     Budgets = Mapping[str, float | None]
 
 KIND = "raised"
@@ -39,48 +39,48 @@ ROWS = tuple(row for row in (*LOOP, *BUDGET) if row.key in _KEYS.values())
 
 
 def told(settings: Settings, flags: Mapping[str, Any]) -> dict[str, float | None]:
-    """The budgets that a command line names, and nothing else does."""
+    """The budgets that the command line sets."""
     return {name: settings.values[key] for name, key in _KEYS.items() if key in flags}
 
 
 def recorded(record: Record) -> list[Budgets]:
-    """What a run was given more of so far, in order. Raises DamagedError."""
+    """The increases of a run so far, in order. Raises DamagedError."""
     found: list[Budgets] = []
-    while (one := record.find(KIND, _place(len(found)), {})) is not None:
-        if not one.keys() <= _KEYS.keys() or not all(map(_is_limit, one.values())):
+    while (increase := record.find(KIND, _place(len(found)), {})) is not None:
+        if not increase.keys() <= _KEYS.keys() or not all(map(_is_limit, increase.values())):
             raise DamagedError(
                 f"its record for {_place(len(found))} is not what a run writes",
                 where=record.path,
                 hint="restore it from a copy, or start a new run",
             )
-        found.append(one)
+        found.append(increase)
     return found
 
 
 def carried(record: Record, more: Budgets) -> tuple[int, dict[str, float | None]]:
-    """How often a run was given more, ``more`` included, and what of each budget it has by now."""
-    found = [*recorded(record), *([more] if more else [])]
-    every = {name: value for one in found for name, value in one.items()}
-    return len(found), every
+    """The number of increases, ``more`` included, and the current limit of each budget."""
+    increases = [*recorded(record), *([more] if more else [])]
+    limits = {name: value for one in increases for name, value in one.items()}
+    return len(increases), limits
 
 
 def keep(record: Record, more: Budgets) -> None:
-    """Record that a run is given ``more``."""
+    """Record the increase ``more``."""
     if more:
         record.fact(KIND, _place(len(recorded(record))), {}, lambda: more)
 
 
 def apply(settings: Settings, more: Budgets) -> None:
-    """Let the budgets of calls, tokens and money hold as they are by now."""
+    """Apply the limits ``more`` to the settings."""
     for name, value in more.items():
         key = _KEYS[name]
         settings.values[key], settings.sources[key] = value, "rlm-ci resume"
 
 
 def require(manifest: Manifest, more: Budgets, asked: RunRequest, journal: str) -> None:
-    """Raise UsageError where ``more`` is none of what the run needs to go on.
+    """Raise UsageError if ``more`` does not let the run continue.
 
-    ``journal`` is its record, which there need not be.
+    ``journal`` is the path of its record, which may be missing.
     """
     if manifest.pipeline_id not in BUILT_IN:
         raise UsageError(
@@ -89,35 +89,35 @@ def require(manifest: Manifest, more: Budgets, asked: RunRequest, journal: str) 
             hint="leave them out",
         )
     if manifest.pipeline_id != WITH_GOAL:
-        return  # budgets are no terms of theirs: each process obeys what it is told
-    before = _limits(asked, journal, manifest)
+        return  # their budgets are not recorded: each process uses its own settings
+    limits = _limits(asked, journal, manifest)
     ended = manifest.spent_budget
     if ended and ended not in more:
         what = f"the run was ended by {ended}, and has no more of that"
         raise UsageError(what, where=manifest.run_id, hint=more_of(manifest))
     for name, value in more.items():
-        limit = before.get(name)
-        if name in before and (limit is None or (value is not None and value <= limit)):
-            told = "no limit" if limit is None else f"{limit:,g}"
+        limit = limits.get(name)
+        if name in limits and (limit is None or (value is not None and value <= limit)):
+            shown = "no limit" if limit is None else f"{limit:,g}"
             raise UsageError(
-                f"that is not more than the run has: {told}",
+                f"that is not more than the run has: {shown}",
                 where=flag_of(name),
                 hint="name more, or leave it out",
             )
 
 
 def _limits(asked: RunRequest, journal: str, manifest: Manifest) -> dict[str, float | None]:
-    """The budgets of a run by now, as far as its folder tells them."""
+    """The current budgets of a run, as far as its folder has them."""
     known: dict[str, float | None] = {}
     for name in ("max_calls", "max_tokens", "budget_usd"):
         if name in asked.flags:
-            with suppress(TypeError, ValueError):  # what is wrong with it is told soon
+            with suppress(TypeError, ValueError):  # reading the settings reports it
                 known[name] = float(asked.flags[name])
     if not os.path.lexists(journal):
         return known
     with Record.open(journal, redact=str, replay_only=True) as record:
         mode = record.find("mode", "start", {})
-        # One that could not be asked, for want of a context, became a fix loop, which says why.
+        # Without a context it became a fix loop, which a budget may have ended.
         is_question = mode is not None and mode.get("name") == "symbolic"
         if is_question and manifest.spent_budget is None:
             raise UsageError(

@@ -1,7 +1,7 @@
 """Pipelines: named lists of stages, built in or defined by the repository.
 
 Definitions come from ``[[pipelines]]`` of the configuration and from an existing
-``codex.orchestrator.json``, whose unknown keys belong to another program and are left alone.
+``codex.orchestrator.json``, whose unknown keys belong to another program and are ignored.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ FILE = "codex.orchestrator.json"
 LIMIT = 1 << 20
 COMMAND = "command"
 SUBPIPELINE = "subpipeline"
-#: A stage that rlm-ci itself carries out, by the action of the pipeline's name.
+#: A stage that rlm-ci itself carries out: the action of the pipeline's name.
 OWN = "own"
 _STAGE_SET = "stage-set"
 _KINDS = (COMMAND, SUBPIPELINE, _STAGE_SET)
-#: The keys of the configuration file, and how the JSON file spells them.
+#: Keys of the configuration file, and their spelling in the JSON file.
 _CAMEL = {"timeout_ms": "timeoutMs", "allow_failure": "allowFailure", "summary_hint": "summaryHint"}
 _OF_COMMAND = ("command", "cwd", "env", "timeout_ms", "allow_failure", "summary_hint")
 _OF_SUBPIPELINE = ("pipeline", "optional")
@@ -39,8 +39,8 @@ _LONGEST_TIMEOUT = 7 * 24 * 3_600_000
 
 
 class Stage(Value):
-    """One stage. ``command`` is what a shell runs, or an argv; ``timeout`` is in seconds, None
-    leaves it to the default. ``pipeline`` is what a sub-pipeline, or our own action, is called.
+    """One stage. ``command`` is a text for the shell, or an argv; ``timeout`` is in seconds, None
+    means the default. ``pipeline`` is the id of the sub-pipeline, or the name of our own action.
     """
 
     id: str
@@ -67,8 +67,8 @@ class Stage(Value):
 class Pipeline(Value):
     """A named list of stages; ``source`` says where it is defined.
 
-    ``inputs`` are defaults for settings of the section ``loop``, by name: weaker than flags,
-    environment and configuration, stronger than what is built in.
+    ``inputs`` are defaults for settings of the section ``loop``, by name: flags, environment and
+    configuration override them; they override the built-in defaults.
     """
 
     id: str
@@ -79,16 +79,16 @@ class Pipeline(Value):
     inputs: tuple[tuple[str, Any], ...] = ()
 
     def variables(self) -> dict[str, str]:
-        """The inputs as the environment of a command spells them."""
+        """The inputs as environment variables of a command."""
         rows = {row.key: row for row in LOOP if row.file}
         known = ((rows.get(f"loop.{name}"), value) for name, value in self.inputs)
         return {row.variables[-1]: _spelled(value) for row, value in known if row is not None}
 
 
 def variables(flags: Mapping[str, Any]) -> dict[str, str]:
-    """Flags of the section ``loop`` as the environment of a command spells them.
+    """Flags of the section ``loop`` as environment variables of a command.
 
-    By all names of each: what a command line says is stronger than any variable.
+    Each flag sets all of its variables, because the command line overrides them.
     """
     rows = [row for row in LOOP if row.key.startswith("loop.") and row.key in flags]
     return {name: _spelled(flags[row.key]) for row in rows for name in row.variables}
@@ -100,7 +100,7 @@ def _spelled(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-#: The one that is asked for something in words.
+#: The pipeline with a goal in words.
 WITH_GOAL = "rlm"
 _TITLES = {
     WITH_GOAL: "Reach the goal",
@@ -136,9 +136,9 @@ def from_json(data: bytes, source: str) -> dict[str, Pipeline]:
 
 
 def merge(*layers: Mapping[str, Pipeline]) -> dict[str, Pipeline]:
-    """All pipelines, an earlier layer winning, the built-in ones last.
+    """All pipelines: earlier layers override later ones, and all override the built-in ones.
 
-    Raises ConfigError for a sub-pipeline that there is not, or that leads back to itself.
+    Raises ConfigError for a missing sub-pipeline, or a pipeline that contains itself.
     """
     known: dict[str, Pipeline] = {}
     for layer in (*layers, BUILT_IN):
@@ -148,7 +148,7 @@ def merge(*layers: Mapping[str, Pipeline]) -> dict[str, Pipeline]:
 
 
 def choose(pipelines: Mapping[str, Pipeline], name: str) -> Pipeline:
-    """The pipeline ``name``; UsageError, with what may be meant, where there is none."""
+    """The pipeline ``name``. Raises UsageError, with the nearest name as hint."""
     if name in pipelines:
         return pipelines[name]
     raise UsageError(
@@ -159,9 +159,9 @@ def choose(pipelines: Mapping[str, Pipeline], name: str) -> Pipeline:
 
 
 def replaced(pipelines: Mapping[str, Pipeline], name: str) -> Pipeline | None:
-    """One of the built-in pipelines that ``name`` would carry out, if it has other stages now.
+    """A built-in pipeline that ``name`` would carry out, but with other stages; else None.
 
-    ``name`` itself may be it, or a sub-pipeline of it, however deep.
+    It may be ``name`` itself or a sub-pipeline at any depth.
     """
     waiting, seen = [name], set[str]()
     while waiting:
@@ -177,29 +177,29 @@ def replaced(pipelines: Mapping[str, Pipeline], name: str) -> Pipeline | None:
 
 
 def digest(pipelines: Mapping[str, Pipeline], name: str) -> str:
-    """SHA-256 over what ``name`` does, its sub-pipelines included, as 64 hex digits."""
-    told: dict[str, Any] = {}
-    _tell(pipelines, name, told)
-    data = json.dumps(told, sort_keys=True, separators=(",", ":"))
+    """SHA-256 of the definition of ``name`` and its sub-pipelines, as 64 hex digits."""
+    definitions: dict[str, Any] = {}
+    _collect(pipelines, name, definitions)
+    data = json.dumps(definitions, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(data.encode()).hexdigest()
 
 
-def _tell(pipelines: Mapping[str, Pipeline], name: str, told: dict[str, Any]) -> None:
-    if name in told or name not in pipelines:
+def _collect(pipelines: Mapping[str, Pipeline], name: str, definitions: dict[str, Any]) -> None:
+    if name in definitions or name not in pipelines:
         return
     stages, inputs = pipelines[name].stages, pipelines[name].inputs
-    told[name] = [[getattr(stage, field) for field in Stage._fields] for stage in stages]
+    definitions[name] = [[getattr(stage, field) for field in Stage._fields] for stage in stages]
     if inputs:
-        told[name].append(inputs)
+        definitions[name].append(inputs)
     for stage in stages:
         if stage.kind == SUBPIPELINE:
-            _tell(pipelines, stage.pipeline, told)
+            _collect(pipelines, stage.pipeline, definitions)
 
 
 def _require_acyclic(known: Mapping[str, Pipeline]) -> None:
     done: set[str] = set()
     for start in known:
-        # An iterator per level of the way: a chain may be longer than the stack is deep.
+        # Iterators instead of recursion: a chain may be longer than the stack.
         way = [(start, iter(known[start].stages))]
         while way:
             name, stages = way[-1]
@@ -227,8 +227,8 @@ def _require_acyclic(known: Mapping[str, Pipeline]) -> None:
 
 
 class _Reader:
-    """Reads definitions, and names the key that is wrong. Those of a ``foreign`` file are
-    spelled in camel case, and may have keys that mean nothing to us.
+    """Reads definitions; its errors name the wrong key. A ``foreign`` file has keys in camel
+    case, and unknown keys are ignored.
     """
 
     def __init__(self, source: str, *, foreign: bool) -> None:
@@ -385,7 +385,7 @@ def _snake(name: str) -> str:
 
 
 def _distinct(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """The stages with an id each: a resumed run knows by it what it has done."""
+    """The stages with unique ids, by which a resumed run knows what is done."""
     seen: set[str] = set()
     named = []
     for stage in stages:

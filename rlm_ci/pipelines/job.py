@@ -1,4 +1,4 @@
-"""One of our own pipelines at work in a run: what each of them is given."""
+"""The base of our own pipelines' jobs, and what each job gets."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 class Mode(Value):
-    """How a goal is gone about, and why so."""
+    """How to reach a goal, and why this way."""
 
     name: str
     reason: str
 
 
 class PipelineJob(ABC):
-    """Carries out a pipeline in a run that is held; ``report`` is there once it has ended.
+    """Carries out a pipeline in a run that this process holds; sets ``report`` at the end.
 
     ``skipped`` are folders in which rlm-ci itself writes: no part of the work tree. ``ask`` puts
-    a question to a person, None where nobody is there. With ``replay``, the record of another
-    run, no command is run and no model asked.
+    a question to the user, None without a terminal. With ``replay``, the record of another run,
+    no command runs and no model is asked.
     """
 
     def __init__(
@@ -50,17 +50,17 @@ class PipelineJob(ABC):
         self.ask = ask
         self.replay = replay
         self.report: Report | None = None
-        #: What the run is given more of from here on; see ``budget_increase``.
+        #: The budgets that ``resume`` increases; see ``budget_increase``.
         self.more: Mapping[str, float | None] = {}
 
     @property
     def tells(self) -> bool:
-        """Whether the report is what was asked for, and not only how it went."""
+        """Whether the user asked for the report itself, not for another result."""
         return True
 
     @abstractmethod
     def __call__(self, run: Run, goal: str | None) -> tuple[int, str]:
-        """The exit code, and a line about the end. Raises RlmCiError, after it is written down."""
+        """Return the exit code and a line about the result. Raises RlmCiError once recorded."""
 
 
 def without_runs(root: str, runs: str, out: str) -> tuple[str, ...]:

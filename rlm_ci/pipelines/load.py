@@ -1,4 +1,4 @@
-"""The pipelines of a repository, and carrying one out in a run that was started for it."""
+"""Loads the pipelines of a repository, and carries one out in a run."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from rlm_ci.runs.request import RunRequest
     from rlm_ci.runs.run import Run
 
-#: A stage of this pipeline that calls us must not begin itself again.
+#: The pipeline whose stage calls us: its stage must not start it again.
 _INSIDE = "CODEX_ORCHESTRATOR_PIPELINE_ID"
 
 
 def load(settings: Settings, repository: Repository) -> dict[str, Pipeline]:
-    """All pipelines: the configuration's, those of the JSON file, the built-in ones.
+    """All pipelines: those of the configuration, of the JSON file, and the built-in ones.
 
-    On a change from outside both files are read from its base. Raises ConfigError.
+    For a change from outside, both files are read from its base. Raises ConfigError.
     """
     found = changes_of(settings, repository)
     record: dict[str, object] = {}
@@ -56,17 +56,17 @@ def load(settings: Settings, repository: Repository) -> dict[str, Pipeline]:
 
 
 def changes_of(settings: Settings, repository: Repository) -> list[ChangeSet]:
-    """The change that the flags or the event tell; else what is not committed."""
+    """The change that the flags or the event name; else the uncommitted one."""
     return trigger.select(
         change_choice(settings), repository, lambda here: change_set.from_local(here, "worktree")
     )
 
 
 def require_leave(pipelines: Mapping[str, Pipeline], name: str, settings: Settings) -> None:
-    """Raise ConfigError where ``name`` runs stages of the repository in place of our own.
+    """Raise ConfigError if ``name`` runs stages of the repository instead of our own.
 
-    Whoever asks for a fix loop expects its sandbox. That there is none must have been said on
-    the command line or by a variable: no file of a repository can say it.
+    Users expect the sandbox of our own stages. Only the command line or a variable can turn it
+    off, not a file of the repository.
     """
     found = definition.replaced(pipelines, name)
     if found is not None and settings.sandbox != "none":
@@ -80,7 +80,7 @@ def require_leave(pipelines: Mapping[str, Pipeline], name: str, settings: Settin
 
 
 def require_same(pipelines: Mapping[str, Pipeline], asked: RunRequest) -> None:
-    """Raise ConfigError when the pipeline is not what it was when the run was started."""
+    """Raise ConfigError if the pipeline has changed since the run was started."""
     known = asked.pipeline_id in pipelines
     if not known or definition.digest(pipelines, asked.pipeline_id) != asked.definition:
         what = "has changed since the run was started" if known else "is not there any more"
@@ -98,10 +98,10 @@ def conduct(
     pipelines: Mapping[str, Pipeline],
     actions: Mapping[str, Action],
 ) -> int:
-    """Carry out in ``run``, which is held, what was asked for; the exit code of the run.
+    """Carry out the pipeline of ``asked`` in ``run``, which this process holds.
 
-    ``pipelines`` are as they were (``require_same``), ``actions`` is what rlm-ci does itself,
-    by pipeline. Raises what ends the run early, after it has been written down.
+    ``pipelines`` are unchanged (``require_same``); ``actions`` are our own, by pipeline. Returns
+    the exit code. Raises the error that ends the run early, once the run has recorded it.
     """
     milliseconds = runs.settings.stage_timeout_ms
     place = runner.RunnerContext(
@@ -116,5 +116,5 @@ def conduct(
     )
     try:
         return runner.conduct(run, asked.pipeline_id, place, asked.goal)
-    except Exception as error:  # noqa: BLE001 - a bug too leaves its traceback in the run
+    except Exception as error:  # noqa: BLE001 - the run keeps the traceback of a bug
         raise failure(error, run.path, run.redactor.text) from None

@@ -1,4 +1,4 @@
-"""Carries out a pipeline in a run: each stage a step, what was done before not done again."""
+"""Carries out a pipeline in a run, a step for each stage; skips stages that are done."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from rlm_ci.runs.run import Step
     from rlm_ci.runs.store import RunStore
 
-    #: Carries out what rlm-ci itself does, in a run that is in progress, for a goal:
-    #: the exit code and one line about it.
+    #: Carries out a stage of our own in a run in progress, for a goal; returns the exit code
+    #: and a line about it.
     Action = Callable[[Run, str | None], tuple[int, str]]
 
-#: Of a stage's output, the log keeps so many bytes of its beginning and of its end.
+#: Bytes of a stage's output that its log keeps: of the beginning, and of the end.
 _HEAD, _TAIL = 256 << 10, 768 << 10
 _NO_LIMIT = 7 * 24 * 3600.0
-#: Seconds that a stage has to end by itself when its time is over.
+#: Seconds that a stage has to end by itself after its timeout.
 _GRACE = 2.0
 _LAST_LINE = 200
 _CODES = frozenset(code for code, _, _ in EXIT_CODES)
@@ -46,9 +46,9 @@ _CODES = frozenset(code for code, _, _ in EXIT_CODES)
 
 class RunnerContext(Value):
     """Where pipelines are carried out: ``repository`` is the top level, ``environ`` what the
-    stages inherit, ``timeout`` the seconds of a stage that says nothing itself (None: a week),
-    ``actions`` what rlm-ci does itself, by pipeline; ``warn`` is told what ends nothing;
-    ``given`` are variables that are stronger than what a stage's definition says.
+    stages inherit, ``timeout`` the default of a stage in seconds (None: a week), ``actions`` our
+    own stages, by pipeline; ``warn`` shows errors that do not end the run; ``given`` are
+    variables that override those of a stage's definition.
     """
 
     store: RunStore
@@ -61,22 +61,21 @@ class RunnerContext(Value):
     given: Mapping[str, str] = MappingProxyType({})
 
     def doubt(self, about: RlmCiError | None) -> None:
-        """Tell what went wrong without ending anything."""
+        """Warn of an error that does not end the run."""
         if about is not None and self.warn is not None:
             self.warn(about)
 
 
 def conduct(run: Run, name: str, place: RunnerContext, goal: str | None = None) -> int:
-    """Begin ``run``, carry out the pipeline ``name`` in it, end it; the exit code.
+    """Begin ``run``, carry out the pipeline ``name`` in it, and end it; return the exit code.
 
-    An error of ours ends the run, and is raised again; so does what a signal raises, after
-    which the run can be resumed.
+    Any exception ends the run, and is raised again. After a signal the run can be resumed.
     """
-    before = process.defer()  # a run that has begun is ended, however often we are interrupted
+    deferred = process.defer()  # signals wait, so that a run that has begun is ended
     try:
         run.begin()
         try:
-            process.undefer(before)
+            process.undefer(deferred)
             try:
                 code, summary = _carry_out(run, name, place, goal)
             finally:
@@ -84,14 +83,14 @@ def conduct(run: Run, name: str, place: RunnerContext, goal: str | None = None) 
         except BaseException as error:
             process.defer()
             doubt = run.stop(error)
-            if str(doubt) != str(error):  # what ended it is told by whoever catches it
+            if str(doubt) != str(error):  # the caller reports what ended the run
                 place.doubt(doubt)
             raise
         status = SUCCEEDED if code == OK else FAILED
         place.doubt(run.finish(status, exit_code=code, summary=summary, detail=run.detail))
         return code
     finally:
-        process.undefer(before)
+        process.undefer(deferred)
 
 
 def _carry_out(run: Run, name: str, place: RunnerContext, goal: str | None) -> tuple[int, str]:
@@ -117,7 +116,7 @@ def _carry_out(run: Run, name: str, place: RunnerContext, goal: str | None) -> t
 
 
 def _step(run: Run, stage: Stage, place: RunnerContext, goal: str | None) -> tuple[int, str]:
-    """Carry out one stage; its exit code in our table, and a line about it."""
+    """Carry out one stage; return its exit code in our table, and a line about it."""
     kind = "command" if stage.kind in (COMMAND, OWN) else "subpipeline"
     with run.step(stage.title, stage.shown, name=stage.id, kind=kind) as step:
         if stage.kind == OWN:
@@ -147,13 +146,13 @@ def _command(run: Run, stage: Stage, step: Step, place: RunnerContext, goal: str
     except UnavailableError as error:
         step.summary = str(error)
         return UNAVAILABLE
-    said = run.redactor.text(ended.output.without_seam().text())
+    output = run.redactor.text(ended.output.without_seam().text())
     outcome = f"[timed out after {limit:g} s]" if ended.reason else f"[exit {ended.returncode}]"
     head = f"[{begun}] $ {run.redactor.text(stage.shown)}\n"
-    text = f"{head}{said}{'' if said.endswith(chr(10)) or not said else chr(10)}{outcome}\n"
+    text = f"{head}{output}{'' if output.endswith(chr(10)) or not output else chr(10)}{outcome}\n"
     files.write(step.log, text.encode("utf-8", "backslashreplace"), 0o600)
     step.exit_code = ended.returncode
-    last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")
+    last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "")
     last = printable(last)[:_LAST_LINE]
     if ended.reason:
         step.summary = f"timed out after {limit:g} s"
@@ -163,15 +162,15 @@ def _command(run: Run, stage: Stage, step: Step, place: RunnerContext, goal: str
         return OK
     how = f"exit {ended.returncode}" if ended.returncode > 0 else f"signal {-ended.returncode}"
     step.summary = f"{how}: {last}" if last else how
-    # In place of our own it ends as that one would.
+    # A stage that replaces one of ours may use our exit codes.
     as_ours = run.manifest.pipeline_id in BUILT_IN and ended.returncode in _CODES
     return ended.returncode if as_ours else FINDINGS
 
 
 def _environment(run: Run, stage: Stage, place: RunnerContext, goal: str | None) -> dict[str, str]:
-    """What a stage is told of its run; what its definition says is stronger, and flags most."""
+    """The variables of a stage: its definition overrides those of the run, flags override both."""
     prefix = "CODEX_ORCHESTRATOR_"
-    told = {
+    of_run = {
         "MCP_RUNNER_TASK_ID": run.task_id,
         f"{prefix}TASK_ID": run.task_id,
         f"{prefix}RUN_ID": run.id,
@@ -184,9 +183,9 @@ def _environment(run: Run, stage: Stage, place: RunnerContext, goal: str | None)
         f"{prefix}PACKAGE_ROOT": os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
     }
     if goal is not None:
-        told["RLM_GOAL"] = goal
+        of_run["RLM_GOAL"] = goal
     inputs = place.pipelines[run.manifest.pipeline_id].variables()
-    return {**inputs, **place.environ, **told, **dict(stage.env), **place.given}
+    return {**inputs, **place.environ, **of_run, **dict(stage.env), **place.given}
 
 
 def _subpipeline(run: Run, stage: Stage, step: Step, place: RunnerContext, goal: str | None) -> int:
@@ -210,9 +209,9 @@ def _subpipeline(run: Run, stage: Stage, step: Step, place: RunnerContext, goal:
 
 def _child(run: Run, stage: Stage, step: Step, place: RunnerContext) -> Run:
     if step.sub_run_id is not None:
-        before = sibling(run.path, step.sub_run_id)
-        if before is not None:
-            child = Run.open(before, redactor=run.redactor, out=run.out, now=run.now)
+        path = sibling(run.path, step.sub_run_id)
+        if path is not None:
+            child = Run.open(path, redactor=run.redactor, out=run.out, now=run.now)
             if child.manifest.is_resumable or child.manifest.status == SUCCEEDED:
                 return child
             child.close()

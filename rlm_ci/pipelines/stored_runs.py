@@ -1,4 +1,4 @@
-"""What the commands about runs share: the store, the run that is meant, how it is told."""
+"""What the commands about runs share: the store, finding a run, describing it."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 OUT_DIR = tuple(row for row in LOOP if row.key == "out_dir")
 SANDBOX = tuple(row for row in LOOP if row.key == "sandbox")
 ROWS: tuple[Setting, ...] = (*COMMON, *OUT_DIR)
-#: What a command about one run takes.
+#: The argument of a command about one run.
 ONE_RUN = ("one run: an id, its beginning, the path of a manifest, or latest", 1, 1)
 _WIDE = 72
-#: Seconds of silence that are told: two heartbeats are missing.
+#: Seconds without a heartbeat that are reported: two are missing.
 _SILENT = 2 * manifest.HEARTBEAT
 
 
 def settings_of(flags: Mapping[str, Any]) -> Settings:
-    """The settings of a run, before its config file is known. Raises ConfigError."""
+    """The settings of a run, without its config file. Raises ConfigError."""
     table = {row.key: row for row in (*PROGRAM, *ROWS)}
     return Settings(table.values(), flags)
 
 
 class StoredRuns:
-    """The runs of the repository that the settings name, or of the folder where there is none."""
+    """The runs of the repository that the settings name, or of a folder outside of git."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -57,7 +57,7 @@ class StoredRuns:
 
     @property
     def task(self) -> str | None:
-        """The task that the command line limits the runs to; a variable does not."""
+        """The task of ``--task``, which limits the runs; a variable does not."""
         if self.settings.sources["task"] != "--task":
             return None
         return require_task_id(self.settings.task, "--task")
@@ -68,7 +68,7 @@ class StoredRuns:
         return runs_find.find(self.store, word, self.task)
 
     def own(self, word: str) -> FoundRun:
-        """As ``find``, of this repository alone: what a run was asked for is done in no other."""
+        """As ``find``, but only in this repository, where the run must be carried out."""
         entry = self.find(word)
         runs_find.require_in(self.store, entry)
         return entry
@@ -84,11 +84,11 @@ class StoredRuns:
         )
 
     def open(self, path: str) -> Run:
-        """The run in the folder ``path``, held. Raises what ``Run.open`` raises."""
+        """Open the run in the folder ``path`` and hold it. Raises as ``Run.open``."""
         return Run.open(path, redactor=self.redactor, out=self.out)
 
     def task_or_own(self) -> str:
-        """The task that the settings name, else that of the repository. Raises ConfigError."""
+        """The task of the settings, else that of the repository. Raises ConfigError."""
         settings = self.settings
         if settings.task:
             return require_task_id(settings.task, settings.sources["task"])
@@ -104,7 +104,7 @@ class StoredRuns:
         return runs_find.prune(self.store, seconds, now, self.task)
 
     def _tell_of_brought(self) -> None:
-        """Warn of runs that nobody made here: they could name any command to be resumed."""
+        """Warn of runs that came with the repository: resuming one could run any command."""
         number = runs_find.brought(self.store)
         if number:
             shown = self.store.shown
@@ -123,7 +123,7 @@ def resume_with(run_id: str) -> str:
 
 
 def way_on(entry: FoundRun) -> str:
-    """What can be done for a run that does not go on by itself."""
+    """How to continue a run whose process has ended, as a hint."""
     if entry.is_resumable:
         return f"resume it with {resume_with(entry.run_id)}"
     parent = entry.run.parent_run_id
@@ -136,14 +136,14 @@ def flag_of(budget: str) -> str:
 
 
 def more_of(run: Manifest) -> str:
-    """The command that gives a run more of the budget that has ended it; "" for any other end."""
+    """The command that increases the budget that ended a run; "" if no budget did."""
     ended = run.spent_budget
     letter = "X" if ended == "budget_usd" else "N"
     return f"{resume_with(run.run_id)} {flag_of(ended)} {letter}" if ended else ""
 
 
 def tell_way_on(held: Run, say: Callable[[str], None]) -> None:
-    """Say how a run that has just ended early goes on, if it can."""
+    """Say how to continue a run that has just ended early, if it can be continued."""
     run = held.manifest
     way = resume_with(held.id) if run.is_resumable else more_of(run)
     if way and request.is_kept(held.path):
@@ -151,11 +151,11 @@ def tell_way_on(held: Run, say: Callable[[str], None]) -> None:
 
 
 def record(entry: FoundRun) -> dict[str, Any]:
-    """The manifest of a run as JSON, where it lies, whether its process is gone, and its tree."""
+    """The manifest of a run as JSON, its path, whether its process is gone, and its tree."""
     gone = entry.is_gone(time.time())
     tree = TreeWatcher(entry.path, entry.run.pipeline_id).record()
-    told = {**entry.run.to_record(), "manifest": entry.place, "gone": gone}
-    return told if tree is None else {**told, "recursion": tree}
+    fields = {**entry.run.to_record(), "manifest": entry.place, "gone": gone}
+    return fields if tree is None else {**fields, "recursion": tree}
 
 
 def tell(entry: FoundRun, now: float) -> str:
@@ -165,9 +165,9 @@ def tell(entry: FoundRun, now: float) -> str:
 
 
 def facts(entry: FoundRun, now: float, look: TreeWatcher) -> list[tuple[str, str]]:
-    """What there is to tell of a run, each with what it is called; steps have no name."""
+    """Names and values that describe a run; steps have no name."""
     run = entry.run
-    told = [
+    values = [
         ("run", run.run_id),
         ("task", run.task_id),
         ("pipeline", run.pipeline_id),
@@ -181,13 +181,13 @@ def facts(entry: FoundRun, now: float, look: TreeWatcher) -> list[tuple[str, str
         ("answer", _answer(entry)),
         ("folder", run.artifact_root),
     ]
-    found = [(name, printable(value)) for name, value in told if value]
+    found = [(name, printable(value)) for name, value in values if value]
     found += look.facts()
     for number, step in enumerate(run.commands, 1):
-        said = [f"{number:>3}. {step.status:<10} {printable(step.title)}"]
+        words = [f"{number:>3}. {step.status:<10} {printable(step.title)}"]
         if step.summary:
-            said.append(neutralise.clip(neutralise.one_line(step.summary), _WIDE))
-        found.append(("", "  ".join(said)))
+            words.append(neutralise.clip(neutralise.one_line(step.summary), _WIDE))
+        found.append(("", "  ".join(words)))
     found += [
         ("", f"  child    {one.status:<12} {printable(one.run_id)}") for one in run.child_runs
     ]
@@ -195,14 +195,14 @@ def facts(entry: FoundRun, now: float, look: TreeWatcher) -> list[tuple[str, str
 
 
 def _answer(entry: FoundRun) -> str | None:
-    """Where the answer of a run lies that was asked a question, once there is one."""
+    """The path of the answer, if the run has one."""
     parts = ("rlm", "answer.md")
     is_there = os.path.isfile(os.path.join(entry.path, *parts))
     return "/".join((entry.run.artifact_root, *parts)) if is_there else None
 
 
 def standing(entry: FoundRun, now: float) -> str:
-    """How a run stands, and what can be done where it does not go on by itself."""
+    """The status of a run, and how to continue it if its process has ended."""
     run = entry.run
     word = run.status.replace("_", " ")
     if entry.is_gone(now):
@@ -210,8 +210,8 @@ def standing(entry: FoundRun, now: float) -> str:
         return f"{word}, but {why}: {way_on(entry)}"
     if run.status == IN_PROGRESS:
         silent = run.silent_for(now)
-        heard = f", last heard of {duration(silent)} ago" if silent > _SILENT else ""
-        return f"{word} for {took(run, now)}{heard}"
+        silence = f", last heard of {duration(silent)} ago" if silent > _SILENT else ""
+        return f"{word} for {took(run, now)}{silence}"
     detail = f" ({run.status_detail})" if run.status_detail not in (None, run.status) else ""
     if run.has_ended and entry.is_resumable:
         return f"{word}{detail}: {way_on(entry)}"

@@ -1,4 +1,4 @@
-"""One process's work on a recursion over a repository: its files, its terms, its way to a model."""
+"""One process's attempt at a recursion over a repository: its options, files and model."""
 
 from __future__ import annotations
 
@@ -42,26 +42,26 @@ if TYPE_CHECKING:
 
 
 class RepositoryAttempt(RunAttempt):
-    """One process's work on a run of this kind, whatever ends it."""
+    """One process's attempt at a recursion over a repository."""
 
     _all: RepositoryVerb
 
     def __init__(self, work: RepositoryVerb, run: Run, record: Record) -> None:
         super().__init__(work, run, record)
-        #: Whether something was left out that another attempt may do.
+        #: Whether another attempt may cover what this one left out.
         self.goes_on = False
 
     def carry_out(self) -> tuple[Report, RlmCiError | None]:
-        """The report, and the error that ended it, also a bug."""
+        """Return the report, and the exception that ended the attempt, also of a bug."""
         error = None
         try:
-            told = self._solve()
-        except Exception as found:  # noqa: BLE001 - whatever ends it, a report says so
+            report = self._solve()
+        except Exception as found:  # noqa: BLE001 - the report has any error
             error = failure(found, self._run.path, self._run.redactor.text)
             part = Part.from_error(self._all.name, error)
             level = Severity.from_label(self._all.settings.fail_level)
-            told = Report(scope.RepositoryScope().subject(), level, (part,), usage=self._usage())
-        return self._run.redactor.report(told.replace(run_id=self._run.id)), error
+            report = Report(scope.RepositoryScope().subject(), level, (part,), usage=self._usage())
+        return self._run.redactor.report(report.replace(run_id=self._run.id)), error
 
     def _solve(self) -> Report:
         work, run = self._all, self._run
@@ -107,19 +107,19 @@ class RepositoryAttempt(RunAttempt):
         self._step(f"looking at {count(len(plan.corpus.files), 'file')}")
         gateway = self._gateway(agreed)
         executor = self._executor()
-        asked = None
+        ask = None
         if gateway is not None:
-            asked = partial(_Asked, gateway, agreed)
+            ask = partial(_NodeModel, gateway, agreed)
         budget, constraints = self._budget(agreed, gateway), self._constraints(agreed)
         try:
             with Journals.open(folder, redactor=self._run.redactor) as store:
-                rlm = RLM(plan.corpus, store, executor=executor, ask=asked, name=self._run.id)
+                rlm = RLM(plan.corpus, store, executor=executor, ask=ask, name=self._run.id)
                 return rlm.solve(rlm.root, plan.objective, budget, constraints)
         finally:
             if executor is not None:
                 executor.shutdown(wait=False, cancel_futures=True)
 
-    # ── the terms ──
+    # ── the options ──
 
     def _agree(self) -> RepositoryOptions:
         def produce() -> Mapping[str, Any]:
@@ -143,7 +143,7 @@ class RepositoryAttempt(RunAttempt):
         return self._record.shaped("terms", "start", {}, produce, RepositoryOptions.from_dict)
 
     def _model(self, here: RepositoryScope) -> str | None:
-        """The model that has a part in it; None where there is none, or it may not be asked."""
+        """The name of the model to ask; None without one, or if it may not read the code."""
         settings = self._all.settings
         if not self._all.wants_model():
             return None
@@ -208,8 +208,8 @@ class RepositoryAttempt(RunAttempt):
         return DaskPool(place)
 
 
-class _Asked:
-    """One node's way: what it asks stands in the record under its id."""
+class _NodeModel:
+    """One node's access to the model: its calls are recorded under its id."""
 
     def __init__(self, gateway: Gateway, agreed: RepositoryOptions, node: Node) -> None:
         self.model = gateway.model
@@ -232,14 +232,14 @@ def _refuse(name: str, _text: str | Iterable[str]) -> str:
 
 
 class SchedulerAddress(Value):
-    """What ``--scheduler`` says: the order of the work, and HOST:PORT of a cluster, if any."""
+    """The value of ``--scheduler``: the order of the work, and HOST:PORT of a cluster, if any."""
 
     order: str
     cluster: str | None = None
 
 
 def address(settings: Settings) -> SchedulerAddress:
-    """Raises ConfigError for what is neither an order nor a cluster."""
+    """Read ``--scheduler``. Raises ConfigError if it is neither an order nor a cluster."""
     text: str = settings.recursion.scheduler
     if text in ORDERS:
         return SchedulerAddress(text)

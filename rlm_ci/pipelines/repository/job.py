@@ -1,4 +1,4 @@
-"""A recursion over a repository, put together from its systems: what review and wiki share."""
+"""The job of a recursion over a repository, which review and wiki share."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 
     Kind = TypeVar("Kind", bound="RepositoryJob")
 
-#: What a job in Actions may take where nothing is said.
+#: The budgets in GitHub Actions if the user sets none.
 _IN_ACTIONS = (("recursion.max_minutes", 50.0), ("max_calls", 300))
 
 
 class RepositoryJob(RepositoryVerb):
-    """Carries out a pipeline in a run that is held; ``report`` is there once it has ended.
+    """Carries out a review or a wiki in a run that this process holds; sets ``report`` at the end.
 
     ``skipped`` are folders in which rlm-ci itself writes. With ``replay``, the record of another
     run, no model is asked.
     """
 
-    #: How a process goes about it.
+    #: The class of one process's attempt.
     attempt: type[RepositoryAttempt] = RepositoryAttempt
 
     def __call__(self, run: Run, _goal: str | None) -> tuple[int, str]:
-        """The exit code, and a line about the end. Raises RlmCiError, after it is written down."""
+        """Return the exit code and a line about the result. Raises RlmCiError once recorded."""
         for key, value in _IN_ACTIONS if self.settings.github.actions else ():
             if self.settings.sources[key] == "default":
                 self.settings.values[key] = value
@@ -69,12 +69,12 @@ class RepositoryJob(RepositoryVerb):
         return code, f"{verdict}: {report.parts[0].summary}"
 
     def deliver(self, run: Run) -> None:
-        """Bring what was made to where it is wanted, once all of it is written down."""
+        """Copy the results to where the user wants them, once all are written."""
         run.event("progress", {"summary": "all is in the folder of the run"})
 
 
 def _prepare(settings: Settings, repository: Repository) -> None:
-    """Apply the configuration that a run here obeys. Raises ConfigError."""
+    """Apply the configuration of the repository. Raises ConfigError."""
     from rlm_ci.judge import config_file
     from rlm_ci.pipelines import load
 
@@ -87,7 +87,7 @@ def _prepare(settings: Settings, repository: Repository) -> None:
 
 
 def making(kind: type[Kind]) -> Callable[..., Kind]:
-    """Makes the work of this kind, for ``registry.make``; raises ConfigError."""
+    """A function for ``registry.make`` that makes a job of this kind; it raises ConfigError."""
 
     def make(
         settings: Settings,

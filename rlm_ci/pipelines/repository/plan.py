@@ -1,4 +1,4 @@
-"""A recursion over a repository: its options, what it comes to, what each verb adds to it."""
+"""A recursion over a repository: its options, its plan, its result, and what each verb adds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class RepositoryOptions(Value):
-    """What holds for a run from its first moment on, however often it is resumed."""
+    """The options of a run, the same whenever it is resumed."""
 
     scope: RepositoryScope
     options: Mapping[str, Any]
@@ -42,21 +42,21 @@ class RepositoryOptions(Value):
         return {**super().to_dict(), "scope": self.scope.to_dict()}
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> RepositoryOptions:
-        return cls(**{**told, "scope": RepositoryScope.from_dict(told["scope"])})
+    def from_dict(cls, record: Mapping[str, Any]) -> RepositoryOptions:
+        return cls(**{**record, "scope": RepositoryScope.from_dict(record["scope"])})
 
 
 class RecursionPlan(Value):
-    """What a recursion is asked for; of no file at all where everything is known."""
+    """The objective of a recursion, and its files: none if all results are known already."""
 
     corpus: Corpus
     objective: Objective
 
 
 class RecursionResult(Value):
-    """A recursion that has come to its end; ``result`` is None where there was nothing to do.
+    """A recursion that has ended; ``result`` is None if there was nothing to do.
 
-    ``write`` puts a text among the run's artifacts.
+    ``write`` writes a text as an artifact of the run, and returns its path.
     """
 
     run: Run
@@ -74,7 +74,7 @@ class RecursionResult(Value):
         unseen: Sequence[tuple[str, str]] = (),
         **fields: Any,
     ) -> Report:
-        """The report with this part alone; ``unseen`` are files that nobody looks at."""
+        """The report with this part alone; ``unseen`` are pairs of an omitted file and a reason."""
         uncovered = self.result.uncovered if self.result else ()
         counts = self.result.counts if self.result else Evidence()
         eligible = len(self.corpus.files)
@@ -94,38 +94,38 @@ class RecursionResult(Value):
 
 
 class RepositoryVerb(PipelineJob, ABC):
-    """The half of a job over a repository that each verb writes itself."""
+    """The part of a job over a repository that each verb implements."""
 
     #: The name of the pipeline, of the part of the report, and of the folder of the artifacts.
     name = ""
-    #: The folder of journals whose results are taken, if there is one.
+    #: The folder of journals whose results are reused, if any.
     stored = ""
 
     @abstractmethod
     def options(self, here: RepositoryScope) -> dict[str, Any]:
-        """All that the results depend on besides texts and model; asked once in a run."""
+        """All that the results depend on besides texts and model; called once in a run."""
 
     @abstractmethod
     def plan(
         self, run: Run, record: Record, agreed: RepositoryOptions, corpus: Corpus
     ) -> RecursionPlan:
-        """What is asked of which files."""
+        """The objective, and the files to look at."""
 
     @abstractmethod
     def conclude(self, done: RecursionResult) -> Report:
-        """The report, once the artifacts are written."""
+        """Write the artifacts, and return the report."""
 
     def scope(self) -> RepositoryScope:
-        """Where to look; asked once in a run."""
+        """Where to look; called once in a run."""
         return scope.select(self.settings, self.repository)
 
     def corpus(self, agreed: RepositoryOptions) -> Corpus:
         return scope.corpus(agreed.scope, self.repository, self.skipped)
 
-    def without(self, part: Part, done: RecursionResult) -> Part:  # noqa: ARG002 - for who knows better
-        """``part``, and what follows from the files that were left out."""
+    def without(self, part: Part, done: RecursionResult) -> Part:  # noqa: ARG002 - for verbs that override it
+        """``part``, changed for the files that were left out."""
         return part
 
     def wants_model(self) -> bool:
-        """Whether a model has a part in it, if there is one."""
+        """Whether to ask a model, if there is one."""
         return True

@@ -1,4 +1,4 @@
-"""What a review or a wiki is about: a commit, the work tree, a folder, or a change."""
+"""The scope of a review or a wiki: a commit, the work tree, a folder, or a change."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class RepositoryScope(Value):
     """Where to look. ``commit`` is None for the work tree, or for a folder outside of git.
 
-    ``under`` is the folder below the top level; ``changed`` are the lines of a change by path,
-    None without one. ``from_outside`` says why no model may read it, "" if one may.
+    ``under`` is the folder below the top level. ``from_outside`` says why no model may read the
+    scope, "" if one may.
     """
 
     commit: str | None = None
@@ -47,12 +47,12 @@ class RepositoryScope(Value):
     from_outside: str = ""
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> RepositoryScope:
-        return cls(**{**told, "exclude": tuple(told["exclude"])})
+    def from_dict(cls, record: Mapping[str, Any]) -> RepositoryScope:
+        return cls(**{**record, "exclude": tuple(record["exclude"])})
 
     @property
     def rules(self) -> EligibilityRules:
-        # A change answers for all that it brings, by whatever name.
+        # A name such as vendor/ must not exempt a file of a change.
         guess = not self.include_generated and self.merge_base is None
         return EligibilityRules(self.exclude, self.max_file_bytes, self.include_generated, guess)
 
@@ -68,14 +68,14 @@ class RepositoryScope(Value):
 
 
 def select(settings: Settings, repository: Repository) -> RepositoryScope:
-    """What the settings say. Raises ConfigError, UsageError."""
+    """The scope that the settings name. Raises ConfigError, UsageError."""
     recursion = settings.recursion
     base, wanted = settings.values.get("base"), settings.values.get("head")
     if recursion.worktree and (base or wanted):
-        told = "a change is between commits" if base else "--head names a commit"
+        reason = "a change is between commits" if base else "--head names a commit"
         flag = "--base" if base else "--head"
         raise UsageError(
-            f"{told}, and --worktree is none",
+            f"{reason}, and --worktree is none",
             where="--worktree",
             hint=f"leave one of {flag} and --worktree out",
         )
@@ -121,7 +121,7 @@ def looks(settings: Settings) -> dict[str, Any]:
 def corpus(here: RepositoryScope, repository: Repository, own: Sequence[str]) -> Corpus:
     """The files; ``own`` are folders in which rlm-ci writes."""
     if here.commit is not None:
-        # What a change marks as generated is looked at: the rules are those of its base.
+        # A change cannot mark its own files as generated: the attributes of its base count.
         return corpora.at_commit(
             repository, here.commit, here.rules, here.under, policy=here.merge_base
         )
@@ -135,7 +135,7 @@ def corpus(here: RepositoryScope, repository: Repository, own: Sequence[str]) ->
 
 
 def require_tree(repository: Repository) -> None:
-    """Raise ConfigError in a bare repository: it has nothing to look at, nor a place for runs."""
+    """Raise ConfigError in a bare repository: it has no files to look at, and no place for runs."""
     if repository.git_dir is None and errors.is_bare(repository.root):
         raise errors.no_repository(repository.root)
 
@@ -171,9 +171,9 @@ def _is_under(path: str, under: str) -> bool:
 def from_outside(
     settings: Settings, found: Sequence[change_set.ChangeSet], *, is_asked: bool = False
 ) -> str:
-    """Why no model may read what is judged here.
+    """Why no model may read this change; "" if one may.
 
-    ``is_asked`` by a person who may write: then it is no matter what has started this job.
+    ``is_asked`` means that a person with write access asked: then any event may start the job.
     """
     github = settings.github
     event = privileged_events.event_of(github.event_name) if github.actions else None
@@ -185,11 +185,11 @@ def from_outside(
 
 
 def with_closed(part: Part, corpus: Corpus) -> Part:
-    """``part``, incomplete where something of the corpus could not be opened."""
+    """``part``, made incomplete if a file or folder of the corpus could not be opened."""
     closed = corpus.closed
     if not closed:
         return part
     things = "file or folder" if len(closed) == 1 else "files or folders"
-    told = f"{len(closed):,} {things} could not be read, such as {closed[0]}"
-    summary = printable(f"{part.summary}; {told}")
+    problem = f"{len(closed):,} {things} could not be read, such as {closed[0]}"
+    summary = printable(f"{part.summary}; {problem}")
     return part.replace(state=part.state or INCOMPLETE, error=None, summary=summary)

@@ -1,4 +1,4 @@
-"""How a review or a wiki stands: its tree, what it has spent, and where it is at work."""
+"""The progress of a review or a wiki: its tree, what it has spent, and its active nodes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _RUN = ("rlm", "run.json")
 _BUDGETS = ("max_calls", "max_tokens", "budget_usd")
 _WIDE = 100
 _NOTHING = {"calls": 0, "tokens": 0, "cost_usd": None}
-#: Of the way to the node that is at work, so many steps are shown.
+#: The last steps that are shown of the path to the active node.
 _STEPS = 6
 
 
 class TreeWatcher:
-    """Looks at the run in ``folder``, again and again; each time only what is new is read."""
+    """Follows the run in ``folder``; each look reads only what is new."""
 
     def __init__(self, folder: str, pipeline_id: str) -> None:
         self._folder = folder
@@ -37,7 +37,7 @@ class TreeWatcher:
         self._usage: dict[str, Any] = dict(_NOTHING)
 
     def progress(self) -> TreeProgress | None:
-        """None for a run without a tree, or whose journals cannot be read now."""
+        """The progress; None without a tree, or if the journals cannot be read now."""
         if self._watch is None:
             if not os.path.lexists(os.path.join(self._folder, *_RUN)):
                 return None
@@ -57,7 +57,7 @@ class TreeWatcher:
         return {**found.to_dict(), "spent": self._spent(), "budgets": self._budgets()}
 
     def facts(self) -> list[tuple[str, str]]:
-        """For a person: what a fact is called, and the fact."""
+        """Names and values for people."""
         found = self.progress()
         if found is None:
             return []
@@ -73,8 +73,8 @@ class TreeWatcher:
             )
         limits = self._budgets()
         if limits:
-            told = ", ".join(f"{name} {value}" for name, value in limits.items())
-            facts.append(("budgets", told))
+            budgets = ", ".join(f"{name} {value}" for name, value in limits.items())
+            facts.append(("budgets", budgets))
         if found.branch and found.active:
             branch = [one for one, _ in groupby(found.branch)]
             steps = branch[-_STEPS:]
@@ -91,14 +91,14 @@ class TreeWatcher:
         path = os.path.join(self._folder, FILE)
         try:
             size = os.stat(path).st_size
-        except OSError:  # no fact is written down yet
+        except OSError:  # no fact is written yet
             return self._usage
         if size == self._size:
             return self._usage
         try:
             with Record.open(path, redact=str, replay_only=True) as record:
                 usage = record.usage()
-        except RlmCiError:  # it is being written, or damaged; whoever resumes is told
+        except RlmCiError:  # it is being written, or damaged; resume reports that
             return self._usage
         tokens = usage["prompt_tokens"] + usage["completion_tokens"]
         self._size = size
@@ -106,7 +106,7 @@ class TreeWatcher:
         return self._usage
 
     def _budgets(self) -> dict[str, Any]:
-        """Those of the command line; what a config file limits is not kept in the run."""
+        """The budgets of the command line; the run does not keep those of a config file."""
         if not request.is_kept(self._folder):
             return {}
         try:
