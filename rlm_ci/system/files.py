@@ -58,7 +58,8 @@ def read_inside(root: str, path: str, limit: int) -> bytes:
                 raise UnreadableError("a folder of its path is a link")
         return _read(os.path.join(folder, parts[-1]), limit, None)
     try:
-        with folder_of(root, path) as (inner, name):
+        top = os.path.join(root, os.curdir)  # where a link leads, if the root is one
+        with folder_of(top, path) as (inner, name):
             return _read(name, limit, inner)
     except OSError as error:
         raise _unreadable(error) from None
@@ -68,10 +69,10 @@ def read_inside(root: str, path: str, limit: int) -> bytes:
 def folder_of(root: str, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
     """The open folder that holds ``path`` below ``root``, behind no link, and its name in there.
 
-    With ``make``, missing folders are made. Raises OSError.
+    ``root`` must be none either. With ``make``, missing folders are made. Raises OSError.
     """
     *parts, name = path.split("/")
-    folder = os.open(root, _FOLDER & ~_NO_FOLLOW)
+    folder = os.open(root, _FOLDER)
     try:
         for part in parts:
             if make:

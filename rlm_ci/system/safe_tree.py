@@ -136,7 +136,8 @@ class SafeTree:
         """The open folder that holds ``path``, and the last part of its name."""
         with ExitStack() as stack:
             try:
-                found = stack.enter_context(files.folder_of(self.root, path, make=make))
+                top = os.path.join(self.root, os.curdir)
+                found = stack.enter_context(files.folder_of(top, path, make=make))
             except OSError as error:
                 raise _error(error, path.rpartition("/")[0]) from None
             yield found

@@ -158,6 +158,10 @@ def test_no_part_of_a_path_inside_may_be_a_link(tmp_path: Path) -> None:
         with pytest.raises(files.UnreadableError) as caught:
             files.read_inside(str(root), path, 100)
         assert "secret" not in str(caught.value)
+    # The root may be one for a reader, and may not for moves of files.
+    assert files.read_inside(str(root / "link"), "secret", 10) == b"secret"
+    with pytest.raises(OSError, match="link"), files.folder_of(str(root / "link"), "secret"):
+        pass
 
 
 @pytest.mark.parametrize(
