@@ -1,1 +1,1 @@
-"""The symbolic mode: a planner looks into a context and asks others, until it has an answer."""
+"""The symbolic mode: a planner reads parts of a context and asks sub-calls until it can answer."""

@@ -1,7 +1,7 @@
 """Carries out a plan of the symbolic mode: searches, then reads, then sub-calls.
 
 The result depends on the context, the plan and the recorded answers of models alone, so a run
-that repeats it gets the same.
+that repeats it gets the same result.
 """
 
 from __future__ import annotations

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from rlm_ci.runs import Fact
     from rlm_ci.runs.state import RunState
 
-    #: The plan for an iteration, by those before it. Raises BadPlanError, LimitError.
+    #: Makes the plan for an iteration after earlier ones. Raises BadPlanError, LimitError.
     Planning = Callable[[int, Sequence[Iteration]], AcceptedPlan]
 
 #: Plans in a row without anything new that end a run.
 ENOUGH = 2
-#: Searches or reads of the same, which a prompt may have had no room for.
+#: How often a plan may repeat a search or read, for which prompts may have no room.
 _OFTEN = 3
 _REASON = 500
 
@@ -82,7 +82,7 @@ class Question:
     def run(self) -> AskEnd:
         """Iterate until there is an answer, a limit is reached, or there is no progress.
 
-        Raises BadPlanError, and whatever else ends a run.
+        Raises BadPlanError, and any other error that ends a run.
         """
         steps: list[Iteration] = []
         idle = 0
@@ -107,7 +107,7 @@ class Question:
     def _is_idle(self, planned: AcceptedPlan) -> bool:
         """Whether the prompt of a plan already shows all that the plan asks for.
 
-        What had no room in the prompt may be asked for again, a few times.
+        A plan may repeat, a few times, what had no room in the prompt.
         """
         plan = planned.plan
         if plan.intent != "continue":  # a pause that was lifted
@@ -116,7 +116,7 @@ class Question:
         known = {looked[iteration][index] for iteration, index in planned.whole}
         often = Counter(chain.from_iterable(looked))
         known |= {one for one, times in often.items() if times >= _OFTEN}
-        called = {one for before in self._plans for one in before.subcalls}
+        called = {one for earlier in self._plans for one in earlier.subcalls}
         return known.issuperset(_looked(plan)) and called.issuperset(plan.subcalls)
 
     def _turn(

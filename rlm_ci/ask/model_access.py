@@ -1,4 +1,4 @@
-"""How a question asks models, and keeps what they answer."""
+"""How a question asks models and records their answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ModelAccess(Value):
     """``complete`` answers requests within the budgets; ``max_tokens`` caps each answer.
 
     ``model`` plans, and answers sub-calls that name none; a plan may also name one of ``models``.
-    ``fact`` records what a resumed run must not decide again. ``write`` writes a file whole, by
+    ``fact`` records decisions, which a resumed run keeps. ``write`` writes a file whole, by
     its path below the run's folder. ``redact`` takes secrets out of a text.
     """
 

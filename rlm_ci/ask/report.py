@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rlm_ci.runs.state import FinalState
 
 PART = "rlm"
-#: The document that holds the answer.
+#: The name of the document with the answer.
 ANSWER = "answer.md"
 FAILED = f"{PART}/failed"
 UNVERIFIED = f"{PART}/unverified-citation"
@@ -71,7 +71,7 @@ def build(
 ) -> Report:
     """The report: the answer with its evidence, or why there is none.
 
-    A place outside of the work tree is no evidence: there it cannot be looked up. A citation that
+    A place outside of the work tree is no evidence: readers cannot look it up. A citation that
     does not hold is a finding of severity medium, a failure of the planner is high.
     """
     final = ended.final
@@ -112,14 +112,14 @@ def _is_in_worktree(place: Location) -> bool:
 
 
 def _summary(final: FinalState, cited: CitedAnswer | None, not_allowed: int) -> str:
-    told = [final.reason]
+    parts = [final.reason]
     if final.status == PASSED and cited is not None:
         held = text_printable.count(cited.verified, "citation")
-        told.append(f"{held} verified" if cited.offered else "it cites nothing")
+        parts.append(f"{held} verified" if cited.offered else "it cites nothing")
         wrong = cited.offered - cited.verified
         if wrong:
-            told.append(f"{wrong:,} could not be verified")
+            parts.append(f"{wrong:,} could not be verified")
     if not_allowed:
         number = text_printable.count(not_allowed, "sub-call")
-        told.append(f"{number} named a model that is not allowed")
-    return "; ".join(told)
+        parts.append(f"{number} named a model that is not allowed")
+    return "; ".join(parts)

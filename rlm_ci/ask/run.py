@@ -50,7 +50,7 @@ STDIN = "-"
 _POINTERS_LIMIT = 64 << 20
 #: Characters of the question in the prompt of each sub-call.
 _QUESTION = 2000
-#: The limits of the mode, and the settings that they have.
+#: The limits of the mode, and their settings.
 _LIMITS = {
     "searches": "searches", "reads": "reads", "subcalls": "subcalls", "read_bytes": "read_bytes",
     "snippets": "snippets", "snippet_bytes": "snippet_bytes",
@@ -74,7 +74,7 @@ class AskOptions(Value):
 
 
 class AskRun(Attempt):
-    """The symbolic mode. If it is not ``required``, NoContextError ends it without a context."""
+    """The symbolic mode. Without a context it raises NoContextError, unless it is ``required``."""
 
     turns = "symbolic_iterations"
 
@@ -212,7 +212,7 @@ class AskRun(Attempt):
                 subcall_models=list(symbolic.subcall_models),
             ).to_dict()
 
-        return self._record.shaped("terms", "start", {}, produce, lambda told: AskOptions(**told))
+        return self._record.shaped("terms", "start", {}, produce, lambda kept: AskOptions(**kept))
 
     # ── the question, and its end ──
 
@@ -308,7 +308,7 @@ def _from_here(path: str) -> str:
 
 
 def _holds_any(stream: BinaryIO) -> bool:
-    """Whether a byte follows, for which it waits; an error is left for the reader."""
+    """Whether a byte follows; waits for it. Errors are left to the reader."""
     try:
         return not isinstance(stream, io.BufferedReader) or bool(stream.peek(1))
     except OSError:

@@ -1,4 +1,4 @@
-"""Masks secrets at the edges of an excerpt, where half of one is not recognised by itself."""
+"""Masks secrets at the edges of an excerpt, where half a secret would not be recognised."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KEY_BEGIN = re.compile(r"-----BEGIN[ A-Z]*PRIVATE KEY(?: BLOCK)?-----")
 _KEY_END = re.compile(r"-----END[ A-Z]*PRIVATE KEY(?: BLOCK)?-----")
 _OPENS = b"-----BEGIN "
 _HEAD = re.compile(rb"[ A-Z]*PRIVATE KEY(?: BLOCK)?-----")
-#: What a private key consists of, its headers included, and as a string in another language.
+#: The characters of a private key with its headers, also as a string in source code.
 _OF_KEY = re.compile(rb"[A-Za-z0-9+/=\s\\:,\"'-]*")
 
 
@@ -51,7 +51,7 @@ def masked(before: str, text: str, after: str, redact: Callable[[str], str]) -> 
 
 
 def open_key(before: bytes) -> int | None:
-    """Where a private key begins in ``before`` that does not end there; None without one."""
+    """The offset of a private key that begins in ``before`` and does not end there, or None."""
     at = before.rfind(_OPENS)
     head = _HEAD.match(before, at + len(_OPENS)) if at >= 0 else None
     if head is None or b"-----END" in before[at:]:
@@ -95,7 +95,7 @@ def is_masked_in_places(text: str, pieces: Iterable[tuple[str, bool]]) -> bool:
 
 
 def _behind(text: str, at: int, place: str, piece: str) -> int | None:
-    """Where ``piece`` follows in ``text`` behind ``place``, possibly masked, at ``at``."""
+    """The offset of ``piece`` in ``text`` after ``place``, possibly masked, which is at ``at``."""
     if not place:
         return at if text.startswith(piece, at) else None
     # A sign replaces one character at least.

@@ -1,7 +1,7 @@
 """Sub-calls: one question each to a model about texts that a plan names, without tools.
 
-A failed one is a result, too, on which the planner may act. Results are in the journal, so a run
-that is resumed or replayed gets the same.
+A failed sub-call is a result, too: the planner may act on it. Results are in the journal, so a
+run that is resumed or replayed gets the same.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class SubcallReply(Value):
 
 
 class RunningSubcall:
-    """One sub-call: what it asks, what it is given, and where its files are."""
+    """One sub-call: its question, its input, and the paths of its files."""
 
     def __init__(
         self, subcall: Subcall, given: SubcallInput, iteration: int, number: int, model: str
@@ -95,8 +95,8 @@ class RunningSubcall:
 class Subcalls:
     """Runs the sub-calls of plans and keeps their artifacts.
 
-    ``question`` is what they are for, as short as it is to be in each prompt. A plan may name only
-    allowed models: a text that it read may have talked it into a dearer one.
+    ``question`` is the user's question, cut for the prompts. A plan may name only allowed models:
+    a text that the planner read may ask for a more expensive one.
     """
 
     def __init__(self, access: ModelAccess, window: VisibleContext, question: str) -> None:
@@ -107,11 +107,11 @@ class Subcalls:
         self._render = loader.load_template(_TEMPLATE)
 
     def run(self, subcalls: Sequence[Subcall], iteration: int) -> tuple[SubcallResult, ...]:
-        """Their results, in order; later reads find the outputs by their pointers.
+        """The results, in order; later reads find the outputs by their pointers.
 
-        A model that refuses or does not answer fails its own sub-call. Raises, once those in
-        progress have ended and are recorded, LimitError, ConfigError, DamagedError, StorageError,
-        UnavailableError; PointerError for a pointer that has a flaw.
+        A model that refuses or does not answer fails only its own sub-call. Raises LimitError,
+        ConfigError, DamagedError, StorageError, UnavailableError once the calls in progress have
+        ended and are recorded; PointerError for a pointer that has a flaw.
         """
         limits, model = self._access.limits, self._access.model
         calls = []

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from rlm_ci.context.context import Context
 
 #: Characters of a pointer in an error, and files in a label.
-_TOLD = 120
+_POINTER = 120
 _FILES = 4
 
 
 class VisibleContext:
-    """The one way from a pointer to a text that may enter a prompt.
+    """Turns a pointer into a text that may enter a prompt; the only way to do so.
 
     It reads pointers into ``context`` and, as ``subcall:<iteration>:<id>``, the outputs given to
     ``keep``. ``redact`` takes secrets, of at most ``longest`` bytes, out of a text. Thread-safe
@@ -83,7 +83,7 @@ class VisibleContext:
         output = self._outputs.get(pointer)
         if output is None:
             raise PointerError(
-                f"{printable(pointer[:_TOLD])} is not the output of a sub-call of an earlier "
+                f"{printable(pointer[:_POINTER])} is not the output of a sub-call of an earlier "
                 "iteration"
             )
         if not output:

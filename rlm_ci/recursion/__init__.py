@@ -1,1 +1,1 @@
-"""A repository in parts: each node is looked at as a leaf, or split, solved and put together."""
+"""Solves a task over a repository: splits it into nodes, solves the leaves, aggregates results."""

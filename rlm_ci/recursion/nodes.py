@@ -77,7 +77,7 @@ class LeafText(Row):
     """A file or a slice of one; ``line_start`` is the number of its first line.
 
     ``blob`` is the object id of the whole file. The first slice also has the bytes of the file,
-    ``whole``, for what only a whole file can tell.
+    ``whole``, for analyses that need the whole file.
     """
 
     path: str
@@ -149,7 +149,7 @@ class NodeResult(Value):
     def from_dict(
         cls, record: Mapping[str, Any], findings: tuple[TracedFinding, ...] | None = None
     ) -> NodeResult:
-        """Of its record in the journal; ``findings`` are its findings, if they are known."""
+        """Read a record of the journal; ``findings`` are its findings, if they are known."""
         counts = record["counts"]
         if findings is None:
             findings = tuple(map(TracedFinding.from_dict, record["findings"]))

@@ -51,7 +51,7 @@ def name(path: str) -> str:
 
 
 def fence(*data: str) -> str:
-    """A line that ``data`` does not contain, and cannot have been made to."""
+    """A line that ``data`` does not contain, and cannot be made to contain."""
     from hashlib import sha256
 
     digest = sha256("\0".join(data).encode("utf-8", "backslashreplace")).hexdigest()
@@ -80,7 +80,7 @@ def windows(texts: Sequence[LeafText], room: int, changed: Ranges | None) -> Pro
         sizes = [len(line.encode("utf-8", "replace")) + 1 for line in lines]
         start = len(head.encode("utf-8", "replace")) + 1
         if used and used + start + sum(sizes) > room >= start + sum(sizes):
-            close()  # it fits whole, only not here
+            close()  # it fits into the next window
         at = 0
         while at < len(lines):
             if used + start + sizes[at] > room:

@@ -62,8 +62,8 @@ class RLM:
         """The result of ``node``; its status says whether the coverage is complete.
 
         An interrupted run continues: what is in the journals is not done again. Raises
-        ConfigError if the journals are another run's, StorageError, DamagedError, and whatever
-        interrupts it.
+        ConfigError if the journals are another run's, StorageError, DamagedError, and what a
+        signal raises.
         """
         head = run_json.head(self.corpus, node, objective, budget, constraints)
         overview = run_json.RunOverview.begin(self.store, head, self._name)

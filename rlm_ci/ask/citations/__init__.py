@@ -1,1 +1,1 @@
-"""Citations in an answer, held against the text that they name."""
+"""Citations in an answer, checked against the text that they name."""

@@ -88,9 +88,9 @@ def cite(
     """``answer`` with each citation checked; ``seen`` are the bytes that models were shown.
 
     Citations are pointers, ``bytes:<start>-<end>`` and ``chunk:<id>`` in square brackets, and lines
-    of a file, as ``path:12``, ``path#L3-L5`` or ``line 12 of path``. What only looks like one does
-    not hold. ``refute`` says why a file does not have what the context says; ``redact`` takes
-    secrets out of a text: a place with one in its path is redacted, and none of the locations.
+    of a file, as ``path:12``, ``path#L3-L5`` or ``line 12 of path``. Text that only looks like one
+    does not hold. ``refute`` says why a file differs from the context; ``redact`` takes secrets
+    out of a text: a place with a secret in its path is redacted, and not among the locations.
     Raises DamagedError, StorageError.
     """
     return _Reader(answer, context, CitedLines(context, seen, refute), redact).read()
@@ -186,10 +186,10 @@ class _Reader:
         return unverified(self._short(pointer))
 
     def _is_bracketed(self, match: re.Match[str]) -> bool:
-        before = self._answer[max(0, match.start() - _NEAR) : match.start()]
-        after = self._answer[match.end() : match.end() + _NEAR]
-        close = after.find("]")
-        return before.rfind("[") > before.rfind("]") and close >= 0 and "[" not in after[:close]
+        head = self._answer[max(0, match.start() - _NEAR) : match.start()]
+        tail = self._answer[match.end() : match.end() + _NEAR]
+        close = tail.find("]")
+        return head.rfind("[") > head.rfind("]") and close >= 0 and "[" not in tail[:close]
 
     def _follow(self, pointer: str) -> CitationGround:
         if pointer.startswith(SUBCALL):
@@ -202,7 +202,7 @@ class _Reader:
         return self._grounds.of(start, end, exact=exact)
 
     def _short(self, pointer: str) -> str:
-        """A pointer for people: of our own object, its place alone."""
+        """A pointer for people, without the id of our own object."""
         if not pointer.startswith(self._own):
             return pointer
         return pointer.removeprefix(self._own).replace(":", " ", 1)

@@ -1,4 +1,4 @@
-"""The lines of a citation: of what it names, only what a model was shown."""
+"""The lines that a citation names, as far as a model was shown them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLACES = 8
 QUOTED_LINES = 20
 QUOTED_BYTES = 2000
 NEVER_READ = "never read in this run"
-#: Of cited bytes, one in so many must have been shown.
+#: At least one in so many cited bytes must have been shown.
 _MOSTLY = 2
 
 
@@ -92,8 +92,8 @@ class CitedLines:
     def of(self, start: int, end: int, *, exact: bool) -> CitationGround:
         """The ground of a citation of bytes ``start`` to ``end``.
 
-        Of an ``exact`` one most bytes must have been shown, or all but the rest of a line at
-        either end. Raises DamagedError, StorageError.
+        For an ``exact`` citation, most bytes must have been shown, or all but the rest of a line
+        at either end. Raises DamagedError, StorageError.
         """
         parts = self._parts(start, end)
         if not parts:
@@ -148,9 +148,9 @@ class CitedLines:
         flaw = next((one.flaw for one in found if one.flaw is not None), None)
         if flaw is not None:
             return CitationGround(flaw=flaw)
-        told = ", ".join(one.text for one in found)
+        text = ", ".join(one.text for one in found)
         places = tuple(place for one in found for place in one.locations)
-        return CitationGround(told if any(one.text for one in found) else written, places)
+        return CitationGround(text if any(one.text for one in found) else written, places)
 
     def _parts(self, start: int, end: int) -> list[tuple[int, int]]:
         parts = []

@@ -1,1 +1,1 @@
-"""The planner: what the model is shown, and the plan that it writes."""
+"""The planner: its prompts, and the plans that it writes."""

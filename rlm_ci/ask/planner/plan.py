@@ -24,7 +24,7 @@ SCHEMA: Final = "plan.schema.json"
 PARSE_ERROR: Final = "plan_parse_error"
 VALIDATION_ERROR: Final = "plan_validation_error"
 
-#: Pointers of one sub-call: its input is full before.
+#: Pointers of one sub-call at most: fewer fill its input.
 _POINTERS: Final = 1000
 #: Characters of a reason in the state.
 _REASON: Final = 1000

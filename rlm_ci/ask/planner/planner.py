@@ -1,7 +1,7 @@
 """The planner: a model that is asked for one plan per iteration, and again if it gives none.
 
-Each prompt and each answer is kept, with the parts of the prompt. An endpoint gets the plan's
-schema with the request until it refuses it; the run records that.
+Each prompt and each answer is kept, with the parts of the prompt. Requests have the plan's schema
+until the endpoint refuses it; the run records that.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Planner:
     """Asks for plans, in the order of iterations.
 
     ``flaw`` says why a pointer cannot be read. ``left`` gives the calls that the budgets have
-    left, None if these are many; it is asked once per iteration, and recorded.
+    left, None if these are many; it is called once per iteration, and its result recorded.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class Planner:
         self._access.write(attempt.paths["meta"], meta)
         written = {"prompt": attempt.prompt.data, "output": output.encode(), "meta": meta}
         vouch(self._access.fact, attempt.place, written)
-        return parsed, error, _way_out(completion)
+        return parsed, error, _hint(completion)
 
     def _for_planner(self, error: PlanError, completion: Completion) -> PlanError:
         message = error.message
@@ -184,12 +184,12 @@ class Planner:
             except RemoteError as error:
                 if not _may_refuse_schema(error, self._access.model):
                     raise
-                said = printable(error.what[:500])
+                message = printable(error.what[:500])
             else:
                 return {"takes_schema": True}
             # If this is refused as well, the schema was not the reason.
             fresh.append(self._access.complete(self._request(prompt, schema=False), place))
-            return {"takes_schema": False, "said": said}
+            return {"takes_schema": False, "said": message}
 
         # An endpoint may refuse it later: its address may lead to another server by then.
         at = "start" if self._takes_schema is None else place
@@ -218,7 +218,7 @@ class _Attempt:
         self.paths = {name: f"{folder}/{FILES[name]}" for name in ("prompt", "output", "meta")}
 
     def to_dict(self) -> dict[str, Any]:
-        """What meta.json says of the prompt; offsets are bytes in prompt.txt."""
+        """The fields of meta.json about the prompt; offsets are bytes in prompt.txt."""
         prompt = self.prompt
         messages, start = [], 0
         for message in prompt.messages:
@@ -236,7 +236,7 @@ class _Attempt:
         }
 
 
-def _way_out(completion: Completion) -> str:
+def _hint(completion: Completion) -> str:
     if completion.finish_reason == "length":
         return f"start a new run with a higher {_CAP}"
     return "rlm-ci resume asks again; or take a model that keeps to JSON"
@@ -251,13 +251,13 @@ _ABOUT_FORM: Final = (
 
 def _may_refuse_schema(error: RemoteError, model: str) -> bool:
     """Whether the endpoint refused the request, and the schema may be why."""
-    if isinstance(error, SpentError):  # it has worked on an answer
+    if isinstance(error, SpentError):  # it worked on an answer
         return False
     # A model's name, such as grammar-7b, does not count.
-    said = re.sub(rf"(?<!\w){re.escape(model)}(?!\w)", "", error.what, flags=re.IGNORECASE)
-    said = said.casefold()
+    message = re.sub(rf"(?<!\w){re.escape(model)}(?!\w)", "", error.what, flags=re.IGNORECASE)
+    message = message.casefold()
     # Some endpoints give no reason.
-    return "the request was refused" in said or any(word in said for word in _ABOUT_FORM)
+    return "the request was refused" in message or any(word in message for word in _ABOUT_FORM)
 
 
 def _response_format() -> Message:

@@ -1,8 +1,8 @@
 """Earlier iterations in a prompt: a line for each action, with excerpts below it.
 
 If there is no room for all, excerpts are dropped first: search hits, then reads, then outputs of
-sub-calls; of these the oldest iteration first, and of one iteration the last or the lowest rank.
-A dropped hit leaves its place, as long as there is room; in the newest iteration, places outlast
+sub-calls; the oldest iteration first, and within an iteration the last or lowest ranked. The place
+of a dropped hit stays while there is room; in the newest iteration, places stay longer than
 reads. Then lines are dropped, the oldest first.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     #: number of an excerpt.
     Item = tuple[int, int]
 
-#: Bytes that are shown of a sub-call's output, with the note on what is left out.
+#: Bytes that are shown of a sub-call's output, and of the note about the rest.
 OUTPUT_LIMIT: Final = 2048
 _NOTE: Final = 64
 #: Characters of a query, a reason, an error, a name.
@@ -59,7 +59,7 @@ class NoteExcerpt(Value):
 
 
 class Action(Value):
-    """A search, a read or a sub-call of ``iteration``; those of the lowest ``rank`` go first."""
+    """A search, a read or a sub-call of ``iteration``; the lowest ``rank`` is dropped first."""
 
     iteration: int
     rank: int

@@ -44,7 +44,7 @@ _FOLDERS_PART: Final = 0.6
 _NAME: Final = 120
 #: Bytes that the example of a plan reads.
 _EXAMPLE: Final = 4096
-#: More calls than these need no saving.
+#: A prompt names the calls that are left if they are no more than these.
 FEW_CALLS: Final = 32
 SETTING: Final = "RLM_MAX_PLANNER_PROMPT_BYTES"
 
@@ -140,7 +140,7 @@ class PromptWriter:
         def room(number: int) -> int:
             return limit - len(laid_out(number).data)
 
-        # The order of what is dropped is fixed: find how much of it.
+        # The order of dropping is fixed: find how many items to drop.
         tried = range(_surely_dropped(done, order, limit), len(order) + 1)
         return laid_out(tried[bisect_left(tried, 0, key=room)])
 
@@ -219,7 +219,7 @@ def _measures(context: ContextMetadata) -> Mapping[str, str]:
 
 
 def _bounded(wrong: str) -> str:
-    """An error that has room in a repair, and cannot close its fence."""
+    """The error, cut to fit in a repair, and unable to close its fence."""
     text = printable(wrong).replace("`", "'").encode()
     return text[:_WRONG].decode("utf-8", "ignore")
 
@@ -235,7 +235,7 @@ def _surely_dropped(done: Sequence[Action], order: Sequence[Item], limit: int) -
 
 
 def _least(action: Action, number: int) -> int:
-    """The bytes that an item takes at least."""
+    """The minimum size of an item in bytes."""
     if number == PLACES:  # they replace larger items
         return 0
     return len((action.line if number == LINE else action.excerpts[number].text).encode())

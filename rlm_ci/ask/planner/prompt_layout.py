@@ -1,7 +1,7 @@
 """The layout of a prompt: a template with marks, which texts from outside replace afterwards.
 
-A template never sees such a text, so no text can be taken for a mark or a fence, and the sections
-of a prompt are known to the byte.
+A template never has such a text, so no text can pass for a mark or a fence, and the sections of a
+prompt are known to the byte.
 """
 
 from __future__ import annotations

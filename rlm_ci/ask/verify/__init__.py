@@ -1,1 +1,1 @@
-"""What must hold before an answer is shown."""
+"""Verifies the files of a symbolic run against its journal."""

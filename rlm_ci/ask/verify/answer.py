@@ -1,6 +1,6 @@
 """Verifies the answer of a run, its report and its end against the journal.
 
-The journal has the last plan with the planner's answer; the stored prompts have what was shown.
+The journal has the last plan with the planner's answer; the stored prompts have the excerpts.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 REPORT = "report.json"
 #: The parts of a report that follow from the run alone.
 _FOLLOWING = ("parts", "findings", "documents", "evidence")
-#: How plans end a run; all other ends have other causes.
+#: How plans end a run; all other ends have causes outside of plans.
 _ENDS = {"final": PASSED, "fail": FAILED}
 
 
 class AnswerCheck(Value):
     """``verified`` citations hold, None without an answer; ``held`` are their places.
 
-    ``marked`` citations do not, and the answer says so. ``problems`` do not follow from the
-    record; each names the file.
+    ``marked`` citations do not hold, and the answer says so. ``problems`` are differences from
+    the record; each names the file.
     """
 
     verified: int | None
@@ -74,7 +74,7 @@ class _AnswerChecker:
         problems, cited = tuple(self._problems), self._cited
         if cited is None:
             return AnswerCheck(None, (), problems)
-        # As places that were read from a report.
+        # The same form as places that were read from a report.
         held = tuple(Location.from_dict(place.to_dict()) for place in cited.locations)
         return AnswerCheck(cited.verified, held, problems, cited.offered - cited.verified)
 
@@ -86,7 +86,7 @@ class _AnswerChecker:
         answers = RecordedAnswers.read(self._folder)
         end = state["final"]
         final = FinalState(end["status"], end["exitCode"], end["reason"])
-        intent, answer = _said(answers.last_plan)
+        intent, answer = _answer(answers.last_plan)
         is_answered = intent == "final" and bool(self._report.documents)
         if is_answered or final.status == PASSED:
             turns = state["symbolic_iterations"]
@@ -119,7 +119,7 @@ class _AnswerChecker:
                     if not piece["pointer"].startswith(SUBCALL):
                         yield piece["start_byte"], piece["end_byte"]
 
-    # ── compared with it ──
+    # ── comparisons ──
 
     def _compare_end(self, final: FinalState, intent: str, *, is_answered: bool) -> None:
         """Only an error may end a run otherwise than its last plan does."""
@@ -129,8 +129,8 @@ class _AnswerChecker:
         else:
             is_so = final.status not in (PASSED, FAILED)
         if not is_so or final.exit_code != EXIT_CODES.get(final.status, final.exit_code):
-            told = f"{final.status}, exit code {final.exit_code}"
-            self._problem(f"{STATE}: the run did not end as it says ({told})")
+            end = f"{final.status}, exit code {final.exit_code}"
+            self._problem(f"{STATE}: the run did not end as it says ({end})")
 
     def _compare_file(self, cited: CitedAnswer) -> None:
         written = self._files.bytes_of(ask_report.ANSWER)
@@ -147,16 +147,16 @@ class _AnswerChecker:
         made = ask_report.build(
             AskEnd(final), cited, metrics=metrics, subject=report.subject, usage=report.usage
         ).to_dict()
-        told = report.to_dict()
+        written = report.to_dict()
         if cited is not None:
             pieces = [(encodable(text), is_place) for text, is_place in cited.pieces()]
-            _hide(made["documents"], told["documents"], pieces)
+            _hide(made["documents"], written["documents"], pieces)
         for key in _FOLLOWING:
-            if not _is_same(told[key], made[key]):
+            if not _is_same(written[key], made[key]):
                 self._problem(f"{REPORT}: its {key} are not what the record of the run gives")
 
 
-def _said(text: str) -> tuple[str, str]:
+def _answer(text: str) -> tuple[str, str]:
     """The intent and the answer of a plan; empty if ``text`` is none."""
     try:
         plan = read_object(text)
@@ -170,12 +170,12 @@ def _in_file(text: str) -> str:
     return ask_report.as_file(text).decode("utf-8", "replace")[:-1]
 
 
-def _hide(made: list[Any], told: list[Any], pieces: Sequence[tuple[str, bool]]) -> None:
-    """Make ``made`` equal to ``told``, if only secrets in names of files are redacted.
+def _hide(made: list[Any], written: list[Any], pieces: Sequence[tuple[str, bool]]) -> None:
+    """Make ``made`` equal to ``written``, if only secrets in names of files are redacted.
 
     ``pieces`` are the text of the answer; a report omits places with a secret in their names.
     """
-    for one, other in zip(made, told, strict=False):
+    for one, other in zip(made, written, strict=False):
         one["evidence"] = [
             place
             for place in one["evidence"]
@@ -185,15 +185,15 @@ def _hide(made: list[Any], told: list[Any], pieces: Sequence[tuple[str, bool]]) 
             one["text"] = other["text"]
 
 
-def _is_same(told: Any, made: Any) -> bool:
-    """Whether ``told`` is ``made``, but for secrets in messages and quotes."""
-    if isinstance(told, dict) and isinstance(made, dict):
-        return told.keys() == made.keys() and all(
-            _is_same(told[key], made[key])
-            or (key == "quote" and told[key] is None)
-            or (key == "message" and is_masked(told[key], made[key]))
+def _is_same(written: Any, made: Any) -> bool:
+    """Whether ``written`` is ``made``, but for secrets in messages and quotes."""
+    if isinstance(written, dict) and isinstance(made, dict):
+        return written.keys() == made.keys() and all(
+            _is_same(written[key], made[key])
+            or (key == "quote" and written[key] is None)
+            or (key == "message" and is_masked(written[key], made[key]))
             for key in made
         )
-    if isinstance(told, list) and isinstance(made, list):
-        return len(told) == len(made) and all(map(_is_same, told, made))
-    return bool(told == made)
+    if isinstance(written, list) and isinstance(made, list):
+        return len(written) == len(made) and all(map(_is_same, written, made))
+    return bool(written == made)

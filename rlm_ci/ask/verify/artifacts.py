@@ -30,7 +30,7 @@ _LIMIT = 64 << 20
 
 
 class WrongError(Exception):
-    """What is wrong, with the file."""
+    """A problem, with its file."""
 
 
 class RunArtifacts:
@@ -45,7 +45,7 @@ class RunArtifacts:
         self._context = context
 
     def bytes_of(self, path: str) -> bytes:
-        """Raises WrongError, as all others; DamagedError for a file that no run has written."""
+        """The content. Raises WrongError, as all methods do; DamagedError for a file too large."""
         place, size = os.path.join(self._folder, path), 0
         with suppress(OSError):
             size = os.lstat(place).st_size
@@ -68,19 +68,19 @@ class RunArtifacts:
             raise WrongError(f"{path} is not a JSON object")
         return record
 
-    def as_told(self, path: str, told: Mapping[str, Any]) -> bytes:
-        """A file with the size and the hash in ``told``."""
+    def as_told(self, path: str, expected: Mapping[str, Any]) -> bytes:
+        """The content of a file with the size and the hash in ``expected``."""
         data = self.bytes_of(path)
-        if digest(data) != told:
+        if digest(data) != expected:
             raise WrongError(f"{path} is not what was written")
         return data
 
     def require_vouched(self, folder: str, place: str, answers: RecordedAnswers) -> None:
         """Raise unless the files in ``folder`` have the digests in the journal."""
-        told = answers.files.get(place, {})
+        expected = answers.files.get(place, {})
         changed = [
             f"{folder}/{FILES[name]}"
-            for name, one in told.items()
+            for name, one in expected.items()
             if digest(self.bytes_of(f"{folder}/{FILES[name]}")) != one
         ]
         if changed:

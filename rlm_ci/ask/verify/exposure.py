@@ -1,4 +1,4 @@
-"""Verifies what the planner of a symbolic run was shown.
+"""Verifies the prompts of a symbolic run's planner.
 
 A planner sees metadata and bounded excerpts, never the text. Each prompt is stored with its parts:
 an excerpt must be the bytes that it names, within its cap, and no other part may hold a piece of
@@ -33,7 +33,7 @@ _KINDS = ("frame", "goal", "search", "read", "subcall")
 
 
 class Exposure(Value):
-    """What a run showed of the source to its planner.
+    """The text of the source that a run showed to its planner.
 
     ``prompts`` is their number, ``largest`` the bytes of the longest, which ``limit`` bounds;
     ``excerpt_bytes`` are the bytes of the source in them, each counted once. ``problems`` name
@@ -112,7 +112,7 @@ class _Examination:
         self._problems.append(printable(f"{where}: {what}"))
 
     def _check(self, where: str, look: Any, *arguments: Any) -> None:
-        """Report what is wrong, or has another shape than we write."""
+        """Report a problem, or a record that has another shape than we write."""
         try:
             look(*arguments)
         except WrongError as error:
@@ -156,8 +156,8 @@ class _Examination:
         path = f"{PLANNER}/{int(number)}/{attempts[-1]}/prompt.txt"
         size = len(self._files.bytes_of(path))
         if size != turn["planner_prompt_bytes"]:
-            told = turn["planner_prompt_bytes"]
-            raise WrongError(f"{path} has {size:,} bytes, and the state says {told}")
+            expected = turn["planner_prompt_bytes"]
+            raise WrongError(f"{path} has {size:,} bytes, and the state says {expected}")
 
     # ── planner prompts ──
 
@@ -176,8 +176,8 @@ class _Examination:
         if (str(meta["iteration"]), str(meta["attempt"])) != (iteration, number):
             raise WrongError("meta.json is another attempt's")
         if "output" in meta:
-            said = self._files.as_told(f"{folder}/output.txt", meta["output"])
-            self._frames.know_answer(said, moment)
+            output = self._files.as_told(f"{folder}/output.txt", meta["output"])
+            self._frames.know_answer(output, moment)
             if not self._answers.has(place, meta):
                 raise WrongError("meta.json names an answer that is not in the journal")
         at = 0

@@ -36,7 +36,7 @@ class MisshapenError(DamagedError):
 
 
 class RecordedAnswers:
-    """The answers in a journal, by the place in the run that asked; of texts only the digests.
+    """The answers in a journal, by the place in the run that asked; texts as digests.
 
     ``last_plan`` is the planner's last answer, ``plans`` are the iteration and the attempt of
     each; ``terms`` are the options of the run, None if they are missing. ``files`` are the
@@ -55,7 +55,7 @@ class RecordedAnswers:
 
     @classmethod
     def read(cls, folder: str) -> RecordedAnswers:
-        """Those in the journal beside ``folder``, the ``rlm/`` of a run.
+        """Read the journal beside ``folder``, the ``rlm/`` of a run.
 
         Raises DamagedError; MisshapenError for a record that no run has written.
         """
@@ -83,30 +83,30 @@ class RecordedAnswers:
             self.files[place] = value
         elif kind == COMPLETION:
             self._note_plan(place, value["text"])
-            told = {name: value[name] for name in ("model", "finish_reason", "usage")}
-            told["output"] = digest(value["text"].encode())
-            self._known.setdefault(place, []).append(told)
+            fields = {name: value[name] for name in ("model", "finish_reason", "usage")}
+            fields["output"] = digest(value["text"].encode())
+            self._known.setdefault(place, []).append(fields)
 
     def _note_plan(self, place: str, text: str) -> None:
-        """Of one place the last answer counts: a lost one was asked for again."""
+        """The last answer of a place counts: a lost one was asked for again."""
         if found := _PLAN.fullmatch(place):
             number = int(found[1]), int(found[2])
             self.plans.add(number)
             if number >= self._last:
                 self._last, self.last_plan = number, text
 
-    def has(self, place: str, told: Mapping[str, Any]) -> bool:
-        """Whether ``told``, with the fields of a meta.json, was answered at ``place``."""
+    def has(self, place: str, meta: Mapping[str, Any]) -> bool:
+        """Whether the journal has the answer in ``meta``, a meta.json, at ``place``."""
         return any(
-            all(told[name] == answer[name] for name in answer)
+            all(meta[name] == answer[name] for name in answer)
             for answer in self._known.get(place, ())
         )
 
 
 def vouch(fact: Fact, place: str, written: Mapping[str, bytes]) -> None:
     """Record the digests of the files of the question at ``place``, by name."""
-    told = {name: digest(data) for name, data in written.items()}
-    fact(ARTIFACTS, place, told, lambda: told)
+    digests = {name: digest(data) for name, data in written.items()}
+    fact(ARTIFACTS, place, digests, lambda: digests)
 
 
 def as_json(value: Mapping[str, Any]) -> bytes:

@@ -2,8 +2,8 @@
 
 The source is cut into pieces of 48 bytes, and each is looked up among all windows of that length
 in the texts: a quote of 95 bytes in a row has a whole piece. So a pass takes as long for 10,000
-texts as for one. A piece made of known words may be a part of more that is not known: what stands
-around it is compared as well.
+texts as for one. A piece of known words may be part of a longer text that is not known: the bytes
+around it are compared as well.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from rlm_ci.context.context import Context
 
     Moment = tuple[int, int]
-    #: Pieces, with what stands before and behind each where it was found.
+    #: Pieces, with the bytes before and behind each place where it was found.
     Surroundings = Mapping[bytes, set[tuple[bytes, bytes]]]
 
 #: Before the first question.
 _EVER = (-1, 0)
 #: The attempt after which prompts repeat the words of an iteration.
 _FIRST = 1
-#: Bytes of a piece; fewer stand in too many texts by chance.
+#: Bytes of a piece; fewer are in too many texts by chance.
 PIECE = 48
 #: A quote of so many bytes has a whole piece.
 REACH = 2 * PIECE - 1
@@ -51,13 +51,13 @@ _BLOCK = PIECE << 15
 _TEMPLATES = tuple(f"prompts/symbolic{part}.md.j2" for part in ("", "-state", "-repair"))
 _TAG = re.compile(r"\{[%{#].*?[%}#]\}", re.DOTALL)
 #: Fields of the state with words of a planner, or of a sub-call's endpoint.
-_SAID = ("query", "reason", "error", "message")
+_WORD_FIELDS = ("query", "reason", "error", "message")
 #: A text in double quotes, in which a prompt names files; and what surrounds their paths.
 _QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _PLACE = re.compile(r"(.*?)(?::[0-9]+(?:-[0-9]+)?)?(?: and more files)?", re.DOTALL)
 
 #: The lines of ``progress_notes``, compared without white space and numbers.
-_TOLD = """
+_LINES = """
     Search for "": hit in chunk.|Search for "": hits in chunk.|": hits in chunks. Reason: "
     |": hit in chunk; in names of files: "|": hits in chunks; in names of files: "
     | [ of excerpts left out for room: chunk:c at -, chunk:c at -, chunk:c at -]
@@ -81,9 +81,9 @@ _NUMBER = re.compile(rb"[0-9]+")
 class PromptFrames:
     """The parts of prompts that are neither excerpts nor the user's question.
 
-    They may have our own words, and what a planner said before: it quotes what it was shown.
-    Both are known, and no leak if the source has the same words: it may be the folder of an
-    earlier run. A moment is a question to the planner: the iteration and the attempt.
+    They may have our own words, and earlier answers of the planner, which quote excerpts. Both
+    are known: they are no leak if the source has the same words, as the folder of an earlier run
+    has. A moment is a question to the planner: the iteration and the attempt.
     """
 
     def __init__(self, context: Context) -> None:
@@ -93,7 +93,7 @@ class PromptFrames:
         #: Texts that are known after a moment.
         self._known: list[tuple[Moment, str]] = []
         self._know((_TAG.sub("", loader.read_template(name)) for name in _TEMPLATES), _EVER)
-        self._know((_TOLD,), _EVER)
+        self._know((_LINES,), _EVER)
         self._numbers: set[bytes] = set()
         named = (piece.path for piece in context.files)
         roots = (one.path for one in folders(context.files))
@@ -107,27 +107,27 @@ class PromptFrames:
         render = loader.load_template(_TEMPLATES[0])
         self._know((render(protocol(PlanLimits(**fields), self._context, models)),), _EVER)
         for turn in turns:
-            words = (text for name, text in _texts(turn, "") if name in _SAID)
+            words = (text for name, text in _texts(turn, "") if name in _WORD_FIELDS)
             self._know(words, (turn["iteration"], _FIRST))
             self._numbers.update(_numbers(turn))
 
     def know_answer(self, answer: bytes, moment: Moment) -> None:
-        """Add what a planner said: as it wrote it, and as JSON means it."""
+        """Add an answer of the planner: its text, and the texts in its JSON."""
         text = answer.decode("utf-8", "replace")
         try:
-            meant = [said for _, said in _texts(json.loads(text), "")]
+            meant = [one for _, one in _texts(json.loads(text), "")]
         except (ValueError, RecursionError):
             meant = []
         self._know(chain((text,), meant), moment)
 
     def add(self, where: str, data: bytes, moment: Moment) -> None:
-        """Search ``data``, which was asked then, and stands at ``where``."""
+        """Search ``data``, the part at ``where`` of the prompt of ``moment``."""
         plain = _QUOTED.sub(self._without_name, data)
         if plain not in self._places or moment < self._places[plain][1]:
             self._places[plain] = where, moment
 
     def found(self) -> Iterator[str]:
-        """Where text of the source stands, each place once. Raises DamagedError, StorageError."""
+        """The places with text of the source, each once. Raises DamagedError, StorageError."""
         windows = {
             data[at : at + PIECE] for data in self._places for at in range(len(data) - PIECE + 1)
         }
@@ -165,7 +165,7 @@ class PromptFrames:
         return b'""' if is_known else quoted[0]
 
     def _unknown(self, pieces: Collection[bytes], moment: Moment) -> set[bytes]:
-        """The ``pieces`` that are not made of what is known then."""
+        """The ``pieces`` that are not made of texts known at ``moment``."""
         known = self._runs_among(pieces, moment)
 
         def is_known(piece: bytes) -> bool:
@@ -184,7 +184,7 @@ class PromptFrames:
         return known
 
     def _has_known_numbers(self, text: bytes) -> bool:
-        """Whether numbers that make up most of ``text`` are the run's own; its edges cut some."""
+        """Whether the numbers of a text of mostly numbers are the run's own; its edges cut some."""
         if len(_flat(text)) >= len(text) // 2:
             return True
         inner = _NUMBER.findall(text)[1:-1]
@@ -214,11 +214,11 @@ class PromptFrames:
         return {text for text in stretches if not is_known(text)}
 
     def _in_source(self, windows: set[bytes]) -> Surroundings:
-        """The windows that are pieces of the source, with what stands around them there."""
+        """The windows that are pieces of the source, with the bytes around them there."""
         theirs: dict[bytes, set[tuple[bytes, bytes]]] = {}
         for at, block in self._blocks():
             if windows.isdisjoint(map(itemgetter(0), iter_unpack(f"{PIECE}s", block))):
-                continue  # far faster than a look at each, and true of most
+                continue  # far faster than each piece by itself, and true of most blocks
             for number, (piece,) in enumerate(iter_unpack(f"{PIECE}s", block)):
                 if piece not in windows or len(set(piece)) < _DIFFERENT:
                     continue
@@ -276,8 +276,8 @@ def _around(data: bytes, at: int) -> tuple[bytes, bytes]:
 
 def _shared(piece: bytes, one: tuple[bytes, bytes], other: tuple[bytes, bytes]) -> bytes:
     """``piece``, with as much before and behind it as is the same in both."""
-    before = _alike(one[0][::-1], other[0][::-1])
-    return one[0][len(one[0]) - before :] + piece + one[1][: _alike(one[1], other[1])]
+    head = _alike(one[0][::-1], other[0][::-1])
+    return one[0][len(one[0]) - head :] + piece + one[1][: _alike(one[1], other[1])]
 
 
 def _alike(one: bytes, other: bytes) -> int:

@@ -70,16 +70,16 @@ class Corpus:
 
     @property
     def closed(self) -> tuple[str, ...]:
-        """What is left out because it could not be read."""
+        """The omitted paths that could not be read."""
         words = (why.UNREADABLE,) if self.commit is None else (why.UNREADABLE, why.MISSING)
         return tuple(path for path, reason in self.omitted if reason.partition(":")[0] in words)
 
     def read(self, files: Sequence[CorpusFile]) -> list[bytes]:
-        """Their contents. Raises ConfigError for a file that has changed, DamagedError."""
+        """The contents. Raises ConfigError for a file that has changed, DamagedError."""
         return self._read(files)
 
     def limited(self, paths: Collection[str]) -> Corpus:
-        """The corpus with ``paths`` alone, and why any of them was left out."""
+        """The corpus with ``paths`` alone, and the reasons for those left out."""
         wanted = frozenset(paths)
         above = {path[: at + 1] for path in wanted for at, sign in enumerate(path) if sign == "/"}
         return Corpus(
@@ -189,14 +189,14 @@ def in_worktree(
 
 
 def in_folder(root: str, rules: EligibilityRules, own: Sequence[str] = ()) -> Corpus:
-    """All files below a folder that need not be git's. Raises ConfigError."""
+    """All files below a folder, which may be outside of git. Raises ConfigError."""
     kept = _Selection(Repository(root, None, {}), rules)
     names = list(_walk(root, OwnFiles(own), kept.omitted))
     return _on_disk(kept, kept.regular(root, names))
 
 
 class _Selection:
-    """What the rules keep below ``under``, and, in ``omitted``, what they leave out, with reasons.
+    """The files below ``under`` that the rules keep; ``omitted`` are the others, with reasons.
 
     ``attributes`` are the contents of the attribute files that count.
     """
@@ -367,7 +367,7 @@ def _content(read: Callable[[str, int], bytes], path: str, most: int) -> bytes |
 
 
 def _ignored(repository: Repository) -> Iterator[str]:
-    """What git ignores; a folder without tracked files as one, with a slash behind it."""
+    """The paths that git ignores; a folder without tracked files is one path, ending in a slash."""
     listed = repository.run(
         "ls-files", "-z", "--full-name", "--others", "--ignored", "--exclude-standard",
         "--directory",

@@ -64,7 +64,7 @@ _ALL = b"* linguist-generated linguist-vendored\n"
 class EligibilityRules(Value):
     """What to leave out: patterns, large files, generated files.
 
-    With ``guess`` also what is generated or vendored by its name or its lines.
+    With ``guess`` also files that look generated or vendored by their names or lines.
     """
 
     exclude: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class EligibilityRules(Value):
 
 
 def filter_by(rules: EligibilityRules, *, committed: bool) -> Callable[[str, int], str | None]:
-    """Tells by path and size why a file is left out; None if it is read.
+    """A function of path and size that says why a file is left out; None if it is read.
 
     ``committed`` files may lie where runs are kept. Raises ConfigError for a bad pattern.
     """
@@ -104,7 +104,7 @@ def is_binary(content: bytes) -> bool:
 
 
 def is_attributes(path: str) -> bool:
-    """Would git read it as a file of attributes?"""
+    """Whether git would read it as a file of attributes."""
     folders, _, name = path.rpartition("/")
     return name == _ATTRIBUTES and not any(
         part in ("", ".", "..") or part.lower() == ".git" for part in folders.split("/") if folders
@@ -127,7 +127,7 @@ def marked(
 
 
 def is_dense(content: bytes) -> bool:
-    """Are its lines as long as those of a bundle?"""
+    """Whether its lines are as long as those of a bundle."""
     return len(content) >= _JUDGED and len(content) > _DENSE * (content.count(b"\n") + 1)
 
 
@@ -161,7 +161,7 @@ def confirmed(
 
 
 def heeded(attributes: Iterable[tuple[str, bytes | None]]) -> dict[str, bytes]:
-    """Of attribute files with their contents, those that are small enough to be read."""
+    """The attribute files that are small enough to be read, with their contents."""
     found: dict[str, bytes] = {}
     size = 0
     for path, content in attributes:

@@ -1,1 +1,1 @@
-"""What a recursion writes down, and finds again."""
+"""The journals of a recursion: writing, reading, recovery."""

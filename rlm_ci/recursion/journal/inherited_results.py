@@ -1,7 +1,7 @@
-"""What a node inherits of its children's results is in the journal once, with them.
+"""Keeps the journal small: lists that a node inherits from its children are not written again.
 
-The lists of a result are, as a rule, those of the children end to end, and then its own entries.
-Only these are written: what is known of a file is not repeated in the result of each node above.
+The lists of a result are usually those of the children end to end, and then its own entries. Only
+its own entries are written, so no node above repeats the entries of a file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DATA = "data."
 
 
 class InheritedResult:
-    """The lists of a result that those above may inherit."""
+    """The lists of a result that the nodes above may inherit."""
 
     __slots__ = ("data", "node_id", "uncovered")
 
@@ -35,7 +35,7 @@ class InheritedResult:
 def own(
     result: NodeResult, children: Sequence[InheritedResult]
 ) -> tuple[NodeResult, tuple[str, ...]]:
-    """The result without what it inherits of its children, and the names of these lists."""
+    """The result without the entries of its children, and the names of the shortened lists."""
     gathered: list[str] = []
     uncovered = tuple(pair for child in children for pair in child.uncovered)
     size = len(uncovered)
@@ -56,7 +56,7 @@ def own(
 def whole(
     result: NodeResult, gathered: Sequence[str], children: Sequence[NodeResult]
 ) -> NodeResult:
-    """The inverse of ``own``. Raises KeyError, TypeError for what that never made."""
+    """The inverse of ``own``. Raises KeyError, TypeError for input that ``own`` never makes."""
     data: dict[str, Any] = dict(result.data)
     uncovered = result.uncovered
     given = [InheritedResult(child) for child in children]

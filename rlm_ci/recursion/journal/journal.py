@@ -3,9 +3,9 @@
 Records wait in memory until there are many, or a moment has passed; all are then written as one
 batch (see ``recovery``). A result is read back as it was written, by the aggregation of this
 process and by a resumed run alike. A finding is written once, with the lowest node that has it;
-nodes above refer to it by its number, and what else they inherit of their children is not
-repeated either (see ``inherited_results``). Of written results, memory holds the offsets in the
-file, and the findings that no node above has taken up yet.
+nodes above refer to it by its number, and do not repeat the other lists of their children either
+(see ``inherited_results``). Of written results, memory has only the offsets in the file, and the
+findings that no node above has used yet.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rlm_ci.redaction.redactor import Redactor
     from rlm_ci.runs.journal.record_format import Halves
 
-#: So many records are a batch at once.
+#: A batch of so many records is written at once.
 _BATCH: Final = 8192
 #: Nodes of one event at most.
 _MERGED: Final = 256
@@ -64,14 +64,14 @@ class Journals(Closing):
         self,
         folder: str,
         found: recovery.RecoveredJournals,
-        before: PreviousSessions,
+        previous: PreviousSessions,
         files: list[Journal],
     ) -> None:
         self.folder = folder
         self.recovered = found.cut
         self.resumed = found.seq > 0
         self.seq = found.seq
-        self._before = before
+        self._past = previous
         #: In the order of ``recovery.NAMES``; of a stored run only its results.
         self._files = files
         self._waiting: tuple[list[Halves], ...] = ([], [], [])
@@ -98,60 +98,60 @@ class Journals(Closing):
         ``redactor`` knows the secrets. Raises DamagedError, StorageError.
         """
         files.make_folder(folder, 0o700)
-        before, found = previous_sessions.read(folder)
-        if found.cut:  # among what was read are records that are gone now
+        previous, found = previous_sessions.read(folder)
+        if found.cut:  # some records that were read are gone now
             cut = found.cut
-            before, found = previous_sessions.read(folder)
+            previous, found = previous_sessions.read(folder)
             found = found.replace(cut=cut)
-        before.settle(folder)
+        previous.settle(folder)
         with ExitStack() as stack:
             opened = [stack.enter_context(Journal.behind(one)) for one in found.readers]
             stack.pop_all()
-        journals = cls(folder, found, before, opened)
+        journals = cls(folder, found, previous, opened)
         journals._redactor = redactor
         return journals
 
     @classmethod
     def stored(cls, folder: str) -> Self:
-        """Open them to be read only; a node has its last result.
+        """Open the journals for reading only; a node has its last result.
 
         Raises DamagedError, StorageError.
         """
-        before, found = previous_sessions.read(folder)
-        return cls(folder, found, before, [Journal.behind(found.readers[0], writes=False)])
+        previous, found = previous_sessions.read(folder)
+        return cls(folder, found, previous, [Journal.behind(found.readers[0], writes=False)])
 
     # ── earlier sessions ──
 
     def found(self, identifier: str) -> int | None:
         """The number of a node's valid result, if it has one."""
-        return self._before.handles.get(identifier)
+        return self._past.handles.get(identifier)
 
     def is_ended(self, identifier: str) -> bool:
         """Whether the journal has the end of this node."""
-        return bool(self._before.states.get(identifier, 0) & previous_sessions.ENDED)
+        return bool(self._past.states.get(identifier, 0) & previous_sessions.ENDED)
 
     def is_known(self, identifier: str) -> bool:
-        return identifier in self._before.states
+        return identifier in self._past.states
 
     def decided(self, identifier: str) -> tuple[str, str, float] | None:
         """The decision about a node in an earlier session: kind, reason, confidence."""
-        state = self._before.states.get(identifier, 0)
+        state = self._past.states.get(identifier, 0)
         return (
-            self._before.decisions[state // previous_sessions.DECIDED - 1]
+            self._past.decisions[state // previous_sessions.DECIDED - 1]
             if state >= previous_sessions.DECIDED
             else None
         )
 
     def counts(self) -> tuple[int, int, int]:
         """Of earlier sessions: nodes, those that have ended, the largest depth."""
-        states = self._before.states
+        states = self._past.states
         ended = sum(1 for state in states.values() if state & previous_sessions.ENDED)
-        return len(states), ended, self._before.deepest
+        return len(states), ended, self._past.deepest
 
     def active(self) -> list[str]:
         """The nodes of earlier sessions that have not ended."""
         return [
-            one for one, state in self._before.states.items() if not state & previous_sessions.ENDED
+            one for one, state in self._past.states.items() if not state & previous_sessions.ENDED
         ]
 
     def cancel(self, identifiers: Sequence[str]) -> None:
@@ -251,7 +251,7 @@ class Journals(Closing):
         return record_lines.result(own, of, places, gathered), bool(places or gathered)
 
     def _meant(self, children: Sequence[int]) -> list[int]:
-        """Those of the results that a record may refer to."""
+        """The children that a record may refer to."""
         return [one for one in children if one in self._known or one in self._given]
 
     def status(self, number: int) -> str:
@@ -283,13 +283,13 @@ class Journals(Closing):
             records = iter(json.loads(b"[%b]" % b",".join(bodies)) if bodies else ())
             for place, number in enumerate(numbers):
                 if found[place] is None:
-                    told = next(records)
-                    some = self._findings(number, told) if findings else ()
-                    found[place] = NodeResult.from_dict(told, some)
-                    if data and told.get("gathered"):
-                        below = self._read(self._children(number, told), findings=False)
+                    record = next(records)
+                    some = self._findings(number, record) if findings else ()
+                    found[place] = NodeResult.from_dict(record, some)
+                    if data and record.get("gathered"):
+                        below = self._read(self._children(number, record), findings=False)
                         found[place] = inherited_results.whole(
-                            found[place], told["gathered"], below
+                            found[place], record["gathered"], below
                         )
             return found
         except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
@@ -299,16 +299,16 @@ class Journals(Closing):
                 hint="restore the run's folder from a copy, or start a new run",
             ) from None
 
-    def _findings(self, number: int, told: Mapping[str, Any]) -> tuple[TracedFinding, ...] | None:
+    def _findings(self, number: int, record: Mapping[str, Any]) -> tuple[TracedFinding, ...] | None:
         """The findings of a record that refers to its children's; None if it has all itself."""
         if number in self._known:
             return self._known[number][1]
-        if "children" not in told:
+        if "children" not in record:
             return None
-        below = self._read(self._children(number, told), data=False)
+        below = self._read(self._children(number, record), data=False)
         gathered = [one for child in below for one in child.findings]
         found: list[TracedFinding] = []
-        for one in told["findings"]:
+        for one in record["findings"]:
             if isinstance(one, dict):
                 found.append(TracedFinding.from_dict(one))
             elif one < 0:
@@ -317,10 +317,10 @@ class Journals(Closing):
                 found.append(gathered[one])
         return tuple(found)
 
-    def _children(self, number: int, told: Mapping[str, Any]) -> Sequence[int]:
+    def _children(self, number: int, record: Mapping[str, Any]) -> Sequence[int]:
         of: Sequence[int] | None = self._below.get(number)
         if of is None:
-            of = [self._before.handles[child] for child in told["children"]]
+            of = [self._past.handles[child] for child in record["children"]]
         if any(child >= number for child in of):
             raise IndexError(number)
         return of

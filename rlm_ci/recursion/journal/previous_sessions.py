@@ -26,8 +26,8 @@ _RUNNING: Final = -1
 class PreviousSessions:
     """The results and the states of nodes from earlier sessions.
 
-    Done again are failed results, results with parts left out for a limit, and those of the nodes
-    above these; also a result that is older than that of a node below it.
+    These are done again: failed results, results with parts left out for a limit, the results of
+    all nodes above these, and a result that is older than that of a node below it.
     """
 
     def __init__(self) -> None:
@@ -174,12 +174,12 @@ _LIMITED: Final = (coverage.DEADLINE, "budget_below_reserve")
 
 def read(folder: str) -> tuple[PreviousSessions, recovery.RecoveredJournals]:
     """Read, and recover, the journals. Raises DamagedError, StorageError."""
-    before = PreviousSessions()
+    sessions = PreviousSessions()
     results, nodes, queue = readers = recovery.readers(folder, places=True)
-    results.read(before.results, before.skim_results, record_lines.whole_numbers)
-    nodes.read(before.nodes, before.skim_nodes)
+    results.read(sessions.results, sessions.skim_results, record_lines.whole_numbers)
+    nodes.read(sessions.nodes, sessions.skim_nodes)
     queue.read(None, lambda *_: True)
-    return before, recovery.recover(folder, readers)
+    return sessions, recovery.recover(folder, readers)
 
 
 def _is_open(record: dict[str, Any]) -> bool:

@@ -148,7 +148,7 @@ def result(
 
 # ── skimmed ──
 
-#: The bytes that tell what kind of a node's record it is.
+#: The bytes that show the kind of a node's record.
 _HEAD: Final = itemgetter(slice(10, 22))
 ENDED: Final = b'"errors":[],'
 RUNNING: Final = b'"attempt":'

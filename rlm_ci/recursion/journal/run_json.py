@@ -79,11 +79,11 @@ class RunOverview:
     @classmethod
     def begin(cls, store: journal.Journals, head: Mapping[str, Any], name: str) -> Self:
         """Write that the run begins, or continues. Raises ConfigError if it was another run."""
-        before = read(store.folder)
-        # As JSON gives it back: a list where there was a tuple.
-        told = json.loads(json.dumps(head, allow_nan=False))
-        if before is not None:
-            _require_same(before, told, store.folder)
+        stored = read(store.folder)
+        # Through JSON, which turns tuples into lists.
+        fields = json.loads(json.dumps(head, allow_nan=False))
+        if stored is not None:
+            _require_same(stored, fields, store.folder)
         elif store.resumed:
             raise DamagedError(
                 "the journals are there, and what they are of is not",
@@ -93,12 +93,12 @@ class RunOverview:
         total, completed, deepest = store.counts()
         record = {
             "version": VERSION,
-            "run_id": (before or {}).get("run_id") or name,
+            "run_id": (stored or {}).get("run_id") or name,
             "status": RUNNING,
-            "created_at": (before or {}).get("created_at", _now()),
+            "created_at": (stored or {}).get("created_at", _now()),
             "updated_at": None,
             "completed_at": None,
-            **told,
+            **fields,
             "progress": {
                 "nodes_total": total,
                 "nodes_completed": completed,
@@ -186,9 +186,9 @@ def cancel(folder: str) -> int:
     return len(active)
 
 
-def _require_same(before: Mapping[str, Any], now: Mapping[str, Any], folder: str) -> None:
+def _require_same(stored: Mapping[str, Any], fields: Mapping[str, Any], folder: str) -> None:
     for name in _SAME:
-        if before[name] != now[name]:
+        if stored[name] != fields[name]:
             what = "the files are" if name in ("corpus", "root_node_id") else f"its {name} is"
             raise ConfigError(
                 f"{what} not what it was when the run began",

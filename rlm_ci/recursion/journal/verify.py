@@ -214,7 +214,7 @@ class _Checked:
         ]
         for _, _, kind, first, last, start, end in sorted(leaves, key=lambda place: place[3:6]):
             if line and (first != at or kind != FILE_SLICE):
-                at, line = at + 1, 0  # the slices of a file are behind us
+                at, line = at + 1, 0  # after the last slice of a file
             expected = line + 1 if kind == FILE_SLICE else 0
             if first != at or start != expected:
                 self.add(recovery.NODES, f"the leaves leave a gap, or overlap, at file {at}")

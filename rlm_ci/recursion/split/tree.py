@@ -36,7 +36,7 @@ DEADLINE_EXCEEDED = "deadline_exceeded"
 TOO_LARGE = "too_large"
 TOO_MANY_FILES = "too_many_files"
 
-#: Confidence that parts can be understood each for itself, if they are files.
+#: Confidence that parts make sense separately, if they are files.
 _BY_FILES = 0.9
 
 #: Confidence in pieces, if any begins with a definition, or all begin between lines.
@@ -92,14 +92,14 @@ class SplitTree:
         return self._files[part[2] : part[3]]
 
     def confidence(self, part: Part) -> float:
-        """The confidence that it can be understood in parts; 0.0 if it cannot be split."""
+        """The confidence that its parts make sense separately; 0.0 if it cannot be split."""
         _, _, first, last, start, end, _ = part
         if last - first != 1:
             return _BY_FILES if last > first else 0.0
         return self._lines.confidence(first, start, end, self.shape.leaf_bytes)
 
     def parts(self, part: Part) -> list[Part]:
-        """The parts of a part, in order; of one that cannot be split, itself."""
+        """The parts of a part, in order; the part itself if it cannot be split."""
         _, _, first, last, start, end, _ = part
         found = self._sliced(first, start, end) if last - first == 1 else self._units(part)
         return self._few(part, found) if found else [part]
@@ -151,7 +151,7 @@ class SplitTree:
         return FILE_GROUP, path, first, last, 0, 0, size
 
     def _folder(self, first: int, last: int) -> Part:
-        """A folder; the innermost one if it holds nothing but one folder."""
+        """A folder; the innermost one if it has only one folder in it."""
         files = self._files
         path = _common(files[first].path, files[last - 1].path)
         depth = len(path) + 1
@@ -184,7 +184,7 @@ class SplitTree:
         ]
 
     def _few(self, whole: Part, found: list[Part]) -> list[Part]:
-        """At most so many parts: neighbours are put together, and split later."""
+        """The parts, no more than a node may have: neighbours are joined, and split later."""
         most = self.shape.most_parts
         if len(found) <= most:
             return found
@@ -263,7 +263,7 @@ class LineStarts:
         return found
 
     def confidence(self, file: int, start: int, end: int, most: int) -> float:
-        """That the pieces can be understood each for itself; 0.0 for a single one."""
+        """The confidence that the pieces make sense separately; 0.0 for a single one."""
         begins = {first for first, _, _ in self.slices(file, start, end, most)[1:]}
         if not begins:
             return 0.0
