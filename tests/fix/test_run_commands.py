@@ -181,6 +181,7 @@ def test_history_is_recorded_and_replayed(stage: Stage) -> None:
     assert stage.cli("replay", run.id, "--check", env={"OPENAI_API_KEY": None}).code == 0
 
 
+@pytest.mark.full
 def test_named_tests_run_alone_and_are_counted(stage: Stage) -> None:
     named = [["test_calc.py::test_add"], ["test_calc.py::test_none"], []]
     asked = [call("run_tests", tests=names) for names in named]

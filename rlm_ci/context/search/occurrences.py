@@ -83,7 +83,6 @@ class NeedleTally:
         self._count = engine.count
         self._find = engine.find
         self._free = 0  # where the next occurrence may begin
-        self._found = 0  # in the last window: after some there are often more
         self._open = (0, 0, 0)  # the segment being counted: its hits, its number, its first hit
 
     def restart(self, at: int) -> None:
@@ -92,20 +91,18 @@ class NeedleTally:
         self._free = at
 
     def add(self, window: SourceWindow) -> None:
-        """Count what begins in a window, which follows the last one."""
-        if self._free >= window.end:
-            return
-        if not self._found:
-            begin = max(0, self._free - window.start)
-            if self._find(window.text, self.needle, begin, window.limit(self.needle)) < 0:
-                return
-        self._found, number = 0, self._layout.at(window.start)
-        while (start := self._layout.start(number)) < window.end:
-            low = max(window.start, start, self._free)
-            high = min(window.end, self._layout.start(number + 1))
-            if low < high:
-                self._found += self._count_part(window, low, high, number)
-            number += 1
+        """Count what begins in a window, which follows the last one, from hit to hit."""
+        text, needle, layout = window.text, self.needle, self._layout
+        at, limit = max(0, self._free - window.start), window.limit(needle)
+        while at < limit and (first := self._find(text, needle, at, limit)) >= 0:
+            number = layout.at(window.start + first)
+            at = min(window.end, layout.start(number + 1)) - window.start
+            end = min(window.length, at + len(needle) - 1)
+            found = self._count(text, needle, first, end)
+            self._note(number, found, window.start + first)
+            if self.overlapping:
+                at = self._end(text, first, at, end, found)
+                self._free = window.start + at
 
     def close(self) -> None:
         """Enter the segment that was being counted."""
@@ -129,18 +126,6 @@ class NeedleTally:
             heapq.heappush(self.best, entry)
         elif self.best and entry > self.best[0]:
             heapq.heapreplace(self.best, entry)
-
-    def _count_part(self, window: SourceWindow, low: int, high: int, number: int) -> int:
-        """Count what begins in ``[low, high)`` of the source, which lies in segment ``number``."""
-        begin, border = low - window.start, high - window.start
-        limit = min(window.length, border + len(self.needle) - 1)
-        found = self._count(window.text, self.needle, begin, limit)
-        if found:
-            first = self._find(window.text, self.needle, begin, limit)
-            self._note(number, found, window.start + first)
-            if self.overlapping:
-                self._free = window.start + self._end(window.text, begin, border, limit, found)
-        return found
 
     def _note(self, number: int, hits: int, first: int) -> None:
         known, current, earliest = self._open
