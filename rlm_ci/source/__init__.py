@@ -1,4 +1,4 @@
-"""What can be known of source code without running it: the outline of one file."""
+"""The outline of a source file: its definitions, imports and entry points, without running it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Symbol(Row):
     ``kind`` is one of class, function, method, constant, variable, type, interface, enum, struct,
     trait, module, macro. Lines are 1-based, inclusive, decorators included; ``signature`` is the
     head on one line, as it is written; ``doc`` the first paragraph of its documentation, with
-    the lines where that stands, 0 where there is none.
+    its lines, 0 without documentation.
     """
 
     kind: str
@@ -38,10 +38,10 @@ class Symbol(Row):
 
 
 class Import(Row):
-    """An import as it is written: ``module`` is the text of what is imported, ``names`` from it.
+    """An import as it is written: ``module`` is the imported module, ``names`` are taken from it.
 
-    ``level`` is how many folders up a relative one begins, 0 for an absolute one. ``called``
-    is what the names are called here, where one of them is called otherwise than there.
+    ``level`` is how many folders up a relative import begins, 0 for an absolute one. ``called``
+    are the names in this file, if any of them has another name here.
     """
 
     module: str
@@ -52,9 +52,9 @@ class Import(Row):
 
 
 class EntryPoint(Row):
-    """Where something begins to run: ``kind`` is main, script, command, route, test or task.
+    """Where a program begins: ``kind`` is main, script, command, route, test or task.
 
-    Or it is package: what a program that imports the package by this name enters it by.
+    The kind package is a name by which other programs import the package.
     """
 
     kind: str
@@ -66,8 +66,8 @@ class EntryPoint(Row):
 class Outline(Row):
     """One file: ``doc`` is the first paragraph of its own documentation, at these lines.
 
-    ``exported`` is what ``__all__`` lists, sorted; () where there is none. Elsewhere it is what the
-    file passes on of others, by the names that it gives it; ``*`` for all of some.
+    ``exported`` are the names in ``__all__``, sorted; () without it. In other languages it has the
+    names of other modules that the file exports again; ``*`` for all of a module.
     """
 
     path: str
@@ -84,9 +84,9 @@ class Outline(Row):
 
     @classmethod
     def of_json(cls, record: Sequence[Any]) -> Outline:
-        """One from the list that JSON makes of it."""
+        """Read an outline from its JSON list."""
         *head, symbols, imports, entries, exported = record
-        # There may be one for each of a hundred thousand files, of few languages.
+        # Interned: there may be a hundred thousand outlines, of few languages.
         head[1:3] = map(intern, head[1:3])
         return cls.of(
             (

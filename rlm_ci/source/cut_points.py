@@ -18,8 +18,8 @@ _LARGE = 300
 def borders(path: str, content: bytes) -> tuple[int, ...]:
     """The first lines, 1-based and in order, of what is at the top level of a file.
 
-    A comment right above and decorators belong to what they are about. Empty where no grammar
-    knows the file, or all of it is one piece.
+    Decorators, and a comment right above, belong to the definition. Empty if no grammar knows the
+    file, or all of it is one piece.
     """
     name = language_of(path, content)
     found = _of_python(content) if name == "Python" else None

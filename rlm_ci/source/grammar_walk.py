@@ -1,7 +1,7 @@
 """The outline of a file by its grammar: the walk that all languages share.
 
-What a definition is, and whether it is public, each module of ``definitions`` says. Bodies of
-functions are not looked at.
+The modules of ``definitions`` say what a definition is in each language, and whether it is public.
+Bodies of functions are skipped.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _DIALECTS = {
     "JavaScript": "javascript", "TypeScript": "javascript", "TSX": "javascript", "PHP": "php",
     "Python": "python", "Ruby": "ruby", "Rust": "rust",
 }  # fmt: skip
-#: What a definition may hold others in.
+#: The kinds of definitions that may contain others.
 _HOLDERS = frozenset({"class", "interface", "enum", "struct", "trait", "module"})
 _ANNOTATIONS = ("annotation", "marker_annotation", "attribute_list")
 _MODIFIERS = ("modifiers", "modifier", "visibility_modifier", "attribute_list")
-#: Definitions within definitions that are followed.
+#: Levels of nested definitions that are read.
 _DEEPEST = 40
 _MARK = re.compile(r"^\s*(?:/\*+!?|//[/!]*|\*+/|\*(?!\*)|#+|--+)?\s?")
 _END = re.compile(r"\s*\*+/\s*$")
@@ -50,7 +50,7 @@ _NO_WORDS = re.compile(
 
 
 class DefinitionScope(Value):
-    """Where definitions stand: their names begin with ``prefix``; ``state`` is the language's."""
+    """A scope of definitions: their names begin with ``prefix``; each language sets ``state``."""
 
     prefix: str = ""
     kind: str = ""
@@ -91,17 +91,17 @@ class Walk:
         self.names: set[str] = set()
         self.imports: list[Import] = []
         self.entries: list[EntryPoint] = []
-        #: Names that are public by a statement elsewhere.
+        #: Names that another statement makes public.
         self.exported: set[str] = set()
-        #: Names that such a statement lists, and that something else may bind: where it does.
+        #: Names that such a statement lists: own name, exported name, node.
         self.listed: list[tuple[str, str, Node]] = []
-        #: What others define, and this file gives.
+        #: Names of other modules that this file exports.
         self.passed: set[str] = set()
-        #: What is assigned to a name of the file: owner, name, statement, value and its note.
+        #: Assignments to members of a name: owner, name, statement, value, comment.
         self.members: list[tuple[str, str, Node, Node, LeadingComment]] = []
-        #: What a word alone, such as ``private``, says of what follows it.
+        #: The access that a word alone, such as ``private``, gives to the rest of a body.
         self.access = ""
-        #: How many bodies it is in.
+        #: The number of bodies around the current node.
         self.depth = 0
         self._tests: list[int] = []
 
@@ -125,7 +125,7 @@ class Walk:
         return folded(text).rstrip(" ;{:=,")
 
     def line(self, node: Node, since: int | None = None) -> str:
-        """The text of a node, of a long one its first line; ``since``: what stands before too."""
+        """The first line of a node's text, which begins at the byte ``since``, if given."""
         start = node.start_byte if since is None else since
         text = self.content[start : node.end_byte].decode("utf-8", "replace").strip()
         first, broken, _ = text.partition("\n")
@@ -136,7 +136,7 @@ class Walk:
         self, kind: str, name: str, node: Node, scope: DefinitionScope,
         note: LeadingComment | None = None, head: str = "", *, is_public: bool,
     ) -> DefinitionScope:  # fmt: skip
-        """A definition, whose head is its first line by default; returns the scope inside it."""
+        """Add a definition, with its first line as default head; returns the scope inside it."""
         note = note or LeadingComment()
         full = f"{scope.prefix}{clipped(name, 200)}"
         self.names.add(full)
@@ -150,7 +150,7 @@ class Walk:
         self, kind: str, node: Node, scope: DefinitionScope, note: LeadingComment, since: int,
         *, is_public: bool,
     ) -> str:  # fmt: skip
-        """Define what ``node`` names, and what its body holds; returns the name, or ``""``.
+        """Define what ``node`` names, and what its body contains; returns the name, or ``""``.
 
         The head begins at the byte ``since``.
         """
@@ -176,7 +176,7 @@ class Walk:
                 self.define(kind, self.text(name), node, scope, note, head, is_public=is_public)
 
     def modifiers(self, node: Node) -> tuple[set[str], int, str]:
-        """The modifiers of a declaration, where its text begins behind annotations, and these."""
+        """The modifiers of a declaration, the byte after its annotations, and the annotations."""
         words, since, notes = set(), node.start_byte, ""
         for _, child in grammars.parts(node):
             inner = grammars.parts(child) if child.type == "modifiers" else [("", child)]
@@ -189,7 +189,7 @@ class Walk:
         return words, since, notes
 
     def enter(self, kind: str, name: str, node: Node) -> None:
-        """An entry point."""
+        """Add an entry point."""
         lines = node.start_point.row + 1, _last_row(node) + 1
         self.entries.append(EntryPoint.of((kind, clipped(name, 300), *lines)))
 
@@ -197,12 +197,12 @@ class Walk:
         self, module: str, names: tuple[str, ...], at: Node | int, level: int = 0,
         called: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
-        """An import ``at`` a node, or at a line."""
+        """Add an import ``at`` a node or a line."""
         line = at if isinstance(at, int) else at.start_point.row + 1
         self.imports.append(Import.of((module.strip(), names, line, level, called)))
 
     def test(self, node: Node) -> None:
-        """A test case; all of a file are one entry."""
+        """Add a test case; all test cases of a file are one entry point."""
         self._tests += [node.start_point.row + 1, _last_row(node) + 1]
 
     # ── the walk ──
@@ -223,20 +223,20 @@ class Walk:
         dialect = self.dialect
         comments: list[Node] = []
         leads: list[Node] = []
-        before = -1  # the row in which the last thing ended that is no comment
+        code_row = -1  # the row in which the last node ended that is no comment
         for child in (*first, *(one for _, one in grammars.parts(node))):
             kind = child.type
             if kind in dialect.comments:
                 if self._is_inner(child):
                     continue  # it is about the code around it
                 row = child.start_point.row
-                if row != before and not leads:
+                if row != code_row and not leads:
                     if comments and row > _last_row(comments[-1]) + 1:
                         comments = []
                     comments.append(child)
                 continue
             if not child.is_named:
-                before = child.end_point.row
+                code_row = child.end_point.row
                 continue
             if kind in dialect.leads:
                 leads.append(child)
@@ -244,12 +244,12 @@ class Walk:
             begins = (leads[0] if leads else child).start_point.row
             near = bool(comments) and begins <= _last_row(comments[-1]) + 1
             self.visit(scope, child, LeadingComment(tuple(comments) if near else (), tuple(leads)))
-            before = _last_row(child)
+            code_row = _last_row(child)
             comments, leads = [], []
         self.depth -= 1
 
     def finished(self, root: Node) -> Outline:
-        """All that was found."""
+        """The outline of what was found."""
         public = {one.name for one in self.symbols if one.is_public} | self.exported
         known = {one.name for one in self.symbols}
         doc, doc_start, doc_end = self._whole(root)
@@ -280,13 +280,13 @@ class Walk:
             return "", 0, 0
         first = comments[0].start_point.row
         for comment in comments:
-            # One that is not on the rows right below starts in a row of its own all the same.
+            # Empty rows for a gap between two comments.
             rows += [""] * (comment.start_point.row - first - len(rows))
             rows += self.text(comment).rstrip("\n").split("\n")
-        told = [_bare(row) for row in rows]
+        bare = [_bare(row) for row in rows]
         if self.language == "Rust":  # whose documentation is Markdown
-            told = [_HEADING.sub("", row) for row in told]
-        text, start, end = paragraph(told)
+            bare = [_HEADING.sub("", row) for row in bare]
+        text, start, end = paragraph(bare)
         if not text or _NO_WORDS.search(text):
             return "", 0, 0
         return text, first + start + 1, first + end
@@ -296,7 +296,7 @@ class Walk:
         return self.language == "Rust" and self.text(comment).startswith(_INNER)
 
     def _whole(self, root: Node) -> tuple[str, int, int]:
-        """The documentation of the file: the last comment at its top that nothing else claims."""
+        """The documentation of the file: the last comment at its top without a definition."""
         groups: list[list[Node]] = []
         follows: Node | None = None
         for _, child in grammars.parts(root):
@@ -322,13 +322,13 @@ class Walk:
 
 
 def _last_row(node: Node) -> int:
-    """The row in which a node ends; some comments hold the end of their line."""
+    """The row in which a node ends; some comments include the end of their line."""
     end = node.end_point
     return end.row - 1 if end.column == 0 and end.row > node.start_point.row else end.row
 
 
 def _bare(row: str) -> str:
-    """A line of a comment without what makes it one; a line of tags alone ends a paragraph."""
+    """A line of a comment without its signs; a line of tags becomes "", which ends a paragraph."""
     text = _END.sub("", _MARK.sub("", row, count=1))
     text = _TAG.sub(lambda match: match[1] or "", text) if "<" in text or "{@" in text else text
     text = text.strip()
@@ -347,12 +347,12 @@ def _is_shown(name: str, public: set[str], known: set[str]) -> bool:
 
 
 def is_open(words: set[str], scope: DefinitionScope) -> bool:
-    """Whether the modifiers make it public in Java and C#, or an interface does."""
+    """Whether modifiers, or the interface around it, make a member public in Java and C#."""
     return "public" in words or (scope.kind == "interface" and "private" not in words)
 
 
 def namespace(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
-    """Handle a namespace, of what follows or of its body."""
+    """Handle a namespace, with a body or for the rest of the file."""
     fields = walk.fields(node)
     if "name" in fields:
         name = walk.text(fields["name"])
@@ -361,7 +361,7 @@ def namespace(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComm
 
 
 def outline(path: str, language: str, content: bytes) -> Outline | None:
-    """The outline by the grammar of ``language``; None where there is none, or it gives up."""
+    """The outline by the grammar of ``language``; None without a grammar, or if it gives up."""
     if language not in _DIALECTS:
         return None
     root = grammars.parse(language, content)

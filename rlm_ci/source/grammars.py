@@ -1,8 +1,8 @@
-"""The grammars of tree-sitter: a tree of a file, within limits, or none.
+"""Parses files by the grammars of tree-sitter, within limits.
 
 Its parsers have no limit of their own: a few hundred kilobytes of ``a<a<a<`` cost gigabytes, and an
-allocation that fails ends the process. So a parser's steps are counted against the bytes it has
-read, with the same answer on every machine. Trees are walked by cursors, which do not recurse.
+allocation that fails ends the process. So the steps of a parser are limited by the bytes it has
+read, with the same result on every machine. Trees are walked by cursors, which do not recurse.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tree_sitter import Language, Node, Point
 
-#: The package with the grammar of each language, and the function in it that gives it.
+#: The package with the grammar of each language, and its function that returns the grammar.
 _GRAMMARS = {
     "C": ("tree_sitter_c", "language"),
     "C#": ("tree_sitter_c_sharp", "language"),
@@ -38,10 +38,10 @@ MAX_BYTES = 512 << 10
 #: Real source code takes up to 19 steps of a parser for 1,024 bytes; hostile text takes more.
 _ALLOWED = 1000
 _PER_BYTE = 25 / 1024
-#: For hostile text of which each step takes long, or much memory.
+#: Limits for hostile text, of which a single step may take long, or much memory.
 _SECONDS = 20.0
 _MEMORY = 400 << 20
-#: Small: the text of a node is read by such pieces, too.
+#: Bytes of a piece; small, because the text of a node is read in pieces, too.
 _CHUNK = 1 << 12
 _DEEPEST = 500
 _NO_BRACKETS = bytes(set(range(256)) - set(b"()[]{}<>;"))
@@ -49,7 +49,7 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"()[]{}<>;"))
 
 @cache
 def _language(name: str) -> Language | None:
-    """The grammar of a language; None where its package, or the library, is not installed."""
+    """The grammar of a language; None if its package, or the library, is not installed."""
     from importlib import import_module
 
     if name not in _GRAMMARS:
@@ -64,7 +64,7 @@ def _language(name: str) -> Language | None:
 
 
 def _most_memory() -> int:
-    """The peak memory of this process in bytes; 0 where the system does not say."""
+    """The peak memory of this process in bytes; 0 if the system does not report it."""
     try:
         from resource import RUSAGE_SELF, getrusage
     except ImportError:  # not POSIX
@@ -76,13 +76,13 @@ def _most_memory() -> int:
 def _is_too_deep(content: bytes) -> bool:
     """Whether more brackets are open at once than any source code needs.
 
-    A parser tries each open one as the mistake, in one step: the memory grows with the square.
+    In one step, a parser tries each open bracket as the error: memory grows with the square.
     """
     depth = angles = 0
     for one in content.translate(None, _NO_BRACKETS):
         if one in b"([{":
             depth += 1
-        elif one == 0x3C:  # <, which may as well compare two numbers
+        elif one == 0x3C:  # <, which may also compare two numbers
             angles += 1
         elif one == 0x3E:
             angles -= angles > 0
@@ -106,7 +106,7 @@ def lacking(languages: Iterable[str]) -> tuple[str, ...]:
 
 
 def parse(name: str, content: bytes) -> Node | None:
-    """The root of the tree of ``content``; None where there is no grammar, or it gives up."""
+    """The root of the tree of ``content``; None without a grammar, or if it gives up."""
     grammar = _language(name)
     if grammar is None or len(content) > MAX_BYTES or b"\0" in content or _is_too_deep(content):
         return None
@@ -128,13 +128,13 @@ def parse(name: str, content: bytes) -> Node | None:
 
     try:
         tree = Parser(grammar).parse(read, progress_callback=is_enough)
-    except ValueError:  # what it raises if it is stopped
+    except ValueError:  # the library stopped the parser
         return None
     return tree.root_node
 
 
 def kinds_at(root: Node, offset: int) -> list[str]:
-    """The kinds of all nodes that hold the byte ``offset``, the root's first."""
+    """The kinds of all nodes around the byte ``offset``, the root's first."""
     cursor = root.walk()
     found = [root.type]
     while cursor.goto_first_child_for_byte(offset) is not None:
@@ -160,7 +160,7 @@ def parts(node: Node) -> list[tuple[str, Node]]:
 
 
 def field(node: Node, name: str) -> Node:
-    """The child of that field; the node itself where there is none, which is not of its kind."""
+    """The child of that field; the node itself without one, which has another kind."""
     return next((child for found, child in parts(node) if found == name), node)
 
 

@@ -1,4 +1,4 @@
-"""Which file imports which, and what comes from outside."""
+"""The import graph: which files import each other, and which packages from outside."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
     Resolve = Callable[[str, Import], ResolvedImport]
 
-#: So many files that touch a change are named, the nearest.
+#: The most files that ``touching`` returns.
 TOUCHING_LIMIT = 200
-#: So many other names of files are heeded in a folder.
+#: The most aliases of files that are read of a folder.
 _ALIASES = 500
 #: Characters of a name that is looked up.
 _LONGEST = 400
 
 
 class ImportEdge(Row):
-    """An import of the file ``target``, or by it, and the first line that says so."""
+    """An import of the file ``target``, or by it, and the first line of the import."""
 
     target: str
     line: int
@@ -46,7 +46,7 @@ class PackageUse(Row):
 
 
 class ImportGraph:
-    """The imports of a repository. Equal outlines and paths give an equal one."""
+    """The imports of a repository. Equal outlines and paths give an equal graph."""
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class ImportGraph:
     def of(
         cls, outlines: Sequence[Outline], paths: Sequence[str], declared: Iterable[str] = ()
     ) -> ImportGraph:
-        """The graph of the files in ``outlines``; ``paths`` are all that the repository has.
+        """The graph of the files in ``outlines``; ``paths`` are all files of the repository.
 
-        ``declared`` is what its manifests say that it needs.
+        ``declared`` are the packages that its manifests require.
         """
         places = FileLookup([*paths, *(one.path for one in outlines)])
         resolvers, go = _resolvers(outlines, places, declared)
@@ -101,7 +101,7 @@ class ImportGraph:
     def importers(self, path: str) -> tuple[ImportEdge, ...]:
         """The files that import ``path``, each with its line, in order of their names.
 
-        Of a language whose packages are folders: those that import its package.
+        If packages are folders in its language: the files that import its package.
         """
         return tuple(self._importers.get(self._stands_for.get(path, path), ()))
 
@@ -113,15 +113,15 @@ class ImportGraph:
     ) -> list[str]:
         """The files that a change of ``paths`` touches, the nearest first.
 
-        Those that import a changed file, the tests of one, those that it imports, and those that
-        import what passes it on; none of ``paths`` themselves.
+        First the files that import a changed file, then its tests, the files that it imports, and
+        the importers of index files that export it; none of ``paths`` themselves.
         """
         changed = set(paths)
         found = dict.fromkeys(self._touched(paths, [one.path for one in outlines]))
         return [path for path in found if path not in changed][:limit]
 
     def _touched(self, paths: Sequence[str], every: Sequence[str]) -> Iterator[str]:
-        """What is touched, in order of nearness; paths may come more than once."""
+        """The touched files, the nearest first; a path may come more than once."""
         passed_on: list[tuple[str, str]] = []
         for path in paths:
             for edge in self._near(self.importers(path), path):
@@ -169,7 +169,7 @@ def _resolvers(
                     where = one.path if group == one.language else folder_of(one.path)
                     named.setdefault(group, {}).setdefault(symbol.name, []).append(where)
     mains, crates, modules = (
-        _said(outlines, manifest) for manifest in ("package.json", "Cargo.toml", "go.mod")
+        _listed(outlines, manifest) for manifest in ("package.json", "Cargo.toml", "go.mod")
     )
     aliases: dict[str, list[Import]] = {}
     for one in outlines:
@@ -198,9 +198,9 @@ def _resolvers(
     return made, go
 
 
-def _said(outlines: Sequence[Outline], manifest: str) -> dict[str, list[str]]:
-    """For each folder with a manifest of that name, what this begins with, or needs."""
-    level = int(manifest == "package.json")  # what it calls otherwise is none of it
+def _listed(outlines: Sequence[Outline], manifest: str) -> dict[str, list[str]]:
+    """The entry files or required packages of each folder with a manifest of that name."""
+    level = int(manifest == "package.json")  # its aliases have another level
     return {
         folder_of(one.path): [known.module for known in one.imports if known.level == level]
         for one in outlines

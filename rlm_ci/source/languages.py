@@ -1,4 +1,4 @@
-"""Which language a file is written in, by its name and its first line."""
+"""The language of a file, by its name and its first line."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ _BY_NAME = {
     "Text": "authors changelog changes contributing copying license licence notice readme todo",
     "YAML": ".clang-format .clang-tidy",
 }  # fmt: skip
-#: Names that say it in capitals alone: a folder or a list may be called ``build``, too.
+#: Names that count only in these capitals: a folder or a list may be called ``build``, too.
 _IN_CAPITALS = {"BUILD": "Starlark", "WORKSPACE": "Starlark"}
 _BY_INTERPRETER = {
     "bash": "Shell", "dash": "Shell", "ksh": "Shell", "sh": "Shell", "zsh": "Shell",
@@ -157,12 +157,12 @@ def language(path: str, first_line: bytes | str = b"") -> str:
 
 
 def is_known(path: str) -> bool:
-    """Whether a name tells of itself which language the file is written in."""
+    """Whether the name alone shows the language of a file."""
     return language(path) != OTHER
 
 
 def _interpreted(first_line: bytes | str) -> str:
-    """By the interpreter that a script names: ``#!/usr/bin/env -S python3 -u``."""
+    """The language of the interpreter that a script names: ``#!/usr/bin/env -S python3 -u``."""
     line = first_line if isinstance(first_line, str) else first_line[:256].decode("latin-1")
     if not line.startswith("#!"):
         return "XML" if line.startswith("<?xml") else "PHP" if line.startswith("<?php") else OTHER

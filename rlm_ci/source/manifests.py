@@ -1,4 +1,4 @@
-"""Manifests: what can be run, what a project is called, and what it needs.
+"""Reads manifests: entry points, the project's name, and the packages that it requires.
 
 They are read line by line, for the line numbers. The project is a symbol of kind module.
 """
@@ -50,7 +50,7 @@ class _Found:
         self.imports.append(Import.of((clipped(name, 300), files, line, 0, ())))
 
     def call(self, name: str, line: int) -> None:
-        """The project's own name, which is no public one."""
+        """Add the project's name, as a symbol that is not public."""
         shown = clipped(name, 300)
         self.symbols.append(Symbol.of(("module", shown, line, line, False, "", "", 0, 0)))
 
@@ -94,7 +94,7 @@ def _reader(path: str, language: str) -> Callable[[_Found, list[str]], None] | N
 
 
 def _tables(found: _Found, lines: list[str]) -> None:
-    """``[project.scripts]``, ``[[bin]]`` and what is called ``name`` beside them."""
+    """Read ``[project.scripts]``, ``[[bin]]`` and the key ``name`` beside them."""
     table = ""
     for number, line in enumerate(lines, start=1):
         begun = _TABLE.match(line)
@@ -118,15 +118,15 @@ def _cargo(found: _Found, lines: list[str]) -> None:
     _tables(found, lines)
     for name, number, table in crates(lines):
         if table.startswith("workspace"):
-            continue  # what its members may refer to
+            continue  # its members may refer to this table
         found.need(name, number)
 
 
 def crates(lines: Sequence[str]) -> Iterator[tuple[str, int, str]]:
-    """What a ``Cargo.toml`` needs: what the code calls it, its line, and the table that says so.
+    """The crates that a ``Cargo.toml`` requires: the name in code, the line, and the table.
 
-    Of ``[target.'cfg(unix)'.dependencies]`` that is ``dependencies``, as of
-    ``[dependencies.name]``, which is what cargo itself writes.
+    The table is ``dependencies`` for ``[target.'cfg(unix)'.dependencies]``, too, and for
+    ``[dependencies.name]``, which cargo itself writes.
     """
     kind = ""
     seen = set()
@@ -140,10 +140,10 @@ def crates(lines: Sequence[str]) -> Iterator[tuple[str, int, str]]:
             name = table[2].strip("\"'") if table and table[2] else ""
         elif pair:
             name = pair[1] or pair[2] or pair[3].partition(".")[0]
-        told = table[1] if table else kind
-        if name and (name, told) not in seen:
-            seen.add((name, told))
-            yield name, number, told
+        group = table[1] if table else kind
+        if name and (name, group) not in seen:
+            seen.add((name, group))
+            yield name, number, group
 
 
 def _installed(found: _Found, lines: list[str]) -> None:
@@ -189,7 +189,7 @@ def _package(found: _Found, lines: list[str]) -> None:
 
 
 def _exports(found: _Found, lines: list[str], name: str, record: Mapping[str, Any]) -> None:
-    """By which names others import the package: ``exports``, else what it begins with."""
+    """Add the names by which others import the package: ``exports``, else the main file."""
     inner = record.get("exports")
     number = _line_of(lines, "exports", 0)
     if isinstance(inner, dict) and any(key.startswith(".") for key in inner):
@@ -206,14 +206,14 @@ def _exports(found: _Found, lines: list[str], name: str, record: Mapping[str, An
             found.enter("package", name, _line_of(lines, begins, 0))
 
 
-#: A text; one that does not end goes on to the end, so that each byte is looked at once.
+#: A text; one without an end reaches to the end of the file, so that each byte is read once.
 _JSON_TEXT = r'("(?:\\.|[^"\\])*(?:"|\\?\Z))'
 _REMARK = re.compile(rf"{_JSON_TEXT}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _COMMA = re.compile(rf"{_JSON_TEXT}|,(?=\s*[}}\]])")
 
 
 def _typescript(found: _Found, lines: list[str]) -> None:
-    """Under which other names a ``tsconfig.json``, with its remarks, has files imported."""
+    """Read the aliases of files in a ``tsconfig.json``, which may have comments."""
     text = _REMARK.sub(lambda match: match[1] or "", "\n".join(lines))
     try:
         record = json.loads(_COMMA.sub(lambda match: match[1] or "", text))
@@ -230,7 +230,7 @@ def _typescript(found: _Found, lines: list[str]) -> None:
 
 
 def _alias(found: _Found, lines: list[str], key: str, table: object, folder: str) -> None:
-    """The names of a ``table``, and below ``folder`` the files that each may stand for."""
+    """Add the aliases of a ``table``, with the files below ``folder`` that each may mean."""
     if not isinstance(table, dict):
         return
     line = _line_of(lines, key, 0)
@@ -240,7 +240,7 @@ def _alias(found: _Found, lines: list[str], key: str, table: object, folder: str
 
 
 def _texts(value: object, depth: int) -> Iterator[str]:
-    """The texts in a value of JSON: one, a list, or one a condition."""
+    """The texts in a JSON value: a text, a list, or an object of conditions."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list) and depth < 4:
@@ -265,7 +265,7 @@ def _go(found: _Found, lines: list[str]) -> None:
 
 
 def go_modules(lines: Sequence[str]) -> Iterator[tuple[str, int, bool]]:
-    """What a ``go.mod`` requires, each with its line, and whether no import of ours is why."""
+    """The modules that a ``go.mod`` requires, with their lines, and whether only indirectly."""
     inside = False
     for number, line in enumerate(lines, start=1):
         bare = line.strip()
@@ -280,14 +280,14 @@ def go_modules(lines: Sequence[str]) -> Iterator[tuple[str, int, bool]]:
 
 
 def _docker(found: _Found, lines: list[str]) -> None:
-    """What a container begins with: the last of each instruction counts."""
+    """The commands that a container starts with: the last of each instruction counts."""
     for word in ("ENTRYPOINT", "CMD"):
         for number, text in [*_matches(rf"(?i)\s*{word}\s+(.+)$", lines)][-1:]:
             found.enter("main", f"{word} {text.strip()}", number)
 
 
 def _make(found: _Found, lines: list[str]) -> None:
-    """The targets of a makefile that a person would ask for: no patterns, no file of a suffix."""
+    """The targets of a makefile for people: no patterns, and no files with a suffix."""
     seen = set()
     for number, line in _logical(lines):
         target = _TARGET.match(line)
@@ -298,7 +298,7 @@ def _make(found: _Found, lines: list[str]) -> None:
 
 
 def _logical(lines: list[str]) -> Iterator[tuple[int, str]]:
-    """Lines that no backslash goes on into, and that are no recipe."""
+    """The lines that neither continue another one nor belong to a recipe."""
     goes_on = False
     for number, line in enumerate(lines, start=1):
         if not goes_on and not line.startswith(("\t", "#", " ", ".")):
@@ -318,7 +318,7 @@ def _processes(found: _Found, lines: list[str]) -> None:
 
 
 def _matches(pattern: str, lines: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """The lines that begin with ``pattern``: their numbers, and what its first group matches."""
+    """The numbers of lines that begin with ``pattern``, and the text of its first group."""
     for number, line in enumerate(lines, start=1):
         if match := re.match(pattern, line):
             yield number, match[1]

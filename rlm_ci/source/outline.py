@@ -1,4 +1,4 @@
-"""The outline of one file, whatever it holds: nothing is raised, time and memory have bounds."""
+"""The outline of one file. It never raises, and its time and memory are bounded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlm_ci.source.python import outline as python_outline
 from rlm_ci.source.signatures import clipped, line_count, paragraph
 from rlm_ci.source.test_files import is_trial
 
-#: What no header of C has.
+#: Syntax of C++ that no header of C has.
 _CPP = re.compile(
     rb"^[ \t]*(?:class\s+\w+(?:\s+final)?\s*[:{;]|namespace\s+[\w:]+\s*\{|template\s*<|"
     rb"using\s+(?:namespace\b|\w+\s*=))",
@@ -22,15 +22,15 @@ _SCRIPTS = frozenset((
     "Awk", "Crystal", "Elixir", "Julia", "Nim", "Nix", "Perl", "PowerShell", "R", "Shell",
     "Starlark", "Tcl",
 ))  # fmt: skip
-#: Bytes of a script that are looked at for it.
+#: Bytes of a script that are searched for its comment.
 _FAR = 8192
 
 
 def outline(path: str, content: bytes) -> Outline:
-    """What the file at ``path`` defines, imports and runs.
+    """The definitions, imports and entry points of the file at ``path``.
 
-    Its state is UNPARSED where the language has no grammar here, and where the file is too long or
-    too deeply nested for one.
+    Its state is UNPARSED if the language has no grammar here, or if the file is too long or too
+    deeply nested for it.
     """
     name = language_of(path, content)
     found = python_outline.outline(path, content) if name == "Python" else None
@@ -53,7 +53,7 @@ def _command(path: str, content: bytes) -> tuple[EntryPoint, ...]:
 
 
 def _remark(name: str, content: bytes) -> tuple[str, int, int]:
-    """The comment that a script begins with: its first paragraph, and its lines."""
+    """The first paragraph of the comment at the top of a script, and its lines."""
     if name not in _SCRIPTS:
         return "", 0, 0
     rows = content[:_FAR].split(b"\n")
@@ -61,8 +61,8 @@ def _remark(name: str, content: bytes) -> tuple[str, int, int]:
     last = first
     while last < len(rows) and rows[last].startswith(b"#"):
         last += 1
-    told = [row.strip(b"# \t\r").decode("utf-8", "replace") for row in rows[first:last]]
-    text, start, end = paragraph(told)
+    bare = [row.strip(b"# \t\r").decode("utf-8", "replace") for row in rows[first:last]]
+    text, start, end = paragraph(bare)
     return (text, first + start + 1, first + end) if text else ("", 0, 0)
 
 

@@ -1,7 +1,7 @@
-"""Where the names of a repository are defined, called and used, by the syntax of its files.
+"""Finds where the names of a repository are defined, called and used, by the syntax of its files.
 
-Names are matched, not types: ``a.close()`` is a use of every ``close``. What imports connect to a
-definition comes first and says so. Nothing is raised, whatever a file holds.
+Names are matched, not types: ``a.close()`` is a use of every ``close``. Uses that imports connect
+to a definition come first, and are marked. No file content raises an error.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 #: Kinds of a reference. TEXT is a whole word in a file that no grammar reads.
 CALL, IMPORT, USE, TEXT = "call", "import", "use", "text"
 _RANK = (CALL, USE, IMPORT, TEXT)
-#: Kinds of nodes, and the fields in which they hold the name that they call, or define.
+#: Kinds of nodes, and their fields with the name that they call, or define.
 _CALLS = re.compile(r"call|invocation|creation|^(new_expression|composite_literal|jsx_\w+element)$")
 _CALLED = frozenset(("function", "method", "name", "macro", "constructor", "type"))
 _DEFINES = re.compile(
     r"(definition|declaration|declarator|_item|_spec|_signature|parameter)$|"
     r"^(class|module|method|singleton_method)$"
 )
-#: What holds a name and the types that it is given: ``make<int>()``.
+#: Nodes with a name and its type arguments: ``make<int>()``.
 _GENERIC = re.compile(r"generic|^template_")
 _DEFINED = frozenset(("name", "declarator"))
 _IMPORTS = re.compile(r"import|include|use_declaration|namespace_use|using_directive|extern_crate")
@@ -72,9 +72,9 @@ class Reference(Row):
 
 
 class ReferenceIndex:
-    """The names in ``paths``, whose contents ``read`` gives; None for what cannot be read.
+    """The names in ``paths``; ``read`` returns the content of a file, None if it cannot be read.
 
-    A file is read for each question, and parsed once if the name is in it.
+    Each lookup reads all files, but parses a file only once, and only if the name is in it.
     """
 
     def __init__(self, paths: Iterable[str], read: Callable[[str], bytes | None]) -> None:
@@ -96,7 +96,7 @@ class ReferenceIndex:
     def references(self, name: str) -> list[Reference]:
         """The uses of the last part of ``name``, those that imports connect to a definition first.
 
-        The definitions themselves are none of them.
+        The definitions themselves do not count as uses.
         """
         wanted = _parts(name)
         if not wanted:
@@ -139,7 +139,7 @@ class ReferenceIndex:
         return self._outlines[path]
 
     def _connected(self, files: dict[str, bytes], definers: set[str]) -> set[str]:
-        """The files of ``definers``, and those that import them, directly or by way of others."""
+        """The files of ``definers``, and those that import them, directly or indirectly."""
         if not definers:
             return set()
         above = {
@@ -242,7 +242,7 @@ def _in_tree(root: Node) -> Iterator[tuple[int, str, str]]:
 
 
 def _kind(above: Sequence[tuple[Node, str]]) -> str:
-    """How the last node of a way from the root is used; "" where it is defined."""
+    """The kind of use of the last node on a path from the root; "" for a definition."""
     *outer, (node, field) = above
     if any(_IMPORTS.search(one.type) for one, _ in outer):
         return IMPORT

@@ -1,4 +1,4 @@
-"""How a head and a documentation of source code are written down: short, and on one line."""
+"""Formats the signatures and documentation of source code: short, and on one line."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _SECTION = re.compile(
     r"|Parameters|Raises|References|Returns?|See Also|Usage|Warns|Yields?)::?\s*$"
 )
 _RULE = re.compile(r"\s*(?:-{3,}|={3,}|~{3,})\s*$")
-#: A line with which the words of a documentation are at an end.
+#: A line that ends the prose of a documentation.
 _NO_PROSE = re.compile(
     rf"\s*(?::\w[\w*., |\[\]-]*:(?:\s|$)|>>> |@(?:param|returns?|throws|type)\b)"
     rf"|{_DIRECTIVE.pattern}|{_SECTION.pattern}"
 )
-#: Of fewer words, what ends in a colon is a heading.
+#: A line of fewer words that ends in a colon is a heading.
 _FEW = 3
 
 
@@ -34,7 +34,7 @@ def clipped(text: str, limit: int) -> str:
 
 
 def folded(text: str, limit: int = HEAD_LIMIT) -> str:
-    """A head that may be broken into lines, on one: as if it had never been broken."""
+    """A signature that may have several lines, on one line."""
     line = " ".join(text.split())
     if "\n" in text.strip():
         line = _CLOSED.sub(r"\1", _OPENED.sub(r"\1", line))
@@ -44,8 +44,8 @@ def folded(text: str, limit: int = HEAD_LIMIT) -> str:
 def paragraph(lines: list[str]) -> tuple[str, int, int]:
     """The first paragraph of some lines: as one line, its first index, and one past its last.
 
-    Its words end where fields (``:param x:``), sections (``Args:``) or an example begin; one that
-    is a directive is passed over.
+    It ends where fields (``:param x:``), sections (``Args:``) or an example begin; a directive is
+    skipped.
     """
     first = 0
     while True:
@@ -69,7 +69,7 @@ def paragraph(lines: list[str]) -> tuple[str, int, int]:
 
 
 def _past(lines: list[str], first: int) -> int | None:
-    """Where a directive and what is indented below it end; None for anything else."""
+    """The index after a directive and its indented lines; None for anything else."""
     if not _DIRECTIVE.match(lines[first]):
         return None
     margin = len(lines[first]) - len(lines[first].lstrip())

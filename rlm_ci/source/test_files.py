@@ -1,11 +1,11 @@
-"""Which files are tests, and of what, by their names."""
+"""Finds tests, and the names of what they test, by file names."""
 
 from __future__ import annotations
 
 import re
 
 _FOLDERS = frozenset({"test", "tests", "testing", "spec", "specs", "__tests__", "e2e"})
-#: Beginnings and ends of a name that say: this is a test of what the rest names.
+#: Prefixes and suffixes that mark a test of what the rest of the name says.
 _NAME = re.compile(
     r"(?:test_(?P<after>.+)|(?P<before>.+?)(?:_tests?|_spec|-tests?|-spec)|"
     r"(?P<capital>[A-Z]\w*?)(?:Tests?|TestCase|Spec|IT))"
@@ -14,7 +14,7 @@ _MIDDLE = (".test", ".tests", ".spec", ".cy", ".e2e")
 
 
 def _stem(path: str) -> tuple[str, bool]:
-    """A name without its suffixes, and whether one of these says that it is a test."""
+    """A name without its suffixes, and whether one of them marks a test."""
     name = path.rpartition("/")[2]
     stem = name.rpartition(".")[0] or name
     for middle in _MIDDLE:
@@ -25,15 +25,15 @@ def _stem(path: str) -> tuple[str, bool]:
 
 def is_trial(path: str) -> bool:
     """Whether a file belongs to the tests, by its name or its folder."""
-    stem, said = _stem(path)
+    stem, is_marked = _stem(path)
     folders = path.split("/")[:-1]
-    return said or _NAME.fullmatch(stem) is not None or not _FOLDERS.isdisjoint(folders)
+    return is_marked or _NAME.fullmatch(stem) is not None or not _FOLDERS.isdisjoint(folders)
 
 
 def subject_of(path: str) -> str | None:
-    """The lower-case name of what a test is about, as far as its name says so."""
-    stem, said = _stem(path)
-    if said:
+    """The lower-case name of what a test is about, from the name of its file; else None."""
+    stem, is_marked = _stem(path)
+    if is_marked:
         return stem.lower()
     match = _NAME.fullmatch(stem)
     if match is None:

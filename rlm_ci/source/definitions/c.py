@@ -1,4 +1,4 @@
-"""C and C++: what is not ``static``, ``private`` or ``protected`` is public."""
+"""C and C++: a definition is public unless ``static``, ``private`` or ``protected``."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _template(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComme
 def _declared(
     walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment, whole: Node | None = None
 ) -> None:
-    """A declaration; ``whole`` begins with what it is a template of."""
+    """A declaration; ``whole`` is the template around it, if any."""
     kind, whole = node.type, whole or node
     if kind in _CLASSES:
         _class(walk, scope, node, note, whole)
@@ -82,7 +82,7 @@ def _body(walk: Walk, scope: DefinitionScope, body: Node, access: str) -> None:
 
 
 def _is_shown(walk: Walk, name: str, text: str = "") -> bool:
-    if name.rpartition("::")[2].startswith("_"):  # such names are the implementation's
+    if name.rpartition("::")[2].startswith("_"):  # such names are private to the implementation
         return False
     if walk.access:
         return walk.access == "public"
@@ -145,7 +145,7 @@ def _function(
         if not name or (text.startswith("extern") and not header and not is_function):
             continue
         if is_function and node.type == "declaration" and not (header or scope.kind):
-            continue  # the definition is what counts
+            continue  # the definition counts
         owner, _, last = name.rpartition("::")
         full = f"{owner}::{last}".strip(":").replace("::", ".") if owner else last
         full = re.sub(r"<[^<>]*>", "", full)
@@ -159,9 +159,9 @@ def _function(
             continue
         if kind == "variable" and re.search(r"\b(?:constexpr|const)\b", text):
             kind = "constant" if "*" not in text else kind
-        # What a header defines in place, each file that includes it has for its own.
-        said = "" if header and is_function and _INLINE.search(text[:200]) else text
-        shown = _is_shown(walk, name, said) and not (owner and not header)
+        # Inline functions of a header are for all files that include it, also static ones.
+        visible = "" if header and is_function and _INLINE.search(text[:200]) else text
+        shown = _is_shown(walk, name, visible) and not (owner and not header)
         walk.define(kind, full, whole, scope, note, head, is_public=shown)
         if full == "main" and kind == "function" and not scope.prefix:
             walk.enter("main", walk.path, node)

@@ -1,4 +1,4 @@
-"""What a script of JavaScript gives by ``exports``, in all the forms that people have for it."""
+"""The names that a JavaScript file exports by ``exports`` and ``module.exports``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-    #: Tells of a function or class by a name: ``javascript`` knows how.
+    #: Defines a function or class by a name, as ``javascript._define`` does.
     Define = Callable[[Walk, DefinitionScope, Node, LeadingComment, int, str], None]
 
 _NAMED = re.compile(r"(?:module\.)?exports(?:\.([\w$]+)|\[(['\"])([\w$-]+)\2\])")
@@ -22,12 +22,12 @@ _MEMBER = re.compile(r"([\w$]+)(?:\.prototype)?\.([\w$]+)")
 _CALLED = ("function_expression", "arrow_function", "generator_function", "class")
 #: Assignments in a row that are followed.
 _DEEPEST = 12
-#: What a module is given for its ``exports`` in place of names of its own.
+#: Bytes of an assigned name at most.
 _SPREAD = 300
 
 
 def chain(walk: Walk, node: Node) -> tuple[list[str], Node]:
-    """``a = b = 1``: what is assigned to, and what is."""
+    """The targets and the value of assignments such as ``a = b = 1``."""
     names: list[str] = []
     while node.type == "assignment_expression" and len(names) < _DEEPEST:
         fields = walk.fields(node)
@@ -40,15 +40,15 @@ def chain(walk: Walk, node: Node) -> tuple[list[str], Node]:
 
 
 def is_whole(names: Sequence[str]) -> bool:
-    """Whether all that the module gives is assigned."""
+    """Whether an assignment sets all exports of the module."""
     return any(name in _WHOLE for name in names)
 
 
-def give(  # noqa: PLR0917 - as ``javascript._define``, and who defines
+def give(  # noqa: PLR0917 - as ``javascript._define``, and the function that defines
     walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment,
     assigned: tuple[list[str], Node], define: Define,
 ) -> None:  # fmt: skip
-    """Tell what the statement ``node`` gives by its assignments."""
+    """Add what the statement ``node`` exports by its assignments."""
     names, value = assigned
     shown = scope.replace(state="export")
     for name in names:
@@ -102,7 +102,7 @@ def _object(walk: Walk, scope: DefinitionScope, value: Node, define: Define) -> 
 
 
 def finish(walk: Walk) -> None:
-    """What is listed, and what is bound elsewhere; members of what the file itself defines."""
+    """Add the listed names that the file binds elsewhere, and the members of its definitions."""
     own_names = frozenset(walk.names)
     walk.exported |= {one.name for one in walk.symbols if one.is_public and "." not in one.name}
     listed = [own for own, given, _ in walk.listed if given in (own, "default")]
@@ -112,8 +112,8 @@ def finish(walk: Walk) -> None:
             continue
         if own in own_names and own not in walk.exported:
             _renamed(walk, own, given)
-            walk.exported.add(own)  # a further name of the same is one that stands for it
-        elif given not in walk.names:  # imported, taken out of an object, or has a name already
+            walk.exported.add(own)  # another exported name of it is an alias
+        elif given not in walk.names:  # imported, unpacked from an object, or exported already
             walk.define("variable", given, node, DefinitionScope(), is_public=True)
     for owner, name, node, value, note in walk.members:
         if owner in walk.names and f"{owner}.{name}" not in walk.names:
@@ -126,7 +126,7 @@ def finish(walk: Walk) -> None:
 
 
 def _renamed(walk: Walk, own: str, given: str) -> None:
-    """What the file calls ``own``, others know as ``given``, with all that is in it."""
+    """Rename the definition ``own``, and all in it, to its exported name ``given``."""
     for number, one in enumerate(walk.symbols):
         if one.name == own:
             signature = f"{one.signature} as {given}"

@@ -1,4 +1,4 @@
-"""Go: what begins with a capital is public."""
+"""Go: a name that begins with a capital is public."""
 
 from __future__ import annotations
 

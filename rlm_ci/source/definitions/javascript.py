@@ -1,4 +1,4 @@
-"""JavaScript and TypeScript: what is exported is public."""
+"""JavaScript and TypeScript: an exported definition is public."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MEMBERS = {
     "public_field_definition": "variable", "property_signature": "variable",
 }  # fmt: skip
 _VALUES = {"function_expression", "arrow_function", "generator_function", "class"}
-#: One text, whole: neither put together of several, nor a part of a template.
+#: A complete string literal, neither joined from several nor part of a template.
 _LOADED = re.compile(
     r"\b(?:require|import)\s*\(\s*(['\"])((?:(?!\$\{)[^'\"\n]){1,300})\1\s*(?=[,)/]|$)",
     re.MULTILINE,
@@ -37,9 +37,9 @@ _ROUTE = re.compile(
     r"(?:app|router|server|api|fastify|routes?)\.(get|post|put|delete|patch|head|options|all)\("
     r"\s*(['\"`])(/[^'\"`\n]{0,200})\2"
 )
-#: What a script has that shows only some of its names.
+#: The signs of a script that exports only some of its names.
 _GIVES = re.compile(r"^export\b|\bmodule\.exports\b|^\s*exports[.\[]", re.MULTILINE)
-#: A line that is longer was not written by a person.
+#: The longest line of a handwritten script.
 _LINE_LIMIT = 500
 #: Patterns within patterns that are followed.
 _DEEPEST = 4
@@ -60,7 +60,7 @@ def _if(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComment) 
         walk.enter("main", walk.path, node)
 
 
-def _define(  # noqa: PLR0917 - as everywhere, and what only a definition needs
+def _define(  # noqa: PLR0917 - a handler's parameters, and two of its own
     walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment,
     since: int | None = None, name: str = "",
 ) -> None:  # fmt: skip
@@ -84,7 +84,7 @@ def _define(  # noqa: PLR0917 - as everywhere, and what only a definition needs
             if named is not None and child.is_named:
                 walk.define("constant", walk.text(named), child, inner, is_public=True)
     elif kind == "module":
-        # What is declared of a module is there for all; of a namespace, what it exports.
+        # All declarations of a module are public; of a namespace, only its exports.
         walk.body(body, inner.replace(kind="", state="export" if node.type == "module" else ""))
     elif kind in ("class", "interface"):
         walk.body(body, inner)
@@ -197,7 +197,7 @@ def _pass_on(walk: Walk, node: Node, source: str) -> None:
 
 
 def _specifiers(walk: Walk, clause: Node) -> Iterator[tuple[str, str, Node]]:
-    """What ``{a, b as c}`` gives: its own name, the one that it is given, and where."""
+    """The specifiers of ``{a, b as c}``: the own name, the given name, and the node."""
     for _, one in grammars.parts(clause):
         fields = walk.fields(one) if one.type == "export_specifier" else {}
         if "name" in fields:
@@ -206,7 +206,7 @@ def _specifiers(walk: Walk, clause: Node) -> Iterator[tuple[str, str, Node]]:
 
 
 def _names(walk: Walk, node: Node) -> tuple[str, ...]:
-    """The names that an import takes, as they are called where they come from."""
+    """The names that an import takes, as its source calls them."""
     found = []
     for _, one in grammars.parts(walk.fields(node).get("import_clause", node)):
         if one.type == "identifier":
@@ -227,7 +227,7 @@ def _import(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComme
         source = walk.fields(fields["import_require_clause"]).get("source")
     if source is not None:
         names = _names(walk, node)
-        # All of it by one name is none of its names.
+        # ``* as name`` takes all of the module, and none of its names.
         called = tuple("* as" if name == "*" else name for name in names) if "*" in names else ()
         walk.bring(walk.text(source).strip("\"'"), names, node, 0, called)
 
@@ -247,7 +247,7 @@ def _expression(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingCom
 
 
 def _finish(walk: Walk) -> None:
-    """What is loaded in the middle of the code, and what a script without modules shows."""
+    """Add imports in the middle of the code, and the public names of a script without modules."""
     commonjs.finish(walk)
     text = walk.content.decode("utf-8", "replace")
     known = {(one.line, one.module) for one in walk.imports}
@@ -259,7 +259,7 @@ def _finish(walk: Walk) -> None:
         bundled = (not first and at > _LINE_LIMIT) or (end < 0 and len(text) > at + _LINE_LIMIT)
         said = text[first:at].lstrip() if not bundled else ""
         if bundled or said.startswith(("*", "//", "/*")) or (line, match[2]) in known:
-            continue  # what a bundle requires is in the bundle
+            continue  # a bundle contains what it requires
         known.add((line, match[2]))
         walk.bring(match[2], (), line)
     if not walk.imports and not walk.exported and not _GIVES.search(text):

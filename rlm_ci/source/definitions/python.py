@@ -1,4 +1,4 @@
-"""Python that its own parser refuses: of another version, or with a mistake in it."""
+"""Python that its own parser refuses: for another version, or with a syntax error."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _decorated(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingCom
 
 
 def _define(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
-    """In Python, a comment is no documentation; decorators are the definition's."""
+    """Comments are no documentation in Python; decorators belong to the definition."""
     fields = walk.fields(node)
     if "name" not in fields or "body" not in fields:
         return

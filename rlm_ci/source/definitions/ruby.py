@@ -74,19 +74,19 @@ def _class(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment)
 
 
 def _inside(walk: Walk, scope: DefinitionScope, body: Node, first: Sequence[Node] = ()) -> None:
-    """A body, in which a word alone decides on all that follows, with its ``first`` comments."""
+    """Read a body, in which ``private`` alone hides all that follows, after ``first`` comments."""
     hidden = {
         name
         for child in (one for _, one in grammars.parts(body))
         if child.type == "call"
-        and (said := re.match(r"(?:private|protected)\s*\(?\s*(:.*)", walk.text(child)[:500]))
-        for name in re.findall(r":(\w+[?!=]?)", said[1])
+        and (words := re.match(r"(?:private|protected)\s*\(?\s*(:.*)", walk.text(child)[:500]))
+        for name in re.findall(r":(\w+[?!=]?)", words[1])
     }
-    before = len(walk.symbols)
+    start = len(walk.symbols)
     outside, walk.access = walk.access, ""
     walk.body(body, scope, first)
     walk.access = outside
-    for at in range(before, len(walk.symbols)):
+    for at in range(start, len(walk.symbols)):
         one = walk.symbols[at]
         if one.name.removeprefix(scope.prefix) in hidden:
             walk.symbols[at] = one.replace(is_public=False)

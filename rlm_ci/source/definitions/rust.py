@@ -1,4 +1,4 @@
-"""Rust: what is marked ``pub`` without a limit is public."""
+"""Rust: a definition marked ``pub`` without a limit is public."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _KINDS = {
     "static_item": "variable", "function_item": "function", "function_signature_item": "function",
     "macro_definition": "macro", "mod_item": "module",
 }  # fmt: skip
-#: A crate may be named where it is used: ``itoa::Buffer::new()``. Texts and comments are passed;
-#: what does not end goes on to the end of the file, so that each byte is looked at once.
+#: A crate may be named where it is used: ``itoa::Buffer::new()``. Texts and comments are skipped;
+#: one without an end reaches to the end of the file, so that each byte is read once.
 _PATH = re.compile(
     r"//[^\n]*|/\*.*?(?:\*/|\Z)|b?r(#*)\".*?(?:\"\1|\Z)|\"(?:\\.|[^\"\\])*(?:\"|\\?\Z)"
     r"|'(?:\\.|[^'\\])'|(?<![\w:.$])([a-z][a-z0-9_]*)::(?=[\w<])",
@@ -144,7 +144,7 @@ def spread(text: str) -> Iterator[str]:
 
 
 def _finish(walk: Walk) -> None:
-    """The first words of paths that the file neither defines nor brings in: crates, as a rule."""
+    """Add the first words of paths that the file neither defines nor imports: usually crates."""
     known = set(_PLAIN) | {symbol.name.rpartition(".")[2] for symbol in walk.symbols}
     for one in walk.imports:
         known.update((*one.names, *one.called, one.module, one.module.rpartition("::")[2]))

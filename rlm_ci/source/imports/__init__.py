@@ -6,9 +6,9 @@ from rlm_ci.values import Row
 
 
 class ResolvedImport(Row):
-    """What an import names: ``targets`` inside, else ``package`` outside.
+    """The files of the repository that an import names, else its ``package`` from outside.
 
-    Neither: it should be inside (a relative one), and is not there.
+    Neither is set if a file should be in the repository and is missing.
     """
 
     targets: tuple[str, ...] = ()
@@ -16,5 +16,5 @@ class ResolvedImport(Row):
     is_standard: bool = False
 
 
-#: It leads nowhere that is known.
+#: Neither a file nor a package.
 NOWHERE = ResolvedImport()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rlm_ci.source import Import
     from rlm_ci.source.imports.file_lookup import FileLookup
 
-#: Headers of C that have no suffix in C++ either way, or one that says nothing.
+#: Headers of the C library and of POSIX.
 _C_HEADERS_WRITTEN = (
     "assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal "
     "stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath "
@@ -33,7 +33,7 @@ class GoResolver:
         modules: Mapping[str, Sequence[str]],
         needed: Mapping[str, Collection[str]],
     ) -> None:
-        """By module path its folders; by folder with a ``go.mod`` the modules that it requires."""
+        """``modules`` are folders by module path; ``needed`` the required modules by folder."""
         self._places = places
         self._modules = modules
         self._needed = {folder: frozenset(names) for folder, names in needed.items()}
@@ -68,13 +68,13 @@ class GoResolver:
 
 
 def _module_of(words: Sequence[str]) -> str:
-    """A guess without ``go.mod``: host, owner, name and major version."""
+    """The module of a path, guessed without ``go.mod``: host, owner, name and major version."""
     most = 3 if words[0].endswith((".com", ".org")) else 2
     has_version = re.fullmatch(r"v[1-9]\d*", words[most]) if len(words) > most else None
     return "/".join(words[: most + 1 if has_version else most])
 
 
-#: So many files of a package are named where all of it is imported.
+#: The most files that the import of a whole package names.
 _WHOLE_PACKAGE = 64
 
 
@@ -82,7 +82,7 @@ class JavaResolver:
     """A class is a file of its package, or one below the folders of that name."""
 
     def __init__(self, places: FileLookup, packages: Mapping[str, Sequence[str]]) -> None:
-        """``packages``: by name, the files that declare it."""
+        """``packages`` are the files that declare each package, by its name."""
         self._places = places
         self._packages = packages
         self._files = {name: frozenset(paths) for name, paths in packages.items()}
@@ -100,7 +100,7 @@ class JavaResolver:
         if names[0] in ("java", "javax", "jdk", "sun"):
             return ResolvedImport(package=".".join(names[:2]), is_standard=True)
         if any(".".join(names[:end]) in self._packages for end in range(2, len(names) + 1)):
-            return NOWHERE  # of our own: not in a file that is named after it, or generated
+            return NOWHERE  # our own class: generated, or in a file of another name
         packages = [name for name in names if not name[:1].isupper()]
         return ResolvedImport(package=".".join((packages or names)[:3]))
 
@@ -115,8 +115,8 @@ class JavaResolver:
         files = sorted(self._packages[package])
         if len(files) <= _WHOLE_PACKAGE:
             return tuple(files)
-        told = (one for one in files if one.endswith("/package-info.java"))
-        return (next(told, files[0]),)
+        info = (one for one in files if one.endswith("/package-info.java"))
+        return (next(info, files[0]),)
 
 
 def csharp(namespaces: Mapping[str, Sequence[str]], path: str, one: Import) -> ResolvedImport:

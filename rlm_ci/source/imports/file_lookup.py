@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
     Found = TypeVar("Found")
 
-#: So many files of one name are compared, to find the nearest; a name that is more usual than
-#: that is only looked for in the folders above.
+#: The most files of one name that are compared to find the nearest; a more common name is only
+#: looked for in the folders above.
 _COMPARED = 64
 
 
 class FileLookup:
-    """All paths, by name and by folder. Each question takes a bounded time, however many."""
+    """All paths, by name and by folder. The time of a lookup does not depend on their number."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self.files = frozenset(paths)
@@ -33,7 +33,7 @@ class FileLookup:
         return self._by_folder.get(folder, ())
 
     def first(self, candidates: Iterable[str]) -> str | None:
-        """The first of the candidates that is there."""
+        """The first of the candidates that exists."""
         return next((path for path in candidates if path in self.files), None)
 
     def ending(self, suffix: str, origin: str) -> str | None:
@@ -48,7 +48,7 @@ class FileLookup:
         return nearest([path for path in candidates if path.endswith(tail)], origin)
 
     def named(self, name: str) -> Sequence[str]:
-        """The files of one name; none where there are more than can be compared."""
+        """The files of one name; none if they are too many to compare."""
         found = self._by_name.get(name, [])
         return found if len(found) <= _COMPARED else ()
 
@@ -75,7 +75,7 @@ def above(table: Mapping[str, Found], path: str) -> Found | None:
 
 
 def resolved(folder: str, relative: str) -> str | None:
-    """``folder/relative`` without dots; None where that leads out of the repository."""
+    """``folder/relative`` without dots; None if that is outside of the repository."""
     if "\0" in relative:
         return None
     path = normpath(joined(folder, relative.lstrip("/") or "."))

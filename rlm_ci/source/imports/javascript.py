@@ -16,8 +16,8 @@ _SUFFIXES = (
     ".ts", ".tsx", ".d.ts", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".json", ".vue",
     ".svelte",
 )  # fmt: skip
-#: A name that was compiled, and what it was before.
-_BEFORE = {
+#: Suffixes of compiled files, and of their sources.
+_SOURCES = {
     ".js": (".ts", ".tsx", ".d.ts"), ".jsx": (".tsx",), ".mjs": (".mts", ".d.mts"),
     ".cjs": (".cts", ".d.cts"),
 }  # fmt: skip
@@ -31,7 +31,7 @@ _BUILT_IN = frozenset(_BUILT_IN_WRITTEN.split())
 
 
 class JavaScriptResolver:
-    """Looks as Node and bundlers do, without their configuration."""
+    """Resolves imports as Node and bundlers do, without their configuration."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class JavaScriptResolver:
         mains: Mapping[str, Sequence[str]],
         aliases: Mapping[str, Sequence[Import]],
     ) -> None:
-        """By the name in a ``package.json`` its folders; by folder the entry files, and aliases."""
+        """``packages`` are folders by package name; ``mains`` and ``aliases`` are by folder."""
         self._aliases = aliases
         self._mains = mains
         self._places = places
@@ -114,7 +114,7 @@ class JavaScriptResolver:
 
 def _candidates(target: str) -> Iterator[str]:
     stem, dot, suffix = target.rpartition(".")
-    for other in _BEFORE.get(f".{suffix}", ()) if dot else ():
+    for other in _SOURCES.get(f".{suffix}", ()) if dot else ():
         yield stem + other
     yield target
     for suffix in _SUFFIXES:

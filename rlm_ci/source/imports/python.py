@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rlm_ci.source import Import
     from rlm_ci.source.imports.file_lookup import FileLookup
 
-#: Folders that stand on the path of Python by custom.
+#: Folders that are usually on the path of Python.
 _CUSTOMARY = ("src", "lib", "python", "tests", "test")
 _ROOTS = 16
 _SUFFIXES = (".py", "/__init__.py", ".pyi", "/__init__.pyi")
@@ -32,7 +32,7 @@ _SOMETIMES_WRITTEN = (
     "annotationlib compression _typeshed __main__"
 )
 _SOMETIMES = frozenset(_SOMETIMES_WRITTEN.split())
-#: What every version has: it shadows a module of the same name in another folder.
+#: Modules of every version: they shadow modules of the same name in other folders.
 _ALWAYS = frozenset(
     name
     for name in sys.stdlib_module_names - _SOMETIMES
@@ -41,7 +41,7 @@ _ALWAYS = frozenset(
 
 
 class PythonResolver:
-    """Looks where Python would look, were it started for the importing file."""
+    """Resolves imports as Python would if it were started for the importing file."""
 
     def __init__(
         self,
@@ -50,18 +50,18 @@ class PythonResolver:
         scripts: Iterable[str] = (),
         declared: Iterable[str] = (),
     ) -> None:
-        """``declared``: the distributions that manifests need."""
+        """``declared`` are the distributions that manifests require."""
         self._places = places
         self._declared = frozenset(map(_spoken, declared))
         self._roots: dict[str, str] = {}
-        #: For the first name of a module, the folders that it may be found in.
+        #: The folders that may contain a module, by its first name.
         self._tops: dict[str, list[str]] = {}
-        #: The file of each module, by its path without what it ends with.
+        #: The file of each module, by its path without suffix.
         self._modules: dict[str, str] = {}
         for path in sorted(places.files):
             if path.endswith((".py", ".pyi")):
                 self._enter(path)
-        for suffix in _SUFFIXES:  # what comes first wins
+        for suffix in _SUFFIXES:  # the first suffix wins
             for path in places.files:
                 if path.endswith(suffix):
                     self._modules.setdefault(path.removesuffix(suffix), path)
@@ -73,7 +73,7 @@ class PythonResolver:
         self._started = self._with_neighbours(imports, scripts)
 
     def resolve(self, path: str, one: Import) -> ResolvedImport:
-        """Where an import of the file at ``path`` leads."""
+        """Resolve an import of the file at ``path``."""
         if one.level:
             return self._relative(path, one)
         top = one.module.partition(".")[0]
@@ -93,7 +93,7 @@ class PythonResolver:
         return ResolvedImport.of((self._targets(place, one, path), "", False))
 
     def _package(self, root: str, one: Import) -> str:
-        """The package that an outside import names; of a shared namespace, the part of it."""
+        """The package of an import from outside; in a shared namespace, its part of that."""
         parts = one.module.split(".")
         for names in (*([*parts, name] for name in one.names), parts):
             for end in range(len(names), 1, -1):
@@ -106,16 +106,16 @@ class PythonResolver:
         return ".".join(parts[:2]) if is_shared else parts[0]
 
     def _shadows(self, base: str, path: str) -> bool:
-        """Whether modules in ``base`` come before the standard library: Python is started there."""
+        """Whether Python starts in ``base``, so that its modules hide the standard library's."""
         last = base.rpartition("/")[2].lower()
         return not base or last in _CUSTOMARY or path in self._started
 
-    # ── where modules may lie ──
+    # ── the folders of modules ──
 
     def _with_neighbours(
         self, imports: Mapping[str, Sequence[Import]], scripts: Iterable[str]
     ) -> frozenset[str]:
-        """Scripts, but no ``__main__.py``, and what they load from their own folders."""
+        """Scripts without ``__main__.py``, and the files of their folders that they import."""
         waiting = [path for path in scripts if not path.endswith("__main__.py")]
         found = set(waiting)
         while waiting:
@@ -129,7 +129,7 @@ class PythonResolver:
         return frozenset(found)
 
     def _in_own_package(self, path: str, root: str, one: Import) -> tuple[str, str] | None:
-        """What an import finds in the file's own package: of tests, scripts, or a name below."""
+        """The place of an import in the file's own package: for tests, scripts, submodules."""
         folder = folder_of(path)
         for base in takewhile(lambda one: one != root, ancestors(folder)):
             hit = self._under(base, one.module, strict=True)
@@ -165,7 +165,7 @@ class PythonResolver:
         )
 
     def _root(self, folder: str) -> str:
-        """The folder that the package of ``folder`` lies in; the folder itself, if it is none."""
+        """The folder with the package of ``folder``; ``folder`` itself if it is no package."""
         known = self._roots.get(folder)
         if known is None:
             known = self._root(folder_of(folder)) if self._is_package(folder) else folder
@@ -173,17 +173,17 @@ class PythonResolver:
         return known
 
     def _locate(self, root: str, module: str) -> tuple[str, str] | None:
-        """Folder and path without suffix of what ``module`` names for a file under ``root``."""
+        """The folder and the path without suffix of ``module``, for a file under ``root``."""
         top = module.partition(".")[0]
         if top in _ALWAYS:
-            return self._under(root, module)  # only what shadows it: beside the file that asks
+            return self._under(root, module)  # only a file beside the importing one shadows it
         bases = self._tops.get(top, [])
         closest = nearest([joined(one, "x") for one in bases[:256]], joined(root, "x"))
         near = () if closest is None else (folder_of(closest),)
         every = (*ancestors(root), *near, *self._known)
         for strict in (True, False):
-            # A file that makes modules of its own (six.moves) counts where nothing else is there,
-            # but not one that is called like its own namespace: that is shared with others.
+            # A file that creates modules (six.moves) counts if nothing else is found, unless its
+            # folder has the name of the namespace, which other distributions share.
             loose = [] if strict else [one for one in every if one.rpartition("/")[2] != top]
             for base in every if strict else loose:
                 found = self._under(base, module, strict=strict)
@@ -192,19 +192,19 @@ class PythonResolver:
         return None
 
     def _under(self, base: str, module: str, *, strict: bool = False) -> tuple[str, str] | None:
-        """The longest part of ``module`` in ``base``; ``strict``: a file has nothing below."""
+        """The longest part of ``module`` in ``base``; if ``strict``, a file has no submodules."""
         first = f"{base}/" if base else ""
         whole = rest = module.replace(".", "/")
         while rest:
             stem = first + rest
             own = self._modules.get(stem)
             if own is not None or ("/" in rest and self._places.inside(stem)):
-                is_door = own is None or own.rpartition("/")[2].startswith("__init__.")
-                return (base, stem) if is_door or rest == whole or not strict else None
+                is_package = own is None or own.rpartition("/")[2].startswith("__init__.")
+                return (base, stem) if is_package or rest == whole or not strict else None
             rest = rest.rpartition("/")[0]
         return None
 
-    # ── what is taken from there ──
+    # ── the imported files ──
 
     def _relative(self, path: str, one: Import) -> ResolvedImport:
         folder = folder_of(path)
@@ -216,7 +216,7 @@ class PythonResolver:
         return ResolvedImport.of((self._targets((folder, stem), one, path), "", False))
 
     def _targets(self, place: tuple[str, str], one: Import, path: str) -> tuple[str, ...]:
-        """The files of the names that are imported: submodules, and what defines the others."""
+        """The files of the imported names: submodules, and the file that defines the others."""
         _, stem = place
         own = (
             self._modules.get(stem) if stem else self._places.first(("__init__.py", "__init__.pyi"))
@@ -236,10 +236,10 @@ class PythonResolver:
 
 
 def _spoken(name: str) -> str:
-    """What the names of a distribution and of its modules have in common."""
+    """A name in the form that distributions and their modules share."""
     return name.lower().replace("-", "_").replace(".", "_")
 
 
 def _is_standard(name: str) -> bool:
-    """Whether ``name`` is a module of Python's own, in some version."""
+    """Whether ``name`` is a module of the standard library, in some version."""
     return name in _ALWAYS or name in _SOMETIMES or name in sys.stdlib_module_names

@@ -23,7 +23,7 @@ _RUBY = frozenset(_RUBY_WRITTEN.split())
 
 
 def ruby(places: FileLookup, path: str, one: Import) -> ResolvedImport:
-    """What is required by a path is a file; a name is looked for below ``lib``."""
+    """Resolve a ``require``: a path is a file; a name is looked for below ``lib``."""
     name = one.module.removesuffix(".rb")
     if one.level or name.startswith("."):
         target = resolved(folder_of(path), name)
@@ -39,7 +39,7 @@ def ruby(places: FileLookup, path: str, one: Import) -> ResolvedImport:
 
 
 def php(places: FileLookup, path: str, one: Import) -> ResolvedImport:
-    """A class is looked for by its name, below folders that end as its namespace does."""
+    """Find a class by its name, in folders whose paths end like its namespace."""
     if one.level:
         target = resolved(folder_of(path), one.module)
         if target is not None and target in places.files:
@@ -54,6 +54,6 @@ def php(places: FileLookup, path: str, one: Import) -> ResolvedImport:
         if found:
             return ResolvedImport((found,))
     alone = places.named(f"{names[-1]}.php")
-    if len(names) == 2 and len(alone) == 1:  # the whole namespace is one folder's
+    if len(names) == 2 and len(alone) == 1:  # one folder has the whole namespace
         return ResolvedImport((alone[0],))
     return ResolvedImport(package="\\".join(names[:2]))

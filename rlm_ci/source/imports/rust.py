@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from rlm_ci.source import Import, Outline
     from rlm_ci.source.imports.file_lookup import FileLookup
 
-#: Folders of a crate in which each file is a crate of its own, or the module of one.
+#: Folders of a crate in which each file is a crate, or a module of one.
 _CRATES_BY_FILE = frozenset({"tests", "examples", "benches", "bin"})
-#: So many files may pass a name on, one to the other.
+#: Files that are followed when each exports a name of the next.
 _DEEPEST = 20
 _ITEMS = frozenset({"module", "enum", "struct", "trait", "type"})
 
@@ -29,12 +29,12 @@ class RustResolver:
         needed: Mapping[str, Sequence[str]],
         outlines: Mapping[str, Outline],
     ) -> None:
-        """``crates``: their folders; ``needed``: by folder with a ``Cargo.toml`` what it needs."""
+        """``crates`` are folders by name; ``needed`` the required crates by folder."""
         self._places = places
         self._crates = {_spoken(name): folders for name, folders in crates.items()}
         self._needed = {folder: frozenset(map(_spoken, names)) for folder, names in needed.items()}
         self._outlines = outlines
-        #: What is being looked for, which may lead back to where it began.
+        #: The names that are being resolved, to stop at circles.
         self._asked: set[tuple[str, str]] = set()
         self._given: dict[str, dict[str, Import]] = {}
         self._scopes: dict[str, dict[str, set[str]]] = {}
@@ -48,7 +48,7 @@ class RustResolver:
             return self._walk(self._root(path), [*names[1:], *one.names])
         if first in ("self", "super"):
             return self._relative(path, [*names, *one.names])
-        if one.module.endswith("::"):  # the first word of a path in the code, whatever it is
+        if one.module.endswith("::"):  # the first word of any path in the code
             needs = first not in self._crates and self._needs(path, first)
             return ResolvedImport(package=first) if needs else NOWHERE
         folders = self._crates.get(first)
@@ -57,7 +57,7 @@ class RustResolver:
             return self._walk(joined(folder_of(folder or ""), "src"), [*names[1:], *one.names])
         if self._needs(path, first):
             return ResolvedImport(package=first)
-        # What is of our own may be named without a prefix: beside us or, until 2018, in the root.
+        # Our own modules need no prefix: those beside the file or, until 2018, in the root.
         root = self._root(path)
         for base in (*_bases(path), *([] if root is None else [root])):
             own = self._walk(base, [*names, *one.names], strict=True)
@@ -70,7 +70,7 @@ class RustResolver:
 
     def _relative(self, path: str, names: Sequence[str]) -> ResolvedImport:
         bases = list(_bases(path))
-        if len(bases) > 1 and names[0] == "self":  # a module that lies beside its crate
+        if len(bases) > 1 and names[0] == "self":  # a module beside its crate
             beside = self._walk(bases[1], names[1:], strict=True)
             if beside.targets:
                 return beside
@@ -81,7 +81,7 @@ class RustResolver:
         return self._walk(base, names)
 
     def _needs(self, path: str, name: str) -> bool:
-        """Whether the ``Cargo.toml`` above a file says that it needs the crate ``name``."""
+        """Whether the ``Cargo.toml`` above a file requires the crate ``name``."""
         return name in (above(self._needed, path) or ())
 
     def _root(self, path: str) -> str | None:
@@ -95,7 +95,7 @@ class RustResolver:
         return self._places.first(names) or ""
 
     def _is_in_scope(self, path: str, name: str) -> bool:
-        """Whether a file defines ``name``, or brings it in from elsewhere."""
+        """Whether a file defines ``name``, or imports it."""
         if path not in self._scopes:
             self._scopes[path] = _scope(self._outlines.get(path))
         return bool(self._scopes[path].get(name, set()) - {name})
@@ -125,7 +125,7 @@ class RustResolver:
         return ResolvedImport(tuple(dict.fromkeys((found, *passed))))
 
     def _passed_on(self, path: str, name: str) -> tuple[str, ...]:
-        """Where a file has ``name`` from that others take from it: ``pub use self::raw::Raw``."""
+        """The files from which a file exports ``name`` again: ``pub use self::raw::Raw``."""
         if path not in self._given:
             self._given[path] = _given(self._outlines.get(path))
         one = self._given[path].get(name)
@@ -139,12 +139,12 @@ class RustResolver:
 
 
 def _spoken(name: str) -> str:
-    """What the code calls a crate."""
+    """The name of a crate in code."""
     return name.replace("-", "_")
 
 
 def _bases(path: str) -> Iterator[str]:
-    """The folders that the modules inside of a file may lie in."""
+    """The folders that may contain the modules of a file."""
     folder, _, name = path.rpartition("/")
     if name in ("mod.rs", "lib.rs", "main.rs", "build.rs"):
         yield folder
@@ -155,7 +155,7 @@ def _bases(path: str) -> Iterator[str]:
 
 
 def _given(outline: Outline | None) -> dict[str, Import]:
-    """What a file brings in, by the names that others may take from it."""
+    """The imports of a file, by the names that other files may take from it."""
     found: dict[str, Import] = {}
     for one in () if outline is None else outline.imports:
         for name in one.called or one.names:
@@ -164,7 +164,7 @@ def _given(outline: Outline | None) -> dict[str, Import]:
 
 
 def _scope(outline: Outline | None) -> dict[str, set[str]]:
-    """The names that a file knows, each with the first words of where they come from."""
+    """The names in a file, each with the first words of the paths that it comes from."""
     found: dict[str, set[str]] = {}
     if outline is None:
         return found

@@ -22,7 +22,7 @@ _TASKS = {"task", "shared_task", "periodic_task"}
 def entries(
     path: str, module: ast.Module, lines: int, statements: Iterable[ast.stmt]
 ) -> list[EntryPoint]:
-    """The entry points of a file, in the order in which they stand."""
+    """The entry points of a file, in the order of the text."""
     found = []
     for node in statements:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.decorator_list:
@@ -65,13 +65,13 @@ def _decorated(node: ast.FunctionDef | ast.AsyncFunctionDef, mark: ast.expr) -> 
         word, bound = target.id, False
     else:
         return None
-    said = _text(call.args[0]) if call and call.args else None
-    if bound and word in _ROUTES and said is not None and said.startswith("/"):
-        kind, name = "route", f"{_methods(word, call)} {said}"
+    text = _text(call.args[0]) if call and call.args else None
+    if bound and word in _ROUTES and text is not None and text.startswith("/"):
+        kind, name = "route", f"{_methods(word, call)} {text}"
     elif word in _COMMANDS and bound:
-        kind, name = "command", said or _named(call) or node.name.replace("_", "-")
+        kind, name = "command", text or _named(call) or node.name.replace("_", "-")
     elif word in _TASKS:
-        kind, name = "task", said or _named(call) or node.name
+        kind, name = "task", text or _named(call) or node.name
     else:
         return None
     return EntryPoint(kind, clipped(name, 300), mark.lineno, node.end_lineno or node.lineno)
@@ -110,4 +110,4 @@ def _installed(call: ast.expr) -> list[EntryPoint]:
 
 def _text(node: ast.expr) -> str | None:
     is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-    return node.value if is_text else None  # type: ignore[attr-defined]  # told so
+    return node.value if is_text else None  # type: ignore[attr-defined]  # checked above

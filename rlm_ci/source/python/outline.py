@@ -16,9 +16,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-#: A longer file costs more memory than a machine may have: some 60 bytes for each of its own.
+#: A longer file may need too much memory: some 60 bytes for each of its own.
 MAX_BYTES = 4 << 20
-#: What the parser raises on a text that is no Python, or more than it can hold.
+#: The errors of the parser for a text that is no Python, or too large.
 _REFUSED = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, SystemError)
 #: The encodings that a file may name (PEP 263); of others, some take a time that grows squared.
 _ENCODINGS = re.compile(
@@ -34,7 +34,7 @@ _TYPE_MAKERS = {"TypeVar", "NewType", "ParamSpec", "TypeVarTuple", "TypeAliasTyp
 
 
 def outline(path: str, content: bytes) -> Outline | None:
-    """The outline; None for what is not Python of this interpreter's version."""
+    """The outline; None if the file is not Python of this interpreter's version."""
     source = utf8(content)
     module = None if source is None else parsed(source)
     if source is None or module is None:
@@ -43,9 +43,9 @@ def outline(path: str, content: bytes) -> Outline | None:
 
 
 def utf8(content: bytes) -> bytes | None:
-    r"""The source as its parser should see it: UTF-8, lines that end in ``\n``; None: refused.
+    r"""The source for the parser, in UTF-8 with lines that end in ``\n``; None if refused.
 
-    Refused is also a carriage return that ends a line for Python alone, and none for git.
+    A carriage return that ends a line for Python, but not for git, is refused, too.
     """
     if len(content) > MAX_BYTES or b"\0" in content:
         return None
@@ -79,7 +79,7 @@ def parsed(source: bytes) -> ast.Module | None:
     collecting = gc.isenabled()
     try:
         text = source.decode()
-        # Thousands of nodes, none of them garbage: to look for some takes a third of the time.
+        # The tree has no garbage: collecting it would take a third of the time.
         gc.disable()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -186,7 +186,7 @@ class _Reader:
         owner = self._symbols.get(prefix[:-1]) if prefix else None
         if owner is not None and isinstance(node, ast.Assign):
             if owner.kind != "enum" and not _is_constant(name):
-                return  # of a class, what is declared, not what it merely begins with
+                return  # a class's declarations count, its mere initial values do not
             kind = "constant"
         else:
             kind = _assigned_kind(node, name)
@@ -293,10 +293,10 @@ def _is_constant(name: str) -> bool:
 def _assigned_kind(node: ast.Assign | ast.AnnAssign, name: str) -> str:
     value = node.value
     if isinstance(node, ast.AnnAssign):
-        said = ast.dump(node.annotation) if not isinstance(node.annotation, ast.Constant) else ""
-        if "'TypeAlias'" in said:
+        hint = ast.dump(node.annotation) if not isinstance(node.annotation, ast.Constant) else ""
+        if "'TypeAlias'" in hint:
             return "type"
-        if "'Final'" in said:
+        if "'Final'" in hint:
             return "constant"
     if isinstance(value, ast.Call) and _last_name(value) in _TYPE_MAKERS:
         return "type"

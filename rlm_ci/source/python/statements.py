@@ -1,4 +1,4 @@
-"""The statements of Python code, and which names a module defines for those that import it."""
+"""The statements of Python code, and the public names of a module."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 def ranked(body: Sequence[ast.stmt]) -> Iterator[tuple[ast.stmt, bool, ast.stmt | None]]:
     """The statements of a body, and those under its ``if``, ``try`` and the like.
 
-    Each with whether it stays (what a loop or a main guard binds does not), and the outermost
-    statement that it stands below. Without recursion: ``elif`` chains are nested.
+    Each with whether it stays (names that a loop or a main guard binds do not), and the outermost
+    statement around it. Without recursion: ``elif`` chains are nested.
     """
     stack: list[tuple[ast.stmt, bool, ast.stmt | None]] = [
         (node, True, None) for node in reversed(body)
@@ -32,7 +32,7 @@ def ranked(body: Sequence[ast.stmt]) -> Iterator[tuple[ast.stmt, bool, ast.stmt 
 
 
 def every(module: ast.Module) -> Iterator[ast.stmt]:
-    """All statements of a file, at whatever depth; no order is promised."""
+    """All statements of a file, at any depth, in no particular order."""
     stack: list[list[ast.stmt]] = [module.body]
     while stack:
         for node in stack.pop():
@@ -52,7 +52,7 @@ def blocks(node: ast.stmt) -> list[list[ast.stmt]]:
 
 
 def is_guard(test: ast.expr) -> bool:
-    """``__name__ == "__main__"``, either way round, be it one condition of several."""
+    """Whether a condition has ``__name__ == "__main__"``, also the other way round."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return any(isinstance(one, ast.Compare) and is_guard(one) for one in test.values)
     if not isinstance(test, ast.Compare) or len(test.comparators) != 1:
@@ -64,7 +64,7 @@ def is_guard(test: ast.expr) -> bool:
 
 
 class PublicNames:
-    """Which names of a module, or of a class, are for others."""
+    """Decides which names of a module or a class are public."""
 
     def __init__(self, body: Sequence[ast.stmt], exported: set[str] | None, *, members: bool):
         self._exported = exported
@@ -81,7 +81,7 @@ class PublicNames:
                 self._deleted |= {one.id for one in node.targets if isinstance(one, ast.Name)}
 
     def public(self, name: str, *, stays: bool, above: ast.stmt | None) -> bool:
-        """Whether a definition of ``name`` is; ``ranked`` gives ``stays`` and ``above``."""
+        """Whether a definition of ``name`` is public; ``ranked`` gives ``stays`` and ``above``."""
         if self._exported is not None:
             return name in self._exported
         if not stays or name in self._deleted:
@@ -93,7 +93,7 @@ class PublicNames:
 
 
 def exported(module: ast.Module) -> set[str] | None:
-    """The names in ``__all__``, as far as they are written out; None when there is none."""
+    """The names in ``__all__``, as far as they are literals; None without it."""
     names: set[str] | None = None
     for node, _, _ in ranked(module.body):
         if isinstance(node, ast.Assign | ast.AnnAssign):
