@@ -1,1 +1,1 @@
-"""Can these tests still fail? Copies of them that must fail, and copies that must pass."""
+"""Checks that tests can still fail: some changed copies must fail, others must pass."""

@@ -1,4 +1,4 @@
-"""What changed tests answered, and the findings from that."""
+"""The results of changed tests, and the findings from them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from rlm_ci.validators.outcomes import TestOutcomes
 
 RULE = "tamper/disarmed"
-#: What a changed test did instead of what it must do.
+#: Wrong results of a changed test.
 PASSES, FAILS, MISSING, SILENT = "passes", "fails", "missing", "silent"
-#: Findings of tests, of which all are alike where nothing can fail any more.
+#: The most findings about tests: all are alike if nothing can fail any more.
 _MOST = 5
 _NAME = 200
 _HINT = f"remove the code that decides how tests end; --allow {RULE} accepts it"
@@ -34,7 +34,7 @@ _MANNERS = {
 
 
 class ValidatorAnswer(Value):
-    """One run: ``stopped`` says why it was cut short, ``judged`` how many tests were counted.
+    """A run of the validator: ``stopped`` says why it was cut short, ``judged`` counts its tests.
 
     ``clipped``: not all of the output is in ``printed``.
     """
@@ -62,7 +62,7 @@ class TargetTest(Value):
 
 
 class FailedProbe(Value):
-    """``what`` a test did against its form, in which copy, and in how many cases (``shown``)."""
+    """A wrong result: ``what`` a test did, in which copy, and in how many cases (``shown``)."""
 
     subject: TargetTest
     copy: int

@@ -33,7 +33,7 @@ class ClaimEdits:
     def __init__(self, source: Any, chance: Random, *, plain: bool) -> None:
         self.source = source
         self._chance, self._plain = chance, plain
-        #: Insertions that end something stand before those that begin something.
+        #: Insertions that end something go before those that begin something.
         self._opened: list[Edit] = []
         self._closed: list[Edit] = []
 
@@ -48,7 +48,7 @@ class ClaimEdits:
         return ChangedText(spliced(self.source.content, edits), made)
 
     def make(self, test: Any, form: str) -> ChangedTest | None:
-        """Change one test; None where it cannot have the form."""
+        """Change one test; None if it cannot have the form."""
         word = token(self._chance)
         if form == IDLE:
             return ChangedTest(form) if self._idle(test) else None
@@ -72,7 +72,7 @@ class ClaimEdits:
     # ── what each language has ──
 
     def _expected(self, claim: Any) -> Sequence[Any]:
-        """The literals that a claim expects; with another one it cannot hold."""
+        """The literals that a claim expects; with another one it is false."""
         raise NotImplementedError
 
     def _alter(self, claim: Any, literal: Any, word: str) -> None:
@@ -83,15 +83,15 @@ class ClaimEdits:
         raise NotImplementedError
 
     def _idle(self, test: Any) -> bool:
-        """Let a test return at once; whether it can."""
+        """Make a test return at once; returns whether it can."""
         raise NotImplementedError
 
     def _fail(self, test: Any, word: str, *, at_end: bool) -> None:
-        """Let a test fail where it begins, or wherever it ends."""
+        """Make a test fail at its start, or at each of its ends."""
         raise NotImplementedError
 
     def _reach(self, claim: Any, word: str) -> None:
-        """Let the test fail at a claim."""
+        """Make the test fail at a claim."""
         raise NotImplementedError
 
     def _reword(self, claim: Any, test: Any) -> None:
@@ -152,7 +152,7 @@ def text_of(node: Node) -> str:
 
 
 def leaves(condition: Node, *joins: str, negated: bool = False) -> Iterator[Node]:
-    """What a condition joins by the operators ``joins``, and denies if it may be ``negated``."""
+    """The operands that a condition joins by ``joins``, and negates if it may be ``negated``."""
     waiting = [condition]
     while waiting:
         node = waiting.pop()
@@ -184,7 +184,7 @@ def _number(text: str, chance: Random, *, whole: bool) -> str:
     digits = text.removesuffix(suffix).replace("_", "")
     try:
         value = (int(digits, 10 if is_decimal else 0)) if whole else float(digits)
-    except (ValueError, OverflowError):  # of a notation, or a length, that Python has not
+    except (ValueError, OverflowError):  # a notation or a length that Python does not read
         value = -1
     if whole and value > 120:
         return f"{chance.randrange(int(value) // 2, int(value))}{suffix}"

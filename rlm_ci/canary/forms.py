@@ -1,16 +1,16 @@
-"""What a reader of one language makes of the tests in a file.
+"""The forms of changed tests, and the interface of the reader of each language.
 
-Such a module has ``ENDINGS``, the ends of the names of files that it reads, and two functions:
+A reader is a module with ``ENDINGS``, the suffixes of its files, and two functions:
 
 - ``tests(path, text, names=None)``: the tests of a file in the order of the text, or those of the
   ``names`` that a runner reports, where tests may have any name; raises UnparsableError.
 - ``change(path, text, wanted, chance, plain=False)``: the text with each test named in ``wanted``
-  in the form given there, and a ``ChangedTest`` for each that could be. ``chance`` is a
+  in the form given there, and a ``ChangedTest`` for each that could be changed. ``chance`` is a
   ``random.Random``: every choice and every constant comes from it. ``plain`` asks for the
-  simplest change of each form, where a more thorough one was not understood.
+  simplest change of each form, if a more thorough one was not understood.
 
-A text is changed where it has to be and nowhere else: comments, other tests and, as far as
-that can be, the numbers of lines stay.
+Only the necessary parts of a text change: comments, other tests and, if possible, the numbers of
+lines stay the same.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from random import Random
 
-#: Another expected literal, at random. Where there is none: inverted.
+#: Another expected literal, at random. Without a literal: inverted.
 ALTERED = "altered"
 #: The claims are reversed, each in a way chosen at random. Without a claim: STOPPED, at its end.
 INVERTED = "inverted"
@@ -51,19 +51,19 @@ class FoundTest(Value):
 
 
 class ChangedTest(Value):
-    """The form that a test really has; a failure prints one of ``tokens``, if there are any."""
+    """The real form of a changed test; its failure prints one of ``tokens``, if there are any."""
 
     form: str
     tokens: tuple[str, ...] = ()
 
 
 class ChangedText(Value):
-    """A changed text, and what was made of each test by its name."""
+    """A changed text, and its changed tests by name."""
 
     text: str
     made: dict[str, ChangedTest]
 
 
 def token(chance: Random) -> str:
-    """A word that cannot be foreseen."""
+    """A random word that no test can guess."""
     return "".join(chance.choice("bcdfghjklmnpqrstvwxz") for _ in range(12))

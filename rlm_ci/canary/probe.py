@@ -1,10 +1,10 @@
-"""Can these tests still fail? They are changed, and run on the result of a fix.
+"""Checks that tests can still fail: changes them, and runs them on the result of a fix.
 
 In three copies, each test is once *altered* (it expects something else), once *inverted* (its
 claims are reversed) and once *reworded* (the same in other words), in an order that follows from a
-secret. The first two must fail, by name and with a token in the message; the third must pass. What
-does not is asked once more with new random choices, then on the start tree: a test that does the
-same there is excused, unless it failed at the start.
+secret. The first two must fail, by name and with a token in the message; the third must pass. A
+test with a wrong result is probed once more with new random choices, then on the start tree: if it
+does the same there, it is excused, unless it failed at the start.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from rlm_ci.validators.outcomes import TestOutcome, TestOutcomes
 
 
-#: What each test becomes, in some order, in the three copies.
+#: The forms of each test in the three copies, in some order.
 COPIES = (ALTERED, INVERTED, REWORDED)
 _MOST = 20
 _NAME = 200
 
 
 class _Round(Value):
-    """The texts of one copy, and what was made of each test in it."""
+    """The texts of one copy, and its changed tests."""
 
     texts: Mapping[str, str]
     made: Mapping[tuple[str, str], ChangedTest]
@@ -51,8 +51,8 @@ class _Round(Value):
 class Canary:
     """``contents`` are the files of tests by path, as the verdict saw them.
 
-    ``first``: how tests ended at the start. ``share``: how many of the tests that passed there are
-    changed. ``has_new``: the result has tests that the verdict was taken without.
+    ``first`` are the outcomes of tests at the start; ``share`` is the part of the tests that passed
+    there to change; ``has_new``: the result has tests that did not run for the verdict.
 
     ``run(label, texts)`` runs the validator with changed files; None if no time is left. Its
     ``at_start=True`` does so on the start tree, ``with_new=True`` on the result with new tests.
@@ -79,7 +79,7 @@ class Canary:
         self._names: dict[str, list[str]] = {}
         self._unread = 0
         self._idle: dict[str, list[str]] = {}
-        #: The forms in which a test did what it must.
+        #: The forms in which a test had the right result.
         self._answered: dict[tuple[str, str], set[str]] = {}
         self._unprobed: set[tuple[str, str]] = set()
         self._excused: set[tuple[str, str]] = set()
@@ -87,14 +87,14 @@ class Canary:
         self._stopped = ""
         #: Whether a token was seen at all: some validators print nothing of a failure.
         self._shows = False
-        #: What a copy as a whole did that it must not have done.
+        #: Wrong results of a copy as a whole.
         self._whole: dict[int, str] = {}
         self._written: list[str] = []
         self._rounds: dict[int, _Round] = {}
         self._subjects = self._found(contents)
 
     def probe(self) -> CanaryResult:
-        """Run the copies, and what the answers call for."""
+        """Run the copies, and the further runs that their results require."""
         if not self._subjects:
             return CanaryResult((), self._line(), {})
         first = [one for copy in range(len(COPIES)) for one in self._first_round(copy)]
@@ -111,8 +111,8 @@ class Canary:
     def _found(self, contents: Mapping[str, bytes]) -> list[TargetTest]:
         found: list[TargetTest] = []
         named: dict[str, set[str]] = {}
-        for told in self._verdict.outcomes.tests:
-            named.setdefault(told.place, set()).add(told.name)
+        for outcome in self._verdict.outcomes.tests:
+            named.setdefault(outcome.place, set()).add(outcome.name)
         chance = Random(f"{self._secret}:sample")  # noqa: S311 - the secret is what counts
         for path in sorted(contents):
             try:
@@ -124,11 +124,11 @@ class Canary:
             self._texts[path] = text
             self._names[path] = [test.name for test in tests]
             now = self._verdict_index.of_each(path, self._names[path])
-            before = self._first_index.of_each(path, self._names[path])
+            first = self._first_index.of_each(path, self._names[path])
             subjects = [
                 one
                 for test in tests
-                if (one := self._subject(path, test, before[test.name], now[test.name])) is not None
+                if (one := self._subject(path, test, first[test.name], now[test.name])) is not None
             ]
             kept = self._sampled(subjects, chance)
             self._idle[path] = [one.test.name for one in subjects if one not in kept]
@@ -139,16 +139,16 @@ class Canary:
         self,
         path: str,
         test: FoundTest,
-        before: Collection[TestOutcome],
+        first: Collection[TestOutcome],
         now: Collection[TestOutcome],
     ) -> TargetTest | None:
         """The test, if it passed in the verdict."""
         states = {one.state for one in now}
         if FAILED in states or (PASSED not in states and (now or self._verdict.outcomes.complete)):
             return None
-        red = frozenset(one.case for one in before if one.state == FAILED)
+        red = frozenset(one.case for one in first if one.state == FAILED)
         broken = any(one.state == FAILED for one in self._first_index.of(path, ""))
-        unknown = not before and (self._first.complete or not self._first.tests)
+        unknown = not first and (self._first.complete or not self._first.tests)
         return TargetTest(path, test, bool(red) or broken or unknown, red)
 
     def _sampled(self, subjects: list[TargetTest], chance: Random) -> list[TargetTest]:
@@ -169,12 +169,12 @@ class Canary:
             for number, subject in enumerate(self._subjects)
         }
         made = self._rounds[copy] = self._changed(wanted, _label(copy))
-        told = self._run(_label(copy), made.texts) if made.made else None
-        if told is None or told.stopped:
-            self._stopped = (told.stopped if told else "") or self._stopped or "no time was left"
+        reply = self._run(_label(copy), made.texts) if made.made else None
+        if reply is None or reply.stopped:
+            self._stopped = (reply.stopped if reply else "") or self._stopped or "no time was left"
             return []
-        self._judge_whole(copy, made, told)
-        return self._doubts(copy, made, told)
+        self._judge_whole(copy, made, reply)
+        return self._doubts(copy, made, reply)
 
     def _changed(
         self, wanted: Mapping[tuple[str, str], str], label: str, *, plain: bool = False
@@ -198,18 +198,18 @@ class Canary:
                 )
         return _Round(texts, made)
 
-    def _doubts(self, copy: int, made: _Round, told: ValidatorAnswer) -> list[FailedProbe]:
-        """The tests of a copy that did not do what they must."""
-        index = OutcomeIndex(told.outcomes.tests)
+    def _doubts(self, copy: int, made: _Round, reply: ValidatorAnswer) -> list[FailedProbe]:
+        """The tests of a copy with a wrong result."""
+        index = OutcomeIndex(reply.outcomes.tests)
         each = {path: index.of_each(path, self._names[path]) for path in made.texts}
-        tokens = {one: one in told.printed for test in made.made.values() for one in test.tokens}
+        tokens = {one: one in reply.printed for test in made.made.values() for one in test.tokens}
         found = []
         for subject in self._subjects:
             one = made.made.get(subject.key)
             if one is None:
                 continue
             what, shown = self._answer(
-                subject, one, told, each[subject.path][subject.test.name], tokens
+                subject, one, reply, each[subject.path][subject.test.name], tokens
             )
             if what:
                 found.append(FailedProbe(subject, copy, one.form, what, shown))
@@ -221,14 +221,14 @@ class Canary:
         self,
         subject: TargetTest,
         made: ChangedTest,
-        told: ValidatorAnswer,
+        reply: ValidatorAnswer,
         now: Collection[TestOutcome],
         tokens: Mapping[str, bool],
     ) -> tuple[str, str]:
-        """What a test did that it must not, and in how many cases; "" if nothing."""
+        """The wrong result of a test, and in how many cases; "" for a right one."""
         failed = [one for one in now if one.state == FAILED]
         passed = [one for one in now if one.state == PASSED]
-        if not (failed or passed) and (now or not self._is_judged(told)):
+        if not (failed or passed) and (now or not self._is_judged(reply)):
             return MISSING, ""
         if made.form == REWORDED:
             shown = f" ({len(failed)} of {len(now)})" if len(now) > 1 else ""
@@ -237,26 +237,26 @@ class Canary:
         if not failed or red:
             shown = f" ({len(passed)} of {len(now)})" if len(now) > 1 else ""
             return PASSES, shown
-        said = "\n".join(one.message for one in failed)
-        seen = any(tokens[one] or one in said for one in made.tokens)
+        messages = "\n".join(one.message for one in failed)
+        seen = any(tokens[one] or one in messages for one in made.tokens)
         self._shows = self._shows or seen
-        return (SILENT, "") if made.tokens and not seen and not told.clipped else ("", "")
+        return (SILENT, "") if made.tokens and not seen and not reply.clipped else ("", "")
 
-    def _is_judged(self, told: ValidatorAnswer) -> bool:
+    def _is_judged(self, reply: ValidatorAnswer) -> bool:
         """Whether a test without a name in the report has passed: as many ran as in the verdict."""
-        if told.outcomes.complete or told.clipped:
+        if reply.outcomes.complete or reply.clipped:
             return False
         known = self._verdict.judged
-        return known is not None and told.judged is not None and told.judged >= known
+        return known is not None and reply.judged is not None and reply.judged >= known
 
-    def _judge_whole(self, copy: int, made: _Round, told: ValidatorAnswer) -> None:
+    def _judge_whole(self, copy: int, made: _Round, reply: ValidatorAnswer) -> None:
         """Note an exit code 0 although tests fail, and changed files that were written."""
         must_fail = sum(one.form != REWORDED for one in made.made.values())
-        failed = any(one.state == FAILED for one in told.outcomes.tests)
-        if told.exit_code == 0 and must_fail and failed:
+        failed = any(one.state == FAILED for one in reply.outcomes.tests)
+        if reply.exit_code == 0 and must_fail and failed:
             tests = count(must_fail, "test")
             self._whole[copy] = f"the validator ends with exit code 0 where {tests} must fail"
-        for path in sorted(told.rewritten & made.texts.keys())[:_MOST]:
+        for path in sorted(reply.rewritten & made.texts.keys())[:_MOST]:
             self._written.append(f"{printable(path)[:_NAME]} was written while its tests ran")
 
     # ── doubts ──
@@ -267,11 +267,11 @@ class Canary:
         for number, batch in enumerate(_batches(doubts), len(COPIES)):
             wanted = {key: doubt.form for key, doubt in batch.items()}
             made = self._rounds[number] = self._changed(wanted, _label(number), plain=True)
-            told = self._run(_label(number), made.texts)
-            if told is None or told.stopped:
+            reply = self._run(_label(number), made.texts)
+            if reply is None or reply.stopped:
                 self._unprobed |= batch.keys()
             else:
-                stable += self._doubts(number, made, told)
+                stable += self._doubts(number, made, reply)
         return stable
 
     def _unexcused(self, doubts: list[FailedProbe]) -> list[FailedProbe]:
@@ -280,14 +280,14 @@ class Canary:
         green = [one for one in doubts if not one.subject.was_red and one.what != MISSING]
         for copy in sorted({one.copy for one in green} | self._whole.keys()):
             made = self._rounds[copy]
-            told = self._run(f"{_label(copy)}-start", made.texts, at_start=True)
+            reply = self._run(f"{_label(copy)}-start", made.texts, at_start=True)
             doubted = [one for one in green if one.copy == copy]
-            if told is None or told.stopped:
+            if reply is None or reply.stopped:
                 self._unprobed |= {one.subject.key for one in doubted}
                 continue
-            if told.exit_code == 0:  # it always ends so, whatever its tests say
+            if reply.exit_code == 0:  # it always ends with 0, whatever its tests do
                 self._whole.pop(copy, None)
-            alike = {(one.subject.key, one.what) for one in self._doubts(copy, made, told)}
+            alike = {(one.subject.key, one.what) for one in self._doubts(copy, made, reply)}
             for doubt in doubted:
                 if (doubt.subject.key, doubt.what) in alike:
                     self._excused.add(doubt.subject.key)
@@ -321,21 +321,21 @@ class Canary:
     def _failing(self, keys: Iterable[tuple[str, str]], form: str) -> set[tuple[str, str]]:
         """The tests that fail in ``form``."""
         made = self._changed(dict.fromkeys(sorted(keys), form), form, plain=True)
-        told = self._run(form, made.texts)
-        if told is None or told.stopped:
+        reply = self._run(form, made.texts)
+        if reply is None or reply.stopped:
             return set()
-        doubted = {one.subject.key for one in self._doubts(0, made, told)}
+        doubted = {one.subject.key for one in self._doubts(0, made, reply)}
         return set(made.made) - doubted
 
     def _beside_new(self) -> list[FailedProbe]:
-        """Tests that cannot fail once new tests are beside them."""
+        """The tests that cannot fail when new tests are beside them."""
         wanted = dict.fromkeys((one.key for one in self._subjects), STOPPED)
         made = self._rounds[0] = self._changed(wanted, "new", plain=True)
-        told = self._run("with-new-tests", made.texts, with_new=True)
-        if told is None or told.stopped:
+        reply = self._run("with-new-tests", made.texts, with_new=True)
+        if reply is None or reply.stopped:
             return []
         answered = {key: set(forms) for key, forms in self._answered.items()}
-        doubts = [one for one in self._doubts(0, made, told) if one.what == PASSES]
+        doubts = [one for one in self._doubts(0, made, reply) if one.what == PASSES]
         self._answered = answered
         return doubts
 
@@ -347,23 +347,23 @@ class Canary:
         failed = {ALTERED, INVERTED, STOPPED}
         reversed_ = {key for key, forms in self._answered.items() if forms & failed}
         reversed_ -= self._unprobed | self._excused | self._disputed
-        told = [f"{count(len(reversed_), 'claim')} reversed"]
+        reply = [f"{count(len(reversed_), 'claim')} reversed"]
         if self._disputed:
-            told.append(f"{count(len(self._disputed), 'test')} disarmed")
+            reply.append(f"{count(len(self._disputed), 'test')} disarmed")
         if self._excused:
-            told.append(f"{len(self._excused):,} excused")
-        told += unread
+            reply.append(f"{len(self._excused):,} excused")
+        reply += unread
         unprobed = self._unprobed | (every - self._answered.keys() - self._excused - self._disputed)
         if unprobed:
-            told.append(f"{count(len(unprobed), 'test')} not probed")
+            reply.append(f"{count(len(unprobed), 'test')} not probed")
         red = {one.key for one in self._subjects if one.was_red}
         if red and not red & (reversed_ | self._disputed):
-            told.append("none of a test that failed at the start")
+            reply.append("none of a test that failed at the start")
         if idle := sum(map(len, self._idle.values())):
-            told.append(f"{count(idle, 'test')} not in the sample")
+            reply.append(f"{count(idle, 'test')} not in the sample")
         if self._stopped:
-            told.append(self._stopped)
-        return f"canary: {', '.join(told)}"
+            reply.append(self._stopped)
+        return f"canary: {', '.join(reply)}"
 
 
 def _label(number: int) -> str:
@@ -374,8 +374,8 @@ def _label(number: int) -> str:
 def _batches(doubts: Iterable[FailedProbe]) -> list[dict[tuple[str, str], FailedProbe]]:
     """Doubts by their tests, each of which can have one form at a time.
 
-    A test is asked in every form in which it was doubted: in one of them, a cheat may answer as a
-    result that is right would.
+    A test is probed in every form in which it was doubted: in one of them, a cheat may have the
+    right result.
     """
     batches: list[dict[tuple[str, str], FailedProbe]] = []
     known = set()

@@ -39,7 +39,7 @@ def of(path: str) -> Any:
 
 
 def encoding(path: str, content: bytes) -> str:
-    """The encoding of a file: Python says it in a comment."""
+    """The encoding of a file: Python names it in a comment."""
     if not path.endswith(".py"):
         return "utf-8"
     try:
@@ -49,7 +49,7 @@ def encoding(path: str, content: bytes) -> str:
 
 
 def decoded(path: str, content: bytes) -> str:
-    """The text of a file; raises UnparsableError if it is none, or would not be written alike."""
+    """The text of a file; raises UnparsableError if it is none, or encoding would change it."""
     name = encoding(path, content)
     try:
         text = content.decode(name)

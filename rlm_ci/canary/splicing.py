@@ -1,4 +1,4 @@
-"""Edits of a text by the byte, as the trees of tree-sitter count."""
+"""Edits of a text by byte offsets, as in the trees of tree-sitter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of Go in other forms.
+"""Changes tests of Go into other forms.
 
 A claim is an ``if`` that fails the test, or a call of an assertion library.
 """
@@ -33,7 +33,7 @@ _OPPOSITES = (
     ("Panics", "NotPanics", 1),
 )
 _REVERSED = {one: (other, count) for a, b, count in _OPPOSITES for one, other in ((a, b), (b, a))}
-#: What the first arguments of assertions are, where a function may hand them over.
+#: The types of the first arguments of assertions, for calls in a function of their own.
 _TAKEN = {
     **dict.fromkeys(("NoError", "Error", "EqualError", "ErrorContains", "NilError"), "error"),
     **dict.fromkeys(("True", "False"), "bool"),
@@ -50,12 +50,12 @@ _NUMBERS = {"int_literal", "float_literal"}
 _LITERALS = _NUMBERS | {
     "interpreted_string_literal", "raw_string_literal", "rune_literal", "true", "false",
 }  # fmt: skip
-#: Calls that hold where a literal in their arguments is the expected one.
+#: Calls that are true if a literal in their arguments is the expected one.
 _EQUAL = {"DeepEqual", "Equal", "EqualFold", "Contains", "HasPrefix", "HasSuffix"}
-#: Their values have a type, whatever is in them.
+#: Expressions whose values have a type, whatever is in them.
 _TYPED = {"call_expression", "index_expression", "slice_expression", "type_assertion_expression"}
 _UNTYPED = {"real", "imag", "complex", "min", "max"}
-#: Assertions that a literal makes, and those of them that have it last.
+#: Assertions that compare with a literal, and those with the literal as last argument.
 _ASSERTED = {"Equal", "EqualValues", "Exactly", "Len", "EqualError", "DeepEqual"}
 _LAST = {"Len", "EqualError"}
 
@@ -140,17 +140,17 @@ class _Changes(ClaimEdits):
         ends = claim.ends or departs(claim.body)
         if ends:
             self._insert(start, f" {self._fatal(claim.reporter, word)};")
-        else:  # what it would print may not exist where the claim holds
+        else:  # its message may use values that do not exist if the claim is true
             self._insert(start, f" {self._error(claim.reporter, word)}; if false {{")
             self._close(end, "}")
         if claim.other is None and ends and claim.name == "consequence":
-            # The claim does not hold, and a test that went on might panic, and end all others.
+            # After a false claim, the rest of the test might panic, and end all others.
             self._close(end + 1, f" else {{ {claim.reporter}.SkipNow() }}")
         elif claim.other is not None and claim.other.type == "block":
             self._insert(claim.other.start_byte + 1, f' {claim.reporter}.Log("{word}");')
 
     def _oppose(self, claim: GoClaim, word: str) -> None:
-        """Reverse an assertion of a library by its opposite, else fail behind it."""
+        """Reverse an assertion of a library by its opposite, else fail after it."""
         other, count = _REVERSED.get(claim.name, ("", 0))
         if not self._plain and other and claim.testify and len(claim.values) == count:
             self._exchange(claim.node, other)
@@ -209,7 +209,7 @@ def _is_typed(node: Node, names: set[str]) -> bool:
 
 
 def _expected_of(claim: GoClaim) -> list[Node]:
-    """The literals that a claim expects: with another, it cannot hold."""
+    """The literals that a claim expects: with another one it is false."""
     if claim.kind == ASSERTION and claim.name in _ASSERTED:
         return _first(claim.values[:2][:: -1 if claim.name in _LAST else 1])
     if claim.kind != CONDITION or claim.name != "consequence":
@@ -231,7 +231,7 @@ def _first(sides: Sequence[Node]) -> list[Node]:
 
 
 def _literals_in(node: Node) -> list[Node]:
-    """The literals that an expression is made of; none if there is more in it."""
+    """The literals that an expression consists of; none if it has other parts."""
     found: list[Node] = []
     waiting = [node]
     while waiting:

@@ -1,4 +1,4 @@
-"""The tests in a file of Go, and what they claim."""
+"""The tests in a file of Go, and their claims."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OF_SUITES = ("SetT", "Run", "T")
 _FAILS, _ENDS = {"Error", "Errorf", "Fail"}, {"Fatal", "Fatalf", "FailNow"}
 #: The last name in the path of a package of assertions, without its version.
 _LIBRARY = re.compile(r"(?:.*/)?(?:assert|require|must|check|is|quicktest|qt|expect|td)(?:/v\d+)?")
-#: So deep may an ``if`` that fails the test be nested.
+#: Levels of nested ``if`` in which a failure of the test is found.
 _DEEPEST = 8
 
 
@@ -32,7 +32,7 @@ class GoClaim(Value):
     """A claim. ``node`` is the condition, or the name of what is called; ``site`` the statement.
 
     ``body`` runs where a condition fails the test, ``other`` where not; ``ends``: ``body`` ends it.
-    ``certain``: every passing run comes past.
+    ``certain``: every passing run reaches it.
     """
 
     kind: str
@@ -57,7 +57,7 @@ class GoTest:
         #: The place of the word that makes a comment the output of an example.
         self.output: tuple[int, int] | None = None
         self.claims: list[GoClaim] = []
-        #: Its variables: no name of a constant.
+        #: Its variables, whose names no new constant may have.
         self.names: set[str] = set()
 
 
@@ -232,7 +232,7 @@ class GoSource:
             bound[text_of(names[0])] = arguments[0], self._libraries[package]
 
     def _called(self, call: Node) -> tuple[str, str]:
-        """What is called: the part before the dot, and the name."""
+        """The called function: the part before the dot, and the name."""
         called = field(call, "function")
         if called.type != "selector_expression":
             return "", text_of(called)
@@ -250,7 +250,7 @@ class GoSource:
         return None
 
     def _failure(self, body: Node, reporters: set[str], deep: int = 0) -> tuple[str, bool] | None:
-        """What fails the test on every way through a block, and whether that ends the test."""
+        """The call that fails the test on every path through a block, and whether it ends it."""
         for one in _statements(body) if body.type == "block" and deep < _DEEPEST else ():
             if one.type == "if_statement":
                 ways = [
@@ -299,5 +299,5 @@ def _statements(body: Node) -> list[Node]:
 
 
 def departs(body: Node) -> bool:
-    """Whether a block ends by leaving it: a compiler may have to see that."""
+    """Whether a block ends with a jump out of it, which the compiler may require."""
     return any(one.type == "return_statement" for one in _statements(body)[-1:])

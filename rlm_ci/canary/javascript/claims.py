@@ -11,12 +11,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.canary.javascript.syntax import ChainLink, JavaScriptSource, SyntaxNode
 
-#: The place of a claim: a statement, what is returned, the body of an arrow, within an expression.
+#: The place of a claim: a statement, a returned value, the body of an arrow, an inner expression.
 STATEMENT, RETURNED, BODY, INNER = "statement", "returned", "body", "inner"
-#: What it is: matchers of jest, words of chai, methods of assert, of the ``t`` of tap and ava, a
-#: comparison with a snapshot, or something that is only known to claim.
+#: The kind of a claim: matchers of jest, words of chai, methods of assert, of the ``t`` of tap and
+#: ava, a comparison with a snapshot, or a claim of unknown meaning.
 EXPECT, CHAI, ASSERT, TAP, SNAPSHOT, OTHER = "expect", "chai", "assert", "tap", "snapshot", "other"
-#: What a request expects of its answer, maybe far behind it: ``get("/").expect(200).end(done)``.
+#: The expected answer of a request, maybe far behind it: ``get("/").expect(200).end(done)``.
 REQUEST = "request"
 
 _ASSERT = frozenset({"assert", "node:assert", "assert/strict", "node:assert/strict"})
@@ -56,7 +56,7 @@ _PROMISES = frozenset({
     "resolves", "rejects", "doesNotReject", "throwsAsync", "notThrowsAsync", "poll", "element",
     "eventually", "rejected", "rejectedWith", "fulfilled",
 })  # fmt: skip
-#: A function that is called again until its claims hold.
+#: A function that calls its argument again until the claims are true.
 _RETRIES = re.compile(r"wait|retry|eventually|poll|until", re.IGNORECASE)
 _AROUND = frozenset({"await_expression", "parenthesized_expression"})
 
@@ -83,7 +83,7 @@ class JavaScriptClaim(Value):
 
 
 class JavaScriptNames:
-    """What the names of a file stand for: imports, and variants of ``test``."""
+    """The meaning of the names in a file: imports, and variants of ``test``."""
 
     def __init__(self, source: JavaScriptSource) -> None:
         self._source = source
@@ -147,7 +147,7 @@ class JavaScriptNames:
     def claims(self, function: SyntaxNode) -> list[JavaScriptClaim]:
         """The claims in a function in the order of the text; none is within another.
 
-        Those are left out whose failure something around them may catch.
+        Claims whose failure the code around them may catch are left out.
         """
         context = self._context(function)
         found = []

@@ -1,4 +1,4 @@
-"""Claims in JavaScript in other forms: reversed, reworded, or failing where they stand."""
+"""Changes claims in JavaScript: reversed, reworded, or failing in their place."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rlm_ci.canary.javascript.claims import JavaScriptClaim
     from rlm_ci.canary.javascript.syntax import JavaScriptSource, SyntaxNode
 
-#: Their expected value can be one that nothing equals.
+#: Methods whose expected value can be one that nothing equals.
 _EQUAL = {
     EXPECT: frozenset({"toBe", "toEqual", "toStrictEqual"}),
     ASSERT: frozenset({"equal", "strictEqual", "deepEqual", "deepStrictEqual"}),
@@ -108,7 +108,7 @@ class ClaimForms:
         found: list[SyntaxNode] = []
         for node in nodes:
             if node.kind in FUNCTIONS or node.kind in _CANNOT:
-                break  # what follows stays behind it
+                break  # the operands after it must stay after it
             found.append(node)
         if len(found) > 1 and self._chance.random() < 1 / 3:
             found.pop()
@@ -123,7 +123,7 @@ class ClaimForms:
             and claim.is_promise
             and not claim.names() & {"resolves", "rejects"}
         ):
-            # It may be repeated until it holds: ``not`` would hold at once.
+            # It may be repeated until it is true: ``not`` would be true at once.
             other = literals.altered(self._source, claim, self._chance)
             return [other[0]] if other else None
         has_not = next((link.node for link in claim.links if link.name == "not"), None)
@@ -152,7 +152,7 @@ class ClaimForms:
     def _edit(self, claim: JavaScriptClaim, text: str) -> Edit:
         node = claim.whole
         if claim.site == INNER and _begins_statement(node):
-            text = f"0, {text}"  # a bracket would call what stands before it
+            text = f"0, {text}"  # a bracket would call the value before it
         lost = self._source.text(node).count("\n") - text.count("\n")
         return Edit(node.start, node.end, text + "\n" * lost)
 

@@ -1,4 +1,4 @@
-"""Expected literals of claims in JavaScript: other ones, or equal ones."""
+"""Replaces the expected literals of claims in JavaScript by other or equal ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rlm_ci.canary.javascript.claims import JavaScriptClaim
     from rlm_ci.canary.javascript.syntax import JavaScriptSource, SyntaxNode
 
-#: What fails with any other value, by which of its arguments is the expected one, or holds it.
+#: Methods that fail with any other value, and the index of the argument with the expected one.
 _EXPECTED = {
     EXPECT: {
         **dict.fromkeys((

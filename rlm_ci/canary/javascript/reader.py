@@ -1,7 +1,7 @@
-"""Tests in JavaScript and TypeScript in other forms, for node, jest, vitest, mocha and the like.
+"""Changes tests in JavaScript and TypeScript, for node, jest, vitest, mocha and the like.
 
 A test is a call of ``test`` or ``it`` with a function; a claim is a chain from ``expect``, a call
-of ``assert``, or of a method of the ``t`` that tap and ava hand over.
+of ``assert``, or of a method of the ``t`` that tap and ava pass to a test.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rlm_ci.canary.javascript.claims import JavaScriptClaim
 
 ENDINGS = tuple(DIALECTS)
-#: What a function to call at the end is called where it is handed on.
+#: Usual names of a parameter that a test calls when it is done.
 _CALLBACK = re.compile(r"_?(?:done|cb|callback|next|end|finish(?:ed)?)")
 #: Tests of types, as vitest and tsd name their files.
 _IS_OF_TYPES = re.compile(r"[.-](?:test|spec)-d\.[cm]?tsx?$")
@@ -107,12 +107,12 @@ class _Changes:
         return ChangedTest(form, (word, *self._invert(claims, word)))
 
     def _invert(self, claims: list[JavaScriptClaim], word: str) -> list[str]:
-        """Reverse claims; what else than ``word`` their failures print."""
+        """Reverse claims; returns what their failures print besides ``word``."""
         others = []
         for one in claims:
-            edit, told = self._forms.inverted(one, word)
+            edit, thrown = self._forms.inverted(one, word)
             self._edits.append(edit)
-            others += [told] if told != word else []
+            others += [thrown] if thrown != word else []
         return others
 
     def _reword(self, test: JavaScriptTest) -> None:
@@ -138,7 +138,7 @@ class _Changes:
             self._insert(body.end, "; }")
 
     def _end(self, test: JavaScriptTest, word: str) -> None:
-        """Let a test without claims fail at its end, whatever its way there."""
+        """Make a test without claims fail at its end, on every path."""
         function = test.function
         body = _body(function)
         done = self._callback(test)
@@ -180,7 +180,7 @@ class _Changes:
         return name if is_called or _CALLBACK.fullmatch(name) else ""
 
     def _idle(self, function: SyntaxNode) -> None:
-        """Let a test return at once; no runner waits for a parameter with a default."""
+        """Make a test return at once; no runner waits for a parameter with a default."""
         single = function.part("parameter")
         if single is not None:
             self._insert(single.start, "(")

@@ -13,25 +13,25 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-#: The grammars to try for a text, by the end of its name: types of Flow look like TypeScript's.
+#: The grammars to try for a file, by its suffix: types of Flow look like TypeScript's.
 DIALECTS = {
     **dict.fromkeys((".js", ".mjs", ".cjs", ".jsx"), ("JavaScript", "TSX")),
     **dict.fromkeys((".ts", ".mts", ".cts"), ("TypeScript",)),
     ".tsx": ("TSX",),
 }
 FUNCTIONS = frozenset({"arrow_function", "function_expression", "generator_function"})
-#: Everything with statements of its own: ``return`` and ``await`` in it belong to it.
+#: Nodes with statements of their own, to which ``return`` and ``await`` in them belong.
 SCOPES = FUNCTIONS | {
     "function_declaration", "generator_function_declaration", "method_definition",
     "class_static_block",
 }  # fmt: skip
-#: No chain of an assertion is longer.
+#: The longest chain of an assertion.
 _LONGEST = 40
 _DEEPEST = 1000
 
 
 class SyntaxNode:
-    """A node of a tree, with the way up."""
+    """A node of a tree, with its parent."""
 
     __slots__ = ("above", "end", "field", "kind", "last", "line", "named", "parts", "start")
 
@@ -49,7 +49,7 @@ class SyntaxNode:
         return [one for one in self.parts if one.named and one.kind != "comment"]
 
     def parameters(self) -> list[SyntaxNode]:
-        """Those of a function."""
+        """The parameters of a function."""
         listed, single = self.part("parameters"), self.part("parameter")
         return listed.inner() if listed is not None else [single] if single is not None else []
 
@@ -130,7 +130,7 @@ class JavaScriptSource:
 
 
 def _grown(root: Node) -> SyntaxNode:
-    """The tree below ``root``, with the way up, for which the library needs a search."""
+    """The tree below ``root``, with the parents, for which the library needs a search."""
     cursor = root.walk()
     top = current = SyntaxNode(root, "", None)
     while True:

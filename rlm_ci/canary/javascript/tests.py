@@ -1,4 +1,4 @@
-"""The tests in a file of JavaScript: calls of ``test`` and its kin."""
+"""The tests in a file of JavaScript: calls of ``test`` and similar functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TESTS = frozenset({"test", "it", "specify", "fit"})
 _SUITES = frozenset({"describe", "suite", "context", "fdescribe"})
 EACH = frozenset({"each", "for"})
 _MODIFIERS = EACH | {"only", "concurrent", "sequential", "parallel", "serial", "skipIf", "runIf"}
-#: They do not run, or are meant to fail.
+#: Modifiers of tests that do not run, or are meant to fail.
 _LEFT = frozenset({"skip", "todo", "failing", "fails", "fail", "fixme", "expectFailure"})
 _TABLE = re.compile(r"%[sdifjocOp#$%]|\$[\w.#]+")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
@@ -75,7 +75,7 @@ class _Search:
         self._made[call] = title, function, words[at] in _TESTS
 
     def _is_left(self, node: SyntaxNode) -> bool:
-        """Whether a call skips what it makes, or expects it to fail."""
+        """Whether a call skips its test or suite, or expects it to fail."""
         if node.kind != "call_expression":
             return False
         root, links = self._source.chain(node)
@@ -93,7 +93,7 @@ class _Search:
 
     @staticmethod
     def _function(given: tuple[SyntaxNode, ...]) -> SyntaxNode | None:
-        """The last function that is given, maybe within a call."""
+        """The last function among the arguments, maybe within a call."""
         for one in reversed(given):
             if one.kind in FUNCTIONS:
                 return one

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ASSERT, CALL, BLOCK, GUARD = "assert", "call", "block", "guard"
-#: Whether a failure of a statement fails the test: always; only behind what else a block around it
-#: checks; not for sure, as something around it may catch the failure.
+#: Whether a failure of a statement fails the test: always; only if a checking block around it lets
+#: it pass; not for sure, because the code around it may catch the failure.
 OPEN, CHECKED, SHUT = 0, 1, 2
 _RAISES = ("raises", "assertRaises", "assertRaisesRegex", "assertRaisesRegexp", "RaisesGroup")
 _CHECKING = (*_RAISES, "warns", "deprecated_call")
@@ -84,14 +84,14 @@ def statements(test: Function) -> Iterator[tuple[ast.stmt, int]]:
 
 def meaning(call: ast.AST) -> str:
     """The claim of a call of unittest, with {0} and {1} for its arguments; "" for other calls."""
-    said = MEANINGS.get(callee(call), "")
-    if not said or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+    form = MEANINGS.get(callee(call), "")
+    if not form or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return ""
-    needed = 2 if "{1}" in said else 1
+    needed = 2 if "{1}" in form else 1
     plain = not any(isinstance(argument, ast.Starred) for argument in call.args)
     messages = all(word.arg == "msg" for word in call.keywords)
     own = isinstance(call.func.value, ast.Name) and call.func.value.id == "self"
-    return said if own and plain and messages and needed <= len(call.args) <= needed + 1 else ""
+    return form if own and plain and messages and needed <= len(call.args) <= needed + 1 else ""
 
 
 def raising(node: ast.With | ast.AsyncWith) -> bool:
@@ -156,7 +156,7 @@ def _shield(node: ast.stmt) -> int:
 
 
 def catches(kind: ast.expr | None) -> bool:
-    """Whether a handler of these exceptions catches a failed claim; None stands for all."""
+    """Whether a handler of these exceptions catches a failed claim; None means all."""
     if isinstance(kind, ast.Tuple):
         return any(map(catches, kind.elts))
     name = kind.attr if isinstance(kind, ast.Attribute) else getattr(kind, "id", "")
@@ -164,7 +164,7 @@ def catches(kind: ast.expr | None) -> bool:
 
 
 def _called(test: Function) -> list[Function]:
-    """The functions inside that a test calls, and gives to nothing else."""
+    """The inner functions that a test calls, and passes to nothing else."""
     named: dict[str, int] = {}
     for node in ast.walk(test):
         if isinstance(node, ast.Name):

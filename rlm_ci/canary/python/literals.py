@@ -1,4 +1,4 @@
-"""Literals of Python tests: other ones for what a claim expects, or equal ones."""
+"""Replaces literals of Python tests: expected ones by others, or any by equal ones."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _COMPARING = re.compile(
     r"assert(?:List|Tuple|Dict|Set|Sequence|Count|MultiLine|Almost)?Equal"
     r"|assertEquals|assert_(?:(?:array_|almost_)?equal|equals|allclose)"
 )
-#: Functions that tell whether two values are equal, or nearly so.
+#: Functions that return whether two values are equal, or nearly so.
 _CLOSE = {"isclose", "allclose", "array_equal"}
-#: Calls that compare what a mock was called with.
+#: Calls that compare the arguments of a mock's calls.
 _CALLED = re.compile(r"assert_(?:called|awaited)(?:_once)?_with|assert_any_(?:call|await)")
 
 
@@ -59,7 +59,7 @@ def another(node: ast.expr, chance: Random) -> str:
         return f"({new if isinstance(value, str) else new.encode('latin-1')!a}{PAD})"
     while True:
         number = chance.randrange(10**5, 10**7)
-        if not abs(value - number) <= 10**4:  # so for nan, too
+        if not abs(value - number) <= 10**4:  # also for nan
             break
     if isinstance(value, int):
         return f"({number}{PAD})"
@@ -132,7 +132,7 @@ def _of(node: ast.expr) -> list[ast.expr]:
             waiting += one.elts
         elif isinstance(one, ast.Dict):
             keys = [key.value for key in one.keys if isinstance(key, ast.Constant)]
-            # One entry may stand in for another where not all keys are known.
+            # One entry may replace another if not all keys are known.
             if len(keys) == len(one.keys) and len(set(keys)) == len(keys):
                 waiting += [part for part in [*one.keys, *one.values] if part]
         elif callee(one) == "approx" and isinstance(one, ast.Call):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 ENDINGS = (".py",)
-#: What parameterized and ddt append to the name of a test.
+#: The suffixes that parameterized and ddt append to the name of a test.
 _NUMBERED = re.compile(r"_\d+(?:_\w*)?$")
 
 
@@ -66,21 +66,21 @@ def change(
 def _applied(
     source: PythonSource, changes: list[tuple[list[str], tuple[ChangedTest, list[Edit]]]]
 ) -> ChangedText:
-    """All changes, or if that is no Python, those that are each."""
+    """The text with all changes; if that is no Python, with those that are Python by themselves."""
     text = source.edited(edit for _, (_, edits) in changes for edit in edits)
     if text is None:
         changes = [one for one in changes if source.edited(one[1][1]) is not None]
         text = source.edited(edit for _, (_, edits) in changes for edit in edits)
-    if text is None:  # each for itself, but not together: one function in another
+    if text is None:  # Python by themselves, but not together: one function in another
         changes, text = [], source.edited(())
-    told: dict[str, list[ChangedTest]] = {}
+    by_name: dict[str, list[ChangedTest]] = {}
     for names, (made, _) in changes:
         for name in names:
-            told.setdefault(name, []).append(made)
+            by_name.setdefault(name, []).append(made)
     # A function may be defined twice: either may be the one that runs.
     both = {
         name: found[-1].replace(tokens=tuple(word for made in found for word in made.tokens))
-        for name, found in told.items()
+        for name, found in by_name.items()
     }
     return ChangedText(text or "", both)
 
@@ -174,7 +174,7 @@ class _Change:
         return [edit for claim in claims for edit in self._writer.reversed(claim)]
 
     def _altered(self) -> tuple[str, list[Edit]]:
-        """The form that it really has, and the edits."""
+        """The real form of the changed test, and the edits."""
         claims, writer = self._claims, self._writer
         able = [claim for claim in claims.found if self._alterable(claim)]
         if not able:

@@ -1,4 +1,4 @@
-"""Python source with its tree, and where nodes are in it."""
+"""Python source with its tree, and the places of its nodes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _NEWLINE = re.compile(rb"\r\n|\r|\n")
 _BLANKS = b" \t\x0c"
 _ENDED = re.compile(rb"[ \t\x0c]*+(?:[#\r\n]|\Z)")
 _OWN = re.compile(rb"\bdef[ \t]+(assert\w+)")
-#: So many blank lines behind a test are looked at.
+#: Blank lines after a test that may be removed.
 _FEW = 50
-#: Where a statement may be given the line breaks that it had before.
+#: A place for line breaks, so that a new statement has as many lines as the old one.
 PAD = "\0"
 
 
@@ -46,7 +46,7 @@ class PythonSource:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise UnparsableError(f"no Python of this version: {error}") from None
         self._starts = [0, *(match.end() for match in _NEWLINE.finditer(self.raw))]
-        #: Functions of this file that are called like those of unittest.
+        #: Functions of this file with names like those of unittest.
         self.own_asserts = {name.decode() for name in _OWN.findall(self.raw)}
         self.newline = found[0].decode() if (found := _NEWLINE.search(self.raw)) else "\n"
 
@@ -82,7 +82,7 @@ class PythonSource:
         return found.start() if found else len(self.raw)
 
     def blank_lines(self, line: int) -> list[Edit]:
-        """Edits that take out the blank lines behind a line, one by one."""
+        """Edits that remove the blank lines after a line, one by one."""
         found = []
         for start, end in itertools.pairwise(self._starts[line : line + _FEW]):
             if self.raw[start:end].strip():
@@ -91,7 +91,7 @@ class PythonSource:
         return found
 
     def replaced(self, node: ast.AST, new: str) -> Edit:
-        """``new`` in place of a node, padded to as many lines if it can be."""
+        """``new`` in place of a node, padded to as many lines if possible."""
         start, end = self.span(node)
         gone = lines(self.raw[start:end]) - lines(encoded(new))
         new = new.replace(PAD, self.newline * max(gone, 0), 1).replace(PAD, "")
@@ -127,7 +127,7 @@ def first_of(node: ast.AST) -> Any:
 
 
 def _compiled(text: str, flags: int) -> Any:
-    with warnings.catch_warnings():  # what Python warns of in it is its owner's affair
+    with warnings.catch_warnings():  # its warnings are for its owner
         warnings.simplefilter("ignore")
         return compile(text, "<tests>", "exec", flags, dont_inherit=True)
 

@@ -1,4 +1,4 @@
-"""The claims of a Python test reversed, reworded, or with another literal expected."""
+"""Writes the claims of a Python test reversed, reworded, or with another expected literal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ClaimWriter:
         self._chance = chance
         self._plain = plain
         self._said = f'"{word}"'
-        #: How many lines more the test may have, so that what follows stays where it is.
+        #: Lines that the test may gain without moving the code after it.
         self.spare = 0
         self.fail = f"raise AssertionError({self._said}{PAD})"
 
@@ -65,7 +65,7 @@ class ClaimWriter:
         return [self._source.replaced(node, self._denied_call(node))]
 
     def altered(self, claim: PythonClaim, *, goes_on: bool) -> list[Edit]:
-        """Another literal. ``goes_on``: the test ends well if that holds, else continues."""
+        """Expect another literal. ``goes_on``: the test passes if that is true, else continues."""
         node = claim.node
         chosen = self._chance.choice(literals(claim))
         edit = self._source.replaced(chosen, another(chosen, self._chance))
@@ -118,7 +118,7 @@ class ClaimWriter:
         return "".join(start + statement.replace(PAD, "") for statement in statements)
 
     def _denied(self, node: ast.stmt, test: ast.expr) -> str:
-        """A statement that fails where an expression is true, or a call of unittest passes."""
+        """A statement that fails if an expression is true, or a call of unittest passes."""
         said, text = self._said, self._truth(test)
         if self._plain:
             return f"assert not ({text}{PAD}), {said}"
@@ -146,7 +146,7 @@ class ClaimWriter:
 
     def _denied_call(self, node: ast.stmt) -> str:
         call, text = call_of(node), self._source.text(node)
-        # By what it means: a failure behind it would say nothing of the call.
+        # By its meaning: a failure after it would say nothing about the call.
         if call and self._meaning(call) and not isinstance(getattr(node, "value", None), ast.Await):
             return self._denied(node, call)
         ways = [f"{text}; {self.failing()}"]
@@ -178,7 +178,7 @@ class ClaimWriter:
         return [*edits, self.before(node.body[0], self.decoy())]
 
     def _block(self, node: ast.With | ast.AsyncWith) -> list[Edit]:
-        """A block in which nothing may be raised; if that cannot be written, a failure behind."""
+        """A block in which nothing may be raised; if that cannot be written, a failure after it."""
         behind = [self.after(node, self.failing())]
         call = node.items[0].context_expr
         if (
@@ -226,7 +226,7 @@ class ClaimWriter:
         return ways[0] if self._plain else self._chance.choice(ways)
 
     def _tried(self, node: ast.stmt, statement: str, *, goes_on: bool) -> str:
-        """A statement behind whose failure the test continues, or else fails with its message."""
+        """A statement after whose failure the test continues, or else fails with its message."""
         caught = "pass" if goes_on else f"{self.fail} from None"
         rest = ["else: return"] if goes_on else []
         return f"try: {statement}{self._lines(node, f'except Exception: {caught}', *rest)}"
@@ -299,7 +299,7 @@ class ClaimWriter:
 
 
 def _lives(test: ast.expr) -> bool:
-    """Whether both sides of a comparison make objects, which may get one address.
+    """Whether both sides of a comparison create objects, which may get the same address.
 
     In an assert, pytest keeps the first until the second is made.
     """

@@ -1,4 +1,4 @@
-"""Put the tests of a Rust file into another version of it."""
+"""Puts the tests of a Rust file into another version of it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _has_tests(holder: Node) -> bool:
 def restored(start: str, result: str) -> str | None:
     """The text of ``result`` with the tests of ``start`` instead of its own.
 
-    None if one of them is not Rust, or what held tests is gone.
+    None if one of them is not Rust, or a module with tests is gone.
     """
     before, after = encoded(start), encoded(result)
     old, new = parse("Rust", before), parse("Rust", after)

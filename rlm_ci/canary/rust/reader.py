@@ -1,7 +1,7 @@
-"""Tests of Rust in other forms: functions with an attribute such as ``test``.
+"""Changes tests of Rust into other forms: functions with an attribute such as ``test``.
 
-A claim is a macro that asserts, or an ``if`` that panics. What is put in compiles without warnings,
-as a crate may deny them: hence ``if true``.
+A claim is a macro that asserts, or an ``if`` that panics. New code compiles without warnings, which
+a crate may deny: hence ``if true``.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _NUMBERS = {"integer_literal", "float_literal"}
 _LITERALS = _NUMBERS | {
     "boolean_literal", "char_literal", "string_literal", "raw_string_literal",
 }  # fmt: skip
-#: What is made of a literal, and stays another thing when the literal is another.
+#: Methods whose result differs if the literal differs.
 _MADE_OF = {"to_string", "to_owned", "into", "to_vec"}
 _HOLDING = {
     "parenthesized_expression", "reference_expression", "array_expression", "tuple_expression",
     "field_initializer_list",
 }  # fmt: skip
-#: What a compiler knows to come to its end.
+#: Expressions after which code may run, as the compiler sees it.
 _GOING_ON = {"if_expression", "match_expression", "for_expression", "while_expression", "block"}
 
 
@@ -80,7 +80,7 @@ class _Changes(ClaimEdits):
         self._exchange(test.panics, f'#[should_panic(expected = "{word}")]' if altered else "")
         if form == STOPPED:
             self._begin(test, self._panic(word))
-        # Inverted, it fails with the panic that it had to end with.
+        # Inverted, without its attribute, the expected panic fails it.
         return ChangedTest(form, (word,) if altered or form == STOPPED else ())
 
     def _idle(self, test: RustTest) -> bool:
@@ -116,7 +116,7 @@ class _Changes(ClaimEdits):
         self._say(claim, word)
 
     def _say(self, claim: RustClaim, word: str) -> None:
-        """Let a macro print the token; the old message stays, so that its variables are used."""
+        """Make a macro print the token; the old message stays, so that its variables are used."""
         behind = claim.values[-1].end
         if claim.rest < 0:
             self._replace(behind, claim.node.end_byte - 1, f', "{word}"')
@@ -144,7 +144,7 @@ class _Changes(ClaimEdits):
             self._insert(body.start_byte + 1, f" {self._panic(word)}")
 
     def _compare(self, claim: RustClaim, *, holds: bool, word: str = "") -> None:
-        """Hand the result of a comparison to the same macro, so that imports stay in use."""
+        """Pass the result of a comparison to the same macro, so that imports stay in use."""
         start, end = claim.node.start_byte, claim.node.end_byte
         one, other = claim.values
         left, right = token(self._chance), token(self._chance)
@@ -156,10 +156,10 @@ class _Changes(ClaimEdits):
         self._replace(start, one.start, "match (&(")
         self._replace(one.end, other.start, "), &(")
         if not word or claim.rest < 0:
-            said = f', "{word}"' if word else ""
+            message = f', "{word}"' if word else ""
             behind = end - 1 if claim.rest < 0 else claim.rest
-            said += ", " if claim.rest >= 0 else ""
-            self._replace(other.end, behind, f")) {{ ({left}, {right}) => {call}{said}")
+            message += ", " if claim.rest >= 0 else ""
+            self._replace(other.end, behind, f")) {{ ({left}, {right}) => {call}{message}")
             self._close(end, " }")
             return
         self._replace(
@@ -194,7 +194,7 @@ class _Changes(ClaimEdits):
 
 
 def _returned(function: Node) -> str | None:
-    """What a test returns if it ends well; None if that is unknown."""
+    """The value that a passing test returns; None if that is unknown."""
     kind = field(function, "return_type")
     if kind == function or text_of(kind) == "()":
         return ""
@@ -203,7 +203,7 @@ def _returned(function: Node) -> str | None:
 
 
 def _end_of(test: RustTest) -> int:
-    """Where a last statement can be put, in front of the value of a function."""
+    """The place for a last statement, before the value of a function."""
     inside = [one for one in named(test.body) if one.type != "label"]
     if not inside:
         return test.body.start_byte + 1
@@ -239,7 +239,7 @@ def _leaves_of(
 
 
 def _expected_of(claim: RustClaim) -> list[RustSpan]:
-    """The literals that a claim expects: with another, it cannot hold."""
+    """The literals that a claim expects: with another one it is false."""
     if claim.kind == COMPARED and claim.name == "assert_eq":
         return _first([claim.values[1].node, claim.values[0].node], claim.values[0].shift)
     found: list[RustSpan] = []
@@ -257,7 +257,7 @@ def _first(sides: list[Node], shift: int) -> list[RustSpan]:
 
 
 def _literals_in(node: Node) -> list[Node]:
-    """The literals that an expression is made of; none if there is more in it."""
+    """The literals that an expression consists of; none if it has other parts."""
     found: list[Node] = []
     waiting = [node]
     while waiting:

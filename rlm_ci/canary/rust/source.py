@@ -1,4 +1,4 @@
-"""The tests in a file of Rust, and what they claim."""
+"""The tests in a file of Rust, and their claims."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-#: Kinds of claims: a condition, two values that are compared, a macro that is not known, an ``if``
-#: that panics.
+#: Kinds of claims: a condition, two compared values, an unknown macro, an ``if`` that panics.
 HOLDS, COMPARED, MACRO, CONDITION = "holds", "compared", "macro", "condition"
 _COMPARED = {"assert_eq": "==", "assert_ne": "!="}
-#: Names of attributes, the last of their paths, that make functions with cases of them.
+#: Attributes of a test with several cases, by the last name of their paths.
 _CASES = {"case", "values", "test_case", "files"}
 _TESTS = {"test", "rstest", "test_case"}
 #: Around the arguments of a macro, so that they can be read as an expression.
@@ -41,7 +40,7 @@ class RustSpan(Value):
 class RustClaim(Value):
     """A claim: the node of the macro or ``if``, and the values that it is about.
 
-    ``rest``: where arguments follow the values, or -1; ``certain``: every passing run comes past.
+    ``rest``: where arguments follow the values, or -1; ``certain``: every passing run reaches it.
     """
 
     kind: str
@@ -53,7 +52,7 @@ class RustClaim(Value):
 
 
 class RustTest:
-    """A test with its attributes; ``name`` has the modules of this file in front."""
+    """A test with its attributes; ``name`` begins with its modules in this file."""
 
     def __init__(self, name: str, node: Node, attributes: list[Node]) -> None:
         parameters = named(field(node, "parameters"))
@@ -63,7 +62,7 @@ class RustTest:
         self.node, self.attributes, self.body = node, attributes, field(node, "body")
         self.claims: list[RustClaim] = []
         panics = (one for one in attributes if attribute_name(one) == "should_panic")
-        #: The attribute by which it has to panic.
+        #: The attribute that requires a panic.
         self.panics = next(panics, None)
 
 
