@@ -88,13 +88,13 @@ class AskRun(Attempt):
 
     def _work(self) -> tuple[FinalState, Report]:
         with self._context() as context:
-            agreed = self._agree()
+            options = self._options()
             self._state.describe(
-                model=agreed.model,
-                maxIterations=agreed.max_iterations or 0,
-                maxMinutes=agreed.max_minutes or 0,
+                model=options.model,
+                maxIterations=options.max_iterations or 0,
+                maxMinutes=options.max_minutes or 0,
                 # In one order, also if they come from the record.
-                budgets={name: agreed.limits[name] for name in _LIMITS},
+                budgets={name: options.limits[name] for name in _LIMITS},
                 context={
                     "object_id": context.object_id,
                     "index_path": self._run.shown("rlm", "context", "index.json"),
@@ -102,8 +102,8 @@ class AskRun(Attempt):
                     "byte_length": context.byte_length,
                 },
             )
-            ended = self._ask(agreed, context)
-            return ended.final, self._report(agreed, context, ended)
+            ended = self._ask(options, context)
+            return ended.final, self._report(options, context, ended)
 
     # ── the context ──
 
@@ -193,7 +193,7 @@ class AskRun(Attempt):
 
     # ── the options ──
 
-    def _agree(self) -> AskOptions:
+    def _options(self) -> AskOptions:
         def produce() -> Mapping[str, Any]:
             settings, repository = self._all.settings, self._all.repository
             _require_our_agent(settings)
@@ -216,19 +216,19 @@ class AskRun(Attempt):
 
     # ── the question, and its end ──
 
-    def _ask(self, agreed: AskOptions, context: Context) -> AskEnd:
+    def _ask(self, options: AskOptions, context: Context) -> AskEnd:
         record, redact = self._record, self._run.redactor.text
         gateway = Gateway(
             models_of(self._all.settings),
             record,
             self._clock,
-            model=agreed.model,
-            max_minutes=agreed.max_minutes,
-            provider=agreed.provider,
+            model=options.model,
+            max_minutes=options.max_minutes,
+            provider=options.provider,
             replay=bool(self._all.replay),
         )
-        most = agreed.max_iterations
-        limits = PlanLimits(**agreed.limits, max_iterations=None if most is None else int(most))
+        most = options.max_iterations
+        limits = PlanLimits(**options.limits, max_iterations=None if most is None else int(most))
         access = ModelAccess(
             complete=gateway.complete,
             fact=record.fact,
@@ -236,25 +236,25 @@ class AskRun(Attempt):
             redact=redact,
             limits=limits,
             model=gateway.model,
-            max_tokens=agreed.max_completion_tokens,
-            models=tuple(name for name in agreed.subcall_models if name != gateway.model),
+            max_tokens=options.max_completion_tokens,
+            models=tuple(name for name in options.subcall_models if name != gateway.model),
         )
         window = VisibleContext(context, redact, self._run.redactor.longest)
-        subcalls = Subcalls(access, window, agreed.goal[:_QUESTION])
+        subcalls = Subcalls(access, window, options.goal[:_QUESTION])
         planner = Planner(
-            access, window.flaw, lambda: gateway.calls_left(agreed.max_completion_tokens)
+            access, window.flaw, lambda: gateway.calls_left(options.max_completion_tokens)
         )
         metadata = ContextMetadata.of(context)
 
         def plan(iteration: int, steps: Sequence[Iteration]) -> AcceptedPlan:
-            return planner.plan(iteration, agreed.goal, metadata, steps)
+            return planner.plan(iteration, options.goal, metadata, steps)
 
-        self._all.progress.left = lambda: self._left(agreed.max_minutes, metered=True)
+        self._all.progress.left = lambda: self._left(options.max_minutes, metered=True)
         return Question(
             plan,
             PlanExecutor(window, subcalls, limits.preview_bytes),
-            max_iterations=agreed.max_iterations,
-            max_minutes=agreed.max_minutes,
+            max_iterations=options.max_iterations,
+            max_minutes=options.max_minutes,
             fact=record.fact,
             clock=self._clock,
             state=self._state,
@@ -265,11 +265,11 @@ class AskRun(Attempt):
     def _write(self, path: str, data: bytes) -> None:
         files.write(self._run.path_of(*path.split("/")), data, 0o600)
 
-    def _cited(self, agreed: AskOptions, context: Context, ended: AskEnd) -> CitedAnswer:
+    def _cited(self, options: AskOptions, context: Context, ended: AskEnd) -> CitedAnswer:
         """The answer with its citations checked, also against the files of the repository."""
 
         def compare() -> Mapping[str, Any]:
-            comparison = FileComparison(context, self._all.repository, agreed.head)
+            comparison = FileComparison(context, self._all.repository, options.head)
             cite(ended.answer, context, ended.seen, refute=comparison)
             return {"refuted": comparison.refuted}
 
@@ -284,15 +284,15 @@ class AskRun(Attempt):
             redact=self._run.redactor.text,
         )
 
-    def _report(self, agreed: AskOptions, context: Context, ended: AskEnd) -> Report:
-        cited = self._cited(agreed, context, ended) if ended.answer else None
+    def _report(self, options: AskOptions, context: Context, ended: AskEnd) -> Report:
+        cited = self._cited(options, context, ended) if ended.answer else None
         if cited is not None:
             self._write(f"rlm/{report.ANSWER}", report.as_file(cited.text))
         return report.build(
             ended,
             cited,
-            metrics=report.metrics(agreed.model, context, self._state.entries),
-            subject=Subject(head=agreed.head, worktree=True),
+            metrics=report.metrics(options.model, context, self._state.entries),
+            subject=Subject(head=options.head, worktree=True),
             usage=self._usage(),
         )
 

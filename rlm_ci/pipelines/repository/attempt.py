@@ -65,25 +65,25 @@ class RepositoryAttempt(RunAttempt):
 
     def _solve(self) -> Report:
         work, run = self._all, self._run
-        agreed = self._agree()
+        options = self._options()
         self._step("reading the repository")
-        corpus = work.corpus(agreed)
+        corpus = work.corpus(options)
         if not corpus.files:
-            if agreed.scope.base is None:
+            if options.scope.base is None:
                 raise ConfigError(
                     "there are no files to read",
-                    where=agreed.scope.under or work.repository.root,
+                    where=options.scope.under or work.repository.root,
                     hint="name another folder; --worktree takes files that are not committed; "
                     "recursion.exclude may be too wide",
                 )
             state = NOT_RUN if corpus.omitted else None
             part = Part(work.name, "the change has no file to review", state=state)
             level = Severity.from_label(work.settings.fail_level)
-            done = RecursionResult(run, agreed, corpus, None, self._usage(), _refuse)
+            done = RecursionResult(run, options, corpus, None, self._usage(), _refuse)
             return done.report(work.without(part, done), level)
-        plan = work.plan(run, self._record, agreed, corpus)
+        plan = work.plan(run, self._record, options, corpus)
         folder = os.path.dirname(run.path_of("rlm", run_json.NAME))
-        result = self._result(agreed, plan, folder) if plan.corpus.files else None
+        result = self._result(options, plan, folder) if plan.corpus.files else None
         if result is not None:
             self.goes_on = any(
                 why.partition(":")[0] in coverage.AGAIN for _, why in result.uncovered
@@ -99,18 +99,18 @@ class RepositoryAttempt(RunAttempt):
             outputs.append((work.name, f"artifacts/{work.name}/{name}"))
             return path
 
-        report = work.conclude(RecursionResult(run, agreed, corpus, result, self._usage(), write))
+        report = work.conclude(RecursionResult(run, options, corpus, result, self._usage(), write))
         run_json.index(folder, outputs)
         return report
 
-    def _result(self, agreed: RepositoryOptions, plan: RecursionPlan, folder: str) -> NodeResult:
+    def _result(self, options: RepositoryOptions, plan: RecursionPlan, folder: str) -> NodeResult:
         self._step(f"looking at {count(len(plan.corpus.files), 'file')}")
-        gateway = self._gateway(agreed)
+        gateway = self._gateway(options)
         executor = self._executor()
         ask = None
         if gateway is not None:
-            ask = partial(_NodeModel, gateway, agreed)
-        budget, constraints = self._budget(agreed, gateway), self._constraints(agreed)
+            ask = partial(_NodeModel, gateway, options)
+        budget, constraints = self._budget(options, gateway), self._constraints(options)
         try:
             with Journals.open(folder, redactor=self._run.redactor) as store:
                 rlm = RLM(plan.corpus, store, executor=executor, ask=ask, name=self._run.id)
@@ -121,7 +121,7 @@ class RepositoryAttempt(RunAttempt):
 
     # ── the options ──
 
-    def _agree(self) -> RepositoryOptions:
+    def _options(self) -> RepositoryOptions:
         def produce() -> Mapping[str, Any]:
             settings = self._all.settings
             here = self._all.scope()
@@ -158,16 +158,16 @@ class RepositoryAttempt(RunAttempt):
             return None
         return str(settings.model)
 
-    def _gateway(self, agreed: RepositoryOptions) -> Gateway | None:
-        if agreed.model is None:
+    def _gateway(self, options: RepositoryOptions) -> Gateway | None:
+        if options.model is None:
             return None
         return Gateway(
             models_of(self._all.settings),
             self._record,
             self._clock,
-            model=agreed.model,
+            model=options.model,
             max_minutes=self._minutes(),
-            provider=agreed.provider,
+            provider=options.provider,
             replay=bool(self._all.replay),
         )
 
@@ -175,22 +175,22 @@ class RepositoryAttempt(RunAttempt):
         minutes = self._all.settings.recursion.max_minutes
         return self._all.more.get("max_minutes", minutes)
 
-    def _budget(self, agreed: RepositoryOptions, gateway: Gateway | None) -> Budget:
-        cap = agreed.max_completion_tokens
+    def _budget(self, options: RepositoryOptions, gateway: Gateway | None) -> Budget:
+        cap = options.max_completion_tokens
         left = None if gateway is None else (lambda: gateway.calls_left(cap))
         return Budget(
-            max_depth=agreed.max_depth,
+            max_depth=options.max_depth,
             minutes=None if self._all.replay else self._minutes(),
             reserve=0 if gateway is None else 1,
             calls_left=left,
         )
 
-    def _constraints(self, agreed: RepositoryOptions) -> Constraints:
+    def _constraints(self, options: RepositoryOptions) -> Constraints:
         return Constraints(
-            order=agreed.order,
+            order=options.order,
             concurrency=self._all.settings.recursion.concurrency,
-            attempts=agreed.attempts,
-            shape=TreeShape(leaf_bytes=agreed.leaf_bytes, leaf_files=agreed.leaf_files),
+            attempts=options.attempts,
+            shape=TreeShape(leaf_bytes=options.leaf_bytes, leaf_files=options.leaf_files),
         )
 
     def _executor(self) -> Executor | None:
@@ -211,11 +211,11 @@ class RepositoryAttempt(RunAttempt):
 class _NodeModel:
     """One node's access to the model: its calls are recorded under its id."""
 
-    def __init__(self, gateway: Gateway, agreed: RepositoryOptions, node: Node) -> None:
+    def __init__(self, gateway: Gateway, options: RepositoryOptions, node: Node) -> None:
         self.model = gateway.model
-        self.max_bytes = agreed.prompt_bytes
+        self.max_bytes = options.prompt_bytes
         self._gateway = gateway
-        self._max_tokens = agreed.max_completion_tokens
+        self._max_tokens = options.max_completion_tokens
         self._node = node.id
 
     def __call__(

@@ -181,8 +181,8 @@ class Journals(Closing):
     def ended(self, identifier: str, status: str, errors: Sequence[Error] = ()) -> None:
         halves = record_lines.ended(identifier, status, errors)
         if errors and self._redactor is not None:
-            told = [(code, self._redactor.text(text), again) for code, text, again in errors]
-            halves = record_lines.ended(identifier, status, told)
+            clean = [(code, self._redactor.text(text), again) for code, text, again in errors]
+            halves = record_lines.ended(identifier, status, clean)
         self._waiting[1].append(halves)
 
     def event(self, name: str, identifiers: Sequence[str] = ()) -> None:
