@@ -1,4 +1,4 @@
-"""The commands: parse, compose the systems, end with an exit code. The one error boundary."""
+"""The command line: parses arguments, runs a command, handles errors, ends with an exit code."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
     from rlm_ci.config.settings import Setting
 
-#: Modules of ``commands``. Each has SUMMARY, USAGE (its forms parted by " | "), EXAMPLES and EXITS
-#: (exit codes and what they mean) for the reference; TAKES, what words it takes, and how few and
-#: how many; ROWS, its options, or rows(argv) where they depend on words; and run(arguments).
+#: Modules of ``commands``. Each has SUMMARY, USAGE (its forms joined by " | "), EXAMPLES and EXITS
+#: (exit codes and their meanings) for the reference; TAKES, a description of its words, and their
+#: minimum and maximum; ROWS, its options, or rows(argv) if they depend on words; run(arguments).
 COMMANDS = (
     "pr", "check", "review", "wiki", "rlm", "context", "start", "list", "status", "wait",
     "resume", "cancel", "export", "replay", "publish", "doctor", "config", "init", "verify",
 )  # fmt: skip
 
 
-#: Seconds within which signals are one: who cancels a job may send two to the group at once.
+#: Seconds within which signals count as one: a cancelled job may send two to the group at once.
 _ONE = 0.5
 
 
@@ -51,14 +51,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         interrupted = isinstance(error, KeyboardInterrupt)
         say("interrupted" if interrupted else "terminated")
         return errors.INTERRUPTED if interrupted else errors.TERMINATED
-    except Exception as error:  # noqa: BLE001 - the boundary: whatever is left is a bug of ours
-        from rlm_ci.console.failures import failure  # no hook pays for it
+    except Exception as error:  # noqa: BLE001 - the boundary: any other error is a bug of ours
+        from rlm_ci.console.failures import failure  # imported here to keep hooks fast
 
         return _fail(failure(error, words=words))
 
 
 def end(code: int) -> NoReturn:
-    """End the process at once: nothing is left to do, and taking Python apart costs 4 ms."""
+    """End the process at once: nothing is left to do, and Python's own shutdown takes 4 ms."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             with suppress(OSError, ValueError):
@@ -67,14 +67,14 @@ def end(code: int) -> NoReturn:
 
 
 def _listen() -> None:
-    """Take SIGINT, SIGTERM and the hangup of the terminal as exceptions.
+    """Turn SIGINT, SIGTERM and the hangup of the terminal into exceptions.
 
-    A signal right behind another one means the same, and must not disturb how children are ended.
+    A signal right after another one means the same, and must not disturb the end of children.
     Ignored signals stay ignored: the hangup under nohup, SIGINT of a shell's background job.
     """
     last = -_ONE
 
-    def heard(number: int, _frame: FrameType | None) -> None:
+    def handle(number: int, _frame: FrameType | None) -> None:
         nonlocal last
         now = monotonic()
         if now - last >= _ONE:
@@ -84,7 +84,7 @@ def _listen() -> None:
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)  # Windows has no hangup
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, heard)
+            signal.signal(number, handle)
 
 
 def _dispatch(words: list[str]) -> int:
@@ -123,7 +123,7 @@ def _dispatch(words: list[str]) -> int:
 
 
 def options(command: ModuleType, words: Sequence[str]) -> tuple[Setting, ...]:
-    """The options of a command, given the words behind it."""
+    """The options of a command, given the words after it."""
     found: tuple[Setting, ...] = command.rows(words) if hasattr(command, "rows") else command.ROWS
     return found
 
@@ -134,7 +134,7 @@ def _version() -> int:
 
 
 def load(name: str) -> ModuleType:
-    """The module of a command; raises UsageError when there is none."""
+    """The module of a command. Raises UsageError for an unknown command."""
     if name not in COMMANDS:
         raise UsageError(
             f"unknown command {name[:80]!r}", where="rlm-ci", hint=nearest(name, COMMANDS)
@@ -195,7 +195,7 @@ def _help(name: str, command: ModuleType, rows: Sequence[Setting]) -> str:
 
 
 def _fail(error: RlmCiError) -> int:
-    """Tell a failure that ended the run, in Actions as an annotation too; its exit code."""
+    """Print an error that ended the run, in Actions also as an annotation; return its exit code."""
     complain(error)
     annotate("error", error)
     return error.code

@@ -1,4 +1,4 @@
-"""The one argument of ``review`` and ``wiki``: the folder that they are about."""
+"""The argument of ``review`` and ``wiki``: the folder to look at."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEY = "recursion.path"
 def flags(arguments: Arguments) -> dict[str, Any]:
     """The flags of the command line with the folder, relative to its repository.
 
-    That is another repository, or none, for a folder outside. Raises UsageError, ConfigError.
+    A folder outside may be in another repository or in none. Raises UsageError, ConfigError.
     """
     if arguments.words and KEY in arguments.flags:
         raise UsageError("the folder is named twice", where="--path", hint="name it once")

@@ -1,4 +1,4 @@
-"""``rlm-ci cancel``: end a run, whatever process holds it."""
+"""``rlm-ci cancel``: end a run, also one of another process."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run(arguments: Arguments) -> int:
 
 
 def _mark(path: str, runs: StoredRuns) -> None:
-    """Have the tree of a review or a wiki say too that its nodes were cancelled."""
+    """Mark the nodes of a review or a wiki as cancelled, too."""
     inner = os.path.join(path, "rlm")
     if not os.path.lexists(os.path.join(inner, "run.json")):
         return

@@ -1,4 +1,4 @@
-"""``rlm-ci config``: the effective settings, each with the source that it came from."""
+"""``rlm-ci config``: the effective settings, each with its source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rlm-ci context``: a long text as an object on disk, built, searched and read by hand."""
+"""``rlm-ci context``: build, search and read a context, a long text as an object on disk."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EXAMPLES = (
 EXITS = {errors.OK: "done; also if nothing is found", errors.DAMAGED: "the object is damaged"}
 
 
-#: Bytes of a file in which lines are counted up to a hit.
+#: Bytes of a file before a hit in which lines are counted.
 _COUNTED = 32 << 20
 
 
@@ -72,7 +72,7 @@ _CELL = 14
 
 
 def rows(argv: Sequence[str]) -> tuple[Setting, ...]:
-    """Those of the action that ``argv`` begins with; of all, where it says none."""
+    """The options of the action that ``argv`` begins with; without one, of all actions."""
     word = next((word for word in argv if word in _ROWS), None)
     own = _ROWS[word] if word else tuple(row for group in _ROWS.values() for row in group)
     return (*own, *COMMON)
@@ -121,7 +121,7 @@ def _build(given: Sequence[str], settings: Settings) -> str:
             return neutralise.record({"object": encodable(folder), **_facts(context)})
         if not context.byte_length:
             say("warning: the source is empty")
-        return "" if settings.quiet else f"{printable(folder)}\n{_told(context)}"
+        return "" if settings.quiet else f"{printable(folder)}\n{_text(context)}"
 
 
 def _standard_input() -> BinaryIO:
@@ -133,7 +133,7 @@ def _standard_input() -> BinaryIO:
 
 
 def _default_folder(source: str) -> str:
-    """``SOURCE.context`` in the current folder; of a pattern, by the folder that it begins with."""
+    """``SOURCE.context`` in the current folder; for a pattern, named as the folder before it."""
     if source == "-":
         return "stdin.context"
     fixed = source.partition("*")[0].partition("?")[0]
@@ -182,7 +182,7 @@ def _hits(context: Context, found: QueryResult) -> str:
 
 
 def _whereabouts(context: Context, hit: Hit) -> str:
-    """The line of a file that a hit begins in; its byte, if counting lines would take long."""
+    """The line of a file in which a hit begins; its byte, if counting lines would take long."""
     number = bisect_right(context.files.ends, hit.start_byte)
     if number == len(context.files):
         return ""
@@ -230,15 +230,15 @@ def _read(given: Sequence[str], settings: Settings) -> str:
         }
         return neutralise.record(record)
     if not settings.quiet:
-        told = [f"bytes {excerpt.start}-{excerpt.end}", *map(_place, places[:4])]
+        facts = [f"bytes {excerpt.start}-{excerpt.end}", *map(_place, places[:4])]
         if len(places) > 4:
-            told.append(f"and {count(len(places) - 4, 'more file')}")
-        say(f"{', '.join(told)}{'; there is more' if excerpt.truncated else ''}")
+            facts.append(f"and {count(len(places) - 4, 'more file')}")
+        say(f"{', '.join(facts)}{'; there is more' if excerpt.truncated else ''}")
     return neutralise.document(_visible(excerpt.text))
 
 
 def _visible(text: str) -> str:
-    """``text`` line by line, with what a terminal would obey written out."""
+    """``text`` line by line, with control characters written out."""
     lines = (line.removesuffix("\r") for line in text.split("\n"))
     shown = "\n".join("\t".join(map(printable, line.split("\t"))) for line in lines)
     return shown if shown.endswith("\n") or not shown else f"{shown}\n"
@@ -253,7 +253,7 @@ def _info(given: Sequence[str], settings: Settings) -> str:
         if settings.format == "json":
             return neutralise.record({**_facts(context), "verified": bool(settings.verify)})
         verified = _row("verified", "all hashes match") if settings.verify else ""
-        return f"{_told(context)}{verified}"
+        return f"{_text(context)}{verified}"
 
 
 def _facts(context: Context) -> dict[str, Any]:
@@ -263,7 +263,7 @@ def _facts(context: Context) -> dict[str, Any]:
     return {**facts, "files": len(context.files), "omitted": context.omitted}
 
 
-def _told(context: Context) -> str:
+def _text(context: Context) -> str:
     size = count(context.byte_length, "byte")
     cut = f", of {context.target_bytes:,} bytes, each {context.overlap_bytes:,} into the one before"
     rows_of = [
@@ -275,8 +275,8 @@ def _told(context: Context) -> str:
     if context.files:
         rows_of.append(("files", f"{len(context.files):,}"))
     if context.omitted:
-        told = (f"{number:,} {printable(why)}" for why, number in context.omitted.items())
-        rows_of.append(("left out", ", ".join(told)))
+        reasons = (f"{number:,} {printable(why)}" for why, number in context.omitted.items())
+        rows_of.append(("left out", ", ".join(reasons)))
     if context.chunk_count:
         rows_of.append(("first chunk", context.pointer(0)))
     return "".join(_row(*row) for row in rows_of)
@@ -286,7 +286,7 @@ def _row(name: str, text: str) -> str:
     return f"{name:<{_CELL}}{text}\n"
 
 
-#: Each action, what words it takes, and how few and how many.
+#: Each action, its words, and their minimum and maximum.
 _ACTIONS = {
     "build": (_build, "SOURCE", 1, 1),
     "search": (_search, "OBJECT QUERY...", 2, sys.maxsize),

@@ -1,4 +1,4 @@
-"""``rlm-ci doctor``: what this machine can run, and what keeps it from the rest."""
+"""``rlm-ci doctor``: what this machine can run, and what it lacks for the rest."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ TAKES = ("no arguments", 0, 0)
 EXAMPLES = ("rlm-ci doctor",)
 EXITS = {errors.OK: "no problem found", errors.UNAVAILABLE: "a problem found"}
 _OWN = tuple(row for row in LOOP if row.key in ("sandbox", "loop.agent"))
-#: Agents that are programs of somebody else.
+#: Agents that are external programs.
 _AGENTS = ("aider", "claude", "codex", "gemini")
-#: ✓ it is there and works, ✗ it does not, · it is not there, and need not be.
+#: ✓ works, ✗ does not work, · is missing, but optional.
 _GOOD, _BAD, _ABSENT = "✓", "✗", "·"
 _COLOURS = {_GOOD: "32", _BAD: "31", _ABSENT: "2"}
 _MOST_SAID = 400
 
 
 class DoctorLine(Value):
-    """A sign, a name and a text; ``probes`` are shown below, ``problem`` is why it cannot run."""
+    """A sign, a name and a text, with ``probes`` below; ``problem`` is the error that stops it."""
 
     sign: str
     name: str
@@ -69,7 +69,7 @@ def run(arguments: Arguments) -> int:
     return errors.UNAVAILABLE if problems else errors.OK
 
 
-# ── what there is ──
+# ── what is installed ──
 
 
 def _machine(environ: Mapping[str, str]) -> Iterator[DoctorLine]:
@@ -80,8 +80,8 @@ def _machine(environ: Mapping[str, str]) -> Iterator[DoctorLine]:
     yield DoctorLine(_GOOD, "python", f"{platform.python_version()}, {sys.executable}")
     try:
         ended = process.run(["git", "--version"], env=_path(environ), timeout=20)
-        said = ended.stdout.decode("utf-8", "replace").strip().removeprefix("git version ")
-        yield DoctorLine(_GOOD, "git", said)
+        version = ended.stdout.decode("utf-8", "replace").strip().removeprefix("git version ")
+        yield DoctorLine(_GOOD, "git", version)
     except RlmCiError as error:
         yield DoctorLine(_BAD, "git", "no program of that name on PATH", problem=error)
 
@@ -104,12 +104,12 @@ def _sandboxes(settings: Settings) -> Iterator[DoctorLine]:
     probes = monty.probe()
     if all(one.passed for one in probes):
         yield DoctorLine(_GOOD, "monty", f"for Python that a model wrote: {monty.LEVEL}", probes)
-    elif len(probes) == 1:  # it could not even be asked
+    elif len(probes) == 1:  # it could not be probed
         yield DoctorLine(_ABSENT, "monty", probes[0].detail)
     else:
         yield DoctorLine(_BAD, "monty", "does not work on this machine", probes)
-    told = "chosen: commands have all your rights" if not wanted else "only if asked for"
-    yield DoctorLine(_ABSENT, "none", f"limits, but no isolation; {told}")
+    rights = "chosen: commands have all your rights" if not wanted else "only if asked for"
+    yield DoctorLine(_ABSENT, "none", f"limits, but no isolation; {rights}")
 
 
 def _bubblewrap(environ: Mapping[str, str]) -> str:
@@ -134,7 +134,7 @@ def _extras(settings: Settings) -> Iterator[DoctorLine]:
         "github": settings.github.token,
     }
     lacking = []
-    told = {"models": "a key or a base URL is set", "github": "a token is set"}
+    ready = {"models": "a key or a base URL is set", "github": "a token is set"}
     for extra, packages in _required().items():
         versions = {name: _version(name) for name in packages}
         missing = [name for name, version in versions.items() if version is None]
@@ -144,7 +144,7 @@ def _extras(settings: Settings) -> Iterator[DoctorLine]:
             )
         elif needed.get(extra):
             problem = errors.UnavailableError(
-                f"{told[extra]}, and {', '.join(missing)} is not installed",
+                f"{ready[extra]}, and {', '.join(missing)} is not installed",
                 where=f"extra {extra}",
                 hint=installation.command(extra),
             )
@@ -195,7 +195,7 @@ def _model(settings: Settings) -> Iterator[DoctorLine]:
 
 
 def _set(settings: Settings, name: str, key: str) -> DoctorLine:
-    """Whether there is a value, and where from; never which."""
+    """Whether a setting has a value, and its source, but never the value."""
     if settings.values[key]:
         return DoctorLine(_GOOD, name, f"set by {settings.sources[key]}")
     return DoctorLine(_ABSENT, name, f"not set ({settings.rows[key].variables[-1]})")
@@ -231,7 +231,7 @@ def _said(detail: str) -> str:
     return printable(detail)[:_MOST_SAID]
 
 
-def _painted(line: str, colour: bool) -> str:  # noqa: FBT001 - it is handed through
+def _painted(line: str, colour: bool) -> str:  # noqa: FBT001 - it is passed through
     line = neutralise.log(line)
     sign = line.lstrip()[:1]
     if not colour or sign not in _COLOURS:

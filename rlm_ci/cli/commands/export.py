@@ -1,4 +1,4 @@
-"""``rlm-ci export``: a run as one file, to be attached, kept, or looked at elsewhere."""
+"""``rlm-ci export``: write a run to one file, to attach, keep, or read elsewhere."""
 
 from __future__ import annotations
 

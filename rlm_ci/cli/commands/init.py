@@ -1,6 +1,6 @@
 """``rlm-ci init``: write workflows, a pre-commit configuration and ``rlm-ci.toml``.
 
-It asks nothing. Existing files are overwritten with ``--force`` only, and then kept aside.
+It asks nothing. Only ``--force`` overwrites existing files, and keeps the old ones renamed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ OWN = (
     _own("force", "overwrite existing files; keep each one as FILE.orig", **_SWITCH),
 )  # fmt: skip
 _LIMIT = 1 << 20
-#: The artifact that the first of the two jobs leaves for the second.
+#: The artifact that the first of the two jobs passes to the second.
 REPORT_NAME = "rlm-ci-report"
 ROWS = (*COMMON, *OWN)
 
@@ -80,7 +80,7 @@ def run(arguments: Arguments) -> int:
         _require_first_job(repository)
     lines = []
     if _is_configured(repository):
-        # Beside it, a file of our own would stop every command: two configurations.
+        # With a second configuration file every command would stop.
         del contents[CONFIG_FILES[0]]
         lines.append("kept       [tool.rlm-ci] of pyproject.toml is the configuration")
     if not settings.force:
@@ -170,7 +170,7 @@ def _pinned(named: str | None, environ: Mapping[str, str]) -> str:
 
 
 def own_commit(environ: Mapping[str, str]) -> str | None:
-    """The commit of rlm-ci that is running; None where nothing says it."""
+    """The commit of the running rlm-ci; None if it is unknown."""
     commit, folder = recorded_commit(), checkout()
     if commit or folder is None:
         return commit
@@ -191,7 +191,7 @@ def config_file() -> str:
     keys = {row.key for row in table}
     for row in sorted(table, key=lambda row: row.key.count(".")):
         prefix, _, name = row.key.rpartition(".")
-        if prefix in keys:  # TOML has either a value there or a table
+        if prefix in keys:  # TOML allows either a value or a table here
             continue
         if prefix != section:
             section = prefix
@@ -250,7 +250,7 @@ def _write(root: str, path: str, text: str, *, force: bool) -> str:
 
 
 def _missing(full: str, text: str) -> str:
-    """What a pre-commit configuration that is kept would need of ours; "" for other files."""
+    """The lines that an existing pre-commit configuration lacks; "" for other files."""
     if os.path.basename(full) != ".pre-commit-config.yaml":
         return ""
     with suppress(files.UnreadableError):
@@ -275,7 +275,7 @@ def _set_aside(full: str) -> str:
 
 
 def _ignore_runs(repository: Repository) -> str:
-    """Runs are the machine's own: they never belong into a commit."""
+    """Add the folder of runs to the ignored files: runs never belong in a commit."""
     path = os.path.join(repository.root, ".gitignore")
     try:
         data = tracked.read(repository, ".gitignore", _LIMIT)

@@ -59,7 +59,7 @@ def run(arguments: Arguments) -> int:
 
 
 def _age(text: str) -> float:
-    """Seconds of an age such as ``30d``. Raises ConfigError."""
+    """The seconds of an age such as ``30d``. Raises ConfigError."""
     number, unit = text[:-1], text[-1:]
     if unit not in _UNITS or not (number.isascii() and number.isdigit()) or len(number) > 6:
         raise ConfigError(
@@ -102,6 +102,6 @@ def _cells(entry: FoundRun, now: float) -> tuple[str, ...]:
     if run is None:
         why = entry.problem.what if entry.problem else ""
         return entry.run_id, entry.task_id, "-", word, "-", neutralise.clip(printable(why), 100)
-    told = neutralise.clip(neutralise.one_line(run.summary or ""), 60)
+    summary = neutralise.clip(neutralise.one_line(run.summary or ""), 60)
     took = stored_runs.took(run, now)
-    return entry.run_id, entry.task_id, printable(run.pipeline_id), word, took, told
+    return entry.run_id, entry.task_id, printable(run.pipeline_id), word, took, summary

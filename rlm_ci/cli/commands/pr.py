@@ -1,4 +1,4 @@
-"""``rlm-ci pr``: the main job. Everything that the config asks for on a change, one report."""
+"""``rlm-ci pr``: the main job: everything that the config enables on a change, in one report."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ def run(arguments: Arguments) -> int:
         comment_commands.require_model(judgement.settings)
     held = _hold(judgement)
     if held is None:
-        return _tell(judgement, asked, None).exit_code()
+        return _report(judgement, asked, None).exit_code()
     with held:
         held.begin()
         try:
-            report = _tell(judgement, asked, held)
-        except Exception as error:  # noqa: BLE001 - a bug too leaves its traceback in the run
+            report = _report(judgement, asked, held)
+        except Exception as error:  # noqa: BLE001 - the run keeps the traceback of a bug
             found = failure(error, held.path)
             held.stop(found)
             raise found from None
@@ -101,8 +101,8 @@ def run(arguments: Arguments) -> int:
         return code
 
 
-def _tell(judgement: Judgement, asked: CommentCommand | None, held: Run | None) -> Report:
-    """Fix if that is asked for, write the report to every surface, post it; the report."""
+def _report(judgement: Judgement, asked: CommentCommand | None, held: Run | None) -> Report:
+    """Fix if asked, write the report in all formats, post it; return the report."""
     settings = judgement.settings
     report = judgement.report
     run_id = held.id if held else None
@@ -121,7 +121,7 @@ def _tell(judgement: Judgement, asked: CommentCommand | None, held: Run | None) 
     in_actions = bool(settings.github.actions)
     paths = {name: os.path.join(folder, name) for name, _ in output.FILES}
     _rest(held, judgement)
-    # What is known is written before GitHub is asked for anything: it may keep us waiting.
+    # Write what is known before any request to GitHub, which may take long.
     plain = output_of(settings).options().replace(colour=False)
     _write(paths["report.json"], render.render(report, "json", plain), run_id)
     held_back = overrides.held(settings, report, to, way, asked)
@@ -131,7 +131,7 @@ def _tell(judgement: Judgement, asked: CommentCommand | None, held: Run | None) 
     output.explain_parts(report)
     options = output_of(settings).options()
     for name, renderer in output.FILES:
-        if renderer == "markdown":  # from here on a template may be at fault
+        if renderer == "markdown":  # from here on a template may fail
             options = options.replace(templates=read_templates(judgement))
             plain = options.replace(colour=False)
             _rest(held, judgement, options.templates)
@@ -144,7 +144,7 @@ def _tell(judgement: Judgement, asked: CommentCommand | None, held: Run | None) 
         output_of(settings).emit(render.render(report, "github", plain))
     publication = posting.attempt(
         judgement, report, to, options, way, overrides=held_back, review=kept,
-        # Other commands than that leave the review out, whose findings are not gone for that.
+        # Other commands skip the review: its findings stay open.
         closes=asked is None or is_asked or settings.review.enabled == "off",
     )  # fmt: skip
     if publication:
@@ -162,9 +162,9 @@ def _tell(judgement: Judgement, asked: CommentCommand | None, held: Run | None) 
 def _rest(held: Run | None, judgement: Judgement, templates: Mapping[str, str] = {}) -> None:
     """Record what the run's files depend on in its last event."""
     if held:
-        told = rests_on(judgement.settings, judgement.repository.root)
+        facts = rests_on(judgement.settings, judgement.repository.root)
         is_short = all(len(text) < _TEMPLATE for text in templates.values())
-        held.rests_on = {**told, "templates": dict(templates) if is_short else None}
+        held.rests_on = {**facts, "templates": dict(templates) if is_short else None}
 
 
 def _keep(held: Run | None, paths: Mapping[str, str]) -> None:
@@ -192,12 +192,12 @@ def _judge(arguments: Arguments, asked: CommentCommand | None) -> Judgement:
 
 
 def _write(path: str, text: str, run_id: str | None) -> None:
-    """A file of the report: of a run of ours for its owner alone."""
+    """Write a file of the report; in a run, only its owner may read it."""
     files.write(path, text.encode("utf-8", "backslashreplace"), 0o600 if run_id else 0o644)
 
 
 def _hold(judgement: Judgement) -> Run | None:
-    """A run of its own for what is written; None where ``--out`` takes all that there is."""
+    """A new run for the files; None if ``--out`` takes them all."""
     settings = judgement.settings
     if settings.out and not settings.fix:
         return None
@@ -216,7 +216,7 @@ def _hold(judgement: Judgement) -> Run | None:
 
 
 def _folder(judgement: Judgement, held: Run | None) -> str:
-    """Where the files go: ``--out``, else the folder of the run."""
+    """The folder of the files: ``--out``, else the folder of the run."""
     settings = judgement.settings
     if not settings.out:
         if held is None:
@@ -230,7 +230,7 @@ def _folder(judgement: Judgement, held: Run | None) -> str:
 
 
 def _patch(held: Run | None) -> str:
-    """Where the result of a fix loop lies; nothing where there is none, or an empty one."""
+    """The path of a fix loop's patch; "" without one, or if it is empty."""
     if held is None:
         return ""
     path = os.path.join(held.path, "rlm", "result.patch")

@@ -1,4 +1,4 @@
-"""``rlm-ci publish``: post a stored report, as the privileged half of the two-job pattern does.
+"""``rlm-ci publish``: post a stored report, in the privileged job of the two-job pattern.
 
 A pull request's own code may have made the report. So its size and schema are checked, the pull
 request and its head come from the event and the API, and places from GitHub's diff.
@@ -39,10 +39,10 @@ USAGE = "REPORT [OPTION...]"
 TAKES = ("one report", 1, 1)
 EXAMPLES = ("rlm-ci publish report.json",)
 EXITS = {errors.OK: "all is posted", errors.REMOTE: "GitHub did not take all of it"}
-#: As much as the workflow that fetches it lets through.
+#: Bytes of a report, the same limit as in the workflow that fetches it.
 _LIMIT = 10 << 20
 _HEAD = ("head", "sha")
-#: To publish is what the command is for.
+#: The command always publishes.
 ROWS = tuple(
     row
     for row in (*COMMON, *CHANGE, *PUBLISH)
@@ -92,15 +92,15 @@ def run(arguments: Arguments) -> int:
 def _addressed(
     settings: Settings, report: Report, way: GitHubClient
 ) -> tuple[Destination, Report, dict[str, Any]]:
-    """Where the report goes, the report as far as it may be believed, and the pull request."""
+    """The destination, the trusted part of the report, and the pull request."""
     path = settings.event or (settings.github.actions and settings.github.event_path)
     payload = trigger.load(path) if path else {}
     if isinstance(payload.get("workflow_run"), dict):
         return _of_other_job(payload, report, way)
     subject = report.subject
-    told = trigger.pull_request_of(payload, path) if path else None
-    number = told.number if told else subject.pull_request
-    # Where this job runs is no matter of the report: its token may reach further than that.
+    event_pull = trigger.pull_request_of(payload, path) if path else None
+    number = event_pull.number if event_pull else subject.pull_request
+    # The report cannot name another repository: the token of this job may reach further.
     name = _at(payload, "repository", "full_name")
     if not isinstance(name, str) or name.count("/") != 1:
         name = (settings.github.actions and settings.github.repository) or subject.repository
@@ -113,7 +113,7 @@ def _addressed(
         )
     destination = Destination(name, number, subject.head)
     pull = way.get(destination.path)
-    if told and subject.head not in (_at(pull, *_HEAD), _at(payload, "pull_request", *_HEAD)):
+    if event_pull and subject.head not in (_at(pull, *_HEAD), _at(payload, "pull_request", *_HEAD)):
         raise ConfigError(
             f"the report is about {subject.head[:12]}, which is not the head of {name}#{number}",
             where="REPORT",
@@ -124,7 +124,7 @@ def _addressed(
 
 
 def _at(value: Any, *keys: str) -> Any:
-    """What a payload has below these keys, None where it has nothing."""
+    """The value of a payload below these keys; None without one."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value
@@ -133,7 +133,7 @@ def _at(value: Any, *keys: str) -> Any:
 def _of_other_job(
     payload: Mapping[str, Any], report: Report, way: GitHubClient
 ) -> tuple[Destination, Report, dict[str, Any]]:
-    """A ``workflow_run`` event: only it and the API say which pull request is meant."""
+    """For a ``workflow_run`` event: only the event and the API name the pull request."""
     run = payload["workflow_run"]
     name = _at(payload, "repository", "full_name")
     head = run.get("head_sha")
@@ -152,15 +152,15 @@ def _of_other_job(
     pull = _only_pull(name, head, run, way, report.subject.pull_request)
     base = pull["base"].get("sha")
     subject = Subject(name, base if is_object_id(base) else None, head, pull_request=pull["number"])
-    # What another job spent is not ours to count, and its id is not ours to trust.
+    # The costs of another job do not count here, and its id is not trusted.
     believed = report.replace(subject=subject, usage=Usage(), publication=None, run_id=None)
     return Destination(name, pull["number"], head), believed, pull
 
 
 def _only_pull(
-    name: str, head: str, run: Mapping[str, Any], way: GitHubClient, told: int | None
+    name: str, head: str, run: Mapping[str, Any], way: GitHubClient, number: int | None
 ) -> dict[str, Any]:
-    """The one open pull request with exactly this head; of several, the one that the report names.
+    """The only open pull request with exactly this head; of several, the one in the report.
 
     Raises RemoteError.
     """
@@ -171,7 +171,7 @@ def _only_pull(
     else:  # the fork is gone
         asked = way.pages(f"/repos/{name}/commits/{head}/pulls")
     found = [pull for pull in asked if _is_open_pull(pull, name, head)]
-    meant = found if len(found) == 1 else [pull for pull in found if pull["number"] == told]
+    meant = found if len(found) == 1 else [pull for pull in found if pull["number"] == number]
     if len(meant) == 1:
         pull: dict[str, Any] = meant[0]
         return pull

@@ -1,4 +1,4 @@
-"""``rlm-ci replay``: take a run again from its record, with no key, no network, no command run."""
+"""``rlm-ci replay``: repeat a run from its record, without keys, network or commands."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _OWN = (
     Setting("check", "exit with 1 if the report differs from the original", default=False,
             kind="boolean", flag="--check", file=False, own_env=False),
 )  # fmt: skip
-#: What two runs of the same may differ in.
+#: The fields in which a run and its replay may differ.
 _OWN_KEYS = ("run_id", "usage", "publication")
 _REPORT_LIMIT = 512 << 20
 ROWS = (*stored_runs.ROWS, *_OWN)
@@ -61,7 +61,7 @@ def run(arguments: Arguments) -> int:
         Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress,
         runs.create(entry.run.task_id, asked.pipeline_id, parent_run_id=entry.run.run_id) as held,
     ):
-        # No request is kept: one that is cut off must not go on with keys and commands.
+        # Keep no request: nothing may resume an interrupted replay with keys and commands.
         begin_alike(entry.path, held)
         progress.say(f"Run: {held.id}, a replay of {entry.run.run_id}")
         record = os.path.join(entry.path, CALLS)
@@ -86,7 +86,7 @@ def run(arguments: Arguments) -> int:
 
 
 def _require_record(entry: FoundRun) -> None:
-    """Raise ConfigError for a run that has nothing to be replayed from."""
+    """Raise ConfigError for a run without a record to replay."""
     if entry.run.pipeline_id not in definition.BUILT_IN:
         raise ConfigError(
             f"a run of {entry.run.pipeline_id} cannot be replayed",

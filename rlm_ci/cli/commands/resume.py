@@ -1,7 +1,7 @@
 """``rlm-ci resume``: continue a run, or begin one that was only queued.
 
-The folder of a run may come from anywhere. So the command line must repeat what shows a model
-files outside of the repository, writes or pushes elsewhere, or goes without a sandbox.
+The folder of a run may come from anywhere. So the command line must repeat any option that shows
+a model files outside of the repository, writes or pushes elsewhere, or turns the sandbox off.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def run(arguments: Arguments) -> int:
     if settings.format == "json":
         output.emit(neutralise.record(stored_runs.record(entry)))
     else:
-        # What was asked for, as its own command shows it; of a fix nothing more than its end.
+        # Show the report as its own command does; of a fix only its end.
         reports = (work.report for work in done if work.report and work.tells)
         shown = [f"{render.render(one, 'text', output.options())}\n" for one in reports]
         output.emit("".join([*shown, stored_runs.tell(entry, time.time())]))
@@ -104,7 +104,7 @@ def _go_on(
     flags: Mapping[str, Any],
     done: list[PipelineJob],
 ) -> int:
-    """Carry out the rest of the run; ``done`` gets the work. Raises what ends it early."""
+    """Carry out the rest of the run; adds the job to ``done``. Raises the error that ends it."""
     settings = runs.settings
     end_leftovers(held.id)
     try:
@@ -131,7 +131,7 @@ def _go_on(
 
 
 def _require_repeated(begun: Manifest, asked: RunRequest, settings: Settings, root: str) -> None:
-    """Raise ConfigError unless the command line repeats what the run's folder alone cannot say."""
+    """Raise ConfigError unless the command line repeats what the run's folder must not decide."""
     repeated = settings.sources["sandbox"] == "--sandbox"
     place = settings.sandbox if repeated else asked.flags.get("sandbox", settings.sandbox)
     missing = []
@@ -172,9 +172,9 @@ def _is_harmless(key: str, value: object, root: str) -> bool:
 def _require_context(
     held: Run, asked: RunRequest, flags: Mapping[str, Any], runs: StoredRuns
 ) -> None:
-    """Raise ConfigError unless the text to read is in the repository, or named again in ``flags``.
+    """Raise ConfigError unless the context is in the repository, or named again in ``flags``.
 
-    A text that the run has read already is in its folder, and its record has a hash of it.
+    A context that the run has read already is in its folder, and its record has the hash.
     """
     source, named = asked.flags.get(_CONTEXT), runs.settings.context.source
     is_again = named is not None and source in (named, runs.redactor.text(os.path.abspath(named)))
@@ -200,7 +200,7 @@ def _require_context(
 
 
 def _is_inside(path: str, root: str) -> bool:
-    """Whether ``path``, wherever links lead, is in ``root``, and not what git keeps there."""
+    """Whether ``path``, with links resolved, is in ``root`` and outside of git's own folder."""
     if "\0" in path:
         return False
     inside = files.below(os.path.realpath(root), os.path.realpath(path))

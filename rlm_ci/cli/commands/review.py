@@ -1,4 +1,4 @@
-"""``rlm-ci review``: deep review of a repository, a folder, or a change in its context."""
+"""``rlm-ci review``: deep review of a repository, a folder, or a change with the code around it."""
 
 from __future__ import annotations
 

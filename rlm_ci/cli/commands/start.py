@@ -1,4 +1,4 @@
-"""``rlm-ci start``: begin a pipeline in the background, and say where it can be watched."""
+"""``rlm-ci start``: start a pipeline in the background, and say how to watch it."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ _OWN = (
     Setting("parent_run", "the run that starts this one", flag="--parent-run", metavar="ID",
             env=("CODEX_ORCHESTRATOR_RUN_ID",), file=False, own_env=False),
 )  # fmt: skip
-#: What a resumed run does not take from its folder alone, and what of it is a path.
-_SAID = {
+#: Settings that a resumed run does not take from its folder, with flags; those that are paths.
+_REPEATED = {
     "sandbox": "--sandbox", "config": "--config", "context.source": "--context",
     "wiki.out": "--out", "wiki.site": "--site", "wiki.push": "--push",
     "recursion.scheduler": "--scheduler",
@@ -58,7 +58,7 @@ _OTHERS = {
 
 
 def rows(argv: Sequence[str]) -> tuple[Setting, ...]:
-    """Our own, and those of the command that does in the foreground what is to be started."""
+    """Our own options, and those of the command that runs the pipeline in the foreground."""
     mine = (*_OWN, *stored_runs.SANDBOX, *stored_runs.ROWS)
     known = {row.key for row in mine}
     return (*mine, *(row for row in _of_pipeline(argv) if row.key not in known))
@@ -103,7 +103,7 @@ def run(arguments: Arguments) -> int:
             where=chosen.source,
             hint="its stages get --goal as RLM_GOAL",
         )
-    source = settings.values.get("context.source")  # also that of a variable
+    source = settings.values.get("context.source")  # also from a variable
     places = {**flags, **({"context.source": source} if source else {})}
     flags |= {key: os.path.abspath(places[key]) for key in _PLACES if key in places}
     runs = stored_runs.StoredRuns(settings)
@@ -114,22 +114,22 @@ def run(arguments: Arguments) -> int:
         {key: clean(value) if isinstance(value, str) else value for key, value in flags.items()},
         definition.digest(known, name),
     )
-    begun = _begin(runs, asked, runs.task_or_own(), _parent(settings), _said(flags))
+    begun = _begin(runs, asked, runs.task_or_own(), _parent(settings), _repeated(flags))
     try:
-        output.emit(_told(begun, settings))
+        output.emit(_text(begun, settings))
     except StorageError as error:  # the run continues, and its id must be known
         follow = f"the run has started; follow it with: rlm-ci status {begun.run_id} --watch"
         raise StorageError(error.what, where=error.where, hint=follow) from None
     return errors.OK
 
 
-def _said(flags: Mapping[str, Any]) -> list[str]:
+def _repeated(flags: Mapping[str, Any]) -> list[str]:
     """Options for the run's process, which does not take them from the run's folder."""
-    said = []
-    for key, flag in _SAID.items():
+    words = []
+    for key, flag in _REPEATED.items():
         if key in flags:
-            said += [flag] if isinstance(flags[key], bool) else [flag, flags[key]]
-    return said
+            words += [flag] if isinstance(flags[key], bool) else [flag, flags[key]]
+    return words
 
 
 def _parent(settings: Settings) -> str | None:
@@ -144,9 +144,9 @@ def _parent(settings: Settings) -> str | None:
 
 
 def _begin(
-    runs: StoredRuns, asked: RunRequest, task: str, parent: str | None, said: Sequence[str]
+    runs: StoredRuns, asked: RunRequest, task: str, parent: str | None, options: Sequence[str]
 ) -> Manifest:
-    """A new run on disk, and a process that carries it out with the options ``said``."""
+    """Create a run on disk, and a process that carries it out with these ``options``."""
     with runs.create(task, asked.pipeline_id, parent_run_id=parent, log=LOG) as run:
         try:
             asked.write(run.path)
@@ -154,9 +154,9 @@ def _begin(
             run.stop(error)
             raise
     place = os.path.join(os.path.abspath(run.path), manifest.NAME)
-    # -P: the current folder is not searched for modules; it is the repository's.
+    # -P: do not search the current folder for modules, because it is the repository's.
     argv = [sys.executable, "-P", "-m", "rlm_ci", "resume", place]
-    argv += ["--repo", os.path.abspath(runs.root), "--no-interactive", *said]
+    argv += ["--repo", os.path.abspath(runs.root), "--no-interactive", *options]
     try:
         # The variables of another run, whose command this may be, are not true of this one.
         environ = {
@@ -181,13 +181,13 @@ def _detach(argv: Sequence[str], environ: Mapping[str, str], log: str) -> None:
     def create(path: str, flags: int) -> int:
         return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
-    # A pipe that we were given would keep its reader waiting for as long as the run.
-    with open(os.devnull, "rb") as nothing, open(log, "ab", opener=create) as told:
-        streams = (nothing.fileno(), told.fileno(), told.fileno())
+    # An inherited pipe would keep its reader waiting until the run ends.
+    with open(os.devnull, "rb") as nothing, open(log, "ab", opener=create) as output:
+        streams = (nothing.fileno(), output.fileno(), output.fileno())
         process.spawn(argv, environ, streams, session=True)
 
 
-def _told(begun: Manifest, settings: Settings) -> str:
+def _text(begun: Manifest, settings: Settings) -> str:
     place = f"{begun.artifact_root}/{manifest.NAME}"
     if settings.format == "json":
         facts = {"run_id": begun.run_id, "task_id": begun.task_id, "status": begun.status}

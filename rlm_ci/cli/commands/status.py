@@ -35,9 +35,9 @@ EXAMPLES = ("rlm-ci status 2026-11-23T08-07-09Z-e35eefc6 --watch",)
 EXITS = {errors.OK: "done, whatever the status of the run is"}
 _WATCH = Setting("watch", "follow the run until it ends", default=False, kind="boolean",
                  flag="--watch", file=False, own_env=False)  # fmt: skip
-#: Seconds between two looks at a run.
+#: Seconds between two updates.
 _LOOK = 0.5
-#: Events that are shown below a run that is drawn anew, and how many of them in any case.
+#: Events that are shown below a redrawn run, and the least of them.
 _LAST = 8
 _LEAST = 2
 ROWS = (_WATCH, *stored_runs.ROWS)
@@ -70,7 +70,7 @@ def _watch(entry: FoundRun, view: _Lines) -> None:
         # Events are read after the manifest: if that has ended, none is missing.
         now = time.time()
         entry = entry.read()
-        _ = entry.run  # removed, or damaged, while we look
+        _ = entry.run  # raises if the run was removed or damaged meanwhile
         view.show(entry, next(events), now)
         if not entry.is_going(now):
             view.end(entry, next(events))
@@ -79,7 +79,7 @@ def _watch(entry: FoundRun, view: _Lines) -> None:
 
 
 def _events(path: str) -> Iterator[list[dict[str, Any]]]:
-    """Each time, the events that were appended since the last time. Raises DamagedError."""
+    """Yields the events that were appended since the last time. Raises DamagedError."""
     seen, size = 0, 0
     while True:
         new = []
@@ -91,7 +91,7 @@ def _events(path: str) -> Iterator[list[dict[str, Any]]]:
 
 
 class _Lines:
-    """Each event as a line, of JSON if that is wanted; as text, the whole run at its end."""
+    """Prints each event as a line of JSON or text; as text, the whole run at its end."""
 
     def __init__(self, settings: Settings) -> None:
         self._as_json = settings.format == "json"
@@ -107,7 +107,7 @@ class _Lines:
 
 
 class _Drawn(_Lines):
-    """The run and its last events, drawn over what was drawn before."""
+    """Draws the run and its last events over the last drawing."""
 
     def __init__(self, settings: Settings) -> None:
         from rlm_ci.console.live_screen import LiveScreen
@@ -119,7 +119,7 @@ class _Drawn(_Lines):
 
     def show(self, entry: FoundRun, new: Sequence[Mapping[str, Any]], now: float) -> None:
         facts, last = self._facts(entry, new, now), self._last
-        # What does not fit is left out: first events, the oldest first, then steps.
+        # If there is no room, leave out the oldest events, then steps.
         room = self._screen.height - 1
         last = last[-max(_LEAST, room - len(facts)) :]
         self._draw(facts[: max(1, room - len(last))], last)
@@ -145,14 +145,14 @@ class _Drawn(_Lines):
 def _line(event: Mapping[str, Any]) -> str:
     payload = event.get("payload")
     payload = payload if isinstance(payload, dict) else {}
-    said = [str(event.get("event", "")).replace("_", " ")]
+    words = [str(event.get("event", "")).replace("_", " ")]
     for name in ("title", "text", "tool", "summary", "status_detail"):
         value = payload.get(name)
         if isinstance(value, str) and value:
-            said.append(neutralise.clip(neutralise.one_line(value), 160))
+            words.append(neutralise.clip(neutralise.one_line(value), 160))
     code = payload.get("exit_code")
     if isinstance(code, int) and code:
-        said.append(f"exit {code}")
+        words.append(f"exit {code}")
     stamp = event.get("timestamp")
     clock = stamp[11:19] if isinstance(stamp, str) and manifest.is_time(stamp) else "--:--:--"
-    return neutralise.log(printable(f"{clock}  {'  '.join(said)}"))
+    return neutralise.log(printable(f"{clock}  {'  '.join(words)}"))

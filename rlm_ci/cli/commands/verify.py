@@ -1,6 +1,6 @@
 """``rlm-ci verify``: check every evidence pointer of a stored report again, offline.
 
-For a run, also its files, its journals, and, of a question, what the planner saw.
+For a run, also its files and its journals; for a question, also the planner's prompts.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ EXITS = {
     errors.FINDINGS: "a pointer is not valid, or a file differs",
     errors.DAMAGED: "the report or the run cannot be read",
 }
-#: A report of a hundred thousand findings.
+#: Bytes of a report with a hundred thousand findings.
 _LIMIT = 512 << 20
 ROWS = COMMON
 
@@ -77,10 +77,10 @@ def run(arguments: Arguments) -> int:
     problems += [*(tree or ()), *(stored.problems if stored else ())]
     notes = (*(checked.notes if checked else ()), *(stored.notes if stored else ()))
     if settings.format == "json":
-        told = _record(checked, question, problems, notes)
-        told |= {} if tree is None else {"journals": tree}
-        told |= {} if stored is None else {"files": stored.counts}
-        output.emit(neutralise.record(told))
+        record = _record(checked, question, problems, notes)
+        record |= {} if tree is None else {"journals": tree}
+        record |= {} if stored is None else {"files": stored.counts}
+        output.emit(neutralise.record(record))
     else:
         lines = [*(f"✗ {problem}" for problem in problems), *(f"· {note}" for note in notes)]
         lines += _lines(checked, question) if checked else ["there is no report"]
@@ -95,7 +95,7 @@ def run(arguments: Arguments) -> int:
 
 
 class _Stored(Value):
-    """The files of a run: ``checked`` are held against its list, ``derived`` made again."""
+    """The files of a run: ``checked`` are compared with its list, ``derived`` made again."""
 
     checked: int
     derived: int
@@ -110,8 +110,8 @@ class _Stored(Value):
     def told(self) -> str:
         flaws = len(self.problems)
         held = "all unchanged" if not flaws else f"{count(flaws, 'flaw')} in them"
-        told = f"files of the run: {self.checked:,}, {held}"
-        return f"{told}; {self.derived:,} rebuilt from its record" if self.derived else told
+        text = f"files of the run: {self.checked:,}, {held}"
+        return f"{text}; {self.derived:,} rebuilt from its record" if self.derived else text
 
     @classmethod
     def of(
@@ -122,22 +122,22 @@ class _Stored(Value):
         settings: Settings,
         tree: Sequence[str] | None,
     ) -> _Stored:
-        """What became of the files of a run, and of the runs within."""
+        """Check the files of a run, and of the runs in it."""
         from rlm_ci.solve import verify_record
 
         run = manifest.read(folder)
         if not run.has_ended:
             if checksums.tells_an_end(folder):
-                told = f"{checksums.EVENTS} records another end of the run"
-                return cls(0, 0, (f"{manifest.NAME}: {told}",), ())
-            told = "the run has not ended: its files are not checked yet"
-            return cls(0, 0, (), (told,))
+                text = f"{checksums.EVENTS} records another end of the run"
+                return cls(0, 0, (f"{manifest.NAME}: {text}",), ())
+            text = "the run has not ended: its files are not checked yet"
+            return cls(0, 0, (), (text,))
         held = checksums.check(folder, run)
         problems, derived = [*held.problems], 0
         notes: list[str] = []
         if held.ending and "rests_on" not in held.ending:
-            told = "it does not have the settings of the run, so nothing is rebuilt"
-            problems.append(f"{checksums.EVENTS}: {told}")
+            text = "it does not have the settings of the run, so nothing is rebuilt"
+            problems.append(f"{checksums.EVENTS}: {text}")
         elif report is not None and held.ending and not tree:
             found = verify_record.examine(
                 folder, run, report, held.ending, repository=repository, today=settings
@@ -160,26 +160,26 @@ class _Stored(Value):
 
 
 def _unlike(report: Report | None, inside: Report | None) -> list[str]:
-    """Where a report and the run within that made a part differ, suppressions apart."""
+    """The differences of a report from the inner run that made a part, without suppressions."""
     own = {part.id: part for part in report.parts} if report is not None else {}
     problems = []
     for part in inside.parts if inside is not None and own else ():
-        told = own.get(part.id)
-        if told is not None and not told.enabled:  # it could not run, and did not have to
+        own_part = own.get(part.id)
+        if own_part is not None and not own_part.enabled:  # it was optional, and could not run
             continue
-        if told is None or _said(told) != _said(part):
+        if own_part is None or _result(own_part) != _result(part):
             what = f"its part {part.id} is not that of the run within"
             problems.append(printable(f"report.json: {what}"))
     return problems
 
 
-def _said(part: Part) -> list[Any]:
+def _result(part: Part) -> list[Any]:
     found = [one.replace(suppression=None) for one in part.findings]
     return [part.summary, dict(part.metrics), part.state, found]
 
 
 def _tree(folder: str | None) -> list[str] | None:
-    """What is wrong with the journals of a review or a wiki; None for what is neither."""
+    """The problems in the journals of a review or a wiki; None for other runs."""
     inner = "" if folder is None else os.path.join(folder, "rlm")
     if not inner or not os.path.lexists(os.path.join(inner, "run.json")):
         return None
@@ -189,7 +189,7 @@ def _tree(folder: str | None) -> list[str] | None:
 
 
 class _Question(Value):
-    """What a run over a context showed its planner, and whether its answer is its own."""
+    """The checks of a question: what it showed its planner, and its answer."""
 
     exposure: Exposure
     review: AnswerCheck
@@ -197,20 +197,20 @@ class _Question(Value):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        # Both read the same files, and may find the same wrong with one.
+        # Both read the same files, and may find the same problem.
         damage = (f"rlm/context: {self.damage}",) if self.damage else ()
         return tuple(dict.fromkeys((*damage, *self.exposure.problems, *self.review.problems)))
 
     @classmethod
     def of(cls, folder: str, report: Report) -> _Question | None:
-        """None for a run without a context, and for a replay, whose answers are the original's.
+        """Check a question; None for a run without a context, and for a replay.
 
-        Raises DamagedError for a question of which something that is needed is gone.
+        The answers of a replay are the original's. Raises DamagedError if a needed file is gone.
         """
         place = os.path.join(folder, "rlm")
         context, calls = os.path.join(place, "context"), os.path.join(folder, CALLS)
         is_question = any(part.metrics.get("mode") == SYMBOLIC for part in report.parts)
-        # Whoever takes either away from a run that was made does not make a replay of it.
+        # Removing one of these files does not turn a run into a replay.
         own = (os.path.join(folder, request.NAME), calls)
         is_replay = not any(map(os.path.lexists, own)) and bool(manifest.read(folder).parent_run_id)
         if is_replay or not (is_question or os.path.lexists(context)):
@@ -229,7 +229,7 @@ class _Question(Value):
         with Context.open(context) as opened:
             damage = ""
             try:
-                opened.verify()  # also what no model was shown
+                opened.verify()  # also the parts that no model was shown
             except (DamagedError, ConfigError) as error:
                 damage = printable(str(error))
             return cls(examine(place, opened), review(place, opened, report), damage)
@@ -275,12 +275,12 @@ def _lines(checked: CheckedReport, question: _Question | None) -> Iterator[str]:
 
 
 def _place(word: str, settings: Settings) -> tuple[str, str | None]:
-    """The report that ``word`` names, itself or that of a run, and the run's folder."""
+    """The path of the report that ``word`` names, or of the run's report, and the run's folder."""
     is_path = os.path.lexists(word) or word.endswith(".json") or os.sep in word
     if not is_path:
         folder = stored_runs.StoredRuns(settings).find(word).path
         return os.path.join(folder, "report.json"), folder
-    # The folder of a run, or a file of it, wherever it was copied or moved to.
+    # The folder of a run, or a file in it, also after it was copied or moved.
     folder = word if os.path.isdir(word) else os.path.dirname(word)
     is_ours = os.path.basename(word) in (os.path.basename(folder), manifest.NAME, "report.json")
     left = (os.path.join(folder, name) for name in (manifest.NAME, checksums.EVENTS))

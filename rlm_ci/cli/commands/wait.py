@@ -58,14 +58,14 @@ def code_of(ended: Manifest) -> int:
 
 def _failed(entry: FoundRun) -> RlmCiError:
     run = entry.run
-    told = neutralise.clip(
+    summary = neutralise.clip(
         neutralise.one_line(run.summary or f"it ended with {run.exit_code}"), 400
     )
     word = "was cancelled" if run.status == CANCELLED else "failed"
     more = more_of(run) if entry.can_be_raised else ""
     hint = f"give it more with {more}" if more else f"see rlm-ci status {run.run_id}"
     return RlmCiError(
-        f"the run {word}: {told}",
+        f"the run {word}: {summary}",
         where=run.run_id,
         hint=way_on(entry) if entry.is_resumable else hint,
     )
