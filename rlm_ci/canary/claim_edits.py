@@ -1,4 +1,4 @@
-"""What the readers of Go and Rust share: the forms of a test, and literals."""
+"""Changes tests and literals, for the readers of Go and Rust."""
 
 from __future__ import annotations
 

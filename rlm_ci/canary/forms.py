@@ -27,11 +27,11 @@ ALTERED = "altered"
 INVERTED = "inverted"
 #: The same claims, taken apart, with other constants in between.
 REWORDED = "reworded"
-#: It fails with its first statement.
+#: The test fails with its first statement.
 STOPPED = "stopped"
-#: It fails at each of its claims.
+#: The test fails at each of its claims.
 REACHED = "reached"
-#: It returns at once, as it is not in the sample.
+#: The test returns at once, because it is not in the sample.
 IDLE = "idle"
 
 

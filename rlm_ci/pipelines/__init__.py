@@ -1,1 +1,1 @@
-"""What every long command shares: pipelines, their runs, attempts."""
+"""Pipelines, their runs and their attempts, which all long commands share."""

@@ -1,4 +1,4 @@
-"""What the commands about runs share: the store, finding a run, describing it."""
+"""Finds and describes stored runs, for all commands about runs."""
 
 from __future__ import annotations
 

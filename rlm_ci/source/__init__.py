@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-#: How well a file was understood: without an error, around errors, not at all.
+#: States of an outline: parsed without errors, parsed around errors, not parsed.
 PARSED = "parsed"
 PARTLY = "partly"
 UNPARSED = "unparsed"

@@ -1,4 +1,4 @@
-"""Where a long file may be cut: before a definition and the comment right above it."""
+"""Finds the lines where a long file may be cut: before definitions and their comments."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _statements(body: Sequence[ast.stmt]) -> Iterator[int]:
 
 
 def _with_remarks(lines: Sequence[bytes], line: int) -> int:
-    """The first of the comment lines that stand right above ``line``, else ``line``."""
+    """The first of the comment lines right above ``line``, else ``line``."""
     first = line
     while first > 1 and lines[first - 2].lstrip().startswith((b"#", b"//", b"/*", b"*", b"--")):
         if lines[first - 2].lstrip().startswith((b"#include", b"#endif", b"#define", b"#!")):

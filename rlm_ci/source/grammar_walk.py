@@ -38,7 +38,7 @@ _MARK = re.compile(r"^\s*(?:/\*+!?|//[/!]*|\*+/|\*(?!\*)|#+|--+)?\s?")
 _END = re.compile(r"\s*\*+/\s*$")
 _REMARK = re.compile(r"/\*.*?\*/|(?<![:\"'\w])//[^\n]*(?=\n|$)", re.DOTALL)
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,80}>|\{@\w+\}|\{@\w+ ([^{}]{0,200})\}")
-#: How a comment of Rust begins that is about the code around it.
+#: The signs of a Rust comment that is about the code around it.
 _INNER = ("//!", "/*!")
 _HEADING = re.compile(r"^(?:#{1,6}|>)\s+")
 _NO_WORDS = re.compile(
@@ -58,7 +58,7 @@ class DefinitionScope(Value):
 
 
 class LeadingComment(Value):
-    """What precedes a node: its comments, and the attributes between."""
+    """The comments before a node, and the attributes between them."""
 
     comments: tuple[Node, ...] = ()
     leads: tuple[Node, ...] = ()

@@ -86,7 +86,7 @@ def _is_too_deep(content: bytes) -> bool:
             angles += 1
         elif one == 0x3E:
             angles -= angles > 0
-        else:  # a statement, or what stands in brackets, ends
+        else:  # the end of a statement, or of brackets
             angles = 0
             depth -= depth > 0 and one != 0x3B
         if depth > _DEEPEST or angles > _DEEPEST:

@@ -168,8 +168,8 @@ class RunArtifacts:
         start, end = piece["start_byte"], piece["end_byte"]
         text, found, _ = prompt.partition(f"<<< {label} | {mark}\n")[2].partition(f"\n>>> {mark}\n")
         size = len(text.encode())
-        is_told = label.startswith(f"{pointer} | bytes {start}-{end}")
-        if not found or not is_told or mark_of(text) != mark or piece["bytes"] != size:
+        is_labelled = label.startswith(f"{pointer} | bytes {start}-{end}")
+        if not found or not is_labelled or mark_of(text) != mark or piece["bytes"] != size:
             raise WrongError(f"{path} does not show {pointer} as input.json says")
         if not pointer.startswith(SUBCALL):
             self.require_excerpt(text, start, end, cap)

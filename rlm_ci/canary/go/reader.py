@@ -52,7 +52,7 @@ _LITERALS = _NUMBERS | {
 }  # fmt: skip
 #: Calls that are true if a literal in their arguments is the expected one.
 _EQUAL = {"DeepEqual", "Equal", "EqualFold", "Contains", "HasPrefix", "HasSuffix"}
-#: Expressions whose values have a type, whatever is in them.
+#: Expressions whose values always have a type.
 _TYPED = {"call_expression", "index_expression", "slice_expression", "type_assertion_expression"}
 _UNTYPED = {"real", "imag", "complex", "min", "max"}
 #: Assertions that compare with a literal, and those with the literal as last argument.

@@ -98,7 +98,7 @@ class ClaimForms:
         return []
 
     def _operands(self, claim: JavaScriptClaim) -> list[SyntaxNode]:
-        """What a claim compares, in the order of evaluation, as far as it can get names."""
+        """The operands of a claim that can get names, in the order of evaluation."""
         if claim.kind in (ASSERT, TAP):
             count = 1 if claim.method in ("ok", "true", "false", "truthy", "falsy", "notOk") else 2
             nodes = list(claim.given[:count])

@@ -57,9 +57,9 @@ def change(
 
 
 def _both(one: ChangedTest, other: ChangedTest) -> ChangedTest:
-    is_told = one.tokens and other.tokens
+    have_tokens = one.tokens and other.tokens
     form = one.form if one.form == other.form else forms.INVERTED
-    return ChangedTest(form, one.tokens + other.tokens if is_told else ())
+    return ChangedTest(form, one.tokens + other.tokens if have_tokens else ())
 
 
 class _Changes:

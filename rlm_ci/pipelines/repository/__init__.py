@@ -1,1 +1,1 @@
-"""What review and wiki share: a recursion over a repository."""
+"""The recursion over a repository, which review and wiki share."""

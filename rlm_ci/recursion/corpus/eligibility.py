@@ -1,4 +1,4 @@
-"""Which files of a repository are read, and why the others are not.
+"""Decides which files of a repository are read, with a reason for each other file.
 
 A reason is a word for machines, then a colon and the details for people.
 """
@@ -37,7 +37,7 @@ BINARY = "binary"
 #: The reason for a binary file.
 ZERO = f"{BINARY}: a zero byte near its beginning"
 
-#: Where runs are kept.
+#: The folder of runs.
 _RUNS = ".runs/"
 _ATTRIBUTES = ".gitattributes"
 #: Attributes and their reasons, strongest first.

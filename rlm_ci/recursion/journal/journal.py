@@ -75,7 +75,7 @@ class Journals(Closing):
         #: In the order of ``recovery.NAMES``; of a stored run only its results.
         self._files = files
         self._waiting: tuple[list[Halves], ...] = ([], [], [])
-        #: Of the waiting results those that JSON gives back unchanged, else None.
+        #: The waiting results that JSON does not change, None for the others.
         self._plain: list[NodeResult | None] = []
         #: Node and findings of the results in use, by number, as they were read.
         self._known: dict[int, tuple[str, tuple[TracedFinding, ...]]] = {}
@@ -143,7 +143,7 @@ class Journals(Closing):
         )
 
     def counts(self) -> tuple[int, int, int]:
-        """Of earlier sessions: nodes, those that have ended, the largest depth."""
+        """The number of nodes of earlier sessions, that of ended ones, and the largest depth."""
         states = self._past.states
         ended = sum(1 for state in states.values() if state & previous_sessions.ENDED)
         return len(states), ended, self._past.deepest
@@ -271,7 +271,7 @@ class Journals(Closing):
     def _read(
         self, numbers: Sequence[int], *, findings: bool = True, data: bool = True
     ) -> list[NodeResult]:
-        """Those results; without ``findings``, or without the inherited ``data``, if not wanted."""
+        """The results, on request without ``findings``, or without the inherited ``data``."""
         written = self._written
         found: list[Any] = [
             self._plain[one - written] if one >= written else None for one in numbers

@@ -1,4 +1,4 @@
-"""What earlier sessions wrote into the journals, for the session that continues."""
+"""Reads the journals of earlier sessions, for the session that continues the run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 KNOWN: Final = 1
 ENDED: Final = 2
 DECIDED: Final = 4
-#: It is running, and its decision has yet to be read.
+#: The state of a running node whose decision is not read yet.
 _RUNNING: Final = -1
 
 

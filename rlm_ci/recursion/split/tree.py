@@ -1,4 +1,4 @@
-"""How a node is split: ranges of the corpus, cut where folders, files and definitions end.
+"""Splits a node into ranges of the corpus, cut where folders, files and definitions end.
 
 A part is a plain tuple, because a large repository has hundreds of thousands of them: its kind,
 its path, its first file and the one behind its last, its first and last line (0 for whole files),

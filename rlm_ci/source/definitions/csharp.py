@@ -1,4 +1,4 @@
-"""C#: what is marked ``public`` is public, and what is in an interface."""
+"""C#: definitions marked ``public``, and members of interfaces, are public."""
 
 from __future__ import annotations
 

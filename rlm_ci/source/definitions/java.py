@@ -1,4 +1,4 @@
-"""Java: what is marked ``public`` is public, and what is in an interface."""
+"""Java: definitions marked ``public``, and members of interfaces, are public."""
 
 from __future__ import annotations
 

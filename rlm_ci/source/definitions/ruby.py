@@ -21,7 +21,7 @@ _LOADED = re.compile(r"(require|require_relative|load)\s*\(?\s*(['\"])([^'\"#\n]
 _LATER = re.compile(r"autoload\s*\(?\s*:(\w+)\s*,\s*(['\"])([^'\"#\n]+)\2")
 _ATTRIBUTES = re.compile(r"attr_(?:reader|accessor|writer)\b")
 _MADE = re.compile(r"(?:alias_method|define_method)\s*\(?\s*(:\w+[?!=]?)")
-#: What is in ``class << self``.
+#: The state of a scope in ``class << self``.
 _OF_CLASS = "of class"
 _ROUTE = re.compile(r"(get|post|put|delete|patch)\s*\(?\s*(['\"])(/[^'\"\n]{0,200})\2")
 _TASK = re.compile(r"(?:task|multitask)\s*\(?\s*(?::(\w+)|(\w+):|['\"]([^'\"\n]+)['\"])")
@@ -63,7 +63,7 @@ def _class(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment)
     name = walk.text(fields["name"]).replace("::", ".")
     inner = walk.define(node.type, name, node, scope, note, walk.head(node, end), is_public=True)
     if "body" in fields:
-        # Those that a body begins with stand before it.
+        # The first comments of a body come before its node.
         row = node.start_point.row
         first = [
             one

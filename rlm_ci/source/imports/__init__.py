@@ -1,4 +1,4 @@
-"""Where an import leads: to files of the repository, or to a package outside of it."""
+"""Resolves imports to files of the repository, or to packages from outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the imports of Go, Java, C#, C and C++ lead."""
+"""Resolves the imports of Go, Java, C#, C and C++."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the imports of JavaScript and TypeScript lead: to files, or to packages."""
+"""Resolves the imports of JavaScript and TypeScript to files or packages."""
 
 from __future__ import annotations
 

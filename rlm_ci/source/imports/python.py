@@ -1,4 +1,4 @@
-"""Where the imports of Python lead: packages, namespace packages, ``src`` layouts, scripts."""
+"""Resolves the imports of Python: packages, namespace packages, ``src`` layouts, scripts."""
 
 from __future__ import annotations
 

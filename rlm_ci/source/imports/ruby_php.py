@@ -1,4 +1,4 @@
-"""Where the imports of Ruby and PHP lead."""
+"""Resolves the imports of Ruby and PHP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the imports of Rust lead."""
+"""Resolves the imports of Rust."""
 
 from __future__ import annotations
 

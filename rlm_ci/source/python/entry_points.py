@@ -1,4 +1,4 @@
-"""Where Python begins to run: main guards, commands, routes, tasks and tests."""
+"""The entry points of Python files: main guards, commands, routes, tasks and tests."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def parsed(source: bytes) -> ast.Module | None:
 
 
 def first_line(node: ast.stmt) -> int:
-    """Where a statement begins, its decorators included."""
+    """The first line of a statement, its decorators included."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(one.lineno for one in decorators)])
 
@@ -211,7 +211,7 @@ class _Reader:
         return b"\n".join(rows)
 
     def _signature(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
-        """From ``def`` or ``class`` to the colon, without comments."""
+        """The text from ``def`` or ``class`` to the colon, without comments."""
         inner = node.body[0]
         line, column = inner.lineno, inner.col_offset
         for one in getattr(inner, "decorator_list", []):
