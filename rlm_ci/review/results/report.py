@@ -128,8 +128,8 @@ def _by_ending(paths: Sequence[str]) -> str:
     """``; 5 files not looked at (3 .c, 2 .md)``, "" for none."""
     if not paths:
         return ""
-    kinds = Counter(splitext(path)[1][:_ENDING] or "others" for path in paths)
-    names = sorted(kinds, key=lambda name: (name == "others", -kinds[name], name))
+    kinds = Counter(splitext(path)[1][:_ENDING] or "other" for path in paths)
+    names = sorted(kinds, key=lambda name: (name == "other", -kinds[name], name))
     listed = ", ".join(f"{kinds[name]:,} {printable(name)}" for name in names[:_KINDS])
     more = ", …" if len(names) > _KINDS else ""
     return f"; {count(len(paths), 'file')} not looked at ({listed}{more})"

@@ -131,7 +131,7 @@ def test_files_that_nobody_looks_at_are_told_and_not_covered(llm: ModelServer) -
     result = by_file(some)
     nobody = results_report.unseen(list(some), options(), None)
     part = results_report.part(result, options(), unseen=nobody)
-    told = "0 findings in 1 of 4 files; 3 files not looked at (2 .c, 1 others)"
+    told = "0 findings in 1 of 4 files; 3 files not looked at (2 .c, 1 other)"
     assert (part.summary, part.state) == (told, None)
     assert [path for path, _ in nobody] == ["c/1.c", "c/2.c", "README"]
     assert {why for _, why in nobody} == {results_report.NOBODY}
