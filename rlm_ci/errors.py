@@ -65,7 +65,7 @@ REPORT_EXITS = {
 
 
 class RlmCiError(Exception):
-    """One failure, told as what is wrong, where it came from and what to do next.
+    """One failure: what is wrong, where it came from and what to do next.
 
     ``str(error)`` is ``what (where)``; ``code`` is the exit code of the process.
     """

@@ -35,7 +35,7 @@ class FileChange(LineCount):
     """One file of a change, with both of its sides.
 
     ``status`` is git's letter (A, C, D, M, R, T); modes and object ids are those of the
-    two sides, zeros where there is none; ``old_path`` differs from ``path`` for a rename.
+    two sides, zeros for a missing one; ``old_path`` differs from ``path`` for a rename.
     """
 
     old_path: str = ""

@@ -1,4 +1,4 @@
-"""Open what a claim points to, at its commit, and check that it is there."""
+"""Check that what a claim points to exists at its commit."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def _contents(
     for side, commit in (("new", subject.head), ("old", subject.merge_base or subject.base)):
         needed = any(place.side == side for place in places)
         if needed and commit is not None and not (side == "new" and subject.worktree):
-            # The empty tree, before a first commit, is a tree and stands for itself.
+            # The empty tree, before a first commit, is a tree, not a commit.
             known = commit == repository.empty_tree()
             commits[side] = (
                 commit if known else require(repository, commit, f"{side} side", "report")

@@ -137,7 +137,7 @@ class Settings:
         }
 
     def recall(self, told: Mapping[str, Sequence[Any]]) -> None:
-        """Take the values of ``told``, over all others."""
+        """Let the values of ``told`` override all others."""
         for key in self.rows.keys() & told.keys():
             value, self.sources[key] = told[key]
             self.values[key] = tuple(value) if isinstance(value, list) else value

@@ -46,7 +46,7 @@ __all__ = (
     "SourceFile",
 )
 
-#: Bytes that one read returns at most, whatever is asked for.
+#: Most bytes that one read returns.
 READ_LIMIT = 16 << 20
 #: This part of a preview may be before the hit.
 _BEFORE = 4

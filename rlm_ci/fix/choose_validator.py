@@ -1,6 +1,6 @@
 """The validator of a fix loop: named, or found and tried, or picked by the user.
 
-A trial runs no test: it asks whether the program is there, and finds what it needs offline.
+A trial runs no test: it checks that the program exists, and finds what it needs offline.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class Roles:
         self._notes: list[dict[str, str]] = []
 
     def perform(self, brief: RoleBrief) -> tuple[RoleTurn, ...]:
-        """The turns of one iteration, in order. Raises whatever the agent raises."""
+        """The turns of one iteration, in order. Raises the errors of the agent."""
         self._turns = []
         left: list[dict[str, str]] = []
         if self._mode == "single":

@@ -229,7 +229,7 @@ class FixRun(Attempt):
         )
 
     def _stopped(self, steps: FixSteps, error: RlmCiError) -> tuple[FinalState, Report]:
-        """The end by an error. Raises ``error`` if nothing was done, or cannot be told."""
+        """The end by an error. Raises ``error`` if nothing was done, or it cannot be found out."""
         ended = loop.FixEnd(FinalState.from_error(error), ValidationResult(passed=False))
         workspace = steps.context.commands.workspace
         try:
@@ -273,7 +273,7 @@ class FixRun(Attempt):
             said=_last_words(self._state.entries),
             status=redactor.without_known(status),
         )
-        head = workspace.snapshot.head  # what stood there before the loop is looked up in it
+        head = workspace.snapshot.head  # old lines are read at this commit
         subject = Subject(base=head, head=head, merge_base=head, worktree=True)
         told = report.build(ended, options, account, subject, self._usage(), error=error)
         self.error = error

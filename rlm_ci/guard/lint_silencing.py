@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-#: By tool: what it heeds. A blank stands for some, or none; LIST for names of rules.
+#: By tool: the comments that it obeys. A blank matches any white space; LIST names of rules.
 _WORDS = {
     "ruff flake8 pylint pycodestyle pyflakes prospector sqlfluff":
         r"# (?:(?:ruff|flake8) : )?noqa\b(?: : LIST)?",
@@ -46,7 +46,7 @@ _LIST = r"(?P<names>[\w.@:/-]{1,80}(?:\s{0,9},\s{0,9}[\w.@:/-]{1,80}){0,40})"
 _TOOLS = frozenset(name for names in _WORDS for name in names.split())
 #: Those that are not known by a word of a command.
 _TOLD = frozenset(("coverage", "rustc"))
-#: Those that run whatever a file says that nobody has read.
+#: Those that run code from a file that nobody has read.
 _EVERY = frozenset(("pre-commit", "prek", "lefthook", "trunk"))
 #: What counts coverage, what makes a test of it, and of the warnings of Rust's compiler.
 _COUNTS = re.compile(r"--cov\b|\bcoverage\b|\bnyc\b|\bc8\b")

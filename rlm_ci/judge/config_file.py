@@ -160,7 +160,7 @@ def inside(root: str, path: str) -> str | None:
 
 
 def read_worktree(repository: Repository, name: str, what: str = "config file") -> bytes | None:
-    """A file at the top of the work tree, None where there is none. Raises ConfigError."""
+    """A file at the top of the work tree, or None. Raises ConfigError."""
     try:
         return tracked.read(repository, name, LIMIT)
     except files.UnreadableError as error:

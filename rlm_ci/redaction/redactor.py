@@ -32,7 +32,7 @@ class Redactor:
     """Takes secrets out of texts and reports."""
 
     def __init__(self, environ: Mapping[str, str], named: Iterable[str] = ()) -> None:
-        """``named`` are variables that hold a secret, whatever they are called."""
+        """``named`` are variables that hold a secret."""
         others = {name for name in named if not _is_public(environ.get(name, ""))}
         values: set[str] = set()
         for name, value in environ.items():
@@ -110,7 +110,7 @@ class Redactor:
 
 
 def _is_public(value: str) -> bool:
-    """Whether it is an address or a path, which an agent may be told as well."""
+    """Whether it is an address or a path, which is no secret."""
     value = value.strip()
     return value.startswith(("/", "~/")) or ("://" in value[:16] and "@" not in value)
 

@@ -251,7 +251,7 @@ class Part(Value):
 
 
 class Evidence(Value):
-    """How many pointers were offered, held, were moved to where the quote stands, or fell."""
+    """Numbers of pointers: offered, valid, moved to their quote, rejected."""
 
     offered: int = 0
     verified: int = 0

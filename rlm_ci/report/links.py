@@ -30,7 +30,7 @@ def quote_path(path: str) -> str:
 
 
 def _is_bytes(path: str) -> bool:
-    """Whether every surrogate in ``path`` stands for a byte that was not UTF-8."""
+    """Whether every surrogate in ``path`` encodes a byte that was not UTF-8."""
     return all(0xDC80 <= ord(char) <= 0xDCFF for char in path if 0xD800 <= ord(char) <= 0xDFFF)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         """Texts in Markdown, but for ``example``, the message of a finding.
 
         ``severity`` is that of most findings; where others differ, ``finds`` says so.
-        ``override`` is there where the rule has another way than its system.
+        ``override``: how to accept it, if not as the other rules of its check.
         """
 
         severity: Severity
@@ -49,7 +49,7 @@ def address(rule: str, source: str = "check") -> str | None:
 
 
 def section(rule: str, source: str) -> str:
-    """The heading under which ``rule`` stands."""
+    """The heading of ``rule``."""
     if not rule.startswith("review/"):
         return rule
     known = (title for start, title in _REVIEW.items() if rule.startswith(start))

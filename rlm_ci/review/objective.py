@@ -225,7 +225,7 @@ class ReviewObjective:
         self._level = None if label == "off" else Severity.from_label(label)
         self._analyzers = [Analyzer.from_dict(row) for row in options["analyzers"]]
         onward = options.get("onward")
-        #: What an earlier review of the same change has left; None where there is none.
+        #: The results of an earlier review of the same change, if any.
         self._onward = None if onward is None else CarriedReview.from_dict(onward)
         asked = None if self._onward is None else self._onward.asked
         #: The files that a model has yet to read; None for all.

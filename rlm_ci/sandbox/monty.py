@@ -1,7 +1,7 @@
 """pydantic-monty: an interpreter of a part of Python, made to run what a model wrote.
 
 It runs no commands, and nothing protects the machine from a fault of the interpreter. So far
-``doctor`` alone uses it, to say whether it is there and holds.
+Only ``doctor`` uses it, to report whether it is installed and works.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _UNKNOWN = 127
 
 
 class StopRequest(BaseException):
-    """We were told to end it."""
+    """A signal asked us to end it."""
 
 
 def main() -> None:
@@ -62,7 +62,7 @@ def _tell(_number: int, _frame: FrameType | None) -> None:
 
 
 def _hold(parent: int) -> None:
-    """Become the parent of orphans, and be told when our own parent dies. Linux has both."""
+    """Become the parent of orphans, and get a signal when our own parent dies. Linux only."""
     if sys.platform != "linux":
         return
     prctl = ctypes.CDLL(None).prctl

@@ -27,7 +27,7 @@ PRIVATE = (
     ".pki", ".pypirc", ".ssh", ".terraform.d", ".thunderbird", ".vault-token", ".yarnrc.yml",
     "Desktop", "Documents", "Downloads", "Library",
 )  # fmt: skip
-#: Never as a whole, and nothing that they lie in: what others than programs is there.
+#: Never mounted as a whole, nor a folder above them: they hold more than programs.
 _SHARED = (
     "/", "/boot", "/dev", "/etc", "/home", "/media", "/mnt", "/proc", "/root", "/run", "/srv",
     "/sys", "/tmp", "/var", "/Users",  # noqa: S108

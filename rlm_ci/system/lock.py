@@ -201,7 +201,7 @@ class ProcessStatus(Value):
 
     @classmethod
     def of(cls, pid: int) -> ProcessStatus:
-        """That of ``pid``; without values where there is none, or no Linux."""
+        """That of ``pid``; without values if no such process runs, and outside of Linux."""
         try:
             with open(f"/proc/{pid}/stat", "rb") as stream:
                 # The name, in parentheses, may hold anything.

@@ -94,7 +94,7 @@ class LineReference(Value):
 
 
 class ReferenceReader:
-    """Finds references; ``names`` are those of files that there are, whatever they look like.
+    """Finds references; ``names`` are those of existing files.
 
     ``is_file_type`` tells whether a name is that of a kind of file, by its ending.
     """

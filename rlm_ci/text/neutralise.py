@@ -56,7 +56,7 @@ def segments(text: str) -> list[tuple[bool, str]]:
 def prose(text: str, *, cell: bool = False) -> str:
     """Running text for Markdown, also at the start of a line or, as a ``cell``, in a table.
 
-    What stands between single backticks stays code; all else is shown as it is written.
+    Text between single backticks stays code; all else is shown as it is written.
     """
     written = []
     for is_code, piece in segments(one_line(text).strip()):

@@ -213,7 +213,7 @@ def _clone(place: WikiTarget, repository: Repository) -> AbstractContextManager[
 
 
 def _pull(place: WikiTarget, repository: Repository, delivered: Delivery, base: str) -> str:
-    """Open the pull request, where there is none; one line about it."""
+    """Open the pull request unless it is open; one line about it."""
     access = place.access
     name = place.repository or from_remote(repository, access.server_url)
     if not (access.token and name):

@@ -104,7 +104,7 @@ class Checkout:
         return self._last
 
     def reopen(self) -> None:
-        """Have the folder be there, and open to us, whatever was done to it."""
+        """Make sure that the folder exists and that we may enter it."""
         mode = os.lstat(self.path).st_mode if os.path.lexists(self.path) else 0
         if not stat.S_ISDIR(mode):
             files.clear(self.path)

@@ -43,7 +43,7 @@ _CONFIG = """\
 \tauto = false
 """
 _SHA256 = "[extensions]\n\tobjectFormat = sha256\n"
-#: The strongest of all attribute files: whatever a tree's own say, bytes stay what they are.
+#: It overrides all other attribute files, so that git converts no bytes.
 _ATTRIBUTES = b"* -text !eol -crlf -ident !filter !working-tree-encoding !diff !merge\n"
 #: The same tree on the same commit always gives the same snapshot.
 _STAMP = "rlm-ci <rlm-ci@localhost> 0 +0000"

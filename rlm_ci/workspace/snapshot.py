@@ -248,7 +248,7 @@ def _literal(folder: str) -> bytes:
     name = folder.encode("utf-8", "surrogateescape")
     for sign in (b"\\", b"*", b"?", b"["):
         name = name.replace(sign, b"\\" + sign)
-    # A line cannot hold a line break: any one character stands for it.
+    # A line cannot hold a line break: any one character matches it.
     name = name.replace(b"\n", b"?")
     return b"/" + name + b"/" if name else b""
 

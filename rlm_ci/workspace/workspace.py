@@ -142,7 +142,7 @@ class Workspace:
         return self.settled
 
     def reopen(self, copy: Checkout | None = None) -> None:
-        """Have the folder of a copy be there, and open to us, whatever a command did to it."""
+        """Make sure that the folder of a copy exists and that we may enter it."""
         (copy or self._copy).reopen()
 
     def restore(self, tree: str) -> None:

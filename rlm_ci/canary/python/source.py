@@ -113,7 +113,7 @@ class PythonSource:
         return bisect.bisect_right(self._starts, place) - 1
 
     def _blanks_before(self, place: int) -> bytes | None:
-        """The white space that a line begins with up to a place, if nothing else is there."""
+        """The indentation of a line, if a place on it has only white space before it."""
         start = self._starts[self._line(place)]
         at = place
         while at > start and self.raw[at - 1] in _BLANKS:

@@ -94,7 +94,7 @@ class ValidatorRuns:
         hide: bool = False,
         keep: int = KEEP,
     ) -> ValidatorRun:
-        """How a command ends in a fresh copy of ``tree``, once all that it needs is there.
+        """How a command ends in a fresh copy of ``tree``, once it has all that it needs.
 
         It stops early where most tests fail. ``hide`` runs pytest's tests without its environment
         variables. ``keep`` bytes of its output are kept.
@@ -161,7 +161,7 @@ class ValidatorRuns:
         hide: bool = False,
         keep: int = KEEP,
     ) -> dict[str, Any]:
-        """The record of a command, with what our plugin of pytest has told."""
+        """The record of a command, with the outcomes from our pytest plugin."""
         commands = self._commands
         # Without a sandbox a command works where the copy lies.
         root = commands.place if commands.sandbox.isolated else copy.path if copy else commands.root

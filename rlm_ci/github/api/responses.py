@@ -121,7 +121,7 @@ def _reasons(data: Any) -> Iterator[str]:
 def graphql_data(answer: Any, headers: Mapping[str, Any]) -> dict[str, Any]:
     """The data of an answer, even if only a part of it. Raises AttemptError.
 
-    GraphQL refuses with status 200. The type of the error stands for REST's status; an error
+    GraphQL refuses with status 200. The type of the error is used as REST's status; an error
     without a type is GitHub's own.
     """
     answer = answer if isinstance(answer, dict) else {}

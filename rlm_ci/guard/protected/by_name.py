@@ -142,7 +142,7 @@ _MANIFESTS = frozenset(
         "pubspec.yaml", "package.swift", "deno.json", "pipfile",
     )
 )  # fmt: skip
-#: What a build, a service or an editor runs or obeys as soon as it is there, by name alone, in
+#: What a build, a service or an editor runs or obeys by its name alone, in
 #: lower case. What was there before is source like any other.
 _RUN_BY_NAME = (
     # packages: building or installing one runs it
@@ -179,7 +179,7 @@ _TAKEN = frozenset({
     "jsonschema", "six", "dateutil", "pexpect", "inline_snapshot", "snapshottest", "beartype",
     "marshmallow", "sklearn", "xarray",
 })  # fmt: skip
-#: How the modules are called that bring the plugins of pytest, whatever their packages are.
+#: Names of modules with plugins of pytest, in any package.
 _PLUGIN = re.compile(r"_?pytest_\w|\w*pytest_?plugin$")
 _ROOTS = ("src", "lib")
 #: But for the tests of Python itself, whose name many a project has for its own.

@@ -19,7 +19,7 @@ _INTERPRETER = re.compile(
     r"(?:.*/)?(?:(?:python|pypy|node|ruby|perl|php|lua)[\d.]*|(?:ba|da|k|z)?sh|tsx|ts-node|run"
     r"|source|\.)"
 )
-#: What stands before the program of a command.
+#: Words before the program of a command.
 _BEFORE = re.compile(
     r"-.*|\w+=.*|\d+[smh]?|!|command|do|elif|else|env|exec|if|nice|nohup|then|time|timeout|until"
     r"|while|xvfb-run|npx|uvx|bunx|xargs",

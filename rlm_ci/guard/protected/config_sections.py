@@ -48,7 +48,7 @@ _CARGO = (
 def changed(path: str, old: bytes, new: bytes) -> list[str]:
     """The names of the sections that matter and differ; "" for the whole file.
 
-    Empty content stands for no file. UNKNOWN: of the old file too little can be read.
+    Empty content means no file. UNKNOWN: of the old file too little can be read.
     """
     found = _FORMS.get(path.rpartition("/")[2].lower())
     if found is None:

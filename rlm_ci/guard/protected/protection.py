@@ -33,7 +33,7 @@ _LISTS = {
     "task": ("Taskfile.yml", "Taskfile.yaml"),
 }  # fmt: skip
 _MOST_LISTS = 20
-#: Where coverage is told how much there must be.
+#: Files that set how much coverage is required.
 _FLOORS = (".coveragerc", "pyproject.toml", "setup.cfg", "tox.ini", "package.json", "codecov.yml")
 _SCRIPT = "js jsx ts tsx mjs cjs mts cts vue svelte"
 #: Languages by how their files end; the files of others go by their own endings.
@@ -61,7 +61,7 @@ _RUST = re.compile(r"(?:.*/)?(?:tests|benches)(?:/.*|\.rs)")
 class Protection(Value):
     """``tests``: files that held tests; ``opened``: files that they read.
 
-    ``folders``: all in them is of tests; ``told``: languages whose tests are known by facts alone;
+    ``folders``: all in them belongs to tests; ``told``: languages whose tests only facts show;
     ``scripts``: files that the command names; ``homes``: folders in which tools look for settings;
     ``heeded``: its tools that a comment can silence; ``vendored``: folders with code of others.
     """

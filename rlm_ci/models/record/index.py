@@ -57,7 +57,7 @@ class FactIndex:
         return value
 
     def find_anywhere(self, key: str) -> dict[str, Any] | None:
-        """The first fact with ``key``, wherever it was asked."""
+        """The first fact with ``key``, at any place."""
         if self._anywhere is None:
             self._anywhere = {}
             for identity in self._numbers:

@@ -167,7 +167,7 @@ class _TextWriter:
         return self._ink(f"{mark} {headline}", _BOLD, colour)
 
     def _wrap(self, text: str, indent: str, lead: str = "") -> Iterator[str]:
-        """``text`` within the width; ``lead`` stands before its first line."""
+        """``text`` within the width; ``lead`` begins its first line."""
         hanging = indent + " " * len(lead)
         line, used = "", 0
         room = self._width - len(hanging)

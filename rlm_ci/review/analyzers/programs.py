@@ -67,7 +67,7 @@ def search_path() -> str:
 
 
 def locate(program: str) -> str | None:
-    """The file of a program, None where there is none."""
+    """The file of a program, or None."""
     from shutil import which
 
     return which(program, path=search_path())

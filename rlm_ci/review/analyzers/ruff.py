@@ -199,7 +199,7 @@ def is_documentation(rule: str) -> bool:
 
 
 def is_universal(rule: str) -> bool:
-    """Whether what ``rule`` finds is wrong in any code, whatever a repository selects."""
+    """Whether what ``rule`` finds is wrong in any code, so that no repository can deselect it."""
     weight = WEIGHTS.get(rule)
     is_high = weight is not None and weight.severity >= Severity.HIGH
     return is_high or rule == SYNTAX or rule in _EVERYWHERE

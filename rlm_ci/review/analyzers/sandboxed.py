@@ -32,7 +32,7 @@ class AnalyzerError(Exception):
 
 
 class AnalyzerUnavailableError(AnalyzerError):
-    """Why it cannot be started here, whatever it is shown."""
+    """Why it cannot be started here, on any file."""
 
 
 class ProgramOutput(Value):
@@ -110,7 +110,7 @@ def too_much() -> AnalyzerError:
 
 
 def available(name: str) -> str:
-    """The name of the sandbox that ``name`` stands for here. Raises AnalyzerUnavailableError."""
+    """The name of the sandbox that ``name`` means here. Raises AnalyzerUnavailableError."""
     return _sandbox(name).name
 
 

@@ -163,7 +163,7 @@ def configures(path: str) -> bool:
 
 
 def _put(path: str, content: bytes) -> bool:
-    """Write a file that was not there; False where a name stands in the way."""
+    """Write a new file; False if its path is taken."""
     with suppress(FileExistsError, NotADirectoryError):
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
         with open(path, "xb") as file:

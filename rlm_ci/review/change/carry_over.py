@@ -35,7 +35,7 @@ TOO_MUCH = "-"
 
 
 class HashedLines(Value):
-    """Lines of a file, and the digest of what stood there."""
+    """Lines of a file, and the digest of their text."""
 
     path: str
     line_start: int | None

@@ -57,7 +57,7 @@ class _File:
             self._heads = {one.line_start: one.name for one in reversed(outline.symbols)}
 
     def about(self, line: int | None, quote: str) -> str:
-        """What stands at ``line``, whose text is ``quote``."""
+        """The code at ``line``, whose text is ``quote``."""
         if line is None:
             return ""
         if line in self._heads:

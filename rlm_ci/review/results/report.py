@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.nodes import NodeResult
     from rlm_ci.report.findings import Finding, Location, Report
 
-    #: The address of a place, None where there is none.
+    #: The address of a place, or None.
     Link = Callable[[Location], str | None]
 
 PART = "review"

@@ -74,7 +74,7 @@ class _Tests:
 
 
 def parse(printout: Printout) -> Iterator[Finding]:
-    """Failures package by package, and build errors where they stand."""
+    """Failures package by package, and build errors at their lines."""
     tests = _Tests()
     for line in printout.lines:
         if package := _PACKAGE.match(line):

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.recursion.corpus.corpus import Corpus, CorpusFile
 
-#: Stands for the commit until it is known which one a page is made at. No text of a repository
-#: can hold it: what cannot be seen is written out.
+#: A placeholder for the commit of a page until it is known. No text of a repository can hold it:
+#: characters that cannot be seen are written out.
 COMMIT = "\0"
 #: Lines of a place that are quoted; of a longer one only its path, lines and content are held.
 QUOTED = 60

@@ -177,7 +177,7 @@ def _drafts(
 
 
 def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, Prose]:
-    """What is said of each file now, and of the whole: what stood, and what is new."""
+    """The prose of each file and of the whole, kept or new."""
     before = work.prose.prose
     if result is None:
         return dict(before)
