@@ -20,7 +20,7 @@ NODE_STAMP := tests/tools/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo docs test suite test-full lint generate lock bench clean system
+.PHONY: help setup ready demo docs test suite test-full lint generate lock bench clean system
 
 help:
 	@echo 'make setup      the environment, in $(VENV)'
@@ -87,15 +87,19 @@ $(VENV)/.compiled: $(VENV)/.project $(VENV)/.tools
 	@$(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 || true
 	@touch $@
 
+# Packages of Python and of Node come beside each other.
+ready: system
+	@$(MAKE) --no-print-directory -j3 setup $(NODE_STAMP)
+
 # The tests wait often enough for the linters to run beside them.
-test: system setup $(NODE_STAMP)
+test: ready
 	@$(MAKE) --no-print-directory -j2 lint suite
 
 # A make that a test calls must not look for this one's jobs.
 suite: $(VENV)/.compiled
 	MAKEFLAGS= MFLAGS= $(PYTEST) -m 'not full'
 
-test-full: system setup $(NODE_STAMP)
+test-full: ready
 	$(PYTEST) -m full
 
 generate: setup

@@ -152,6 +152,7 @@ def _holding(folder: Path, secret: str) -> list[Path]:
 # -- under act ----------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_what_makes_the_tests_pass_is_left_as_a_patch_and_nothing_is_pushed(place: Place) -> None:
     before = place.refs()
     job = place.in_act()

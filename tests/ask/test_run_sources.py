@@ -195,6 +195,7 @@ def test_bytes_that_are_no_text_are_kept(stage: Asking) -> None:
     assert run.report["evidence"]["verified"] == 1
 
 
+@pytest.mark.full
 def test_the_question_may_be_asked_in_the_background(stage: Asking) -> None:
     """``start rlm --goal Q --context F``; a path is of the folder where it was given."""
     begun = stage.cli(

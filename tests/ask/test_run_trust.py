@@ -165,6 +165,7 @@ def test_an_endpoint_that_refuses_the_schema_in_the_middle(stage: Asking) -> Non
 # ── the folder of a run ──
 
 
+@pytest.mark.full
 def test_a_run_in_the_background_knows_its_context_from_anywhere(
     stage: Asking, tmp_path: Path
 ) -> None:

@@ -267,6 +267,7 @@ def test_no_attribute_of_a_change_from_outside_counts(
     assert change.hunks()[0].keys() >= expected.keys()
 
 
+@pytest.mark.full
 @pytest.mark.skipif(os.name != "posix", reason="names of POSIX")
 def test_both_sides_of_a_file_can_be_read_whatever_its_name(
     histories: Callable[[str], History],

@@ -115,6 +115,7 @@ def test_a_filter_that_is_not_there_is_said_by_name(repo: GitRepo) -> None:
         repo.run("add", "-N", "n.up")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("program", ["no-such-program", "false", "echo nonsense; sleep 1"])
 def test_a_filter_process_that_fails_is_unavailable(repo: GitRepo, program: str) -> None:
     """Git LFS is one; where it is missing, git speaks of a remote end."""
@@ -194,6 +195,7 @@ def test_a_folder_that_cannot_be_opened_is_said(repo: GitRepo) -> None:
         assert holds_for_nobody(copy, is_said)
 
 
+@pytest.mark.full
 def test_a_giant_untracked_file_is_not_read_to_its_end(repo: GitRepo) -> None:
     with open(repo.place("sparse"), "wb") as stream:
         stream.truncate(1 << 42)

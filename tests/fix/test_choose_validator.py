@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 AUTO = ("--agent", "sed -i s/-/+/ calc.py", "--validator", "auto")
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("files", "said", "chosen"),
     [

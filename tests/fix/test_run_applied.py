@@ -109,6 +109,7 @@ def test_without_a_validator_nothing_done_is_not_done(stage: Stage) -> None:
 # ── changed, and not applied ──
 
 
+@pytest.mark.full
 def test_a_result_that_cannot_be_applied_is_not_done(stage: Stage) -> None:
     agent = f"sed -i s/-/+/ calc.py; echo mine > {stage.repo.path}/mine.txt"
     quiet, _ = stage.fixed("--agent", agent, "--sandbox", "none", "--quiet")

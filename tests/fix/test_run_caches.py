@@ -61,7 +61,7 @@ def started(stage: Stage, script: str = COMPILE) -> tuple[str, ...]:
     return ("--validator", "python compile.py", "--sandbox")
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.parametrize("box", ["auto", "none"])
 def test_what_was_compiled_once_is_used_again(stage: Stage, box: str) -> None:
     words = started(stage)
@@ -76,7 +76,7 @@ def test_what_was_compiled_once_is_used_again(stage: Stage, box: str) -> None:
     assert not (run.folder / "rlm" / "caches").exists()
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("agent", "box"), [(POISON + UNMENDED, "auto"), (POISON + UNMENDED, "none"), (PATIENT, "auto")]
 )

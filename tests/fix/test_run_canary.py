@@ -41,6 +41,7 @@ def fixed(
     return ended.code, run, " ".join(ended.stdout.split())
 
 
+@pytest.mark.full
 def test_edits_of_old_tests_are_kept_apart(stage: Stage) -> None:
     code, run, said = fixed(stage, AGENT)
     assert (code, run.final) == (0, "passed")
@@ -68,6 +69,7 @@ def test_edited_tests_count_where_they_are_allowed(stage: Stage) -> None:
     assert not (run.folder / "rlm/tests.patch").exists()
 
 
+@pytest.mark.full
 def test_tests_that_their_runner_does_not_name_are_probed(stage: Stage) -> None:
     """Unittest names only tests that fail, and here each file of them fails at some time."""
     head = "import unittest\nimport calc\n\n\nclass TestCalc(unittest.TestCase):\n"
@@ -113,6 +115,7 @@ def test_new_tests_that_disarm_the_old_ones_are_no_fix(stage: Stage) -> None:
     assert "tamper/disarmed" in run.rules
 
 
+@pytest.mark.full
 def test_a_failure_that_nobody_prints_is_one(stage: Stage) -> None:
     """The exit code says 0, and our plugin of pytest has seen a test fail."""
     stage.repo.write("check.sh", f"{PYTEST} > /dev/null 2>&1; true\n").commit()

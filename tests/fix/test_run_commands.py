@@ -40,6 +40,7 @@ def test_it_reaches_no_network_and_no_secret(stage: Stage) -> None:
     assert len(stage.llm.asked) == 3
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("command", "wanted"),
     [
@@ -51,7 +52,6 @@ def test_it_reaches_no_network_and_no_secret(stage: Stage) -> None:
         ("nohup sleep 600 >/dev/null 2>&1 &", "exit code 0"),
     ],
 )
-@pytest.mark.sample(3)
 def test_a_command_is_bounded(stage: Stage, command: str, wanted: str) -> None:
     stage.llm.script(Play([call("run", command=command), MEND, done()]))
     ended, _ = stage.fixed(env={"RLM_CI_LOOP_COMMAND_SECONDS": "2"})

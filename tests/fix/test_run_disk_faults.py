@@ -253,7 +253,7 @@ HURTS = {
 }
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.parametrize("what", HURTS)
 def test_a_fault_where_it_hurts(stage: Stage, calm: list[Calm], what: str) -> None:
     call, fault, name, turn, code = HURTS[what]

@@ -256,6 +256,7 @@ def test_where_the_result_goes_is_looked_at_first(stage: Stage) -> None:
     assert stage.llm.asked == []
 
 
+@pytest.mark.full
 def test_nobody_listens(stage: Stage) -> None:
     stage.llm.stop()
     ended, run = stage.fixed(timeout=120)

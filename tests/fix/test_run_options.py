@@ -44,6 +44,7 @@ def terms(stage: Stage, *flags: str, **environ: str) -> tuple[str, float, float,
     return state["validator"], state["maxIterations"], state["maxMinutes"], state["roles"]
 
 
+@pytest.mark.full
 def test_flag_over_environment_over_file_over_pipeline_over_default(stage: Stage) -> None:
     stage.repo.write("pytest.ini", "").commit()
     assert terms(stage) == ("pytest", 88, 2880, "single")

@@ -99,6 +99,7 @@ def test_it_asks_for_another_when_the_program_is_not_there(stage: Stage) -> None
     assert stage.only().state["validator"] == QUICK
 
 
+@pytest.mark.full
 def test_it_never_asks_when_told_not_to(stage: Stage) -> None:
     ambiguous(stage)
     words = stage.words("--validator", "auto")

@@ -35,6 +35,7 @@ def left(stage: Stage) -> Outcome:
     return run
 
 
+@pytest.mark.full
 def test_what_stands_only_in_the_patch_is_looked_up(stage: Stage, left: Outcome) -> None:
     checked = stage.cli("verify", left.id)
     assert checked.code == 0, checked

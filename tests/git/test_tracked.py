@@ -71,7 +71,7 @@ def filled(repo: GitRepo) -> GitRepo:
     return repo.branch("old-texts")
 
 
-@pytest.mark.sample(3)
+@pytest.mark.full
 @pytest.mark.parametrize("way", WAYS)
 def test_what_is_left_out_judges_and_is_judged(cli: Cli, repo: GitRepo, way: str) -> None:
     WAYS[way](filled(repo))

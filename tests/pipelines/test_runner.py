@@ -128,6 +128,7 @@ def test_output_of_any_size_and_kind_is_kept_in_bounds(place: Place) -> None:
     assert summary.isprintable()
 
 
+@pytest.mark.full
 def test_a_stage_out_of_time_is_killed_with_all_that_it_started(place: Place) -> None:
     stage = {"command": "sleep 77 & echo $! > child; trap '' TERM; sleep 77", "timeout_ms": 300,
              "title": "Slow"}  # fmt: skip

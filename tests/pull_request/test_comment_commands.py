@@ -92,6 +92,7 @@ def test_the_base_branch_went_on(stage: Stage) -> None:
     assert stage.report["subject"]["base"] == base
 
 
+@pytest.mark.full
 def test_by_the_program_as_it_is(stage: Stage, cli: Cli) -> None:
     event = write_event(stage.folder, stage.events.comment("/rlm-ci check").payload)
     env = {"GITHUB_API_URL": stage.github.url, "GITHUB_TOKEN": TOKEN}

@@ -160,6 +160,7 @@ def test_what_waits_for_a_thread_is_not_asked_after_the_end(tmp_path: Path) -> N
     assert saying.count == 1
 
 
+@pytest.mark.full
 def test_what_waits_for_a_thread_is_not_asked_after_the_deadline(tmp_path: Path) -> None:
     saying = Saying()
     saying.pause = 0.7

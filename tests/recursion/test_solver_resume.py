@@ -93,6 +93,7 @@ def known(folder: Path) -> dict[str, dict[str, Any]]:
     return {one["node_id"]: {**one, "seq": 0, "crc": ""} for one in records(folder, "results")}
 
 
+@pytest.mark.full
 def test_cut_off_behind_any_record(done: Path, tmp_path: Path) -> None:
     expected = solve(tmp_path / "plain", shop())
     total = lines(done)[-1][0]

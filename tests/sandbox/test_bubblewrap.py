@@ -276,6 +276,7 @@ def test_a_program_behind_a_link_must_be_visible(bubblewrap: Bubblewrap, tmp_pat
     assert bubblewrap.run(job.replace(mounts=mounts)).output.text() == "ran\n"
 
 
+@pytest.mark.full
 def test_when_it_returns_the_folder_is_quiet(bubblewrap: Bubblewrap, work: Path) -> None:
     # Whoever judges the work folder next must not race with what is still dying.
     script = "(setsid sh -c 'while :; do echo x >>f; done' >/dev/null 2>&1 &); sleep 0.1"

@@ -314,6 +314,7 @@ def test_no_core_is_dumped(sandbox: Sandbox, work: Path) -> None:
     assert list(work.iterdir()) == []
 
 
+@pytest.mark.full
 def test_output_without_end_and_without_lines(sandbox: Sandbox) -> None:
     job = SandboxJob(("cat", "/dev/zero"), limits=SMALL.replace(wall=1.0), keep=100_000)
     ended = sandbox.run(job)

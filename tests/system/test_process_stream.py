@@ -202,6 +202,7 @@ def test_past_its_time_the_whole_group_is_dead(tmp_path: Path) -> None:
     assert eventually(lambda: not any(map(is_running, members)))
 
 
+@pytest.mark.full
 def test_a_grandchild_that_holds_the_output_is_waited_for_a_little(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     started = time.monotonic()
@@ -224,6 +225,7 @@ def test_one_that_closed_its_output_is_waited_for() -> None:
     assert shell("exec >&- 2>&-; exec sleep 60", timeout=0.3).reason == "timeout"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("script", "said", "code"),
     [

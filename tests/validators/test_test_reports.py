@@ -227,6 +227,7 @@ TestMade = factory()
 """
 
 
+@pytest.mark.full
 def test_nothing_of_it_can_be_seen(tmp_path: Path) -> None:
     root = tmp_path / "project"
     root.mkdir()
@@ -275,6 +276,7 @@ def test_last(): assert 0, "last"
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("args", [(), pytest.param(("-n", "1"), marks=pytest.mark.full)])
 def test_a_run_can_be_short_and_without_the_variables_of_pytest(
     tmp_path: Path, args: tuple[str, ...]
@@ -356,6 +358,7 @@ def test_what_a_library_opens_for_a_test_counts_among_tests_alone() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.full
 def test_without_a_sandbox_a_fresh_tree_has_places_as_well(repo: GitRepo, tmp_path: Path) -> None:
     text = "from pathlib import Path\ndef test_a(): (Path(__file__).parent / 'a.txt').read_text()\n"
     repo.write("tests/test_a.py", text).write("tests/a.txt", "x\n").commit()

@@ -101,6 +101,7 @@ def test_a_real_pytest_red_then_green(tmp_path: Path) -> None:
     assert (green.findings, green.feedback) == ((), "")
 
 
+@pytest.mark.full
 def test_a_pytest_without_tests_is_not_green(tmp_path: Path) -> None:
     verdict = judge(tmp_path, f"{sys.executable} -m pytest -p no:cacheprovider -p no:xdist")
     assert (verdict.exit_code, verdict.passed) == (5, False)

@@ -130,6 +130,7 @@ def test_a_folder_that_holds_something_else_is_left_alone(repo: GitRepo, tmp_pat
         static_site.build(str(out), str(tmp_path / "other"), os.environ)
 
 
+@pytest.mark.full
 def test_a_site_is_made_anew_over_the_last_one(repo: GitRepo, tmp_path: Path) -> None:
     out = made(repo, tmp_path, stage.shop())
     (out / "left-over.html").write_text("old")

@@ -233,6 +233,7 @@ KEYS = st.sampled_from((
 ))  # fmt: skip
 
 
+@pytest.mark.full
 @settings(max_examples=80, deadline=None, database=None)
 @given(
     calls=st.lists(st.tuples(st.sampled_from(NAMES), st.dictionaries(KEYS, VALUES)), max_size=12),

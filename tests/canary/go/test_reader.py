@@ -192,6 +192,7 @@ def check_reversed(folder: Path, text: str, form: str, *, seed: int = 0, plain: 
         assert any(word in printed[name] for word in one.tokens), (name, made.text, printed)
 
 
+@pytest.mark.full
 @needs_go
 def test_claims_are_reversed_and_taken_apart(tmp_path: Path) -> None:
     text = text_of(ALTERABLE | OTHERS)

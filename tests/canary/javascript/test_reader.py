@@ -251,6 +251,7 @@ def forms_in(place: Path, text: str, ending: str, command: list[str]) -> None:
     judged(REWORDED, changes[REWORDED], wrong, wrong=True)
 
 
+@pytest.mark.full
 def test_forms_of_tests_for_vitest(tmp_path: Path) -> None:
     node_packages.install(tmp_path, "vitest")
     (tmp_path / "calc.js").write_text(f"{CALC}export {EXPORTS}\n")
@@ -258,6 +259,7 @@ def test_forms_of_tests_for_vitest(tmp_path: Path) -> None:
     forms_in(tmp_path, VITEST, ".test.ts", command)
 
 
+@pytest.mark.full
 def test_forms_of_tests_for_jest(tmp_path: Path) -> None:
     node_packages.install(tmp_path, "jest")
     (tmp_path / "calc.js").write_text(f"{CALC}module.exports = {EXPORTS}\n")

@@ -243,6 +243,7 @@ def test_what_must_fail_fails_with_its_token(tmp_path: Path, runner: str, seed: 
             assert any(word in said for word in done.tokens), (name, test, said)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("runner", sorted(SUITES))
 def test_reworded_tests_judge_as_before(tmp_path: Path, runner: str, seed: int) -> None:

@@ -207,6 +207,7 @@ def check_reversed(folder: Path, text: str, form: str, *, plain: bool) -> Change
     return made
 
 
+@pytest.mark.full
 @needs_rust
 def test_claims_are_reversed_and_taken_apart(tmp_path: Path) -> None:
     text = text_of(CODE, ALTERABLE + OTHERS)

@@ -45,6 +45,7 @@ def test_a_machine_that_has_all_it_needs(cli: Cli) -> None:
     assert "✗" not in ended.stdout
 
 
+@pytest.mark.full
 def test_the_same_as_json(cli: Cli) -> None:
     record = cli("doctor", "--format", "json").json()
     assert record["ready"] is True
@@ -101,6 +102,7 @@ def test_without_git_nothing_can_run(cli: Cli, tmp_path: Path) -> None:
     assert "  ✗ git " in ended.stdout
 
 
+@pytest.mark.full
 def test_it_writes_to_a_file_and_leaves_nothing_behind(cli: Cli, tmp_path: Path) -> None:
     home = Path(os.environ["HOME"])
     before = sorted(home.iterdir())

@@ -158,6 +158,7 @@ def test_what_is_no_age_removes_nothing(
 # -- watching ------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_watching_follows_a_run_to_its_end(stage: Stage) -> None:
     stage.pipeline("ci", "while [ ! -e go ]; do sleep 0.05; done; echo went")
     run_id = stage.start("ci", "--goal", "g")["run_id"]
@@ -179,6 +180,7 @@ def test_watching_as_json_is_a_line_an_event(stage: Stage, made: Place) -> None:
     assert stage.cli("status", run.id, "--watch", "-o", "x").code == 2
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("columns", [200, 30])
 def test_on_a_terminal_the_run_is_drawn_over_itself(stage: Stage, columns: int) -> None:
     title = "[red]one[/red] :smile: \x1b[2J"

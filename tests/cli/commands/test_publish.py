@@ -46,6 +46,7 @@ def test_pr_asks_nothing_where_nothing_is_wished_for(job: Job, args: tuple[str, 
     assert job.stage.github.log == []
 
 
+@pytest.mark.full
 def test_pr_without_permission_is_as_it_was_and_says_what_is_missing(job: Job) -> None:
     without = job.pr("--no-publish")
     summary = (job.folder / "step-summary.md").read_text()
@@ -139,7 +140,7 @@ def test_without_a_token_publish_has_nothing_to_do_it_with(job: Job) -> None:
     assert "GITHUB_TOKEN" in ended.stderr
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.parametrize("lie", [{"repository": "victim/shop"}, {"pull_request": 13}], ids=str)
 def test_a_report_decides_nothing_that_the_event_tells(job: Job, lie: dict[str, Any]) -> None:
     """With a person's token it would reach whatever that person may write to."""
@@ -168,7 +169,7 @@ def test_the_second_job_posts_what_the_first_one_found(job: Job) -> None:
     assert "problem 10" in job.stage.summary
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     "lie",
     [
@@ -304,6 +305,7 @@ def test_a_report_that_is_too_large_is_not_read(job: Job) -> None:
     refused(job, job.publish(path, event=job.after()), 5, "34,603,008 bytes, more than")
 
 
+@pytest.mark.full
 def test_a_finding_of_another_part_or_place_is_harmless(job: Job) -> None:
     """Schema-valid and still absurd: no line, no file of the diff, no commit."""
     finding = Finding(
@@ -319,7 +321,7 @@ def test_a_finding_of_another_part_or_place_is_harmless(job: Job) -> None:
 # -- cancelled ----------------------------------------------------------------------------------
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.parametrize("stalled", ["GET *pulls/12", "POST */reviews", "POST *check-runs",
                                      "POST *issues/12/comments"])  # fmt: skip
 @pytest.mark.parametrize(("number", "code"), [

@@ -67,6 +67,7 @@ def test_who_asks_for_posting_by_name_hears_why_there_is_none(job: Job) -> None:
     assert "nothing is posted: there is no token (--publish)" in ended.stderr
 
 
+@pytest.mark.full
 def test_a_failure_of_posting_is_an_annotation_too(job: Job) -> None:
     job.stage.github.fault("POST", "*comments", times=None, status=403)
     ended = job.publish(job.report(), event=job.after())

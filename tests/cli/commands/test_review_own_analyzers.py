@@ -88,6 +88,7 @@ def test_tools_for_single_files_obey_the_base_and_tell_what_is_new(stage: Stage)
     assert stage.cli("replay", ended.json()["run_id"], "--check").code == 0
 
 
+@pytest.mark.full
 def test_a_tool_for_the_whole_tree_obeys_the_base_and_tells_what_is_new(stage: Stage) -> None:
     repo = stage.repo
     setup = '[tool.mypy]\nstrict = true\nfiles = ["shop"]\n'
@@ -141,6 +142,7 @@ def test_without_a_sandbox_none_of_them_runs(stage: Stage, tmp_path: Path) -> No
     assert why["a.py"].startswith("the analyzer mypy gave nothing: there is no sandbox: ")
 
 
+@pytest.mark.full
 def test_a_tool_looks_where_its_settings_say_and_nowhere_else(stage: Stage) -> None:
     setup = '[tool.mypy]\nstrict = true\nfiles = ["shop"]\n'
     stage.repo.write("pyproject.toml", setup).write("shop/a.py", "x: int = 1\n")
@@ -172,6 +174,7 @@ exit 1
 """
 
 
+@pytest.mark.full
 def test_an_older_command_is_tried_and_one_that_never_works_is_told(
     stage: Stage, tmp_path: Path
 ) -> None:

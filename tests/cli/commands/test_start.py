@@ -87,6 +87,7 @@ def test_a_script_gets_the_id_alone(stage: Stage) -> None:
     assert stage.cli("wait", stage.only(), "-q").code == 0
 
 
+@pytest.mark.full
 def test_two_starts_at_once_are_two_runs(stage: Stage) -> None:
     stage.pipeline("ci", "echo x >> said")
     both = [stage.spawn("start", "ci", "--goal", "go", "--format", "json") for _ in range(2)]
@@ -133,6 +134,7 @@ def test_nobody_waits_for_the_pipes_of_a_run(stage: Stage) -> None:
     os.close(ours)
 
 
+@pytest.mark.full
 def test_a_run_of_a_run_is_its_child_and_is_told_nothing_of_it(stage: Stage) -> None:
     program = f"{sys.executable} -I -m rlm_ci"
     stage.pipelines([
@@ -320,6 +322,7 @@ def test_a_terminal_that_hangs_up_interrupts_a_run(stage: Stage) -> None:
     assert not processes_of(run_id)
 
 
+@pytest.mark.full
 def test_a_hangup_that_is_ignored_stays_so(stage: Stage) -> None:
     """As ``nohup`` has it."""
     run_id, _ = killed(stage)

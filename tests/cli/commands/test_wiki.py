@@ -168,6 +168,7 @@ def test_a_page_names_no_commit_but_one_of_ours(stage: Stage) -> None:
         ours = stage.repo.sha()
 
 
+@pytest.mark.full
 def test_pushed_to_a_branch_and_only_when_something_changed(stage: Stage, tmp_path: Path) -> None:
     bare = GitRepo(tmp_path / "up.git", bare=True)
     stage.repo.remote(f"file://{bare.path}").run("push", "-q", "origin", "main")
@@ -249,6 +250,7 @@ def test_a_change_is_told_which_pages_go_stale(stage: Stage) -> None:
     assert not {"wiki", "review"} & {part["id"] for part in off["parts"]}
 
 
+@pytest.mark.full
 def test_a_pull_request_is_opened_once_and_then_brought_up_to_date(
     stage: Stage, github: GitHub, tmp_path: Path
 ) -> None:

@@ -42,6 +42,7 @@ def test_hashes_are_those_of_the_bytes(source: bytes, cut: tuple[int, int]) -> N
     ]
 
 
+@pytest.mark.full
 def test_hashes_of_more_than_one_job(tmp_path: Path) -> None:
     """Chunks larger than a buffer, files across the borders of jobs, and blobs as git has them."""
     data = os.urandom(1 << 20) * 70

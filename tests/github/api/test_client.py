@@ -63,6 +63,7 @@ def test_a_query_is_repeated_as_a_read_is(stage: Stage, clock: Clock) -> None:
     assert (login, made.requests, made.writes) == ("github-actions[bot]", 3, 0)
 
 
+@pytest.mark.full
 def test_an_answer_that_takes_too_long_is_given_up(stage: Stage, clock: Clock) -> None:
     stage.github.fault("GET", ONE, stall=8.0)
     before = time.monotonic()

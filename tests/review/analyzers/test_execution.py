@@ -157,6 +157,7 @@ def test_names_that_fit_no_command_are_parted(
     assert len(result.findings) == 9
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("body", "why"),
     [

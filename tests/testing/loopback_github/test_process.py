@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.full
 def test_a_process(tmp_path: Path) -> None:
     git = history(tmp_path / "shop")
     seed = {

@@ -95,6 +95,7 @@ def test_odd_manifests_are_no_plain_readable_files(tmp_path: Path, kind: str) ->
     assert not stat.S_ISREG(mode) or not stat.S_IMODE(mode)
 
 
+@pytest.mark.full
 def test_bad_json_is_bad(tmp_path: Path) -> None:
     def load(path: Path) -> Any:
         try:

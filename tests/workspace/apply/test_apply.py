@@ -415,6 +415,7 @@ def killed_without(repo: GitRepo, place: Path, tree: str, name: str) -> Path:
     raise AssertionError(name)
 
 
+@pytest.mark.full
 def test_an_original_that_cannot_be_put_back_stays(
     changed: tuple[GitRepo, Workspace, str], tmp_path: Path
 ) -> None:
