@@ -227,7 +227,7 @@ def test_a_service_that_stays_away_is_waited_for_by_a_resume(stage: Stage) -> No
     """What was paid for before it went is not asked for again."""
 
     def play(asked: Asked) -> Reply:
-        is_first = "This is iteration 1" in str(asked.messages)
+        is_first = "This is iteration 2" not in str(asked.messages)
         return TWO_TURNS(asked) if is_first else refusal(503, "overloaded")
 
     stage.llm.script(play)

@@ -211,7 +211,11 @@ class Journals(Closing):
         known = [self._known[one] for one in children if one in self._known]
         findings = [one for _, some in known for one in some]
         places = {id(one): place for place, one in enumerate(findings)} if result.findings else {}
-        halves, refers = self._halves(result, children, places)
+        halves, refers = (
+            (record_lines.plain(result), False)
+            if is_plain
+            else self._halves(result, children, places)
+        )
         redactor = self._redactor
         if redactor is not None and any(redactor.text(half) != half for half in halves):
             result = result.without_secrets(redactor)

@@ -107,8 +107,17 @@ def _quick() -> Callable[[dict[str, Any]], bytes | None]:
         return lambda _record: None
 
     def by_orjson(record: dict[str, Any]) -> bytes | None:
-        if not _is_simple(record, 1):
-            return None
+        # Most values are texts and integers, here or one level below: no call for these.
+        for value in record.values():
+            kind = type(value)
+            if kind is str or kind is int:
+                continue
+            if kind is dict:
+                for inner in value.values():
+                    if type(inner) not in _SIMPLE and not _is_simple(inner, 3):
+                        return None
+            elif kind not in _SIMPLE and not _is_simple(value, 2):
+                return None
         try:
             body: bytes = dumps(record, None, OPT_SORT_KEYS)
         except TypeError:  # a name that is not a text, a long integer, a lone surrogate

@@ -131,7 +131,7 @@ class Breaking(Play):
     refuses = True
 
     def __call__(self, asked: Asked) -> Answer | Reply:  # type: ignore[override]
-        is_second = "This is iteration 1" not in str(asked.messages)
+        is_second = "This is iteration 2" in str(asked.messages)
         if is_second and self.refuses:
             return refusal(401, "the key is not valid any more")
         return super().__call__(asked)

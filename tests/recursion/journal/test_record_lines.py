@@ -48,6 +48,7 @@ def test_lines_are_what_their_records_say() -> None:
 @pytest.mark.parametrize("result", PLAIN)
 def test_a_plain_result_is_what_json_gives_back(result: NodeResult) -> None:
     assert record_lines.is_plain(result)
+    assert record_lines.plain(result) == record_lines.result(result)
     line = record_lines.text_of(record_lines.result(result))
     assert NodeResult.from_dict(json.loads(line)) == result
 
