@@ -54,6 +54,7 @@ def run(demo: Path, programs: Path, *acts: str) -> subprocess.CompletedProcess[s
     return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
 
 
+@pytest.mark.full
 def test_it_shows_every_rule_and_ends_well(demo: Path) -> None:
     ended = run(demo, Path(sys.executable).parent)
     assert (ended.returncode, ended.stderr) == (0, "")

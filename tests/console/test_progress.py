@@ -217,6 +217,7 @@ def test_quiet_writes_nothing() -> None:
     assert stream.getvalue() == ""
 
 
+@pytest.mark.full
 def test_the_terminal_is_left_alone_while_somebody_is_asked() -> None:
     stream = Terminal()
     with Progress(XTERM, stream=stream) as progress:
@@ -228,6 +229,7 @@ def test_the_terminal_is_left_alone_while_somebody_is_asked() -> None:
             assert stream.getvalue() == before
 
 
+@pytest.mark.full
 def test_a_line_that_is_being_drawn_does_not_land_on_a_question() -> None:
     stream = Terminal()
     drawing = threading.Event()

@@ -389,6 +389,7 @@ PIECES_OF_LINES = (
 )  # fmt: skip
 
 
+@pytest.mark.full
 @settings(max_examples=300, suppress_health_check=list(HealthCheck), deadline=None)
 @given(st.data())
 def test_lines_are_read_as_the_json_that_they_are(folder: Path, data: st.DataObject) -> None:

@@ -201,6 +201,7 @@ def test_the_same_in_the_background(stage: Stage) -> None:
     assert alike(run) == alike(other)
 
 
+@pytest.mark.full
 def test_a_repository_inside_is_told_to_be_left_out(stage: Stage) -> None:
     inner = GitRepo(stage.repo.path / "inner")
     inner.write("y.py", "x = 1\n").commit()

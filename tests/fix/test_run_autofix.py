@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from testing.fix_stage import Stage
 
@@ -25,6 +27,7 @@ def test_lint_errors_are_gone(stage: Stage) -> None:
     assert again.code == 0, again
 
 
+@pytest.mark.full
 def test_what_no_fixer_can_mend_ends_without_progress(stage: Stage) -> None:
     stage.repo.write("ruff.toml", "").write("main.py", "print(undefined)\n").commit()
     ended, run = stage.fixed("--agent", "autofix", "--validator", RUFF, env=NO_MODEL)

@@ -42,6 +42,7 @@ def test_what_git_converts_is_told(filtered: GitRepo) -> None:
     assert converted(Repository(str(filtered.path), None, {}), NAMES) == ()
 
 
+@pytest.mark.full
 def test_the_report_says_how_the_patch_goes_in(stage: Stage, filtered: GitRepo) -> None:
     agent = " ".join((*MORE[:2], f"'{MORE[2]}'"))
     asked = ("--agent", agent, "--validator", "true", "--max-iterations", "1")

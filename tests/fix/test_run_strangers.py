@@ -98,6 +98,7 @@ def test_it_is_the_same_around_ours_in_the_background_and_when_resumed(stage: St
     assert said(stage)
 
 
+@pytest.mark.full
 def test_inputs_alone_keep_our_stages_and_open_nothing(stage: Stage) -> None:
     """'A repository must not be able to open the door of its own cage.'"""
     table = '[[pipelines]]\nid = "rlm"\n[pipelines.inputs]\nroles = "single"\n'
@@ -195,6 +196,7 @@ def test_a_run_of_our_own_is_the_latest_whatever_the_repository_says(
     assert stage.cli("wait", "latest").code == 3
 
 
+@pytest.mark.full
 def test_what_another_repository_was_asked_for_is_not_done_here(
     stage: Stage, tmp_path: Path
 ) -> None:

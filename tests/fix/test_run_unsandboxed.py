@@ -34,6 +34,7 @@ def installed(root: Path) -> None:
     (package / "index.js").write_text("")
 
 
+@pytest.mark.full
 def test_dependencies_that_git_ignores_are_there_in_both_copies(stage: Stage) -> None:
     ignored = "/.venv/\nnode_modules/\n.runs/\n__pycache__/\n"
     stage.repo.write(".gitignore", ignored).write("check.py", CHECK).commit()

@@ -220,6 +220,7 @@ def test_over_http_as_a_server_of_git_has_it(upstream: Upstream, tmp_path: Path)
         assert server.requests[-1][2] == 401
 
 
+@pytest.mark.full
 def test_a_redirect_takes_no_token_along(tmp_path: Path) -> None:
     with serving(tmp_path, TOKEN) as theirs, serving(tmp_path, TOKEN) as server:
         server.redirect = theirs.url

@@ -78,6 +78,7 @@ def test_a_check_by_a_comment_closes_none_of_its_comments(pushes: Pushes) -> Non
     assert not pushes.stage.pull.resolved
 
 
+@pytest.mark.full
 def test_a_check_by_a_comment_turns_no_review_green(pushes: Pushes) -> None:
     configure(pushes.stage, "fail_level = 'medium'\n")
     assert pushes.say(ASK)[0] == 1

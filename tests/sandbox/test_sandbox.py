@@ -113,6 +113,7 @@ def test_without_a_sandbox_the_probe_fails_where_it_must() -> None:
     assert not held & {"tcp", "udp", "unix", "abstract", "secret", "processes", "environments"}
 
 
+@pytest.mark.full
 def test_each_attempt_can_fail_and_all_are_told_in_words() -> None:
     assert all(title and not title.endswith(".") for title in self_test.TITLES.values())
     probes = self_test.probe(os.environ) if sys.platform == "linux" else ()

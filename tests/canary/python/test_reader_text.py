@@ -249,6 +249,7 @@ def test_what_must_fail_does(seed: int, plain: bool) -> None:
         )
 
 
+@pytest.mark.full
 @settings(max_examples=25, deadline=None)
 @given(
     value=st.recursive(

@@ -35,6 +35,7 @@ def pushes(stage: Stage, llm: ModelServer) -> Iterator[Pushes]:
     made.close()
 
 
+@pytest.mark.full
 def test_only_what_is_new_is_asked_and_the_rest_stays(pushes: Pushes) -> None:
     assert pushes.judge() == {A, B, "src/c.py"}
     assert pushes.faults == {"one", "two"}

@@ -76,6 +76,7 @@ def test_a_failure_of_posting_is_an_annotation_too(job: Job) -> None:
     assert "::warning title=rlm-ci::not all is posted" in ended.stderr
 
 
+@pytest.mark.full
 def test_an_address_that_is_a_command_is_not_printed(job: Job) -> None:
     record = {"id": 5, "body": "x", "html_url": "::error title=pwn::x\n::add-mask::a"}
     job.stage.github.fault("POST", "*/issues/*/comments", status=201, body=record)

@@ -101,7 +101,7 @@ def verified(stage: Stage, folder: Path, *, forged: bool) -> Ended:
     return stage.cli("verify", str(folder))
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.parametrize("forged", [True, False])
 def test_a_review_says_what_its_record_gives(stage: Stage, *, forged: bool) -> None:
     folder = made(stage, "change")

@@ -57,6 +57,7 @@ def test_the_name_of_the_folder_changes_nothing(stage: Stage, tmp_path: Path, cl
     assert made[0]["index.md"].startswith(b"# Shop\n")
 
 
+@pytest.mark.full
 def test_pages_and_no_diff_where_nothing_changed(stage: Stage) -> None:
     out = stage.repo.path / "docs" / "wiki"
     ended = stage.cli("wiki", "--out", "docs/wiki")

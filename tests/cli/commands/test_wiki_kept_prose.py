@@ -89,7 +89,7 @@ def require_prose(pages: dict[str, bytes], *but: str) -> None:
         assert (text.encode() in shown) == (text not in but), text
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.parametrize("way", WAYS)
 def test_a_refresh_loses_nothing(stage: Stage, llm: ModelServer, way: str) -> None:
     paid(stage, llm, "--out", "docs/wiki")

@@ -457,6 +457,7 @@ def test_the_environment_is_closed(tmp_path: Path) -> None:
     assert b"init.defaultbranch=main" in config
 
 
+@pytest.mark.full
 def test_the_program_runs_in_a_process_of_its_own(
     cli: Cli, repo: GitRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:

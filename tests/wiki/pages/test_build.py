@@ -269,6 +269,7 @@ def test_where_nothing_can_be_linked_places_are_told_all_the_same(
     assert "\n`README.md#L5-L6`\n" in pages.pages[0].text
 
 
+@pytest.mark.full
 def test_what_is_sliced_for_the_recursion_is_whole_on_the_page(
     repo: GitRepo, tmp_path: Path
 ) -> None:

@@ -386,7 +386,7 @@ def check_race(
     return said
 
 
-@pytest.mark.sample(4)
+@pytest.mark.full
 @pytest.mark.parametrize("how", ["in place", "renamed"])
 @pytest.mark.parametrize("path", ["app.py", "zz.txt", "old/gone.py"])
 @pytest.mark.parametrize("when", [0, 4, 8, 12, 16, 20])

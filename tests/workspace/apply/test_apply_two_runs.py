@@ -157,7 +157,7 @@ def interleave(scene: Scene, when: int, kill: bool) -> list[str]:
     return [first.end() if has_paused else "done", second.end() or said]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.full
 @pytest.mark.parametrize("when", [18, 3, 30])
 def test_a_landing_that_waits_at_a_step(when: int, scene: Scene) -> None:
     scene.require_one(interleave(scene, when, kill=False))
@@ -183,7 +183,7 @@ def check_killed(scene: Scene, when: int) -> None:
     assert not (scene.repo.path / STAGING).exists()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.full
 @pytest.mark.parametrize("when", [22, 28])
 def test_a_landing_that_is_killed_while_another_waits(when: int, scene: Scene) -> None:
     check_killed(scene, when)
