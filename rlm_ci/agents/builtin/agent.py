@@ -86,7 +86,7 @@ class BuiltinAgent:
     def _variables(self) -> list[str]:
         """Of the environment of commands: a fact, as a resumed run may have another."""
         names = self._services.variables
-        told = self._fact("environment", "agent", {}, lambda: {"variables": list(names)})
+        told = self._fact("environment", "environment", {}, lambda: {"variables": list(names)})
         return [printable(name) for name in told["variables"]]
 
     def _place(self, task: Assignment) -> str:
