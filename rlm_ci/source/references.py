@@ -111,7 +111,8 @@ class ReferenceIndex:
                 if line in starts and kind == USE:
                     continue
                 within = _within(known.symbols, line)
-                text = lines[line - 1].decode("utf-8", "replace").strip()
+                # A lone carriage return ends a line for a parser, and none for git.
+                text = b"".join(lines[line - 1 : line]).decode("utf-8", "replace").strip()
                 found.append(Reference.of((path, line, kind, within, text, path in near)))
         return sorted(found, key=lambda one: (not one.connected, _RANK.index(one.kind)))
 
@@ -125,7 +126,9 @@ class ReferenceIndex:
 
     def _containing(self, word: str) -> dict[str, bytes]:
         """The files that have ``word`` in them as a whole word."""
-        whole = re.compile(rb"(?<![\w$])" + re.escape(word.encode()) + rb"(?![\w$])")
+        whole = re.compile(
+            rb"(?<![\w$])" + re.escape(word.encode("utf-8", "surrogatepass")) + rb"(?![\w$])"
+        )
         read = ((path, self._read(path)) for path in self._paths)
         return {
             path: content
@@ -189,7 +192,9 @@ def _uses_of(name: str, known: Outline, content: bytes) -> Iterator[tuple[int, s
     if known.state != UNPARSED:
         yield from ((line, kind) for line, found, kind in _uses(known, content) if found == name)
         return
-    whole = re.compile(rb"(?<![\w$])" + re.escape(name.encode()) + rb"(?![\w$])")
+    whole = re.compile(
+        rb"(?<![\w$])" + re.escape(name.encode("utf-8", "surrogatepass")) + rb"(?![\w$])"
+    )
     for line, text in enumerate(content.split(b"\n"), 1):
         if whole.search(text):
             yield line, TEXT

@@ -136,3 +136,11 @@ def test_hostile_files_are_searched_as_text_or_not_at_all() -> None:
     }
     assert {path for path, *_ in uses(files, "make")} <= {"deep.js", "bad.py", "nul.c"}
     assert ReferenceIndex(["gone.py"], lambda _: None).references("make") == []
+
+
+@pytest.mark.parametrize("name", ["f\udcff", "\ud800", "é", "f\0"])
+def test_any_name_may_be_asked_for(name: str) -> None:
+    known = index({"a.py": "def f():\n    f()\n", "b.py": "f()\r\rf()\r"})
+    assert known.definitions(name) == []
+    assert known.references(name) == []
+    assert known.references("f")[0].path == "a.py"
