@@ -97,7 +97,9 @@ def _shared(files: Sequence[SourceFile]) -> int:
         return 0
     paths = (min(one.path for one in files), max(one.path for one in files))
     first, last = (path.split("/")[:-1] for path in paths)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last)))  # noqa: B905
+    return sum(
+        1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    )
 
 
 def _lower(text: str) -> bytes:

@@ -56,7 +56,7 @@ class _TextWriter:
             findings = wording.worst_first(part.findings)
             if quiet or not self._options.verbose:  # one line counts the others
                 findings = [one for one in findings if one.suppression is None]
-            for finding, following in zip(findings, [*findings[1:], None]):  # noqa: B905
+            for finding, following in zip(findings, [*findings[1:], None], strict=False):
                 yield from self._finding(finding, following)
         names = max((_cells(printable(part.id)) for part in report.parts), default=0)
         above = ""
