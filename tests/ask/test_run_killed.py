@@ -89,6 +89,7 @@ def goes_on(stage: Asking, run: Outcome, expected: dict[str, str]) -> None:
     """Resume it, to the same end, without asking for what is known."""
     if (run.folder / "rlm/state.json").exists():
         require_state(run)
+    stage.llm.settle()
     known = {one["value"]["text"] for one in run.facts()}
     before = len(stage.llm.completions)
     answered = _bodies(stage, 0)

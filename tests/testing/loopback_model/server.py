@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from testing.loopback_model import shapes
+from testing.leftovers import eventually
 from testing.loopback_model.replies import Answer, Raw, Reply, refusal
 
 if TYPE_CHECKING:
@@ -132,6 +133,18 @@ class ModelServer:
             self._server.shutdown()
             self._server.server_close()
             self._server = None
+
+    def settle(self) -> None:
+        """Wait until whatever a client that has died had sent is in ``asked``.
+
+        Connections are accepted in order: once ours has been, all before it have been too.
+        """
+        with socket.create_connection(("127.0.0.1", self.port), 20) as own:
+            own.shutdown(socket.SHUT_WR)
+            assert own.recv(1) == b""
+        listener = self._server
+        assert listener is not None
+        assert eventually(lambda: not listener.open), "a client is still there"
 
     # -- answering --------------------------------------------------------------------------
 
@@ -269,19 +282,19 @@ class _Listener(ThreadingHTTPServer):
 
     def __init__(self, service: ModelServer) -> None:
         self.service = service
-        self._open: set[socket.socket] = set()
+        self.open: set[socket.socket] = set()
         super().__init__(("127.0.0.1", service.port), _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        self._open.add(request)
+        self.open.add(request)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        self._open.discard(request)
+        self.open.discard(request)
         super().shutdown_request(request)
 
     def server_close(self) -> None:
-        for connection in list(self._open):
+        for connection in list(self.open):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         super().server_close()
