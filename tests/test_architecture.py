@@ -47,7 +47,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("pipelines",),
     ("fix", "ask", "review", "wiki"),
     ("solve",),
-    ("pull_request",),
+    ("evaluation", "pull_request"),
     ("cli",),
 )
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}

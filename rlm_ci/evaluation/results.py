@@ -1,0 +1,82 @@
+"""What an episode, a benchmark and a comparison return; a case of a benchmark.
+
+These are dataclasses, unlike the other records of the package, because callers of the API may use
+``dataclasses.asdict`` and the like on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path  # noqa: TC003 - readers of the fields look their types up
+from typing import Any
+
+
+@dataclass(slots=True)
+class RLMRunResult:
+    """``usage_summary`` has ``total_calls``, ``prompt_tokens`` and ``completion_tokens``."""
+
+    run_id: str
+    run_path: Path
+    completed: bool
+    steps: int
+    total_reward: float
+    final_response: str
+    started_at: str
+    finished_at: str
+    environment: str
+    task: str
+    usage_summary: dict[str, int] | None = None
+
+
+@dataclass(slots=True)
+class RLMBenchmarkResult:
+    """``mode`` is ``native``, ``harness`` or ``direct-llm``."""
+
+    benchmark_id: str
+    summary_path: Path
+    preset: str
+    mode: str
+    started_at: str
+    finished_at: str
+    total_cases: int
+    completed_cases: int
+    avg_reward: float
+    avg_steps: float
+    cancelled: bool
+    case_results: list[dict[str, Any]]
+
+
+@dataclass(slots=True)
+class RLMBenchmarkComparison:
+    """``deltas`` are candidate less baseline; ``passed`` when all ``gates`` are."""
+
+    candidate_id: str
+    baseline_id: str
+    candidate_path: Path
+    baseline_path: Path
+    candidate_metrics: dict[str, float]
+    baseline_metrics: dict[str, float]
+    deltas: dict[str, float]
+    case_summary: dict[str, int]
+    gates: dict[str, bool]
+    passed: bool
+
+
+@dataclass(slots=True)
+class BenchmarkCase:
+    """One case of a pack.
+
+    ``context`` is a text, or a table: ``{"path": …}``, or ``{"generator": …}`` with its arguments.
+    ``scorer`` names what compares an answer with ``expected_answer``; a judge goes by ``rubric``.
+    """
+
+    case_id: str
+    description: str
+    task: str
+    environment: str = "generic"
+    max_steps: int = 4
+    exec_timeout: int = 30
+    context: str | dict[str, Any] | None = None
+    expected_answer: Any = None
+    scorer: str = "exact"
+    rubric: str | None = None
