@@ -14,8 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from testing.loopback_model import shapes
 from testing.leftovers import eventually
+from testing.loopback_model import shapes
 from testing.loopback_model.replies import Answer, Raw, Reply, refusal
 
 if TYPE_CHECKING:
