@@ -43,6 +43,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("guard",),
     ("checks",),
     ("recursion",),
+    ("environments",),
     ("agents", "judge"),
     ("pipelines",),
     ("fix", "ask", "review", "wiki"),
@@ -53,7 +54,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 #: One library, one file: whoever replaces it edits that one.
 HOMES = {
-    "regex": "agents/builtin/search_text.py",
+    "regex": "environments/coding/search_text.py",
     "jinja2": "resources/loader.py",
     "jsonschema": "resources/loader.py",
     "unidiff": "git/patches.py",

@@ -1,6 +1,6 @@
 """The contract of an agent: it gets an assignment, changes files, and reports the outcome.
 
-``openai`` is ``builtin/agent``; ``codex``, ``claude``, ``gemini``, ``aider`` and any command are
+``openai`` is ``builtin``; ``codex``, ``claude``, ``gemini``, ``aider`` and any command are
 ``external``; ``autofix`` is ``autofix``.
 """
 
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 else:
     Protocol = object
 
-#: Characters of a summary and of an output.
-SUMMARY_LIMIT = 4000
+#: Characters of an output.
 OUTPUT_LIMIT = 40_000
 
 #: The built-in one; external programs; the fixes of linters.

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 
-from rlm_ci.agents.agent import OUTPUT_LIMIT, SUMMARY_LIMIT, AgentOutcome, Launch
+from rlm_ci.agents.agent import OUTPUT_LIMIT, AgentOutcome, Launch
+from rlm_ci.environments.quoting import SUMMARY_LIMIT
 from rlm_ci.errors import ConfigError
 from rlm_ci.system import files
 from rlm_ci.system.transcript import transcribe

@@ -6,10 +6,11 @@ import json
 import re
 from collections import Counter
 
-from rlm_ci.agents.agent import SUMMARY_LIMIT, AgentOutcome
-from rlm_ci.agents.builtin.conversation import Conversation
-from rlm_ci.agents.builtin.tools import CodeTools
-from rlm_ci.agents.builtin.turn_loop import TurnLoop
+from rlm_ci.agents.agent import AgentOutcome
+from rlm_ci.environments.coding.tools import CodeTools
+from rlm_ci.environments.conversation import Conversation
+from rlm_ci.environments.quoting import SUMMARY_LIMIT
+from rlm_ci.environments.turn_loop import TurnLoop
 from rlm_ci.errors import RemoteError
 from rlm_ci.models import SpentError
 from rlm_ci.resources import loader
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.agents.agent import Assignment
-    from rlm_ci.agents.builtin.tools import Services
-    from rlm_ci.agents.builtin.turn_loop import Complete, LoopEnd, TurnLimits
+    from rlm_ci.environments.coding.tools import Services
+    from rlm_ci.environments.turn_loop import Complete, LoopEnd, TurnLimits
     from rlm_ci.models import Completion, ModelRequest
     from rlm_ci.runs import Fact
 

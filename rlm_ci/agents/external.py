@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from rlm_ci.agents.agent import OUTPUT_LIMIT, SUMMARY_LIMIT, AgentOutcome, Launch, command_of
+from rlm_ci.agents.agent import OUTPUT_LIMIT, AgentOutcome, Launch, command_of
+from rlm_ci.environments.quoting import SUMMARY_LIMIT
 from rlm_ci.errors import UnavailableError
 from rlm_ci.system import files
 from rlm_ci.system.transcript import transcribe

@@ -1,1 +1,1 @@
-"""The symbolic mode: a planner reads parts of a context and asks sub-calls until it can answer."""
+"""A question to a long text: its run, its citations, the verification of its answer."""

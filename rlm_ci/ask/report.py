@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci.ask.iteration import NOT_ALLOWED
+from rlm_ci.environments.symbolic.iteration import NOT_ALLOWED
 from rlm_ci.errors import FINDINGS, OK
 from rlm_ci.report.findings import INCOMPLETE, Document, Evidence, Finding, Part, Report, Severity
 from rlm_ci.runs.state import PASSED
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.ask.citations.citations import CitedAnswer
-    from rlm_ci.ask.loop import AskEnd
     from rlm_ci.context.context import Context
+    from rlm_ci.environments.symbolic.loop import AskEnd
     from rlm_ci.report.findings import Location, Subject, Usage
     from rlm_ci.report.rules import Rule
     from rlm_ci.runs.state import FinalState

@@ -9,18 +9,18 @@ import sys
 from rlm_ci.ask import report
 from rlm_ci.ask.citations.citations import cite
 from rlm_ci.ask.citations.compare_files import FileComparison, refuted_by
-from rlm_ci.ask.execute_plan import PlanExecutor
-from rlm_ci.ask.loop import Question
-from rlm_ci.ask.model_access import ModelAccess
-from rlm_ci.ask.planner.plan import PlanLimits
-from rlm_ci.ask.planner.planner import Planner
-from rlm_ci.ask.planner.prompt import ContextMetadata
-from rlm_ci.ask.subcalls import Subcalls
 from rlm_ci.ask.verify.recorded_answers import STANDING
-from rlm_ci.ask.visible_context import VisibleContext
 from rlm_ci.context.builder.build import POINTERS, EmptyError, build
 from rlm_ci.context.context import Context
 from rlm_ci.context.own_files import is_object
+from rlm_ci.environments.symbolic.execute_plan import PlanExecutor
+from rlm_ci.environments.symbolic.loop import Question
+from rlm_ci.environments.symbolic.model_access import ModelAccess
+from rlm_ci.environments.symbolic.planner.plan import PlanLimits
+from rlm_ci.environments.symbolic.planner.planner import Planner
+from rlm_ci.environments.symbolic.planner.prompt import ContextMetadata
+from rlm_ci.environments.symbolic.subcalls import Subcalls
+from rlm_ci.environments.symbolic.visible_context import VisibleContext
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
 from rlm_ci.judge.options import models_of
 from rlm_ci.models.gateway import Gateway, provider_of, require_endpoint
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
     from rlm_ci.ask.citations.citations import CitedAnswer
-    from rlm_ci.ask.iteration import Iteration
-    from rlm_ci.ask.loop import AskEnd
-    from rlm_ci.ask.planner.planner import AcceptedPlan
     from rlm_ci.config.settings import Settings
+    from rlm_ci.environments.symbolic.iteration import Iteration
+    from rlm_ci.environments.symbolic.loop import AskEnd
+    from rlm_ci.environments.symbolic.planner.planner import AcceptedPlan
     from rlm_ci.models.record.record import Record
     from rlm_ci.pipelines.job import Mode, PipelineJob
     from rlm_ci.report.findings import Report

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 
-from rlm_ci.agents.builtin.quoting import quoted, visible
+from rlm_ci.environments.quoting import quoted, visible
 from rlm_ci.text.printable import count, encodable
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from rlm_ci.agents.builtin.tool_calls import ToolCall
+    from rlm_ci.environments.tool_calls import ToolCall
 
 #: Bytes of all messages; some 50,000 tokens.
 DEFAULT_LIMIT = 200_000

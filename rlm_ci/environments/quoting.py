@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.nodes import LeafText
     from rlm_ci.text.line_references import LineReference
 
-#: Characters of one observation, and of one line in it.
+#: Characters of one observation, of one line in it, and of a summary.
 OUTPUT_LIMIT = 20_000
 LINE_LIMIT = 500
+SUMMARY_LIMIT = 4000
 
 
 def visible(line: str) -> str:

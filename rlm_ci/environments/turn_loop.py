@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from rlm_ci.agents.builtin import tool_calls
+from rlm_ci.environments import tool_calls
 from rlm_ci.models import ModelRequest
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Protocol
 
-    from rlm_ci.agents.builtin.conversation import Conversation
+    from rlm_ci.environments.conversation import Conversation
     from rlm_ci.models import Completion
 
     #: ``complete(request, place)``: the answer, journalled and paid for. Raises LimitError.

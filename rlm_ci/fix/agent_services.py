@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from rlm_ci.agents.agent import Launch
-from rlm_ci.agents.builtin.quoting import quoted, visible
-from rlm_ci.agents.builtin.tools import Services
+from rlm_ci.environments.coding.tools import Services
+from rlm_ci.environments.quoting import quoted, visible
 from rlm_ci.errors import DamagedError
 from rlm_ci.fix.recorded_change import recorded
 from rlm_ci.fix.steps import difference

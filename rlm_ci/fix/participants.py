@@ -8,9 +8,9 @@ from collections import Counter
 from rlm_ci.agents import agent as agents
 from rlm_ci.agents.agent import AgentOutcome
 from rlm_ci.agents.autofix import AutofixAgent
-from rlm_ci.agents.builtin.agent import BuiltinAgent
-from rlm_ci.agents.builtin.turn_loop import TurnLimits
+from rlm_ci.agents.builtin import BuiltinAgent
 from rlm_ci.agents.external import ExternalAgent
+from rlm_ci.environments.turn_loop import TurnLimits
 from rlm_ci.errors import UnavailableError
 from rlm_ci.fix.recorded_change import recorded
 from rlm_ci.models.gateway import Gateway
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rlm_ci import sandbox
     from rlm_ci.agents.agent import Agent, Assignment
-    from rlm_ci.agents.builtin.tools import Services
+    from rlm_ci.environments.coding.tools import Services
     from rlm_ci.fix.options import FixContext, FixOptions
     from rlm_ci.fix.sandboxed_commands import SandboxedCommands
     from rlm_ci.models.gateway import ModelOptions

@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-from rlm_ci.ask.planner.planner import BadPlanError
 from rlm_ci.ask.run import AskRun
 from rlm_ci.change import privileged_events
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.console.messages import warn
 from rlm_ci.console.progress import asker
+from rlm_ci.environments.symbolic.planner.planner import BadPlanError
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.fix.run import FixRun
 from rlm_ci.judge import config_file

@@ -14,11 +14,11 @@ import stat
 from contextlib import suppress
 
 from rlm_ci import __version__
-from rlm_ci.ask.secret_masking import is_masked
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Settings
 from rlm_ci.console import output
 from rlm_ci.console.progress import Progress
+from rlm_ci.environments.symbolic.secret_masking import is_masked
 from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines.job import without_runs

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from rlm_ci.agents.agent import Agent, Assignment
-from rlm_ci.agents.builtin.agent import BuiltinAgent
-from rlm_ci.agents.builtin.tools import Services
-from rlm_ci.agents.builtin.turn_loop import TurnLimits
+from rlm_ci.agents.builtin import BuiltinAgent
+from rlm_ci.environments.coding.tools import Services
+from rlm_ci.environments.turn_loop import TurnLimits
 from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.models import Completion, ModelRequest, SpentError
 from rlm_ci.models.budget import Ledger

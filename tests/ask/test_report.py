@@ -6,7 +6,7 @@ import pytest
 
 from rlm_ci.ask import report as ask_report
 from rlm_ci.ask.citations.citations import CitedAnswer
-from rlm_ci.ask.loop import AskEnd
+from rlm_ci.environments.symbolic.loop import AskEnd
 from rlm_ci.report.findings import Location, Report, Subject, Usage
 from rlm_ci.resources import loader
 from rlm_ci.runs.state import EXIT_CODES, FinalState

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from rlm_ci.agents.builtin.conversation import Conversation
-from rlm_ci.agents.builtin.tool_calls import ToolCall
+from rlm_ci.environments.conversation import Conversation
+from rlm_ci.environments.tool_calls import ToolCall
 
 
 def long_talk(limit: int, exchanges: int, size: int, written: int | None = None) -> Conversation:

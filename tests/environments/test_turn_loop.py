@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlm_ci.agents.builtin.conversation import Conversation
-from rlm_ci.agents.builtin.tools import CodeTools, Services
-from rlm_ci.agents.builtin.turn_loop import CALLS_LIMIT, LoopEnd, TurnLimits, TurnLoop
+from rlm_ci.environments.coding.tools import CodeTools, Services
+from rlm_ci.environments.conversation import Conversation
+from rlm_ci.environments.turn_loop import CALLS_LIMIT, LoopEnd, TurnLimits, TurnLoop
 from rlm_ci.errors import LimitError
 from rlm_ci.models import Completion, ModelRequest
 from testing.scripted_model import ScriptedModel

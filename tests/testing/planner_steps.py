@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlm_ci.ask.iteration import Iteration, ReadResult, SearchResult, SubcallResult
-from rlm_ci.ask.planner.file_map import FileMap
-from rlm_ci.ask.planner.prompt import ContextMetadata
 from rlm_ci.context.context import Excerpt, Hit, QueryResult, SourceFile
+from rlm_ci.environments.symbolic.iteration import (
+    Iteration,
+    ReadResult,
+    SearchResult,
+    SubcallResult,
+)
+from rlm_ci.environments.symbolic.planner.file_map import FileMap
+from rlm_ci.environments.symbolic.planner.prompt import ContextMetadata
 
 OBJECT = f"sha256:{'ab' * 32}"
 CHUNK = f"ctx:{OBJECT}#chunk:c000001"

@@ -6,14 +6,14 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from rlm_ci.ask.execute_plan import PlanExecutor
-from rlm_ci.ask.model_access import ModelAccess
-from rlm_ci.ask.planner.plan import PlanLimits
-from rlm_ci.ask.planner.planner import Planner
-from rlm_ci.ask.planner.prompt import ContextMetadata
-from rlm_ci.ask.subcalls import Subcalls
-from rlm_ci.ask.visible_context import VisibleContext
 from rlm_ci.context.builder.build import build
+from rlm_ci.environments.symbolic.execute_plan import PlanExecutor
+from rlm_ci.environments.symbolic.model_access import ModelAccess
+from rlm_ci.environments.symbolic.planner.plan import PlanLimits
+from rlm_ci.environments.symbolic.planner.planner import Planner
+from rlm_ci.environments.symbolic.planner.prompt import ContextMetadata
+from rlm_ci.environments.symbolic.subcalls import Subcalls
+from rlm_ci.environments.symbolic.visible_context import VisibleContext
 from rlm_ci.errors import RemoteError
 from rlm_ci.models.budget import Ledger
 from rlm_ci.models.record.record import AbsentModel, Record
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from rlm_ci.ask.iteration import Iteration
     from rlm_ci.context.context import Context
+    from rlm_ci.environments.symbolic.iteration import Iteration
     from rlm_ci.models import Completion, Model, ModelRequest
 
 #: Models that plans may name.

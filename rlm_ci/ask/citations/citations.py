@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 from rlm_ci.ask.citations.cited_lines import CitationGround, CitedLines, unrefuted
-from rlm_ci.ask.iteration import SUBCALL
 from rlm_ci.context.pointers import PointerError
+from rlm_ci.environments.symbolic.iteration import SUBCALL
 from rlm_ci.report.findings import Evidence, Location
 from rlm_ci.source.languages import is_known
 from rlm_ci.text.line_references import LINES, ReferenceReader, unverified, written_name

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from rlm_ci.ask.iteration import merged
 from rlm_ci.context.line_numbers import told
+from rlm_ci.environments.symbolic.iteration import merged
 from rlm_ci.report.findings import Location
 from rlm_ci.text.printable import count
 from rlm_ci.values import Value

@@ -6,14 +6,14 @@ The journal has the last plan with the planner's answer; the stored prompts have
 from __future__ import annotations
 
 from rlm_ci.ask import report as ask_report
-from rlm_ci.ask import subcalls
 from rlm_ci.ask.citations.citations import cite
 from rlm_ci.ask.citations.compare_files import refuted_by
-from rlm_ci.ask.iteration import SUBCALL
-from rlm_ci.ask.loop import AskEnd
-from rlm_ci.ask.secret_masking import is_masked, is_masked_in_places
 from rlm_ci.ask.verify.artifacts import PLANNER, STATE, RunArtifacts, WrongError
 from rlm_ci.ask.verify.recorded_answers import RecordedAnswers
+from rlm_ci.environments.symbolic import subcalls
+from rlm_ci.environments.symbolic.iteration import SUBCALL
+from rlm_ci.environments.symbolic.loop import AskEnd
+from rlm_ci.environments.symbolic.secret_masking import is_masked, is_masked_in_places
 from rlm_ci.errors import FINDINGS, OK, DamagedError, StorageError
 from rlm_ci.models.strict_json import read_object
 from rlm_ci.report.findings import Location

@@ -6,11 +6,11 @@ import json
 import os
 from contextlib import suppress
 
-from rlm_ci.ask import subcalls
-from rlm_ci.ask.iteration import SUBCALL
-from rlm_ci.ask.secret_masking import is_masked
-from rlm_ci.ask.subcall_inputs import mark_of
-from rlm_ci.ask.verify.recorded_answers import FILES, digest
+from rlm_ci.environments.symbolic import subcalls
+from rlm_ci.environments.symbolic.artifacts import FILES, digest
+from rlm_ci.environments.symbolic.iteration import SUBCALL
+from rlm_ci.environments.symbolic.secret_masking import is_masked
+from rlm_ci.environments.symbolic.subcall_inputs import mark_of
 from rlm_ci.errors import DamagedError
 from rlm_ci.system import files
 from rlm_ci.text.printable import printable

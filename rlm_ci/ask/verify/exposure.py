@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from rlm_ci.ask.iteration import merged
-from rlm_ci.ask.planner.progress_notes import OUTPUT_LIMIT, shortened
 from rlm_ci.ask.verify import recorded_answers, source_leaks
 from rlm_ci.ask.verify.artifacts import PLANNER, STATE, RunArtifacts, WrongError
 from rlm_ci.ask.verify.recorded_answers import MisshapenError, RecordedAnswers
+from rlm_ci.environments.symbolic.iteration import merged
+from rlm_ci.environments.symbolic.planner.progress_notes import OUTPUT_LIMIT, shortened
 from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Value

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from hashlib import sha256
 
+from rlm_ci.environments.symbolic.artifacts import ARTIFACTS, digest
 from rlm_ci.errors import DamagedError
 from rlm_ci.models.record import fact_schemas
 from rlm_ci.models.record.index import COMPLETION
@@ -17,17 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from rlm_ci.runs import Fact
 
 NAME = "calls.jsonl"
 TERMS = "terms"
-#: The hashes of a question's files, and the refuted places of an answer.
-ARTIFACTS = "artifacts"
+#: The refuted places of an answer.
 STANDING = "standing"
-#: The files of a question, by their names in the journal.
-FILES: Mapping[str, str] = {
-    "input": "input.json", "prompt": "prompt.txt", "output": "output.txt", "meta": "meta.json",
-}  # fmt: skip
 _PLAN = re.compile(r"plan/([0-9]{1,9})/([0-9]{1,9})")
 
 
@@ -101,18 +94,3 @@ class RecordedAnswers:
             all(meta[name] == answer[name] for name in answer)
             for answer in self._known.get(place, ())
         )
-
-
-def vouch(fact: Fact, place: str, written: Mapping[str, bytes]) -> None:
-    """Record the digests of the files of the question at ``place``, by name."""
-    digests = {name: digest(data) for name, data in written.items()}
-    fact(ARTIFACTS, place, digests, lambda: digests)
-
-
-def as_json(value: Mapping[str, Any]) -> bytes:
-    return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()
-
-
-def digest(data: bytes) -> dict[str, Any]:
-    """The size and SHA-256 of a file, as a meta.json has them."""
-    return {"bytes": len(data), "sha256": sha256(data).hexdigest()}

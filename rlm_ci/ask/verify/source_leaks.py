@@ -14,10 +14,10 @@ from itertools import chain
 from operator import itemgetter
 from struct import iter_unpack
 
-from rlm_ci.ask.planner.file_map import folders
-from rlm_ci.ask.planner.plan import PlanLimits
-from rlm_ci.ask.planner.progress_notes import quote
-from rlm_ci.ask.planner.prompt import protocol
+from rlm_ci.environments.symbolic.planner.file_map import folders
+from rlm_ci.environments.symbolic.planner.plan import PlanLimits
+from rlm_ci.environments.symbolic.planner.progress_notes import quote
+from rlm_ci.environments.symbolic.planner.prompt import protocol
 from rlm_ci.resources import loader
 from rlm_ci.text.printable import encodable, printable
 

@@ -1,1 +1,1 @@
-"""The built-in agent: a model that reads and edits files by tools."""
+"""Tools for a work tree: read, search, edit, run."""

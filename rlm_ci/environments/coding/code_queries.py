@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rlm_ci.agents.builtin import replace_text
-from rlm_ci.agents.builtin.quoting import OUTPUT_LIMIT, numbered, quoted, visible
+from rlm_ci.environments.coding import replace_text
+from rlm_ci.environments.quoting import OUTPUT_LIMIT, numbered, quoted, visible
 from rlm_ci.source import UNPARSED
 from rlm_ci.source.outline import outline
 from rlm_ci.text.printable import clip, count, printable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.agents.builtin.quoting import quoted, visible
+from rlm_ci.environments.quoting import quoted, visible
 from rlm_ci.system.safe_tree import Refused
 from rlm_ci.text.printable import count
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from time import monotonic
 
-from rlm_ci.agents.builtin import replace_text
-from rlm_ci.agents.builtin.quoting import OUTPUT_LIMIT, quoted, visible
+from rlm_ci.environments.coding import replace_text
+from rlm_ci.environments.quoting import OUTPUT_LIMIT, quoted, visible
 from rlm_ci.system.safe_tree import Refused
 from rlm_ci.text.printable import clip, count, printable
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 
-from rlm_ci.agents.agent import SUMMARY_LIMIT
-from rlm_ci.agents.builtin import code_queries, replace_text, search_text, tool_schemas
-from rlm_ci.agents.builtin.quoting import OUTPUT_LIMIT, numbered, quoted
-from rlm_ci.agents.builtin.turn_loop import Observation
+from rlm_ci.environments.coding import code_queries, replace_text, search_text, tool_schemas
+from rlm_ci.environments.quoting import OUTPUT_LIMIT, SUMMARY_LIMIT, numbered, quoted
+from rlm_ci.environments.turn_loop import Observation
 from rlm_ci.system.safe_tree import FILE_LIMIT, Missing, Refused, SafeTree, checked, matches
 from rlm_ci.text.printable import clip, count, printable
 from rlm_ci.values import Value

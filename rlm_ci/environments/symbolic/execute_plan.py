@@ -6,16 +6,16 @@ that repeats it gets the same result.
 
 from __future__ import annotations
 
-from rlm_ci.ask.iteration import Iteration, ReadResult, SearchResult
+from rlm_ci.environments.symbolic.iteration import Iteration, ReadResult, SearchResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.ask.planner.plan import Plan, Search
-    from rlm_ci.ask.subcalls import Subcalls
-    from rlm_ci.ask.visible_context import VisibleContext
     from rlm_ci.context.context import QueryResult
+    from rlm_ci.environments.symbolic.planner.plan import Plan, Search
+    from rlm_ci.environments.symbolic.subcalls import Subcalls
+    from rlm_ci.environments.symbolic.visible_context import VisibleContext
 
 
 class PlanExecutor:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain, count
 
-from rlm_ci.ask.planner.planner import BadPlanError, is_lifted
+from rlm_ci.environments.symbolic.planner.planner import BadPlanError, is_lifted
 from rlm_ci.errors import LimitError
 from rlm_ci.models.record.clock import over
 from rlm_ci.runs.state import FAILED, NO_PROGRESS, PASSED, PAUSED, FinalState
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from rlm_ci.ask.execute_plan import PlanExecutor
-    from rlm_ci.ask.iteration import Iteration
-    from rlm_ci.ask.planner.plan import Plan, Read, Search
-    from rlm_ci.ask.planner.planner import AcceptedPlan, PlannerReply
+    from rlm_ci.environments.symbolic.execute_plan import PlanExecutor
+    from rlm_ci.environments.symbolic.iteration import Iteration
+    from rlm_ci.environments.symbolic.planner.plan import Plan, Read, Search
+    from rlm_ci.environments.symbolic.planner.planner import AcceptedPlan, PlannerReply
     from rlm_ci.models.record.clock import RunClock
     from rlm_ci.runs import Fact
     from rlm_ci.runs.state import RunState

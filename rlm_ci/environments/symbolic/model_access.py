@@ -8,8 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rlm_ci.agents.builtin.turn_loop import Complete
-    from rlm_ci.ask.planner.plan import PlanLimits
+    from rlm_ci.environments.symbolic.planner.plan import PlanLimits
+    from rlm_ci.environments.turn_loop import Complete
     from rlm_ci.runs import Fact
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from itertools import islice
 
-from rlm_ci.ask.iteration import SUBCALL
+from rlm_ci.environments.symbolic.iteration import SUBCALL
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from rlm_ci.ask.planner.plan import Subcall
-    from rlm_ci.ask.visible_context import VisibleContext
     from rlm_ci.context.context import Excerpt
+    from rlm_ci.environments.symbolic.planner.plan import Subcall
+    from rlm_ci.environments.symbolic.visible_context import VisibleContext
 
 #: Excerpts at most: each has a label, which does not count as bytes.
 MOST_PIECES = 64

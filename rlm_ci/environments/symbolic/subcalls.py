@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from functools import partial
 
-from rlm_ci.ask import iteration as ask_iteration
-from rlm_ci.ask.iteration import SubcallResult
-from rlm_ci.ask.planner.progress_notes import quote
-from rlm_ci.ask.subcall_inputs import gather, mark_of
-from rlm_ci.ask.verify.recorded_answers import FILES, as_json, digest, vouch
+from rlm_ci.environments.symbolic import iteration as ask_iteration
+from rlm_ci.environments.symbolic.artifacts import FILES, as_json, digest, vouch
+from rlm_ci.environments.symbolic.iteration import SubcallResult
+from rlm_ci.environments.symbolic.planner.progress_notes import quote
+from rlm_ci.environments.symbolic.subcall_inputs import gather, mark_of
 from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.models import ModelRequest, prices
 from rlm_ci.models.record import errors
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.ask.model_access import ModelAccess
-    from rlm_ci.ask.planner.plan import Subcall
-    from rlm_ci.ask.subcall_inputs import SubcallInput
-    from rlm_ci.ask.visible_context import VisibleContext
+    from rlm_ci.environments.symbolic.model_access import ModelAccess
+    from rlm_ci.environments.symbolic.planner.plan import Subcall
+    from rlm_ci.environments.symbolic.subcall_inputs import SubcallInput
+    from rlm_ci.environments.symbolic.visible_context import VisibleContext
     from rlm_ci.models import Completion
 
 VERSION = 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.agents.builtin.quoting import said_of
 from rlm_ci.change.evidence import REANCHORED, REJECTED, VERIFIED, AnchoredClaim, anchor
+from rlm_ci.environments.quoting import said_of
 from rlm_ci.errors import LimitError
 from rlm_ci.models.json_question import REPAIR, ask_object
 from rlm_ci.recursion.prompt_windows import LEAST, fence, name, windows

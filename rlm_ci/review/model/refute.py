@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.agents.builtin.quoting import said_of
+from rlm_ci.environments.quoting import said_of
 from rlm_ci.errors import LimitError
 from rlm_ci.models.json_question import REPAIR, ask_object
 from rlm_ci.recursion.prompt_windows import fence, name, numbered

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from hashlib import sha256
 
-from rlm_ci.agents.builtin.quoting import said_of
 from rlm_ci.change.evidence import REANCHORED, REJECTED, VERIFIED, AnchoredClaim, anchor
+from rlm_ci.environments.quoting import said_of
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.models.json_question import REPAIR, ask_object
 from rlm_ci.recursion.coverage import BUDGET, REMOTE

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from hashlib import sha256
 
-from rlm_ci.agents.builtin.quoting import said_of
+from rlm_ci.environments.quoting import said_of
 from rlm_ci.recursion.nodes import LeafText
 from rlm_ci.recursion.prompt_windows import LEAST, name
 from rlm_ci.source.outline import outline

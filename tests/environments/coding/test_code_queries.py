@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.agents.builtin.quoting import OUTPUT_LIMIT
-from rlm_ci.agents.builtin.tools import CodeTools
+from rlm_ci.environments.coding.tools import CodeTools
+from rlm_ci.environments.quoting import OUTPUT_LIMIT
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.ask.planner.plan import Plan, Read, Search
+from rlm_ci.environments.symbolic.planner.plan import Plan, Read, Search
 from testing.scripted_questions import SECRET, Stage, harbour, player
 
 if TYPE_CHECKING:

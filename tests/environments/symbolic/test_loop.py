@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rlm_ci.ask.iteration import Iteration
-from rlm_ci.ask.loop import AskEnd, Question
-from rlm_ci.ask.planner.plan import Plan, Read, Search, Subcall
-from rlm_ci.ask.planner.planner import AcceptedPlan, BadPlanError, PlannerReply
+from rlm_ci.environments.symbolic.iteration import Iteration
+from rlm_ci.environments.symbolic.loop import AskEnd, Question
+from rlm_ci.environments.symbolic.planner.plan import Plan, Read, Search, Subcall
+from rlm_ci.environments.symbolic.planner.planner import AcceptedPlan, BadPlanError, PlannerReply
 from rlm_ci.errors import ConfigError, LimitError
 from rlm_ci.models.record.clock import RunClock
 from rlm_ci.runs.state import RunState

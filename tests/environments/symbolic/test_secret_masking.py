@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm_ci.ask.secret_masking import is_masked, is_masked_in_places, masked
-from rlm_ci.ask.visible_context import VisibleContext
 from rlm_ci.context.builder.build import build
+from rlm_ci.environments.symbolic.secret_masking import is_masked, is_masked_in_places, masked
+from rlm_ci.environments.symbolic.visible_context import VisibleContext
 from rlm_ci.redaction.redactor import SIGN, Redactor
 
 if TYPE_CHECKING:

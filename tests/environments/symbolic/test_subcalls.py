@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rlm_ci.ask.planner.plan import Plan, Read, Subcall
-from rlm_ci.ask.subcall_inputs import MOST_PIECES, gather
-from rlm_ci.ask.visible_context import VisibleContext
+from rlm_ci.environments.symbolic.planner.plan import Plan, Read, Subcall
+from rlm_ci.environments.symbolic.subcall_inputs import MOST_PIECES, gather
+from rlm_ci.environments.symbolic.visible_context import VisibleContext
 from rlm_ci.errors import ConfigError, LimitError, RemoteError
 from rlm_ci.models import Completion, SpentError, TokenUsage
 from rlm_ci.models.budget import Ledger
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from rlm_ci.ask.iteration import SubcallResult
     from rlm_ci.context.context import Context
+    from rlm_ci.environments.symbolic.iteration import SubcallResult
     from rlm_ci.models import ModelRequest
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.ask.planner.plan import PARSE_ERROR, SCHEMA, PlanError, PlanReader
-from rlm_ci.ask.planner.prompt import PromptWriter
-from rlm_ci.ask.verify.recorded_answers import FILES, as_json, digest, vouch
+from rlm_ci.environments.symbolic.artifacts import FILES, as_json, digest, vouch
+from rlm_ci.environments.symbolic.planner.plan import PARSE_ERROR, SCHEMA, PlanError, PlanReader
+from rlm_ci.environments.symbolic.planner.prompt import PromptWriter
 from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.models import ModelRequest, SpentError
 from rlm_ci.resources import loader
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Final
 
-    from rlm_ci.ask.iteration import Iteration
-    from rlm_ci.ask.model_access import ModelAccess
-    from rlm_ci.ask.planner.plan import ParsedPlan, Plan
-    from rlm_ci.ask.planner.prompt import ContextMetadata
-    from rlm_ci.ask.planner.prompt_layout import Prompt
+    from rlm_ci.environments.symbolic.iteration import Iteration
+    from rlm_ci.environments.symbolic.model_access import ModelAccess
+    from rlm_ci.environments.symbolic.planner.plan import ParsedPlan, Plan
+    from rlm_ci.environments.symbolic.planner.prompt import ContextMetadata
+    from rlm_ci.environments.symbolic.planner.prompt_layout import Prompt
     from rlm_ci.models import Completion, Message
     from rlm_ci.runs import Fact
 

@@ -19,8 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, Final
 
-    from rlm_ci.ask.iteration import Iteration, ReadResult, SearchResult, SubcallResult
-    from rlm_ci.ask.planner.file_map import FileMap
+    from rlm_ci.environments.symbolic.iteration import (
+        Iteration,
+        ReadResult,
+        SearchResult,
+        SubcallResult,
+    )
+    from rlm_ci.environments.symbolic.planner.file_map import FileMap
 
     #: What can be dropped: the number of an action, and LINE, PLACES (of its dropped hits) or the
     #: number of an excerpt.

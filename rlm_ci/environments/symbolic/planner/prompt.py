@@ -1,7 +1,7 @@
 """The planner's prompt, which never has more bytes than its limit.
 
 The role, the protocol and the head of the goal are always in it; of earlier iterations as much as
-there is room for, see :mod:`rlm_ci.ask.planner.progress_notes`.
+there is room for, see :mod:`rlm_ci.environments.symbolic.planner.progress_notes`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from hashlib import sha256
 
-from rlm_ci.ask.planner import progress_notes
-from rlm_ci.ask.planner.file_map import FileMap
-from rlm_ci.ask.planner.progress_notes import LINE, PLACES, listed, quote
-from rlm_ci.ask.planner.prompt_layout import PromptLayout
+from rlm_ci.environments.symbolic.planner import progress_notes
+from rlm_ci.environments.symbolic.planner.file_map import FileMap
+from rlm_ci.environments.symbolic.planner.progress_notes import LINE, PLACES, listed, quote
+from rlm_ci.environments.symbolic.planner.prompt_layout import PromptLayout
 from rlm_ci.errors import ConfigError
 from rlm_ci.resources import loader
 from rlm_ci.text.printable import count, encodable, printable
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Final
 
-    from rlm_ci.ask.iteration import Iteration
-    from rlm_ci.ask.planner.file_map import FileMapRow
-    from rlm_ci.ask.planner.plan import PlanLimits
-    from rlm_ci.ask.planner.progress_notes import Action, Item
-    from rlm_ci.ask.planner.prompt_layout import Prompt
     from rlm_ci.context.context import Context
+    from rlm_ci.environments.symbolic.iteration import Iteration
+    from rlm_ci.environments.symbolic.planner.file_map import FileMapRow
+    from rlm_ci.environments.symbolic.planner.plan import PlanLimits
+    from rlm_ci.environments.symbolic.planner.progress_notes import Action, Item
+    from rlm_ci.environments.symbolic.planner.prompt_layout import Prompt
 
 
 #: Bytes that the first frame leaves free: for the error of a bad answer, which may have ``_WRONG``

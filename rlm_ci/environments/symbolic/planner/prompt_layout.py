@@ -10,9 +10,9 @@ import re
 from bisect import bisect_right
 from collections import Counter
 
-from rlm_ci.ask.iteration import merged
-from rlm_ci.ask.planner import progress_notes
-from rlm_ci.ask.planner.progress_notes import LINE, PLACES, fence
+from rlm_ci.environments.symbolic.iteration import merged
+from rlm_ci.environments.symbolic.planner import progress_notes
+from rlm_ci.environments.symbolic.planner.progress_notes import LINE, PLACES, fence
 from rlm_ci.text.printable import count
 from rlm_ci.values import Value
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, Final
 
-    from rlm_ci.ask.planner.progress_notes import Action, Item
+    from rlm_ci.environments.symbolic.planner.progress_notes import Action, Item
 
 _MARK: Final = re.compile("\0([0-9]+)\0")
 

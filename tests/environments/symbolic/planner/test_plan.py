@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm_ci.ask.planner.plan import (
+from rlm_ci.environments.symbolic.planner.plan import (
     PARSE_ERROR,
     VALIDATION_ERROR,
     ParsedPlan,

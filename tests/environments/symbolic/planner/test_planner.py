@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci import errors
-from rlm_ci.ask.model_access import ModelAccess
-from rlm_ci.ask.planner.plan import PARSE_ERROR, VALIDATION_ERROR, Plan, PlanLimits, Read
-from rlm_ci.ask.planner.planner import BadPlanError, Planner
+from rlm_ci.environments.symbolic.model_access import ModelAccess
+from rlm_ci.environments.symbolic.planner.plan import (
+    PARSE_ERROR,
+    VALIDATION_ERROR,
+    Plan,
+    PlanLimits,
+    Read,
+)
+from rlm_ci.environments.symbolic.planner.planner import BadPlanError, Planner
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.models import Completion, Model, ModelRequest, SpentError
 from rlm_ci.models.budget import Ledger
@@ -27,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from rlm_ci.ask.iteration import Iteration
-    from rlm_ci.ask.planner.planner import AcceptedPlan
+    from rlm_ci.environments.symbolic.iteration import Iteration
+    from rlm_ci.environments.symbolic.planner.planner import AcceptedPlan
 
 GOOD = json.dumps(
     {

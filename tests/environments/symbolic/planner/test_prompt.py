@@ -12,20 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlm_ci import errors
-from rlm_ci.ask.planner import progress_notes
-from rlm_ci.ask.planner.file_map import FileMap, folders
-from rlm_ci.ask.planner.plan import PlanLimits, PlanReader
-from rlm_ci.ask.planner.progress_notes import fence, shortened
-from rlm_ci.ask.planner.prompt import ContextMetadata, PromptWriter
 from rlm_ci.context.context import SourceFile
+from rlm_ci.environments.symbolic.planner import progress_notes
+from rlm_ci.environments.symbolic.planner.file_map import FileMap, folders
+from rlm_ci.environments.symbolic.planner.plan import PlanLimits, PlanReader
+from rlm_ci.environments.symbolic.planner.progress_notes import fence, shortened
+from rlm_ci.environments.symbolic.planner.prompt import ContextMetadata, PromptWriter
 from rlm_ci.text.printable import printable
 from testing.planner_steps import CHUNK, CONTEXT, OBJECT, PIECES, read, search, step, subcall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.ask.iteration import Iteration
-    from rlm_ci.ask.planner.prompt_layout import Prompt
+    from rlm_ci.environments.symbolic.iteration import Iteration
+    from rlm_ci.environments.symbolic.planner.prompt_layout import Prompt
 
 NONE_DROPPED = {
     "searches_dropped": 0,

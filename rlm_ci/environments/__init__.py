@@ -1,0 +1,1 @@
+"""How a model may act: by tools, by plans, by code."""
