@@ -7,10 +7,11 @@ import re
 from collections import Counter
 
 from rlm_ci.agents.agent import AgentOutcome
+from rlm_ci.environments.answer_formats import JsonCalls, NativeCalls
 from rlm_ci.environments.coding.tools import CodeTools
 from rlm_ci.environments.conversation import Conversation
 from rlm_ci.environments.quoting import SUMMARY_LIMIT
-from rlm_ci.environments.turn_loop import TurnLoop
+from rlm_ci.environments.turn_loop import LoopWatcher, TurnLoop
 from rlm_ci.errors import RemoteError
 from rlm_ci.models import SpentError
 from rlm_ci.resources import loader
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.agents.agent import Assignment
     from rlm_ci.environments.coding.tools import Services
-    from rlm_ci.environments.turn_loop import Complete, LoopEnd, TurnLimits
+    from rlm_ci.environments.turn_loop import Complete, LoopAction, LoopEnd, TurnLimits
     from rlm_ci.models import Completion, ModelRequest
     from rlm_ci.runs import Fact
 
@@ -128,18 +129,26 @@ class BuiltinAgent:
     def _loop(
         self, environment: CodeTools, complete: Complete, on_progress: Callable[[str], None]
     ) -> TurnLoop:
-        def told(turn: int, name: str, arguments: Mapping[str, Any]) -> None:
-            about = str(arguments.get("path") or arguments.get("command", ""))[:200]
-            on_progress(printable(f"turn {turn}: {name} {about}".rstrip()))
-
         return TurnLoop(
             complete,
             environment,
             model=self._model,
             bounds=self._bounds,
-            textual=self._takes_tools is False,
-            on_call=told,
+            answers=JsonCalls() if self._takes_tools is False else NativeCalls(),
+            watcher=_Progress(on_progress),
         )
+
+
+class _Progress(LoopWatcher):
+    """Tells people what the agent does."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+
+    def before(self, action: LoopAction) -> None:
+        arguments = action.arguments or {}
+        about = str(arguments.get("path") or arguments.get("command", ""))[:200]
+        self._tell(printable(f"turn {action.turn}: {action.name} {about}".rstrip()))
 
 
 #: A refusal that names tools, and one of these, means that there are none.

@@ -40,8 +40,9 @@ class Conversation:
         #: Prompts, and answers with their results. Messages never change: requests hold them.
         self._groups: list[list[dict[str, Any]]] = []
         self._dropped = 0
-        #: What was folded, a line for each call.
+        #: What was folded, by exchange a line for each call; and the prompt that tells it.
         self._folded: list[str] = []
+        self._told: list[dict[str, Any]] = []
 
     def __bool__(self) -> bool:
         return bool(self._groups)
@@ -86,10 +87,31 @@ class Conversation:
         """
         roles = [group[0]["role"] for group in self._groups]
         first = roles.index("user") + 1 if "user" in roles else len(roles)
-        self._folded += [line for group in self._groups[first:] for line in _digest(group)]
+        self._fold(self._groups[first:])
         del self._groups[first:]
+        self._tell_folded(first)
+
+    def fold_old(self, notes: int) -> None:
+        """Replace all but the newest exchanges by the last ``notes``, once so many are old."""
+        old = [group for group in self._groups if group[0]["role"] == "assistant"][:-_FRESH]
+        if len(old) < notes:
+            return
+        self._fold(old)
+        del self._folded[:-notes]
+        gone = {id(group) for group in (*old, self._told)}
+        place = next(at for at, group in enumerate(self._groups) if group is old[0])
+        place -= any(group is self._told for group in self._groups[:place])
+        self._groups = [group for group in self._groups if id(group) not in gone]
+        self._tell_folded(place)
+
+    def _fold(self, groups: list[list[dict[str, Any]]]) -> None:
+        self._folded += ["\n".join(lines) for lines in map(_digest, groups) if lines]
+
+    def _tell_folded(self, place: int) -> None:
         if self._folded:
-            self.prompt(quoted("What you did before, in short", "\n".join(self._folded)))
+            text = quoted("What you did before, in short", "\n".join(self._folded))
+            self._told = [{"role": "user", "content": text}]
+            self._groups.insert(place, self._told)
 
     def messages(self) -> tuple[dict[str, Any], ...]:
         """All messages in OpenAI's format, within the bound unless prompts alone exceed it."""

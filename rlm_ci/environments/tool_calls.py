@@ -19,12 +19,16 @@ _CANDIDATES = 64
 
 
 class ToolCall(Value):
-    """One call: ``arguments`` as the model wrote them, ``index`` among those of its answer."""
+    """One call: ``arguments`` as the model wrote them, ``index`` among those of its answer.
+
+    ``if_all_well``: it is left out where an earlier call of the answer failed.
+    """
 
     id: str
     name: str
     arguments: str
     index: int = 0
+    if_all_well: bool = False
 
 
 def from_tools(tool_calls: Iterable[Mapping[str, Any]], turn: int) -> list[ToolCall]:
@@ -49,6 +53,15 @@ def _is_sound(ident: str) -> bool:
 
 def from_text(text: str, turn: int) -> list[ToolCall]:
     """The first JSON object with a ``tool``; the rest is imagined."""
+    value = object_with("tool", text)
+    if value is None:
+        return []
+    arguments = json.dumps(value.get("arguments", {}), ensure_ascii=False)
+    return [ToolCall(f"call_{turn}_0", value["tool"], arguments)]
+
+
+def object_with(key: str, text: str) -> dict[str, Any] | None:
+    """The first JSON object in ``text`` that has a string as ``key``."""
     decoder = json.JSONDecoder()
     at = -1
     for _ in range(_CANDIDATES):
@@ -59,10 +72,9 @@ def from_text(text: str, turn: int) -> list[ToolCall]:
             value, _end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
             continue
-        if isinstance(value, dict) and isinstance(value.get("tool"), str):
-            arguments = json.dumps(value.get("arguments", {}), ensure_ascii=False)
-            return [ToolCall(f"call_{turn}_0", value["tool"], arguments)]
-    return []
+        if isinstance(value, dict) and isinstance(value.get(key), str):
+            return value
+    return None
 
 
 def checker(schema: Mapping[str, Any]) -> Callable[[object], str]:

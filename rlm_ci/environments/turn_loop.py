@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 
 from rlm_ci.environments import tool_calls
+from rlm_ci.environments.rewards import MISSING_ARGUMENT, UNSUPPORTED_ACTION
 from rlm_ci.models import ModelRequest
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Protocol
 
+    from rlm_ci.environments.answer_formats import AnswerFormat
     from rlm_ci.environments.conversation import Conversation
+    from rlm_ci.environments.tool_calls import ToolCall
     from rlm_ci.models import Completion
 
     #: ``complete(request, place)``: the answer, journalled and paid for. Raises LimitError.
@@ -33,38 +36,76 @@ if TYPE_CHECKING:
         def act(self, name: str, arguments: Mapping[str, Any]) -> Observation:
             """Carry out one call whose arguments fit the tool's schema."""
 
+    #: A call by the names that the environment has.
+    Translate = Callable[[ToolCall], ToolCall]
+
 
 class Observation(Value):
-    """The result of a call; ``final`` ends the loop, ``blocked`` by giving up."""
+    """The result of a call; ``final`` ends the loop, ``blocked`` by giving up.
+
+    ``reward`` is before the global scale; ``failed``: it did not do what it was for. ``details``
+    are figures for the trajectory, as JSON has them.
+    """
 
     text: str
     final: bool = False
     blocked: bool = False
+    reward: float = 0.0
+    failed: bool = False
+    details: Mapping[str, Any] = {}
+
+
+class LoopAction(Value):
+    """A call in a loop: of the answer ``completion``, in turn ``turn``; the ``number``-th of all.
+
+    ``arguments`` are None where the call has a mistake.
+    """
+
+    number: int
+    turn: int
+    name: str
+    arguments: Mapping[str, Any] | None
+    completion: Completion
+
+
+class LoopWatcher:
+    """What a loop tells of its actions; override what you want to know."""
+
+    def before(self, action: LoopAction) -> None:
+        """Called before an action is carried out."""
+
+    def after(self, action: LoopAction, observation: Observation) -> None:
+        """Called with its result; a call with a mistake comes here at once, ``failed``."""
+
+    def answered(self, turn: int, completion: Completion) -> None:
+        """Called after the actions of an answer."""
 
 
 class TurnLimits(Value):
     """Limits of a loop: answers, mistakes in a row, tokens of an answer.
 
     An answer gets ``usual_tokens``, or what a budget leaves, and ``max_tokens`` after one that was
-    cut off.
+    cut off. With ``notes``, old exchanges become a line for each call, and only so many are kept.
     """
 
     turns: int = 60
     mistakes: int = 3
     max_tokens: int = 8192
     usual_tokens: int = 4096
+    notes: int | None = None
 
 
 class LoopEnd(Value):
     """The end of a loop: ``reason`` is empty if the model said that it was done.
 
-    ``blocked``: it said that the goal cannot be reached.
+    ``blocked``: it said that the goal cannot be reached. ``exhausted``: its turns were over.
     """
 
     text: str
     reason: str
     turns: int
     blocked: bool = False
+    exhausted: bool = False
 
 
 #: Tokens of an answer that is of use.
@@ -76,7 +117,7 @@ ARGUMENTS_LIMIT = 2 << 20
 
 
 class TurnLoop:
-    """One model in one environment. ``textual``: calls are JSON in the text of an answer."""
+    """One model in one environment; ``answers`` reads its calls."""
 
     def __init__(
         self,
@@ -85,8 +126,9 @@ class TurnLoop:
         *,
         model: str,
         bounds: TurnLimits,
-        textual: bool,
-        on_call: Callable[[int, str, Mapping[str, Any]], None],
+        answers: AnswerFormat,
+        watcher: LoopWatcher | None = None,
+        translate: Translate | None = None,
     ) -> None:
         self._complete = complete
         self._environment = environment
@@ -96,15 +138,17 @@ class TurnLoop:
         self._model = model
         self._bounds = bounds
         self._cap = min(bounds.usual_tokens, bounds.max_tokens)
-        self._textual = textual
-        self._on_call = on_call
+        self._answers = answers
+        self._watcher = watcher or LoopWatcher()
+        self._translate = translate
+        self._actions = 0
 
     def request(self, history: Conversation) -> ModelRequest:
         """The next request to the model."""
         return ModelRequest(
             model=self._model,
             messages=history.messages(),
-            tools=() if self._textual else self._tools,
+            tools=self._tools if self._answers.native else (),
             max_tokens=self._cap,
             min_tokens=MIN_TOKENS,
         )
@@ -117,56 +161,66 @@ class TurnLoop:
         mistakes = 0
         for turn in range(1, self._bounds.turns + 1):
             completion = self._complete(self.request(history), f"{place}/turn-{turn}")
-            calls = self._calls(completion, turn)
+            calls = self._answers.calls(completion, turn)
             if completion.finish_reason == "length":
                 self._cap = self._bounds.max_tokens
-            history.answer(completion.text, () if self._textual else calls)
-            understood, wrong, done = False, "", None
-            for call in calls:
-                if done is not None:  # a call without its result would end the conversation
-                    self._tell(history, call, "Not carried out: you were done.")
-                    continue
-                observation, error = self._carry_out(turn, call)
-                if observation is None:
-                    wrong = wrong or error
-                    self._tell(history, call, error)
-                    continue
-                understood = True
-                done = observation if observation.final else None
-                self._tell(history, call, "Done." if done is not None else observation.text)
-            if done is not None:
-                return LoopEnd(done.text, "", turn, done.blocked)
+            history.answer(completion.text, calls if self._answers.native else ())
+            if self._translate is not None:
+                calls = list(map(self._translate, calls))
+            understood, wrong, done = self._act_on(history, completion, calls, turn)
             if not calls:
                 wrong = self._nothing_called(completion)
                 history.correct(wrong)
+            self._watcher.answered(turn, completion)
+            if done is not None:
+                return LoopEnd(done.text, "", turn, done.blocked)
             mistakes = 0 if understood else mistakes + 1
             if mistakes > self._bounds.mistakes:
                 reason = f"the model did not keep to its tools: {printable(wrong[:300])}"
                 return LoopEnd(completion.text, reason, turn)
+            if self._bounds.notes is not None:
+                history.fold_old(self._bounds.notes)
         reason = f"not done after {count(self._bounds.turns, 'turn')}"
-        return LoopEnd("", reason, self._bounds.turns)
+        return LoopEnd("", reason, self._bounds.turns, exhausted=True)
 
-    def _tell(self, history: Conversation, call: tool_calls.ToolCall, text: str) -> None:
-        if self._textual:
-            history.say_result(call.name, text)
-        else:
-            history.result(call, text)
-
-    def _calls(self, completion: Completion, turn: int) -> list[tool_calls.ToolCall]:
-        if self._textual:
-            return tool_calls.from_text(completion.text, turn)
-        return tool_calls.from_tools(completion.tool_calls, turn)
+    def _act_on(
+        self, history: Conversation, completion: Completion, calls: list[ToolCall], turn: int
+    ) -> tuple[bool, str, Observation | None]:
+        """Carry out the calls of an answer: was one understood, the first mistake, the end."""
+        understood, all_well, wrong = False, True, ""
+        done: Observation | None = None
+        for call in calls:
+            if done is not None:  # a call without its result would end the conversation
+                self._answers.tell(history, call, "Not carried out: you were done.")
+                continue
+            if call.if_all_well and not all_well:
+                self._answers.tell(history, call, "Not carried out: what came before it failed.")
+                continue
+            arguments, error = self.checked(call)
+            self._actions += 1
+            action = LoopAction(self._actions, turn, call.name, arguments, completion)
+            if arguments is None:
+                wrong = wrong or error
+                known = call.name in self._checks
+                reward = MISSING_ARGUMENT if known else UNSUPPORTED_ACTION
+                observation = Observation(error, reward=reward, failed=True)
+            else:
+                understood = True
+                self._watcher.before(action)
+                observation = self._environment.act(call.name, arguments)
+            self._watcher.after(action, observation)
+            all_well = all_well and not observation.failed
+            done = observation if observation.final else None
+            self._answers.tell(history, call, "Done." if done is not None else observation.text)
+        return understood, wrong, done
 
     def _nothing_called(self, completion: Completion) -> str:
-        wrong = "Your answer called no tool. "
-        if self._textual:
-            wrong = 'Your answer had no JSON object with "tool" and "arguments". '
-        if completion.finish_reason == "length":
-            wrong += "It was cut off: be shorter. "
-        return f"{wrong}Call one of: {', '.join(self._checks)}."
+        wrong, remedy = self._answers.missing(tuple(self._checks))
+        cut_off = completion.finish_reason == "length"
+        return f"{wrong} {'It was cut off: be shorter. ' if cut_off else ''}{remedy}"
 
-    def _carry_out(self, turn: int, call: tool_calls.ToolCall) -> tuple[Observation | None, str]:
-        """The result of a call, or what is wrong with it."""
+    def checked(self, call: ToolCall) -> tuple[dict[str, Any] | None, str]:
+        """The arguments of a call; None with what is wrong with it."""
         check = self._checks.get(call.name)
         if check is None:
             known = ", ".join(self._checks)
@@ -182,8 +236,7 @@ class TurnLoop:
             return None, f"Error: the arguments are not JSON ({error}); was the answer cut off?"
         if wrong := check(arguments):
             return None, f"Error: {call.name}: {wrong}"
-        self._on_call(turn, call.name, arguments)
-        return self._environment.act(call.name, arguments), ""
+        return arguments, ""
 
 
 def _number(text: str) -> float:

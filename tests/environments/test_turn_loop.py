@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlm_ci.environments.answer_formats import JsonCalls, NativeCalls
 from rlm_ci.environments.coding.tools import CodeTools, Services
 from rlm_ci.environments.conversation import Conversation
 from rlm_ci.environments.turn_loop import CALLS_LIMIT, LoopEnd, TurnLimits, TurnLoop
@@ -47,8 +48,7 @@ class Talk:
             CodeTools(str(root), Services(tests=lambda tests: f"tested {tests}")),
             model="m",
             bounds=TurnLimits(**bounds),
-            textual=textual,
-            on_call=lambda *_: None,
+            answers=JsonCalls() if textual else NativeCalls(),
         )
 
     def _complete(self, request: ModelRequest, place: str) -> Completion:
@@ -144,7 +144,7 @@ def test_mistakes_are_counted_in_a_row(tmp_path: Path) -> None:
 def test_a_refusal_is_no_mistake_and_turns_are_counted(tmp_path: Path) -> None:
     talk = Talk(tmp_path, *[step(call("read", path="/etc/passwd"))] * 20, turns=12)
     ending = talk.run()
-    assert ending == LoopEnd("", "not done after 12 turns", 12)
+    assert ending == LoopEnd("", "not done after 12 turns", 12, exhausted=True)
     assert len(talk.requests) == 12
     assert "root:" not in json.dumps([one.to_dict() for one in talk.requests])
 
