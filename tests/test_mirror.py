@@ -68,6 +68,7 @@ SHOWN_BY = {
     "text/globs": "recursion/corpus/test_corpus.py",
     "text/object_id": "git/test_repository.py",
     "workspace/git_filters": "fix/test_run_git_filters.py",
+    "workspace/recorded_change": "fix/test_run_replay.py",
     "workspace/stored_trees": "fix/test_run_verify.py",
 }
 

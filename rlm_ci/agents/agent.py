@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from rlm_ci.system.process import StreamResult
+    from rlm_ci.workspace.sandboxed_commands import Launch
 else:
     Protocol = object
 
@@ -27,23 +28,6 @@ OUTPUT_LIMIT = 40_000
 
 #: The built-in one; external programs; the fixes of linters.
 AGENTS = ("openai", "codex", "claude", "gemini", "aider", "autofix")
-
-
-class Launch(Value):
-    """A program for the sandbox, started in the work tree's root.
-
-    ``files`` are absolute paths outside of the tree that it may read; ``hidden`` are names at the
-    top of the tree that it sees empty; ``read_only`` closes the tree; ``timeout`` is in seconds.
-    """
-
-    argv: tuple[str, ...]
-    timeout: float
-    stdin: bytes = b""
-    env: Mapping[str, str] = {}
-    network: bool = False
-    files: tuple[str, ...] = ()
-    hidden: tuple[str, ...] = ()
-    read_only: bool = False
 
 
 class AgentWorkspace(Protocol):

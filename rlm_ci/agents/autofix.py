@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import os
 
-from rlm_ci.agents.agent import OUTPUT_LIMIT, AgentOutcome, Launch
+from rlm_ci.agents.agent import OUTPUT_LIMIT, AgentOutcome
 from rlm_ci.environments.quoting import SUMMARY_LIMIT
 from rlm_ci.errors import ConfigError
 from rlm_ci.system import files
 from rlm_ci.system.transcript import transcribe
 from rlm_ci.text.printable import clip, count
 from rlm_ci.values import Value
+from rlm_ci.workspace.sandboxed_commands import Launch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -31,6 +31,25 @@ class ToolCall(Value):
     if_all_well: bool = False
 
 
+def function(
+    name: str, description: str, properties: Mapping[str, Any], required: int
+) -> dict[str, Any]:
+    """A tool as OpenAI describes a function; the first ``required`` arguments must be there."""
+    return {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": description,
+            "parameters": {
+                "type": "object",
+                "properties": properties,
+                "required": list(properties)[:required],
+                "additionalProperties": False,
+            },
+        },
+    }
+
+
 def from_tools(tool_calls: Iterable[Mapping[str, Any]], turn: int) -> list[ToolCall]:
     """The calls of an answer, each with an id of its own.
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 
-from rlm_ci.agents.agent import Launch
 from rlm_ci.environments.coding.tools import Services
 from rlm_ci.environments.quoting import quoted, visible
 from rlm_ci.errors import DamagedError
-from rlm_ci.fix.recorded_change import recorded
 from rlm_ci.fix.steps import difference
-from rlm_ci.fix.verdict.validator_run import ended_of, record_of
 from rlm_ci.git.history import of_lines
 from rlm_ci.system.command_line import SHELL, Command
 from rlm_ci.system.transcript import transcribe
 from rlm_ci.text.printable import printable
 from rlm_ci.validators.validator import failure
+from rlm_ci.workspace.recorded_change import ended_of, record_of, recorded
+from rlm_ci.workspace.sandboxed_commands import Launch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci.agents.agent import Launch
 from rlm_ci.errors import ConfigError, UnavailableError
-from rlm_ci.fix.sandboxed_commands import search_path
 from rlm_ci.system import files
 from rlm_ci.system.command_line import Command, finder
 from rlm_ci.system.transcript import transcribe
 from rlm_ci.text.printable import printable
 from rlm_ci.validators import detect
+from rlm_ci.workspace.sandboxed_commands import Launch, search_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.fix.options import FixOptions
-    from rlm_ci.fix.sandboxed_commands import SandboxedCommands
     from rlm_ci.models.record.record import Record
     from rlm_ci.pipelines.job import PipelineJob
+    from rlm_ci.workspace.sandboxed_commands import SandboxedCommands
 
 _HINT = (
     "install one where the sandbox can see it (a .venv of the repository is seen), or pass "

@@ -10,11 +10,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rlm_ci.fix.sandboxed_commands import SandboxedCommands
     from rlm_ci.models.record.clock import RunClock
     from rlm_ci.redaction.redactor import Redactor
     from rlm_ci.runs import Fact
     from rlm_ci.validators.validator import Validator
+    from rlm_ci.workspace.sandboxed_commands import SandboxedCommands
 
 #: Where a setup says what to install.
 SETUP = "loop.setup"

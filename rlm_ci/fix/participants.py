@@ -12,11 +12,11 @@ from rlm_ci.agents.builtin import BuiltinAgent
 from rlm_ci.agents.external import ExternalAgent
 from rlm_ci.environments.turn_loop import TurnLimits
 from rlm_ci.errors import UnavailableError
-from rlm_ci.fix.recorded_change import recorded
 from rlm_ci.models.gateway import Gateway
 from rlm_ci.system.command_line import Command
 from rlm_ci.validators.validator import Validator
 from rlm_ci.values import Value
+from rlm_ci.workspace.recorded_change import recorded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from rlm_ci.agents.agent import Agent, Assignment
     from rlm_ci.environments.coding.tools import Services
     from rlm_ci.fix.options import FixContext, FixOptions
-    from rlm_ci.fix.sandboxed_commands import SandboxedCommands
     from rlm_ci.models.gateway import ModelOptions
     from rlm_ci.models.record.record import Record
     from rlm_ci.runs import Fact
+    from rlm_ci.workspace.sandboxed_commands import SandboxedCommands
     from rlm_ci.workspace.workspace import Workspace
 
 

@@ -16,7 +16,6 @@ from rlm_ci.fix.loop import ValidationResult
 from rlm_ci.fix.options import FixContext, FixOptions
 from rlm_ci.fix.participants import AgentOptions, ReplaySandbox, agent_of, validator_of
 from rlm_ci.fix.roles import Roles
-from rlm_ci.fix.sandboxed_commands import SandboxedCommands
 from rlm_ci.fix.steps import NOTHING_SAID, FixSteps, difference
 from rlm_ci.fix.verdict.verdict import ResultJudge
 from rlm_ci.guard import rules, secret_in_diff
@@ -34,6 +33,7 @@ from rlm_ci.text.printable import count, first_of, printable
 from rlm_ci.validators import detect
 from rlm_ci.workspace import git_filters
 from rlm_ci.workspace.apply import staging
+from rlm_ci.workspace.sandboxed_commands import SandboxedCommands
 from rlm_ci.workspace.stored_trees import PATCH
 from rlm_ci.workspace.tree_diff import differing
 from rlm_ci.workspace.workspace import Workspace

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from rlm_ci.agents.agent import Launch
     from rlm_ci.system.process import StreamResult
     from rlm_ci.workspace.checkout import RemovedFile
+    from rlm_ci.workspace.sandboxed_commands import Launch
 
 
 class Folder:

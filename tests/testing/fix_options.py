@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from rlm_ci.fix.sandboxed_commands import SandboxedCommands
     from rlm_ci.validators.validator import Validator
+    from rlm_ci.workspace.sandboxed_commands import SandboxedCommands
 
 
 def options(**fields: Any) -> FixOptions:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.fix.sandboxed_commands import SandboxedCommands
 from rlm_ci.fix.verdict.validator_run import ValidatorRuns
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.guard.protected.protection import Protection
@@ -22,6 +21,7 @@ from rlm_ci.system.process import Clipped
 from rlm_ci.system.transcript import transcribe
 from rlm_ci.validators import test_reports
 from rlm_ci.validators.outcomes import TestOutcomes
+from rlm_ci.workspace.sandboxed_commands import SandboxedCommands
 from rlm_ci.workspace.workspace import Workspace
 from testing.fix_options import context
 from testing.repositories.git_repo import GitRepo

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rlm_ci.environments.tool_calls import function
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,19 +121,6 @@ _TOOLS: Mapping[str, tuple[str, Mapping[str, Any], int]] = {
 }
 
 
-def function(name: str) -> dict[str, Any]:
+def schema(name: str) -> dict[str, Any]:
     """A tool as OpenAI describes a function."""
-    description, properties, required = _TOOLS[name]
-    return {
-        "type": "function",
-        "function": {
-            "name": name,
-            "description": description,
-            "parameters": {
-                "type": "object",
-                "properties": properties,
-                "required": list(properties)[:required],
-                "additionalProperties": False,
-            },
-        },
-    }
+    return function(name, *_TOOLS[name])

@@ -85,7 +85,7 @@ class CodeTools:
 
     def tools(self) -> tuple[dict[str, Any], ...]:
         """The tools as OpenAI describes functions."""
-        return tuple(map(tool_schemas.function, (*self._tools, *self._ends)))
+        return tuple(map(tool_schemas.schema, (*self._tools, *self._ends)))
 
     def act(self, name: str, arguments: Mapping[str, Any]) -> Observation:
         """Carry out one call; a refusal is an observation too. Raises StorageError."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from rlm_ci.agents.agent import Launch
 from rlm_ci.errors import UnavailableError
 from rlm_ci.fix.options import SETUP
-from rlm_ci.fix.sandboxed_commands import KEEP
 from rlm_ci.guard import guard
 from rlm_ci.system import files
-from rlm_ci.system.process import Clipped, StreamResult
 from rlm_ci.system.transcript import transcribe
 from rlm_ci.validators import test_reports, validator
 from rlm_ci.values import Value
+from rlm_ci.workspace.recorded_change import ended_of, record_of
+from rlm_ci.workspace.sandboxed_commands import KEEP, Launch
 from rlm_ci.workspace.snapshot import dependency_folders
 
 TYPE_CHECKING = False
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from rlm_ci.fix.options import FixContext
     from rlm_ci.guard.protected.protection import Protection
     from rlm_ci.sandbox import Mount
+    from rlm_ci.system.process import Clipped, StreamResult
     from rlm_ci.validators.outcomes import TestOutcomes
     from rlm_ci.workspace.checkout import Checkout
 
@@ -198,25 +198,3 @@ class ValidatorRuns:
 def printed(output: Clipped) -> tuple[str, ...]:
     """All lines that were kept of an output: any may name a test."""
     return transcribe(output, str, limit=len(output.head) + len(output.tail)).lines
-
-
-def record_of(ended: StreamResult) -> dict[str, Any]:
-    """``ended`` as JSON has it, with a replacement for what is no UTF-8."""
-    output = ended.output.without_seam()
-    if not output.omitted:  # a character may lie across the seam
-        output = Clipped(output.head + output.tail)
-    return {
-        "returncode": ended.returncode,
-        "reason": ended.reason,
-        "seconds": round(ended.seconds, 3),
-        "head": output.head.decode("utf-8", "replace"),
-        "tail": output.tail.decode("utf-8", "replace"),
-        "omitted": output.omitted,
-    }
-
-
-def ended_of(record: Mapping[str, Any]) -> StreamResult:
-    """What ``record_of`` made its record of."""
-    head, tail = (record[name].encode("utf-8", "replace") for name in ("head", "tail"))
-    output = Clipped(head, tail, record["omitted"])
-    return StreamResult(record["returncode"], record["reason"], output, record["seconds"])

@@ -1,4 +1,4 @@
-"""The commands of the loop, which run in the sandbox on a copy of the work tree."""
+"""Commands that run in the sandbox on a copy of the work tree."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import sys
 from rlm_ci.sandbox import JobLimits, Mount, SandboxJob, toolchain_mounts, toolchain_variables
 from rlm_ci.system import files
 from rlm_ci.system.command_line import finder
+from rlm_ci.values import Value
 from rlm_ci.workspace.mounts import curtains
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rlm_ci.agents.agent import Launch
     from rlm_ci.sandbox.job import Sandbox
     from rlm_ci.system.process import StreamResult
     from rlm_ci.workspace.checkout import Checkout
@@ -46,6 +46,23 @@ def search_path(environ: Mapping[str, str], repository: str) -> str:
         ours = [one for one in ours if one != os.path.dirname(sys.executable)]
     system = ["/usr/local/bin", "/usr/bin", "/bin"]
     return os.pathsep.join(dict.fromkeys([*own[:1], *ours, *system]))
+
+
+class Launch(Value):
+    """A program for the sandbox, started in the work tree's root.
+
+    ``files`` are absolute paths outside of the tree that it may read; ``hidden`` are names at the
+    top of the tree that it sees empty; ``read_only`` closes the tree; ``timeout`` is in seconds.
+    """
+
+    argv: tuple[str, ...]
+    timeout: float
+    stdin: bytes = b""
+    env: Mapping[str, str] = {}
+    network: bool = False
+    files: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    read_only: bool = False
 
 
 class SandboxedCommands:

@@ -11,7 +11,6 @@ import pytest
 from rlm_ci.agents.agent import AgentOutcome
 from rlm_ci.fix import loop
 from rlm_ci.fix.roles import Roles
-from rlm_ci.fix.sandboxed_commands import SandboxedCommands
 from rlm_ci.fix.steps import FixSteps
 from rlm_ci.fix.verdict import verdict
 from rlm_ci.fix.verdict.verdict import ResultJudge
@@ -22,6 +21,7 @@ from rlm_ci.runs.state import RunState
 from rlm_ci.sandbox import choose
 from rlm_ci.system.command_line import Command
 from rlm_ci.validators.validator import Validator
+from rlm_ci.workspace.sandboxed_commands import SandboxedCommands
 from rlm_ci.workspace.workspace import Workspace
 from testing.fix_options import context
 from testing.repositories.git_repo import GitRepo

@@ -1,8 +1,9 @@
-"""What changes the copy of a fix loop, as a fact of the run's record."""
+"""What changes a copy of the work tree, as a fact of the run's record."""
 
 from __future__ import annotations
 
 from rlm_ci.errors import DamagedError
+from rlm_ci.system.process import Clipped, StreamResult
 from rlm_ci.text.object_id import is_object_id
 
 TYPE_CHECKING = False
@@ -45,6 +46,28 @@ def recorded(
         raise _damaged("something was taken out of the copy which has no name", place[1])
     copy.recall(told["tree"], removed)
     return told
+
+
+def record_of(ended: StreamResult) -> dict[str, Any]:
+    """``ended`` as JSON has it, with a replacement for what is no UTF-8."""
+    output = ended.output.without_seam()
+    if not output.omitted:  # a character may lie across the seam
+        output = Clipped(output.head + output.tail)
+    return {
+        "returncode": ended.returncode,
+        "reason": ended.reason,
+        "seconds": round(ended.seconds, 3),
+        "head": output.head.decode("utf-8", "replace"),
+        "tail": output.tail.decode("utf-8", "replace"),
+        "omitted": output.omitted,
+    }
+
+
+def ended_of(record: Mapping[str, Any]) -> StreamResult:
+    """What ``record_of`` made its record of."""
+    head, tail = (record[name].encode("utf-8", "replace") for name in ("head", "tail"))
+    output = Clipped(head, tail, record["omitted"])
+    return StreamResult(record["returncode"], record["reason"], output, record["seconds"])
 
 
 def _damaged(what: str, place: str) -> DamagedError:

@@ -1,0 +1,159 @@
+"""References to lines of files, which give a child what it needs to read.
+
+``"path"``, ``"path:10"``, ``"path:10-20"``, or ``{"path", "start_line", "end_line", "reason"}``.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.environments.coding.replace_text import lines as lines_of
+from rlm_ci.environments.quoting import numbered, visible
+from rlm_ci.system.safe_tree import FILE_LIMIT, Refused, SafeTree, checked, matches
+from rlm_ci.text.printable import clip, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+#: References of one action; characters of all their lines, and of one's.
+REFERENCES, ROOM, ROOM_OF_ONE = 8, 6000, 1400
+_KEYS = ("path", "start_line", "end_line", "reason")
+_SPAN = re.compile(r"(.*?):(\d{1,9})(?:-(\d{1,9}))?", re.DOTALL)
+_REASON = 200
+#: Characters of the note on what is left out.
+_NOTE = 300
+#: For ``discover``: what is worth reading first, and how many.
+_GLOBS = ("*.py", "*.md", "*.yaml", "*.yml", "*.toml", "*.json")
+_DISCOVERED = 4
+#: JSON Schema of references, for tools.
+SCHEMA = {
+    "type": "array",
+    "items": {
+        "anyOf": [
+            {"type": "string"},
+            {
+                "type": "object",
+                "properties": {
+                    "path": {"type": "string"},
+                    "start_line": {"type": "integer", "minimum": 1},
+                    "end_line": {"type": "integer", "minimum": 1},
+                    "reason": {"type": "string"},
+                },
+                "required": ["path"],
+                "additionalProperties": False,
+            },
+        ]
+    },
+    "description": 'lines to be shown: "path", "path:10-20", or path, start_line, end_line, reason',
+}
+
+
+class FileReference(Value):
+    """Lines of a file; ``end_line`` is None for all from ``start_line`` on."""
+
+    path: str
+    start_line: int = 1
+    end_line: int | None = None
+    reason: str = ""
+
+    @classmethod
+    def of(cls, value: object) -> FileReference:
+        """Raises Refused for what is no reference to lines inside of the tree."""
+        if isinstance(value, str):
+            path, first, last = value, "1", None
+            if found := _SPAN.fullmatch(value):
+                path, first, last = found[1], found[2], found[3] or found[2]
+            value = {"path": path, "start_line": int(first), "end_line": last and int(last)}
+        if not isinstance(value, dict) or not isinstance(value.get("path"), str):
+            raise Refused(f"{_told(value)} is no reference: give 'path' or 'path:10-20'")
+        if unknown := [key for key in value if key not in _KEYS]:
+            raise Refused(f"{_told(value)}: a reference has no {_told(unknown[0])}")
+        start, end = value.get("start_line"), value.get("end_line")
+        start = 1 if start is None else start
+        for line in (start, *([] if end is None else [end])):
+            if isinstance(line, bool) or not isinstance(line, int) or line < 1:
+                raise Refused(f"{_told(value)}: lines are numbers from 1")
+        if end is not None and end < start:
+            raise Refused(f"{_told(value)}: line {end} is before line {start}")
+        return cls(checked(value["path"]), start, end, str(value.get("reason") or "")[:_REASON])
+
+
+def _told(value: object) -> str:
+    return printable(clip(str(value), 200))
+
+
+class LazyFileContext:
+    """Reads the lines of references below ``root`` when they are asked for."""
+
+    def __init__(self, root: str) -> None:
+        self._tree = SafeTree(root)
+
+    def resolve_many(self, values: Sequence[object]) -> tuple[FileReference, ...]:
+        """The references, sorted, each once. Raises Refused, which names all that are wrong."""
+        if len(values) > REFERENCES:
+            raise Refused(f"{len(values)} references; give at most {REFERENCES}")
+        found, wrong = set(), []
+        for value in values:
+            try:
+                one = FileReference.of(value)
+                self._lines(one)
+            except Refused as error:
+                wrong.append(str(error))
+            else:
+                found.add(one)
+        if wrong:
+            raise Refused("; ".join(wrong))
+        return _sorted(found)
+
+    def discover(
+        self, include: Sequence[str] = _GLOBS, limit: int = _DISCOVERED
+    ) -> tuple[FileReference, ...]:
+        """The first files, by their names, that fit a glob."""
+        fitting = (
+            path
+            for path, size in self._tree.paths()
+            if size <= FILE_LIMIT and any(matches(glob, path) for glob in include)
+        )
+        return tuple(map(FileReference, sorted(fitting)[:limit]))
+
+    def render(
+        self, references: Iterable[FileReference], room: int = ROOM, room_of_one: int = ROOM_OF_ONE
+    ) -> str:
+        """Their lines with numbers, as far as there is room; what is left out is named."""
+        blocks: list[str] = []
+        left_out: list[str] = []
+        room -= _NOTE
+        for one in _sorted(references):
+            lines = self._lines(one)
+            last = len(lines) if one.end_line is None else min(one.end_line, len(lines))
+            head = f"Wanted for: {visible(one.reason)}\n" if one.reason else ""
+            # Around the lines there are the path, a fence and numbers.
+            spare = min(room, room_of_one) - len(head) - len(one.path) - 80
+            first = one.start_line
+            if spare < 20 + len(visible(lines[first - 1]) if lines else ""):
+                left_out.append(f"{one.path}:{first}-{last}")
+                continue
+            blocks.append(head + numbered(one.path, lines, first, last - first + 1, spare))
+            room -= len(blocks[-1]) + 1
+        if left_out:
+            blocks.append(f"No room was left for: {', '.join(left_out)}"[: _NOTE - 1])
+        return "\n".join(blocks)
+
+    def _lines(self, one: FileReference) -> list[str]:
+        data = self._tree.read(one.path)
+        if b"\0" in data:
+            raise Refused(f"{one.path} is a binary file")
+        lines = lines_of(data.decode("utf-8", "surrogateescape"))
+        if one.start_line > max(1, len(lines)):
+            raise Refused(f"{one.path} has {len(lines)} lines; there is no line {one.start_line}")
+        return lines
+
+
+def _sorted(references: Iterable[FileReference]) -> tuple[FileReference, ...]:
+    return tuple(
+        sorted(
+            references, key=lambda one: (one.path, one.start_line, one.end_line or 0, one.reason)
+        )
+    )
