@@ -76,7 +76,11 @@ class Bubblewrap:
         return cls(process_stream.find("bwrap", path, "/"))
 
     def run(
-        self, job: SandboxJob, *, on_output: Callable[[bytes], object] | None = None
+        self,
+        job: SandboxJob,
+        *,
+        on_output: Callable[[bytes], object] | None = None,
+        stop: int = -1,
     ) -> process.StreamResult:
         """Run ``job``; when this returns, its namespace is gone and all in it dead."""
         mounts = ordered(job.mounts)
@@ -99,6 +103,7 @@ class Bubblewrap:
                 *_namespaces(job),
                 *_system(job, devices),
                 *_etc(job, stack, others),
+                *_inherited(job, others),
                 *("--perms", "0444", "--file", "4", "/etc/passwd"),
                 *("--perms", "0444", "--file", "5", "/etc/group"),
                 *_places(job, mounts, environment),
@@ -116,6 +121,7 @@ class Bubblewrap:
                 watch=ResourceWatch(job.limits, writable),
                 descriptors=(arguments, passwd, group, its_info, gate.its, *others),
                 gate=(gate.ours, gate.open),
+                stop=stop,
             )
             inside.wait()
             has_run = inside.has_run()
@@ -171,6 +177,12 @@ def _etc(job: SandboxJob, stack: ExitStack, others: list[int]) -> Iterator[str]:
             others.append(descriptor)
         elif os.path.exists(place):
             yield from ("--ro-bind", os.path.realpath(place), place)
+
+
+def _inherited(job: SandboxJob, others: list[int]) -> Iterator[str]:
+    for name, descriptor in job.inherited.items():
+        yield from ("--setenv", name, str(8 + len(others)))
+        others.append(descriptor)
 
 
 def _places(

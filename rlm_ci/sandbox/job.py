@@ -25,10 +25,15 @@ if TYPE_CHECKING:
         isolated: bool
 
         def run(
-            self, job: SandboxJob, *, on_output: Callable[[bytes], object] | None = None
+            self,
+            job: SandboxJob,
+            *,
+            on_output: Callable[[bytes], object] | None = None,
+            stop: int = -1,
         ) -> StreamResult:
             """Run ``job``; nothing that it started lives when this returns.
 
+            It is stopped once ``stop``, a descriptor, can be read: ``reason`` is ``stopped``.
             Raises UnavailableError for the program, ConfigError for a mount.
             """
 
@@ -83,7 +88,8 @@ class SandboxJob(Value):
 
     ``cwd`` is a folder of the sandbox. ``env`` is all of its environment, but for HOME, PATH and
     TMPDIR, which have defaults. Of its output, at most ``keep`` bytes are kept, a fifth of them
-    from the beginning.
+    from the beginning. ``inherited`` are open descriptors that the command gets, each by the
+    variable that holds its number inside.
     """
 
     argv: tuple[str, ...]
@@ -94,6 +100,7 @@ class SandboxJob(Value):
     mounts: tuple[Mount, ...] = ()
     limits: JobLimits = JobLimits()
     keep: int = 5 << 20
+    inherited: Mapping[str, int] = {}
 
     def environment(self, home: str) -> dict[str, str]:
         """All of the command's environment, where ``home`` is its scratch folder."""

@@ -34,7 +34,11 @@ class Unsandboxed:
     isolated = False
 
     def run(
-        self, job: SandboxJob, *, on_output: Callable[[bytes], object] | None = None
+        self,
+        job: SandboxJob,
+        *,
+        on_output: Callable[[bytes], object] | None = None,
+        stop: int = -1,
     ) -> StreamResult:
         """Run ``job`` where its mounts come from: ``target`` is only a name for ``source``.
 
@@ -56,7 +60,8 @@ class Unsandboxed:
                 if is_below(mount.target, HOME) and not os.path.lexists(place):
                     os.makedirs(os.path.dirname(place), exist_ok=True)
                     os.symlink(mount.source, place)
-            environment = job.environment(home)
+            numbers = {name: str(4 + at) for at, name in enumerate(job.inherited)}
+            environment = {**job.environment(home), **numbers}
             program = _outside(job.argv[0], mounts)
             program = process_stream.find(program, environment["PATH"], cwd)
             spec = {
@@ -66,6 +71,7 @@ class Unsandboxed:
                 "cwd": cwd,
                 "parent": os.getpid(),
                 "limits": job.limits.of_a_process(),
+                "inherited": len(job.inherited),
             }
             supervisor = os.path.join(os.path.dirname(__file__), "supervisor.py")
             with tempfile.TemporaryFile() as orders:
@@ -79,8 +85,9 @@ class Unsandboxed:
                     clip=process_stream.Clip(head, job.keep - head),
                     on_output=on_output,
                     watch=ResourceWatch(job.limits, [*writable, scratch]),
-                    descriptors=(orders.fileno(),),
+                    descriptors=(orders.fileno(), *job.inherited.values()),
                     grace=_GRACE,
+                    stop=stop,
                 )
 
 

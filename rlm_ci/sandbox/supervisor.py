@@ -44,6 +44,8 @@ def main() -> None:
         _limit(orders["limits"])
         os.chdir(orders["cwd"])
         pid = _start(orders["program"], orders["argv"], orders["env"])
+        # Who waits at the other side must see when the command closes them.
+        os.closerange(_ORDERS + 1, _ORDERS + 1 + orders["inherited"])
         code = _wait(pid) if pid else _UNKNOWN
     except StopRequest:
         pass

@@ -118,6 +118,7 @@ else:
         descriptors: Sequence[int] = (),
         gate: tuple[int, Callable[[], object]] | None = None,
         grace: float = 0.0,
+        stop: int = -1,
     ) -> StreamResult:
         """Run ``argv``, found on the PATH of ``env``, for at most ``timeout`` seconds.
 
@@ -146,6 +147,7 @@ else:
         begun = monotonic()
         with _Stream(words, env, stdin, descriptors) as running:
             running.take, running.watch, running.gate, running.grace = take, watch, gate, grace
+            running.stop = stop
             code, reason = running.finish(monotonic() + timeout)
         return StreamResult(code, reason, kept.clipped(), monotonic() - begun)
 
@@ -156,6 +158,8 @@ else:
         watch: Callable[[int], str] | None = None
         gate: tuple[int, Callable[[], object]] | None = None
         grace = 0.0
+        stop = -1
+        _is_stopped = False
         _is_open = True
 
         def __init__(
@@ -189,7 +193,8 @@ else:
 
         def _pump(self, deadline: float) -> str:
             """Move bytes until the command and its output end."""
-            for descriptor in (self._output, self._handle, self.gate[0] if self.gate else -1):
+            gate = self.gate[0] if self.gate else -1
+            for descriptor in (self._output, self._handle, gate, self.stop):
                 if descriptor >= 0:
                     self._poll.register(descriptor, select.POLLIN)
             if self._stdin >= 0:
@@ -204,6 +209,8 @@ else:
                     if word := self.watch(self._pid):
                         return word
                 self._move(min(deadline, look))
+                if self._is_stopped:
+                    return "stopped"
             return "timeout"
 
         def _drain(self, until: float) -> None:
@@ -222,6 +229,9 @@ else:
                     self._feed()
                     if self._stdin < 0:
                         self._poll.unregister(descriptor)
+                elif descriptor == self.stop:
+                    self._poll.unregister(descriptor)
+                    self._is_stopped = True
                 elif self.gate and descriptor == self.gate[0]:
                     self._poll.unregister(descriptor)
                     self.gate[1]()
