@@ -84,7 +84,10 @@ HEAVY = (
 )  # fmt: skip
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "common", "base", "manager", "core", "misc"}
 #: But for what runs in the Python of others, with what is there.
-MODULES = sorted(set(PACKAGE.rglob("*.py")) - set(PACKAGE.glob("validators/pytest_plugin/*.py")))
+OUTSIDE = ("validators/pytest_plugin/*.py", "environments/repl/inside/*.py")
+MODULES = sorted(
+    set(PACKAGE.rglob("*.py")) - {one for found in OUTSIDE for one in PACKAGE.glob(found)}
+)
 
 
 #: Where a statement holds others; no statement stands in an expression.

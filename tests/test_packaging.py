@@ -170,8 +170,8 @@ def test_the_metadata(wheel: Path) -> None:
     required = [Requirement(line) for line in metadata.get_all("Requires-Dist", [])]
     core = {canonicalize_name(r.name) for r in required if not r.marker}
     assert core == {"jinja2", "jsonschema", "markdown-it-py", "pathspec", "rich", "unidiff"}
-    extras = {"github", "models", "fast", "monty", "syntax", "review", "wiki", "site", "mcp",
-        "dask", "all"}  # fmt: skip
+    extras = {"github", "models", "fast", "monty", "repl", "syntax", "review", "wiki", "site",
+        "mcp", "dask", "all"}  # fmt: skip
     assert set(metadata.get_all("Provides-Extra", [])) == extras
 
 

@@ -142,8 +142,10 @@ def test_a_probe_that_ends_badly_says_how() -> None:
     class Broken:
         name, isolated = "broken", True
 
-        def run(self, _job: SandboxJob, *, on_output: object = None) -> StreamResult:
-            assert on_output is None
+        def run(
+            self, _job: SandboxJob, *, on_output: object = None, stop: int = -1
+        ) -> StreamResult:
+            assert (on_output, stop) == (None, -1)
             return StreamResult(139, "", Clipped(b"Segmentation\x1b[31m fault\n"), 0.1)
 
     probes = self_test.attempts(Broken(), os.environ)

@@ -1,0 +1,1 @@
+"""The REPL: a model answers by Python that runs in a sandbox, with the text as a variable."""

@@ -1,0 +1,216 @@
+"""A worker in its sandbox, as the host holds it: process, channel, output, and calls to answer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from contextlib import suppress
+from importlib.util import find_spec
+from socket import send_fds, socketpair
+
+from rlm_ci.environments.repl.channel import BrokenFrameError, Channel, is_count
+from rlm_ci.environments.repl.inside import worker
+from rlm_ci.errors import ConfigError, RlmCiError, UnavailableError
+from rlm_ci.sandbox.job import JobLimits, Mount, SandboxJob
+from rlm_ci.sandbox.self_test import interpreter
+from rlm_ci.system import installation
+from rlm_ci.text.printable import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from rlm_ci.environments.repl.channel import Frame
+    from rlm_ci.environments.repl.session import HostFunction, SessionLimits
+    from rlm_ci.sandbox.job import Sandbox
+    from rlm_ci.system.process import StreamResult
+
+#: Where the sandbox shows this folder, and the library that pickles.
+_SCRIPTS, _LIBRARY = "/repl/inside", "/repl/cloudpickle"
+_START = (
+    "import sys; ours, theirs = sys.argv[1:]; sys.path += ours, theirs; from inside import worker; "
+    "sys.path.remove(ours); sys.argv = ['']; worker.main()"
+)
+_OPTIONS = ("-I", "-S", "-B", "-X", "utf8", "-c")
+#: Seconds that all blocks of a session may take together.
+_WALL = 7 * 24 * 3600.0
+#: Seconds for a process that has closed its channel to end by itself.
+_ENDING = 1.0
+#: Calls that wait for an answer at once.
+MOST_CALLS = 256
+_REASONS = {
+    "memory": "The processes of the block used more than {memory} MiB of memory and were stopped",
+    "processes": "The block started more than {processes} processes and threads and was stopped",
+    "disk": "The block wrote more than {scratch} MiB and was stopped",
+}
+
+
+class WorkerProcess:
+    """One worker, from its start to its end. It waits for a session at first."""
+
+    def __init__(self, sandbox: Sandbox, limits: SessionLimits) -> None:
+        self._sandbox = sandbox
+        self._limits = limits
+        job = _job(sandbox, limits)
+        ours, self._its = socketpair()
+        self.channel = Channel(ours, most_json=limits.request, most_payload=limits.state)
+        self._end = ours
+        self.output, self._its_output = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        os.set_blocking(self._its_output, True)
+        self._stop, self._stopping = os.pipe2(os.O_CLOEXEC)
+        self.alarm, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        inherited = {worker.CHANNEL: self._its.fileno(), worker.OUTPUT: self._its_output}
+        self._job = job.replace(inherited=inherited)
+        self._ended: StreamResult | None = None
+        self._failure: Exception | None = None
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self.is_ready = False
+        self.calls: dict[int, str] = {}
+        self._answers: list[dict[str, Any]] = []
+        self._fault: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._ended = self._sandbox.run(self._job, stop=self._stop)
+        except Exception as error:  # noqa: BLE001 - raised again by whoever waits
+            self._failure = error
+        finally:
+            self._close_its()
+
+    def _close_its(self) -> None:
+        """Close the worker's ends, which it has of its own: so that we see when it closes them."""
+        with self._lock:
+            self._its.close()
+            its, self._its_output = self._its_output, -1
+        if its >= 0:
+            os.close(its)
+
+    def begin(
+        self,
+        functions: dict[str, HostFunction],
+        submit: Callable[[Callable[[], None]], object],
+        context: int,
+    ) -> None:
+        """Become the worker of a session with the file ``context``."""
+        self._functions = functions
+        self._submit = submit
+        with suppress(OSError):  # it has ended: its channel says so
+            send_fds(self._end, [b"\0"], [context] if context >= 0 else [])
+
+    def ready(self) -> None:
+        self.is_ready = True
+        self._close_its()
+
+    def call(self, frame: Frame) -> None:
+        """Have a call answered. Raises BrokenFrameError."""
+        number, name = frame.fields["id"], frame.fields["name"]
+        if not is_count(number) or number in self.calls or len(self.calls) >= MOST_CALLS:
+            raise BrokenFrameError("a call has a number that it cannot have")
+        if name not in self._functions:
+            raise BrokenFrameError("a call is of no known function")
+        self.calls[number] = name
+        self._submit(lambda: self._answer(number, name, frame.fields))
+
+    def _answer(self, number: int, name: str, fields: dict[str, Any]) -> None:
+        told: dict[str, Any] = {"type": "answer", "id": number}
+        try:
+            told["value"] = self._functions[name](fields["args"], fields["kwargs"])
+        except RlmCiError as error:
+            told.update(kind="RuntimeError", error=str(error))
+        except ValueError as error:
+            told.update(kind="ValueError", error=str(error))
+        except BaseException as error:  # noqa: BLE001 - raised where the block is run
+            self._fault = error
+        with self._lock:
+            if not self._is_closed:
+                self._answers.append(told)
+                with suppress(BlockingIOError):  # full of wakes
+                    os.write(self._wake, b"\0")
+
+    def send_answers(self) -> None:
+        """Send what the functions have answered. Raises what one of them failed with."""
+        with suppress(BlockingIOError):
+            os.read(self.alarm, 1 << 12)
+        if self._fault is not None:
+            raise self._fault
+        with self._lock:
+            answers, self._answers = self._answers, []
+        for told in answers:
+            del self.calls[told["id"]]
+            self.channel.send(told)
+
+    def close(self, *, has_ended: bool = False) -> str:
+        """End all that it has started; why the sandbox or its system ended it before.
+
+        Raises what kept it from starting.
+        """
+        with self._lock:
+            if self._is_closed:
+                return ""
+            self._is_closed = True
+        if has_ended:
+            self._thread.join(_ENDING)
+        self._end.close()
+        os.close(self._stopping)
+        self._thread.join()
+        for descriptor in (self.output, self._stop, self.alarm, self._wake):
+            os.close(descriptor)
+        if not self.is_ready and has_ended:
+            raise self._failure or self._unstarted()
+        return self._why()
+
+    def _unstarted(self) -> RlmCiError:
+        said = printable(self._ended.output.text().strip())[-300:] if self._ended else ""
+        return ConfigError(
+            f"the Python of the session did not start: {said}",
+            where=self._sandbox.name,
+            hint="run rlm-ci doctor to see what is missing",
+        )
+
+    def _why(self) -> str:
+        ended = self._ended
+        if ended is None or ended.reason in ("stopped", "timeout"):
+            return ""
+        if ended.reason:
+            return _REASONS[ended.reason].format(
+                memory=self._limits.memory >> 20,
+                processes=self._limits.processes,
+                scratch=self._limits.scratch >> 20,
+            )
+        code = ended.returncode
+        number = code - 128 if code > 128 else -code
+        if number > 0:
+            with suppress(ValueError):
+                return f"The Python process was ended by {signal.Signals(number).name}"
+        return f"The Python process ended with exit code {code}"
+
+
+def _job(sandbox: Sandbox, limits: SessionLimits) -> SandboxJob:
+    found = find_spec("cloudpickle")
+    if found is None or found.origin is None:
+        raise UnavailableError(
+            "cloudpickle is not installed", hint=f"run: {installation.command('repl')}"
+        )
+    script = os.path.dirname(os.path.realpath(worker.__file__))
+    library = os.path.dirname(os.path.realpath(found.origin))
+    program, mounts = interpreter()
+    seen = (_SCRIPTS, _LIBRARY) if sandbox.isolated else (script, library)
+    return SandboxJob(
+        (program, *_OPTIONS, _START, *map(os.path.dirname, seen)),
+        cwd="/tmp",  # noqa: S108 - the sandbox's own
+        mounts=(*mounts, Mount(script, _SCRIPTS), Mount(library, _LIBRARY)),
+        limits=JobLimits(
+            wall=_WALL,
+            cpu=limits.seconds,
+            memory=limits.memory,
+            file_size=limits.scratch,
+            processes=limits.processes,
+            scratch=limits.scratch,
+        ),
+        keep=64 << 10,
+    )
