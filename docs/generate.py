@@ -16,6 +16,7 @@ from rlm_ci import checks, cli, errors
 from rlm_ci.ask import report as question
 from rlm_ci.config.arguments import describe
 from rlm_ci.config.options import COMMON, PROGRAM
+from rlm_ci.evaluation.episodes import report as episode
 from rlm_ci.fix import report as fix
 from rlm_ci.guard import rules as guard_rules
 from rlm_ci.judge.config_file import POLICY, WIKI
@@ -315,6 +316,7 @@ def systems() -> Iterator[tuple[str, str, Mapping[str, Rule], str]]:
     yield "validator", summary, VALIDATOR, other
     summary = "What keeps a [fix loop](fix.md) or a [question](questions.md) from its end."
     yield "rlm", summary, {**fix.RULES, **question.RULES}, "None."
+    yield "run", "What keeps an [episode](runner.md) from its end.", episode.RULES, "None."
 
 
 def _override(system: str, name: str, rule: Rule, usual: str) -> str:

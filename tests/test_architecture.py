@@ -46,9 +46,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("environments",),
     ("agents", "judge"),
     ("pipelines",),
-    ("fix", "ask", "review", "wiki"),
+    ("fix", "ask", "review", "wiki", "evaluation"),
     ("solve",),
-    ("evaluation", "pull_request"),
+    ("pull_request",),
     ("cli",),
 )
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
@@ -287,7 +287,8 @@ def test_settings_end_where_options_are_made() -> None:
         if isinstance(node, ast.ImportFrom) and node.module == "rlm_ci.config.settings"
         if "Settings" in {alias.name for alias in node.names}
     }
-    assert below <= {f"rlm_ci.{verb}.run" for verb in ("fix", "ask", "review", "wiki")}
+    verbs = {f"rlm_ci.{verb}.run" for verb in ("fix", "ask", "review", "wiki", "evaluation")}
+    assert below <= {*verbs, "rlm_ci.evaluation.runner"}
 
 
 def calls(path: Path) -> Iterator[ast.Call]:

@@ -9,7 +9,6 @@ from rlm_ci.errors import FINDINGS, OK
 from rlm_ci.report.findings import INCOMPLETE, Document, Evidence, Finding, Part, Report, Severity
 from rlm_ci.runs.state import PASSED
 from rlm_ci.text import printable as text_printable
-from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,12 +98,6 @@ def build(
     return Report(
         subject, Severity.HIGH, (part,), documents=documents, evidence=evidence, usage=usage
     )
-
-
-def as_file(answer: str) -> bytes:
-    """The answer for a file, without control characters, which a terminal would obey."""
-    lines = ("\t".join(map(printable, line.split("\t"))) for line in answer.split("\n"))
-    return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
 
 
 def _is_in_worktree(place: Location) -> bool:

@@ -27,7 +27,7 @@ from rlm_ci.models.gateway import Gateway, provider_of, require_endpoint
 from rlm_ci.pipelines.attempt import Attempt, NoContextError
 from rlm_ci.report.findings import Subject
 from rlm_ci.system import files
-from rlm_ci.text.printable import encodable
+from rlm_ci.text.printable import encodable, printable_file
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -287,7 +287,7 @@ class AskRun(Attempt):
     def _report(self, options: AskOptions, context: Context, ended: AskEnd) -> Report:
         cited = self._cited(options, context, ended) if ended.answer else None
         if cited is not None:
-            self._write(f"rlm/{report.ANSWER}", report.as_file(cited.text))
+            self._write(f"rlm/{report.ANSWER}", printable_file(cited.text))
         return report.build(
             ended,
             cited,

@@ -207,6 +207,32 @@ LOOP: tuple[Setting, ...] = (
     Setting("out_dir", "folder of the summaries of all tasks, relative to the repository", "out",
             env=("CODEX_ORCHESTRATOR_OUT_DIR",), metavar="DIR", file=False),
 )  # fmt: skip
+EPISODE: tuple[Setting, ...] = (
+    Setting("episode.environment", "how the model may act: generic (rlm), coding (dspy, "
+            "dspy-coding, framework), or pure_rlm (pure-rlm)", "generic", flag="--environment",
+            metavar="NAME"),
+    Setting("episode.max_steps", "maximum number of steps", 4, "integer", minimum=1,
+            flag="--max-steps", metavar="N"),
+    Setting("episode.exec_timeout", "maximum seconds of one piece of code", 30, "number",
+            minimum=1, flag="--exec-timeout", metavar="N"),
+    Setting("episode.branch_width", "candidates for each step; the best of them is carried out",
+            1, "integer", minimum=1, flag="--branch-width", metavar="N"),
+    Setting("episode.framework", "framework that runs the episode: dspy, pydantic_ai or "
+            "google_adk (default: none)", flag="--framework", metavar="NAME"),
+    Setting("episode.max_depth", "maximum depth of delegated tasks", 2, "integer", minimum=0,
+            flag="--max-depth", metavar="N"),
+    Setting("episode.max_children_per_step", "maximum number of tasks that one step delegates", 4,
+            "integer", minimum=1, flag="--max-children-per-step", metavar="N"),
+    Setting("episode.parallelism", "maximum number of parallel children", 2, "integer", minimum=1,
+            flag="--parallelism", metavar="N"),
+    Setting("episode.time_budget_seconds", "maximum seconds of the whole episode; what still "
+            "runs then is killed (default: no limit)", kind="number", minimum=0,
+            flag="--time-budget-seconds", metavar="N"),
+    Setting("episode.sub_model", "model for children and sub-calls (default: the same)",
+            flag="--sub-model", metavar="NAME"),
+    Setting("episode.sub_provider", "provider of --sub-model: openai or azure (default: the same)",
+            flag="--sub-provider", metavar="NAME"),
+)  # fmt: skip
 CONTEXT: tuple[Setting, ...] = (
     Setting("context.target_bytes", "size of a chunk in bytes", 65536, "integer", minimum=1,
             env=("RLM_CHUNK_TARGET_BYTES",)),
@@ -346,6 +372,6 @@ WIKI: tuple[Setting, ...] = (
 CORE = (*COMMON, *CHANGE, *LOCAL_CHANGE, *PATHS, *REPORT, *OUT, *MACHINE)
 #: What no check has a say in.
 PROGRAM = (
-    *CORE, *PUBLISH, *FIX, *MODEL, *BUDGET, *LOOP, *CONTEXT, *SYMBOLIC, *PIPELINES, *RECURSION,
-    *REVIEW_OF_PR, *REVIEW, *WIKI_OF_PR, *WIKI,
+    *CORE, *PUBLISH, *FIX, *MODEL, *BUDGET, *LOOP, *EPISODE, *CONTEXT, *SYMBOLIC, *PIPELINES,
+    *RECURSION, *REVIEW_OF_PR, *REVIEW, *WIKI_OF_PR, *WIKI,
 )  # fmt: skip

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     #: Runs a child's episode; the second is what its own delegate actions go through.
     RunChild = Callable[["ChildTask", "Delegation"], "ChildResult"]
 
+#: Why a child was not run, whose time was over.
+OVER = "the time was over before it could start"
+
 
 class ChildTask(Value):
     """A task for a child. ``context`` is text; ``context_refs`` name lines of files.
@@ -172,7 +175,7 @@ class Delegation:
     def result(self, task: ChildTask, child: Delegation) -> ChildResult:
         """The result of a child that has a slot; a failure is one too."""
         if self.deadline is not None and monotonic() >= self.deadline:
-            return ChildResult("", reason="the time was over before it could start")
+            return ChildResult("", reason=OVER)
         try:
             return self._run_child(task, child)
         except RlmCiError as error:

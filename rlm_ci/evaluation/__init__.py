@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from rlm_ci.environments.rewards import RLMRewardProfile
+from rlm_ci.evaluation.event_bus import RLMEventBus, RLMRuntimeEvent
 from rlm_ci.evaluation.results import (
     BenchmarkCase,
     RLMBenchmarkComparison,
     RLMBenchmarkResult,
     RLMRunResult,
 )
+from rlm_ci.evaluation.runner import RLMRunner
 
 __all__ = [
     "BenchmarkCase",
     "RLMBenchmarkComparison",
     "RLMBenchmarkResult",
+    "RLMEventBus",
+    "RLMRewardProfile",
     "RLMRunResult",
+    "RLMRunner",
+    "RLMRuntimeEvent",
 ]

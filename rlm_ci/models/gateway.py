@@ -24,6 +24,8 @@ _EARLIER = 5
 _EARLIER_BYTES = 64 << 20
 #: Seconds that all attempts of a call have at least.
 _LEAST = 300.0
+#: The provider of a model that the caller's own program brings.
+CONNECTOR = "connector"
 #: No caller needs to know of more calls than this.
 _MANY = 1000
 
@@ -47,9 +49,9 @@ class ModelOptions(Value):
 class Gateway:
     """One ledger and one record for all calls of a run to ``model``.
 
-    ``provider`` is the one that the run began with, if it did; a ``replay`` asks none. Raises
-    ConfigError without a ``model``, with another provider now, and when money is limited and
-    the price unknown.
+    ``provider`` is the one that the run began with, if it did; a ``replay`` asks none.
+    ``connector`` answers instead of the endpoint. Raises ConfigError without a ``model``, with
+    another provider now, and when money is limited and the price unknown.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Gateway:
         max_minutes: float | None,
         provider: str | None = None,
         replay: bool = False,
+        connector: Model | None = None,
     ) -> None:
         if not model:
             raise ConfigError(
@@ -83,7 +86,7 @@ class Gateway:
         self._record = record
         self._price = prices.of
         self._seconds = max(_LEAST, options.timeout)
-        self._model = _answering(options, provider or provider_of(options), replay=replay)
+        self._model = _answering(options, provider or provider_of(options), connector, replay)
 
     def complete(self, request: ModelRequest, place: str) -> Completion:
         """See ``Record.complete``."""
@@ -124,12 +127,25 @@ def provider_of(options: ModelOptions) -> str:
     return "azure" if options.api_version else "openai"
 
 
-def _answering(options: ModelOptions, provider: str, *, replay: bool) -> Model:
+def _answering(
+    options: ModelOptions,
+    provider: str,
+    connector: Model | None,
+    replay: bool,  # noqa: FBT001 - it is passed through
+) -> Model:
     from rlm_ci.models.openai.client import OpenAIModel, RetryLimits
 
     if replay:
         return AbsentModel(provider)
-    now = provider_of(options)
+    now = provider_of(options) if connector is None else connector.name
+    if CONNECTOR in (now, provider) and now != provider:
+        raise ConfigError(
+            f"the run began with {provider}, and would use {now} now",
+            where="RLMRunner",
+            hint="a run with a connector of your program continues by RLMRunner.resume_run",
+        )
+    if connector is not None:
+        return connector
     if now != provider:
         told = "is set" if now == "azure" else "is not set"
         raise ConfigError(

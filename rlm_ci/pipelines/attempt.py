@@ -46,6 +46,22 @@ class RunAttempt:
         self._all.progress.step(text)
         self._run.event("progress", {"summary": text})
 
+    def _left(self, max_minutes: float | None, *, metered: bool) -> str:
+        """The rest of the budgets, in words; of the minutes alone if not ``metered``."""
+        settings, spent = self._all.settings, self._record.spent
+        parts = []
+        if max_minutes is not None:
+            parts.append(duration(max(0.0, max_minutes * 60 - self._clock.seconds())))
+        if not metered:
+            return f"{parts[0]} left" if parts else ""
+        if settings.max_calls is not None:
+            parts.append(count(max(0, settings.max_calls - spent.calls), "call"))
+        if settings.max_tokens is not None:
+            parts.append(count(max(0, settings.max_tokens - spent.tokens), "token"))
+        if settings.budget_usd is not None:
+            parts.append(f"${max(0.0, settings.budget_usd - float(spent.usd)):.2f}")
+        return f"{', '.join(parts)} left" if parts else ""
+
 
 class Attempt(RunAttempt, ABC):
     """An attempt of the pipeline ``rlm``, which keeps ``rlm/state.json``.
@@ -96,19 +112,3 @@ class Attempt(RunAttempt, ABC):
     @abstractmethod
     def _work(self) -> tuple[FinalState, Report]:
         """Return the final state and the report. Raises any error that ends the run early."""
-
-    def _left(self, max_minutes: float | None, *, metered: bool) -> str:
-        """The rest of the budgets, in words; of the minutes alone if not ``metered``."""
-        settings, spent = self._all.settings, self._record.spent
-        parts = []
-        if max_minutes is not None:
-            parts.append(duration(max(0.0, max_minutes * 60 - self._clock.seconds())))
-        if not metered:
-            return f"{parts[0]} left" if parts else ""
-        if settings.max_calls is not None:
-            parts.append(count(max(0, settings.max_calls - spent.calls), "call"))
-        if settings.max_tokens is not None:
-            parts.append(count(max(0, settings.max_tokens - spent.tokens), "token"))
-        if settings.budget_usd is not None:
-            parts.append(f"${max(0.0, settings.budget_usd - float(spent.usd)):.2f}")
-        return f"{', '.join(parts)} left" if parts else ""

@@ -12,7 +12,7 @@ from contextlib import suppress
 from rlm_ci.config.options import BUDGET, LOOP
 from rlm_ci.errors import DamagedError, UsageError
 from rlm_ci.models.record.record import Record
-from rlm_ci.pipelines.definition import BUILT_IN, WITH_GOAL
+from rlm_ci.pipelines.definition import BUILT_IN, EPISODE, WITH_GOAL
 from rlm_ci.pipelines.stored_runs import flag_of, more_of
 
 TYPE_CHECKING = False
@@ -88,7 +88,7 @@ def require(manifest: Manifest, more: Budgets, asked: RunRequest, journal: str) 
             where=manifest.run_id,
             hint="leave them out",
         )
-    if manifest.pipeline_id != WITH_GOAL:
+    if manifest.pipeline_id not in (WITH_GOAL, EPISODE):
         return  # their budgets are not recorded: each process uses its own settings
     limits = _limits(asked, journal, manifest)
     ended = manifest.spent_budget

@@ -102,10 +102,13 @@ def _spelled(value: Any) -> str:
 
 #: The pipeline with a goal in words.
 WITH_GOAL = "rlm"
+#: The pipeline of one episode, which has a task for its goal.
+EPISODE = "run"
 _TITLES = {
     WITH_GOAL: "Reach the goal",
     "review": "Review the repository",
     "wiki": "Write the wiki",
+    EPISODE: "Run the episode",
 }
 BUILT_IN: dict[str, Pipeline] = {
     name: Pipeline(name, title, (Stage(name, title, OWN, pipeline=name),))

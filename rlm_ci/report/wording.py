@@ -23,6 +23,8 @@ LABELS = {
 
 #: The part of a fix loop.
 LOOP = "rlm"
+#: The part of an episode.
+EPISODE = "run"
 #: The mode in which that part answers a question.
 QUESTION = "symbolic"
 #: The part that cannot be overridden.
@@ -93,7 +95,9 @@ def whole(report: Report) -> str:
     if is_question(report):
         return "the question"
     first = report.parts[0].id if report.parts else ""
-    return {LOOP: "the run", "wiki": "the wiki"}.get(first, "the change as a whole")
+    return {LOOP: "the run", "wiki": "the wiki", EPISODE: "the task"}.get(
+        first, "the change as a whole"
+    )
 
 
 def is_question(report: Report) -> bool:
@@ -107,6 +111,9 @@ def headline(report: Report) -> str:
     if is_question(report) and verdict != NOT_RUN:
         ends = {CLEAN: _answered(report), FINDINGS: "Not answered: the planner gave up"}
         return ends.get(verdict, "Not answered: the run ended before it had an answer")
+    if verdict != NOT_RUN and any(part.id == EPISODE for part in report.parts):
+        ends = {CLEAN: "Solved", FINDINGS: "Not solved: the episode ended without an answer"}
+        return ends.get(verdict, "Not solved: the steps or another budget are used up")
     if verdict == FINDINGS:
         failing = len(report.failing())
         return f"{count(failing, 'finding')} {'fails' if failing == 1 else 'fail'} this change"

@@ -39,6 +39,10 @@ def _maker(name: str) -> Callable[..., PipelineJob]:
         from rlm_ci.solve import pipeline
 
         return pipeline.make
+    if name == definition.EPISODE:
+        from rlm_ci.evaluation import run
+
+        return run.make
     from rlm_ci.pipelines.repository.job import making
 
     if name == "review":

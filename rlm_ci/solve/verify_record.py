@@ -20,7 +20,9 @@ from rlm_ci.console import output
 from rlm_ci.console.progress import Progress
 from rlm_ci.environments.symbolic.secret_masking import is_masked
 from rlm_ci.errors import ConfigError, RlmCiError
+from rlm_ci.evaluation.run import RESULT, EpisodeJob
 from rlm_ci.judge.options import output_of
+from rlm_ci.pipelines.definition import EPISODE
 from rlm_ci.pipelines.job import without_runs
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.attempt import RepositoryAttempt
@@ -186,7 +188,9 @@ def _numbers(version: str) -> tuple[int, ...]:
 def _is_made_again(run: Manifest, report: Report) -> bool:
     """Whether the run has a record from which its report follows."""
     is_question = any(part.metrics.get("mode") == SYMBOLIC for part in report.parts)
-    return run.pipeline_id in ("review", "wiki") or (run.pipeline_id == "rlm" and not is_question)
+    return run.pipeline_id in ("review", "wiki", EPISODE) or (
+        run.pipeline_id == "rlm" and not is_question
+    )
 
 
 def _has_record(folder: str) -> bool:
@@ -256,7 +260,8 @@ def _derive(
         else:
             begin_alike(folder, held)
             goal = RunRequest.read(folder, run.pipeline_id).goal
-            work = RlmJob(settings, repository, progress, skipped=skipped, replay=calls)
+            job = EpisodeJob if run.pipeline_id == EPISODE else RlmJob
+            work = job(settings, repository, progress, skipped=skipped, replay=calls)
         error: RlmCiError | None = None
         try:
             work(held, goal)
@@ -290,7 +295,9 @@ def _compared(folder: str, scratch: str, made: Report, settings: Settings) -> De
     names += [
         name
         for name in archive.names(scratch)
-        if name.startswith(_MADE) and not _TIMED.fullmatch(name) and name not in names
+        if (name.startswith(_MADE) or name == RESULT)
+        and not _TIMED.fullmatch(name)
+        and name not in names
     ]
     known = {name: b"".join(pieces) for name, pieces in output_of(settings).rendered(made)}
     pairs = (

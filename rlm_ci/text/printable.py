@@ -56,6 +56,12 @@ def clip(text: str, limit: int) -> str:
     return f"{text[:half]}\n[… {len(text) - 2 * half:,} characters left out …]\n{text[-half:]}"
 
 
+def printable_file(text: str) -> bytes:
+    """``text`` for a file, without control characters, which a terminal would obey."""
+    lines = ("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
+    return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
+
+
 def fenced(head: str, body: str) -> str:
     """``body`` as data under ``head``, in a fence longer than any run of backticks in it."""
     fence = "`" * max(3, longest_run(body) + 1)

@@ -18,7 +18,7 @@ from rlm_ci.errors import FINDINGS, OK, DamagedError, StorageError
 from rlm_ci.models.strict_json import read_object
 from rlm_ci.report.findings import Location
 from rlm_ci.runs.state import EXIT_CODES, FAILED, LIMITS, PASSED, FinalState
-from rlm_ci.text.printable import encodable, printable
+from rlm_ci.text.printable import encodable, printable, printable_file
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -135,7 +135,7 @@ class _AnswerChecker:
     def _compare_file(self, cited: CitedAnswer) -> None:
         written = self._files.bytes_of(ask_report.ANSWER)
         # Only secrets in names of files are redacted.
-        if written != ask_report.as_file(cited.text) and not is_masked_in_places(
+        if written != printable_file(cited.text) and not is_masked_in_places(
             written.decode("utf-8", "replace"),
             [*((_in_file(text), is_place) for text, is_place in cited.pieces()), ("\n", False)],
         ):
@@ -167,7 +167,7 @@ def _answer(text: str) -> tuple[str, str]:
 
 
 def _in_file(text: str) -> str:
-    return ask_report.as_file(text).decode("utf-8", "replace")[:-1]
+    return printable_file(text).decode("utf-8", "replace")[:-1]
 
 
 def _hide(made: list[Any], written: list[Any], pieces: Sequence[tuple[str, bool]]) -> None:

@@ -37,11 +37,15 @@ class RunClock:
         """When so many minutes will be over, by the clock of this process."""
         return None if minutes is None else self._clock() + minutes * 60 - self.seconds()
 
-    def tick(self, iteration: int) -> tuple[float, str]:
-        """Seconds used when this turn began, and when that was (UTC, ISO 8601)."""
-        told = self._fact("clock", f"iteration-{iteration}", {}, self._told)
-        self._used, self._since = float(told["seconds"]), self._clock()
-        return self._used, str(told["at"])
+    def tick(self, turn: int | str) -> tuple[float, str]:
+        """Seconds used when this turn began, and when that was (UTC, ISO 8601).
+
+        ``turn`` is the number of an iteration, or its place, as turns may be side by side.
+        """
+        place = turn if isinstance(turn, str) else f"iteration-{turn}"
+        told = self._fact("clock", place, {}, self._told)
+        self._used, self._since = max(self._used, float(told["seconds"])), self._clock()
+        return float(told["seconds"]), str(told["at"])
 
     def _told(self) -> Mapping[str, Any]:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._now()))

@@ -1,0 +1,1 @@
+"""One episode: its steps, branches, children, record and report."""

@@ -1,0 +1,75 @@
+"""An episode in the tree of a run: where it is, what it works in, and its end."""
+
+from __future__ import annotations
+
+from rlm_ci.runs.state import BLOCKED, FAILED, PASSED
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from rlm_ci.environments.answer_formats import AnswerFormat
+    from rlm_ci.environments.delegation import ChildTask, Delegation
+    from rlm_ci.environments.turn_loop import Environment, Translate
+
+
+class EpisodeNode(Value):
+    """One episode of a run; ``parent`` is the id of the one that delegated it, None for the root.
+
+    Its own children go through ``delegation``, which has its depth, and its place in the record.
+    """
+
+    run_id: str
+    parent: str | None
+    task: ChildTask
+    delegation: Delegation
+    environment: str
+    model: str
+    max_steps: int
+
+    @property
+    def depth(self) -> int:
+        return self.delegation.depth
+
+    @property
+    def place(self) -> str:
+        return self.delegation.path
+
+
+class EpisodeSetup(Value):
+    """An environment and its model's first messages, by role.
+
+    ``scratch(place)`` is a copy of the environment, to try a branch in. ``close`` is called at the
+    end of the episode.
+    """
+
+    environment: Environment
+    answers: AnswerFormat
+    prompts: tuple[tuple[str, str], ...]
+    scratch: Callable[[str], AbstractContextManager[Environment]]
+    translate: Translate | None = None
+    close: Callable[[], None] | None = None
+
+
+class EpisodeEnd(Value):
+    """The end of an episode: ``reason`` is empty where it is ``completed``.
+
+    ``budget`` is the one that ended it, or ""; ``blocked``: the model said that it cannot be done.
+    """
+
+    answer: str
+    completed: bool
+    steps: int
+    reward: float
+    reason: str = ""
+    budget: str = ""
+    blocked: bool = False
+
+    @property
+    def status(self) -> str:
+        """The word for it in reports and manifests."""
+        if self.completed:
+            return PASSED
+        return self.budget or (BLOCKED if self.blocked else FAILED)

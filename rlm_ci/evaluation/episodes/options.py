@@ -1,0 +1,38 @@
+"""The options of an episode, the same whenever it is resumed."""
+
+from __future__ import annotations
+
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+
+class EpisodeOptions(Value):
+    """``environment`` is the name that was asked for. ``sub_model`` answers children and sub-calls.
+
+    ``max_minutes`` is the time budget, ``rewards`` the profile, ``session`` the chat session that
+    the episode is a turn of, with what was said in it before.
+    """
+
+    task: str
+    environment: str
+    model: str
+    provider: str
+    head: str | None
+    max_steps: int
+    exec_timeout: float
+    branch_width: int
+    framework: str | None
+    max_depth: int
+    max_children: int
+    parallelism: int
+    max_minutes: float | None
+    max_completion_tokens: int
+    sandbox: str
+    isolated: bool
+    rewards: Mapping[str, float]
+    sub_model: str | None = None
+    session: Mapping[str, Any] | None = None

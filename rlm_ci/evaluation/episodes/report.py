@@ -1,0 +1,62 @@
+"""The report of an episode."""
+
+from __future__ import annotations
+
+from rlm_ci.report.findings import INCOMPLETE, Document, Finding, Part, Report, Severity
+from rlm_ci.text.printable import count
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rlm_ci.evaluation.episodes.node import EpisodeEnd
+    from rlm_ci.report.findings import Subject, Usage
+    from rlm_ci.report.rules import Rule
+
+PART = "run"
+#: The name of the document with the answer.
+ANSWER = "answer.md"
+UNSOLVED = f"{PART}/unsolved"
+RULES: Mapping[str, Rule] = {
+    "unsolved": {
+        "severity": Severity.HIGH,
+        "finds": "The episode ended, and the model did not say that the task is done.",
+        "example": "The episode ended without an answer: the model did not keep to its actions",
+        "fix": "Read its steps in `rlm/trajectory.jsonl`; then use another model or environment.",
+    },
+}
+
+
+def build(
+    end: EpisodeEnd,
+    *,
+    metrics: Mapping[str, Any],
+    subject: Subject,
+    usage: Usage,
+) -> Report:
+    """The report: the answer as a document, or why there is none."""
+    findings: tuple[Finding, ...] = ()
+    if not (end.completed or end.budget):
+        message = f"The episode ended without an answer: {end.reason}"
+        source = f"model:{metrics['model']}"
+        findings = (Finding(UNSOLVED, Severity.HIGH, message, source=source),)
+    part = Part(
+        PART,
+        summary(end),
+        {"status": end.status, **metrics},
+        findings,
+        state=INCOMPLETE if end.budget else None,
+    )
+    documents: tuple[Document, ...] = ()
+    if end.completed:
+        documents = (Document(ANSWER, end.answer, (), shown=True),)
+    return Report(subject, Severity.HIGH, (part,), documents=documents, usage=usage)
+
+
+def summary(end: EpisodeEnd) -> str:
+    """How the episode ended, in a line."""
+    reward = f"reward {end.reward:g}"
+    if end.completed:
+        return f"solved in {count(end.steps, 'step')}, {reward}"
+    return f"{end.reason}, {reward}"

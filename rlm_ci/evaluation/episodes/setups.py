@@ -1,0 +1,162 @@
+"""How the environment of an episode is made, and what its model is told first."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from functools import partial
+
+from rlm_ci.environments.answer_formats import JsonActions
+from rlm_ci.environments.generic import Execution, GenericEnvironment, GenericServices
+from rlm_ci.environments.names import GENERIC, environment_of
+from rlm_ci.environments.quoting import quoted
+from rlm_ci.environments.rewards import RLMRewardProfile
+from rlm_ci.environments.turn_loop import MIN_TOKENS
+from rlm_ci.errors import ConfigError, LimitError
+from rlm_ci.evaluation.episodes.node import EpisodeSetup
+from rlm_ci.models import ModelRequest
+from rlm_ci.resources import loader
+from rlm_ci.text.printable import count
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from rlm_ci.environments.turn_loop import Complete, Environment
+    from rlm_ci.evaluation.episodes.code_runs import Interpreter
+    from rlm_ci.evaluation.episodes.node import EpisodeNode
+    from rlm_ci.evaluation.episodes.options import EpisodeOptions
+    from rlm_ci.runs import Fact
+
+#: The kind of the fact of a piece of code.
+CODE = "code"
+#: Bytes of a context that fits into a prompt.
+_CONTEXT = 150_000
+
+
+class Setups:
+    """Makes the environments of a run. Without an ``interpreter``, code is only replayed.
+
+    ``context`` is the text that the root is given; ``seconds_left`` those of the time budget.
+    """
+
+    def __init__(
+        self,
+        options: EpisodeOptions,
+        complete: Complete,
+        fact: Fact,
+        *,
+        interpreter: Interpreter | None,
+        seconds_left: Callable[[], float | None],
+        context: str = "",
+    ) -> None:
+        self._options = options
+        self._complete = complete
+        self._fact = fact
+        self._profile = RLMRewardProfile.from_mapping(options.rewards)
+        self._interpreter = interpreter
+        self._seconds_left = seconds_left
+        self._context = context
+
+    def of(self, node: EpisodeNode) -> EpisodeSetup:
+        """The environment of ``node``. Raises ConfigError for one that is not there."""
+        kind = environment_of(node.environment)
+        if kind == GENERIC:
+            return self._generic(node)
+        raise ConfigError(
+            f"the environment {node.environment} cannot be run here yet",
+            where="--environment",
+            hint="use generic",
+        )
+
+    # ── generic ──
+
+    def _generic(self, node: EpisodeNode) -> EpisodeSetup:
+        services = GenericServices(
+            execute=self._executing(node.place),
+            query=partial(self._query, node),
+            delegation=node.delegation,
+            seconds=self._options.exec_timeout,
+            profile=self._profile,
+        )
+        environment = GenericEnvironment(services, name=node.environment)
+
+        @contextmanager
+        def scratch(place: str) -> Iterator[Environment]:
+            execute = self._executing(place)
+            # Nothing is asked or delegated for an answer that may not be taken.
+            tried = services.replace(execute=execute, query=None, delegation=None)
+            yield GenericEnvironment(tried, name=node.environment)
+
+        prompts = (("system", self._rules(environment, node)), ("user", self._task(node)))
+        return EpisodeSetup(environment, JsonActions(), prompts, scratch)
+
+    def _executing(self, place: str) -> Callable[[str, float], Execution]:
+        """Runs pieces of code, each a fact."""
+        number = 0
+
+        def execute(code: str, seconds: float) -> Execution:
+            nonlocal number
+            number += 1
+
+            def produce() -> Mapping[str, Any]:
+                left = self._seconds_left()
+                if left is not None and not left:
+                    raise _out_of_time()
+                if self._interpreter is None:
+                    raise RuntimeError("a replay runs no code")
+                limit = seconds if left is None else min(seconds, left)
+                ended = self._interpreter.run(code, limit).to_dict()
+                if left is not None and ended["timed_out"] and limit < seconds:
+                    raise _out_of_time()
+                return ended
+
+            at = f"{place}/{CODE}-{number}"
+            told = self._fact(CODE, at, {"code": code}, produce)
+            return Execution(told["stdout"], told["stderr"], succeeded=not told["failed"])
+
+        return execute
+
+    def _task(self, node: EpisodeNode) -> str:
+        """The task, with its context, and what was said in the session before."""
+        task = node.task
+        context = self._context if node.parent is None else task.context
+        if len(context.encode("utf-8", "replace")) > _CONTEXT:
+            raise ConfigError(
+                f"the context has {count(len(context), 'character')}, too many for a prompt",
+                where="context",
+                hint="use --environment pure_rlm, which keeps it in a variable",
+            )
+        role = f"You are {task.role}.\n\n" if task.role else ""
+        data = f"\n\n{quoted('Context', context)}" if context else ""
+        return f"{role}{task.task}{data}"
+
+    def _rules(self, environment: Environment, node: EpisodeNode) -> str:
+        tools = [
+            {**one["function"], "arguments": json.dumps(one["function"]["parameters"])}
+            for one in environment.tools()
+        ]
+        render = loader.load_template("prompts/episode.md.j2")
+        # The number of the beginning: a request must not change when the run is given more.
+        steps = self._options.max_steps if node.parent is None else node.max_steps
+        return render({"tools": tools, "steps": steps})
+
+    def _query(self, node: EpisodeNode, prompt: str, place: str) -> str:
+        """Ask the sub-model one question."""
+        request = ModelRequest(
+            model=self._options.sub_model or self._options.model,
+            messages=({"role": "user", "content": prompt},),
+            max_tokens=self._options.max_completion_tokens,
+            min_tokens=MIN_TOKENS,
+        )
+        return self._complete(request, f"{node.place}/{place}").text
+
+
+def _out_of_time() -> LimitError:
+    return LimitError(
+        "the time budget is used up",
+        budget="max_minutes",
+        where="time_budget_seconds",
+        hint="raise --time-budget-seconds, and start again",
+    )

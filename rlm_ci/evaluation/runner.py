@@ -1,0 +1,196 @@
+"""``RLMRunner``: episodes, chats and benchmarks for a Python program.
+
+Each episode is a run in the store of the repository, as ``rlm-ci run`` makes it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from rlm_ci.console.progress import Progress
+from rlm_ci.environments.names import ENVIRONMENTS, supported_environments
+from rlm_ci.environments.rewards import RLMRewardProfile
+from rlm_ci.errors import RlmCiError, UsageError
+from rlm_ci.evaluation import run as episodes
+from rlm_ci.evaluation.connectors import ConnectedEngine, ConnectorModel
+from rlm_ci.evaluation.event_bus import RLMEventBus
+from rlm_ci.evaluation.results import RLMRunResult
+from rlm_ci.evaluation.run import EpisodeCaller, EpisodeJob
+from rlm_ci.judge.judge import open_repository
+from rlm_ci.pipelines import definition, load, stored_runs
+from rlm_ci.runs.request import OF_A_COMMAND, RunRequest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.runs.run import Run
+
+
+class RLMRunner:
+    """Runs episodes of ``llm_connector`` in ``workdir``.
+
+    The connector has ``generate_response(prompt, **kwargs)``; None is the endpoint that the
+    environment variables name. The engine has ``execute_code(code)``; None is the sandbox.
+    ``run_dir`` is the folder of the runs, ``.runs`` in ``workdir`` by default. At most
+    ``max_parallelism`` children run at once. Methods raise RlmCiError.
+    """
+
+    def __init__(  # noqa: PLR0917 - the specification's
+        self,
+        llm_connector: Any,
+        execution_engine: Any,
+        run_dir: Path | None = None,
+        workdir: Path | None = None,
+        observability: Any | None = None,
+        event_bus: RLMEventBus | None = None,
+        reward_profile: RLMRewardProfile | dict[str, Any] | None = None,
+        benchmark_pack_paths: list[str | Path] | None = None,
+        max_parallelism: int = 4,
+    ) -> None:
+        self.llm_connector = llm_connector
+        self.execution_engine = execution_engine
+        self.workdir = Path(workdir) if workdir is not None else Path.cwd()
+        self.event_bus = event_bus or RLMEventBus()
+        self.observability = observability
+        if not isinstance(reward_profile, RLMRewardProfile):
+            reward_profile = RLMRewardProfile.from_mapping(reward_profile)
+        self.reward_profile = reward_profile
+        self.benchmark_pack_paths = list(benchmark_pack_paths or [])
+        self.max_parallelism = max_parallelism
+        self.environments = dict(ENVIRONMENTS)
+        self._run_dir = run_dir
+
+    # ── episodes ──
+
+    def run_task(  # noqa: PLR0917 - the specification's
+        self,
+        task: str,
+        max_steps: int = 4,
+        exec_timeout: int = 30,
+        environment: str = "generic",
+        sub_model: str | None = None,
+        sub_provider: str | None = None,
+        branch_width: int = 1,
+        framework: str | None = None,
+        max_depth: int = 2,
+        max_children_per_step: int = 4,
+        parallelism: int = 2,
+        time_budget_seconds: int | None = None,
+    ) -> RLMRunResult:
+        """Run one episode to its end, whatever that is; raises what keeps it from one."""
+        flags = {
+            "episode.environment": environment,
+            "episode.max_steps": max_steps,
+            "episode.exec_timeout": exec_timeout,
+            "episode.branch_width": branch_width,
+            "episode.framework": framework,
+            "episode.max_depth": max_depth,
+            "episode.max_children_per_step": max_children_per_step,
+            "episode.parallelism": parallelism,
+            "episode.time_budget_seconds": time_budget_seconds,
+            "episode.sub_model": sub_model,
+            "episode.sub_provider": sub_provider,
+        }
+        # As a command line has them: the request of a run keeps texts.
+        given = {name: str(value) for name, value in flags.items() if value is not None}
+        return self._run(given, task)
+
+    def resume_run(self, run_id: str) -> RLMRunResult:
+        """Continue an episode whose process has ended, with this runner's connector and engine."""
+        runs = stored_runs.StoredRuns(self._settings({}))
+        entry = runs.own(run_id)
+        if not entry.is_resumable:
+            raise UsageError(
+                f"the run cannot be continued: it has {entry.run.status}",
+                where=entry.run_id,
+                hint="start a new one",
+            )
+        asked = RunRequest.read(entry.path, entry.run.pipeline_id)
+        settings = self._settings(asked.flags)
+        with runs.open(entry.path) as held:
+            return self._conduct(held, asked, settings, runs)
+
+    def _run(self, flags: Mapping[str, Any], task: str) -> RLMRunResult:
+        settings = self._settings(flags)
+        known = load.load(settings, open_repository(settings))
+        runs = stored_runs.StoredRuns(settings)
+        kept = {key: value for key, value in flags.items() if key not in OF_A_COMMAND}
+        asked = RunRequest(
+            definition.EPISODE,
+            runs.redactor.text(task),
+            kept,
+            definition.digest(known, definition.EPISODE),
+        )
+        with runs.create(runs.task_or_own(), definition.EPISODE) as held:
+            asked.write(held.path)
+            return self._conduct(held, asked, settings, runs)
+
+    def _conduct(
+        self, held: Run, asked: RunRequest, settings: Settings, runs: stored_runs.StoredRuns
+    ) -> RLMRunResult:
+        repository = open_repository(settings)
+        known = load.load(settings, repository)
+        load.require_same(known, asked)
+        load.require_leave(known, asked.pipeline_id, settings)
+        with Progress(settings.environ, quiet=True) as progress:
+            job = episodes.make(settings, repository, runs, progress, caller=self._caller(settings))
+            load.conduct(held, asked, runs, known, {definition.EPISODE: job})
+            return _result(held, job, str(asked.goal), settings)
+
+    def _settings(self, flags: Mapping[str, Any]) -> Settings:
+        settings = stored_runs.settings_of({**flags, "repo": str(self.workdir)})
+        if self._run_dir is not None:
+            settings.values["runs_dir"] = os.path.abspath(self._run_dir)
+            settings.sources["runs_dir"] = "run_dir"
+        return settings
+
+    def _caller(self, settings: Settings) -> EpisodeCaller:
+        limits = (settings.max_tokens, settings.budget_usd)
+        connector = self.llm_connector
+        return EpisodeCaller(
+            None
+            if connector is None
+            else ConnectorModel(
+                connector,
+                metered=limits != (None, None),
+                sub_provider=settings.episode.sub_provider,
+            ),
+            None if self.execution_engine is None else ConnectedEngine(self.execution_engine),
+            self.event_bus,
+            self.reward_profile,
+            self.max_parallelism,
+        )
+
+    # ── what there is ──
+
+    def supported_environments(self) -> list[str]:
+        """All names of environments."""
+        return list(supported_environments())
+
+
+def _result(held: Run, job: EpisodeJob, task: str, settings: Settings) -> RLMRunResult:
+    end, report = job.end, job.report
+    if end is None or report is None:
+        raise RlmCiError("the run was replaced by stages of the repository", where=held.id)
+    usage = report.usage
+    return RLMRunResult(
+        run_id=held.id,
+        run_path=Path(held.path_of("rlm", "trajectory.jsonl")),
+        completed=end.completed,
+        steps=end.steps,
+        total_reward=end.reward,
+        final_response=end.answer,
+        started_at=held.manifest.started_at,
+        finished_at=str(held.manifest.completed_at),
+        environment=settings.episode.environment,
+        task=task,
+        usage_summary={
+            "total_calls": usage.calls,
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+        },
+    )

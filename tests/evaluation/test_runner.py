@@ -1,0 +1,134 @@
+"""``RLMRunner`` with a connector and an engine of the caller's own; each episode is a run."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rlm_ci.errors import ConfigError
+from rlm_ci.evaluation import RLMEventBus, RLMRunner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rlm_ci.evaluation import RLMRuntimeEvent
+    from testing.program import Cli
+
+
+def action(name: str, **arguments: Any) -> str:
+    return json.dumps({"action": name, **arguments})
+
+
+def final(answer: str = "42") -> str:
+    return action("final", final_response=answer)
+
+
+class Connector:
+    """Answers by what it was asked, so that the same is said again."""
+
+    def __init__(self, say: Callable[[str], str]) -> None:
+        self.say = say
+        self.asked: list[str] = []
+
+    def generate_response(self, prompt: str, **_more: Any) -> str:
+        self.asked.append(prompt)
+        return self.say(prompt)
+
+
+class Engine:
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    def execute_code(self, code: str) -> tuple[str, str | None]:
+        self.ran.append(code)
+        return (code.upper(), None) if "bad" not in code else ("", "it is bad")
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Callable[..., RLMRunner]:
+    def make(say: Callable[[str], str], **more: Any) -> RLMRunner:
+        return RLMRunner(Connector(say), Engine(), workdir=tmp_path, **more)
+
+    return make
+
+
+def story(prompt: str) -> str:
+    """Run some code, then answer."""
+    return final() if "WORK" in prompt else action("run_python", code="work")
+
+
+def test_an_episode_is_a_run_with_a_trajectory_and_events(
+    runner: Callable[..., RLMRunner], cli: Cli, tmp_path: Path
+) -> None:
+    bus = RLMEventBus()
+    events: list[RLMRuntimeEvent] = []
+    end = bus.subscribe(events.append)
+    made = runner(story, event_bus=bus, reward_profile={"global_scale": 0.5})
+    result = made.run_task("What is it?")
+    assert (result.completed, result.steps, result.final_response) == (True, 2, "42")
+    assert result.total_reward == 0.9
+    assert (result.environment, result.task) == ("generic", "What is it?")
+    assert result.usage_summary is not None
+    assert result.usage_summary["total_calls"] == 2
+    assert result.started_at < result.finished_at
+    lines = [json.loads(line) for line in result.run_path.read_text().splitlines()]
+    assert [one["type"] for one in lines] == ["step", "step", "final"]
+    assert [one.get("reward") for one in lines] == [0.4, 0.5, None]
+    assert lines[-1]["total_reward"] == 0.9
+    names = ["run_start", "step_start", "step_end", "step_start", "step_end", "run_end"]
+    assert [one.name for one in events] == names
+    assert {(one.run_id, one.depth, one.parent_run_id) for one in events} == {
+        (result.run_id, 0, None)
+    }
+    end()
+    made.run_task("And now?")
+    assert len(events) == len(names)
+    record = json.loads((result.run_path.parent.parent / "run.json").read_text())
+    assert record["final_reward"] == 0.9
+    replayed = cli("replay", result.run_id, "--check", cwd=tmp_path)
+    assert replayed.code == 0, replayed
+
+
+def test_a_subscriber_that_raises_does_not_end_the_run(
+    runner: Callable[..., RLMRunner], capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_event: RLMRuntimeEvent) -> None:
+        raise ValueError("no")
+
+    bus = RLMEventBus()
+    bus.subscribe(fail)
+    assert runner(story, event_bus=bus).run_task("What is it?").completed
+    assert capfd.readouterr().err.count("ValueError: no") == 1
+
+
+def test_the_best_branch_is_carried_out(runner: Callable[..., RLMRunner]) -> None:
+    said = iter([action("run_python", code="bad"), action("run_python", code="good"), "nothing"])
+    made = runner(lambda prompt: final() if "GOOD" in prompt else next(said))
+    result = made.run_task("What is it?", branch_width=3)
+    assert (result.completed, result.total_reward) == (True, 1.8)
+    steps = [json.loads(line) for line in result.run_path.read_text().splitlines()]
+    assert steps[0]["action"]["code"] == "good"
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ({"environment": "nowhere"}, "pure_rlm"),
+    ],
+)
+def test_what_is_not_known_is_an_error_that_lists_what_is(
+    runner: Callable[..., RLMRunner], given: dict[str, Any], hint: str
+) -> None:
+    with pytest.raises(ConfigError) as found:
+        runner(story).run_task("What is it?", **given)
+    assert hint in found.value.hint
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_without_an_answer_the_steps_end_it(runner: Callable[..., RLMRunner], width: int) -> None:
+    made = runner(lambda _prompt: action("run_python", code="work"))
+    result = made.run_task("What is it?", max_steps=2, branch_width=width)
+    assert (result.completed, result.steps) == (False, 2)
