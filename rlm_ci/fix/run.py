@@ -9,6 +9,7 @@ from functools import partial
 from rlm_ci import sandbox
 from rlm_ci.agents import agent as agents
 from rlm_ci.console.messages import warn
+from rlm_ci.environments.coding.workspace_services import difference
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, StorageError, UnavailableError
 from rlm_ci.fix import choose_validator, loop, report
 from rlm_ci.fix.agent_services import services_of
@@ -16,7 +17,7 @@ from rlm_ci.fix.loop import ValidationResult
 from rlm_ci.fix.options import FixContext, FixOptions
 from rlm_ci.fix.participants import AgentOptions, ReplaySandbox, agent_of, validator_of
 from rlm_ci.fix.roles import Roles
-from rlm_ci.fix.steps import NOTHING_SAID, FixSteps, difference
+from rlm_ci.fix.steps import NOTHING_SAID, FixSteps
 from rlm_ci.fix.verdict.verdict import ResultJudge
 from rlm_ci.guard import rules, secret_in_diff
 from rlm_ci.guard.protected.editable_installs import editable
@@ -207,7 +208,7 @@ class FixRun(Attempt):
             commands,
             mode=options.roles,
             subagents=options.subagents,
-            diff=partial(difference, context),
+            diff=partial(difference, commands.workspace, redactor),
             deadline=self._clock.deadline(options.max_minutes),
             on_progress=lambda line: progress.heard(f"{line}\n".encode()),
         )

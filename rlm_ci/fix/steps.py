@@ -173,13 +173,6 @@ class FixSteps:
             list(pool.map(files.write, paths, found, repeat(0o600)))
 
 
-def difference(context: FixContext) -> str:
-    """What differs from the start while the agents are at work, for one of them to read."""
-    space, redactor = context.commands.workspace, context.redactor
-    _, patch = secret_in_diff.account(space, space.tree(), (), redactor)
-    return redactor.without_known(patch.decode("utf-8", "replace"))
-
-
 def _edited(turns: tuple[RoleTurn, ...]) -> RoleTurn:
     return next((one for one in reversed(turns) if one.role != "critic"), turns[-1])
 

@@ -42,6 +42,10 @@ class Missing(Refused):
     """There is nothing of that name."""
 
 
+class Outside(Refused):
+    """The path leads outside of the tree, or into git's own folder."""
+
+
 def checked(path: str) -> str:
     """``path`` as ``a/b/c``, if it can only lie inside; raises Refused."""
     text = path.strip().removeprefix("./")
@@ -51,10 +55,10 @@ def checked(path: str) -> str:
         raise Refused(f"'{printable(text)}': a path has no control character and no backslash")
     parts = text.split("/")
     if text.startswith("/") or any(part in ("", ".", "..") for part in parts):
-        raise Refused(f"{text!r} is not a path inside of the repository, such as 'src/name.py'")
+        raise Outside(f"{text!r} is not a path inside of the repository, such as 'src/name.py'")
     # Some file systems fold case, drop a final dot or blank, or have short names.
     if any(part.casefold().rstrip(". ") in (".git", "git~1") for part in parts):
-        raise Refused(f"{text!r}: git's own folder is closed")
+        raise Outside(f"{text!r}: git's own folder is closed")
     return text
 
 

@@ -43,6 +43,15 @@ def narrowed(argv: Words, names: Words, root: str, exists: Exists) -> Words | No
     return make(argv[: at + 1], argv[at + 1 :], names, exists) if make else None
 
 
+def narrowed_in(command: Command, names: Words, root: str) -> Words | None:
+    """The same for a command that starts in the folder ``root``; None for one of a shell."""
+
+    def exists(path: str) -> bool:
+        return os.path.lexists(os.path.join(root, path))
+
+    return None if command.in_shell else narrowed(command.argv, names, root, exists)
+
+
 def _script(argv: Words, root: str) -> Words:
     """The command of a package's test script; nothing where a shell must read it."""
     if argv[0] not in _MANAGERS or argv[1:] not in _SCRIPTS:

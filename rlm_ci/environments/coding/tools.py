@@ -89,14 +89,18 @@ class CodeTools:
 
     def act(self, name: str, arguments: Mapping[str, Any]) -> Observation:
         """Carry out one call; a refusal is an observation too. Raises StorageError."""
+        try:
+            return self.carry_out(name, arguments)
+        except Refused as error:
+            return Observation(f"Refused: {error}")
+
+    def carry_out(self, name: str, arguments: Mapping[str, Any]) -> Observation:
+        """The same; raises Refused."""
         if name in self._ends:
             [text] = arguments.values()
             said = clip(text.strip(), SUMMARY_LIMIT)
             return Observation(said, final=True, blocked=name == "blocked")
-        try:
-            return Observation(self._tools[name](arguments))
-        except Refused as error:
-            return Observation(f"Refused: {error}")
+        return Observation(self._tools[name](arguments))
 
     def _read(self, arguments: Mapping[str, Any]) -> str:
         path = checked(arguments["path"])
@@ -228,10 +232,12 @@ def _restore(restore: Callable[[str], bool], arguments: Mapping[str, Any]) -> st
 
 
 def _run_tests(tests: Callable[[tuple[str, ...]], str], arguments: Mapping[str, Any]) -> str:
-    return quoted("The validator", clip(tests(_named(arguments.get("tests", []))), OUTPUT_LIMIT))
+    return quoted(
+        "The validator", clip(tests(named_tests(arguments.get("tests", []))), OUTPUT_LIMIT)
+    )
 
 
-def _named(tests: Sequence[str]) -> tuple[str, ...]:
+def named_tests(tests: Sequence[str]) -> tuple[str, ...]:
     """Tests by path or node id; none can be an option or lead outside."""
     if len(tests) > _TESTS:
         raise Refused(f"name at most {_TESTS} tests")

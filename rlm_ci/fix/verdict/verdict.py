@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from hashlib import sha256
 
+from rlm_ci.environments.coding import test_report
 from rlm_ci.errors import UnavailableError
 from rlm_ci.fix.loop import ValidationResult
 from rlm_ci.fix.options import SETUP
@@ -16,10 +17,10 @@ from rlm_ci.guard.protected import by_name
 from rlm_ci.guard.protected.protection import Protection
 from rlm_ci.system import files
 from rlm_ci.system.process import Clipped, StreamResult
-from rlm_ci.text.printable import count, first_of, printable
+from rlm_ci.text.printable import first_of, printable
 from rlm_ci.validators import outcomes, test_counts, test_reports
 from rlm_ci.validators import validator as validation
-from rlm_ci.validators.test_selection import narrowed
+from rlm_ci.validators.test_selection import narrowed_in
 from rlm_ci.workspace.tree_diff import LIMIT, differing
 
 TYPE_CHECKING = False
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from rlm_ci.fix.options import FixContext
     from rlm_ci.git.objects import TreeEntry
     from rlm_ci.report.findings import Finding
-    from rlm_ci.system.command_line import Command
     from rlm_ci.validators.test_counts import CollectedTests
     from rlm_ci.validators.validator import Verdict
 
@@ -204,27 +204,11 @@ class ResultJudge:
             return "there is no validator"
         argv: tuple[str, ...] | None = validator.command.argv
         if names:
-            argv = None if validator.command.in_shell else self._selected(validator.command, names)
+            argv = narrowed_in(validator.command, names, self._context.commands.root)
         if argv is None:
-            return "rlm-ci cannot run some tests of this validator: name none, or use another tool"
+            return test_report.UNKNOWN_RUNNER
         ran = self._runs.in_copy("tests", self.place("tests"), argv, self._space.tree())
-        verdict = validator.judge(lambda _argv: ran.ended)
-        counts = test_counts.parse(ran.ended.output.text()).values()
-        number = max((one.judged for one in counts), default=0)
-        said = [f"{count(number, 'test')} ran"] if number else []
-        if names and not number:
-            said = ["no test ran: none has such a name"]
-        elif verdict.passed:
-            said += ["it passes"]
-        return "\n".join(said if verdict.passed else [*said, verdict.feedback])
-
-    def _selected(self, command: Command, names: tuple[str, ...]) -> tuple[str, ...] | None:
-        root = self._context.commands.root
-
-        def exists(path: str) -> bool:
-            return os.path.lexists(os.path.join(root, path))
-
-        return narrowed(command.argv, names, root, exists)
+        return test_report.judged(validator, ran.ended, named=bool(names)).text
 
     def _validate(self, label: str, place: str = "", *, fresh: str = "") -> Verdict:
         """Run the validator, in a fresh copy of the tree ``fresh`` where one is given."""

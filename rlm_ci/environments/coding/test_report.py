@@ -1,0 +1,67 @@
+"""What a run of the tests says to an agent, and its scores."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.system.transcript import plain
+from rlm_ci.text.printable import count
+from rlm_ci.validators import parsers, test_counts
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rlm_ci.system.process import StreamResult
+    from rlm_ci.validators.validator import Validator
+
+UNKNOWN_RUNNER = "rlm-ci cannot run some tests of this validator: name none, or use another tool"
+#: In the last line of pytest.
+_WARNINGS = re.compile(
+    r"^(?:=+ )?(?:\d{1,9} [a-z]+, ){0,9}(\d{1,9}) warnings?(?:, \d{1,9} [a-z]+){0,9} in \d",
+    re.MULTILINE,
+)
+
+
+class TestReport(Value):
+    """``text`` is for the model.
+
+    ``passed``: the validator is green. ``score`` is the share of tests that passed; ``tests`` says
+    whether all did, None where none was counted. ``timed_out``: it was stopped.
+    """
+
+    __test__ = False
+
+    text: str
+    passed: bool
+    tests: bool | None
+    score: float
+    warnings: int
+    timed_out: bool
+
+
+def judged(validator: Validator, ended: StreamResult, *, named: bool) -> TestReport:
+    """The report of a run; ``named``: of some tests alone."""
+    verdict = validator.judge(lambda _argv: ended)
+    output = ended.output.text()
+    counts = test_counts.parse(output).values()
+    number = max((one.judged for one in counts), default=0)
+    said = [f"{count(number, 'test')} ran"] if number else []
+    passed = verdict.passed
+    if named and not number:
+        said = ["no test ran: none has such a name"]
+        passed = False
+    elif verdict.passed:
+        said += ["it passes"]
+    printed = plain(output)
+    read = parsers.read(printed.split("\n"), validator.root, validator.exists)
+    tallies = [one for _, one in read.tallies]
+    good, bad = sum(one.passed for one in tallies), sum(one.failed for one in tallies)
+    ran = good + bad
+    return TestReport(
+        "\n".join(said if verdict.passed else [*said, verdict.feedback]),
+        passed,
+        (not bad) if ran else None,
+        good / ran if ran else float(passed),
+        sum(map(int, _WARNINGS.findall(printed))),
+        ended.reason == "timeout",
+    )

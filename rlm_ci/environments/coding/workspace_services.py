@@ -1,0 +1,163 @@
+"""What tools for code need of a copy of the work tree: commands, tests, the difference, the start.
+
+What runs does so in the sandbox. How it ended is a fact of the run's record, with the tree that it
+left.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.environments.coding import test_report
+from rlm_ci.environments.generic import Execution
+from rlm_ci.environments.quoting import quoted, visible
+from rlm_ci.errors import DamagedError
+from rlm_ci.git.history import of_lines
+from rlm_ci.guard import secret_in_diff
+from rlm_ci.system.command_line import SHELL, Command
+from rlm_ci.system.transcript import transcribe
+from rlm_ci.text.printable import printable
+from rlm_ci.validators.test_selection import narrowed_in
+from rlm_ci.validators.validator import failure
+from rlm_ci.workspace.recorded_change import ended_of, record_of, recorded
+from rlm_ci.workspace.sandboxed_commands import Launch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from rlm_ci.environments.coding.test_report import TestReport
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.redaction.redactor import Redactor
+    from rlm_ci.runs import Fact
+    from rlm_ci.system.process import StreamResult
+    from rlm_ci.validators.validator import Validator
+    from rlm_ci.workspace.sandboxed_commands import SandboxedCommands
+    from rlm_ci.workspace.workspace import Workspace
+
+#: Bytes of a command's output that are recorded; a quarter of them from its beginning.
+_KEEP = 64 << 10
+_PYTHON = ("python3", "python")
+
+
+def difference(copy: Workspace, redactor: Redactor) -> str:
+    """What differs from the start, for a model to read."""
+    _, patch = secret_in_diff.account(copy, copy.tree(), (), redactor)
+    return redactor.without_known(patch.decode("utf-8", "replace"))
+
+
+class WorkspaceServices:
+    """Services on the copy of ``commands``.
+
+    ``place`` gives each thing that is asked for its own place in the run, by its kind. ``seconds``
+    says how long a command may take.
+    """
+
+    def __init__(
+        self,
+        commands: SandboxedCommands,
+        fact: Fact,
+        redactor: Redactor,
+        *,
+        place: Callable[[str], str],
+        seconds: Callable[[], float],
+    ) -> None:
+        self._commands = commands
+        self._copy = commands.workspace
+        self._fact = fact
+        self._redactor = redactor
+        self._place = place
+        self._seconds = seconds
+
+    def run(self, text: str) -> str:
+        """Run a line of shell."""
+        command = Command(text, (SHELL, "-c", text), (SHELL,), in_shell=True)
+        ended = self._ran({"run": text}, {"command": text}, command.argv, self._seconds())
+        lines = transcribe(ended.output, self._redactor.text).lines
+        head = f"{failure(ended, command) or 'exit code 0'}, {ended.seconds:.1f} s"
+        return quoted(f"The command ended: {head}", "\n".join(lines))
+
+    def python(self, code: str, seconds: float) -> Execution:
+        """Run Python at the root of the copy. Its errors are at the end of its output."""
+        python = next((one for one in _PYTHON if self._commands.find(one)), _PYTHON[0])
+        command = Command(python, (python, "-"), (python,))
+        seconds = min(seconds, self._seconds())
+        ended = self._ran({"python": code}, {}, command.argv, seconds, stdin=code)
+        output = "\n".join(transcribe(ended.output, self._redactor.text).lines)
+        wrong = failure(ended, command)
+        return Execution(output, wrong, succeeded=not wrong)
+
+    def _ran(
+        self,
+        key: Mapping[str, Any],
+        more: Mapping[str, Any],
+        argv: tuple[str, ...],
+        seconds: float,
+        stdin: str = "",
+    ) -> StreamResult:
+        """How a command ended, which may have changed the copy."""
+        self._copy.settled = None
+
+        def produce() -> Mapping[str, Any]:
+            launch = Launch(argv, seconds, stdin=stdin.encode("utf-8", "surrogateescape"))
+            return {**more, **record_of(self._commands.run(launch, keep=_KEEP))}
+
+        place = ("command", self._place("command"))
+        told = recorded(self._fact, self._copy, place, key, produce)
+        self._copy.settled = None  # the agent goes on
+        return ended_of(told)
+
+    def tests(self, validator: Validator, names: tuple[str, ...]) -> TestReport | str:
+        """What the validator says of all tests, or of those named; why it cannot be asked."""
+        argv = validator.command.argv
+        if names:
+            found = narrowed_in(validator.command, names, self._commands.root)
+            if found is None:
+                return test_report.UNKNOWN_RUNNER
+            argv = found
+        tree = self._copy.tree()
+
+        def produce() -> Mapping[str, Any]:
+            record = record_of(self._commands.run(Launch(argv, self._seconds())))
+            if self._commands.tree() != tree:
+                self._copy.restore(tree)
+            return record
+
+        key = {"argv": list(argv), "tree": tree}
+        told = self._fact("tests", self._place("tests"), key, produce)
+        return test_report.judged(validator, ended_of(told), named=bool(names))
+
+    def diff(self) -> str:
+        return difference(self._copy, self._redactor)
+
+    def restore(self, path: str) -> bool:
+        """Put a file or a folder back as it was at the start; whether it had changed."""
+        copy = self._copy
+        tree = copy.tree()
+
+        def is_wanted(name: str) -> bool:
+            return name == path or name.startswith(f"{path}/")
+
+        before = copy.restored(tree, copy.snapshot.tree, is_wanted)
+        if before != tree:
+            copy.restore(before)
+        return before != tree
+
+    def history(self, repository: Repository, path: str, lines: tuple[int, int]) -> str:
+        """The commits that changed lines of a file: a fact, as it may have grown since."""
+        commit = self._copy.snapshot.head
+        first, last = lines
+
+        def produce() -> Mapping[str, Any]:
+            try:
+                text = of_lines(repository, str(commit), path, first, last)
+            except DamagedError as error:
+                return {"error": str(error), "text": ""}
+            said = text[:_KEEP].decode("utf-8", "replace")
+            return {"error": "", "text": self._redactor.text(said)}
+
+        key = {"path": path, "first": first, "last": last, "commit": commit}
+        told = self._fact("history", self._place("history"), key, produce)
+        if told["error"]:
+            return f"No history: {printable(told['error'])}"
+        text = "\n".join(map(visible, told["text"].split("\n")))
+        return quoted(f"Commits that changed {path}, lines {first}-{last}", text)
