@@ -233,6 +233,16 @@ EPISODE: tuple[Setting, ...] = (
     Setting("episode.sub_provider", "provider of --sub-model: openai or azure (default: the same)",
             flag="--sub-provider", metavar="NAME"),
 )  # fmt: skip
+CHAT: tuple[Setting, ...] = (
+    Setting("chat.session_id", "id of the conversation", flag="--session-id", metavar="ID",
+            file=False, own_env=False),
+    Setting("chat.compaction", "summarize old messages of the conversation", default=True,
+            kind="boolean", flag="--compaction", off="keep all messages", file=False),
+    Setting("chat.compaction_limit", "number of exchanges above which old ones are summarized", 6,
+            "integer", minimum=1, flag="--compaction-limit", metavar="N", file=False),
+    Setting("chat.keep_recent", "number of the newest exchanges that stay as they are", 4,
+            "integer", minimum=1, flag="--keep-recent", metavar="N", file=False),
+)  # fmt: skip
 CONTEXT: tuple[Setting, ...] = (
     Setting("context.target_bytes", "size of a chunk in bytes", 65536, "integer", minimum=1,
             env=("RLM_CHUNK_TARGET_BYTES",)),
@@ -372,6 +382,6 @@ WIKI: tuple[Setting, ...] = (
 CORE = (*COMMON, *CHANGE, *LOCAL_CHANGE, *PATHS, *REPORT, *OUT, *MACHINE)
 #: What no check has a say in.
 PROGRAM = (
-    *CORE, *PUBLISH, *FIX, *MODEL, *BUDGET, *LOOP, *EPISODE, *CONTEXT, *SYMBOLIC, *PIPELINES,
+    *CORE, *PUBLISH, *FIX, *MODEL, *BUDGET, *LOOP, *EPISODE, *CHAT, *CONTEXT, *SYMBOLIC, *PIPELINES,
     *RECURSION, *REVIEW_OF_PR, *REVIEW, *WIKI_OF_PR, *WIKI,
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 from rlm_ci import sandbox
 from rlm_ci.change import privileged_events
@@ -11,7 +12,8 @@ from rlm_ci.console.messages import warn
 from rlm_ci.environments.delegation import ChildSlots, ChildTask, Delegation
 from rlm_ci.environments.names import environment_of
 from rlm_ci.environments.rewards import RLMRewardProfile
-from rlm_ci.errors import ConfigError, UsageError
+from rlm_ci.errors import ConfigError, LimitError, RemoteError, UsageError
+from rlm_ci.evaluation.chat import ChatSession, CompactionRules
 from rlm_ci.evaluation.episodes import report
 from rlm_ci.evaluation.episodes.code_runs import SandboxedPython
 from rlm_ci.evaluation.episodes.episode import EpisodeServices
@@ -20,6 +22,7 @@ from rlm_ci.evaluation.episodes.setups import Setups
 from rlm_ci.evaluation.event_bus import RLMEventBus
 from rlm_ci.judge import config_file
 from rlm_ci.judge.options import models_of, output_of, rests_on
+from rlm_ci.models import ModelRequest
 from rlm_ci.models.gateway import Gateway, earlier, provider_of, require_endpoint
 from rlm_ci.models.record.record import FILE, Record
 from rlm_ci.pipelines import budget_increase, load
@@ -27,7 +30,7 @@ from rlm_ci.pipelines.attempt import RunAttempt
 from rlm_ci.pipelines.job import PipelineJob, without_runs
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report.findings import Part, Report, Severity, Subject
-from rlm_ci.runs.manifest import BUDGETS, PAUSED
+from rlm_ci.runs.manifest import BUDGETS, PAUSED, timestamp
 from rlm_ci.system import files, process
 from rlm_ci.text.printable import printable, printable_file
 from rlm_ci.values import Value
@@ -51,6 +54,8 @@ PIPELINE = "run"
 #: The result of the episode, beside its report.
 RESULT = "run.json"
 VERSION = 1
+#: Tokens of the summary of a conversation.
+_SUMMARY_TOKENS = 1024
 #: Steps of an episode without a limit.
 _UNLIMITED = 1 << 20
 
@@ -140,6 +145,8 @@ class EpisodeAttempt(RunAttempt):
         )
         self.end = end = services.run_root(self._run.id, root, delegation, max_steps)
         self._write(end, options)
+        if options.session and not self._all.replay:
+            self._add_turn(end, options, services)
         metrics = {
             "environment": options.environment,
             "model": options.model,
@@ -187,6 +194,7 @@ class EpisodeAttempt(RunAttempt):
                 isolated=place.isolated if place else False,
                 rewards=caller.profile.to_dict(),
                 sub_model=told.sub_model,
+                session=self._session_so_far(),
             ).to_dict()
 
         return self._record.shaped(
@@ -253,6 +261,48 @@ class EpisodeAttempt(RunAttempt):
                 hint="continue it there, by RLMRunner.resume_run",
             )
         return SandboxedPython(self._sandbox(), self._all.settings.environ)
+
+    # ── the chat session ──
+
+    def _session(self, session_id: str) -> ChatSession:
+        task = os.path.dirname(os.path.dirname(self._run.path))
+        return ChatSession(task, session_id)
+
+    def _session_so_far(self) -> Mapping[str, Any] | None:
+        session_id = self._all.settings.chat.session_id
+        if session_id is None:
+            return None
+        record = self._session(session_id).read() or {"histories": [], "compacted_summaries": []}
+        return {
+            "id": session_id,
+            "history": record["histories"],
+            "summaries": record["compacted_summaries"],
+        }
+
+    def _add_turn(
+        self, end: EpisodeEnd, options: EpisodeOptions, services: EpisodeServices
+    ) -> None:
+        """Add what was said to the session; a resumed run finds it there."""
+        told = self._all.settings.chat
+
+        def summarize(prompt: str) -> str:
+            message = {"role": "user", "content": prompt}
+            request = ModelRequest(options.model, (message,), max_tokens=_SUMMARY_TOKENS)
+            try:
+                return services.complete(request, "compaction").text
+            except (LimitError, RemoteError):
+                return ""  # the session keeps the beginnings of the messages instead
+
+        turn = {
+            "timestamp": timestamp(self._run.now()),
+            "user": options.task,
+            "assistant": end.answer if end.completed else f"(no answer: {end.reason})",
+            "run_id": self._run.id,
+        }
+        head = {"environment": options.environment, "framework": options.framework or "native"}
+        rules = CompactionRules(told.compaction, told.compaction_limit, told.keep_recent)
+        session = self._session(str((options.session or {})["id"]))
+        session.add(turn, head, rules, summarize)
 
     def _write(self, end: EpisodeEnd, options: EpisodeOptions) -> None:
         """``run.json``, and the answer."""

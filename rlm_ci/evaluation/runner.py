@@ -6,6 +6,8 @@ Each episode is a run in the store of the repository, as ``rlm-ci run`` makes it
 from __future__ import annotations
 
 import os
+from inspect import signature
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,14 @@ from rlm_ci.console.progress import Progress
 from rlm_ci.environments.names import ENVIRONMENTS, supported_environments
 from rlm_ci.environments.rewards import RLMRewardProfile
 from rlm_ci.errors import RlmCiError, UsageError
+from rlm_ci.evaluation import chat, trajectories
 from rlm_ci.evaluation import run as episodes
+from rlm_ci.evaluation.chat import ChatSession
 from rlm_ci.evaluation.connectors import ConnectedEngine, ConnectorModel
 from rlm_ci.evaluation.event_bus import RLMEventBus
 from rlm_ci.evaluation.results import RLMRunResult
 from rlm_ci.evaluation.run import EpisodeCaller, EpisodeJob
+from rlm_ci.evaluation.trajectories import Trajectories
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.pipelines import definition, load, stored_runs
 from rlm_ci.runs.request import OF_A_COMMAND, RunRequest
@@ -82,22 +87,21 @@ class RLMRunner:
         time_budget_seconds: int | None = None,
     ) -> RLMRunResult:
         """Run one episode to its end, whatever that is; raises what keeps it from one."""
-        flags = {
-            "episode.environment": environment,
-            "episode.max_steps": max_steps,
-            "episode.exec_timeout": exec_timeout,
-            "episode.branch_width": branch_width,
-            "episode.framework": framework,
-            "episode.max_depth": max_depth,
-            "episode.max_children_per_step": max_children_per_step,
-            "episode.parallelism": parallelism,
-            "episode.time_budget_seconds": time_budget_seconds,
-            "episode.sub_model": sub_model,
-            "episode.sub_provider": sub_provider,
-        }
-        # As a command line has them: the request of a run keeps texts.
-        given = {name: str(value) for name, value in flags.items() if value is not None}
-        return self._run(given, task)
+        flags = _flags(
+            "episode",
+            environment=environment,
+            max_steps=max_steps,
+            exec_timeout=exec_timeout,
+            branch_width=branch_width,
+            framework=framework,
+            max_depth=max_depth,
+            max_children_per_step=max_children_per_step,
+            parallelism=parallelism,
+            time_budget_seconds=time_budget_seconds,
+            sub_model=sub_model,
+            sub_provider=sub_provider,
+        )
+        return self._run(flags, task)
 
     def resume_run(self, run_id: str) -> RLMRunResult:
         """Continue an episode whose process has ended, with this runner's connector and engine."""
@@ -165,11 +169,92 @@ class RLMRunner:
             self.max_parallelism,
         )
 
+    # ── conversations ──
+
+    def run_chat_turn(
+        self,
+        message: str,
+        session_id: str = "default",
+        *,
+        environment: str = "generic",
+        max_steps: int = 4,
+        enable_compaction: bool = True,
+        compaction_limit: int = 6,
+        keep_recent: int = 4,
+        **more: Any,
+    ) -> RLMRunResult:
+        """Answer a message by an episode that knows what was said in the session before.
+
+        ``more`` are further parameters of ``run_task``. Beyond ``compaction_limit`` exchanges, all
+        but the newest ``keep_recent`` are summarized.
+        """
+        known = signature(self.run_task).parameters
+        for name in more:
+            if name not in known or name == "task":
+                raise TypeError(f"run_chat_turn() got an unexpected keyword argument {name!r}")
+        flags = _flags("episode", environment=environment, max_steps=max_steps, **more)
+        flags |= _flags(
+            "chat",
+            session_id=session_id,
+            compaction=str(enable_compaction).lower(),
+            compaction_limit=compaction_limit,
+            keep_recent=keep_recent,
+        )
+        return self._run(flags, message)
+
+    def get_chat_session(self, session_id: str = "default") -> dict[str, Any] | None:
+        """What is known of a session; None for one that has not begun."""
+        record = self._chat_session(session_id).read()
+        return None if record is None else chat.metadata(record)
+
+    def reset_chat_session(self, session_id: str = "default") -> bool:
+        """Forget a session; whether there was one."""
+        return self._chat_session(session_id).forget()
+
+    def _chat_session(self, session_id: str) -> ChatSession:
+        runs = stored_runs.StoredRuns(self._settings({}))
+        return ChatSession(os.path.join(runs.store.root, runs.task_or_own()), session_id)
+
+    # ── what was run ──
+
+    def list_runs(self, limit: int = 10) -> list[dict[str, Any]]:
+        """Summaries of the newest episodes, those of rlm-code included."""
+        found = map(trajectories.status, islice(self._trajectories().recent(), limit))
+        return [one for one in found if one is not None]
+
+    def get_run_status(self, run_id: str | None = None) -> dict[str, Any] | None:
+        """The summary of one episode, of the latest for None; None for an unknown one."""
+        found = self._trajectories().find(run_id)
+        return None if found is None else trajectories.status(found)
+
+    def load_run_events(self, run_id: str) -> list[dict[str, Any]]:
+        """The lines of a trajectory; none for an unknown one."""
+        found = self._trajectories().find(run_id)
+        return [] if found is None else found.lines()
+
+    def visualize_run(
+        self, run_id: str | None = None, *, include_children: bool = True, max_depth: int = 3
+    ) -> dict[str, Any]:
+        """One episode for a viewer, its children nested. Raises UsageError for an unknown one."""
+        found = self._trajectories().require(run_id)
+        return trajectories.picture(found, include_children=include_children, max_depth=max_depth)
+
+    def _trajectories(self) -> Trajectories:
+        folders = [os.path.join(self.workdir, *one.split("/")) for one in trajectories.LEGACY]
+        if self._run_dir is not None:
+            folders.append(os.path.abspath(self._run_dir))
+        return Trajectories(stored_runs.StoredRuns(self._settings({})), tuple(folders))
+
     # ── what there is ──
 
     def supported_environments(self) -> list[str]:
         """All names of environments."""
         return list(supported_environments())
+
+
+def _flags(section: str, **values: Any) -> dict[str, str]:
+    """Settings as a command line has them: the request of a run keeps texts."""
+    return {f"{section}.{name}": str(value) for name, value in values.items() if value is not None}
 
 
 def _result(held: Run, job: EpisodeJob, task: str, settings: Settings) -> RLMRunResult:

@@ -13,6 +13,7 @@ from rlm_ci.environments.quoting import quoted
 from rlm_ci.environments.rewards import RLMRewardProfile
 from rlm_ci.environments.turn_loop import MIN_TOKENS
 from rlm_ci.errors import ConfigError, LimitError
+from rlm_ci.evaluation import chat
 from rlm_ci.evaluation.episodes.node import EpisodeSetup
 from rlm_ci.models import ModelRequest
 from rlm_ci.resources import loader
@@ -128,9 +129,11 @@ class Setups:
                 where="context",
                 hint="use --environment pure_rlm, which keeps it in a variable",
             )
-        role = f"You are {task.role}.\n\n" if task.role else ""
-        data = f"\n\n{quoted('Context', context)}" if context else ""
-        return f"{role}{task.task}{data}"
+        role = f"You are {task.role}." if task.role else ""
+        session = self._options.session if node.parent is None else None
+        said = chat.told_so_far(session) if session else ""
+        data = quoted("Context", context) if context else ""
+        return "\n\n".join(filter(None, (role, said, task.task, data)))
 
     def _rules(self, environment: Environment, node: EpisodeNode) -> str:
         tools = [

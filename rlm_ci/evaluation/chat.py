@@ -1,0 +1,171 @@
+"""Chat sessions on disk: what was said, the old of it in short.
+
+``<runs>/<task>/sessions/<id>.json``. Each turn is an episode; the session changes at its end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from rlm_ci.environments.quoting import quoted, visible
+from rlm_ci.errors import ConfigError, DamagedError
+from rlm_ci.runs import is_task_id
+from rlm_ci.system import files
+from rlm_ci.system.lock import exclusive
+from rlm_ci.text.printable import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+#: Beside the folder of a task's runs.
+FOLDER = "sessions"
+_LIMIT = 16 << 20
+#: Summaries that a session keeps, and a prompt shows; characters of one.
+_SUMMARIES, _SHOWN_SUMMARIES, _SUMMARY = 20, 4, 2_500
+#: Characters of a message in a prompt, and in a summary without a model.
+_SAID, _LINE = 4_000, 160
+COMPACT = (
+    "Summarize this part of a conversation for the one who goes on with it. Keep facts, decisions,"
+    " names, numbers and open questions. Answer with at most 12 short bullet points."
+)
+
+
+class CompactionRules(Value):
+    """Beyond ``limit`` exchanges, all but the newest ``keep`` become a summary."""
+
+    enabled: bool = True
+    limit: int = 6
+    keep: int = 4
+
+
+class ChatSession:
+    """The session ``session_id`` in ``folder``, that of a task. Raises ConfigError for a bad id."""
+
+    def __init__(self, folder: str, session_id: str) -> None:
+        if not is_task_id(session_id):
+            raise ConfigError(
+                f"{printable(session_id)[:80]!r} is not the id of a session",
+                where="session_id",
+                hint="use letters, digits, '-', '_' and '.', at most 128",
+            )
+        self.id = session_id
+        self._folder = os.path.join(folder, FOLDER)
+        self._path = os.path.join(self._folder, f"{session_id}.json")
+
+    def read(self) -> dict[str, Any] | None:
+        """What is kept; None for a session that has not begun. Raises DamagedError."""
+        try:
+            record = json.loads(files.read(self._path, _LIMIT))
+        except files.UnreadableError as error:
+            if error.missing:
+                return None
+            raise self._damaged(str(error)) from None
+        except (ValueError, RecursionError):
+            raise self._damaged("it is not JSON") from None
+        if not isinstance(record, dict) or not _is_sound(record):
+            raise self._damaged("it is not what rlm-ci writes")
+        return record
+
+    def forget(self) -> bool:
+        """Remove it; whether there was one. Raises StorageError."""
+        try:
+            os.unlink(self._path)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise files.storage_error(error, self._path) from None
+        return True
+
+    def add(
+        self,
+        turn: Mapping[str, Any],
+        head: Mapping[str, Any],
+        rules: CompactionRules,
+        summarize: Callable[[str], str],
+    ) -> None:
+        """Add the turn of a run, once, and compact. ``summarize`` asks a model, "" if it cannot.
+
+        Raises LockedError, StorageError, DamagedError.
+        """
+        with exclusive(self._folder, "is writing to the sessions of this task"):
+            at = turn["timestamp"]
+            empty: dict[str, Any] = {"histories": [], "contexts": [], "compacted_summaries": []}
+            new = {"session_id": self.id, "created_at": at, **empty}
+            record = self.read() or new
+            histories: list[Any] = record["histories"]
+            if any(one.get("run_id") == turn["run_id"] for one in histories):
+                return
+            record |= {**head, "updated_at": at, "last_run_id": turn["run_id"]}
+            record["histories"] = [*histories, dict(turn)]
+            record["contexts"] = [*record["contexts"], turn["user"]]
+            if rules.enabled:
+                _compact(record, rules, summarize)
+            text = json.dumps(record, indent=2)
+            files.write(self._path, f"{text}\n".encode(), 0o600)
+
+    def _damaged(self, why: str) -> DamagedError:
+        return DamagedError(
+            f"the chat session cannot be read: {why}",
+            where=self._path,
+            hint=f"restore it, or forget it: rlm-ci chat --session-id {self.id} --reset",
+        )
+
+
+def metadata(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``get_chat_session`` tells of a session."""
+    names = ("session_id", "environment", "framework", "created_at", "updated_at", "last_run_id")
+    return {
+        **{name: record.get(name) for name in names},
+        "context_count": len(record["contexts"]),
+        "history_count": len(record["histories"]),
+        "compacted_count": len(record["compacted_summaries"]),
+    }
+
+
+def told_so_far(session: Mapping[str, Any]) -> str:
+    """What was said before, for a prompt; "" at the beginning."""
+    summaries = session["summaries"][-_SHOWN_SUMMARIES:]
+    parts = [quoted("Earlier, in short", "\n".join(map(str, summaries)))] if summaries else []
+    if session["history"]:
+        parts.append(quoted("The conversation so far", _dialogue(session["history"], _SAID)))
+    return "\n\n".join(parts)
+
+
+def _compact(
+    record: dict[str, Any], rules: CompactionRules, summarize: Callable[[str], str]
+) -> None:
+    histories = record["histories"]
+    if len(histories) <= max(rules.limit, rules.keep):
+        return
+    old = histories[: -rules.keep]
+    asked = f"{COMPACT}\n\n{quoted('The conversation', _dialogue(old, _SAID))}"
+    summary = summarize(asked).strip() or _dialogue(old, _LINE)
+    record["compacted_summaries"] = [*record["compacted_summaries"], summary[:_SUMMARY]][
+        -_SUMMARIES:
+    ]
+    record["histories"] = histories[-rules.keep :]
+    record["contexts"] = record["contexts"][-rules.keep :]
+
+
+def _dialogue(histories: Sequence[Mapping[str, Any]], room: int) -> str:
+    return "\n".join(
+        f"{who}: {_line(one.get(key, ''), room)}"
+        for one in histories
+        for who, key in (("User", "user"), ("Assistant", "assistant"))
+    )
+
+
+def _line(text: object, room: int) -> str:
+    shown = "\n".join(map(visible, str(text).split("\n")))
+    return shown if len(shown) <= room else f"{shown[:room]}…"
+
+
+def _is_sound(record: Mapping[str, Any]) -> bool:
+    lists = [record.get(name) for name in ("histories", "contexts", "compacted_summaries")]
+    return all(isinstance(one, list) for one in lists) and all(
+        isinstance(one, dict) for one in record["histories"]
+    )
