@@ -16,6 +16,7 @@ from rlm_ci import checks, cli, errors
 from rlm_ci.ask import report as question
 from rlm_ci.config.arguments import describe
 from rlm_ci.config.options import COMMON, PROGRAM
+from rlm_ci.evaluation.bench.comparison_report import RULES as BENCH
 from rlm_ci.evaluation.episodes import report as episode
 from rlm_ci.fix import report as fix
 from rlm_ci.guard import rules as guard_rules
@@ -314,6 +315,8 @@ def systems() -> Iterator[tuple[str, str, Mapping[str, Rule], str]]:
         "why the work is not done, and has severity `medium` at most."
     )
     yield "validator", summary, VALIDATOR, other
+    summary = "What fails a [comparison of two benchmarks](benchmarks.md#compare)."
+    yield "bench", summary, BENCH, "Give the gate a tolerance by the flag that it names."
     summary = "What keeps a [fix loop](fix.md) or a [question](questions.md) from its end."
     yield "rlm", summary, {**fix.RULES, **question.RULES}, "None."
     yield "run", "What keeps an [episode](runner.md) from its end.", episode.RULES, "None."

@@ -70,6 +70,7 @@ HOMES = {
     "tree_sitter": "source/grammars.py",
     "markdown_it": "wiki/facts/readme.py",
     "git": "git/clone.py",
+    "yaml": "evaluation/bench/packs/documents.py",
     "distributed": "recursion/dask_pool.py",
     "rich": "console/live_screen.py",
     "subprocess": "system/process.py",

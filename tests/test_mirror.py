@@ -13,7 +13,12 @@ TESTS = Path(__file__).parent
 #: Not about one module: what tests share, what stands beside the package, whole attacks.
 BESIDE = {"attacks", "hooks", "testing", "tools"}
 #: Folders whose modules are found by listing them: ``test_<folder>*.py`` tries them all.
-CATALOGUES = {"report/formats", "source/definitions", "validators/parsers"}
+CATALOGUES = {
+    "evaluation/bench/generators",
+    "report/formats",
+    "source/definitions",
+    "validators/parsers",
+}
 #: Modules that no test of their own room imports: the test that shows what they do.
 SHOWN_BY = {
     "__main__": "cli/test_cli.py",

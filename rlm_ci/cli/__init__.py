@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 #: (exit codes and their meanings) for the reference; TAKES, a description of its words, and their
 #: minimum and maximum; ROWS, its options, or rows(argv) if they depend on words; run(arguments).
 COMMANDS = (
-    "pr", "check", "review", "wiki", "rlm", "run", "chat", "context", "start", "list", "status",
-    "wait", "resume", "cancel", "export", "replay", "publish", "doctor", "config", "init", "verify",
+    "pr", "check", "review", "wiki", "rlm", "run", "chat", "bench", "context", "start", "list",
+    "status", "wait", "resume", "cancel", "export", "replay", "publish", "doctor", "config", "init",
+    "verify",
 )  # fmt: skip
 
 

@@ -68,6 +68,7 @@ class BenchmarkCase:
 
     ``context`` is a text, or a table: ``{"path": …}``, or ``{"generator": …}`` with its arguments.
     ``scorer`` names what compares an answer with ``expected_answer``; a judge goes by ``rubric``.
+    It is completed when the model has answered in time, with a score of at least ``pass_score``.
     """
 
     case_id: str
@@ -80,3 +81,4 @@ class BenchmarkCase:
     expected_answer: Any = None
     scorer: str = "exact"
     rubric: str | None = None
+    pass_score: float = 1.0

@@ -110,20 +110,32 @@ def _override(name: str, figures: Mapping[str, object]) -> Price:
     return Price((Rate(0, read, figure("output_per_million"), cached),))
 
 
+def context_window(model: str, base_url: str) -> int | None:
+    """The tokens that ``model`` can read, where the table knows."""
+    found = _entry(model, base_url)
+    window = None if found is None else found.model.context_window
+    return window if isinstance(window, int) and window > 0 else None
+
+
 def _from_table(model: str, base_url: str) -> Price | None:
+    found = _entry(model, base_url)
+    return None if found is None else _from_figures(found.model_price)
+
+
+def _entry(model: str, base_url: str) -> Any:
+    """What the table has of a model; None where it does not know it."""
     try:
         from genai_prices import Usage, calc_price
     except ImportError:
         return None
     nothing = Usage(input_tokens=0, output_tokens=0)
     try:
-        found = calc_price(nothing, model, provider_api_url=base_url or None)
+        return calc_price(nothing, model, provider_api_url=base_url or None)
     except LookupError:
         try:  # another gateway: by the name alone
-            found = calc_price(nothing, model)
+            return calc_price(nothing, model)
         except LookupError:
             return None
-    return _from_figures(found.model_price)
 
 
 def _from_figures(figures: Any) -> Price | None:

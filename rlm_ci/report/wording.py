@@ -29,6 +29,8 @@ EPISODE = "run"
 QUESTION = "symbolic"
 #: The part that cannot be overridden.
 TAMPER = "tamper"
+#: The part that compares two benchmarks: its gates have tolerances of their own.
+BENCH = "bench"
 #: The finding of a fix loop whose agent failed in all of its turns.
 IDLE = "rlm/agent-failed"
 #: What a fix loop ends as, where that says more than its verdict.
@@ -95,9 +97,8 @@ def whole(report: Report) -> str:
     if is_question(report):
         return "the question"
     first = report.parts[0].id if report.parts else ""
-    return {LOOP: "the run", "wiki": "the wiki", EPISODE: "the task"}.get(
-        first, "the change as a whole"
-    )
+    known = {LOOP: "the run", "wiki": "the wiki", EPISODE: "the task", BENCH: "the candidate"}
+    return known.get(first, "the change as a whole")
 
 
 def is_question(report: Report) -> bool:
@@ -114,6 +115,8 @@ def headline(report: Report) -> str:
     if verdict != NOT_RUN and any(part.id == EPISODE for part in report.parts):
         ends = {CLEAN: "Solved", FINDINGS: "Not solved: the episode ended without an answer"}
         return ends.get(verdict, "Not solved: the steps or another budget are used up")
+    if report.parts and report.parts[0].id == BENCH and verdict in (CLEAN, FINDINGS):
+        return f"The candidate {'passes' if verdict == CLEAN else 'does not pass'} its gates"
     if verdict == FINDINGS:
         failing = len(report.failing())
         return f"{count(failing, 'finding')} {'fails' if failing == 1 else 'fail'} this change"

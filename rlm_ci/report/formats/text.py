@@ -84,7 +84,10 @@ class _TextWriter:
 
     def _document(self, document: Document) -> Iterator[str]:
         for line in document.text.strip().splitlines():
-            yield from self._wrap(line, "") if line.strip() else ("",)
+            if line.startswith("|"):  # a row of a table keeps its columns
+                yield _fit(printable(line), self._width)
+            else:
+                yield from self._wrap(line, "") if line.strip() else ("",)
         places = document.evidence
         most = len(places) if self._options.verbose else _PLACES
         if places:

@@ -1,0 +1,240 @@
+"""``rlm-ci bench``: benchmarks of models and environments, and their comparison."""
+
+from __future__ import annotations
+
+import itertools
+
+from rlm_ci import errors
+from rlm_ci.config.options import BUDGET, COMMON, MODEL, PROGRAM
+from rlm_ci.config.settings import Setting, Settings
+from rlm_ci.console.progress import Progress
+from rlm_ci.errors import LimitError, RemoteError, UsageError
+from rlm_ci.evaluation.bench import benchmark, compare, comparison_report, generators, summary, text
+from rlm_ci.evaluation.bench.benchmark import MODES, STRATEGIES, BenchOptions, BenchServices
+from rlm_ci.evaluation.bench.compare import Gates
+from rlm_ci.evaluation.bench.packs import catalogue
+from rlm_ci.evaluation.bench.scoring.score import Reply
+from rlm_ci.judge.options import models_of, output_of
+from rlm_ci.models import ModelRequest, prices
+from rlm_ci.models.gateway import Gateway, require_endpoint
+from rlm_ci.models.record.clock import RunClock
+from rlm_ci.models.record.record import FILE, Record
+from rlm_ci.pipelines.stored_runs import OUT_DIR, SANDBOX, StoredRuns
+from rlm_ci.runs import FAILED, SUCCEEDED
+from rlm_ci.system import process
+from rlm_ci.text import neutralise
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from rlm_ci.config.arguments import Arguments
+    from rlm_ci.runs.run import Run
+
+SUMMARY = "run benchmarks of models and environments, and compare them"
+USAGE = "list [--pack PATH] | run PACK [OPTION...] | compare [CANDIDATE [BASELINE]] [OPTION...]"
+TAKES = ("list, run PACK, or compare CANDIDATE BASELINE", 1, 3)
+EXAMPLES = (
+    "rlm-ci bench list",
+    "rlm-ci bench run needle --mode direct-llm --model gpt-5-mini --budget-usd 1",
+    "rlm-ci bench compare latest previous --format markdown",
+)
+EXITS = {
+    errors.OK: "all cases were run, whatever their score; compare: every gate passed",
+    errors.FINDINGS: "compare: a gate failed",
+    errors.LIMIT: "a budget ended it; what was run is kept",
+    errors.CONFIG: "an unknown preset, a pack with an error, or two suites that differ",
+    errors.REMOTE: "the model did not answer a case",
+}
+_DEFAULT_WINDOW = 128_000
+
+
+def _own(key: str, help_text: str, default: Any = None, kind: str = "text", **more: Any) -> Setting:
+    flag = f"--{key.replace('_', '-')}"
+    row = {"flag": flag, "file": False, "own_env": False, **more}
+    return Setting(f"bench.{key}", help_text, default, kind, **row)
+
+
+_PACKS = (_own("pack", "a further pack: a file of cases; repeatable", (), "list", metavar="PATH"),)
+_RUN = (
+    _own("mode", "how cases are run; direct-llm is one prompt, and also runs beside the others",
+         "native", "choice", choices=MODES),
+    _own("repeats", "how often each case is run", 1, "integer", minimum=1, metavar="N"),
+    _own("limit", "only the first cases of the preset", kind="integer", minimum=1, metavar="N"),
+    _own("seed", "another seed for all cases that are generated; makes another suite",
+         kind="integer", minimum=0, metavar="N"),
+    _own("tokens", "another length for all contexts that are generated, in tokens; makes another "
+         "suite", kind="integer", minimum=generators.SHORTEST, metavar="N"),
+    _own("context_tokens", "tokens that the model can read in one prompt, for the direct baseline "
+         f"(default: as the table of models has it, else {_DEFAULT_WINDOW:,})", kind="integer",
+         minimum=1024, metavar="N"),
+    _own("environment", "environment for all cases, instead of their own", metavar="NAME"),
+    _own("framework", "adapter of a framework", metavar="NAME"),
+    _own("max_steps", "steps of a case, instead of its own", kind="integer", minimum=1,
+         metavar="N"),
+    _own("exec_timeout", "seconds of one execution, instead of the case's own", kind="integer",
+         minimum=1, metavar="N"),
+    _own("branch_width", "candidates of each step; the best is taken", 1, "integer", minimum=1,
+         metavar="N"),
+    _own("sub_model", "model for sub-calls", metavar="NAME"),
+    _own("sub_provider", "provider of the model for sub-calls", metavar="NAME"),
+    _own("include_mcp", "let the harness use tools of MCP servers", default=False,
+         kind="boolean"),
+    _own("mcp_server", "the only MCP server that it may use", metavar="NAME"),
+    _own("harness_strategy", "how the harness plans", "tool_call", "choice", choices=STRATEGIES),
+)  # fmt: skip
+_COMPARE = (
+    _own("min_score_delta", "least change of the score that passes", 0.0, "number", metavar="X"),
+    _own("min_reward_delta", "least change of the reward that passes", 0.0, "number", metavar="X"),
+    _own("min_completion_delta", "least change of the completion rate that passes", 0.0, "number",
+         metavar="X"),
+    _own("max_steps_increase", "how many more steps a case may take", 0.0, "number", metavar="X"),
+    _own("max_cost_increase", "share by which the cost of a case may rise, such as 0.2 (default: "
+         "any)", kind="number", minimum=0, metavar="X"),
+    _own("max_latency_increase", "share by which the seconds of a case may rise (default: any)",
+         kind="number", minimum=0, metavar="X"),
+    _own("fail_on_completion_regression", "fail when a case is not completed any more, or one side "
+         "lacks it", default=True, kind="boolean", off="let single cases regress"),
+)  # fmt: skip
+_ROWS = {
+    "list": (*_PACKS, *COMMON, *OUT_DIR),
+    "run": (*_RUN, *_PACKS, *COMMON, *OUT_DIR, *SANDBOX, *MODEL, *BUDGET),
+    "compare": (*_COMPARE, *COMMON, *OUT_DIR),
+}
+
+
+def rows(argv: Sequence[str]) -> tuple[Setting, ...]:
+    """The options of the action that ``argv`` names; without one, of all."""
+    word = next((word for word in argv if word in _ROWS), None)
+    if word:
+        return _ROWS[word]
+    return tuple({row.key: row for group in _ROWS.values() for row in group}.values())
+
+
+def run(arguments: Arguments) -> int:
+    action, *words = arguments.words
+    actions = {"list": (_list, 0, 0), "run": (_run, 1, 1), "compare": (_compare, 0, 2)}
+    carry_out, fewest, most = actions.get(action, (None, 0, 0))
+    if carry_out is None or not fewest <= len(words) <= most:
+        known = action in actions
+        what = f"bench {action} takes other words" if known else f"bench does not know {action!r}"
+        raise UsageError(what[:120], where="rlm-ci bench", hint=f"rlm-ci bench {USAGE}")
+    table = {row.key: row for row in (*PROGRAM, *rows([action]))}
+    return carry_out(words, Settings(table.values(), arguments.flags))
+
+
+def _list(_words: Sequence[str], settings: Settings) -> int:
+    output = output_of(settings).require_text_or_json("bench list")
+    known = catalogue.presets(settings.bench.pack)
+    stored = summary.of_store(StoredRuns(settings).store)
+    if settings.format == "json":
+        records = [{**one.record, "case_results": None, "direct": None} for one in stored]
+        told = {"presets": known, "packs": catalogue.aliases(), "benchmarks": records}
+        output.emit(neutralise.record(told))
+    else:
+        output.emit(
+            "".join(
+                f"{neutralise.log(line)}\n" for line in text.presets(known, stored).splitlines()
+            )
+        )
+    return errors.OK
+
+
+def _compare(words: Sequence[str], settings: Settings) -> int:
+    output = output_of(settings)
+    output.require_place()
+    own = settings.bench
+    gates = Gates(**{name: getattr(own, name) for name in Gates._fields})
+    known = summary.of_store(StoredRuns(settings).store)
+    names = [*words, *(summary.LATEST, summary.PREVIOUS)[len(words) :]]
+    found = compare.compare(known, names[0], names[1], gates)
+    report = comparison_report.build(found)
+    output.show(report)
+    return report.exit_code()
+
+
+def _run(words: Sequence[str], settings: Settings) -> int:
+    output = output_of(settings).require_text_or_json("bench run")
+    output.require_place()
+    own = settings.bench
+    preset = catalogue.choose(words[0], own.pack)
+    models = models_of(settings)
+    require_endpoint(models, "set one of them; any endpoint that speaks OpenAI's API will do")
+    window = own.context_tokens or prices.context_window(settings.model or "", models.base_url)
+    given = {name: getattr(own, name) for name in BenchOptions._fields if name != "context_tokens"}
+    options = BenchOptions(**given, context_tokens=window or _DEFAULT_WINDOW)
+    process.harden()
+    runs = StoredRuns(settings)
+    with (
+        Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress,
+        runs.create(runs.task_or_own(), "bench") as held,
+        Record.open(held.path_of(FILE), redact=held.redactor.text) as record,
+    ):
+        progress.say(f"Run: {held.id}")
+        held.begin()
+        path = held.path_of(*summary.INSIDE)
+        try:
+            services = _services(settings, held, record, progress)
+            benchmark.run(preset, options, services, held.id, path)
+        except BaseException as error:
+            held.stop(error)
+            raise
+        told = summary.read(path).record
+        failure = _failure(told, path)
+        done = f"{told['completed_cases']} of {told['total_cases']} cases completed"
+        held.finish(
+            FAILED if failure else SUCCEEDED,
+            exit_code=failure.code if failure else errors.OK,
+            summary=f"{done}, score {told['avg_score']:.3f}",
+        )
+    if settings.format == "json":
+        output.emit(neutralise.record(dict(told), depth=4))
+    else:
+        output.emit("".join(f"{neutralise.log(line)}\n" for line in text.result(told).splitlines()))
+    if failure:
+        raise failure
+    return errors.OK
+
+
+def _failure(told: Any, path: str) -> errors.RlmCiError | None:
+    """Why not all cases have a score of their own."""
+    if told["cancelled"]:
+        hint = f"raise the budget, and run it again; what was run is in {path}"
+        return LimitError(told["cancelled_reason"], budget="", where="rlm-ci bench", hint=hint)
+    if told["failed_cases"]:
+        what = f"the model did not answer {told['failed_cases']} of {told['total_cases']} cases"
+        return RemoteError(what, where="rlm-ci bench", hint=f"see error of each case in {path}")
+    return None
+
+
+def _services(settings: Settings, held: Run, record: Record, progress: Progress) -> BenchServices:
+    from rlm_ci import sandbox
+
+    gateway = Gateway(
+        models_of(settings), record, RunClock(record.fact), model=settings.model, max_minutes=None
+    )
+    numbers = itertools.count(1)
+
+    def ask(prompt: str) -> Reply:
+        request = ModelRequest(
+            gateway.model,
+            ({"role": "user", "content": prompt},),
+            settings.models.max_completion_tokens,
+        )
+        said = gateway.complete(request, f"direct-{next(numbers)}")  # each is asked anew
+        usage = said.usage
+        return Reply(
+            said.text,
+            usage.prompt_tokens if usage else 0,
+            usage.completion_tokens if usage else 0,
+            None if said.cost is None else float(said.cost),
+        )
+
+    return BenchServices(
+        gateway.model,
+        ask,
+        sandbox=lambda: sandbox.choose(settings.sandbox, settings.environ),
+        clean=held.redactor.text,
+        step=progress.step,
+    )

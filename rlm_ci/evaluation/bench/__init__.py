@@ -1,0 +1,1 @@
+"""Benchmarks: packs of cases with known answers, runs of them, and comparisons of runs."""

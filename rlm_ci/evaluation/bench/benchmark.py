@@ -1,0 +1,320 @@
+"""Runs the cases of a preset, each beside one direct prompt, and keeps the results as JSON."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from rlm_ci.config.settings import nearest
+from rlm_ci.errors import ConfigError, LimitError, RemoteError, RlmCiError
+from rlm_ci.evaluation.bench import direct, prepare, summary
+from rlm_ci.evaluation.bench.scoring import hidden_tests, scorers
+from rlm_ci.evaluation.bench.scoring.score import CaseAnswer, Score
+from rlm_ci.evaluation.results import RLMBenchmarkResult
+from rlm_ci.runs.manifest import timestamp
+from rlm_ci.system import files
+from rlm_ci.text.printable import clip
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.evaluation.bench.packs.pack import Preset
+    from rlm_ci.evaluation.bench.prepare import PreparedCase
+    from rlm_ci.evaluation.bench.scoring.score import Reply
+    from rlm_ci.evaluation.results import RLMRunResult
+    from rlm_ci.sandbox.job import Sandbox
+
+    RunCase = Callable[[PreparedCase, "BenchOptions"], "CaseRun"]
+
+DIRECT = "direct-llm"
+MODES = ("native", "harness", DIRECT)
+STRATEGIES = ("tool_call", "codemode")
+#: Characters of an answer that are kept.
+_RESPONSE = 20_000
+#: Attempts in a row without an answer of the model, after which no other is made.
+_PATIENCE = 3
+
+
+class BenchOptions(Value):
+    """How cases are run; None leaves to a case what it says itself.
+
+    ``context_tokens`` is what the model can read in one prompt. ``seed`` and ``tokens`` change what
+    is generated, and so the suite.
+    """
+
+    mode: str = "native"
+    repeats: int = 1
+    limit: int | None = None
+    environment: str | None = None
+    framework: str | None = None
+    max_steps: int | None = None
+    exec_timeout: int | None = None
+    branch_width: int = 1
+    sub_model: str | None = None
+    sub_provider: str | None = None
+    include_mcp: bool = False
+    mcp_server: str | None = None
+    harness_strategy: str = "tool_call"
+    context_tokens: int = 128_000
+    seed: int | None = None
+    tokens: int | None = None
+
+    def require(self) -> None:
+        """Raise ConfigError for a mode or a strategy that there is not."""
+        for field, known in (("mode", MODES), ("harness_strategy", STRATEGIES)):
+            if getattr(self, field) not in known:
+                raise ConfigError(
+                    f"there is no {field} {str(getattr(self, field))[:80]!r}",
+                    where=field,
+                    hint=nearest(str(getattr(self, field)), known),
+                )
+
+
+class CaseRun(Value):
+    """What one attempt returned. ``limit`` is why a budget ended it, and the benchmark with it.
+
+    ``harness`` are the counters of the mode harness.
+    """
+
+    result: RLMRunResult
+    cost_usd: float | None = None
+    limit: str = ""
+    harness: Mapping[str, Any] = {}
+
+
+class BenchServices(Value):
+    """What a benchmark needs of its caller.
+
+    ``run_case`` makes one attempt (not needed for ``direct-llm``), ``ask`` puts one prompt to the
+    model, ``judge`` to the one that scores by rubrics. ``clean`` redacts, ``step`` shows progress.
+    """
+
+    model: str
+    ask: Callable[[str], Reply]
+    run_case: RunCase | None = None
+    judge: Callable[[str], Reply] | None = None
+    sandbox: Callable[[], Sandbox] | None = None
+    clean: Callable[[str], str] = str
+    step: Callable[[str], None] | None = None
+    now: Callable[[], float] = time.time
+
+
+class _StoppedError(Exception):
+    """A budget is used up: what there is counts, and nothing more is run."""
+
+
+def run(
+    preset: Preset, options: BenchOptions, services: BenchServices, benchmark_id: str, path: str
+) -> RLMBenchmarkResult:
+    """Run a preset, and write its summary to ``path`` after each case.
+
+    A budget that is used up ends it early, with ``cancelled`` set. So does an error or a signal,
+    which is raised once what there is has been written.
+    """
+    options.require()
+    preset = prepare.with_options(preset, seed=options.seed, tokens=options.tokens)
+    return _Benchmark(preset, options, services, benchmark_id, path).run()
+
+
+class _Benchmark:
+    def __init__(
+        self,
+        preset: Preset,
+        options: BenchOptions,
+        services: BenchServices,
+        benchmark_id: str,
+        path: str,
+    ) -> None:
+        self._options = options
+        self._services = services
+        self._path = path
+        self._preset = preset
+        self._cases = preset.cases[: options.limit]
+        self._results: list[dict[str, Any]] = []
+        self._baseline: list[dict[str, Any]] = []
+        self._failures = 0
+        suite = prepare.suite(preset)
+        self._head = {
+            "benchmark_id": benchmark_id,
+            "preset": preset.name,
+            "mode": options.mode,
+            "model": services.model,
+            "started_at": timestamp(services.now()),
+            "suite_hash": prepare.suite_hash(suite),
+            "suite": suite,
+            "options": options.to_dict(),
+            "total_cases": len(self._cases) * options.repeats,
+        }
+
+    def run(self) -> RLMBenchmarkResult:
+        reason = "it was interrupted"
+        try:
+            with files.scratch("rlm-ci-bench-") as scratch:
+                for number, case in enumerate(self._cases):
+                    self._case(case, os.path.join(scratch, str(number)), number + 1)
+                    self._write("it goes on, or its process was killed")
+            reason = ""
+        except _StoppedError as error:
+            reason = str(error)
+        except RlmCiError as error:
+            reason = str(error)
+            raise
+        finally:
+            record = self._write(reason)
+        return RLMBenchmarkResult(
+            summary_path=Path(self._path),
+            **{
+                name: record[name]
+                for name in RLMBenchmarkResult.__slots__
+                if name != "summary_path"
+            },
+        )
+
+    def _write(self, reason: str) -> dict[str, Any]:
+        record = summary.record(
+            self._head,
+            timestamp(self._services.now()),
+            self._results,
+            self._baseline if self._options.mode != DIRECT else None,
+            cancelled=reason,
+        )
+        summary.write(self._path, record)
+        return record
+
+    def _case(self, case: Any, folder: str, number: int) -> None:
+        prepared = prepare.prepare(case, self._preset.folder, folder)
+        changes = {
+            name: value
+            for name in ("environment", "max_steps", "exec_timeout")
+            if (value := getattr(self._options, name)) is not None
+        }
+        prepared = prepared.replace(case=replace(prepared.case, **changes))
+        for repeat in range(1, self._options.repeats + 1):
+            told = f"{prepared.case.case_id} ({number} of {len(self._cases)}"
+            told += f", repeat {repeat})" if self._options.repeats > 1 else ")"
+            if self._services.step is not None:
+                self._services.step(told)
+            for mode, results in self._modes():
+                with ExitStack() as stack:
+                    work = stack.enter_context(files.scratch("rlm-ci-bench-work-"))
+                    attempt = prepared.attempt(os.path.join(work, "files"))
+                    results.append(self._attempt(attempt, mode, repeat))
+        if os.path.isdir(folder):  # it may be large
+            files.clear(folder)
+
+    def _modes(self) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+        if self._options.mode != DIRECT:
+            yield self._options.mode, self._results
+            yield DIRECT, self._baseline
+        else:
+            yield DIRECT, self._results
+
+    def _attempt(self, prepared: PreparedCase, mode: str, repeat: int) -> dict[str, Any]:
+        case = prepared.case
+        entry: dict[str, Any] = {
+            "case_id": case.case_id,
+            "repeat": repeat,
+            "description": case.description,
+            "task": case.task,
+            "mode": mode,
+            "environment": case.environment if mode != DIRECT else "",
+            "scorer": case.scorer,
+            "run_id": "",
+            "completed": False,
+            "steps": 0,
+            "total_reward": 0.0,
+            "usage": {},
+            "final_response": "",
+            "score": 0.0,
+            "score_note": "",
+            "cost_usd": None,
+            "error": "",
+        }
+        began = time.monotonic()
+        try:
+            is_done = (
+                self._direct(prepared, entry) if mode == DIRECT else self._run(prepared, entry)
+            )
+            entry["seconds"] = time.monotonic() - began
+            scored = self._score(prepared, entry["final_response"])
+            entry |= {"score": scored.value, "score_note": scored.note}
+            entry["completed"] = is_done and scored.value >= case.pass_score
+            if mode == DIRECT:
+                entry["total_reward"] = scored.value
+            self._failures = 0
+        except LimitError as error:
+            raise _StoppedError(str(error)) from None
+        except RemoteError as error:
+            self._failures += 1
+            if self._failures >= _PATIENCE:
+                raise
+            entry |= {"error": str(error), "seconds": time.monotonic() - began}
+        for name in ("final_response", "score_note", "error"):
+            entry[name] = self._services.clean(clip(str(entry[name]), _RESPONSE))
+        return entry
+
+    def _direct(self, prepared: PreparedCase, entry: dict[str, Any]) -> bool:
+        answered = direct.answer(prepared, self._services.ask, self._options.context_tokens)
+        reply = answered.reply
+        entry |= {
+            "steps": 1,
+            "final_response": reply.text,
+            "usage": {
+                "total_calls": 1,
+                "prompt_tokens": reply.prompt_tokens,
+                "completion_tokens": reply.completion_tokens,
+            },
+            "cost_usd": reply.cost_usd,
+            "context_bytes_left_out": answered.left_out,
+        }
+        return True
+
+    def _run(self, prepared: PreparedCase, entry: dict[str, Any]) -> bool:
+        if self._services.run_case is None:
+            raise ConfigError(
+                f"nothing runs the mode {self._options.mode} here",
+                where="mode",
+                hint=f"use --mode {DIRECT}",
+            )
+        ended = self._services.run_case(prepared, self._options)
+        if ended.limit:
+            raise _StoppedError(ended.limit)
+        result = ended.result
+        entry |= {
+            **ended.harness,
+            "run_id": result.run_id,
+            "environment": result.environment,
+            "steps": result.steps,
+            "total_reward": result.total_reward,
+            "usage": result.usage_summary or {},
+            "final_response": result.final_response,
+            "cost_usd": ended.cost_usd,
+        }
+        return result.completed
+
+    def _score(self, prepared: PreparedCase, text: str) -> Score:
+        case, services = prepared.case, self._services
+
+        def verify() -> Sequence[bool]:
+            if services.sandbox is None or prepared.workdir is None:
+                raise ConfigError(
+                    "hidden tests need a sandbox and files", where=case.case_id, hint="see doctor"
+                )
+            return hidden_tests.verify(
+                services.sandbox(),
+                prepared.workdir,
+                prepared.module,
+                prepared.calls,
+                seconds=float(case.exec_timeout),
+            )
+
+        judge = services.judge or services.ask
+        return scorers.SCORERS[case.scorer](
+            CaseAnswer(case, text, judge, verify if prepared.calls else None)
+        )

@@ -1,0 +1,57 @@
+"""All pairs of users of whom something holds: the answer grows with the square of the users."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from rlm_ci.errors import ConfigError
+from rlm_ci.evaluation.bench.generators.seeded import Chance, ContextFile, Made
+from rlm_ci.evaluation.bench.generators.sentences import LABELS, question
+
+VERSION = 1
+#: What holds of a pair; see ``KINDS``. Users are few enough for a model to list the pairs.
+OPTIONS = {"kind": "both", "users": 14}
+KINDS = ("both", "either", "one-each")
+_MOST_USERS = 60
+_TYPES = f"Each record ends in a question of one of these types: {', '.join(LABELS)}."
+_FORM = "List each pair once, one a line, as (user, user). Write none if there is no pair."
+
+
+def make(folder: str, seed: int, tokens: int, *, kind: str, users: int) -> Made:
+    if kind not in KINDS or not 2 <= users <= _MOST_USERS:
+        raise ConfigError(
+            f"kind must be one of {', '.join(KINDS)}, and users from 2 to {_MOST_USERS}",
+            where="context",
+            hint="fix that value",
+        )
+    chance = Chance("pairs", seed)
+    names = [10_000 + number * 37 for number in chance.shuffled(range(2000))[:users]]
+    # Each asks some types only, so that what is asked for is rare at any length.
+    asks = {user: chance.shuffled(LABELS)[:3] for user in names}
+    seen: dict[int, set[str]] = {user: set() for user in names}
+    with ContextFile(folder, tokens) as file:
+        while True:
+            user = chance.pick(names)
+            label = chance.pick(asks[user])
+            day = f"2025-{1 + chance.below(12):02}-{1 + chance.below(28):02}"
+            if not file.add(f"Date: {day} || User: {user} || {question(chance, label)}\n"):
+                break
+            seen[user].add(label)
+    one, other = chance.shuffled(LABELS)[:2]
+    if kind == "one-each":
+        told = (
+            f"one user asked at least one question of the type {one} and the other user at least "
+            f"one of the type {other}"
+        )
+        firsts = {user for user in names if one in seen[user]}
+        seconds = {user for user in names if other in seen[user]}
+    else:
+        types = {one} if kind == "both" else {one, other}
+        told = f"both users asked at least one question of the type {' or '.join(sorted(types))}"
+        firsts = seconds = {user for user in names if types & seen[user]}
+    right = [
+        [str(left), str(right)]
+        for left, right in combinations(sorted(names), 2)
+        if (left in firsts and right in seconds) or (right in firsts and left in seconds)
+    ]
+    return Made(f"{_TYPES} List all pairs of different users where {told}. {_FORM}", right, "f1")

@@ -1,0 +1,1 @@
+"""Files of cases, read, checked and found by name."""

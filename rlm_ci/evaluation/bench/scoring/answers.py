@@ -1,0 +1,91 @@
+"""What an answer says: its last line with ``Answer:``, a number, items, pairs."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from decimal import Decimal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: Characters of an answer that are looked at, from its end.
+_LONGEST = 1 << 20
+#: Digits of a number; one with more is none.
+_DIGITS = 40
+_MARKED = re.compile(r"^[ \t>*_#-]*answer[*_ \t]*:[*_ \t]*(.*)", re.IGNORECASE | re.MULTILINE)
+_NUMBER = re.compile(
+    r"(?<![\w.])[-−+]?[$€£]?(\d{1,3}(?:,\d{3})+(?!\d)|\d+)(\.\d+)?(?:e([-+]?\d{1,3})\b)?",
+    re.IGNORECASE,
+)
+#: What may stand around an answer and is no part of it.
+_AROUND = " \t\r\n\"'`*_.,;:!?()[]{}“”‘’«»"
+_PAIR = re.compile(r"[(\[{]\s*([^\s,()\[\]{}]+)\s*,\s*([^\s,()\[\]{}]+)\s*[)\]}]")
+_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
+_NOTHING = frozenset(("", "none", "nothing", "empty", "n/a", "no pairs", "no items", "null"))
+
+
+def final(text: str) -> str:
+    """What stands behind the last ``Answer:``, on that line and those below; else all of it.
+
+    The thoughts that some models write first are left out.
+    """
+    text = text[-_LONGEST:]
+    if "</think>" in text:
+        text = text.rpartition("</think>")[2]
+    found = None
+    for found in _MARKED.finditer(text):  # noqa: B007 - the last one counts
+        pass
+    return (text[found.start(1) :] if found else text).strip()
+
+
+def normalised(text: str) -> str:
+    """One spelling for all that differ in case, width, white space or what stands around them."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(_AROUND)
+
+
+def numbers(text: str) -> list[Decimal]:
+    """The different numbers in a text, in order; units and signs of currencies are ignored."""
+    found: list[Decimal] = []
+    for match in _NUMBER.finditer(text):
+        whole, fraction, exponent = match.groups()
+        digits = whole.replace(",", "") + (fraction or "")
+        if len(digits) > _DIGITS:
+            continue
+        sign = "-" if match[0][0] in "-−" else ""
+        number = Decimal(f"{sign}{digits}e{exponent or 0}")
+        if number not in found:
+            found.append(number)
+        if len(found) > 1:  # it is ambiguous, whatever follows
+            break
+    return found
+
+
+def number(text: str) -> Decimal | None:
+    """The one number of an answer; None without one, and where there are several."""
+    found = numbers(final(text))
+    return found[0] if len(found) == 1 else None
+
+
+def items(text: str, *, commas: bool) -> set[str]:
+    """The items of a list: a line each, or parted by semicolons and, where asked, commas."""
+    parted = re.split(r"[;\n,]" if commas else r"[;\n]", final(text))
+    found = {normalised(_BULLET.sub("", one)) for one in parted}
+    return found - _NOTHING
+
+
+def pair(one: str, other: str) -> tuple[str, str]:
+    """Two names as a pair in which their order does not matter."""
+    first, second = sorted((normalised(one), normalised(other)))
+    return first, second
+
+
+def pairs(text: str) -> set[tuple[str, str]]:
+    """The pairs of an answer: in brackets, or two names parted by a comma on each line."""
+    said = final(text)
+    found: Iterable[tuple[str, str]] = _PAIR.findall(said)
+    if not found:
+        lines = (_BULLET.sub("", line).split(",") for line in said.splitlines())
+        found = [(one[0], one[1]) for one in lines if len(one) == 2]
+    return {pair(one, other) for one, other in found}
