@@ -54,7 +54,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 #: One library, one file: whoever replaces it edits that one.
 HOMES = {
-    "regex": "environments/coding/search_text.py",
+    "regex": "text/patterns.py",
     "jinja2": "resources/loader.py",
     "jsonschema": "resources/loader.py",
     "unidiff": "git/patches.py",

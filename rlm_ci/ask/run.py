@@ -55,7 +55,7 @@ _LIMITS = {
     "searches": "searches", "reads": "reads", "subcalls": "subcalls", "read_bytes": "read_bytes",
     "snippets": "snippets", "snippet_bytes": "snippet_bytes",
     "subcall_input_bytes": "subcall_bytes", "prompt_bytes": "prompt_bytes", "top_k": "top_k",
-    "preview_bytes": "preview_bytes", "concurrency": "concurrency",
+    "preview_bytes": "preview_bytes", "concurrency": "concurrency", "counts": "counts",
 }  # fmt: skip
 
 
@@ -94,7 +94,7 @@ class AskRun(Attempt):
                 maxIterations=options.max_iterations or 0,
                 maxMinutes=options.max_minutes or 0,
                 # In one order, also if they come from the record.
-                budgets={name: options.limits[name] for name in _LIMITS},
+                budgets={name: options.limits[name] for name in _LIMITS if name in options.limits},
                 context={
                     "object_id": context.object_id,
                     "index_path": self._run.shown("rlm", "context", "index.json"),
@@ -252,7 +252,7 @@ class AskRun(Attempt):
         self._all.progress.left = lambda: self._left(options.max_minutes, metered=True)
         return Question(
             plan,
-            PlanExecutor(window, subcalls, limits.preview_bytes),
+            PlanExecutor(window, subcalls, access),
             max_iterations=options.max_iterations,
             max_minutes=options.max_minutes,
             fact=record.fact,

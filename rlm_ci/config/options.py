@@ -267,6 +267,7 @@ SYMBOLIC: tuple[Setting, ...] = (
             "integer", minimum=1, env=("RLM_SYMBOLIC_MIN_BYTES",)),
     Setting("symbolic.searches", "maximum searches of one plan", 4, "integer", minimum=1,
             env=("RLM_MAX_SEARCHES_PER_ITERATION",)),
+    Setting("symbolic.counts", "maximum pattern counts of one plan", 4, "integer", minimum=1),
     Setting("symbolic.reads", "maximum reads of one plan", 8, "integer", minimum=1,
             env=("RLM_MAX_CHUNK_READS_PER_ITERATION",)),
     Setting("symbolic.subcalls", "maximum sub-calls of one plan", 4, "integer", minimum=1,

@@ -276,13 +276,13 @@ class Context(Closing):
         if matches is None:
             return QueryResult(query, 0, 0, ())
         hits = tuple(
-            self._hit(number, start, start + len(needle), score, size)
+            self.hit(number, start, start + len(needle), score, size)
             for number, start, score in matches.hits
         )
         return QueryResult(query, matches.total, matches.chunks, hits)
 
-    def _hit(self, number: int, start: int, end: int, score: int, size: int) -> Hit:
-        """With the beginning of the hit's line, if that is near and in the chunk."""
+    def hit(self, number: int, start: int, end: int, score: int, size: int) -> Hit:
+        """A hit in a chunk, with the beginning of its line, if that is near and in the chunk."""
         first = max(self.layout.bounds(number)[0], start - size // _BEFORE)
         before = self.raw(first, start)
         if text_length(before) > size // _BEFORE + 2 * REST:  # no UTF-8: each byte may become three

@@ -95,7 +95,7 @@ def test_the_state_has_all_that_the_spec_names(told: Told) -> None:
     assert state["budgets"] == {
         "searches": 4, "reads": 8, "subcalls": 4, "read_bytes": 8192, "snippets": 8,
         "snippet_bytes": 8192, "subcall_input_bytes": 120000, "prompt_bytes": 32768,
-        "top_k": 20, "preview_bytes": 512, "concurrency": 4,
+        "top_k": 20, "preview_bytes": 512, "concurrency": 4, "counts": 4,
     }  # fmt: skip
     assert [turn["iteration"] for turn in told.turns] == [0, 1, 2]
     assert [turn["intent"] for turn in told.turns] == ["continue", "continue", "final"]
@@ -108,6 +108,13 @@ def test_the_state_has_all_that_the_spec_names(told: Told) -> None:
     [first, second] = told.turns[0]["searches"]
     assert (first["top_k"], first["total_hits"], second["total_hits"]) == (20, 2, 1)
     at = told.source.index(b"ERROR")
+    [counted] = told.turns[0]["counts"]
+    again = told.source.index(b"ERROR", at + 1)
+    assert counted["found"] == {
+        "error": None, "by": "groups", "hits": 2, "lines": 2, "chunks": 1, "values": 1,
+        "rows": [{"spans": [[at - 9, at - 1]], "hits": 2}],
+        "first": [[at - 9, at + 5], [again - 9, again + 5]],
+    }  # fmt: skip
     assert first["hits"][0]["start_byte"] == at
     assert first["hits"][0]["end_byte"] == at + 5
 
@@ -124,14 +131,15 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 def test_the_schema_of_the_state_knows_each_of_its_keys(told: Told) -> None:
     """schemas/state.schema.json: no key may be missing, be of another type, or be unknown."""
     first, second, _ = told.turns
-    turn = {**second, "searches": first["searches"][:1], "subcalls": second["subcalls"][:1]}
+    turn = {**second, "subcalls": second["subcalls"][:1], "counts": first["counts"]}
+    turn["searches"] = first["searches"][:1]
     whole = {**told.run.state, "symbolic_iterations": [turn]}
     assert not loader.misfit(whole, "state.schema.json")
     checked = 0
     for *path, name in _places(whole):
         if not isinstance(name, str):
             continue
-        for change in ("missing", "other", "unknown"):
+        for change in ("missing", "other", "unknown")[name == "counts" :]:  # there may be none
             state = copy.deepcopy(whole)
             inner: Any = state
             for step in path:

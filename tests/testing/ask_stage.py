@@ -125,7 +125,10 @@ def _condensed(prompt: str) -> Reply:
 
 #: Look, look closer and let others read, answer with a citation of the two lines.
 STORY = (
-    going_on(searches=[{"query": "error", "reason": "find failures"}, {"query": "REFUSED"}]),
+    going_on(
+        searches=[{"query": "error", "reason": "find failures"}, {"query": "REFUSED"}],
+        counts=[{"pattern": "(worker-.) ERROR", "reason": "who failed"}],
+    ),
     lambda prompt: going_on(
         reads=[read(span(*_around(prompt)), 400, reason="what it says there")],
         subcalls=[

@@ -85,7 +85,7 @@ class Stage:
         self.folder = folder
         self.goal = goal
         self.context = context
-        self.limits = PlanLimits(**limits)
+        self.limits = PlanLimits(**{"counts": 4, **limits})
         self.asked: list[str] = []
         self.model: Model = AbsentModel("scripted") if answer is None else ScriptedModel(answer)
         self.ledger = ledger or Ledger()
@@ -98,7 +98,7 @@ class Stage:
         )  # fmt: skip
         self.window = VisibleContext(context, redact)
         subcalls = Subcalls(access, self.window, goal)
-        self.symbolic = PlanExecutor(self.window, subcalls, self.limits.preview_bytes)
+        self.symbolic = PlanExecutor(self.window, subcalls, access)
         self.planner = Planner(access, self.window.flaw)
 
     def complete(self, request: ModelRequest, place: str) -> Completion:
@@ -159,6 +159,11 @@ def plans(context: Context) -> list[dict[str, Any]]:
             "schema_version": 1,
             "intent": "continue",
             "searches": [{"query": "GATE", "top_k": 2}, {"query": "öffnet"}],
+            "counts": [
+                {"pattern": "(gate|login)[^0-9]*([0-9])?", "files": ["*.log"], "top_k": 3},
+                {"pattern": "caf. au|with (h\\S*)", "by": "chunk", "hits": 5},
+                {"pattern": "(", "reason": "wrong"},
+            ],
             "reads": [{"pointer": first, "bytes": 90, "reason": "the beginning"}],
             "subcalls": [
                 {"purpose": "summarize", "pointers": [first, second], **sub},

@@ -13,6 +13,7 @@ from rlm_ci.ask.verify.recorded_answers import RecordedAnswers
 from rlm_ci.environments.symbolic import subcalls
 from rlm_ci.environments.symbolic.iteration import SUBCALL
 from rlm_ci.environments.symbolic.loop import AskEnd
+from rlm_ci.environments.symbolic.planner.prompt_layout import spans_of
 from rlm_ci.environments.symbolic.secret_masking import is_masked, is_masked_in_places
 from rlm_ci.errors import FINDINGS, OK, DamagedError, StorageError
 from rlm_ci.models.strict_json import read_object
@@ -107,8 +108,7 @@ class _AnswerChecker:
                 raise WrongError(f"{PLANNER}/{number}: the prompt is missing")
             meta = self._files.record(f"{PLANNER}/{number}/{attempts[-1]}/meta.json")
             for section in meta["sections"]:
-                if "start_byte" in section and section["kind"] != "subcall":
-                    yield section["start_byte"], section["end_byte"]
+                yield from spans_of(section)
             for entry in turn["subcalls"]:
                 folder = f"{subcalls.NAME}/{number}/{entry['id']}"
                 attempts = self._files.record(f"{folder}/meta.json")["attempts"]

@@ -6,9 +6,9 @@ import json
 import os
 from contextlib import suppress
 
-from rlm_ci.environments.symbolic import subcalls
+from rlm_ci.environments.symbolic import counts, subcalls
 from rlm_ci.environments.symbolic.artifacts import FILES, digest
-from rlm_ci.environments.symbolic.iteration import SUBCALL
+from rlm_ci.environments.symbolic.iteration import SUBCALL, count_pointer
 from rlm_ci.environments.symbolic.secret_masking import is_masked
 from rlm_ci.environments.symbolic.subcall_inputs import mark_of
 from rlm_ci.errors import DamagedError
@@ -114,6 +114,36 @@ class RunArtifacts:
             raise WrongError(str(error)) from None
         if not is_masked(text, source):
             raise WrongError(f"it is not what bytes {start}-{end} of the source are")
+
+    def require_count(
+        self, iteration: int, number: int, entry: Mapping[str, Any], answers: RecordedAnswers
+    ) -> None:
+        """Raise unless the context has what an ``entry`` of the state counts.
+
+        Only the journal knows why something was not counted.
+        """
+        found, pointer = entry["found"], count_pointer(iteration, number)
+        if entry["pointer"] != pointer or answers.counts.get(pointer) != found:
+            raise WrongError(f"it is not what the journal has at {pointer}")
+        if found["error"] is not None:
+            return
+        if counts.counted(counts.from_state(entry), self._context) != found:
+            raise WrongError("the context has other hits")
+
+    def require_rows(
+        self, text: str, section: Mapping[str, Any], entry: Mapping[str, Any], most: int
+    ) -> None:
+        """Raise unless ``text`` has the rows of a count, and they are no more than ``most``."""
+        found = counts.from_fact(entry["found"])
+        if found is None or len(found.rows) > most:
+            raise WrongError(f"more than {most} rows of a count")
+        if [tuple(span) for span in section.get("spans", ())] != list(found.captured):
+            raise WrongError("it does not say what of the source it shows")
+        table = counts.table(
+            found, self._context, lambda *span: self._context.raw(*span).decode("utf-8", "replace")
+        )
+        if not is_masked(text, table):
+            raise WrongError(f"it is not what {entry['pointer']} counted")
 
     def require_subcall(
         self, iteration: int, entry: Mapping[str, Any], answers: RecordedAnswers

@@ -14,6 +14,7 @@ from rlm_ci.ask.verify.artifacts import PLANNER, STATE, RunArtifacts, WrongError
 from rlm_ci.ask.verify.recorded_answers import MisshapenError, RecordedAnswers
 from rlm_ci.environments.symbolic.iteration import merged
 from rlm_ci.environments.symbolic.planner.progress_notes import OUTPUT_LIMIT, shortened
+from rlm_ci.environments.symbolic.planner.prompt_layout import spans_of
 from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Value
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _MOST = 100
 #: The budgets that bound what a planner is shown.
 _LIMITS = ("prompt_bytes", "read_bytes", "preview_bytes")
-_KINDS = ("frame", "goal", "search", "read", "subcall")
+_KINDS = ("frame", "goal", "search", "read", "count", "subcall")
 
 
 class Exposure(Value):
@@ -68,6 +69,7 @@ class _Examination:
         self._limits: Mapping[str, Any] = {}
         self._goal = ""
         self._answers = RecordedAnswers()
+        self._counts: dict[str, Mapping[str, Any]] = {}
 
     def run(self) -> Exposure:
         try:
@@ -147,6 +149,10 @@ class _Examination:
 
     def _turn(self, turn: Mapping[str, Any]) -> None:
         number = turn["iteration"]
+        for at, entry in enumerate(turn.get("counts", ()), 1):
+            where = f"{STATE}, {entry.get('pointer')}"
+            self._check(where, self._files.require_count, number, at, entry, self._answers)
+            self._counts[entry["pointer"]] = entry
         for entry in turn["subcalls"]:
             where = f"{STATE}, {entry.get('pointer')}"
             self._check(where, self._files.require_subcall, number, entry, self._answers)
@@ -199,6 +205,10 @@ class _Examination:
             self._frames.add(where, data, moment)
         elif kind == "goal":
             self._goal_shown(section, len(data))
+        elif kind == "count":
+            entry = self._counts[section["pointer"]]
+            self._files.require_rows(data.decode(), section, entry, self._limits["top_k"])
+            self._shown += spans_of(section)
         elif kind == "subcall":
             self._excerpt_of_subcall(section, data)
         elif kind in ("search", "read"):

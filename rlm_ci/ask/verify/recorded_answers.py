@@ -6,6 +6,7 @@ import os
 import re
 
 from rlm_ci.environments.symbolic.artifacts import ARTIFACTS, digest
+from rlm_ci.environments.symbolic.counts import COUNT
 from rlm_ci.errors import DamagedError
 from rlm_ci.models.record import fact_schemas
 from rlm_ci.models.record.index import COMPLETION
@@ -33,7 +34,8 @@ class RecordedAnswers:
 
     ``last_plan`` is the planner's last answer, ``plans`` are the iteration and the attempt of
     each; ``terms`` are the options of the run, None if they are missing. ``files`` are the
-    digests of a question's files, by its place and their names; ``refuted`` are the places of the
+    digests of a question's files, by its place and their names; ``counts`` are the results of
+    counts, by their pointers; ``refuted`` are the places of the
     answer that do not hold in the repository, with the reasons.
     """
 
@@ -43,6 +45,7 @@ class RecordedAnswers:
         self.terms: Mapping[str, Any] | None = None
         self.files: dict[str, Mapping[str, Any]] = {}
         self.refuted: Mapping[str, str] = {}
+        self.counts: dict[str, Mapping[str, Any]] = {}
         self._last = (0, 0)
         self._known: dict[str, list[dict[str, Any]]] = {}
 
@@ -72,6 +75,8 @@ class RecordedAnswers:
             self.terms = value
         elif kind == STANDING:
             self.refuted = value["refuted"]
+        elif kind == COUNT:
+            self.counts[place] = value
         elif kind == ARTIFACTS:
             self.files[place] = value
         elif kind == COMPLETION:

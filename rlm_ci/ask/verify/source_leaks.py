@@ -51,7 +51,7 @@ _BLOCK = PIECE << 15
 _TEMPLATES = tuple(f"prompts/symbolic{part}.md.j2" for part in ("", "-state", "-repair"))
 _TAG = re.compile(r"\{[%{#].*?[%}#]\}", re.DOTALL)
 #: Fields of the state with words of a planner, or of a sub-call's endpoint.
-_WORD_FIELDS = ("query", "reason", "error", "message")
+_WORD_FIELDS = ("query", "reason", "error", "message", "pattern", "chunks", "files")
 #: A text in double quotes, in which a prompt names files; and what surrounds their paths.
 _QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _PLACE = re.compile(r"(.*?)(?::[0-9]+(?:-[0-9]+)?)?(?: and more files)?", re.DOTALL)
@@ -60,6 +60,10 @@ _PLACE = re.compile(r"(.*?)(?::[0-9]+(?:-[0-9]+)?)?(?: and more files)?", re.DOT
 _LINES = """
     Search for "": hit in chunk.|Search for "": hits in chunk.|": hits in chunks. Reason: "
     |": hit in chunk; in names of files: "|": hits in chunks; in names of files: "
+    |Count count:: of "": hits in lines of chunks. Reason: "|" in chunks "|" in files "
+    |": hit in line of chunk|different value:|different values, the with the most hits:
+    |files, the with the most hits:|chunks, the with the most hits:
+    |chunk:c, a hit at bytes -; bytes -:|chunk:c, a hit at bytes -, "
     | [ of excerpts left out for room: chunk:c at -, chunk:c at -, chunk:c at -]
     |chunk:c, hit, the first at bytes -; bytes -:|chunk:c, hits, the first at bytes -; bytes -:
     |chunk:c, hit, the first at bytes -, "|chunk:c, hits, the first at bytes -, "

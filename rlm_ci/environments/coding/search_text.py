@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from time import monotonic
-
 from rlm_ci.environments.coding import replace_text
 from rlm_ci.environments.quoting import OUTPUT_LIMIT, quoted, visible
 from rlm_ci.system.safe_tree import Refused
-from rlm_ci.text.printable import clip, count, printable
+from rlm_ci.text.patterns import LinePattern, PatternError
+from rlm_ci.text.printable import clip, count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
 
 #: Hits that are listed.
 HITS = 100
-#: Seconds of one search by a regular expression.
-SECONDS = 10.0
 
 
 def literal(text: str, *, fold: bool) -> Callable[[str], bool]:
@@ -27,20 +24,16 @@ def literal(text: str, *, fold: bool) -> Callable[[str], bool]:
 
 def expression(text: str, *, fold: bool) -> Callable[[str], bool]:
     """Whether a line matches the regular expression ``text``. Raises Refused for a wrong one."""
-    import regex
-
     try:
-        compiled = regex.compile(text, regex.IGNORECASE if fold else 0)
-    except (regex.error, RecursionError, OverflowError) as error:
-        raise Refused(f"no regular expression: {printable(str(error)[:200])}") from None
-    end = monotonic() + SECONDS
+        pattern = LinePattern(text, fold=fold)
+    except PatternError as error:
+        raise Refused(str(error)) from None
 
     def found(line: str) -> bool:
         try:
-            return compiled.search(line, timeout=max(1e-3, end - monotonic())) is not None
-        except TimeoutError:
-            told = f"the search takes more than {SECONDS:.0f} seconds: use a simpler expression"
-            raise Refused(told) from None
+            return pattern.is_in(line)
+        except PatternError as error:
+            raise Refused(str(error)) from None
 
     return found
 

@@ -1,4 +1,4 @@
-"""Carries out a plan of the symbolic mode: searches, then reads, then sub-calls.
+"""Carries out a plan of the symbolic mode: searches, counts, reads, then sub-calls.
 
 The result depends on the context, the plan and the recorded answers of models alone, so a run
 that repeats it gets the same result.
@@ -6,25 +6,34 @@ that repeats it gets the same result.
 
 from __future__ import annotations
 
-from rlm_ci.environments.symbolic.iteration import Iteration, ReadResult, SearchResult
+from rlm_ci.environments.symbolic import counts
+from rlm_ci.environments.symbolic.iteration import (
+    CountResult,
+    Iteration,
+    ReadResult,
+    SearchResult,
+    count_pointer,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from rlm_ci.context.context import QueryResult
-    from rlm_ci.environments.symbolic.planner.plan import Plan, Search
+    from rlm_ci.context.context import Hit, QueryResult
+    from rlm_ci.environments.symbolic.model_access import ModelAccess
+    from rlm_ci.environments.symbolic.planner.plan import Count, Plan, Search
     from rlm_ci.environments.symbolic.subcalls import Subcalls
     from rlm_ci.environments.symbolic.visible_context import VisibleContext
 
 
 class PlanExecutor:
-    """Searches and reads in ``window``; a preview has at most ``preview_bytes``."""
+    """Searches, counts and reads in ``window``."""
 
-    def __init__(self, window: VisibleContext, subcalls: Subcalls, preview_bytes: int) -> None:
+    def __init__(self, window: VisibleContext, subcalls: Subcalls, access: ModelAccess) -> None:
         self._window = window
         self._subcalls = subcalls
-        self._preview_bytes = preview_bytes
+        self._fact = access.fact
+        self._preview_bytes = access.limits.preview_bytes
 
     def act(self, plan: Plan, iteration: int) -> Iteration:
         """Carry out ``plan``, whose pointers have no flaw.
@@ -32,6 +41,10 @@ class PlanExecutor:
         Raises LimitError, ConfigError, DamagedError, StorageError, UnavailableError.
         """
         searches = self._search(plan.searches)
+        counted = tuple(
+            self._count(one, count_pointer(iteration, number))
+            for number, one in enumerate(plan.counts, 1)
+        )
         reads = tuple(
             ReadResult(
                 one.pointer, self._window.read(one.pointer, one.size, one.offset), one.reason
@@ -39,7 +52,7 @@ class PlanExecutor:
             for one in plan.reads
         )
         subcalls = self._subcalls.run(plan.subcalls, iteration) if plan.subcalls else ()
-        return Iteration(iteration, searches, reads, subcalls)
+        return Iteration(iteration, searches, reads, subcalls, counted)
 
     def _search(self, searches: Sequence[Search]) -> tuple[SearchResult, ...]:
         """All searches of a plan in one pass over the source."""
@@ -59,10 +72,34 @@ class PlanExecutor:
             for one in searches
         )
 
+    def _count(self, asked: Count, pointer: str) -> CountResult:
+        """A count is a fact: how long an expression may take depends on the machine."""
+        context = self._window.context
+        key = asked.replace(reason="").to_dict()
+        fact = self._fact(counts.COUNT, pointer, key, lambda: counts.counted(asked, context))
+        found = counts.from_fact(fact)
+        if found is None:
+            return CountResult(pointer, asked, fact)
+        hits = (self._in_line(start, end) for start, end in found.first)
+        rows = counts.table(found, context, self._window.text, self._window.redact)
+        return CountResult(pointer, asked, fact, found, rows, self._redacted(hits))
+
+    def _in_line(self, start: int, end: int) -> Hit:
+        """A hit, with its line as the preview, as far as there is room."""
+        context, size = self._window.context, self._preview_bytes
+        hit = context.hit(context.layout.at(start), start, end, 1, size)
+        rest = context.raw(end, hit.preview_end).find(b"\n")
+        if rest < 0:
+            return hit
+        line = context.read_span(hit.preview_start, end + rest)
+        return hit.replace(preview=line.text, preview_end=line.end)
+
     def _shown(self, found: QueryResult, top_k: int) -> QueryResult:
+        return found.replace(hits=self._redacted(found.hits[:top_k]))
+
+    def _redacted(self, hits: Iterable[Hit]) -> tuple[Hit, ...]:
         shown = self._window.shown
-        hits = (
+        return tuple(
             hit.replace(preview=shown(hit.preview_start, hit.preview_end, hit.preview))
-            for hit in found.hits[:top_k]
+            for hit in hits
         )
-        return found.replace(hits=tuple(hits))

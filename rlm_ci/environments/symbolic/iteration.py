@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from rlm_ci.context.context import Excerpt, QueryResult
+    from rlm_ci.context.context import Excerpt, Hit, QueryResult
+    from rlm_ci.context.search.pattern_counts import PatternCount
+    from rlm_ci.environments.symbolic.planner.plan import Count
 
 #: The beginning of a pointer to a sub-call's output: ``subcall:<iteration>:<id>``.
 SUBCALL = "subcall:"
@@ -30,6 +32,11 @@ NOT_ALLOWED = "model not allowed"
 
 def subcall_pointer(iteration: int, subcall_id: str) -> str:
     return f"{SUBCALL}{iteration}:{subcall_id}"
+
+
+def count_pointer(iteration: int, number: int) -> str:
+    """The name of a count: ``number`` counts those of the iteration from 1."""
+    return f"count:{iteration}:{number}"
 
 
 class SearchResult(Value):
@@ -49,6 +56,25 @@ class SearchResult(Value):
             "chunks_matched": self.found.chunks_matched,
             "hits": [{name: getattr(hit, name) for name in _HIT} for hit in self.found.hits],
         }
+
+
+class CountResult(Value):
+    """A count, as the ``fact`` has it; ``rows`` and the previews of ``hits`` are redacted.
+
+    ``pointer`` names it; ``found`` is None for an error.
+    """
+
+    pointer: str
+    asked: Count
+    fact: Mapping[str, Any]
+    found: PatternCount | None = None
+    rows: str = ""
+    hits: tuple[Hit, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        asked = {**self.asked.to_dict(), "reason": encodable(self.asked.reason)}
+        asked["pattern"] = encodable(self.asked.pattern)
+        return {"pointer": self.pointer, **asked, "found": dict(sorted(self.fact.items()))}
 
 
 class ReadResult(Value):
@@ -118,18 +144,20 @@ class SubcallResult(Value):
 
 
 class Iteration(Value):
-    """The searches, reads and sub-calls of one iteration, each in its plan's order."""
+    """The searches, counts, reads and sub-calls of one iteration, each in its plan's order."""
 
     iteration: int
     searches: tuple[SearchResult, ...] = ()
     reads: tuple[ReadResult, ...] = ()
     subcalls: tuple[SubcallResult, ...] = ()
+    counts: tuple[CountResult, ...] = ()
 
     def to_dict(self, prefix: str = "") -> dict[str, Any]:
         """The entry of ``state.json``; ``prefix`` goes before the paths of artifacts."""
         return {
             "iteration": self.iteration,
             "searches": [one.to_dict() for one in self.searches],
+            **({"counts": [one.to_dict() for one in self.counts]} if self.counts else {}),
             "reads": [one.to_dict() for one in self.reads],
             "subcalls": [one.to_dict(prefix) for one in self.subcalls],
         }

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.environments.symbolic.execute_plan import PlanExecutor
     from rlm_ci.environments.symbolic.iteration import Iteration
-    from rlm_ci.environments.symbolic.planner.plan import Plan, Read, Search
+    from rlm_ci.environments.symbolic.planner.plan import Count, Plan, Read, Search
     from rlm_ci.environments.symbolic.planner.planner import AcceptedPlan, PlannerReply
     from rlm_ci.models.record.clock import RunClock
     from rlm_ci.runs import Fact
@@ -191,14 +191,17 @@ class Question:
         self._state.add(entry)
 
 
-def _looked(plan: Plan) -> tuple[Search | Read, ...]:
+def _looked(plan: Plan) -> tuple[Search | Count | Read, ...]:
+    """What a plan asks for, in the order in which prompts show it."""
     searches = (one.replace(reason="") for one in plan.searches)
-    return (*searches, *(one.replace(reason="") for one in plan.reads))
+    counts = (one.replace(reason="") for one in plan.counts)
+    return (*searches, *counts, *(one.replace(reason="") for one in plan.reads))
 
 
 def _summary(plan: Plan) -> str:
     asked = (
         (len(plan.searches), "search", "searches"),
+        (len(plan.counts), "count", "counts"),
         (len(plan.reads), "read", "reads"),
         (len(plan.subcalls), "sub-call", "sub-calls"),
     )

@@ -61,6 +61,10 @@ class VisibleContext:
         excerpt = self.context.read(pointer, size, offset)
         return excerpt.replace(text=self.shown(excerpt.start, excerpt.end, excerpt.text))
 
+    def text(self, start: int, end: int) -> str:
+        """Bytes ``start`` to ``end`` of the source, without secrets."""
+        return self.shown(start, end, _lossy(self.context.raw(start, end)))
+
     def shown(self, start: int, end: int, text: str) -> str:
         """``text``, bytes ``start`` to ``end`` of the source, without secrets."""
         context = self.context

@@ -110,6 +110,27 @@ def test_every_file_of_a_question_is_held_against_the_journal(rlm: Path) -> None
     assert problem == ("planner/1/attempt-1: planner/1/attempt-1/meta.json is not what was written")
 
 
+def test_a_count_is_counted_again(rlm: Path) -> None:
+    """Verify counts in the context, also where state and journal agree on another number."""
+
+    def more(record: dict[str, Any]) -> bool:
+        if (record["type"], record["kind"], record["place"]) == ("fact", "count", "count:0:1"):
+            record["value"]["rows"][0]["hits"] += 1
+        return True
+
+    rejournalled(rlm, more)
+    (problem, *_) = look(rlm)
+    assert "count:0:1: it is not what the journal has" in problem
+
+    def change(state: Any) -> None:
+        state["symbolic_iterations"][0]["counts"][0]["found"]["rows"][0]["hits"] += 1
+
+    edit(rlm / "state.json", change)
+    problem, *others = look(rlm)
+    assert "count:0:1: the context has other hits" in problem
+    assert any("it is not what count:0:1 counted" in one for one in others)
+
+
 def test_a_changed_source_is_named(rlm: Path) -> None:
     source = rlm / "context/source.txt"
     whole = source.read_bytes()

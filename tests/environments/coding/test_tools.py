@@ -69,7 +69,7 @@ def test_search_by_an_expression_in_one_file_with_lines_around(bench: Bench) -> 
 
 
 def test_an_expression_cannot_run_for_ever(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlm_ci.environments.coding.search_text.SECONDS", 0.2)
+    monkeypatch.setattr("rlm_ci.text.patterns.SECONDS", 0.2)
     bench.put("a.txt", "a" * 400 + "!\n")
     said = bench("search", text=r"^(a|aa|a?)+\1$", regex=True)
     assert said.startswith("Refused: the search takes more than")

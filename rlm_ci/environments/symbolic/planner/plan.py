@@ -10,6 +10,7 @@ import re
 from itertools import starmap
 
 from rlm_ci.context.pointers import in_full
+from rlm_ci.context.scope import Scope
 from rlm_ci.models import strict_json
 from rlm_ci.resources import loader
 from rlm_ci.text.printable import count, printable
@@ -28,12 +29,25 @@ VALIDATION_ERROR: Final = "plan_validation_error"
 _POINTERS: Final = 1000
 #: Characters of a reason in the state.
 _REASON: Final = 1000
+#: First hits of a count that are shown, unless the plan says how many.
+_HITS: Final = 3
+#: Paths and globs of a scope.
+_FILES: Final = 100
 #: Errors of a plan that are reported, and characters of each.
 _ERRORS: Final = 4
 _MESSAGE: Final = 200
 #: Members that are whole numbers, which some models write as texts.
 _NUMBERS: Final = frozenset(
-    ("schema_version", "top_k", "offset", "bytes", "start_byte", "end_byte", "max_input_bytes")
+    (
+        "schema_version",
+        "top_k",
+        "offset",
+        "bytes",
+        "start_byte",
+        "end_byte",
+        "max_input_bytes",
+        "hits",
+    )
 )
 _WHOLE: Final = re.compile("[0-9]{1,16}")
 #: Levels of a plan: an object of a list in an object of a list of the plan.
@@ -55,6 +69,8 @@ class PlanLimits(Value):
     top_k: int = 20
     preview_bytes: int = 512
     concurrency: int = 4
+    #: 0 in runs from before there were counts: their prompts do not offer them.
+    counts: int = 0
     max_iterations: int | None = None
 
 
@@ -62,6 +78,24 @@ class Search(Value):
     query: str
     top_k: int
     reason: str = ""
+
+
+class Count(Value):
+    """Count what ``pattern`` finds in the lines of ``scope``, by chunk, file or groups.
+
+    ``top_k`` values with the most hits are shown, and the first ``hits``.
+    """
+
+    pattern: str
+    scope: Scope
+    by: str
+    ignore_case: bool
+    top_k: int
+    hits: int
+    reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "scope": self.scope.to_dict()}
 
 
 class Read(Value):
@@ -94,6 +128,7 @@ class Plan(Value):
     searches: tuple[Search, ...] = ()
     reads: tuple[Read, ...] = ()
     subcalls: tuple[Subcall, ...] = ()
+    counts: tuple[Count, ...] = ()
     final_answer: str = ""
     reason: str = ""
 
@@ -153,6 +188,7 @@ class PlanReader:
             searches=tuple(starmap(self._search, enumerate(raw.get("searches", ())))),
             reads=self._reads(raw, "reads", self._limits.read_bytes),
             subcalls=tuple(starmap(self._subcall, enumerate(raw.get("subcalls", ())))),
+            counts=tuple(starmap(self._count, enumerate(raw.get("counts", ())))),
             final_answer=raw.get("final_answer") or "",
             reason=_note(raw),
         )
@@ -166,7 +202,8 @@ class PlanReader:
     def _cut(self, raw: dict[str, Any]) -> dict[str, Any]:
         """The plan with its lists cut to the limits."""
         limits = self._limits
-        most = {"searches": limits.searches, "reads": limits.reads, "subcalls": limits.subcalls}
+        names = ("searches", "counts", "reads", "subcalls")
+        most = {name: getattr(limits, name) for name in names}
         if raw.get("intent") in ("final", "fail"):  # nothing is carried out any more
             most = dict.fromkeys(most, 0)
         cut = {**raw}
@@ -207,6 +244,18 @@ class PlanReader:
         most = self._limits.top_k
         top_k = self._clamp(raw.get("top_k", most), most, f"searches[{index}].top_k")
         return Search(raw["query"], top_k, _note(raw))
+
+    def _count(self, index: int, raw: dict[str, Any]) -> Count:
+        most, what = self._limits.top_k, f"counts[{index}]"
+        return Count(
+            raw["pattern"],
+            Scope(raw.get("chunks", ""), tuple(raw.get("files", ())[:_FILES])),
+            raw.get("by", ""),
+            raw.get("ignore_case", False),
+            self._clamp(raw.get("top_k", most), most, f"{what}.top_k"),
+            self._clamp(raw.get("hits", min(_HITS, most)), most, f"{what}.hits"),
+            _note(raw),
+        )
 
     def _reads(
         self, raw: dict[str, Any], name: str, most: int, where: str = ""

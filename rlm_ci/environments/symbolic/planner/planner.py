@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.environments.symbolic.iteration import Iteration
     from rlm_ci.environments.symbolic.model_access import ModelAccess
-    from rlm_ci.environments.symbolic.planner.plan import ParsedPlan, Plan
+    from rlm_ci.environments.symbolic.planner.plan import ParsedPlan, Plan, PlanLimits
     from rlm_ci.environments.symbolic.planner.prompt import ContextMetadata
     from rlm_ci.environments.symbolic.planner.prompt_layout import Prompt
     from rlm_ci.models import Completion, Message
@@ -204,7 +204,7 @@ class Planner:
             model=self._access.model,
             messages=prompt.messages,
             max_tokens=self._access.max_tokens,
-            response_format=_response_format() if schema else None,
+            response_format=_response_format(self._access.limits) if schema else None,
         )
 
 
@@ -260,9 +260,11 @@ def _may_refuse_schema(error: RemoteError, model: str) -> bool:
     return "the request was refused" in message or any(word in message for word in _ABOUT_FORM)
 
 
-def _response_format() -> Message:
+def _response_format(limits: PlanLimits) -> Message:
     schema = loader.read_schema(SCHEMA)
     del schema["$schema"], schema["title"]
+    if not limits.counts:
+        del schema["properties"]["counts"]
     return {"type": "json_schema", "json_schema": {"name": "plan", "schema": schema}}
 
 

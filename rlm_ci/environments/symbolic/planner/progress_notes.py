@@ -1,9 +1,9 @@
 """Earlier iterations in a prompt: a line for each action, with excerpts below it.
 
-If there is no room for all, excerpts are dropped first: search hits, then reads, then outputs of
-sub-calls; the oldest iteration first, and within an iteration the last or lowest ranked. The place
-of a dropped hit stays while there is room; in the newest iteration, places stay longer than
-reads. Then lines are dropped, the oldest first.
+If there is no room for all, excerpts are dropped first: search hits, then reads, then counts, then
+outputs of sub-calls; the oldest iteration first, and within an iteration the last or lowest
+ranked. The place of a dropped hit stays while there is room; in the newest iteration, places stay
+longer than reads. Then lines are dropped, the oldest first.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 
+from rlm_ci.context.search.pattern_counts import CHUNK, FILE, GROUPS
 from rlm_ci.text.printable import count, encodable, printable
 from rlm_ci.values import Value
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, Final
 
+    from rlm_ci.context.context import Hit
     from rlm_ci.environments.symbolic.iteration import (
+        CountResult,
         Iteration,
         ReadResult,
         SearchResult,
@@ -36,6 +39,8 @@ OUTPUT_LIMIT: Final = 2048
 _NOTE: Final = 64
 #: Characters of a query, a reason, an error, a name.
 _QUOTED: Final = 200
+#: What a count counts by.
+_COUNTED_BY: Final = {GROUPS: "different value", FILE: "file", CHUNK: "chunk"}
 #: Ranges of bytes of a sub-call's input.
 _SPANS: Final = 4
 #: Characters of a place in files, and bytes of a list of files by name.
@@ -47,10 +52,11 @@ LINE: Final = -1
 PLACES: Final = -2
 
 #: The order in which items are dropped.
-_SEARCH, _PLACES, _READ, _SUBCALL, _LINE = range(5)
+_SEARCH, _PLACES, _READ, _COUNT, _SUBCALL, _LINE = range(6)
 #: The names of these in ``truncation``.
 DROPPED: Final = (
-    "searches_dropped", "places_dropped", "reads_dropped", "subcalls_dropped", "history_dropped",
+    "searches_dropped", "places_dropped", "reads_dropped", "counts_dropped", "subcalls_dropped",
+    "history_dropped",
 )  # fmt: skip
 
 
@@ -64,7 +70,7 @@ class NoteExcerpt(Value):
 
 
 class Action(Value):
-    """A search, a read or a sub-call of ``iteration``; the lowest ``rank`` is dropped first."""
+    """What was done in ``iteration``; the lowest ``rank`` is dropped first."""
 
     iteration: int
     rank: int
@@ -135,10 +141,11 @@ def drop_order(done: Sequence[Action]) -> list[Item]:
 
 def dropped(done: Sequence[Action], items: Iterable[Item]) -> dict[str, int]:
     """The number of ``items`` of each kind."""
-    counts = dict.fromkeys(DROPPED, 0)
+    # A run without counts has a state without them.
+    counts = {name: 0 for name in DROPPED if name != DROPPED[_COUNT]}
     for at, number in items:
         kind = {LINE: _LINE, PLACES: _PLACES}.get(number, done[at].rank)
-        counts[DROPPED[kind]] += 1
+        counts[DROPPED[kind]] = counts.get(DROPPED[kind], 0) + 1
     return counts
 
 
@@ -161,6 +168,8 @@ class _ProgressNotes:
     def of(self, step: Iteration) -> Iterator[Action]:
         for search in step.searches:
             yield self._search(step.iteration, search)
+        for counted in step.counts:
+            yield self._count(step.iteration, counted)
         for read in step.reads:
             yield self._read(step.iteration, read)
         for subcall in step.subcalls:
@@ -169,15 +178,7 @@ class _ProgressNotes:
     def _search(self, iteration: int, search: SearchResult) -> Action:
         found = search.found
         hits = tuple(
-            NoteExcerpt(
-                f"{_short(hit.pointer)}, {count(hit.score, 'hit')}, the first at bytes"
-                f" {hit.start_byte}-{hit.end_byte}{self._in_files(hit.start_byte, hit.end_byte)}"
-                f"; bytes {hit.preview_start}-{hit.preview_end}",
-                encodable(hit.preview),
-                {"kind": "search", "start_byte": hit.preview_start, "end_byte": hit.preview_end},
-                f"{_short(hit.pointer)} at {hit.start_byte}-{hit.end_byte}",
-            )
-            for hit in found.hits
+            self._hit(hit, f"{count(hit.score, 'hit')}, the first at bytes") for hit in found.hits
         )
         line = (
             f"Search for {self._quote(search.query)}: {count(found.total_hits, 'hit')} in"
@@ -185,6 +186,41 @@ class _ProgressNotes:
             f"{self._because(search.reason)}"
         )
         return Action(iteration, _SEARCH, line, hits)
+
+    def _hit(self, hit: Hit, what: str) -> NoteExcerpt:
+        return NoteExcerpt(
+            f"{_short(hit.pointer)}, {what}"
+            f" {hit.start_byte}-{hit.end_byte}{self._in_files(hit.start_byte, hit.end_byte)}"
+            f"; bytes {hit.preview_start}-{hit.preview_end}",
+            encodable(hit.preview),
+            {"kind": "search", "start_byte": hit.preview_start, "end_byte": hit.preview_end},
+            f"{_short(hit.pointer)} at {hit.start_byte}-{hit.end_byte}",
+        )
+
+    def _count(self, iteration: int, counted: CountResult) -> Action:
+        asked, found = counted.asked, counted.found
+        line = f"Count {counted.pointer} of {self._quote(asked.pattern)}"
+        if asked.scope.chunks:
+            line += f" in chunks {self._quote(asked.scope.chunks)}"
+        if asked.scope.files:
+            line += f" in files {self._quote(', '.join(asked.scope.files))}"
+        because = self._because(asked.reason)
+        if found is None:
+            line += f": {self._quote(counted.fact['error'])}{because}"
+            return Action(iteration, _COUNT, line)
+        line += (
+            f": {count(found.hits, 'hit')} in {count(found.lines, 'line')} of"
+            f" {count(found.chunks, 'chunk')}{because}"
+        )
+        shown = [self._hit(hit, "a hit at bytes") for hit in counted.hits]
+        if found.rows:
+            where: dict[str, Any] = {"kind": "count", "pointer": counted.pointer}
+            if found.captured:  # text of the source
+                where["spans"] = found.captured
+            some = f", the {len(found.rows)} with the most hits" * (found.values > len(found.rows))
+            head = f"{count(found.values, _COUNTED_BY[found.by])}{some}"
+            shown.insert(0, NoteExcerpt(head, counted.rows, where))
+        return Action(iteration, _COUNT, line, tuple(shown))
 
     def _read(self, iteration: int, read: ReadResult) -> Action:
         excerpt = read.excerpt

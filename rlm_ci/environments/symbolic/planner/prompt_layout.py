@@ -18,7 +18,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any, Final
 
     from rlm_ci.environments.symbolic.planner.progress_notes import Action, Item
@@ -30,7 +30,8 @@ class Prompt(Value):
     """The messages of a question; ``data`` are their contents, one after the other.
 
     ``sections`` tile ``data``: {"kind", "start", "end"}, with "start_byte" and "end_byte" for text
-    of the source (search, read, and a goal that is the context), or "pointer" for a sub-call's.
+    of the source (search, read, and a goal that is the context), or "pointer" for a sub-call's
+    and a count's, which may have "spans" of the source.
     ``truncation`` counts what was left out. ``whole`` are the searches and reads that are shown
     whole: the iteration, and the number in it.
     """
@@ -44,12 +45,14 @@ class Prompt(Value):
     @property
     def seen(self) -> tuple[tuple[int, int], ...]:
         """The ranges of the source's bytes that are shown."""
-        spans = (
-            (one["start_byte"], one["end_byte"])
-            for one in self.sections
-            if "start_byte" in one and one["kind"] != "subcall"
-        )
-        return tuple(merged(spans))
+        return tuple(merged(span for one in self.sections for span in spans_of(one)))
+
+
+def spans_of(section: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
+    """The ranges of the source's bytes that a section of a prompt shows."""
+    if "start_byte" in section and section["kind"] != "subcall":
+        yield section["start_byte"], section["end_byte"]
+    yield from ((start, end) for start, end in section.get("spans", ()))
 
 
 class PromptLayout:

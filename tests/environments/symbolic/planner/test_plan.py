@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlm_ci.context.scope import Scope
 from rlm_ci.environments.symbolic.planner.plan import (
     PARSE_ERROR,
     VALIDATION_ERROR,
+    Count,
     ParsedPlan,
     Plan,
     PlanError,
@@ -119,6 +121,27 @@ def test_top_k_defaults_to_the_limit() -> None:
     text = plan_of(searches=[{"query": "x"}])
     assert parsed(text).plan.searches == (Search("x", 20),)
     assert parsed(text, top_k=7) == ParsedPlan(Plan("continue", searches=(Search("x", 7),)))
+
+
+def test_counts_are_taken_and_kept_within_the_limits() -> None:
+    given = [
+        {"pattern": "a(b)", "hits": "900", "top_k": None, "reason": "why"},
+        {"pattern": "x", "by": "file", "chunks": "c000001-c000003", "files": ["a/*"],
+         "ignore_case": True, "top_k": 2, "hits": 0},
+        {"pattern": "y"},
+    ]  # fmt: skip
+    taken = parsed(plan_of(counts=given), counts=2)
+    assert taken.plan.counts == (
+        Count("a(b)", Scope(), "", ignore_case=False, top_k=20, hits=20, reason="why"),
+        Count("x", Scope("c000001-c000003", ("a/*",)), "file", ignore_case=True, top_k=2, hits=0),
+    )
+    assert taken.clamped == (
+        {"what": "counts", "asked": 3, "given": 2},
+        {"what": "counts[0].hits", "asked": 900, "given": 20},
+    )
+    assert parsed(plan_of(counts=given[2:]), counts=1).plan.counts[0].hits == 3
+    for bad in ({"pattern": ""}, {"by": "chunk"}, {"pattern": "x", "by": "line"}):
+        assert refused(plan_of(counts=[bad]), counts=4).kind == VALIDATION_ERROR
 
 
 def test_snippets_and_spans_are_accepted_beside_pointers() -> None:

@@ -1,0 +1,69 @@
+"""A part of a context: a range of its chunks, some of its files, or all of it."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.context.pointers import PointerError, chunk_id
+from rlm_ci.text.globs import matcher
+from rlm_ci.text.printable import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rlm_ci.context.context import Context
+
+_RANGE = re.compile(
+    "(?:chunk:)?c([0-9]{1,9})(?:-(?:chunk:)?(?:c([0-9]{1,9})))?", re.ASCII
+)  # fmt: skip
+_SHOWN = 100
+
+
+class Scope(Value):
+    """``chunks`` is a chunk or a range, ``c000001-c000009``; ``files`` are paths and patterns.
+
+    With neither it is the whole context, with both it is those files in those chunks.
+    """
+
+    chunks: str = ""
+    files: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"chunks": self.chunks, "files": list(self.files)}
+
+    def chunk_range(self, context: Context) -> range:
+        """The indices of the chunks. Raises PointerError."""
+        count = context.chunk_count
+        if not self.chunks:
+            return range(count)
+        found = _RANGE.fullmatch(self.chunks)
+        if found is None:
+            shown = printable(self.chunks[:_SHOWN])
+            raise PointerError(f"'{shown}' is no range of chunks: write c000001-c000009")
+        first, last = int(found[1]), int(found[2] or found[1])
+        if not 0 < first <= last <= count:
+            known = f"they go from {chunk_id(0)} to {chunk_id(count - 1)}" if count else "none"
+            raise PointerError(f"there are no chunks {self.chunks}: {known}")
+        return range(first - 1, last)
+
+    def spans(self, context: Context) -> tuple[tuple[int, int], ...]:
+        """Its bytes, in order; a byte in two chunks is the first one's. Raises PointerError."""
+        chunks, layout = self.chunk_range(context), context.layout
+        start, end = layout.start(chunks.start), layout.start(chunks.stop)
+        if not self.files:
+            return ((start, end),) if start < end else ()
+        try:
+            matches = matcher(self.files)
+        except ValueError as error:
+            raise PointerError(f"files: no pattern: {printable(str(error)[:_SHOWN])}") from None
+        paths, spans = frozenset(self.files), list[tuple[int, int]]()
+        for file in context.files:
+            first, last = max(file.start, start), min(file.end, end)
+            if first < last and (file.path in paths or matches(file.path)):
+                spans.append((first, last))
+        if not spans:
+            shown = printable(", ".join(self.files)[:_SHOWN])
+            raise PointerError(f"no file of the context is {shown}")
+        return tuple(spans)
