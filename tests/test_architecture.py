@@ -48,7 +48,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("pipelines",),
     ("fix", "ask", "review", "wiki", "evaluation"),
     ("solve",),
-    ("pull_request",),
+    ("pull_request", "viewer"),
     ("cli",),
 )
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 #: minimum and maximum; ROWS, its options, or rows(argv) if they depend on words; run(arguments).
 COMMANDS = (
     "pr", "check", "review", "wiki", "rlm", "run", "chat", "bench", "context", "start", "list",
-    "status", "wait", "resume", "cancel", "export", "replay", "publish", "doctor", "config", "init",
-    "verify",
+    "status", "wait", "resume", "cancel", "view", "export", "replay", "publish", "doctor", "config",
+    "init", "verify",
 )  # fmt: skip
 
 

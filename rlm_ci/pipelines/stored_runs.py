@@ -67,6 +67,11 @@ class StoredRuns:
         self._tell_of_brought()
         return runs_find.find(self.store, word, self.task)
 
+    def locate(self, word: str) -> FoundRun:
+        """As ``find``, but also a run whose manifest cannot be read. Raises UsageError."""
+        self._tell_of_brought()
+        return runs_find.locate(self.store, word, self.task)
+
     def own(self, word: str) -> FoundRun:
         """As ``find``, but only in this repository, where the run must be carried out."""
         entry = self.find(word)

@@ -30,10 +30,12 @@ if TYPE_CHECKING:
 NAME: Final = "files.sha256"
 EVENTS: Final = "events.jsonl"
 LOG: Final = "runner.log"
+#: The page of a run, which is made after its end.
+VIEW: Final = "view.html"
 #: The event that ends a run, by its status.
 ENDINGS: Final = {SUCCEEDED: "run_completed", FAILED: "run_failed", CANCELLED: "run_canceled"}
 #: Files that change after the end: a process writes its output until it is gone.
-_NO_EVIDENCE: Final = frozenset((LOG, archive.SUMS))
+_NO_EVIDENCE: Final = frozenset((LOG, VIEW, archive.SUMS))
 #: Files that the last event verifies, not the list.
 _OWN: Final = frozenset((NAME, EVENTS, manifests.NAME))
 #: It may be huge, and its own index verifies it.

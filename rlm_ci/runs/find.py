@@ -168,13 +168,14 @@ def find(store: RunStore, word: str, task_id: str | None = None) -> FoundRun:
 
     Raises UsageError where it means none or several, and the run's own DamagedError.
     """
-    entry = _named(store, word, task_id)
+    entry = locate(store, word, task_id)
     if entry.problem is not None:
         raise entry.problem
     return entry
 
 
-def _named(store: RunStore, word: str, task_id: str | None) -> FoundRun:
+def locate(store: RunStore, word: str, task_id: str | None = None) -> FoundRun:
+    """As ``find``, but also a run whose manifest cannot be read."""
     if "/" in word or os.sep in word or word == manifests.NAME:
         return _at(store, word)
     if word == LATEST:

@@ -1,0 +1,47 @@
+"""``rlm-ci view``: a run as one page, to look at in a browser."""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci import errors
+from rlm_ci.config.settings import Settings
+from rlm_ci.console.messages import write
+from rlm_ci.console.output import STDOUT
+from rlm_ci.judge.options import output_of
+from rlm_ci.pipelines.stored_runs import ONE_RUN, ROWS, StoredRuns
+from rlm_ci.runs.checksums import VIEW
+from rlm_ci.system import files
+from rlm_ci.text import neutralise
+from rlm_ci.text.printable import printable
+from rlm_ci.viewer import page, read
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rlm_ci.config.arguments import Arguments
+
+SUMMARY = "show a run as one HTML page, with every step"
+USAGE = "RUN [-o FILE] [OPTION...]"
+TAKES = ONE_RUN
+EXAMPLES = ("rlm-ci view latest", "rlm-ci view latest -o run.html")
+EXITS = {errors.OK: "the page is written"}
+
+
+def run(arguments: Arguments) -> int:
+    settings = Settings(ROWS, arguments.flags)
+    output = output_of(settings).require_text_or_json("view")
+    output.require_place()
+    runs = StoredRuns(settings)
+    entry = runs.locate(arguments.words[0])
+    text = page.render(read.read(entry, {}), runs.redactor.text)
+    if settings.output == STDOUT:
+        write(text)
+        return errors.OK
+    target = output.place or os.path.join(entry.path, VIEW)
+    data = text.encode("utf-8", "backslashreplace")
+    files.write(target, data, 0o600)
+    if settings.format == "json":
+        write(neutralise.record({"file": target, "run_id": entry.run_id, "bytes": len(data)}))
+    elif not settings.quiet:
+        write(f"{printable(target)}\n")
+    return errors.OK

@@ -1,0 +1,1 @@
+"""A stored run as one page: what it did, step by step, whatever kind of run it is."""

@@ -1,0 +1,218 @@
+"""The files of a stored run, read as far as they can be: what cannot is kept as a problem."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+
+from rlm_ci.errors import RlmCiError
+from rlm_ci.models.record.record import FILE
+from rlm_ci.runs import manifest as manifests
+from rlm_ci.runs.checksums import EVENTS
+from rlm_ci.runs.journal.reader import JournalReader
+from rlm_ci.system import files
+from rlm_ci.text.printable import printable
+from rlm_ci.values import Row
+from rlm_ci.viewer.steps import DONE, FAILED, RUNNING, ViewedStep
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+#: Bytes of one file that are read; those of a run are far smaller.
+_LIMIT = 64 << 20
+#: What a record of a call tells besides its identity.
+_TOLD = ("value", "charge", "error")
+#: Problems that are kept.
+_PROBLEMS = 100
+
+
+class RecordedCall(Row):
+    """One fact of a run's record, or the failure to get it.
+
+    ``value`` is empty where it failed, or was under way at the end: ``state`` says so.
+    """
+
+    seq: int
+    kind: str
+    place: str
+    state: str
+    value: Mapping[str, Any]
+    charge: Mapping[str, Any]
+    error: Mapping[str, Any]
+    cached: bool
+
+
+class RunFolder:
+    """The folder of a run; ``began`` is in seconds of the epoch."""
+
+    def __init__(self, path: str, began: float) -> None:
+        self.path = path
+        self.began = began
+        self.problems: list[str] = []
+
+    def problem(self, text: str) -> None:
+        if len(self.problems) < _PROBLEMS:
+            self.problems.append(printable(text)[:500])
+
+    def text(self, name: str) -> str:
+        """The text of a file; "" where there is none."""
+        try:
+            data = files.read_inside(self.path, name, _LIMIT)
+        except files.UnreadableError as error:
+            if not error.missing:
+                self.problem(f"{name}: {error}")
+            return ""
+        return data.decode("utf-8", "replace")
+
+    def json(self, name: str) -> dict[str, Any]:
+        """The object in a file; an empty one where there is none."""
+        text = self.text(name)
+        try:
+            found = json.loads(text) if text else {}
+        except (ValueError, RecursionError):
+            self.problem(f"{name}: it is not JSON")
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def names(self, folder: str, pattern: str) -> list[tuple[str, ...]]:
+        """The groups of ``pattern`` for each name in a folder that it fits, in order."""
+        try:
+            names = sorted(os.listdir(os.path.join(self.path, *folder.split("/"))))
+        except OSError:
+            return []
+        found = (re.fullmatch(pattern, name) for name in names)
+        return [one.groups() for one in found if one]
+
+    def records(self, name: str, *, rising: bool = False) -> Iterator[dict[str, Any]]:
+        """The records of a journal up to its first damage."""
+        reader = JournalReader(os.path.join(self.path, *name.split("/")), rising=rising)
+        try:
+            for some in reader.some():
+                yield from some
+        except RlmCiError as error:
+            self.problem(f"{name}: {error.what}; what is before that is shown")
+        if reader.tail:
+            self.problem(f"{name}: its last record is not whole")
+
+    def calls(self) -> list[RecordedCall]:
+        """What the run got from outside, in order; what was under way comes last."""
+        found: list[RecordedCall] = []
+        waiting: dict[tuple[str, str], RecordedCall] = {}
+        for record in self.records(FILE):
+            place, kind = text_in(record, "place"), text_in(record, "kind")
+            state = {"fact": DONE, "failed": FAILED}.get(text_in(record, "type"), RUNNING)
+            value, charge, error = (mapping_in(record, name) for name in _TOLD)
+            cached = record.get("cached") is True
+            one = RecordedCall(record["seq"], kind, place, state, value, charge, error, cached)
+            identity = (place, text_in(record, "key"))
+            waiting.pop(identity, None)
+            if state == RUNNING:
+                waiting[identity] = one
+            else:
+                found.append(one)
+        return [*found, *waiting.values()]
+
+    def events(self) -> list[tuple[float, str, str]]:
+        """Seconds since the beginning, name and summary of each event."""
+        found = []
+        for record in self.records(EVENTS):
+            stamp, payload = record.get("timestamp"), mapping_in(record, "payload")
+            if isinstance(stamp, str) and manifests.is_time(stamp):
+                told = text_in(payload, "summary") or text_in(payload, "title")
+                at = manifests.moment(stamp) - self.began
+                found.append((at, text_in(record, "event"), told))
+        return found
+
+
+# ── fields of records that may come from anywhere ──
+
+
+def text_in(record: Mapping[str, Any], name: str) -> str:
+    value = record.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def number_in(record: Mapping[str, Any], name: str) -> float | None:
+    value = record.get(name)
+    return value if type(value) in (int, float) and _is_fit(value) else None
+
+
+def whole_in(record: Mapping[str, Any], name: str) -> int:
+    return int(number_in(record, name) or 0)
+
+
+def mapping_in(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = record.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def mappings_in(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    value = record.get(name)
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def texts_in(record: Mapping[str, Any], name: str) -> list[str]:
+    value = record.get(name)
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+
+
+def amount(value: object) -> float | None:
+    """A number that may be written as a text, as amounts of money are."""
+    try:
+        number = float(str(value))
+    except ValueError:
+        return None
+    return number if _is_fit(number) else None
+
+
+def _is_fit(value: Any) -> bool:
+    return bool(abs(value) < 1 << 53) and math.isfinite(value)
+
+
+# ── steps that all kinds of runs have ──
+
+
+def call_step(one: RecordedCall, title: str) -> ViewedStep:
+    """A call of a model."""
+    step = ViewedStep("call", title, one.state)
+    step.order = one.seq
+    step.model = text_in(one.value, "model")
+    paid = one.value or one.charge
+    usage = mapping_in(paid, "usage")
+    if usage and not one.cached:
+        step.calls = 1
+        step.prompt_tokens = whole_in(usage, "prompt_tokens")
+        step.completion_tokens = whole_in(usage, "completion_tokens")
+        step.cost = amount(paid.get("cost"))
+    step.tell("cached tokens", whole_in(usage, "cached_tokens") or None)
+    step.tell("ended by", text_in(one.value, "finish_reason"))
+    if one.cached:
+        step.tell("from", "the record of an earlier run, so it cost nothing")
+    if one.state == RUNNING:
+        step.tell("state", "it was under way at the end of the record")
+    step.tell("error", text_in(one.error, "what"))
+    step.tell("hint", text_in(one.error, "hint"))
+    step.show("Answer", text_in(one.value, "text"))
+    return step
+
+
+def command_step(one: RecordedCall, kind: str, title: str) -> ViewedStep:
+    """A command that ran, as ``validator_run.record_of`` has it."""
+    value = one.value
+    code = number_in(value, "returncode")
+    is_good = code == 0 and not text_in(value, "reason")
+    step = ViewedStep(kind, title, one.state if one.state != DONE or is_good else FAILED)
+    step.order = one.seq
+    step.seconds = number_in(value, "seconds")
+    step.tell("exit code", code)
+    step.tell("ended by", text_in(value, "reason"))
+    step.tell("error", text_in(one.error, "what"))
+    omitted = whole_in(value, "omitted")
+    gap = f"\n[… {omitted:,} bytes were not kept …]\n" if omitted else ""
+    step.show("Command", text_in(value, "command"))
+    step.show("Output", f"{text_in(value, 'head')}{gap}{text_in(value, 'tail')}")
+    return step

@@ -1,0 +1,183 @@
+"""Read a stored run of any kind, as far as it can be read."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from rlm_ci.recursion.journal import run_json
+from rlm_ci.runs import checksums
+from rlm_ci.runs import manifest as manifests
+from rlm_ci.viewer import episode_steps
+from rlm_ci.viewer.episode_steps import ViewedEpisodes
+from rlm_ci.viewer.fix_steps import ViewedFix
+from rlm_ci.viewer.folder import (
+    RunFolder,
+    amount,
+    mapping_in,
+    mappings_in,
+    number_in,
+    text_in,
+)
+from rlm_ci.viewer.prompts import Prompts
+from rlm_ci.viewer.question_steps import ViewedQuestion
+from rlm_ci.viewer.recursion_steps import ViewedRecursion
+from rlm_ci.viewer.steps import DONE, FAILED, PARTIAL, RUNNING, ViewedRun, ViewedStep
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.runs.find import FoundRun
+    from rlm_ci.runs.manifest import Manifest
+    from rlm_ci.viewer.folder import RecordedCall
+
+_STATUSES = {
+    "succeeded": DONE, "failed": FAILED, "cancelled": PARTIAL, "in_progress": RUNNING,
+    "queued": RUNNING, "running": RUNNING, "pending": RUNNING, "skipped": PARTIAL,
+}  # fmt: skip
+#: The limits that a run was given, by the key of their setting.
+_BUDGETS = ("max_calls", "max_tokens", "budget_usd")
+
+
+def read(entry: FoundRun, known: Mapping[str, Sequence[Mapping[str, Any]]]) -> ViewedRun:
+    """The run; ``known`` are the messages of its requests, by the place of the call."""
+    run = entry.manifest
+    folder = RunFolder(entry.path, manifests.moment(run.started_at) if run else 0.0)
+    if entry.problem is not None:
+        folder.problem(f"manifest.json: {entry.problem.what}")
+    calls = folder.calls()
+    report = folder.json("report.json")
+    pipeline = run.pipeline_id if run else ""
+    root = ViewedStep("run", pipeline or entry.run_id)
+    diffs = _steps(folder, root, calls, Prompts(known))
+    _commands(folder, root, run)
+    standing = entry.standing(time.time())
+    root.status = _STATUSES.get(standing, PARTIAL)
+    if run is not None:
+        root.took(0.0, (_end(run) or time.time()) - folder.began)
+    _explain(folder, run, standing)
+    goal = text_in(folder.json("request.json"), "goal")
+    return ViewedRun(
+        run_id=entry.run_id,
+        pipeline=pipeline,
+        title=goal or (run.commands[0].title if run and run.commands else pipeline),
+        status=standing,
+        has_ended=run is not None and run.has_ended,
+        summary=(run.summary if run else "") or "",
+        began=folder.began,
+        root=root,
+        facts=_facts(entry, run, calls),
+        budgets=_budgets(folder, calls),
+        findings=tuple(mappings_in(report, "findings")),
+        documents=tuple(mappings_in(report, "documents")),
+        diffs=tuple(diffs),
+        events=tuple((at, f"{name} {told}".strip()) for at, name, told in folder.events()),
+        problems=tuple(dict.fromkeys(folder.problems)),
+    )
+
+
+def _steps(
+    folder: RunFolder, root: ViewedStep, calls: Sequence[RecordedCall], prompts: Prompts
+) -> list[tuple[str, str]]:
+    """Add the steps of a run of any kind to ``root``; returns its diffs."""
+    if os.path.lexists(os.path.join(folder.path, "rlm", run_json.NAME)):
+        ViewedRecursion(folder, root, prompts).read(calls)
+        return []
+    if os.path.lexists(os.path.join(folder.path, episode_steps.NAME)):
+        ViewedEpisodes(folder, root).read()
+        return []
+    mode = next((text_in(one.value, "name") for one in calls if one.kind == "mode"), "")
+    if mode == "symbolic" and any(one.place.startswith("plan/") for one in calls):
+        ViewedQuestion(folder, root, prompts).read(calls)
+        return []
+    fix = ViewedFix(folder, root, prompts)
+    fix.read(calls)
+    return [(title, patch) for title, patch in fix.diffs() if patch.strip()]
+
+
+def _commands(folder: RunFolder, root: ViewedStep, run: Manifest | None) -> None:
+    """The stages of a pipeline, and runs within the run."""
+    stages = [] if run is None else [*run.commands]
+    if len(stages) > 1 or not root.children:
+        for one in stages:
+            step = root.add(ViewedStep("stage", one.title or one.id, _STATUSES.get(one.status, "")))
+            step.tell("exit code", one.exit_code)
+            step.tell("summary", one.summary)
+            step.tell("run", one.sub_run_id)
+            step.show("Command", one.command)
+            if one.log_path and run is not None:
+                name = one.log_path.removeprefix(f"{run.artifact_root}/")
+                step.show("Output", folder.text(name))
+            moments = [manifests.moment(at) for at in (one.started_at, one.completed_at) if at]
+            if moments:
+                ended = moments[1] - folder.began if len(moments) > 1 else None
+                step.took(moments[0] - folder.began, ended)
+    for inner in sorted(checksums.children(folder.path)):
+        within = RunFolder(os.path.join(folder.path, *inner.split("/")), folder.began)
+        step = root.add(ViewedStep("run", f"Run in {inner}"))
+        _steps(within, step, within.calls(), Prompts({}))
+        for problem in within.problems:
+            folder.problem(f"{inner}/{problem}")
+
+
+def _end(run: Manifest) -> float | None:
+    if run.completed_at:
+        return manifests.moment(run.completed_at)
+    return None if run.heartbeat_at is None else manifests.moment(run.heartbeat_at)
+
+
+def _explain(folder: RunFolder, run: Manifest | None, standing: str) -> None:
+    """Say what a run lacks that has not ended."""
+    if run is not None and not run.has_ended:
+        told = "its process is gone" if standing == "gone" else "it goes on"
+        folder.problem(f"the run has not ended ({told}): the page shows what there is so far")
+
+
+def _facts(
+    entry: FoundRun, run: Manifest | None, calls: Sequence[RecordedCall]
+) -> tuple[tuple[str, str], ...]:
+    terms = next((one.value for one in calls if one.kind == "terms"), {})
+    mode = next((one.value for one in calls if one.kind == "mode"), {})
+    told: list[tuple[str, Any]] = [("run", entry.run_id), ("task", entry.task_id)]
+    if run is not None:
+        told += [
+            ("pipeline", run.pipeline_id),
+            ("started", run.started_at),
+            ("ended", run.completed_at),
+            ("exit code", run.exit_code),
+            ("detail", run.status_detail),
+            ("sandbox", run.sandbox),
+            ("part of", run.parent_run_id),
+        ]
+        told += [("child run", f"{one.run_id} ({one.status})") for one in run.child_runs]
+    told += [("mode", text_in(mode, "name")), ("because", text_in(mode, "reason"))]
+    for name in ("model", "agent", "roles", "validator"):
+        told.append((name, text_in(terms, name)))
+    for name in ("max_iterations", "max_minutes", "max_completion_tokens"):
+        told.append((name, number_in(terms, name)))
+    return tuple((name, str(value)) for name, value in told if value not in (None, ""))
+
+
+def _budgets(folder: RunFolder, calls: Sequence[RecordedCall]) -> Mapping[str, float]:
+    """The limits of the command line, or of the settings where the run has ended, or raised."""
+    found: dict[str, float] = {}
+    flags = mapping_in(folder.json("request.json"), "flags")
+    settings: Mapping[str, Any] = {}
+    for record in folder.records(checksums.EVENTS):
+        rests_on = mapping_in(mapping_in(record, "payload"), "rests_on")
+        settings = mapping_in(rests_on, "settings") or settings
+    for name in _BUDGETS:
+        told = settings.get(name)
+        limit = amount(told[0] if isinstance(told, list) and told else flags.get(name))
+        if limit is not None:
+            found[name] = limit
+    for one in calls:
+        if one.kind == "raised":
+            found |= {
+                name: value
+                for name in _BUDGETS
+                if (value := number_in(one.value, name)) is not None
+            }
+    return found

@@ -1,0 +1,140 @@
+"""The steps of a review or a wiki: the nodes of its recursion, and what each asked a model."""
+
+from __future__ import annotations
+
+import json
+
+from rlm_ci.recursion.journal import journal, recovery
+from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, scope_of
+from rlm_ci.recursion.nodes import FAILED as NODE_FAILED
+from rlm_ci.recursion.nodes import PARTIAL as NODE_PARTIAL
+from rlm_ci.text.printable import count
+from rlm_ci.viewer.folder import mapping_in, mappings_in, number_in, text_in, texts_in, whole_in
+from rlm_ci.viewer.steps import DONE, FAILED, PARTIAL, RUNNING, ViewedStep
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.viewer.folder import RecordedCall, RunFolder
+    from rlm_ci.viewer.prompts import Prompts
+
+_STATUSES = {
+    COMPLETED: DONE, NODE_FAILED: FAILED, NODE_PARTIAL: PARTIAL, CANCELLED: FAILED,
+}  # fmt: skip
+#: Events that begin a node, and that end it.
+_BEGINS = (journal.DEQUEUED, journal.SPLIT)
+_ENDS = (journal.DONE, journal.FAILURE, journal.AGGREGATED)
+#: Paths that a node did not cover, and that are listed.
+_LISTED = 50
+
+
+class ViewedRecursion:
+    """The nodes of a recursion, each below the one that was split."""
+
+    def __init__(self, folder: RunFolder, root: ViewedStep, prompts: Prompts) -> None:
+        self._folder = folder
+        self._root = root
+        self._prompts = prompts
+        self._nodes: dict[str, ViewedStep] = {}
+        self._first: dict[str, float] = {}
+
+    def read(self, calls: Sequence[RecordedCall]) -> None:
+        for record in self._folder.records(f"rlm/{recovery.NODES}", rising=True):
+            self._node(record)
+        for record in self._folder.records(f"rlm/{recovery.RESULTS}", rising=True):
+            self._result(record)
+        for record in self._folder.records(f"rlm/{recovery.QUEUE}", rising=True):
+            self._event(record)
+        for one in calls:
+            if one.kind == "completion":
+                node, _, name = one.place.partition("/")
+                self._nodes.get(node, self._root).add(self._prompts.step(one, name or node))
+
+    def _node(self, record: Mapping[str, Any]) -> None:
+        node, status = text_in(record, "node_id"), text_in(record, "status")
+        step = self._nodes.get(node)
+        if step is None:
+            if status != "queued" or not isinstance(record.get("scope"), dict):
+                return
+            scope = scope_of({"scope_type": "", "scope_ref": "", **record})
+            step = ViewedStep("node", _scope(scope), "")
+            step.order = whole_in(record, "seq")
+            step.tell("scope", text_in(scope, "kind"))
+            size = number_in(scope, "bytes")
+            files = whole_in(scope, "last") - whole_in(scope, "first")
+            step.tell("files", files)
+            step.tell("size", None if size is None else f"{size:,} bytes")
+            step.tell("node", node)
+            above = self._nodes.get(text_in(record, "parent_id"), self._root)
+            self._nodes[node] = above.add(step)
+        elif status == "running":
+            step.status = RUNNING
+            step.tell("decision", f"{text_in(record, 'decision')}: {_words(record, 'reason')}")
+            confidence = number_in(record, "confidence")
+            step.tell("confidence of the split", confidence)
+            if whole_in(record, "attempt") > 1:
+                step.tell("attempt", whole_in(record, "attempt"))
+        elif status != "queued":
+            step.status = _STATUSES.get(status, step.status)
+            for error in mappings_in(record, "errors"):
+                step.tell("error", text_in(error, "message"))
+
+    def _result(self, record: Mapping[str, Any]) -> None:
+        node = text_in(record, "node_id")
+        step = self._nodes.get(node)
+        if step is None:
+            return
+        step.status = _STATUSES.get(text_in(record, "status"), step.status)
+        step.tell("summary", text_in(record, "summary"))
+        step.tell("confidence", number_in(record, "confidence"))
+        counts = mapping_in(record, "counts")
+        if whole_in(counts, "offered"):
+            told = (f"{whole_in(counts, name)} {name}" for name in counts)
+            step.tell("pointers", ", ".join(told))
+        for note in texts_in(record, "notes"):
+            step.tell("note", note)
+        step.found = [mapping_in(one, "finding") for one in mappings_in(record, "findings")]
+        step.show("Findings", "\n".join(map(_finding, step.found)))
+        uncovered = record.get("uncovered")
+        pairs = uncovered if isinstance(uncovered, list) else []
+        lines = [": ".join(map(str, one)) for one in pairs[:_LISTED] if isinstance(one, list)]
+        more = len(pairs) - len(lines)
+        step.show("Not covered", "\n".join([*lines, *([f"and {more:,} more"] if more else [])]))
+        metrics = {name: one for name, one in mapping_in(record, "metrics").items() if one}
+        step.show("Metrics", json.dumps(metrics, indent=2) if metrics else "", "json")
+
+    def _event(self, record: Mapping[str, Any]) -> None:
+        name, at = text_in(record, "event"), number_in(record, "at")
+        if at is None or name not in (*_BEGINS, *_ENDS):
+            return
+        when = at / 1000 - self._folder.began
+        for node in texts_in(record, "nodes"):
+            step = self._nodes.get(node)
+            if step is None:
+                continue
+            if name in _BEGINS:
+                self._first.setdefault(node, when)
+                step.took(self._first[node], None)
+            else:
+                step.took(step.start, when)
+
+
+def _scope(scope: Mapping[str, Any]) -> str:
+    path, start = text_in(scope, "path"), number_in(scope, "line_start")
+    if start is not None:
+        return f"{path}:{start}-{whole_in(scope, 'line_end')}"
+    files = whole_in(scope, "last") - whole_in(scope, "first")
+    name = path or "the repository" if text_in(scope, "kind") != "file_group" else path
+    return name or count(files, "file")
+
+
+def _words(record: Mapping[str, Any], name: str) -> str:
+    return text_in(record, name).replace("_", " ")
+
+
+def _finding(one: Mapping[str, Any]) -> str:
+    place = next(iter(mappings_in(one, "evidence")), {})
+    where = f"{text_in(place, 'path')}:{place.get('line_start')}"
+    return f"{text_in(one, 'severity')}  {where}  {text_in(one, 'rule')}: {text_in(one, 'message')}"

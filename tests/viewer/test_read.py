@@ -1,0 +1,176 @@
+"""What ``rlm-ci view`` makes of real runs of every kind, whole, damaged and under way."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from testing import ask_stage, fix_stage
+from testing.loopback_model.replies import Answer
+from testing.pipelines_stage import Stage
+from testing.viewed_page import ViewedPage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from testing.loopback_model.server import ModelServer
+    from testing.program import Cli
+    from testing.repositories.git_repo import GitRepo
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is one of Linux")
+
+
+def test_a_fix_loop(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
+    llm.script(fix_stage.TWO_TURNS)
+    stage = fix_stage.Stage(repo, cli, llm)
+    _, run = stage.fixed("--budget-usd", "2")
+    seen = ViewedPage(stage.cli("view", run.id, "-o", "-"))
+    assert seen.outline()[1:10] == [
+        "rlm > Before any edit",
+        "rlm > Before any edit > Validator",
+        "rlm > Iteration 1",
+        "rlm > Iteration 1 > Agent",
+        "rlm > Iteration 1 > Agent > Turn 1",
+        "rlm > Iteration 1 > Agent > Turn 1 > write notes.txt",
+        "rlm > Iteration 1 > Agent > Turn 2",
+        "rlm > Iteration 1 > Agent > Turn 2 > done Summary: I did what I could.",
+        "rlm > Iteration 1 > Validator",
+    ]
+    usage = run.report["usage"]
+    assert seen.total("calls") == usage["calls"] == 5
+    assert seen.total("prompt_tokens") == usage["prompt_tokens"]
+    assert seen.total("cost") == pytest.approx(usage["cost_usd"])
+    assert seen.record["budgets"] == {"budget_usd": 2.0}
+    assert [seen.step(f"Iteration {n}")["status"] for n in (1, 2)] == ["failed", "done"]
+    assert seen.step("Iteration 1")["seconds"] > 0
+    assert seen.step("Last verdict, in a fresh tree")["start"] > 0
+    assert "new: a + b" in seen.text("edit calc.py", "Arguments")
+    assert next(title for title, _ in seen.record["diffs"]) == "The result"
+    assert "+    return a + b" in seen.record["diffs"][0][1]
+    assert seen.record["problems"] == []
+    # The page lies in the folder of the run, and is no evidence of it.
+    told = stage.cli("view", run.id)
+    assert told.stdout == f"{run.folder}/view.html\n"
+    assert "<title>" in run.text("view.html")
+    assert stage.cli("verify", run.id).code == 0
+    _damaged(stage, run.folder)
+
+
+def _damaged(stage: fix_stage.Stage, folder: Path) -> None:
+    """What can be read is shown, and what cannot is said."""
+    calls = folder / "calls.jsonl"
+    lines = calls.read_bytes().splitlines(keepends=True)
+    calls.write_bytes(b"".join([*lines[:15], lines[15].replace(b"1", b"2", 1), *lines[16:]]))
+    (folder / "report.json").write_text("{")
+    seen = ViewedPage(stage.cli("view", folder.name, "-o", "-"))
+    told = "\n".join(seen.record["problems"])
+    assert "calls.jsonl: the journal is damaged at record 16" in told
+    assert "report.json: it is not JSON" in told
+    assert "rlm > Iteration 1 > Agent > Turn 1" in seen.outline()
+    record = json.loads((folder / "manifest.json").read_text())
+    ended = {"status": "in_progress", "completed_at": None, "exit_code": None, "summary": None}
+    (folder / "manifest.json").write_text(json.dumps(record | ended | {"status_detail": None}))
+    seen = ViewedPage(stage.cli("view", folder.name, "-o", "-"))
+    assert "the run has not ended" in seen.record["problems"][-1]
+    (folder / "manifest.json").write_text("[]")
+    seen = ViewedPage(stage.cli("view", folder.name, "-o", "-"))
+    assert "manifest.json: the manifest is not a JSON object" in seen.record["problems"]
+    assert seen.record["diffs"]
+
+
+@pytest.mark.full
+def test_a_question(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
+    llm.script(ask_stage.Script(*ask_stage.STORY))
+    stage = ask_stage.Asking(repo, cli, llm)
+    _, run = stage.ask()
+    seen = ViewedPage(stage.cli("view", "latest", "-o", "-"))
+    assert seen.outline()[1:] == [
+        "rlm > Iteration 0",
+        "rlm > Iteration 0 > Plan",
+        "rlm > Iteration 0 > Search “error”: 2 hits",
+        "rlm > Iteration 0 > Search “REFUSED”: 1 hit",
+        "rlm > Iteration 1",
+        "rlm > Iteration 1 > Plan",
+        "rlm > Iteration 1 > Read bytes 112,836 to 113,010",
+        "rlm > Iteration 1 > Sub-call sc0001: extract",
+        "rlm > Iteration 1 > Sub-call sc0002: verify",
+        "rlm > Iteration 2",
+        "rlm > Iteration 2 > Plan",
+    ]
+    assert seen.total("calls") == run.report["usage"]["calls"] == 5
+    assert seen.text("Read bytes 112,836 to 113,010", "Text") == "\n".join(ask_stage.TELLING)
+    assert ask_stage.QUESTION in seen.text("Sub-call sc0001: extract", "Prompt")
+    assert "In short" in seen.text("Sub-call sc0001: extract", "Answer")
+    assert ask_stage.ANSWER in seen.record["documents"][0][1]
+
+
+@pytest.mark.full
+def test_a_review_and_a_wiki(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
+    stage = Stage(repo, cli)
+    repo.write(
+        "shop/cart.py", "import os\n\n\ndef total(some):\n    return sum(some) / len(some)\n"
+    )
+    repo.write("rlm-ci.toml", "[recursion]\nleaf_files = 1\n").commit()
+    claim = {
+        "rule": "division-by-zero", "severity": "medium", "domain": "quality", "confidence": 0.8,
+        "message": "An empty list.", "path": "shop/cart.py", "line_start": 5, "line_end": 5,
+        "quote": "    return sum(some) / len(some)", "suggested_fix": None,
+    }  # fmt: skip
+    llm.script(lambda _asked: Answer(json.dumps({"findings": [claim], "sentences": []})))
+    reach = {"OPENAI_API_KEY": llm.key, "OPENAI_BASE_URL": llm.url}
+    for verb, more in (("review", ()), ("wiki", ("--out", "pages"))):
+        known = set(stage.ids())
+        assert stage.cli(verb, "--model", "gpt-5-mini", *more, env=reach).code in (0, 1, 3)
+        [run] = set(stage.ids()) - known
+        seen = ViewedPage(stage.cli("view", run, "-o", "-"))
+        report = json.loads((stage.folder(run) / "report.json").read_text())
+        nodes = [step for step in seen.steps if step["kind"] == "node"]
+        assert len(nodes) >= 4
+        assert all(step["seconds"] is not None for step in nodes)
+        assert ["decision", "split: too many files"] in nodes[0]["facts"]
+        assert seen.total("calls") == report["usage"]["calls"] > 0
+        assert seen.record["problems"] == []
+        by = {one["rule"]: one["steps"] for one in seen.record["findings"]}
+        if verb == "review":
+            [place] = by["review/division-by-zero"]
+            assert (
+                "division-by-zero"
+                in dict(map(tuple, (one[:2] for one in seen.steps[place]["texts"])))["Findings"]
+            )
+
+
+@pytest.mark.full
+def test_a_pipeline_and_an_episode(repo: GitRepo, cli: Cli) -> None:
+    stage = Stage(repo, cli)
+    stage.pipeline("nightly", "echo made", "exit 3")
+    run = str(stage.start("nightly")["run_id"])
+    stage.wait_for(run, "failed")
+    seen = ViewedPage(stage.cli("view", run, "-o", "-"))
+    assert seen.outline() == ["nightly", "nightly > Stage 1", "nightly > Stage 2"]
+    assert "made" in seen.text("Stage 1", "Output")
+    assert seen.step("Stage 2")["status"] == "failed"
+    lines: list[dict[str, Any]] = [
+        {"type": "step", "run_id": "a", "depth": 0, "parent_run_id": None, "step": 1,
+         "action": {"action": "delegate", "task": "look"}, "observation": {"ok": True},
+         "reward": 0.5, "usage": {"total_calls": 1, "prompt_tokens": 10, "completion_tokens": 2},
+         "timestamp": "2026-11-23T16:00:01Z"},
+        {"type": "step", "run_id": "b", "depth": 1, "parent_run_id": "a", "step": 1,
+         "action": {"action": "final"}, "observation": "seen", "reward": 1.0, "usage": {},
+         "timestamp": "2026-11-23T16:00:02Z"},
+        {"type": "final", "run_id": "b", "depth": 1, "parent_run_id": "a", "completed": True,
+         "total_reward": 1.0, "final_response": "here", "timestamp": "2026-11-23T16:00:03Z"},
+    ]  # fmt: skip
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
+    (stage.folder(run) / "trajectory.jsonl").write_text(f"{text}not json\n")
+    seen = ViewedPage(stage.cli("view", run, "-o", "-"))
+    assert seen.outline()[1:5] == [
+        "nightly > Episode a",
+        "nightly > Episode a > Step 1: delegate",
+        "nightly > Episode a > Episode b",
+        "nightly > Episode a > Episode b > Step 1: final",
+    ]
+    assert seen.text("Episode b", "Answer") == "here"
+    assert "trajectory.jsonl: a line is not JSON" in seen.record["problems"]
