@@ -122,7 +122,10 @@ def killed_at(stage: Asking, calm: dict[str, dict[str, str]], number: int) -> No
 
 @pytest.mark.parametrize(
     "number",
-    [n if n == 30 else pytest.param(n, marks=pytest.mark.full) for n in range(1, RECORDS + 1)],
+    [
+        n if n == 30 else pytest.param(n, marks=pytest.mark.full)
+        for n in (1, 2, *range(3, RECORDS + 1, 3), RECORDS)
+    ],
 )
 def test_killed_behind_a_record(
     stage: Asking, calm: dict[str, dict[str, str]], number: int
@@ -134,7 +137,7 @@ def test_killed_behind_a_record(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("hundredths", range(20, 160, 5))
+@pytest.mark.parametrize("hundredths", range(20, 160, 14))
 def test_killed_at_a_time(stage: Asking, calm: dict[str, dict[str, str]], hundredths: int) -> None:
     expected = undisturbed(stage, calm)
     known = len(stage.runs())

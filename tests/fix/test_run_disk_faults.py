@@ -265,13 +265,13 @@ def test_a_fault_where_it_hurts(stage: Stage, calm: list[Calm], what: str) -> No
 #: takes nothing: strace would only say that some of it was written. ``test_no_file_may_grow``
 #: has those of the kernel, that take a part.
 SWEEPS = [
-    ("write", "error=ENOSPC", False, 16),
-    ("write", "error=EIO", False, 10),
-    ("write", "retval=0", False, 12),
-    ("fsync", "error=EIO", False, 12),
-    ("fsync", "error=EIO", True, 6),
-    ("rename", "error=EIO", False, 8),
-    ("rename", "error=ENOSPC", True, 6),
+    ("write", "error=ENOSPC", False, 8),
+    ("write", "error=EIO", False, 5),
+    ("write", "retval=0", False, 6),
+    ("fsync", "error=EIO", False, 6),
+    ("fsync", "error=EIO", True, 3),
+    ("rename", "error=EIO", False, 4),
+    ("rename", "error=ENOSPC", True, 3),
     ("renameat", "error=EIO", False, 1),
     ("linkat", "error=EIO", False, 1),
 ]

@@ -91,6 +91,13 @@ def test_the_budget_of_time_is_one_for_all_requests(stage: Stage, clock: Clock) 
     assert sum(clock.slept) <= 10
 
 
+def test_a_second_lies_between_two_writes(stage: Stage, clock: Clock) -> None:
+    made = client(stage, clock)
+    for _ in range(3):
+        made.write("POST", COMMENTS, {"body": "x"})
+    assert [round(seconds) for seconds in clock.slept] == [1, 1]
+
+
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 418, 422])
 def test_a_no_is_a_no(stage: Stage, clock: Clock, status: int) -> None:
     stage.github.fault("*", "*", times=None, status=status)
