@@ -17,11 +17,11 @@ from rlm_ci.environments.rewards import RLMRewardProfile
 from rlm_ci.errors import RlmCiError, UsageError
 from rlm_ci.evaluation import chat, trajectories
 from rlm_ci.evaluation import run as episodes
+from rlm_ci.evaluation.attempt import EpisodeCaller
 from rlm_ci.evaluation.chat import ChatSession
 from rlm_ci.evaluation.connectors import ConnectedEngine, ConnectorModel
 from rlm_ci.evaluation.event_bus import RLMEventBus
 from rlm_ci.evaluation.results import RLMRunResult
-from rlm_ci.evaluation.run import EpisodeCaller, EpisodeJob
 from rlm_ci.evaluation.trajectories import Trajectories
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.pipelines import definition, load, stored_runs
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rlm_ci.config.settings import Settings
+    from rlm_ci.evaluation.run import EpisodeJob
     from rlm_ci.runs.run import Run
 
 

@@ -11,7 +11,6 @@ from rlm_ci.agents.autofix import AutofixAgent
 from rlm_ci.agents.builtin import BuiltinAgent
 from rlm_ci.agents.external import ExternalAgent
 from rlm_ci.environments.turn_loop import TurnLimits
-from rlm_ci.errors import UnavailableError
 from rlm_ci.models.gateway import Gateway
 from rlm_ci.system.command_line import Command
 from rlm_ci.validators.validator import Validator
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from rlm_ci import sandbox
     from rlm_ci.agents.agent import Agent, Assignment
     from rlm_ci.environments.coding.tools import Services
     from rlm_ci.fix.options import FixContext, FixOptions
@@ -112,19 +110,6 @@ def agent_of(
         )
     agents.require_metered(agent, today.budgets)
     return RecordedAgent(agent, record.fact, context.commands.workspace)
-
-
-class ReplaySandbox:
-    """The sandbox of a replay: nothing is run in it."""
-
-    name = "replay"
-    isolated = True
-
-    def run(self, job: sandbox.SandboxJob, **_options: object) -> sandbox.StreamResult:
-        raise UnavailableError(
-            f"a replay runs no command, but {job.argv[0]} is needed",
-            hint="replay with the version and the settings that the run had",
-        )
 
 
 class RecordedAgent:

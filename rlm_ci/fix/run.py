@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from functools import partial
 
@@ -15,7 +14,7 @@ from rlm_ci.fix import choose_validator, loop, report
 from rlm_ci.fix.agent_services import services_of
 from rlm_ci.fix.loop import ValidationResult
 from rlm_ci.fix.options import FixContext, FixOptions
-from rlm_ci.fix.participants import AgentOptions, ReplaySandbox, agent_of, validator_of
+from rlm_ci.fix.participants import AgentOptions, agent_of, validator_of
 from rlm_ci.fix.roles import Roles
 from rlm_ci.fix.steps import NOTHING_SAID, FixSteps
 from rlm_ci.fix.verdict.verdict import ResultJudge
@@ -34,7 +33,7 @@ from rlm_ci.text.printable import count, first_of, printable
 from rlm_ci.validators import detect
 from rlm_ci.workspace import git_filters
 from rlm_ci.workspace.apply import staging
-from rlm_ci.workspace.sandboxed_commands import SandboxedCommands
+from rlm_ci.workspace.sandboxed_commands import ReplaySandbox, SandboxedCommands
 from rlm_ci.workspace.stored_trees import PATCH
 from rlm_ci.workspace.tree_diff import differing
 from rlm_ci.workspace.workspace import Workspace
@@ -88,7 +87,7 @@ class FixRun(Attempt):
         options = self._raised(self._agree(place))
         run.set_sandbox(options.sandbox, tuple(options.allow))
         if not self._all.replay:
-            _undo_killed(root)
+            _tell_undone(staging.undo_killed(root))
         workspace = Workspace(
             run.path_of("rlm"),
             self._all.repository,
@@ -350,19 +349,6 @@ def _last_words(turns: Sequence[Mapping[str, Any]]) -> str:
     """What the agent said in its last turn; "" where it said nothing, or failed."""
     said = str(turns[-1]["summary"]) if turns and not turns[-1]["agentExitCode"] else ""
     return "" if said == NOTHING_SAID else said
-
-
-def _undo_killed(root: str) -> None:
-    """Undo what a run has applied that was killed then. Raises ConfigError, LockedError."""
-    root = os.path.realpath(root)
-    try:
-        _tell_undone(staging.recover(root))
-    except staging.ApplyRefusedError as error:
-        raise ConfigError(
-            str(error),
-            where=root,
-            hint=f"save what you need from there, and remove {staging.STAGING}",
-        ) from None
 
 
 def _tell_undone(paths: Sequence[str]) -> None:

@@ -20,7 +20,8 @@ from rlm_ci.console import output
 from rlm_ci.console.progress import Progress
 from rlm_ci.environments.symbolic.secret_masking import is_masked
 from rlm_ci.errors import ConfigError, RlmCiError
-from rlm_ci.evaluation.run import RESULT, EpisodeJob
+from rlm_ci.evaluation.attempt import RESULT
+from rlm_ci.evaluation.run import EpisodeJob
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines.definition import EPISODE
 from rlm_ci.pipelines.job import without_runs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from rlm_ci.errors import UnavailableError
 from rlm_ci.sandbox import JobLimits, Mount, SandboxJob, toolchain_mounts, toolchain_variables
 from rlm_ci.system import files
 from rlm_ci.system.command_line import finder
@@ -63,6 +64,19 @@ class Launch(Value):
     files: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     read_only: bool = False
+
+
+class ReplaySandbox:
+    """The sandbox of a replay: nothing is run in it."""
+
+    name = "replay"
+    isolated = True
+
+    def run(self, job: SandboxJob, **_options: object) -> StreamResult:
+        raise UnavailableError(
+            f"a replay runs no command, but {job.argv[0]} is needed",
+            hint="replay with the version and the settings that the run had",
+        )
 
 
 class SandboxedCommands:

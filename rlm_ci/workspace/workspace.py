@@ -10,6 +10,7 @@ import json
 import os
 import re
 import tempfile
+from copy import copy as duplicate
 from functools import lru_cache
 
 from rlm_ci.errors import DamagedError, StorageError
@@ -252,6 +253,16 @@ class Workspace:
 
         root = os.path.realpath(repository.root)
         return land(root, wanted, self._git.objects, before, look)
+
+    def branch(self, folder: str) -> Workspace:
+        """A second copy of what the copy holds now, in ``folder``, to try something in."""
+        other = duplicate(self)
+        name = os.path.basename(folder)
+        copied = Checkout(self._git, os.path.join(folder, _WORK), name, self._bounds)
+        other._copy = copied  # noqa: SLF001 - it is one of us
+        other.settled = None
+        self._fill(copied, self.settled_tree())
+        return other
 
     # ── beginnings ──
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from rlm_ci import errors
-from rlm_ci.config.options import BUDGET, CHAT, COMMON, EPISODE, MODEL
+from rlm_ci.config.options import BUDGET, CHAT, COMMON, EPISODE, LOOP, MODEL
 from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.console.messages import say
 from rlm_ci.errors import UsageError
@@ -31,7 +31,8 @@ _OWN = (
     Setting("reset", "forget what was said in the conversation", default=False, kind="boolean",
             flag="--reset", file=False, own_env=False),
 )  # fmt: skip
-ROWS = (*COMMON, *CHAT, *EPISODE, *_OWN, *SANDBOX, *OUT_DIR, *MODEL, *BUDGET)
+_CODE = tuple(row for row in LOOP if row.key in ("loop.validator", "loop.apply"))
+ROWS = (*COMMON, *CHAT, *EPISODE, *_OWN, *_CODE, *SANDBOX, *OUT_DIR, *MODEL, *BUDGET)
 _DEFAULT = "default"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from rlm_ci import errors
-from rlm_ci.config.options import BUDGET, COMMON, EPISODE, MODEL, SYMBOLIC
+from rlm_ci.config.options import BUDGET, COMMON, EPISODE, LOOP, MODEL, SYMBOLIC
 from rlm_ci.errors import UsageError
 from rlm_ci.pipelines import definition, stored_runs
 from rlm_ci.pipelines.stored_runs import OUT_DIR, SANDBOX
@@ -28,7 +28,8 @@ EXITS = {
     errors.LIMIT: "the steps or another budget are used up",
 }
 _CONTEXT = tuple(row for row in SYMBOLIC if row.key == "context.source")
-ROWS = (*COMMON, *EPISODE, *_CONTEXT, *SANDBOX, *OUT_DIR, *MODEL, *BUDGET)
+_CODE = tuple(row for row in LOOP if row.key in ("loop.validator", "loop.apply"))
+ROWS = (*COMMON, *EPISODE, *_CONTEXT, *_CODE, *SANDBOX, *OUT_DIR, *MODEL, *BUDGET)
 
 
 def run(arguments: Arguments) -> int:

@@ -218,6 +218,8 @@ class Episode(LoopWatcher):
         with self._setup.scratch(place) as environment:
             tried = {one["function"]["name"] for one in environment.tools()}
             calls = self._setup.answers.calls(completion, 0)
+            if self._setup.translate is not None:
+                calls = list(map(self._setup.translate, calls))
             for call in calls:
                 arguments, _ = self._loop.checked(call)
                 if done:

@@ -35,4 +35,6 @@ class EpisodeOptions(Value):
     isolated: bool
     rewards: Mapping[str, float]
     sub_model: str | None = None
+    validator: str | None = None
+    mark: str = ""
     session: Mapping[str, Any] | None = None

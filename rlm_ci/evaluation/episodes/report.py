@@ -43,7 +43,7 @@ def build(
         findings = (Finding(UNSOLVED, Severity.HIGH, message, source=source),)
     part = Part(
         PART,
-        summary(end),
+        f"{summary(end)}{_changed(metrics)}",
         {"status": end.status, **metrics},
         findings,
         state=INCOMPLETE if end.budget else None,
@@ -52,6 +52,18 @@ def build(
     if end.completed:
         documents = (Document(ANSWER, end.answer, (), shown=True),)
     return Report(subject, Severity.HIGH, (part,), documents=documents, usage=usage)
+
+
+def _changed(metrics: Mapping[str, Any]) -> str:
+    """What became of the files, where the episode worked on code."""
+    if not metrics.get("files"):
+        return ""
+    why = metrics["not_applied"]
+    if metrics["applied"]:
+        told = "applied"
+    else:
+        told = f"not applied: {why}" if why else f"not applied, in {metrics['patch']}"
+    return f"; {count(metrics['files'], 'file')} changed, {told}"
 
 
 def summary(end: EpisodeEnd) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 
 from rlm_ci.environments.answer_formats import JsonActions
 from rlm_ci.environments.generic import Execution, GenericEnvironment, GenericServices
-from rlm_ci.environments.names import GENERIC, environment_of
+from rlm_ci.environments.names import CODING, GENERIC, environment_of
 from rlm_ci.environments.quoting import quoted
 from rlm_ci.environments.rewards import RLMRewardProfile
 from rlm_ci.environments.turn_loop import MIN_TOKENS
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rlm_ci.evaluation.episodes.code_runs import Interpreter
     from rlm_ci.evaluation.episodes.node import EpisodeNode
     from rlm_ci.evaluation.episodes.options import EpisodeOptions
+    from rlm_ci.evaluation.episodes.work_tree import WorkTree
     from rlm_ci.runs import Fact
 
 #: The kind of the fact of a piece of code.
@@ -39,7 +40,7 @@ _CONTEXT = 150_000
 class Setups:
     """Makes the environments of a run. Without an ``interpreter``, code is only replayed.
 
-    ``context`` is the text that the root is given; ``seconds_left`` those of the time budget.
+    ``context`` is the text that the root is given; ``seconds()`` those that code may take.
     """
 
     def __init__(
@@ -49,7 +50,8 @@ class Setups:
         fact: Fact,
         *,
         interpreter: Interpreter | None,
-        seconds_left: Callable[[], float | None],
+        seconds: Callable[[], float],
+        work_tree: WorkTree | None = None,
         context: str = "",
     ) -> None:
         self._options = options
@@ -57,7 +59,8 @@ class Setups:
         self._fact = fact
         self._profile = RLMRewardProfile.from_mapping(options.rewards)
         self._interpreter = interpreter
-        self._seconds_left = seconds_left
+        self._seconds = seconds
+        self._work_tree = work_tree
         self._context = context
 
     def of(self, node: EpisodeNode) -> EpisodeSetup:
@@ -65,6 +68,8 @@ class Setups:
         kind = environment_of(node.environment)
         if kind == GENERIC:
             return self._generic(node)
+        if kind == CODING:
+            return self._coding(node)
         raise ConfigError(
             f"the environment {node.environment} cannot be run here yet",
             where="--environment",
@@ -74,13 +79,7 @@ class Setups:
     # ── generic ──
 
     def _generic(self, node: EpisodeNode) -> EpisodeSetup:
-        services = GenericServices(
-            execute=self._executing(node.place),
-            query=partial(self._query, node),
-            delegation=node.delegation,
-            seconds=self._options.exec_timeout,
-            profile=self._profile,
-        )
+        services = self._services_of(node, self._executing(node.place))
         environment = GenericEnvironment(services, name=node.environment)
 
         @contextmanager
@@ -93,6 +92,42 @@ class Setups:
         prompts = (("system", self._rules(environment, node)), ("user", self._task(node)))
         return EpisodeSetup(environment, JsonActions(), prompts, scratch)
 
+    # ── coding ──
+
+    def _coding(self, node: EpisodeNode) -> EpisodeSetup:
+        tree = self._work_tree
+        if tree is None:
+            raise ConfigError(
+                "there is no copy of the code for a child",
+                where=node.environment,
+                hint="only the children of an episode that works on code can work on it",
+            )
+        # The caller's own interpreter; without one, Python runs in the copy.
+        execute = self._executing(node.place) if self._interpreter else None
+        services = self._services_of(node, execute)
+        environment = tree.environment(services, node.environment, node.place)
+
+        @contextmanager
+        def scratch(place: str) -> Iterator[Environment]:
+            own = self._executing(place) if self._interpreter else None
+            tried = services.replace(execute=own, query=None, delegation=None)
+            with tree.scratch(tried, node.environment, place) as copy:
+                yield copy
+
+        prompts = (("system", self._rules(environment, node)), ("user", self._task(node)))
+        return EpisodeSetup(environment, JsonActions(), prompts, scratch, environment.translate)
+
+    def _services_of(
+        self, node: EpisodeNode, execute: Callable[[str, float], Execution] | None
+    ) -> GenericServices:
+        return GenericServices(
+            execute=execute,
+            query=partial(self._query, node),
+            delegation=node.delegation,
+            seconds=self._options.exec_timeout,
+            profile=self._profile,
+        )
+
     def _executing(self, place: str) -> Callable[[str, float], Execution]:
         """Runs pieces of code, each a fact."""
         number = 0
@@ -102,15 +137,12 @@ class Setups:
             number += 1
 
             def produce() -> Mapping[str, Any]:
-                left = self._seconds_left()
-                if left is not None and not left:
-                    raise _out_of_time()
                 if self._interpreter is None:
                     raise RuntimeError("a replay runs no code")
-                limit = seconds if left is None else min(seconds, left)
-                ended = self._interpreter.run(code, limit).to_dict()
-                if left is not None and ended["timed_out"] and limit < seconds:
-                    raise _out_of_time()
+                limit = self._seconds()
+                ended = self._interpreter.run(code, min(seconds, limit)).to_dict()
+                if ended["timed_out"] and limit < seconds:
+                    raise out_of_time()
                 return ended
 
             at = f"{place}/{CODE}-{number}"
@@ -143,7 +175,8 @@ class Setups:
         render = loader.load_template("prompts/episode.md.j2")
         # The number of the beginning: a request must not change when the run is given more.
         steps = self._options.max_steps if node.parent is None else node.max_steps
-        return render({"tools": tools, "steps": steps})
+        has_files = environment_of(node.environment) == CODING
+        return render({"tools": tools, "steps": steps, "has_files": has_files})
 
     def _query(self, node: EpisodeNode, prompt: str, place: str) -> str:
         """Ask the sub-model one question."""
@@ -156,7 +189,7 @@ class Setups:
         return self._complete(request, f"{node.place}/{place}").text
 
 
-def _out_of_time() -> LimitError:
+def out_of_time() -> LimitError:
     return LimitError(
         "the time budget is used up",
         budget="max_minutes",

@@ -19,7 +19,7 @@ import os
 import re
 from contextlib import contextmanager, suppress
 
-from rlm_ci.errors import StorageError
+from rlm_ci.errors import ConfigError, StorageError
 from rlm_ci.git.objects import TreeEntry
 from rlm_ci.system import files
 from rlm_ci.system.lock import exclusive
@@ -90,6 +90,19 @@ def recover(root: str) -> Sequence[str]:
         return ()
     with held(root) as undone:
         return undone
+
+
+def undo_killed(root: str) -> Sequence[str]:
+    """As ``recover``, for the beginning of a run. Raises ConfigError, LockedError."""
+    root = os.path.realpath(root)
+    try:
+        return recover(root)
+    except ApplyRefusedError as error:
+        raise ConfigError(
+            str(error),
+            where=root,
+            hint=f"save what you need from there, and remove {STAGING}",
+        ) from None
 
 
 def _undo_killed(root: str, place: str) -> Sequence[str]:

@@ -59,3 +59,32 @@ def test_a_wrong_environment_is_an_error_that_lists_the_known_ones(stage: Stage)
     ended = stage.cli("run", "Sum", "--model", "m", "--environment", "nowhere")
     assert ended.code == 5, ended
     assert "pure_rlm" in ended.stderr
+
+
+def mending(asked: Asked) -> str:
+    """Mend the bug by the actions of rlm-code; look at the result of each."""
+    said = asked.messages[-1]["content"]
+    if "a + b" in said:
+        return action("run_tests")
+    if "it passes" in said:
+        return action("final", final_response="It adds now.")
+    return action("patch_file", path="calc.py", search="a - b", replace="a + b")
+
+
+@pytest.mark.full
+def test_code_is_mended_in_a_copy_and_applied_at_the_end(stage: Stage) -> None:
+    stage.llm.script(mending)
+    tests = "python -m pytest -q -p no:cacheprovider"
+    words = ("--environment", "dspy", "--branch-width", "2", "--validator", tests, "--model", "m")
+    ended = stage.cli("run", "Mend add", *words)
+    assert ended.code == 0, ended
+    assert "1 file changed, applied" in ended.stdout
+    assert "a + b" in stage.source()
+    run = stage.only()
+    [first, *_] = [one["value"] for one in run.facts("branches")]
+    assert first["scores"] == [0.35, 0.35]
+    assert "+    return a + b" in run.text("rlm/result.patch")
+    assert stage.cli("verify", run.id).code == 0
+    stage.repo.run("checkout", "calc.py")
+    assert stage.cli("replay", run.id, "--check").code == 0
+    assert "a - b" in stage.source()

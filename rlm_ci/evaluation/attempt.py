@@ -1,0 +1,381 @@
+"""One process's attempt at an episode, from its options to its report."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from functools import partial
+
+from rlm_ci import sandbox
+from rlm_ci.console.failures import failure
+from rlm_ci.environments.delegation import ChildSlots, ChildTask, Delegation
+from rlm_ci.environments.names import CODING, environment_of
+from rlm_ci.environments.rewards import RLMRewardProfile
+from rlm_ci.errors import ConfigError, LimitError, RemoteError
+from rlm_ci.evaluation.chat import ChatSession, CompactionRules
+from rlm_ci.evaluation.episodes import report
+from rlm_ci.evaluation.episodes.code_runs import SandboxedPython
+from rlm_ci.evaluation.episodes.episode import EpisodeServices
+from rlm_ci.evaluation.episodes.options import EpisodeOptions
+from rlm_ci.evaluation.episodes.setups import Setups, out_of_time
+from rlm_ci.evaluation.episodes.work_tree import WorkTree, WorkTreeContext
+from rlm_ci.evaluation.event_bus import RLMEventBus
+from rlm_ci.judge.options import models_of
+from rlm_ci.models import ModelRequest
+from rlm_ci.models.gateway import Gateway, provider_of, require_endpoint
+from rlm_ci.pipelines import budget_increase
+from rlm_ci.pipelines.attempt import RunAttempt
+from rlm_ci.report.findings import Part, Report, Severity, Subject
+from rlm_ci.runs.manifest import timestamp
+from rlm_ci.system import files
+from rlm_ci.text.printable import printable, printable_file
+from rlm_ci.validators import detect
+from rlm_ci.values import Value
+from rlm_ci.workspace.apply import staging
+from rlm_ci.workspace.sandboxed_commands import ReplaySandbox
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rlm_ci.errors import RlmCiError
+    from rlm_ci.evaluation.connectors import ConnectorModel
+    from rlm_ci.evaluation.episodes.code_runs import Interpreter
+    from rlm_ci.evaluation.episodes.node import EpisodeEnd
+    from rlm_ci.models.record.record import Record
+    from rlm_ci.pipelines.job import PipelineJob
+    from rlm_ci.runs.run import Run
+
+#: The result of the episode, beside its report.
+RESULT = "run.json"
+VERSION = 1
+#: Tokens of the summary of a conversation.
+_SUMMARY_TOKENS = 1024
+#: Steps of an episode without a limit.
+_UNLIMITED = 1 << 20
+
+
+class EpisodeCaller(Value):
+    """What a Python program brings: a model, an interpreter, who follows the events, rewards."""
+
+    model: ConnectorModel | None = None
+    interpreter: Interpreter | None = None
+    bus: RLMEventBus | None = None
+    profile: RLMRewardProfile = RLMRewardProfile()
+    max_parallelism: int = 4
+
+
+class EpisodeAttempt(RunAttempt):
+    """One process's attempt at an episode."""
+
+    def __init__(self, work: PipelineJob, run: Run, record: Record, caller: EpisodeCaller) -> None:
+        super().__init__(work, run, record)
+        self._caller = caller
+        self.error: RlmCiError | None = None
+        self.end: EpisodeEnd | None = None
+        self.goes_on = False
+
+    def carry_out(self, task: str) -> Report:
+        """The report; ``error`` has any exception, also of a bug."""
+        is_under_way = self._record.find("terms", "start", {}) is not None
+        try:
+            made = self._work(task)
+        except Exception as error:  # noqa: BLE001 - the report has any error
+            self.error = failure(error, self._run.path, self._run.redactor.text)
+            # Another endpoint or settings may mend it.
+            self.goes_on = is_under_way and isinstance(self.error, ConfigError)
+            part = Part.from_error(report.PART, self.error)
+            made = Report(Subject(), Severity.HIGH, (part,), usage=self._usage())
+        return self._run.redactor.report(made.replace(run_id=self._run.id))
+
+    def _work(self, task: str) -> Report:
+        options = self._options(task)
+        max_steps, max_minutes = self._raised(options)
+        self._run.set_sandbox(options.sandbox)
+        budget_increase.keep(self._record, self._all.more)
+        gateway = self._gateway(options, max_minutes)
+        tree = self._work_tree(options, gateway)
+        try:
+            return self._carried_out(options, gateway, tree, max_steps, max_minutes)
+        finally:
+            if tree is not None:
+                tree.close()
+
+    def _carried_out(
+        self,
+        options: EpisodeOptions,
+        gateway: Gateway,
+        tree: WorkTree | None,
+        max_steps: int,
+        max_minutes: float | None,
+    ) -> Report:
+        services = self._services(options, gateway, tree)
+        root = ChildTask(options.task, environment=options.environment)
+        delegation = Delegation(
+            services.run_child,
+            slots=ChildSlots(min(options.parallelism, self._caller.max_parallelism)),
+            lineage=(root.fingerprint(),),
+            max_depth=options.max_depth,
+            max_children=options.max_children,
+            parallelism=options.parallelism if tree is None else 1,  # they share a copy
+            deadline=None if self._all.replay else self._clock.deadline(max_minutes),
+        )
+        self.end = end = services.run_root(self._run.id, root, delegation, max_steps)
+        self._write(end, options)
+        if options.session and not self._all.replay:
+            self._add_turn(end, options, services)
+        metrics = {
+            "environment": options.environment,
+            "model": options.model,
+            "steps": end.steps,
+            "final_reward": end.reward,
+            "sandbox": options.sandbox,
+            **self._landed(end, tree),
+        }
+        subject = Subject(head=options.head, worktree=True)
+        return report.build(end, metrics=metrics, subject=subject, usage=self._usage())
+
+    # ── the options ──
+
+    def _options(self, task: str) -> EpisodeOptions:
+        def produce() -> Mapping[str, Any]:
+            settings, repository, caller = (
+                self._all.settings,
+                self._all.repository,
+                self._caller,
+            )
+            told = settings.episode
+            environment_of(told.environment, settings.sources["episode.environment"])
+            if caller.model is None:
+                require_endpoint(models_of(settings), "set one of them")
+                self._require_provider()
+            has_files = environment_of(told.environment) == CODING
+            place = None if caller.interpreter and not has_files else self._sandbox()
+            model = settings.model or (caller.model.model if caller.model else "")
+            seconds = told.time_budget_seconds
+            return EpisodeOptions(
+                task=task,
+                environment=told.environment,
+                model=model,
+                provider=caller.model.name if caller.model else provider_of(models_of(settings)),
+                # None outside of git and before the first commit.
+                head=repository.head_commit() if repository.git_dir else None,
+                max_steps=told.max_steps,
+                exec_timeout=told.exec_timeout,
+                branch_width=told.branch_width,
+                framework=told.framework,
+                max_depth=told.max_depth,
+                max_children=told.max_children_per_step,
+                parallelism=told.parallelism,
+                max_minutes=None if seconds is None else seconds / 60,
+                max_completion_tokens=settings.models.max_completion_tokens,
+                sandbox=place.name if place else "engine",
+                isolated=place.isolated if place else False,
+                rewards=caller.profile.to_dict(),
+                sub_model=told.sub_model,
+                validator=self._validator() if has_files else None,
+                mark=secrets.token_hex(8),
+                session=self._session_so_far(),
+            ).to_dict()
+
+        return self._record.shaped(
+            "terms", "start", {}, produce, lambda told: EpisodeOptions(**told)
+        )
+
+    def _require_provider(self) -> None:
+        """Raise ConfigError where sub-calls are to go to another provider than the endpoint."""
+        settings = self._all.settings
+        wanted, now = settings.episode.sub_provider, provider_of(models_of(settings))
+        if wanted not in (None, now):
+            raise ConfigError(
+                f"there is no provider {printable(wanted)[:80]!r} here",
+                where=settings.sources["episode.sub_provider"],
+                hint=f"known: {now}, that of the endpoint; --sub-model names a model there",
+            )
+
+    def _raised(self, options: EpisodeOptions) -> tuple[int, float | None]:
+        """The steps and minutes, with what the run was given since; a prompt tells the first."""
+        _, more = budget_increase.carried(self._record, self._all.more)
+        budget_increase.apply(self._all.settings, more)
+        steps = more.get("max_iterations", options.max_steps)
+        return int(_UNLIMITED if steps is None else steps), more.get(
+            "max_minutes", options.max_minutes
+        )
+
+    def _validator(self) -> str | None:
+        """The command of the tests, None where none is found."""
+        wanted = self._all.settings.loop.validator
+        try:
+            found = detect.select(wanted, detect.detect(self._all.repository.root))
+        except detect.NoValidatorError as error:
+            self._all.progress.say(f"run_tests is not there: {error.what}; {error.hint}")
+            return None
+        return found.command.text if found.command else None
+
+    def _sandbox(self) -> Any:
+        return sandbox.choose(self._all.settings.sandbox, self._all.settings.environ)
+
+    # ── the episode ──
+
+    def _gateway(self, options: EpisodeOptions, max_minutes: float | None) -> Gateway:
+        self._all.progress.left = lambda: self._left(max_minutes, metered=True)
+        return Gateway(
+            models_of(self._all.settings),
+            self._record,
+            self._clock,
+            model=options.model,
+            max_minutes=max_minutes,
+            provider=options.provider,
+            replay=bool(self._all.replay),
+            connector=self._caller.model,
+        )
+
+    def _services(
+        self, options: EpisodeOptions, gateway: Gateway, tree: WorkTree | None
+    ) -> EpisodeServices:
+        setups = Setups(
+            options,
+            gateway.complete,
+            self._record.fact,
+            interpreter=self._interpreter(options, tree),
+            seconds=partial(_seconds, options, gateway),
+            work_tree=tree,
+        )
+        return EpisodeServices(
+            options,
+            gateway.complete,
+            self._record,
+            self._clock,
+            self._caller.bus or RLMEventBus(),
+            setups.of,
+            self._run.path_of,
+            self._run.redactor.text,
+            self._step,
+            {},
+            replay=bool(self._all.replay),
+        )
+
+    def _work_tree(self, options: EpisodeOptions, gateway: Gateway) -> WorkTree | None:
+        """The copy of the code, if the episode works on it."""
+        if environment_of(options.environment) != CODING:
+            return None
+        root, replay = self._all.repository.root, bool(self._all.replay)
+        if not replay:
+            staging.undo_killed(root)
+        return WorkTree(
+            WorkTreeContext(
+                options,
+                self._all.repository,
+                ReplaySandbox() if replay else self._sandbox(),
+                self._all.settings.environ,
+                self._all.skipped,
+                self._run.redactor,
+                self._record.fact,
+                self._run.path_of,
+                partial(_seconds, options, gateway),
+                replay,
+            )
+        )
+
+    def _landed(self, end: EpisodeEnd, tree: WorkTree | None) -> dict[str, Any]:
+        """The changes of the work tree, applied if the episode is completed and that is wanted."""
+        if tree is None:
+            return {}
+        settings = self._all.settings
+        wanted = not settings.ci if settings.loop.apply is None else settings.loop.apply
+        return tree.conclude(apply=bool(wanted and end.completed))
+
+    def _interpreter(self, options: EpisodeOptions, tree: WorkTree | None) -> Interpreter | None:
+        """The caller's, or the sandbox; None where Python runs in a copy of the code."""
+        if self._all.replay:
+            return None
+        if self._caller.interpreter is not None:
+            return self._caller.interpreter
+        if tree is not None:
+            return None
+        if options.sandbox == "engine":
+            raise ConfigError(
+                "the run began with an execution engine of a Python program",
+                where=self._run.id,
+                hint="continue it there, by RLMRunner.resume_run",
+            )
+        return SandboxedPython(self._sandbox(), self._all.settings.environ)
+
+    # ── the chat session ──
+
+    def _session(self, session_id: str) -> ChatSession:
+        task = os.path.dirname(os.path.dirname(self._run.path))
+        return ChatSession(task, session_id)
+
+    def _session_so_far(self) -> Mapping[str, Any] | None:
+        session_id = self._all.settings.chat.session_id
+        if session_id is None:
+            return None
+        record = self._session(session_id).read() or {"histories": [], "compacted_summaries": []}
+        return {
+            "id": session_id,
+            "history": record["histories"],
+            "summaries": record["compacted_summaries"],
+        }
+
+    def _add_turn(
+        self, end: EpisodeEnd, options: EpisodeOptions, services: EpisodeServices
+    ) -> None:
+        """Add what was said to the session; a resumed run finds it there."""
+        told = self._all.settings.chat
+
+        def summarize(prompt: str) -> str:
+            message = {"role": "user", "content": prompt}
+            request = ModelRequest(options.model, (message,), max_tokens=_SUMMARY_TOKENS)
+            try:
+                return services.complete(request, "compaction").text
+            except (LimitError, RemoteError):
+                return ""  # the session keeps the beginnings of the messages instead
+
+        turn = {
+            "timestamp": timestamp(self._run.now()),
+            "user": options.task,
+            "assistant": end.answer if end.completed else f"(no answer: {end.reason})",
+            "run_id": self._run.id,
+        }
+        head = {"environment": options.environment, "framework": options.framework or "native"}
+        rules = CompactionRules(told.compaction, told.compaction_limit, told.keep_recent)
+        session = self._session(str((options.session or {})["id"]))
+        session.add(turn, head, rules, summarize)
+
+    def _write(self, end: EpisodeEnd, options: EpisodeOptions) -> None:
+        """``run.json``, and the answer."""
+        usage = self._usage()
+        record = {
+            "version": VERSION,
+            "task": options.task,
+            "environment": options.environment,
+            "framework": options.framework,
+            "model": options.model,
+            "status": end.status,
+            "completed": end.completed,
+            "reason": end.reason,
+            "steps": end.steps,
+            "final_reward": end.reward,
+            "final_response": end.answer,
+            "usage": {
+                "total_calls": usage.calls,
+                "prompt_tokens": usage.prompt_tokens,
+                "completion_tokens": usage.completion_tokens,
+            },
+        }
+        text = self._run.redactor.text(json.dumps(record, indent=2))
+        files.write(self._run.path_of(RESULT), f"{text}\n".encode(), 0o600)
+        if end.completed:
+            path = self._run.path_of("rlm", report.ANSWER)
+            files.write(path, printable_file(end.answer), 0o600)
+
+
+def _seconds(options: EpisodeOptions, gateway: Gateway) -> float:
+    """How long a piece of code may take. Raises LimitError once the time budget is over."""
+    left = gateway.ledger.seconds_left()
+    if left == 0:
+        raise out_of_time()
+    return options.exec_timeout if left is None else min(options.exec_timeout, left)
