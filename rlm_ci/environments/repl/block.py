@@ -54,6 +54,7 @@ class Block:
         except EOFError:
             return ENDED
         except BrokenFrameError as error:
+            self.done = self.saved = None
             return f"The block broke the protocol of the session ({error}) and was stopped"
         finally:
             self._drain()

@@ -10,18 +10,18 @@ from rlm_ci.environments.repl import states
 from rlm_ci.environments.repl.block import ENDED, Block
 from rlm_ci.environments.repl.session import BlockResult
 from rlm_ci.environments.repl.worker_process import WorkerProcess
-from rlm_ci.errors import ConfigError
-from rlm_ci.system import files
 from rlm_ci.values import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from rlm_ci.environments.repl.session import HostFunction, SessionLimits
     from rlm_ci.sandbox.job import Sandbox
 
-_CHUNK = 1 << 20
+
+#: Why a closed session runs nothing.
+CLOSED = "The session is closed"
 
 
 class CPythonWorkers:
@@ -60,10 +60,10 @@ class CPythonSession(Closing):
         self,
         workers: CPythonWorkers,
         *,
-        context: str | None,
+        context: int | None,
         context_name: str,
         functions: dict[str, HostFunction],
-        before: Iterable[bytes],
+        parts: dict[int, bytes],
         submit: Callable[[Callable[[], None]], object] | None,
     ) -> None:
         self.name, self.isolated = workers.sandbox.name, workers.sandbox.isolated
@@ -72,10 +72,12 @@ class CPythonSession(Closing):
         self._names = context_name
         self._functions = functions
         self._submit = submit or (lambda work: work())
-        self._parts = states.merged(states.CPYTHON, before)
-        self._context = -1 if context is None else _kept(context, self._limits.context)
+        self._parts = parts
+        self._context = context
         self._number = 0
         self._closed = False
+        self._lock = threading.RLock()
+        self._running = False
         self._worker: WorkerProcess | None = self._opened()
 
     def _opened(self) -> WorkerProcess:
@@ -96,9 +98,19 @@ class CPythonSession(Closing):
         return found
 
     def execute(self, code: str, *, seconds: float) -> BlockResult:
+        with self._lock:
+            self._running = True
+            try:
+                return self._execute(code, seconds)
+            finally:
+                self._running = False
+                if self._closed:
+                    self._end()
+
+    def _execute(self, code: str, seconds: float) -> BlockResult:
         begun = monotonic()
         if self._closed:
-            return _stopped("the session is closed", begun)
+            return BlockResult("", CLOSED, None, 0.0, (), b"", "", CLOSED)
         self._worker = self._worker or self._opened()
         self._number += 1
         block = Block(self._worker, self._parts, self._limits)
@@ -106,9 +118,7 @@ class CPythonSession(Closing):
             lost = block.run(code, self._number, seconds)
             if lost:
                 lost = self._lose(lost)
-        except (
-            BaseException
-        ):  # an interrupt, or a fault of a function: it is in the midst of a block
+        except BaseException:  # an interrupt, or a fault of a function
             self._lose("")
             raise
         state, problem = b"", ""
@@ -120,7 +130,7 @@ class CPythonSession(Closing):
             state = states.packed(states.CPYTHON, parts, removed)
         error, answer, variables = block.done or ("", None, ())
         if lost:
-            error = f"{error}\n{lost}. All variables are as they were before it.".strip()
+            error = f"{error}\n{lost}. All variables are as they were before this block.".strip()
         return BlockResult(
             block.output(), error, answer, monotonic() - begun, variables, state, problem, lost
         )
@@ -128,53 +138,19 @@ class CPythonSession(Closing):
     def _lose(self, why: str) -> str:
         """End the worker; in its words why, if the sandbox has stopped it."""
         lost, self._worker = self._worker, None
-        return (lost.close(has_ended=why == ENDED) if lost is not None else "") or why
+        told = lost.close(has_ended=why == ENDED) if lost is not None else ""
+        return CLOSED if self._closed else told or why
 
     def close(self) -> None:
         self._closed = True
+        if (running := self._worker) is not None:
+            running.stop()
+        with self._lock:
+            if not self._running:  # else it is the end of it that does this
+                self._end()
+
+    def _end(self) -> None:
         self._lose("")
-        context, self._context = self._context, -1
-        if context >= 0:
+        context, self._context = self._context, None
+        if context is not None:
             os.close(context)
-
-
-def _stopped(why: str, begun: float) -> BlockResult:
-    return BlockResult("", why, None, monotonic() - begun, (), b"", "", why)
-
-
-def _kept(path: str, most: int) -> int:
-    """A copy of the file at ``path`` in memory, which nothing can change any more."""
-    try:
-        given = files.open_regular(path, os.O_RDONLY)
-        try:
-            size = os.fstat(given).st_size
-            if size > most:
-                raise ConfigError(
-                    f"the context has {size:,} bytes, and may have {most:,}", where=path
-                )
-            return _copied(given)
-        finally:
-            os.close(given)
-    except OSError as error:
-        raise ConfigError(
-            f"the context cannot be read: {error.strerror}", where=path, hint="name a text file"
-        ) from None
-
-
-def _copied(given: int) -> int:
-    import fcntl
-
-    if not hasattr(os, "memfd_create"):  # not Linux, and so no sandbox that a copy protects from
-        return os.dup(given)
-    copy = os.memfd_create("context", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    try:
-        while chunk := os.read(given, _CHUNK):
-            data = memoryview(chunk)
-            while data:
-                data = data[os.write(copy, data) :]
-        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
-        fcntl.fcntl(copy, fcntl.F_ADD_SEALS, seals)
-    except BaseException:
-        os.close(copy)
-        raise
-    return copy

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from rlm_ci.environments.repl import context_file
 from rlm_ci.environments.repl.cpython import CPythonSession, CPythonWorkers
+from rlm_ci.environments.repl.monty import MontySession
 from rlm_ci.environments.repl.session import RESERVED, SessionLimits
-from rlm_ci.sandbox import choose
+from rlm_ci.environments.repl.states import CPYTHON, merged
+from rlm_ci.errors import ConfigError
+from rlm_ci.sandbox import choose, monty
+from rlm_ci.system import installation
 from rlm_ci.values import Closing
 
 TYPE_CHECKING = False
@@ -12,6 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from rlm_ci.environments.repl.session import HostFunction, ReplSession
+    from rlm_ci.sandbox.job import Sandbox
+
+#: What ``sandbox`` may be; ``none`` is never chosen for a user.
+SANDBOXES = ("auto", "bubblewrap", "monty", "none")
 
 
 class SessionPool(Closing):
@@ -29,9 +38,15 @@ class SessionPool(Closing):
         limits: SessionLimits = SessionLimits(),  # noqa: B008 - immutable
         ahead: bool = True,
     ) -> None:
-        chosen = choose("none" if sandbox == "none" else "bubblewrap", environ)
-        self._workers = CPythonWorkers(chosen, limits, ahead=ahead)
-        self.name, self.isolated = chosen.name, chosen.isolated
+        self._limits = limits
+        self._held: CPythonWorkers | monty.MontyInterpreters
+        chosen = _sandbox(sandbox, environ)
+        if chosen is None:
+            self._held, self._maker = monty.MontyInterpreters(), f"monty-{monty.version()}"
+        else:
+            self._held, self._maker = CPythonWorkers(chosen, limits, ahead=ahead), CPYTHON
+        self.name = "monty" if chosen is None else chosen.name
+        self.isolated = chosen is None or chosen.isolated
 
     def open(
         self,
@@ -53,15 +68,46 @@ class SessionPool(Closing):
         for name in (context_name, *functions):
             if not name.isidentifier() or name in RESERVED or name.startswith("__"):
                 raise ValueError(f"{name!r} cannot be the name of a variable of a session")
-        return CPythonSession(
-            self._workers,
-            context=context,
-            context_name=context_name,
+        parts = merged(self._maker, states)
+        most = self._limits.context
+        if isinstance(self._held, CPythonWorkers):
+            pinned = None if context is None else context_file.pinned(context, most)
+            return CPythonSession(
+                self._held,
+                context=pinned,
+                context_name=context_name,
+                functions=functions,
+                parts=parts,
+                submit=submit,
+            )
+        return MontySession(
+            self._held,
+            self._limits,
+            maker=self._maker,
+            values={} if context is None else {context_name: context_file.text(context, most)},
             functions=functions,
-            before=states,
-            submit=submit,
+            dump=b"".join(parts.values()),
         )
 
     def close(self) -> None:
         """End the worker that waits; sessions end by their own ``close``."""
-        self._workers.close()
+        self._held.close()
+
+
+def _sandbox(name: str, environ: Mapping[str, str]) -> Sandbox | None:
+    """The sandbox for CPython, or None for monty. Raises ConfigError."""
+    if name not in SANDBOXES:
+        raise ConfigError(
+            f"there is no sandbox {name!r}", hint=f"there are: {', '.join(SANDBOXES)}"
+        )
+    if name == "monty":
+        return None
+    try:
+        return choose(name, environ)
+    except ConfigError as error:
+        if name != "auto":
+            raise
+        if monty.is_installed():
+            return None
+        hint = f"{error.hint}; or install pydantic-monty: {installation.command('monty')}"
+        raise ConfigError(error.what, where=error.where, hint=hint) from None

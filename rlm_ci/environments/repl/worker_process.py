@@ -94,13 +94,13 @@ class WorkerProcess:
         self,
         functions: dict[str, HostFunction],
         submit: Callable[[Callable[[], None]], object],
-        context: int,
+        context: int | None,
     ) -> None:
         """Become the worker of a session with the file ``context``."""
         self._functions = functions
         self._submit = submit
         with suppress(OSError):  # it has ended: its channel says so
-            send_fds(self._end, [b"\0"], [context] if context >= 0 else [])
+            send_fds(self._end, [b"\0"], [] if context is None else [context])
 
     def ready(self) -> None:
         self.is_ready = True
@@ -144,6 +144,12 @@ class WorkerProcess:
             del self.calls[told["id"]]
             self.channel.send(told)
 
+    def stop(self) -> None:
+        """Have it ended, from any thread: its channel closes."""
+        with self._lock:
+            if not self._is_closed:
+                os.write(self._stopping, b"\0")
+
     def close(self, *, has_ended: bool = False) -> str:
         """End all that it has started; why the sandbox or its system ended it before.
 
@@ -156,13 +162,13 @@ class WorkerProcess:
         if has_ended:
             self._thread.join(_ENDING)
         self._end.close()
-        os.close(self._stopping)
+        os.write(self._stopping, b"\0")
         self._thread.join()
-        for descriptor in (self.output, self._stop, self.alarm, self._wake):
+        for descriptor in (self.output, self._stopping, self._stop, self.alarm, self._wake):
             os.close(descriptor)
         if not self.is_ready and has_ended:
             raise self._failure or self._unstarted()
-        return self._why()
+        return self._why(by_itself=has_ended)
 
     def _unstarted(self) -> RlmCiError:
         said = printable(self._ended.output.text().strip())[-300:] if self._ended else ""
@@ -172,16 +178,18 @@ class WorkerProcess:
             hint="run rlm-ci doctor to see what is missing",
         )
 
-    def _why(self) -> str:
+    def _why(self, *, by_itself: bool) -> str:
         ended = self._ended
-        if ended is None or ended.reason in ("stopped", "timeout"):
+        if ended is None:
             return ""
-        if ended.reason:
+        if ended.reason in _REASONS:
             return _REASONS[ended.reason].format(
                 memory=self._limits.memory >> 20,
                 processes=self._limits.processes,
                 scratch=self._limits.scratch >> 20,
             )
+        if ended.reason or not by_itself:
+            return ""
         code = ended.returncode
         number = code - 128 if code > 128 else -code
         if number > 0:

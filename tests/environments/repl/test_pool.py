@@ -58,7 +58,7 @@ def test_variables_last_from_block_to_block_and_over_a_lost_process(
     assert (counted, same) == ("5", "True")
     assert once.output.split()[:2] == ["5", "True"]
     assert float(once.output.split()[2]) not in (float(number), float(drawn.output))
-    assert session.execute("1", seconds=1).restarted == "the session is closed"
+    assert session.execute("1", seconds=1).restarted == "The session is closed"
 
 
 def test_functions_of_the_host_answer_and_refuse(pool: SessionPool) -> None:

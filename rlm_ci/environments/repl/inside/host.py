@@ -42,6 +42,8 @@ class Host:
         self.most_bytes = 1 << 20
 
     def send(self, header: dict[str, Any], payload: Iterable[bytes] = ()) -> None:
+        if os.getpid() != self._process:  # a child that went on to the end of its block
+            os._exit(0)
         pieces = frame(header, payload)
         with self._sending:
             for piece in pieces:

@@ -28,6 +28,9 @@ CHANNEL, OUTPUT = "RLM_CI_CHANNEL", "RLM_CI_OUTPUT"
 #: Names that every session has, beside the context and the functions of the host.
 OWN_NAMES = ("answer", "SHOW_VARS", "FINAL", "FINAL_VAR", "SUBMIT")
 _NAMES_SHOWN = 200
+_BUILTINS = dict(vars(builtins))
+_MODULES = dict(sys.modules)
+_DEEP = sys.getrecursionlimit()
 
 
 def FINAL(value: object) -> None:  # noqa: N802 - models know it by this name
@@ -60,9 +63,13 @@ class Session:
 
     current: ClassVar[Session]
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, output: int) -> None:
         Session.current = self
         HostCall.host = self.host = host
+        self.output = output
+        self.stream = sys.stdout
+        self.stream.reconfigure(errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
+        self._mend()
         self.module = ModuleType("__main__")
         self.namespace = self.module.__dict__
         self.answer: dict[str, Any] = {"content": "", "ready": False}
@@ -107,7 +114,7 @@ class Session:
             self._run(code, f"<block {number}>")
         except BaseException as raised:  # noqa: BLE001 - SystemExit, too: the session goes on
             error = self._traceback(raised)
-        self._flush()
+        self._mend()
         answer = None
         try:
             answer = self._answer()
@@ -130,10 +137,18 @@ class Session:
             if value is not None:
                 print(repr(value))  # noqa: T201
 
-    def _flush(self) -> None:
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(BaseException):  # the block may have put anything there
-                stream.flush()
+    def _mend(self) -> None:
+        """Put back what a block may have changed of what we need ourselves."""
+        with suppress(BaseException):  # anything may stand there
+            sys.stdout.flush()
+        vars(builtins).update(_BUILTINS)
+        for name in _MODULES.keys() - sys.modules.keys():
+            sys.modules[name] = _MODULES[name]
+        sys.setrecursionlimit(_DEEP)
+        sys.stdout = sys.stderr = self.stream
+        for standard in (1, 2):
+            os.dup2(self.output, standard)
+        self.stream.flush()
 
     def _traceback(self, raised: BaseException) -> str:
         """The end of it, without our own frames."""
@@ -190,20 +205,10 @@ class Session:
         return shown
 
 
-def redirect(number: int) -> None:
-    """Print to the descriptor ``number``, both streams in order, whatever the text is."""
-    for standard in (1, 2):
-        os.dup2(number, standard)
-    os.close(number)
-    sys.stdout.reconfigure(errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
-    sys.stderr = sys.stdout
-
-
 def main() -> None:
     channel = socket(fileno=int(os.environ.pop(CHANNEL)))
-    redirect(int(os.environ.pop(OUTPUT)))
     host = Host(channel)
-    session = Session(host)
+    session = Session(host, int(os.environ.pop(OUTPUT)))
     host.send({"type": "ready"})
     _thread.start_new_thread(host.listen, ())
     order, payload = host.orders.get()
