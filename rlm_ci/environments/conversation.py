@@ -1,8 +1,8 @@
 """The messages of a conversation, kept within a bound.
 
-The middle of old results is cut first, then long texts in old calls, then whole old exchanges;
-prompts stay. A cut halves it: between two cuts, requests begin alike, for an endpoint's prompt
-cache. What is cut follows from the messages alone.
+Beyond it, old exchanges become notes, a line for each call; prompts stay. Between two folds
+requests begin alike, for an endpoint's prompt cache. What is folded follows from the messages
+alone.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ from rlm_ci.text.printable import count, encodable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from rlm_ci.environments.tool_calls import ToolCall
 
-#: Bytes of all messages; some 50,000 tokens.
-DEFAULT_LIMIT = 200_000
-#: Characters that are left of each end of a text.
-_END = 300
-#: Characters of a call, or of its result, in a line of what is folded.
-_LINE = 300
-#: The newest exchanges, which are cut last.
+    Group = list[dict[str, Any]]
+
+#: Bytes of the exchanges that are whole; a fold leaves a third of them.
+DEFAULT_LIMIT = 32_000
+#: Characters of a call, and of each end of its result, in a note; bytes of all notes.
+_CALL, _RESULT, _NOTES = 160, 80, 6000
+#: Bytes of the newest exchange, and the characters that are left of each end of its long texts.
+_NEWEST, _END = 200_000, 2000
+#: The newest exchanges, which a limit of notes leaves whole.
 _FRESH = 2
 
 
@@ -38,11 +40,12 @@ class Conversation:
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self._limit = limit
         #: Prompts, and answers with their results. Messages never change: requests hold them.
-        self._groups: list[list[dict[str, Any]]] = []
-        self._dropped = 0
-        #: What was folded, by exchange a line for each call; and the prompt that tells it.
+        self._groups: list[Group] = []
+        #: What was folded, by exchange a line for each call; how many of these are dropped; and
+        #: the prompt that tells it.
         self._folded: list[str] = []
-        self._told: list[dict[str, Any]] = []
+        self._dropped = 0
+        self._told: Group = []
 
     def __bool__(self) -> bool:
         return bool(self._groups)
@@ -81,130 +84,125 @@ class Conversation:
         self._groups[-1].append({"role": "user", "content": text})
 
     def fold(self) -> None:
-        """Replace what followed the first prompt by one line for each call, and the last words.
+        """Replace what followed the first prompt by notes, and the last words.
 
         For a next part of the work: what was read may have changed since.
         """
         roles = [group[0]["role"] for group in self._groups]
         first = roles.index("user") + 1 if "user" in roles else len(roles)
         self._fold(self._groups[first:])
-        del self._groups[first:]
-        self._tell_folded(first)
 
     def fold_old(self, notes: int) -> None:
         """Replace all but the newest exchanges by the last ``notes``, once so many are old."""
-        old = [group for group in self._groups if group[0]["role"] == "assistant"][:-_FRESH]
-        if len(old) < notes:
-            return
-        self._fold(old)
-        del self._folded[:-notes]
-        gone = {id(group) for group in (*old, self._told)}
-        place = next(at for at, group in enumerate(self._groups) if group is old[0])
-        place -= any(group is self._told for group in self._groups[:place])
-        self._groups = [group for group in self._groups if id(group) not in gone]
-        self._tell_folded(place)
-
-    def _fold(self, groups: list[list[dict[str, Any]]]) -> None:
-        self._folded += ["\n".join(lines) for lines in map(_digest, groups) if lines]
-
-    def _tell_folded(self, place: int) -> None:
-        if self._folded:
-            text = quoted("What you did before, in short", "\n".join(self._folded))
-            self._told = [{"role": "user", "content": text}]
-            self._groups.insert(place, self._told)
+        old = self._exchanges()[:-_FRESH]
+        if len(old) >= notes:
+            self._fold(old, notes)
 
     def messages(self) -> tuple[dict[str, Any], ...]:
         """All messages in OpenAI's format, within the bound unless prompts alone exceed it."""
-        if self._size() > self._limit:
-            self._cut(self._limit // 2)
-        said = [message for group in self._groups for message in group]
-        if self._dropped:
-            place = next(
-                (at for at, message in enumerate(said) if message["role"] == "assistant"), len(said)
-            )
-            note = f"[{count(self._dropped, 'earlier exchange')} left out here]"
-            said.insert(place, {"role": "user", "content": note})
-        return tuple(said)
+        exchanges = self._exchanges()
+        sizes = list(map(_size, exchanges))
+        if sum(sizes) > self._limit:
+            kept, room = len(exchanges) - 1, self._limit // 3 - sizes[-1]
+            while kept and sizes[kept - 1] <= room:
+                kept -= 1
+                room -= sizes[kept]
+            if kept:
+                self._fold(exchanges[:kept])
+            if sizes[-1] > _NEWEST:
+                exchanges[-1][:] = map(_shorter, exchanges[-1])
+        return tuple(message for group in self._groups for message in group)
 
-    def _size(self) -> int:
-        return sum(map(_size, self._groups))
+    def _exchanges(self) -> list[Group]:
+        return [group for group in self._groups if group[0]["role"] == "assistant"]
 
-    def _cut(self, goal: int) -> None:
-        """Cut down to ``goal`` bytes, the oldest and least needed first."""
-        old = [group for group in self._groups if group[0]["role"] == "assistant"]
-        fresh = old[-_FRESH:]
-        excess = self._size() - goal
-        for groups in (old[:-_FRESH], fresh):
-            for shorter in (_shorter_results, _shorter_answer):
-                for group in groups:
-                    if excess <= 0:
-                        return
-                    excess -= _size(group)
-                    group[:] = shorter(group)
-                    excess += _size(group)
-            if groups is fresh:
-                return
-            for group in groups:
-                if excess <= 0:
-                    return
-                excess -= _size(group)
-                self._groups.remove(group)
-                self._dropped += 1
+    def _fold(self, groups: Sequence[Group], notes: int | None = None) -> None:
+        """Replace ``groups`` by notes at the place of the first of them."""
+        if not groups:
+            return
+        self._folded += ["\n".join(lines) for lines in map(_digest, groups) if lines]
+        room = _NOTES
+        for number, note in enumerate(reversed(self._folded)):
+            room -= len(note.encode())
+            if number == notes or (room < 0 and number):
+                self._dropped += len(self._folded) - number
+                del self._folded[:-number]
+                break
+        gone = {id(group) for group in groups}
+        place = next(at for at, group in enumerate(self._groups) if id(group) in gone)
+        place -= any(group is self._told for group in self._groups[:place])
+        gone.add(id(self._told))
+        self._groups = [group for group in self._groups if id(group) not in gone]
+        if self._folded:
+            head = "What you did before, in short"
+            if self._dropped:
+                head += f", without the first {count(self._dropped, 'exchange')}"
+            text = quoted(head, "\n".join(self._folded))
+            self._told = [{"role": "user", "content": text}]
+            self._groups.insert(place, self._told)
 
 
-def _digest(group: list[dict[str, Any]]) -> list[str]:
-    """An exchange as a line a call: what was called, and the first line of what came of it."""
+def _digest(group: Group) -> list[str]:
+    """An exchange as a line a call: what was called, and the ends of what came of it."""
     answer, *results = group
     if answer["role"] != "assistant":
         return []
-    lines = [f"you said: {_one_line(answer['content'])}"] if answer["content"] else []
+    said = visible((answer["content"] or "").partition("\n")[0])
+    lines = [f"you said: {_line(said)}"] if said else []
     known = {one.get("tool_call_id", ""): one["content"] for one in results}
     for call in answer.get("tool_calls", ()):
         function = call["function"]
-        result = _one_line(known.get(call["id"], ""))
-        lines.append(f"{function['name']} {_one_line(function['arguments'])}: {result}")
+        result = _ends(known.get(call["id"], ""))
+        lines.append(f"{function['name']} {_line(visible(function['arguments']))}: {result}")
     return lines
 
 
-def _one_line(text: str) -> str:
-    line = visible(text.partition("\n")[0])
-    return line if len(line) <= _LINE else f"{line[:_LINE]}…"
+def _line(text: str) -> str:
+    return text if len(text) <= _CALL else f"{text[:_CALL]}…"
 
 
-def _shorter_results(group: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    cut = ({**message, "content": _middle_out(message["content"])} for message in group[1:])
-    return [group[0], *cut]
+def _ends(text: str) -> str:
+    """The first and the last line of a result, without the head and the fence of a quotation."""
+    lines = [visible(line) for line in text.strip("\n").split("\n")]
+    if len(lines) > 3 and lines[-1].startswith("```") and lines[1].startswith("```"):
+        lines = lines[2:-1]
+    ends = lines if len(lines) < 3 else [lines[0], lines[-1]]
+    return " … ".join(line.strip()[:_RESULT] for line in ends)
 
 
-def _shorter_answer(group: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """With less of the answer's text, and of its long arguments."""
-    answer = {**group[0]}
-    if answer["content"]:
-        answer["content"] = _middle_out(answer["content"])
-    if "tool_calls" in answer:
-        answer["tool_calls"] = [_shorter(call) for call in answer["tool_calls"]]
-    return [answer, *group[1:]]
+def _shorter(message: dict[str, Any]) -> dict[str, Any]:
+    """Without the middle of its long texts, those in its calls too."""
+    shorter = {**message, "content": _middle_out(message["content"])}
+    if "tool_calls" in message:
+        shorter["tool_calls"] = [
+            {**call, "function": {**call["function"], "arguments": _shorter_arguments(call)}}
+            for call in message["tool_calls"]
+        ]
+    return shorter
 
 
-def _shorter(call: dict[str, Any]) -> dict[str, Any]:
-    function = call["function"]
-    if len(function["arguments"]) <= 3 * _END:
-        return call
-    arguments = {
-        name: _middle_out(value) if isinstance(value, str) else value
-        for name, value in json.loads(function["arguments"]).items()
-    }
-    return {**call, "function": {**function, "arguments": json.dumps(arguments)}}
+def _shorter_arguments(call: dict[str, Any]) -> str:
+    arguments = json.loads(call["function"]["arguments"])
+    return json.dumps({name: _middle_out(value) for name, value in arguments.items()})
 
 
-def _size(group: list[dict[str, Any]]) -> int:
-    total = 0
-    for message in group:
-        calls = message.get("tool_calls", ())
-        said = [call["function"]["name"] + call["function"]["arguments"] for call in calls]
-        texts = (message["content"] or "", *said)
-        total += sum(len(text.encode("utf-8", "replace")) for text in texts)
-    return total
+def _middle_out(value: Any) -> Any:
+    """``value`` without its middle, if it is a long text."""
+    left_out = len(value) - 2 * _END if isinstance(value, str) else 0
+    if left_out <= _END:
+        return value
+    return f"{value[:_END]}\n[… {left_out:,} characters left out …]\n{value[-_END:]}"
+
+
+def _size(group: Group) -> int:
+    return sum(map(_bytes, group))
+
+
+def _bytes(message: dict[str, Any]) -> int:
+    functions = (call["function"] for call in message.get("tool_calls", ()))
+    called = (function["name"] + function["arguments"] for function in functions)
+    texts: Iterable[str] = (message["content"] or "", *called)
+    return sum(len(text.encode("utf-8", "replace")) for text in texts)
 
 
 def _name(name: str) -> str:
@@ -220,10 +218,3 @@ def _sound(arguments: str) -> str:
     except (ValueError, RecursionError):
         sound = False
     return encodable(arguments) if sound else "{}"
-
-
-def _middle_out(text: str) -> str:
-    left_out = len(text) - 2 * _END
-    if left_out <= _END:  # the note would hardly be shorter
-        return text
-    return f"{text[:_END]}\n[… {left_out:,} characters left out …]\n{text[-_END:]}"

@@ -44,7 +44,6 @@ def function(
                 "type": "object",
                 "properties": properties,
                 "required": list(properties)[:required],
-                "additionalProperties": False,
             },
         },
     }
@@ -97,8 +96,11 @@ def object_with(key: str, text: str) -> dict[str, Any] | None:
 
 
 def checker(schema: Mapping[str, Any]) -> Callable[[object], str]:
-    """A function that says for the model what is wrong with arguments; "" if nothing is."""
-    misfit = loader.misfits(schema)
+    """A function that says for the model what is wrong with arguments; "" if nothing is.
+
+    An argument that the schema does not name is wrong.
+    """
+    misfit = loader.misfits({**schema, "additionalProperties": False})
     return lambda arguments: misfit(arguments) or _wrong_text(arguments)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from rlm_ci.environments.conversation import Conversation
+from rlm_ci.environments.quoting import quoted
 from rlm_ci.environments.tool_calls import ToolCall
 
 
@@ -34,33 +35,51 @@ def test_short_talks_are_whole() -> None:
     assert len(history.messages()) == 12
 
 
-def test_the_middle_of_old_results_goes_first() -> None:
+def test_old_exchanges_become_notes() -> None:
     history = long_talk(60_000, 40, 2000, 10)
     messages = history.messages()
     assert size_of(history) < 70_000
     assert messages[1]["content"].startswith("GOAL ")
-    first = next(one for one in messages if one["role"] == "tool")
-    assert first["content"].startswith("begin 0 ")
-    assert first["content"].endswith(" end 0")
-    assert "characters left out" in first["content"]
-    assert "left out" not in messages[-1]["content"]
-    assert len(messages) == 82
+    told = messages[2]["content"]
+    assert told.startswith("What you did before, in short:\n```\nyou said: answer 0\nwrite {")
+    assert ": begin 0 rrr" in told
+    assert "begin 39 " in messages[-1]["content"]
+    assert messages[-1]["content"].endswith(" end 39")
 
 
-def test_then_whole_exchanges_go_together() -> None:
+def test_exchanges_go_whole_and_the_oldest_notes_at_last() -> None:
     history = long_talk(20_000, 200, 3000)
     messages = history.messages()
     assert size_of(history) < 30_000
     assert [one["role"] for one in messages[:3]] == ["system", "user", "user"]
     assert messages[1]["content"].startswith("GOAL ")
-    assert "earlier exchanges left out here" in messages[2]["content"]
+    head = "What you did before, in short, without the first "
+    assert messages[2]["content"].startswith(head)
     calls = [call["id"] for one in messages for call in one.get("tool_calls", ())]
     results = [one["tool_call_id"] for one in messages if one["role"] == "tool"]
     assert calls == results
     assert calls[-1] == "c199"
-    for one in messages:
-        for call in one.get("tool_calls", ()):
-            assert json.loads(call["function"]["arguments"])["path"] == "a"
+    noted = messages[2]["content"].count("you said: ")
+    dropped = int(messages[2]["content"].removeprefix(head).split()[0])
+    assert dropped + noted + len(calls) == 200
+
+
+def test_the_newest_exchange_is_whole_unless_it_is_huge() -> None:
+    whole = long_talk(20_000, 1, 150_000, 10)
+    assert "left out" not in json.dumps(whole.messages())
+    huge = long_talk(20_000, 1, 250_000, 10)
+    assert "characters left out" in huge.messages()[-1]["content"]
+    assert size_of(huge) < 10_000
+
+
+def test_a_note_has_the_ends_of_a_result_without_its_fence() -> None:
+    history = Conversation()
+    history.prompt("GOAL")
+    call = ToolCall("c", "run", '{"command": "make"}')
+    history.answer("", [call])
+    history.result(call, quoted("The command ended: exit code 2", "first\nsecond\nError 2"))
+    history.fold()
+    assert 'run {"command": "make"}: first … Error 2\n' in history.messages()[1]["content"]
 
 
 def test_a_prompt_is_never_cut() -> None:

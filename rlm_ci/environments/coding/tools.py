@@ -33,6 +33,8 @@ _TESTS = 50
 _COMMAND = 8_000
 #: Edited places that are shown, and lines around each.
 _SHOWN_EDITS, _AROUND = 3, 2
+#: Lines around a hit of a search, at most.
+_AROUND_LIMIT = 10
 
 
 class Services(Value):
@@ -105,7 +107,8 @@ class CodeTools:
     def _read(self, arguments: Mapping[str, Any]) -> str:
         path = checked(arguments["path"])
         lines = replace_text.lines(_text(path, self._tree.read(path)))
-        return numbered(path, lines, arguments.get("start", 1), arguments.get("lines", READ_LINES))
+        first, number = arguments.get("start", 1), arguments.get("lines", READ_LINES)
+        return numbered(path, lines, max(1, first), max(1, number))
 
     def _list(self, arguments: Mapping[str, Any]) -> str:
         folder = arguments.get("path", "")
@@ -127,7 +130,7 @@ class CodeTools:
             arguments["text"],
             regex=arguments.get("regex", False),
             fold=arguments.get("ignore_case", False),
-            around=arguments.get("context", 0),
+            around=min(max(0, arguments.get("context", 0)), _AROUND_LIMIT),
         )
 
     def _outline(self, arguments: Mapping[str, Any]) -> str:
@@ -222,7 +225,7 @@ def _diff(diff: Callable[[], str], _arguments: Mapping[str, Any]) -> str:
 
 
 def _history(history: Callable[[str, tuple[int, int]], str], arguments: Mapping[str, Any]) -> str:
-    path, first = checked(arguments["path"]), arguments["start"]
+    path, first = checked(arguments["path"]), max(1, arguments["start"])
     return clip(history(path, (first, max(first, arguments.get("end", first)))), OUTPUT_LIMIT)
 
 
