@@ -122,6 +122,7 @@ bench: setup $(NODE_STAMP)
 	$(BIN)/python benchmarks/journal.py
 	$(BIN)/python benchmarks/gateway.py
 	$(BIN)/python benchmarks/loop.py
+	$(BIN)/python benchmarks/agent_prompts.py
 	$(BIN)/python benchmarks/context.py
 	$(BIN)/python benchmarks/recursion.py
 
