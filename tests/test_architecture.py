@@ -73,6 +73,9 @@ HOMES = {
     "yaml": "evaluation/bench/packs/documents.py",
     "distributed": "recursion/dask_pool.py",
     "rich": "console/live_screen.py",
+    "dspy": "environments/frameworks/dspy.py",
+    "pydantic_ai": "environments/frameworks/pydantic_ai.py",
+    "google": "environments/frameworks/google_adk.py",
     "subprocess": "system/process.py",
 }
 #: Too heavy for a hook, whose whole budget is some ten milliseconds.

@@ -32,6 +32,8 @@ EXPORTS = (
     "requirements-docs.lock", "requirements-dev.lock",
 )  # fmt: skip
 #: Where a stranger's uv and pip get the packages from.
+#: Extras that only their users want, and the modules that they bring.
+FRAMEWORKS = {"dspy": "dspy", "pydantic-ai": "pydantic_ai", "google-adk": "google"}
 PUBLIC = ("https://pypi.org/simple", "https://files.pythonhosted.org/packages/")
 
 #: Reads every shipped file through the program's own eyes, and tells where it lives.
@@ -171,14 +173,14 @@ def test_the_metadata(wheel: Path) -> None:
     core = {canonicalize_name(r.name) for r in required if not r.marker}
     assert core == {"jinja2", "jsonschema", "markdown-it-py", "pathspec", "rich", "unidiff"}
     extras = {"github", "models", "fast", "monty", "repl", "syntax", "review", "wiki", "site",
-        "mcp", "dask", "all"}  # fmt: skip
+        "bench", "mcp", "dask", "all", *FRAMEWORKS}  # fmt: skip
     assert set(metadata.get_all("Provides-Extra", [])) == extras
 
 
 def test_everything_in_one_extra() -> None:
     extras = dict(PROJECT["project"]["optional-dependencies"])
     (everything,) = extras.pop("all")
-    assert Requirement(everything).extras == set(extras)
+    assert Requirement(everything).extras == set(extras) - FRAMEWORKS.keys()
 
 
 # -- where it runs from -------------------------------------------------------------------------
@@ -272,7 +274,9 @@ def _providers() -> dict[str, set[str]]:
 
 def test_what_is_imported_is_declared_and_the_core_is_imported() -> None:
     providers = _providers()
-    imported = {name for module in _imported() for name in providers[module]}
+    modules = _imported()
+    assert modules >= set(FRAMEWORKS.values()), "they are in no environment of ours"
+    imported = {name for one in modules - set(FRAMEWORKS.values()) for name in providers[one]}
     extras = PROJECT["project"]["optional-dependencies"].values()
     core = {
         canonicalize_name(Requirement(line).name) for line in PROJECT["project"]["dependencies"]

@@ -116,6 +116,57 @@ CALLS_LIMIT = 32
 ARGUMENTS_LIMIT = 2 << 20
 
 
+class Actions:
+    """Carries out the calls of a model in one environment, and tells a watcher of each."""
+
+    def __init__(self, environment: Environment, watcher: LoopWatcher | None = None) -> None:
+        self.tools = environment.tools()
+        functions = [one["function"] for one in self.tools]
+        self._checks = {one["name"]: tool_calls.checker(one["parameters"]) for one in functions}
+        self._environment = environment
+        self._watcher = watcher or LoopWatcher()
+        self._number = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._checks)
+
+    def carry_out(
+        self, call: ToolCall, turn: int, completion: Completion
+    ) -> tuple[Observation, bool]:
+        """The result of a call, and whether it was a sound one."""
+        arguments, error = self.checked(call)
+        self._number += 1
+        action = LoopAction(self._number, turn, call.name, arguments, completion)
+        if arguments is None:
+            reward = MISSING_ARGUMENT if call.name in self._checks else UNSUPPORTED_ACTION
+            observation = Observation(error, reward=reward, failed=True)
+        else:
+            self._watcher.before(action)
+            observation = self._environment.act(call.name, arguments)
+        self._watcher.after(action, observation)
+        return observation, arguments is not None
+
+    def checked(self, call: ToolCall) -> tuple[dict[str, Any] | None, str]:
+        """The arguments of a call; None with what is wrong with it."""
+        check = self._checks.get(call.name)
+        if check is None:
+            known = ", ".join(self._checks)
+            name = printable(call.name[:100])
+            return None, f"Error: there is no tool '{name}'; call one of: {known}."
+        if call.index >= CALLS_LIMIT:
+            return None, f"Error: not carried out: an answer may have {CALLS_LIMIT} calls."
+        if len(call.arguments) > ARGUMENTS_LIMIT:
+            return None, f"Error: the arguments have more than {ARGUMENTS_LIMIT:,} characters."
+        try:
+            arguments = json.loads(call.arguments or "{}", parse_float=_number)
+        except (ValueError, RecursionError) as error:
+            return None, f"Error: the arguments are not JSON ({error}); was the answer cut off?"
+        if wrong := check(arguments):
+            return None, f"Error: {call.name}: {wrong}"
+        return arguments, ""
+
+
 class TurnLoop:
     """One model in one environment; ``answers`` reads its calls."""
 
@@ -131,24 +182,20 @@ class TurnLoop:
         translate: Translate | None = None,
     ) -> None:
         self._complete = complete
-        self._environment = environment
-        self._tools = environment.tools()
-        functions = [one["function"] for one in self._tools]
-        self._checks = {one["name"]: tool_calls.checker(one["parameters"]) for one in functions}
+        self._watcher = watcher or LoopWatcher()
+        self._actions = Actions(environment, self._watcher)
         self._model = model
         self._bounds = bounds
         self._cap = min(bounds.usual_tokens, bounds.max_tokens)
         self._answers = answers
-        self._watcher = watcher or LoopWatcher()
         self._translate = translate
-        self._actions = 0
 
     def request(self, history: Conversation) -> ModelRequest:
         """The next request to the model."""
         return ModelRequest(
             model=self._model,
             messages=history.messages(),
-            tools=self._tools if self._answers.native else (),
+            tools=self._actions.tools if self._answers.native else (),
             max_tokens=self._cap,
             min_tokens=MIN_TOKENS,
         )
@@ -196,47 +243,22 @@ class TurnLoop:
             if call.if_all_well and not all_well:
                 self._answers.tell(history, call, "Not carried out: what came before it failed.")
                 continue
-            arguments, error = self.checked(call)
-            self._actions += 1
-            action = LoopAction(self._actions, turn, call.name, arguments, completion)
-            if arguments is None:
-                wrong = wrong or error
-                known = call.name in self._checks
-                reward = MISSING_ARGUMENT if known else UNSUPPORTED_ACTION
-                observation = Observation(error, reward=reward, failed=True)
-            else:
-                understood = True
-                self._watcher.before(action)
-                observation = self._environment.act(call.name, arguments)
-            self._watcher.after(action, observation)
+            observation, is_sound = self._actions.carry_out(call, turn, completion)
+            understood = understood or is_sound
+            wrong = wrong or ("" if is_sound else observation.text)
             all_well = all_well and not observation.failed
             done = observation if observation.final else None
             self._answers.tell(history, call, "Done." if done is not None else observation.text)
         return understood, wrong, done
 
+    def checked(self, call: ToolCall) -> tuple[dict[str, Any] | None, str]:
+        """See ``Actions.checked``."""
+        return self._actions.checked(call)
+
     def _nothing_called(self, completion: Completion) -> str:
-        wrong, remedy = self._answers.missing(tuple(self._checks))
+        wrong, remedy = self._answers.missing(self._actions.names)
         cut_off = completion.finish_reason == "length"
         return f"{wrong} {'It was cut off: be shorter. ' if cut_off else ''}{remedy}"
-
-    def checked(self, call: ToolCall) -> tuple[dict[str, Any] | None, str]:
-        """The arguments of a call; None with what is wrong with it."""
-        check = self._checks.get(call.name)
-        if check is None:
-            known = ", ".join(self._checks)
-            name = printable(call.name[:100])
-            return None, f"Error: there is no tool '{name}'; call one of: {known}."
-        if call.index >= CALLS_LIMIT:
-            return None, f"Error: not carried out: an answer may have {CALLS_LIMIT} calls."
-        if len(call.arguments) > ARGUMENTS_LIMIT:
-            return None, f"Error: the arguments have more than {ARGUMENTS_LIMIT:,} characters."
-        try:
-            arguments = json.loads(call.arguments or "{}", parse_float=_number)
-        except (ValueError, RecursionError) as error:
-            return None, f"Error: the arguments are not JSON ({error}); was the answer cut off?"
-        if wrong := check(arguments):
-            return None, f"Error: {call.name}: {wrong}"
-        return arguments, ""
 
 
 def _number(text: str) -> float:

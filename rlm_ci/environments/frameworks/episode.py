@@ -1,0 +1,151 @@
+"""An episode in which a framework has the loop, and we have the model and the environment.
+
+The framework asks our model, so each call is in the ledger and in the record, and it calls the
+tools of our environment, so each action is checked, watched and rewarded as anywhere else.
+"""
+
+from __future__ import annotations
+
+import json
+
+from rlm_ci.environments.tool_calls import ToolCall
+from rlm_ci.environments.turn_loop import MIN_TOKENS, Actions, LoopEnd, LoopWatcher
+from rlm_ci.models import ModelRequest
+from rlm_ci.text.printable import count, encodable, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, NoReturn
+
+    from rlm_ci.environments.turn_loop import Complete, Environment, TurnLimits
+    from rlm_ci.models import Completion
+
+
+class EpisodeEnded(BaseException):
+    """Leaves a framework. It is no Exception, so that none of them takes it for a tool's error."""
+
+
+class FrameworkEpisode:
+    """What a framework gets: ``goal`` and ``system`` prompt, the tools, and the model.
+
+    ``place`` makes each request's place unique.
+    """
+
+    def __init__(
+        self,
+        complete: Complete,
+        environment: Environment,
+        *,
+        goal: str,
+        system: str,
+        model: str,
+        bounds: TurnLimits,
+        place: str,
+        watcher: LoopWatcher | None = None,
+    ) -> None:
+        self.goal = goal
+        self.system = system
+        self.model = model
+        self.bounds = bounds
+        self._complete = complete
+        self._watcher = watcher or LoopWatcher()
+        self._actions = Actions(environment, self._watcher)
+        self._place = place
+        self._cap = min(bounds.usual_tokens, bounds.max_tokens)
+        self._turn = 0
+        self._mistakes = 0
+        self._answered: Completion | None = None
+        #: How it ended, once it has.
+        self.end: LoopEnd | None = None
+        self.error: BaseException | None = None
+
+    @property
+    def tools(self) -> tuple[dict[str, Any], ...]:
+        """The tools as OpenAI describes functions."""
+        return self._actions.tools
+
+    @property
+    def turns(self) -> int:
+        """Answers of the model so far."""
+        return self._turn
+
+    def ask(self, messages: Sequence[dict[str, Any]], *, tools: bool) -> Completion:
+        """Ask the model; with ``tools``, it may call them. Raises EpisodeEnded."""
+        self._require_open()
+        self._tell_answered()
+        if self._turn == self.bounds.turns:
+            reason = f"not done after {count(self.bounds.turns, 'turn')}"
+            self._leave(LoopEnd("", reason, self._turn, exhausted=True))
+        self._turn += 1
+        request = ModelRequest(
+            model=self.model,
+            messages=tuple(map(_encodable, messages)),
+            tools=self.tools if tools else (),
+            max_tokens=self._cap,
+            min_tokens=MIN_TOKENS,
+        )
+        try:
+            self._answered = self._complete(request, f"{self._place}/turn-{self._turn}")
+        except BaseException as error:  # noqa: BLE001 - it is raised behind the framework
+            self._fail(error)
+        if self._answered.finish_reason == "length":
+            self._cap = self.bounds.max_tokens
+        return self._answered
+
+    def call(self, name: str, arguments: Mapping[str, Any], ident: str = "") -> str:
+        """Call a tool, and say what came of it. Raises EpisodeEnded."""
+        self._require_open()
+        if self._answered is None:
+            raise RuntimeError("a tool is called by an answer of the model")
+        call = ToolCall(ident or "call", name, json.dumps(arguments, default=str))
+        try:
+            observation, is_sound = self._actions.carry_out(call, self._turn, self._answered)
+        except BaseException as error:  # noqa: BLE001 - as above
+            self._fail(error)
+        self._mistakes = 0 if is_sound else self._mistakes + 1
+        if observation.final:
+            self._leave(LoopEnd(observation.text, "", self._turn, observation.blocked))
+        if self._mistakes > self.bounds.mistakes:
+            told = printable(observation.text[:300])
+            reason = f"the model did not keep to its tools: {told}"
+            self._leave(LoopEnd("", reason, self._turn))
+        return observation.text
+
+    def answer(self, text: str) -> NoReturn:
+        """End with an answer, as the framework does it."""
+        if "final" in self._actions.names:
+            told = self.call("final", {"final_response": text})
+            self.give_up(f"the answer was not taken: {told}")
+        self._leave(LoopEnd(text.strip(), "", self._turn))
+
+    def give_up(self, reason: str) -> NoReturn:
+        """End without an answer."""
+        self._require_open()
+        self._leave(LoopEnd("", printable(reason[:500]), self._turn))
+
+    def close(self) -> None:
+        """Tell the watcher of the last answer."""
+        self._tell_answered()
+
+    def _require_open(self) -> None:
+        if self.end is not None or self.error is not None:
+            raise EpisodeEnded
+
+    def _leave(self, end: LoopEnd) -> NoReturn:
+        self.end = end
+        raise EpisodeEnded
+
+    def _fail(self, error: BaseException) -> NoReturn:
+        self.error = error
+        raise EpisodeEnded from None
+
+    def _tell_answered(self) -> None:
+        if self._answered is not None:
+            self._watcher.answered(self._turn, self._answered)
+            self._answered = None
+
+
+def _encodable(message: dict[str, Any]) -> dict[str, Any]:
+    content = message.get("content")
+    return {**message, "content": encodable(content)} if isinstance(content, str) else message

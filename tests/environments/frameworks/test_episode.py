@@ -1,0 +1,103 @@
+"""What a framework gets of us: a metered model, checked tools, and one way out of any loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rlm_ci.environments.frameworks import EpisodeEnded, FrameworkEpisode
+from rlm_ci.environments.generic import Execution, GenericEnvironment, GenericServices
+from rlm_ci.environments.turn_loop import LoopAction, LoopEnd, LoopWatcher, Observation, TurnLimits
+from rlm_ci.errors import LimitError
+from testing.scripted_model import ScriptedModel
+
+
+class Watcher(LoopWatcher):
+    def __init__(self) -> None:
+        self.seen: list[tuple[Any, ...]] = []
+
+    def after(self, action: LoopAction, observation: Observation) -> None:
+        self.seen.append((action.turn, action.name, observation.failed))
+
+    def answered(self, turn: int, completion: Any) -> None:
+        self.seen.append((turn, completion.text))
+
+
+def episode(*steps: Any, environment: Any = None, **bounds: int) -> tuple[FrameworkEpisode, Any]:
+    model, watcher = ScriptedModel(steps), Watcher()
+    services = GenericServices(execute=lambda code, _seconds: Execution(code))
+    made = FrameworkEpisode(
+        lambda request, _place: model.complete(request),
+        environment or GenericEnvironment(services),
+        goal="goal",
+        system="system",
+        model="m",
+        bounds=TurnLimits(**bounds),
+        place="here",
+        watcher=watcher,
+    )
+    return made, watcher.seen
+
+
+MESSAGES = [{"role": "user", "content": "half a \ud800 pair"}]
+
+
+def test_a_framework_asks_and_calls() -> None:
+    one, seen = episode("first", {"text": "second", "finish_reason": "length"}, "third")
+    assert one.ask(MESSAGES, tools=False).text == "first"
+    assert one.call("run_python", {"code": "1"}) == "Output:\n```\n1\n```"
+    assert "there is no tool 'shell'" in one.call("shell", {"command": object()})
+    one.ask(MESSAGES, tools=True)
+    assert one.turns == 2
+    with pytest.raises(EpisodeEnded):
+        one.answer(" 42 ")
+    one.close()
+    one.close()
+    assert one.end == LoopEnd("42", "", 2)
+    assert seen == [
+        (1, "run_python", False), (1, "shell", True), (1, "first"), (2, "final", False),
+        (2, "second"),
+    ]  # fmt: skip
+
+
+def test_once_it_has_ended_nothing_more_happens() -> None:
+    one, seen = episode("first", "never asked")
+    one.ask(MESSAGES, tools=True)
+    with pytest.raises(EpisodeEnded):
+        one.call("final", {"final_response": "42"})
+    before = list(seen)
+    for late in (
+        lambda: one.ask(MESSAGES, tools=True),
+        lambda: one.call("run_python", {"code": "1"}),
+        lambda: one.give_up("why"),
+    ):
+        with pytest.raises(EpisodeEnded):
+            late()
+    assert one.end == LoopEnd("42", "", 1)
+    assert seen == before
+
+
+def test_an_empty_answer_is_none() -> None:
+    one, _ = episode("first")
+    one.ask(MESSAGES, tools=True)
+    with pytest.raises(EpisodeEnded):
+        one.answer("  ")
+    assert one.end is not None
+    assert one.end.text == ""
+    assert "final_response is empty" in one.end.reason
+
+
+def test_a_budget_is_kept_for_who_started_it() -> None:
+    one, _ = episode("first", LimitError("spent", budget="budget_usd"), "never asked", turns=9)
+    one.ask(MESSAGES, tools=True)
+    for _ in range(2):
+        with pytest.raises(EpisodeEnded):
+            one.ask(MESSAGES, tools=True)
+    assert isinstance(one.error, LimitError)
+    assert one.end is None
+    one, _ = episode("first", turns=1)
+    one.ask(MESSAGES, tools=True)
+    with pytest.raises(EpisodeEnded):
+        one.ask(MESSAGES, tools=True)
+    assert one.end == LoopEnd("", "not done after 1 turn", 1, exhausted=True)
