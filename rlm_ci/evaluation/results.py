@@ -7,8 +7,15 @@ These are dataclasses, unlike the other records of the package, because callers 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path  # noqa: TC003 - readers of the fields look their types up
+from pathlib import Path
 from typing import Any
+
+from rlm_ci.errors import RlmCiError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rlm_ci.evaluation.run import EpisodeJob
+    from rlm_ci.runs.run import Run
 
 
 @dataclass(slots=True)
@@ -26,6 +33,31 @@ class RLMRunResult:
     environment: str
     task: str
     usage_summary: dict[str, int] | None = None
+
+
+def of_episode(held: Run, job: EpisodeJob, task: str, environment: str) -> RLMRunResult:
+    """The result of the episode that ``job`` has carried out in ``held``."""
+    end, report = job.end, job.report
+    if end is None or report is None:
+        raise RlmCiError("the run was replaced by stages of the repository", where=held.id)
+    usage = report.usage
+    return RLMRunResult(
+        run_id=held.id,
+        run_path=Path(held.path_of("rlm", "trajectory.jsonl")),
+        completed=end.completed,
+        steps=end.steps,
+        total_reward=end.reward,
+        final_response=end.answer,
+        started_at=held.manifest.started_at,
+        finished_at=str(held.manifest.completed_at),
+        environment=environment,
+        task=task,
+        usage_summary={
+            "total_calls": usage.calls,
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+        },
+    )
 
 
 @dataclass(slots=True)

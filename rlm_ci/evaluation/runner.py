@@ -14,14 +14,24 @@ from typing import Any
 from rlm_ci.console.progress import Progress
 from rlm_ci.environments.names import ENVIRONMENTS, supported_environments
 from rlm_ci.environments.rewards import RLMRewardProfile
-from rlm_ci.errors import RlmCiError, UsageError
+from rlm_ci.errors import UsageError
 from rlm_ci.evaluation import chat, trajectories
 from rlm_ci.evaluation import run as episodes
 from rlm_ci.evaluation.attempt import EpisodeCaller
+from rlm_ci.evaluation.bench import compare, summary
+from rlm_ci.evaluation.bench import run as benchmarks
+from rlm_ci.evaluation.bench.benchmark import BenchOptions
+from rlm_ci.evaluation.bench.compare import Gates
+from rlm_ci.evaluation.bench.packs import catalogue
 from rlm_ci.evaluation.chat import ChatSession
 from rlm_ci.evaluation.connectors import ConnectedEngine, ConnectorModel
 from rlm_ci.evaluation.event_bus import RLMEventBus
-from rlm_ci.evaluation.results import RLMRunResult
+from rlm_ci.evaluation.results import (
+    RLMBenchmarkComparison,
+    RLMBenchmarkResult,
+    RLMRunResult,
+    of_episode,
+)
 from rlm_ci.evaluation.trajectories import Trajectories
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.pipelines import definition, load, stored_runs
@@ -32,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rlm_ci.config.settings import Settings
-    from rlm_ci.evaluation.run import EpisodeJob
     from rlm_ci.runs.run import Run
 
 
@@ -144,7 +153,7 @@ class RLMRunner:
         with Progress(settings.environ, quiet=True) as progress:
             job = episodes.make(settings, repository, runs, progress, caller=self._caller(settings))
             load.conduct(held, asked, runs, known, {definition.EPISODE: job})
-            return _result(held, job, str(asked.goal), settings)
+            return of_episode(held, job, str(asked.goal), settings.episode.environment)
 
     def _settings(self, flags: Mapping[str, Any]) -> Settings:
         settings = stored_runs.settings_of({**flags, "repo": str(self.workdir)})
@@ -246,6 +255,90 @@ class RLMRunner:
             folders.append(os.path.abspath(self._run_dir))
         return Trajectories(stored_runs.StoredRuns(self._settings({})), tuple(folders))
 
+    # ── benchmarks ──
+
+    def run_benchmark(
+        self,
+        *,
+        preset: str = "dspy_quick",
+        mode: str = "native",
+        include_mcp: bool = False,
+        mcp_server: str | None = None,
+        harness_strategy: str = "tool_call",
+        limit: int | None = None,
+        environment: str | None = None,
+        framework: str | None = None,
+        max_steps: int | None = None,
+        exec_timeout: int | None = None,
+        branch_width: int = 1,
+        sub_model: str | None = None,
+        sub_provider: str | None = None,
+        pack_paths: list[str | Path] | None = None,
+        repeats: int = 1,
+    ) -> RLMBenchmarkResult:
+        """Run the cases of a preset, ``repeats`` times each, beside one direct prompt.
+
+        A budget that is used up ends it early, with ``cancelled`` set.
+        """
+        options = BenchOptions(
+            mode=mode,
+            repeats=repeats,
+            limit=limit,
+            environment=environment,
+            framework=framework,
+            max_steps=max_steps,
+            exec_timeout=exec_timeout,
+            branch_width=branch_width,
+            sub_model=sub_model,
+            sub_provider=sub_provider,
+            include_mcp=include_mcp,
+            mcp_server=mcp_server,
+            harness_strategy=harness_strategy,
+        )
+        chosen = catalogue.choose(preset, [*self.benchmark_pack_paths, *(pack_paths or ())])
+        settings = self._settings({})
+        runs = stored_runs.StoredRuns(settings)
+        with Progress(settings.environ, quiet=True) as progress:
+            caller = self._caller(settings)
+            result, _ = benchmarks.carry_out(
+                chosen, options, settings, runs, progress=progress, caller=caller
+            )
+            return result
+
+    def compare_benchmarks(
+        self,
+        *,
+        candidate: str = "latest",
+        baseline: str = "previous",
+        min_reward_delta: float = 0.0,
+        min_completion_delta: float = 0.0,
+        max_steps_increase: float = 0.0,
+        fail_on_completion_regression: bool = True,
+    ) -> RLMBenchmarkComparison:
+        """Compare two benchmarks of one suite. Raises ConfigError for those of two."""
+        gates = Gates(
+            min_reward_delta=min_reward_delta,
+            min_completion_delta=min_completion_delta,
+            max_steps_increase=max_steps_increase,
+            fail_on_completion_regression=fail_on_completion_regression,
+        )
+        return compare.compare(self._benchmarks(), candidate, baseline, gates).result
+
+    def benchmark_presets(self) -> list[dict[str, Any]]:
+        """The presets there are, those of this runner's packs included."""
+        return catalogue.presets(self.benchmark_pack_paths)
+
+    def benchmark_pack_aliases(self) -> dict[str, str]:
+        """The bundled packs by name, with their files."""
+        return catalogue.aliases()
+
+    def list_benchmark_runs(self, limit: int = 20) -> list[dict[str, Any]]:
+        """Summaries of the newest benchmarks, without their cases."""
+        return [one.outline() for one in self._benchmarks()[:limit]]
+
+    def _benchmarks(self) -> list[summary.StoredBenchmark]:
+        return summary.of_store(stored_runs.StoredRuns(self._settings({})).store)
+
     # ── what there is ──
 
     def supported_environments(self) -> list[str]:
@@ -256,27 +349,3 @@ class RLMRunner:
 def _flags(section: str, **values: Any) -> dict[str, str]:
     """Settings as a command line has them: the request of a run keeps texts."""
     return {f"{section}.{name}": str(value) for name, value in values.items() if value is not None}
-
-
-def _result(held: Run, job: EpisodeJob, task: str, settings: Settings) -> RLMRunResult:
-    end, report = job.end, job.report
-    if end is None or report is None:
-        raise RlmCiError("the run was replaced by stages of the repository", where=held.id)
-    usage = report.usage
-    return RLMRunResult(
-        run_id=held.id,
-        run_path=Path(held.path_of("rlm", "trajectory.jsonl")),
-        completed=end.completed,
-        steps=end.steps,
-        total_reward=end.reward,
-        final_response=end.answer,
-        started_at=held.manifest.started_at,
-        finished_at=str(held.manifest.completed_at),
-        environment=settings.episode.environment,
-        task=task,
-        usage_summary={
-            "total_calls": usage.calls,
-            "prompt_tokens": usage.prompt_tokens,
-            "completion_tokens": usage.completion_tokens,
-        },
-    )

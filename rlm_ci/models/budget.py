@@ -216,6 +216,22 @@ class Ledger:
             self._changed.notify_all()
         return Charge(usage, None if price is None else cost)
 
+    def charge(self, use: BudgetUse) -> None:
+        """Charge what another run has used of these budgets."""
+        with self._changed:
+            self._spent += use
+            self._changed.notify_all()
+
+    def rest(self) -> dict[str, int | Decimal]:
+        """What is left of each budget of calls, tokens and money that there is."""
+        used = _amounts(self.spent)
+        limits = {budget: getattr(self, budget) for budget in used}
+        return {
+            budget: max(limit - used[budget], type(limit)(0))
+            for budget, limit in limits.items()
+            if limit is not None
+        }
+
     def release(self, reservation: Reservation) -> None:
         """Give back what was reserved for a call that cost nothing."""
         with self._changed:

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
-
 from rlm_ci import errors
 from rlm_ci.config.options import BUDGET, COMMON, MODEL, PROGRAM
 from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.console.progress import Progress
-from rlm_ci.errors import LimitError, RemoteError, UsageError
-from rlm_ci.evaluation.bench import benchmark, compare, comparison_report, generators, summary, text
-from rlm_ci.evaluation.bench.benchmark import MODES, STRATEGIES, BenchOptions, BenchServices
+from rlm_ci.errors import UsageError
+from rlm_ci.evaluation.bench import compare, comparison_report, generators, summary, text
+from rlm_ci.evaluation.bench import run as benchmarks
+from rlm_ci.evaluation.bench.benchmark import MODES, STRATEGIES, WINDOW, BenchOptions
 from rlm_ci.evaluation.bench.compare import Gates
 from rlm_ci.evaluation.bench.packs import catalogue
-from rlm_ci.evaluation.bench.scoring.score import Reply
-from rlm_ci.judge.options import models_of, output_of
-from rlm_ci.models import ModelRequest, prices
-from rlm_ci.models.gateway import Gateway, require_endpoint
-from rlm_ci.models.record.clock import RunClock
-from rlm_ci.models.record.record import FILE, Record
+from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines.stored_runs import OUT_DIR, SANDBOX, StoredRuns
-from rlm_ci.runs import FAILED, SUCCEEDED
-from rlm_ci.system import process
 from rlm_ci.text import neutralise
 
 TYPE_CHECKING = False
@@ -30,7 +22,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.config.arguments import Arguments
-    from rlm_ci.runs.run import Run
 
 SUMMARY = "run benchmarks of models and environments, and compare them"
 USAGE = "list [--pack PATH] | run PACK [OPTION...] | compare [CANDIDATE [BASELINE]] [OPTION...]"
@@ -47,7 +38,6 @@ EXITS = {
     errors.CONFIG: "an unknown preset, a pack with an error, or two suites that differ",
     errors.REMOTE: "the model did not answer a case",
 }
-_DEFAULT_WINDOW = 128_000
 
 
 def _own(key: str, help_text: str, default: Any = None, kind: str = "text", **more: Any) -> Setting:
@@ -67,7 +57,7 @@ _RUN = (
     _own("tokens", "another length for all contexts that are generated, in tokens; makes another "
          "suite", kind="integer", minimum=generators.SHORTEST, metavar="N"),
     _own("context_tokens", "tokens that the model can read in one prompt, for the direct baseline "
-         f"(default: as the table of models has it, else {_DEFAULT_WINDOW:,})", kind="integer",
+         f"(default: as the table of models has it, else {WINDOW:,})", kind="integer",
          minimum=1024, metavar="N"),
     _own("environment", "environment for all cases, instead of their own", metavar="NAME"),
     _own("framework", "adapter of a framework", metavar="NAME"),
@@ -129,15 +119,14 @@ def _list(_words: Sequence[str], settings: Settings) -> int:
     known = catalogue.presets(settings.bench.pack)
     stored = summary.of_store(StoredRuns(settings).store)
     if settings.format == "json":
-        records = [{**one.record, "case_results": None, "direct": None} for one in stored]
-        told = {"presets": known, "packs": catalogue.aliases(), "benchmarks": records}
+        told = {
+            "presets": known,
+            "packs": catalogue.aliases(),
+            "benchmarks": [one.outline() for one in stored],
+        }
         output.emit(neutralise.record(told))
     else:
-        output.emit(
-            "".join(
-                f"{neutralise.log(line)}\n" for line in text.presets(known, stored).splitlines()
-            )
-        )
+        output.emit(_lines(text.presets(known, stored)))
     return errors.OK
 
 
@@ -159,82 +148,19 @@ def _run(words: Sequence[str], settings: Settings) -> int:
     output.require_place()
     own = settings.bench
     preset = catalogue.choose(words[0], own.pack)
-    models = models_of(settings)
-    require_endpoint(models, "set one of them; any endpoint that speaks OpenAI's API will do")
-    window = own.context_tokens or prices.context_window(settings.model or "", models.base_url)
-    given = {name: getattr(own, name) for name in BenchOptions._fields if name != "context_tokens"}
-    options = BenchOptions(**given, context_tokens=window or _DEFAULT_WINDOW)
-    process.harden()
+    options = BenchOptions(**{name: getattr(own, name) for name in BenchOptions._fields})
     runs = StoredRuns(settings)
-    with (
-        Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress,
-        runs.create(runs.task_or_own(), "bench") as held,
-        Record.open(held.path_of(FILE), redact=held.redactor.text) as record,
-    ):
-        progress.say(f"Run: {held.id}")
-        held.begin()
-        path = held.path_of(*summary.INSIDE)
-        try:
-            services = _services(settings, held, record, progress)
-            benchmark.run(preset, options, services, held.id, path)
-        except BaseException as error:
-            held.stop(error)
-            raise
-        told = summary.read(path).record
-        failure = _failure(told, path)
-        done = f"{told['completed_cases']} of {told['total_cases']} cases completed"
-        held.finish(
-            FAILED if failure else SUCCEEDED,
-            exit_code=failure.code if failure else errors.OK,
-            summary=f"{done}, score {told['avg_score']:.3f}",
-        )
+    with Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress:
+        result, failure = benchmarks.carry_out(preset, options, settings, runs, progress=progress)
+    told = summary.read(str(result.summary_path)).record
     if settings.format == "json":
         output.emit(neutralise.record(dict(told), depth=4))
     else:
-        output.emit("".join(f"{neutralise.log(line)}\n" for line in text.result(told).splitlines()))
+        output.emit(_lines(text.result(told)))
     if failure:
         raise failure
     return errors.OK
 
 
-def _failure(told: Any, path: str) -> errors.RlmCiError | None:
-    """Why not all cases have a score of their own."""
-    if told["cancelled"]:
-        hint = f"raise the budget, and run it again; what was run is in {path}"
-        return LimitError(told["cancelled_reason"], budget="", where="rlm-ci bench", hint=hint)
-    if told["failed_cases"]:
-        what = f"the model did not answer {told['failed_cases']} of {told['total_cases']} cases"
-        return RemoteError(what, where="rlm-ci bench", hint=f"see error of each case in {path}")
-    return None
-
-
-def _services(settings: Settings, held: Run, record: Record, progress: Progress) -> BenchServices:
-    from rlm_ci import sandbox
-
-    gateway = Gateway(
-        models_of(settings), record, RunClock(record.fact), model=settings.model, max_minutes=None
-    )
-    numbers = itertools.count(1)
-
-    def ask(prompt: str) -> Reply:
-        request = ModelRequest(
-            gateway.model,
-            ({"role": "user", "content": prompt},),
-            settings.models.max_completion_tokens,
-        )
-        said = gateway.complete(request, f"direct-{next(numbers)}")  # each is asked anew
-        usage = said.usage
-        return Reply(
-            said.text,
-            usage.prompt_tokens if usage else 0,
-            usage.completion_tokens if usage else 0,
-            None if said.cost is None else float(said.cost),
-        )
-
-    return BenchServices(
-        gateway.model,
-        ask,
-        sandbox=lambda: sandbox.choose(settings.sandbox, settings.environ),
-        clean=held.redactor.text,
-        step=progress.step,
-    )
+def _lines(shown: str) -> str:
+    return "".join(f"{neutralise.log(line)}\n" for line in shown.splitlines())

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     RunCase = Callable[[PreparedCase, "BenchOptions"], "CaseRun"]
 
 DIRECT = "direct-llm"
+#: Tokens that most models can read.
+WINDOW = 128_000
 MODES = ("native", "harness", DIRECT)
 STRATEGIES = ("tool_call", "codemode")
 #: Characters of an answer that are kept.
@@ -44,8 +46,8 @@ _PATIENCE = 3
 class BenchOptions(Value):
     """How cases are run; None leaves to a case what it says itself.
 
-    ``context_tokens`` is what the model can read in one prompt. ``seed`` and ``tokens`` change what
-    is generated, and so the suite.
+    ``context_tokens`` is what the model can read in one prompt, ``WINDOW`` for None. ``seed`` and
+    ``tokens`` change what is generated, and so the suite.
     """
 
     mode: str = "native"
@@ -61,7 +63,7 @@ class BenchOptions(Value):
     include_mcp: bool = False
     mcp_server: str | None = None
     harness_strategy: str = "tool_call"
-    context_tokens: int = 128_000
+    context_tokens: int | None = None
     seed: int | None = None
     tokens: int | None = None
 
@@ -260,7 +262,8 @@ class _Benchmark:
         return entry
 
     def _direct(self, prepared: PreparedCase, entry: dict[str, Any]) -> bool:
-        answered = direct.answer(prepared, self._services.ask, self._options.context_tokens)
+        window = self._options.context_tokens or WINDOW
+        answered = direct.answer(prepared, self._services.ask, window)
         reply = answered.reply
         entry |= {
             "steps": 1,

@@ -38,6 +38,14 @@ class StoredBenchmark(Value):
     def id(self) -> str:
         return str(self.record["benchmark_id"])
 
+    def outline(self) -> dict[str, Any]:
+        """The summary without its single cases."""
+        beside = self.record.get("direct")
+        if isinstance(beside, dict):
+            beside = {key: value for key, value in beside.items() if key != "case_results"}
+        kept = {key: value for key, value in self.record.items() if key != "case_results"}
+        return {**kept, "direct": beside, "summary_path": self.path}
+
     @property
     def order(self) -> tuple[str, str]:
         return str(self.record["started_at"]), self.id
