@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 PART = "rlm"
 #: The name of the document with the answer.
 ANSWER = "answer.md"
+#: The environment of a question that is answered by code.
+REPL = "repl"
 FAILED = f"{PART}/failed"
 UNVERIFIED = f"{PART}/unverified-citation"
 RULES: Mapping[str, Rule] = {
@@ -60,6 +62,31 @@ def metrics(model: str, context: Context, turns: Sequence[Mapping[str, Any]]) ->
     }
 
 
+def figures(
+    model: str, context: Context, turns: Sequence[Mapping[str, Any]], sandbox: str | None
+) -> dict[str, Any]:
+    """As ``metrics``; with a ``sandbox``, those of a question that was answered by code."""
+    if sandbox is None:
+        return metrics(model, context, turns)
+    blocks = [one for turn in turns for one in turn["blocks"]]
+    not_allowed = sum(one["not_allowed"] for one in blocks)
+    return {
+        "mode": "symbolic",
+        "environment": REPL,
+        "sandbox": sandbox,
+        "turns": len(turns),
+        "blocks": len(blocks),
+        "subcalls": sum(one["asked"] for one in blocks),
+        "subcalls_failed": sum(one["failed"] for one in blocks),
+        "model": model,
+        "context": context.object_id,
+        "context_bytes": context.byte_length,
+        "chunks": context.chunk_count,
+        "largest_prompt_bytes": max((turn["prompt_bytes"] for turn in turns), default=0),
+        **({"models_not_allowed": not_allowed} if not_allowed else {}),
+    }
+
+
 def build(
     ended: AskEnd,
     cited: CitedAnswer | None,
@@ -85,7 +112,7 @@ def build(
         )
     part = Part(
         PART,
-        _summary(final, cited, metrics.get("models_not_allowed", 0)),
+        _summary(final, cited, metrics),
         {"status": final.status, **metrics},
         tuple(findings),
         state=INCOMPLETE if final.exit_code not in (OK, FINDINGS) else None,
@@ -104,7 +131,8 @@ def _is_in_worktree(place: Location) -> bool:
     return not os.path.isabs(place.path) and ".." not in place.path.split("/")
 
 
-def _summary(final: FinalState, cited: CitedAnswer | None, not_allowed: int) -> str:
+def _summary(final: FinalState, cited: CitedAnswer | None, metrics: Mapping[str, Any]) -> str:
+    not_allowed = metrics.get("models_not_allowed", 0)
     parts = [final.reason]
     if final.status == PASSED and cited is not None:
         held = text_printable.count(cited.verified, "citation")
@@ -115,4 +143,8 @@ def _summary(final: FinalState, cited: CitedAnswer | None, not_allowed: int) -> 
     if not_allowed:
         number = text_printable.count(not_allowed, "sub-call")
         parts.append(f"{number} named a model that is not allowed")
+    if final.status != PASSED and cited is not None:
+        parts.append("the answer is what it had by then")
+    if metrics.get("sandbox") == "none":
+        parts.append("its code ran without a sandbox")
     return "; ".join(parts)

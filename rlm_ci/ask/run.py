@@ -9,10 +9,12 @@ import sys
 from rlm_ci.ask import report
 from rlm_ci.ask.citations.citations import cite
 from rlm_ci.ask.citations.compare_files import FileComparison, refuted_by
+from rlm_ci.ask.compute import ANY_TURNS, ComputedQuestion, ComputeLimits, Sessions
 from rlm_ci.ask.verify.recorded_answers import STANDING
 from rlm_ci.context.builder.build import POINTERS, EmptyError, build
 from rlm_ci.context.context import Context
 from rlm_ci.context.own_files import is_object
+from rlm_ci.environments.repl.host.options import ReplOptions
 from rlm_ci.environments.symbolic.execute_plan import PlanExecutor
 from rlm_ci.environments.symbolic.loop import Question
 from rlm_ci.environments.symbolic.model_access import ModelAccess
@@ -71,6 +73,12 @@ class AskOptions(Value):
     max_completion_tokens: int
     limits: Mapping[str, int]
     subcall_models: Sequence[str] = ()
+    environment: str = "symbolic"
+    #: The rest is for the REPL.
+    sandbox: str = ""
+    isolated: bool = True
+    max_depth: int = 0
+    block_seconds: float = 0.0
 
 
 class AskRun(Attempt):
@@ -85,10 +93,16 @@ class AskRun(Attempt):
         self._required = required
         #: Whether the context was given as an object, with a table of files from elsewhere.
         self._is_adopted = False
+        self._sessions = Sessions(
+            work.settings.sandbox, work.settings.environ, replay=bool(work.replay)
+        )
 
     def _work(self) -> tuple[FinalState, Report]:
         with self._context() as context:
             options = self._options()
+            if options.environment == report.REPL:
+                self._run.set_sandbox(options.sandbox)
+                self._state.describe(environment=options.environment, sandbox=options.sandbox)
             self._state.describe(
                 model=options.model,
                 maxIterations=options.max_iterations or 0,
@@ -102,7 +116,8 @@ class AskRun(Attempt):
                     "byte_length": context.byte_length,
                 },
             )
-            ended = self._ask(options, context)
+            is_computed = options.environment == report.REPL
+            ended = (self._compute if is_computed else self._ask)(options, context)
             return ended.final, self._report(options, context, ended)
 
     # ── the context ──
@@ -199,6 +214,7 @@ class AskRun(Attempt):
             _require_our_agent(settings)
             require_endpoint(models_of(settings), "set one of them")
             symbolic = settings.symbolic
+            of_repl = self._of_repl() if symbolic.environment == report.REPL else {}
             return AskOptions(
                 goal=self._goal,
                 model=settings.model or "",
@@ -210,23 +226,66 @@ class AskRun(Attempt):
                 max_completion_tokens=settings.models.max_completion_tokens,
                 limits={limit: getattr(symbolic, name) for limit, name in _LIMITS.items()},
                 subcall_models=list(symbolic.subcall_models),
+                environment=symbolic.environment,
+                **of_repl,
             ).to_dict()
 
         return self._record.shaped("terms", "start", {}, produce, lambda kept: AskOptions(**kept))
 
+    def _of_repl(self) -> dict[str, Any]:
+        """The options of the REPL; the run keeps to the sandbox that it begins with."""
+        symbolic, pool = self._all.settings.symbolic, self._sessions.pool()
+        return {
+            "sandbox": pool.name,
+            "isolated": pool.isolated,
+            "max_depth": symbolic.max_depth,
+            "block_seconds": symbolic.block_seconds,
+        }
+
     # ── the question, and its end ──
 
-    def _ask(self, options: AskOptions, context: Context) -> AskEnd:
-        record, redact = self._record, self._run.redactor.text
-        gateway = Gateway(
+    def _gateway(self, options: AskOptions) -> Gateway:
+        return Gateway(
             models_of(self._all.settings),
-            record,
+            self._record,
             self._clock,
             model=options.model,
             max_minutes=options.max_minutes,
             provider=options.provider,
             replay=bool(self._all.replay),
         )
+
+    def _compute(self, options: AskOptions, context: Context) -> AskEnd:
+        """Let a model answer by code."""
+        self._all.progress.left = lambda: self._left(options.max_minutes, metered=True)
+        self._sessions.sandbox = options.sandbox
+        most, replay = options.max_iterations, self._all.replay
+        return ComputedQuestion(
+            ReplOptions(
+                model=options.model,
+                sub_model=options.model,
+                max_tokens=options.max_completion_tokens,
+                models=tuple(options.subcall_models),
+                subcall_bytes=options.limits["subcall_input_bytes"],
+                concurrency=options.limits["concurrency"],
+                block_seconds=options.block_seconds,
+                max_turns=ANY_TURNS if most is None else int(most),
+            ),
+            ComputeLimits(max_minutes=options.max_minutes, max_depth=options.max_depth),
+            self._gateway(options),
+            fact=self._record.fact,
+            clock=self._clock,
+            state=self._state,
+            redactor=self._run.redactor,
+            sessions=self._sessions,
+            folder=self._run.path,
+            original=os.path.dirname(replay) if replay else None,
+            on_step=self._step,
+        ).answer(options.goal, context)
+
+    def _ask(self, options: AskOptions, context: Context) -> AskEnd:
+        record, redact = self._record, self._run.redactor.text
+        gateway = self._gateway(options)
         most = options.max_iterations
         limits = PlanLimits(**options.limits, max_iterations=None if most is None else int(most))
         access = ModelAccess(
@@ -270,7 +329,7 @@ class AskRun(Attempt):
 
         def compare() -> Mapping[str, Any]:
             comparison = FileComparison(context, self._all.repository, options.head)
-            cite(ended.answer, context, ended.seen, refute=comparison)
+            cite(ended.answer, context, ended.look or ended.seen, refute=comparison)
             return {"refuted": comparison.refuted}
 
         refuted: Mapping[str, str] = {}
@@ -279,7 +338,7 @@ class AskRun(Attempt):
         return cite(
             ended.answer,
             context,
-            ended.seen,
+            ended.look or ended.seen,
             refute=refuted_by(refuted),
             redact=self._run.redactor.text,
         )
@@ -291,7 +350,9 @@ class AskRun(Attempt):
         return report.build(
             ended,
             cited,
-            metrics=report.metrics(options.model, context, self._state.entries),
+            metrics=report.figures(
+                options.model, context, self._state.entries, options.sandbox or None
+            ),
             subject=Subject(head=options.head, worktree=True),
             usage=self._usage(),
         )

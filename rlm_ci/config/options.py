@@ -201,9 +201,10 @@ LOOP: tuple[Setting, ...] = (
     Setting("loop.apply", "apply the result to the work tree (default: yes, but not in CI)",
             kind="boolean", flag="--apply", file=False),
     # A repository must not be able to turn its own sandbox off.
-    Setting("sandbox", "sandbox for commands of the repository", "auto", "choice",
-            choices=("auto", "bubblewrap", "none"), flag="--sandbox", metavar="NAME", file=False,
-            input="sandbox"),
+    Setting("sandbox", "sandbox for commands of the repository, and for the code of a REPL, which "
+            "monty can run, too", "auto", "choice",
+            choices=("auto", "bubblewrap", "monty", "none"), flag="--sandbox", metavar="NAME",
+            file=False, input="sandbox"),
     Setting("out_dir", "folder of the summaries of all tasks, relative to the repository", "out",
             env=("CODEX_ORCHESTRATOR_OUT_DIR",), metavar="DIR", file=False),
 )  # fmt: skip
@@ -263,6 +264,13 @@ SYMBOLIC: tuple[Setting, ...] = (
     Setting("context.source", "the long text to ask about: a file, a folder, a glob, - for "
             "standard input, or a context object", env=("RLM_CONTEXT_PATH",),
             flag="--context", metavar="PATH", file=False),
+    Setting("symbolic.environment", "how a question is answered: by plans that look into the text "
+            "(symbolic), or by code that reads all of it (repl)", "symbolic", "choice",
+            choices=("symbolic", "repl"), flag="--environment", metavar="NAME"),
+    Setting("symbolic.max_depth", "in the REPL: maximum depth of questions to children that have a "
+            "REPL of their own", 2, "integer", minimum=0),
+    Setting("symbolic.block_seconds", "in the REPL: maximum seconds of one block of code, besides "
+            "the time of models", 120, "number", minimum=1),
     Setting("symbolic.min_bytes", "size of a goal in bytes above which auto is symbolic", 1 << 20,
             "integer", minimum=1, env=("RLM_SYMBOLIC_MIN_BYTES",)),
     Setting("symbolic.searches", "maximum searches of one plan", 4, "integer", minimum=1,

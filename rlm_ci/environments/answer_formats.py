@@ -111,7 +111,11 @@ class CodeBlocks(AnswerFormat):
     def calls(self, completion: Completion, turn: int) -> list[ToolCall]:
         cut_off = completion.finish_reason == "length"
         blocks = code_blocks(completion.text, self._languages, cut_off=cut_off)
-        return [_call(turn, at, self._name, {"code": code}) for at, code in enumerate(blocks)]
+        return [self.call(turn, at, code) for at, code in enumerate(blocks)]
+
+    def call(self, turn: int, index: int, code: str) -> ToolCall:
+        """The call that runs ``code``."""
+        return _call(turn, index, self._name, {"code": code})
 
     def missing(self, names: Sequence[str]) -> tuple[str, str]:  # noqa: ARG002 - of a protocol
         fence = f"```{self._languages[0]}"

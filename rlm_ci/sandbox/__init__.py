@@ -6,6 +6,7 @@ run without a sandbox only if the user asks for ``none``.
 
 from __future__ import annotations
 
+from rlm_ci.errors import ConfigError
 from rlm_ci.sandbox.job import HOME, JobLimits, Mount, Probe, SandboxJob
 from rlm_ci.sandbox.self_test import probe, proven
 from rlm_ci.sandbox.toolchains import toolchain_mounts, toolchain_variables
@@ -30,6 +31,12 @@ def choose(name: str, environ: Mapping[str, str]) -> Sandbox:
     ``environ`` is ours: it says where programs are, and what a command must not see. Raises
     ConfigError, with the way out on this machine, where bubblewrap does not hold.
     """
+    if name == "monty":
+        raise ConfigError(
+            "monty runs only the code of a REPL, and no commands",
+            where="sandbox",
+            hint="use --sandbox bubblewrap, or ask a question with --environment repl",
+        )
     if name == "none":
         from rlm_ci.sandbox.none import Unsandboxed
 

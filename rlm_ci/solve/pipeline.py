@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from rlm_ci.ask.report import REPL
 from rlm_ci.ask.run import AskRun
 from rlm_ci.change import privileged_events
 from rlm_ci.config.options import PROGRAM
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 CALLS = FILE
 ITERATIVE = "iterative"
 SYMBOLIC = "symbolic"
+_ENVIRONMENT = "symbolic.environment"
 PIPELINE = "rlm"
 
 
@@ -108,6 +110,8 @@ def select(settings: Settings, goal: str) -> Mode:
         return Mode(settings.mode, f"{settings.sources['mode']} says so")
     if settings.delegation.parent:
         return Mode(SYMBOLIC, f"the run is delegated ({settings.sources['delegation.parent']})")
+    if settings.symbolic.environment == REPL and settings.sources[_ENVIRONMENT].startswith("--"):
+        return Mode(SYMBOLIC, f"{settings.sources[_ENVIRONMENT]} says so")
     if settings.context.source:
         return Mode(SYMBOLIC, f"there is a context ({settings.sources['context.source']})")
     size, least = len(goal.encode("utf-8", "surrogateescape")), settings.symbolic.min_bytes

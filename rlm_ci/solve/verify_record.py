@@ -14,6 +14,7 @@ import stat
 from contextlib import suppress
 
 from rlm_ci import __version__
+from rlm_ci.ask.report import REPL
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Settings
 from rlm_ci.console import output
@@ -188,9 +189,12 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _is_made_again(run: Manifest, report: Report) -> bool:
     """Whether the run has a record from which its report follows."""
-    is_question = any(part.metrics.get("mode") == SYMBOLIC for part in report.parts)
+    is_planned = any(
+        part.metrics.get("mode") == SYMBOLIC and part.metrics.get("environment") != REPL
+        for part in report.parts
+    )
     return run.pipeline_id in ("review", "wiki", EPISODE) or (
-        run.pipeline_id == "rlm" and not is_question
+        run.pipeline_id == "rlm" and not is_planned
     )
 
 

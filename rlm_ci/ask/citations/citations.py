@@ -19,9 +19,9 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
-    from rlm_ci.ask.citations.cited_lines import Refute
+    from rlm_ci.ask.citations.cited_lines import Refute, Seen
     from rlm_ci.context.context import Context, SourceFile
     from rlm_ci.text.line_references import LineReference
 
@@ -80,7 +80,7 @@ class CitedAnswer(Value):
 def cite(
     answer: str,
     context: Context,
-    seen: Iterable[tuple[int, int]],
+    seen: Seen,
     *,
     refute: Refute = unrefuted,
     redact: Callable[[str], str] = str,

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     #: Why a file of the repository does not have these lines; None if it may.
     Refute = Callable[[SourceFile, FileLines], str | None]
+    #: The bytes that models saw, or a function that gives those from a start to an end.
+    Seen = Iterable[tuple[int, int]] | Callable[[int, int], list[tuple[int, int]]]
 
 #: Places of one citation; lines and bytes that are quoted.
 PLACES = 8
@@ -81,12 +83,11 @@ class LineOffsets(Value):
 class CitedLines:
     """``seen`` are the bytes of ``context`` that models saw; ``refute`` checks each place."""
 
-    def __init__(
-        self, context: Context, seen: Iterable[tuple[int, int]], refute: Refute = unrefuted
-    ) -> None:
+    def __init__(self, context: Context, seen: Seen, refute: Refute = unrefuted) -> None:
         self._context = context
         self._refute = refute
-        self._seen = merged(seen)
+        self._look = seen if callable(seen) else self._among
+        self._seen = [] if callable(seen) else merged(seen)
         self._starts = [start for start, _ in self._seen]
 
     def of(self, start: int, end: int, *, exact: bool) -> CitationGround:
@@ -95,7 +96,7 @@ class CitedLines:
         For an ``exact`` citation, most bytes must have been shown, or all but the rest of a line
         at either end. Raises DamagedError, StorageError.
         """
-        parts = self._parts(start, end)
+        parts = self._look(start, end)
         if not parts:
             return CitationGround(flaw=NEVER_READ)
         shown = sum(last - first for first, last in parts)
@@ -152,7 +153,7 @@ class CitedLines:
         places = tuple(place for one in found for place in one.locations)
         return CitationGround(text if any(one.text for one in found) else written, places)
 
-    def _parts(self, start: int, end: int) -> list[tuple[int, int]]:
+    def _among(self, start: int, end: int) -> list[tuple[int, int]]:
         parts = []
         for at in range(max(0, bisect_right(self._starts, start) - 1), len(self._seen)):
             first, last = self._seen[at]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+from rlm_ci.environments.repl.environment import EXECUTION
 from rlm_ci.environments.symbolic.artifacts import ARTIFACTS, digest
 from rlm_ci.environments.symbolic.counts import COUNT
 from rlm_ci.errors import DamagedError
@@ -35,8 +36,9 @@ class RecordedAnswers:
     ``last_plan`` is the planner's last answer, ``plans`` are the iteration and the attempt of
     each; ``terms`` are the options of the run, None if they are missing. ``files`` are the
     digests of a question's files, by its place and their names; ``counts`` are the results of
-    counts, by their pointers; ``refuted`` are the places of the
-    answer that do not hold in the repository, with the reasons.
+    counts, by their pointers; ``refuted`` are the places of the answer that do not hold in the
+    repository, with the reasons. ``blocks`` are those of code, by place; ``keys`` the hashes of
+    what was asked at a place.
     """
 
     def __init__(self) -> None:
@@ -46,6 +48,8 @@ class RecordedAnswers:
         self.files: dict[str, Mapping[str, Any]] = {}
         self.refuted: Mapping[str, str] = {}
         self.counts: dict[str, Mapping[str, Any]] = {}
+        self.blocks: dict[str, Mapping[str, Any]] = {}
+        self.keys: dict[str, set[str]] = {}
         self._last = (0, 0)
         self._known: dict[str, list[dict[str, Any]]] = {}
 
@@ -61,7 +65,7 @@ class RecordedAnswers:
             try:
                 if record["type"] == "fact":
                     fact_schemas.require(record["kind"], record["value"])
-                    answers._note(record["kind"], record["place"], record["value"])
+                    answers._note(record["kind"], record["place"], record["value"], record["key"])
             except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
                 raise MisshapenError(
                     f"record {record.get('seq')} is not one of a run's calls",
@@ -70,7 +74,7 @@ class RecordedAnswers:
                 ) from None
         return answers
 
-    def _note(self, kind: str, place: str, value: Mapping[str, Any]) -> None:
+    def _note(self, kind: str, place: str, value: Mapping[str, Any], key: str) -> None:
         if kind == TERMS:
             self.terms = value
         elif kind == STANDING:
@@ -79,7 +83,10 @@ class RecordedAnswers:
             self.counts[place] = value
         elif kind == ARTIFACTS:
             self.files[place] = value
+        elif kind == EXECUTION:
+            self.blocks[place] = value
         elif kind == COMPLETION:
+            self.keys.setdefault(place, set()).add(key)
             self._note_plan(place, value["text"])
             fields = {name: value[name] for name in ("model", "finish_reason", "usage")}
             fields["output"] = digest(value["text"].encode())

@@ -9,6 +9,8 @@ import json
 import os
 
 from rlm_ci import errors
+from rlm_ci.ask.report import REPL
+from rlm_ci.ask.verify.computed import ComputedExposure
 from rlm_ci.change import evidence
 from rlm_ci.config.options import COMMON, CORE
 from rlm_ci.config.settings import Settings
@@ -191,7 +193,7 @@ def _tree(folder: str | None) -> list[str] | None:
 class _Question(Value):
     """The checks of a question: what it showed its planner, and its answer."""
 
-    exposure: Exposure
+    exposure: Exposure | ComputedExposure
     review: AnswerCheck
     damage: str = ""
 
@@ -210,6 +212,7 @@ class _Question(Value):
         place = os.path.join(folder, "rlm")
         context, calls = os.path.join(place, "context"), os.path.join(folder, CALLS)
         is_question = any(part.metrics.get("mode") == SYMBOLIC for part in report.parts)
+        is_computed = any(part.metrics.get("environment") == REPL for part in report.parts)
         # Removing one of these files does not turn a run into a replay.
         own = (os.path.join(folder, request.NAME), calls)
         is_replay = not any(map(os.path.lexists, own)) and bool(manifest.read(folder).parent_run_id)
@@ -222,6 +225,7 @@ class _Question(Value):
                     where=printable(path),
                     hint="restore it from a copy",
                 )
+        from rlm_ci.ask.verify import computed
         from rlm_ci.ask.verify.answer import review
         from rlm_ci.ask.verify.exposure import examine
         from rlm_ci.context.context import Context
@@ -232,6 +236,8 @@ class _Question(Value):
                 opened.verify()  # also the parts that no model was shown
             except (DamagedError, ConfigError) as error:
                 damage = printable(str(error))
+            if is_computed:
+                return cls(*computed.examine(place, opened), damage)
             return cls(examine(place, opened), review(place, opened, report), damage)
 
 
@@ -266,6 +272,14 @@ def _lines(checked: CheckedReport, question: _Question | None) -> Iterator[str]:
         marked = question.review.marked
         more = f"; {marked:,} more marked as unverified" if marked else ""
         yield f"{count(number, 'citation')} {hold} in the run's context{more}"
+    if isinstance(exposure, ComputedExposure):
+        yield (
+            f"{count(exposure.blocks, 'block')} of code, {count(exposure.prompts, 'prompt')} of "
+            f"the model that wrote it, {count(exposure.subcalls, 'sub-call')}: "
+            f"{count(exposure.prompt_bytes, 'byte')} shown to models, at most "
+            f"{exposure.largest:,} at once"
+        )
+        return
     flaws = count(len(exposure.problems), "flaw") if exposure.problems else "nothing else of it"
     yield (
         f"{count(exposure.prompts, 'prompt')} of the planner, the largest of "

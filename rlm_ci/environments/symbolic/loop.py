@@ -41,11 +41,15 @@ _REASON = 500
 
 
 class AskEnd(Value):
-    """The end of a run; ``seen`` are the ranges of the source's bytes that models were shown."""
+    """The end of a run; ``seen`` are the ranges of the source's bytes that models were shown.
+
+    ``look`` finds those from a start to an end, where nobody kept them.
+    """
 
     final: FinalState
     answer: str = ""
     seen: tuple[tuple[int, int], ...] = ()
+    look: Callable[[int, int], list[tuple[int, int]]] | None = None
 
 
 class Question:

@@ -71,6 +71,16 @@ def _named(shape: Shape) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, dict) and all(_fits(shape, v) for v in value.values())
 
 
+def _variable(value: Any) -> bool:
+    """Name, type and size of a variable."""
+    return (
+        isinstance(value, list)
+        and len(value) == 3
+        and [type(one) for one in value[:2]] == [str, str]
+        and _count(value[2])
+    )
+
+
 def _terms(value: Any) -> bool:
     """Those of a question; a fix loop has others, and checks them itself."""
     return not isinstance(value, dict) or "limits" not in value or _fits(_QUESTION, value)
@@ -95,6 +105,11 @@ _QUESTION: Final = {
     "max_minutes?": _maybe(_number),
     "max_completion_tokens?": _positive,
     "subcall_models?": [str],
+    "environment?": _one_of("symbolic", "repl"),
+    "sandbox?": str,
+    "isolated?": bool,
+    "max_depth?": _count,
+    "block_seconds?": _number,
 }
 _SHAPES: Final[Mapping[str, Shape]] = {
     "artifacts": _named({"bytes": _count, "sha256": str}),
@@ -126,6 +141,23 @@ _SHAPES: Final[Mapping[str, Shape]] = {
         "first?": [[_count]],
     },
     "environment": {"variables": [str]},
+    "execution": {
+        "output": str,
+        "error": str,
+        "answer": _maybe(str),
+        "seconds": _number,
+        "variables": [_variable],
+        "state": _maybe(str),
+        "state_error": str,
+        "asked": _count,
+        "failed": _count,
+        "cut": _count,
+        "not_allowed": _count,
+        "reward": lambda value: type(value) in (int, float),
+        "limit": _maybe(_FAILURE),
+        "left": _maybe(_count),
+        "files": _named(str),
+    },
     "failed": _FAILURE,
     "left": {"calls": _maybe(_count)},
     "mode": {

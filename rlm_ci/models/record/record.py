@@ -166,7 +166,7 @@ class Record(Closing):
         ``seconds``, and what is left of the ledger's minutes, at most. Raises RemoteError,
         LimitError, ConfigError, StorageError.
         """
-        identity = (place, _digest(COMPLETION, {"provider": model.name, **request.to_dict()}))
+        identity = (place, completion_key(model.name, request))
         patience = _Patience(seconds)
 
         def produce(begin: Callable[[], None]) -> Mapping[str, Any]:
@@ -373,6 +373,11 @@ def _ask(
         raise
     charge = ledger.commit(reservation, completion.usage)
     return completion.replace(usage=charge.usage, cost=charge.cost)
+
+
+def completion_key(provider: str, request: ModelRequest) -> str:
+    """The key of the answer to ``request``."""
+    return _digest(COMPLETION, {"provider": provider, **request.to_dict()})
 
 
 def _digest(kind: str, key: Mapping[str, Any]) -> str:

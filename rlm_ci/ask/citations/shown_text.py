@@ -1,0 +1,82 @@
+"""What models were shown of a text where code decided it: found by comparing their prompts."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from rlm_ci.environments.symbolic.artifacts import FILES
+from rlm_ci.system import files
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rlm_ci.context.context import Context
+
+PROMPT = FILES["prompt"]
+#: Bytes of a prompt that are read, of a citation that is looked up, and of one that is looked up
+#: line by line within other text.
+_LIMIT = 64 << 20
+_MOST = 1 << 20
+_NEAR = 64 << 10
+#: A shorter line is in too many texts by chance.
+_SHORTEST = 4
+
+
+class ShownText:
+    """The prompts in and below ``folder``; they are read once something is looked up."""
+
+    def __init__(self, context: Context, folder: str) -> None:
+        self._context = context
+        self._folder = folder
+        self._texts: list[bytes] = []
+        self._lines: frozenset[bytes] = frozenset()
+        self._is_read = False
+
+    def parts(self, start: int, end: int) -> list[tuple[int, int]]:
+        """The bytes from ``start`` to ``end`` that are in a prompt: all of them, or whole lines."""
+        self._read()
+        end = min(end, start + _MOST)
+        data = self._context.raw(start, end)
+        is_near = len(data) <= _NEAR
+        if is_near and len(data.strip()) >= _SHORTEST and self._has(data.strip()):
+            return [(start, end)]
+        found: list[tuple[int, int]] = []
+        at = start
+        for line in data.splitlines(keepends=True):
+            bare = line.strip()
+            if len(bare) >= _SHORTEST and (bare in self._lines or (is_near and self._has(bare))):
+                first = found.pop()[0] if found and found[-1][1] == at else at
+                found.append((first, at + len(line)))
+            at += len(line)
+        return found
+
+    def _has(self, data: bytes) -> bool:
+        """Whether a prompt has ``data``, perhaps as Python writes it."""
+        text = data.decode("utf-8", "replace")
+        forms = {data, repr(text)[1:-1].encode()}
+        return any(form in one for form in forms for one in self._texts)
+
+    def _read(self) -> None:
+        if self._is_read:
+            return
+        self._texts = list(self._prompts())
+        self._lines = frozenset(line.strip() for one in self._texts for line in one.split(b"\n"))
+        self._is_read = True
+
+    def _prompts(self) -> Iterator[bytes]:
+        for folder, _, names in os.walk(self._folder):
+            if PROMPT not in names or not _is_answered(os.path.join(folder, FILES["meta"])):
+                continue
+            data = files.read_or_none(os.path.join(folder, PROMPT), _LIMIT)
+            if data is not None:
+                yield data
+
+
+def _is_answered(path: str) -> bool:
+    """Whether a model has answered: a prompt without an answer counts as not shown."""
+    try:
+        return json.loads(files.read(path, _LIMIT))["finish_reason"] is not None
+    except (files.UnreadableError, ValueError, KeyError, TypeError, RecursionError):
+        return False

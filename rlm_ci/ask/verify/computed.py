@@ -1,0 +1,143 @@
+"""Verifies a question that was answered by code: its prompts, and the citations of its answer.
+
+Code reads all of the text, so nothing can bound what it saw. What models saw is in their prompts:
+each must be what was asked, by its hash in the journal. That the answers to the turns' prompts lead
+to the same report is checked by repeating the run from its record (``solve/verify_record``).
+"""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci.ask.citations.citations import cite
+from rlm_ci.ask.citations.compare_files import refuted_by
+from rlm_ci.ask.citations.shown_text import ShownText
+from rlm_ci.ask.compute import FOLDER
+from rlm_ci.ask.verify.answer import AnswerCheck
+from rlm_ci.ask.verify.artifacts import RunArtifacts, WrongError
+from rlm_ci.ask.verify.recorded_answers import MisshapenError, RecordedAnswers
+from rlm_ci.environments.symbolic.artifacts import FILES
+from rlm_ci.errors import DamagedError, StorageError
+from rlm_ci.models import ModelRequest
+from rlm_ci.models.record.record import completion_key
+from rlm_ci.report.findings import Location
+from rlm_ci.text.printable import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rlm_ci.context.context import Context
+
+_TURN = "turn-"
+#: Problems that are reported at most.
+_MOST = 100
+
+
+class ComputedExposure(Value):
+    """What models were shown: ``prompts`` of those that write code, ``subcalls`` of others.
+
+    ``largest`` has the bytes of the longest, ``prompt_bytes`` those of all; ``blocks`` are those of
+    code that ran. ``problems`` name the file and what is wrong.
+    """
+
+    prompts: int
+    subcalls: int
+    largest: int
+    prompt_bytes: int
+    blocks: int
+    problems: tuple[str, ...]
+
+
+def examine(folder: str, context: Context) -> tuple[ComputedExposure, AnswerCheck]:
+    """Check the files in ``folder``, the ``rlm/`` of a run, with the journal beside it.
+
+    Raises StorageError, DamagedError for a file that no run has written.
+    """
+    return _Examination(folder, context).run()
+
+
+class _Examination:
+    def __init__(self, folder: str, context: Context) -> None:
+        self._run = os.path.dirname(os.path.abspath(folder))
+        self._context = context
+        self._files = RunArtifacts(self._run, context)
+        self._answers = RecordedAnswers()
+        self._problems: list[str] = []
+        self._sizes: list[int] = []
+        self._turns = 0
+
+    def run(self) -> tuple[ComputedExposure, AnswerCheck]:
+        try:
+            self._answers = RecordedAnswers.read(os.path.join(self._run, "rlm"))
+        except MisshapenError:
+            raise
+        except (DamagedError, StorageError) as error:
+            self._problems.append(printable(str(error)))
+        found = self._folders()
+        for place in found:
+            self._check(place)
+        asked = {one for one in self._answers.keys if one.startswith(f"{FOLDER}/")}
+        for place in sorted(asked.difference(found)):
+            self._problem(place, "its files are missing, and the journal has the answer")
+        exposure = ComputedExposure(
+            self._turns,
+            len(self._sizes) - self._turns,
+            max(self._sizes, default=0),
+            sum(self._sizes),
+            sum(place.startswith(f"{FOLDER}/") for place in self._answers.blocks),
+            tuple(self._problems[:_MOST]),
+        )
+        return exposure, self._cited()
+
+    def _problem(self, place: str, what: str) -> None:
+        self._problems.append(printable(f"{place}: {what}"))
+
+    def _folders(self) -> list[str]:
+        """The folders of questions, by their paths in the run."""
+        top = os.path.join(self._run, *FOLDER.split("/"))
+        return sorted(
+            os.path.relpath(path, self._run).replace(os.sep, "/")
+            for path, _, names in os.walk(top)
+            if not set(names).isdisjoint(FILES.values())
+        )
+
+    def _check(self, place: str) -> None:
+        try:
+            meta = self._files.record(f"{place}/{FILES['meta']}")
+            prompt = self._files.as_told(f"{place}/{FILES['prompt']}", meta["prompt"])
+            self._files.as_told(f"{place}/{FILES['output']}", meta["output"])
+            if meta["finish_reason"] is None:  # no model has answered; perhaps a child has
+                return
+            if not self._answers.has(place, meta):
+                raise WrongError("it names an answer that is not in the journal")
+            self._sizes.append(len(prompt))
+            if place.rpartition("/")[2].startswith(_TURN):
+                self._turns += 1
+            elif self._key(meta["asked"], prompt.decode()) not in self._answers.keys[place]:
+                raise WrongError("its prompt is not what was asked")
+        except WrongError as error:
+            self._problem(place, str(error))
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            self._problem(place, f"it is not as it was written ({type(error).__name__})")
+
+    def _key(self, model: str, prompt: str) -> str:
+        terms = self._answers.terms or {}
+        messages = ({"role": "user", "content": prompt},)
+        request = ModelRequest(model, messages, terms["max_completion_tokens"])
+        return completion_key(terms["provider"], request)
+
+    def _cited(self) -> AnswerCheck:
+        """The citations of the last answer that code has given."""
+        own = {
+            int(number): told["answer"]
+            for place, told in self._answers.blocks.items()
+            if (number := place.removeprefix(f"{FOLDER}/block-")).isdecimal()
+        }
+        answer = own[max(own)] if own else None
+        if not answer:
+            return AnswerCheck(None, (), ())
+        seen = ShownText(self._context, os.path.join(self._run, *FOLDER.split("/"))).parts
+        refute = refuted_by(self._answers.refuted)
+        cited = cite(answer, self._context, seen, refute=refute)
+        held = tuple(Location.from_dict(place.to_dict()) for place in cited.locations)
+        return AnswerCheck(cited.verified, held, (), cited.offered - cited.verified)

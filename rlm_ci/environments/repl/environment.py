@@ -1,0 +1,268 @@
+"""One model's REPL: blocks of code on a text that is a variable, never in the prompt.
+
+Each block is a fact with what came of it, recorded before it is used. A run that is resumed finds
+its variables as they were, random values and times included; a replay runs no code.
+"""
+
+from __future__ import annotations
+
+import os
+from hashlib import sha256
+from time import monotonic
+
+from rlm_ci.environments.quoting import OUTPUT_LIMIT, quoted
+from rlm_ci.environments.repl.answers import TOOL, ReplAnswers
+from rlm_ci.environments.repl.host.context_functions import ContextFunctions
+from rlm_ci.environments.repl.host.masked_source import masked_source
+from rlm_ci.environments.repl.host.model_functions import ModelFunctions
+from rlm_ci.environments.repl.host.options import ERRORS
+from rlm_ci.environments.rewards import FINAL, RLMRewardProfile
+from rlm_ci.environments.turn_loop import Observation
+from rlm_ci.errors import LimitError
+from rlm_ci.models.record import errors
+from rlm_ci.text.printable import count, printable
+from rlm_ci.values import Closing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rlm_ci.environments.delegation import Delegation
+    from rlm_ci.environments.repl.host.options import ReplOptions, ReplServices
+    from rlm_ci.environments.repl.session import BlockResult, HostFunction, ReplSession
+    from rlm_ci.environments.symbolic.visible_context import VisibleContext
+
+#: The kind of the fact of a block.
+EXECUTION = "execution"
+#: Rewards a question to a model in a block, up to so many.
+_QUERY, _QUERIES = 0.1, 5
+_VARIABLES = 30
+#: The calls that are left are named if they are no more than these.
+FEW_CALLS = 200
+_PARTIAL = 'FINAL(answer["content"])'
+_TOOLS = (
+    {
+        "type": "function",
+        "function": {
+            "name": TOOL,
+            "description": "Run a block of Python; variables stay.",
+            "parameters": {
+                "type": "object",
+                "properties": {"code": {"type": "string"}},
+                "required": ["code"],
+                "additionalProperties": False,
+            },
+        },
+    },
+)
+
+
+class ReplEnvironment(Closing):
+    """The REPL over the context of ``window``, which code gets as a text without secrets.
+
+    Its files, and its places in the record, begin with ``folder``. Children go through
+    ``delegation``.
+    """
+
+    answers = ReplAnswers()
+
+    def __init__(
+        self,
+        options: ReplOptions,
+        services: ReplServices,
+        window: VisibleContext,
+        delegation: Delegation,
+        folder: str,
+        *,
+        rewards: RLMRewardProfile | None = None,
+    ) -> None:
+        self._options = options
+        self._services = services
+        self._window = window
+        self._reads = ContextFunctions(window)
+        self._delegation = delegation
+        self._folder = folder
+        self._rewards = rewards or RLMRewardProfile()
+        self._session: ReplSession | None = None
+        self._models: ModelFunctions | None = None
+        #: The states of the blocks so far: path and SHA-256.
+        self._states: list[tuple[str, str]] = []
+        self._blocks = 0
+        self._errors = 0
+        #: What came of each block, for the state of the run.
+        self.told: list[Mapping[str, Any]] = []
+
+    def tools(self) -> tuple[dict[str, Any], ...]:
+        return _TOOLS
+
+    def act(self, name: str, arguments: Mapping[str, Any]) -> Observation:  # noqa: ARG002 - there is one
+        """Run a block. Raises LimitError if a budget ended in it, and what ends a run."""
+        told = self._block(arguments["code"])
+        if told["limit"] is not None:
+            raise errors.from_dict(told["limit"])
+        answer, error = told["answer"], told["error"]
+        if answer is not None and not answer.strip():
+            error, answer = error or "The answer is empty.", None
+        reward = told["reward"] + self._rewards.python(succeeded=not error, has_stderr=False)
+        reward += _QUERY * min(told["asked"], _QUERIES)
+        if answer is not None:
+            return Observation(answer, final=True, reward=FINAL, details=self._details(told))
+        self._errors = self._errors + 1 if error else 0
+        if self._errors == ERRORS:
+            last = printable(error.strip().rsplit("\n", 1)[-1])[:300]
+            text = f"{ERRORS} blocks in a row failed; the last: {last}"
+            return Observation(text, final=True, blocked=True, reward=reward, failed=True)
+        text = self._services.redact(self._observation(told, error))
+        details = self._details(told)
+        return Observation(text, reward=reward, failed=bool(error), details=details)
+
+    def partial(self) -> str:
+        """What the code has put into ``answer`` so far, for an episode that ends without one."""
+        if not self.told:
+            return ""
+        last = self.told[-1]["answer"]
+        return (self._block(_PARTIAL)["answer"] if last is None else last) or ""
+
+    def forget(self) -> None:
+        """Remove the states: the episode has ended."""
+        for path, _ in self._states:
+            self._services.files.remove(path)
+
+    def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    # ── a block ──
+
+    def _block(self, code: str) -> Mapping[str, Any]:
+        """What came of the next block."""
+        self._blocks += 1
+        folder = f"{self._folder}/block-{self._blocks}"
+        fresh = False
+
+        def produce() -> Mapping[str, Any]:
+            nonlocal fresh
+            fresh = True
+            return self._run(code, folder)
+
+        told = self._services.fact(EXECUTION, folder, {"code": code}, produce)
+        if not fresh:
+            for path, digest in told["files"].items():
+                self._services.files.restore(path, digest)
+        if told["state"] is not None:
+            self._states.append((f"{folder}/state", told["state"]))
+        self.told.append(told)
+        return told
+
+    def _run(self, code: str, folder: str) -> Mapping[str, Any]:
+        session = self._open()
+        models = ModelFunctions(self._options, self._services, self._delegation, folder)
+        self._models = models
+        ended = session.execute(code, seconds=self._seconds())
+        self._models = None
+        failure = models.failure
+        if failure is not None and not isinstance(failure, LimitError):
+            raise failure
+        return {
+            **self._kept(ended, folder),
+            "asked": models.asked,
+            "failed": models.failed,
+            "cut": models.cut,
+            "not_allowed": models.not_allowed,
+            "reward": models.reward,
+            "limit": None if failure is None else errors.to_dict(failure, self._services.redact),
+            "left": self._services.left(),
+            "files": dict(sorted(models.files.written.items())),
+        }
+
+    def _kept(self, ended: BlockResult, folder: str) -> dict[str, Any]:
+        state = None
+        if ended.state:
+            state = sha256(ended.state).hexdigest()
+            self._services.files.save(f"{folder}/state", ended.state)
+        redact = self._services.redact
+        return {
+            "output": _middle_out(redact(ended.output), OUTPUT_LIMIT),
+            "error": _middle_out(redact(ended.error), OUTPUT_LIMIT // 4),
+            "answer": ended.answer,
+            "seconds": round(ended.seconds, 3),
+            "variables": [list(one) for one in ended.variables],
+            "state": state,
+            "state_error": redact(ended.state_error)[:300],
+        }
+
+    def _seconds(self) -> float:
+        deadline = self._delegation.deadline
+        left = self._options.block_seconds
+        return left if deadline is None else max(0.1, min(left, deadline - monotonic()))
+
+    def _open(self) -> ReplSession:
+        """The session, with the variables of the blocks so far."""
+        if self._session is None:
+            names = ("llm_query", "llm_query_batched", "rlm_query", "rlm_query_batched")
+            functions = {name: self._on_models(name) for name in names}
+            for name in ("read", "search", "peek"):
+                functions[name] = _host(getattr(self._reads, name))
+            copy = os.path.join(self._services.scratch, *self._folder.split("/"), "masked.txt")
+            source = masked_source(self._window.context, copy, self._services.redact)
+            states = [self._services.files.saved(*one) for one in self._states]
+            self._session = self._services.open(context=source, functions=functions, states=states)
+        return self._session
+
+    def _on_models(self, name: str) -> HostFunction:
+        def call(args: list[Any], kwargs: dict[str, Any]) -> Any:
+            models = self._models
+            if models is None:  # a thread that its block has left behind
+                raise ValueError(f"{name} can only be called while a block runs")
+            return _host(getattr(models, name))(args, kwargs)
+
+        return call
+
+    # ── what the model is told ──
+
+    def _observation(self, told: Mapping[str, Any], error: str) -> str:
+        parts = [quoted("Output", told["output"])] if told["output"].strip() else []
+        if error:
+            parts.append(quoted("Error", error))
+        if not parts:
+            parts.append("It printed nothing.")
+        if told["state_error"]:
+            parts.append(f"Not kept if the interpreter restarts: {printable(told['state_error'])}")
+        if told["variables"]:
+            shown = [f"{name} ({kind}, {size:,})" for name, kind, size in told["variables"]]
+            more = f" and {len(shown) - _VARIABLES} more" if len(shown) > _VARIABLES else ""
+            parts.append(f"Variables: {', '.join(map(printable, shown[:_VARIABLES]))}{more}")
+        if told["asked"]:
+            failed = f", {told['failed']:,} without an answer" if told["failed"] else ""
+            cut = f", {told['cut']:,} with an answer that was cut off" if told["cut"] else ""
+            parts.append(f"Asked {count(told['asked'], 'question')}{failed}{cut}.")
+        if told["left"] is not None and told["left"] <= FEW_CALLS:
+            parts.append(f"The budget has room for about {count(told['left'], 'more call')}.")
+        return "\n\n".join(parts)
+
+    def _details(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        names = ("output", "error", "answer", "seconds", "asked", "failed", "not_allowed")
+        return {name: told[name] for name in names}
+
+
+def _host(function: Any) -> HostFunction:
+    """``function`` as the session calls it; wrong arguments are a ValueError."""
+
+    def call(args: list[Any], kwargs: dict[str, Any]) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            raise ValueError(str(error)) from None
+
+    return call
+
+
+def _middle_out(text: str, most: int) -> str:
+    """``text`` with at most ``most`` characters: its beginning and its end."""
+    if len(text) <= most:
+        return text
+    head = most // 2
+    left_out = len(text) - most
+    return f"{text[:head]}\n[... {left_out:,} characters left out ...]\n{text[head - most :]}"

@@ -1,0 +1,186 @@
+"""An episode in the REPL: a question about a text, until there is an answer, and its children."""
+
+from __future__ import annotations
+
+import io
+import os
+
+from rlm_ci.context.builder.build import build
+from rlm_ci.environments.conversation import Conversation
+from rlm_ci.environments.quoting import OUTPUT_LIMIT
+from rlm_ci.environments.repl.environment import ReplEnvironment
+from rlm_ci.environments.repl.host.model_functions import ReplResult, ReplTask
+from rlm_ci.environments.repl.host.options import CHILD_TURNS, ERRORS
+from rlm_ci.environments.symbolic.artifacts import FILES, as_json, digest
+from rlm_ci.environments.symbolic.planner.file_map import FileMap
+from rlm_ci.environments.symbolic.planner.progress_notes import quote
+from rlm_ci.environments.symbolic.visible_context import VisibleContext
+from rlm_ci.environments.turn_loop import LoopWatcher, TurnLimits, TurnLoop
+from rlm_ci.errors import LimitError
+from rlm_ci.resources import loader
+from rlm_ci.text.printable import encodable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rlm_ci.context.context import Context
+    from rlm_ci.environments.delegation import ChildTask, Delegation
+    from rlm_ci.environments.repl.host.options import ReplOptions, ReplServices
+    from rlm_ci.models import Completion, ModelRequest
+
+_RULES = "prompts/repl.md.j2"
+_QUESTION = "prompts/repl-question.md.j2"
+#: Characters of the question that are shown: it may be the context itself.
+_SHOWN = 4000
+#: Files and folders of the context that are listed.
+_LISTED = 12
+VERSION = 1
+
+
+class ReplEnd(Value):
+    """The end: ``answer`` is final if ``reason`` is empty, else what the code had by then.
+
+    ``limit`` is the budget that ended it; ``exhausted``: its turns were over.
+    """
+
+    answer: str
+    turns: int
+    reason: str = ""
+    limit: LimitError | None = None
+    exhausted: bool = False
+
+
+class ReplEpisodes:
+    """Runs episodes with the same ``options`` and ``services``."""
+
+    def __init__(self, options: ReplOptions, services: ReplServices) -> None:
+        self._options = options
+        self._services = services
+        self._rules = loader.load_template(_RULES)
+        self._question = loader.load_template(_QUESTION)
+
+    def environment(
+        self,
+        context: Context,
+        delegation: Delegation,
+        folder: str,
+        services: ReplServices | None = None,
+    ) -> ReplEnvironment:
+        """The REPL over ``context``, whose files are in ``folder``."""
+        known = services or self._services
+        window = VisibleContext(context, known.redact, known.longest)
+        return ReplEnvironment(self._options, known, window, delegation, folder)
+
+    def opening(self, question: str, context: Context, delegation: Delegation) -> Conversation:
+        """A conversation that begins with the rules, the question, and the measures of its text."""
+        history = Conversation()
+        options, redact = self._options, self._services.redact
+        is_last = delegation.depth >= delegation.max_depth
+        others = [one for one in options.allowed if one != options.sub_model]
+        rules = {
+            "options": options,
+            "is_last": is_last,
+            "errors": ERRORS,
+            "output_limit": OUTPUT_LIMIT,
+            "others": ", ".join(others),
+        }
+        history.prompt(self._rules(rules), "system")
+        asked = redact(encodable(question))
+        atlas = FileMap.of(context)
+        shown = {
+            "question": asked[:_SHOWN],
+            "left_out": max(0, len(asked) - _SHOWN),
+            "context": context,
+            "files": [
+                {"path": quote(redact(encodable(one.path)), 120), "size": one.size}
+                for one in (*atlas.folders[:_LISTED], *atlas.largest[:_LISTED])
+                if len(context.files) > 1 or one.files == 0
+            ],
+            "count": len(context.files),
+        }
+        history.prompt(self._question(shown))
+        return history
+
+    def run(
+        self,
+        question: str,
+        context: Context,
+        delegation: Delegation,
+        folder: str,
+        *,
+        services: ReplServices | None = None,
+        watcher: LoopWatcher | None = None,
+    ) -> ReplEnd:
+        """Ask until there is an answer, or an end without one. Raises what ends a run."""
+        known = services or self._services
+        bounds = TurnLimits(turns=self._options.max_turns, max_tokens=self._options.max_tokens)
+        if delegation.depth:
+            bounds = bounds.replace(turns=min(bounds.turns, CHILD_TURNS))
+        history = self.opening(question, context, delegation)
+        recorder = _Turns(known)
+        with self.environment(context, delegation, folder, known) as environment:
+            loop = TurnLoop(
+                recorder.complete,
+                environment,
+                model=self._options.model,
+                bounds=bounds,
+                answers=environment.answers,
+                watcher=watcher,
+            )
+            try:
+                end = loop.run(history, folder)
+            except LimitError as error:
+                ended = ReplEnd("", recorder.count, error.what, limit=error)
+            else:
+                reason = end.text if end.blocked else end.reason
+                answer = "" if reason else end.text
+                ended = ReplEnd(answer, end.turns, reason, exhausted=end.exhausted)
+            if ended.reason:
+                ended = ended.replace(answer=environment.partial())
+            environment.forget()
+            return ended
+
+    def run_child(self, task: ChildTask, delegation: Delegation) -> ReplResult:
+        """The result of a question that code has asked."""
+        if not isinstance(task, ReplTask) or task.files is None:
+            raise TypeError("only the code of a REPL asks for such a child")
+        services = self._services.replace(files=task.files)
+        text = io.BytesIO(encodable(task.context).encode())
+        place = os.path.join(self._services.scratch, *task.folder.split("/"))
+        with build(text, place) as context:
+            ended = self.run(task.task, context, delegation, task.folder, services=services)
+        completed = not ended.reason
+        answer = ended.answer if completed else ""
+        return ReplResult(answer, completed, ended.turns, reason=ended.reason, limit=ended.limit)
+
+
+class _Turns:
+    """Asks for each turn, and keeps what is new in its prompt, and the answer."""
+
+    def __init__(self, services: ReplServices) -> None:
+        self._services = services
+        self.count = 0
+
+    def complete(self, request: ModelRequest, place: str) -> Completion:
+        completion = self._services.complete(request, place)
+        self.count += 1
+        messages = request.messages
+        last = max(
+            (at for at, one in enumerate(messages) if one["role"] == "assistant"), default=-1
+        )
+        new = "\n\n".join(one["content"] for one in messages[last + 1 :]).encode()
+        output = encodable(completion.text).encode()
+        meta: dict[str, Any] = {
+            "version": VERSION,
+            "prompt_bytes": request.prompt_bytes(),
+            "model": completion.model,
+            "finish_reason": completion.finish_reason,
+            "usage": completion.usage and completion.usage.to_dict(),
+            "prompt": digest(new),
+            "output": digest(output),
+        }
+        for name, data in (("prompt", new), ("output", output), ("meta", as_json(meta))):
+            self._services.files.write(f"{place}/{FILES[name]}", data)
+        return completion

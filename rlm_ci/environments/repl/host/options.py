@@ -1,0 +1,59 @@
+"""What an episode in the REPL may do, and what it works with."""
+
+from __future__ import annotations
+
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rlm_ci.environments.repl.host.run_files import RunFiles
+    from rlm_ci.environments.repl.session import ReplSession
+    from rlm_ci.environments.turn_loop import Complete
+    from rlm_ci.runs import Fact
+
+#: Blocks in a row that may fail, and the turns of a child.
+ERRORS = 5
+CHILD_TURNS = 30
+
+
+class ReplOptions(Value):
+    """``model`` writes the code, ``sub_model`` answers ``llm_query`` that names no other one.
+
+    Code may name one of ``models``, too. A prompt of ``llm_query`` has at most ``subcall_bytes``,
+    an answer ``max_tokens``; ``concurrency`` prompts of one batch are asked at once. A block of
+    code may run for ``block_seconds``, besides the time in which models answer it.
+    """
+
+    model: str
+    sub_model: str
+    max_tokens: int
+    models: tuple[str, ...] = ()
+    subcall_bytes: int = 120_000
+    concurrency: int = 4
+    block_seconds: float = 120.0
+    max_turns: int = 30
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((self.sub_model, self.model, *self.models)))
+
+
+class ReplServices(Value):
+    """What an episode uses of its run.
+
+    ``complete`` asks models within the budgets, ``fact`` records, ``redact`` takes out secrets of
+    at most ``longest`` bytes. ``open`` opens a session, as ``SessionPool.open``; ``left`` are the
+    calls that the budgets have left, None for many. ``scratch`` is a folder for files that only
+    this process needs.
+    """
+
+    complete: Complete
+    fact: Fact
+    redact: Callable[[str], str]
+    files: RunFiles
+    open: Callable[..., ReplSession]
+    left: Callable[[], int | None]
+    scratch: str
+    longest: int = 0
