@@ -10,7 +10,7 @@ from functools import partial
 from rlm_ci.environments import delegation, rewards
 from rlm_ci.environments.delegation import ChildTask
 from rlm_ci.environments.file_references import SCHEMA as REFERENCES
-from rlm_ci.environments.names import ENVIRONMENTS, environment_of
+from rlm_ci.environments.names import CODING, ENVIRONMENTS, environment_of
 from rlm_ci.environments.quoting import OUTPUT_LIMIT, SUMMARY_LIMIT, quoted, visible
 from rlm_ci.environments.rewards import RLMRewardProfile
 from rlm_ci.environments.tool_calls import function
@@ -209,6 +209,8 @@ class GenericEnvironment:
             name = environment_of(arguments.get("environment") or self._name)
         except ConfigError:
             raise Refused(f"environments are: {', '.join(ENVIRONMENTS)}") from None
+        if name == CODING and environment_of(self._name) != CODING:
+            raise Refused("only who works on code itself can give such a task")
         context, references = self._context(arguments.get("context_refs") or ())
         tasks = [
             ChildTask(
@@ -221,7 +223,9 @@ class GenericEnvironment:
             )
             for one in words
         ]
-        results = delegates.run(tasks, arguments.get("parallel"))
+        # There is one copy of the code: who works on it does so alone.
+        parallel = 1 if name == CODING else arguments.get("parallel")
+        results = delegates.run(tasks, parallel)
         shown = _shown_results(results)
         failed = not any(one.completed for one in results)
         details = {"children": [one.to_dict() for one in results]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -107,20 +108,40 @@ def test_children_see_what_references_name(tmp_path: Path) -> None:
     assert "generic|reader|a.py, lines 2-2 of 3:" in one.text
     assert one.reward == pytest.approx(0.7)
     assert json.loads(json.dumps(one.details))["children"][0]["steps"] == 2
-    both = act(here, "delegate_batch", tasks=["x", "broken"], environment="dspy", parallel=1)
+    both = act(here, "delegate_batch", tasks=["x", "broken"], environment="rlm", parallel=1)
     assert both.reward == pytest.approx(0.2 + 0.25 - 0.175)
-    assert "coding||" in both.text
+    assert "generic||" in both.text
     assert "Child 2 did not get done: no answer" in both.text
     for wrong, told in (
         ({"task": "x", "context_refs": ["../out"]}, "is not a path inside"),
         ({"task": "x", "environment": "nowhere"}, "generic, rlm, coding"),
         ({"task": " "}, "not empty"),
+        ({"task": "x", "environment": "dspy"}, "only who works on code itself"),
     ):
         refused = act(here, "delegate", **wrong)
         assert told in refused.text
         assert refused.reward == -0.2
     many = act(here, "delegate_batch", tasks=["x"] * 5)
     assert "one action may give 4" in many.text
+
+
+def test_children_that_work_on_code_do_so_one_after_the_other() -> None:
+    at_work: list[str] = []
+    seen: list[tuple[str, int]] = []
+
+    def worker(task: ChildTask, _here: Delegation) -> ChildResult:
+        at_work.append(task.task)
+        threading.Event().wait(0.002)
+        seen.append((task.environment, len(at_work)))
+        at_work.remove(task.task)
+        return ChildResult("done", completed=True)
+
+    services = GenericServices(delegation=Delegation(worker, slots=ChildSlots(4), parallelism=4))
+    here = GenericEnvironment(services, name="dspy")
+    act(here, "delegate_batch", tasks=["a", "b", "c"], parallel=4)
+    assert seen == [("coding", 1)] * 3
+    act(here, "delegate_batch", tasks=["a", "b", "c"], environment="generic")
+    assert [name for name, _ in seen[3:]] == ["generic"] * 3
 
 
 def test_guards_are_told(tmp_path: Path) -> None:

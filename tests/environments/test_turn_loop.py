@@ -307,3 +307,20 @@ def test_a_whole_number_may_be_written_as_a_float(tmp_path: Path) -> None:
     talk = Talk(tmp_path, step(call("read", path="a.py", start=2.0, lines=1e300)), DONE)
     talk.run()
     assert talk.last().startswith("a.py, lines 2-2 of 2")
+
+
+def test_the_environment_of_the_documentation_works() -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "environments.md"
+    _, _, rest = page.read_text(encoding="utf-8").partition("```python\n")
+    names: dict[str, Any] = {}
+    exec(rest.partition("```")[0], names)
+    answers = [
+        '{"action": "look_up", "word": "amber"}',
+        '{"action": "look_up", "word": "ember"}',
+        '{"action": "final", "final_response": "It is coal."}',
+    ]
+    model = ScriptedModel(answers)
+    assert names["ask"](lambda request, _: model.complete(request), "What is an ember?") == (
+        "It is coal."
+    )
+    assert "a glowing piece of coal" in model.requests[2].messages[-1]["content"]
