@@ -27,6 +27,8 @@ DEFAULT_LIMIT = 32_000
 _CALL, _RESULT, _NOTES = 160, 80, 6000
 #: Bytes of the newest exchange, and the characters that are left of each end of its long texts.
 _NEWEST, _END = 200_000, 2000
+#: What stands for an answer without anything in it: endpoints refuse an empty text.
+_EMPTY = "(an empty answer)"
 #: The newest exchanges, which a limit of notes leaves whole.
 _FRESH = 2
 
@@ -56,7 +58,7 @@ class Conversation:
 
     def answer(self, text: str, calls: Sequence[ToolCall] = ()) -> None:
         """Add an answer of the model."""
-        content = encodable(text) or (None if calls else "")
+        content = encodable(text) or (None if calls else _EMPTY)
         message: dict[str, Any] = {"role": "assistant", "content": content}
         if calls:
             message["tool_calls"] = [

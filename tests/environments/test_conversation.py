@@ -7,6 +7,7 @@ import json
 from rlm_ci.environments.conversation import Conversation
 from rlm_ci.environments.quoting import quoted
 from rlm_ci.environments.tool_calls import ToolCall
+from testing.loopback_model.shapes import deviations
 
 
 def long_talk(limit: int, exchanges: int, size: int, written: int | None = None) -> Conversation:
@@ -160,3 +161,12 @@ def test_a_fold_of_nothing_is_nothing() -> None:
         before = history.messages()
         history.fold()
         assert history.messages() == before
+
+
+def test_an_empty_answer_is_a_text_that_endpoints_take() -> None:
+    history = Conversation()
+    history.prompt("GOAL")
+    history.answer("")
+    history.correct("Answer.")
+    body = {"model": "m", "messages": list(history.messages()), "max_tokens": 1}
+    assert deviations(body) == []
