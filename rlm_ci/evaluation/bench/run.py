@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 PIPELINE = "bench"
 HARNESS = "harness"
 _CODING = "coding"
+#: The test that the agent of a generated repository sees.
+_TESTS = "python3 -m unittest"
 #: What ends an episode and the benchmark with it.
 _SHARED = ("max_calls", "max_tokens", "budget_usd")
 _BY_CODE = "Act by programs: use run_python, and let one program do many steps."
@@ -207,14 +209,19 @@ class BenchmarkJob:
         settings = self._of_case(prepared, options, environment)
         repository = open_repository(settings)
         task = prepared.case.task if task is None else task
+        own = {key: settings.values[key] for key in settings.rows if key.startswith("episode.")}
         asked = RunRequest(
-            definition.EPISODE, task, {}, definition.digest(self._known, definition.EPISODE)
+            definition.EPISODE,
+            self._held.redactor.text(task),
+            {key: str(value) for key, value in own.items() if value is not None},
+            definition.digest(self._known, definition.EPISODE),
         )
         job = episodes.make(settings, repository, self._runs, self._progress, caller=self._caller)
         created = self._runs.create(
             self._held.task_id, definition.EPISODE, parent_run_id=self._held.id
         )
         with created as run:
+            asked.write(run.path)
             try:
                 load.conduct(run, asked, self._runs, self._known, {definition.EPISODE: job})
             finally:
@@ -249,6 +256,7 @@ class BenchmarkJob:
         }
         if prepared.workdir is not None:
             own |= {"repo": prepared.workdir, "loop.apply": True}
+            own["loop.validator"] = _TESTS if prepared.module else "none"
         settings = Settings(PROGRAM, {}, self._settings.environ)
         for key, row in settings.rows.items():
             if key in self._settings.rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import pytest
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.evaluation import RLMRunner
+from rlm_ci.evaluation.bench.generators import programs
 from rlm_ci.runs import manifest
 
 if TYPE_CHECKING:
@@ -33,11 +35,28 @@ class Connector:
 
     def generate_response(self, prompt: str) -> str:
         self.asked.append(prompt)
+        if "`python3 -m unittest` fails" in prompt:
+            return mending(prompt)
         said: str = re.findall(r"Say (\d)\.", prompt)[-1]
         if "exactly one JSON object" not in prompt:
             return said
         said = "9" if self.wrong else said
         return json.dumps({"action": "final", "final_response": said})
+
+
+def mending(prompt: str) -> str:
+    """Write the right program, run its test, end; as a baseline, answer with the program."""
+    module = re.findall(r"Mend (\w+)\.py", prompt)[0]
+    found = {one.function.__name__: one.function for one in programs.PROGRAMS}
+    source = inspect.getsource(found[module.rpartition("_")[0]])
+    if "exactly one JSON object" not in prompt:
+        return f"It is mended:\n```python\n{source}```\n"
+    steps = (
+        {"action": "write_file", "path": f"{module}.py", "content": source},
+        {"action": "run_tests"},
+        {"action": "final", "final_response": "mended"},
+    )
+    return json.dumps(steps[prompt.count("[assistant]\n")])
 
 
 class Engine:
@@ -116,3 +135,27 @@ def test_what_is_unknown_is_an_error_before_anything_is_asked(
     with pytest.raises(ConfigError, match=told):
         made.run_benchmark(**more)
     assert made.llm_connector.asked == []
+
+
+@pytest.mark.parametrize("mode", ["native", pytest.param("harness", marks=pytest.mark.full)])
+def test_the_default_preset_is_solved_by_a_model_that_can(tmp_path: Path, mode: str) -> None:
+    """As the published API has it, but for the one case: the harness has tools of its own."""
+    made = RLMRunner(Connector(), None, workdir=tmp_path)
+    is_harness = mode == "harness"
+    strategy = "codemode" if is_harness else "tool_call"
+    result = made.run_benchmark(
+        mode=mode, limit=1, include_mcp=is_harness, harness_strategy=strategy
+    )
+    [entry] = result.case_results
+    assert (entry["score_note"], entry["steps"]) == ("25 of 25 tests pass", 3)
+    assert entry["completed"]
+    lines = made.load_run_events(entry["run_id"])
+    assert [one["action"]["action"] for one in lines if one["type"] == "step"] == [
+        "write", "run_tests", "final"
+    ]  # fmt: skip
+    assert lines[1]["observation"]["pytest"] is not None, lines[1]
+    beside = json.loads(result.summary_path.read_text())["direct"]["case_results"]
+    assert [one["score"] for one in beside] == [1.0]
+    if is_harness:
+        assert entry["harness_tool_calls"] == 3
+        assert (entry["mcp_enabled"], entry["mcp_tool_calls"]) == (True, 0)
