@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rlm_ci.environments.rewards import RLMRewardProfile
 from rlm_ci.evaluation.event_bus import RLMEventBus, RLMRuntimeEvent
+from rlm_ci.evaluation.readiness import EnvironmentDoctorCheck
 from rlm_ci.evaluation.results import (
     BenchmarkCase,
     RLMBenchmarkComparison,
@@ -14,6 +15,7 @@ from rlm_ci.evaluation.runner import RLMRunner
 
 __all__ = [
     "BenchmarkCase",
+    "EnvironmentDoctorCheck",
     "RLMBenchmarkComparison",
     "RLMBenchmarkResult",
     "RLMEventBus",

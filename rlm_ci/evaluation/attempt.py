@@ -9,8 +9,9 @@ from functools import partial
 
 from rlm_ci import sandbox
 from rlm_ci.console.failures import failure
+from rlm_ci.environments import frameworks
 from rlm_ci.environments.delegation import ChildSlots, ChildTask, Delegation
-from rlm_ci.environments.names import CODING, environment_of
+from rlm_ci.environments.names import CODING, REPL, environment_of
 from rlm_ci.environments.rewards import RLMRewardProfile
 from rlm_ci.errors import ConfigError, LimitError, RemoteError
 from rlm_ci.evaluation.chat import ChatSession, CompactionRules
@@ -152,6 +153,7 @@ class EpisodeAttempt(RunAttempt):
                 require_endpoint(models_of(settings), "set one of them")
                 self._require_provider()
             has_files = environment_of(told.environment) == CODING
+            framework = self._framework()
             place = None if caller.interpreter and not has_files else self._sandbox()
             model = settings.model or (caller.model.model if caller.model else "")
             seconds = told.time_budget_seconds
@@ -165,7 +167,7 @@ class EpisodeAttempt(RunAttempt):
                 max_steps=told.max_steps,
                 exec_timeout=told.exec_timeout,
                 branch_width=told.branch_width,
-                framework=told.framework,
+                framework=framework,
                 max_depth=told.max_depth,
                 max_children=told.max_children_per_step,
                 parallelism=told.parallelism,
@@ -183,6 +185,21 @@ class EpisodeAttempt(RunAttempt):
         return self._record.shaped(
             "terms", "start", {}, produce, lambda told: EpisodeOptions(**told)
         )
+
+    def _framework(self) -> str | None:
+        """The framework, which is installed. Raises ConfigError, UnavailableError."""
+        told, source = self._all.settings.episode, self._all.settings.sources["episode.framework"]
+        if told.framework in (None, "native"):
+            return None
+        name = frameworks.require(told.framework, source)
+        if told.branch_width > 1 or environment_of(told.environment) == REPL:
+            what = "best of N" if told.branch_width > 1 else "the REPL"
+            raise ConfigError(
+                f"a framework has its own loop, and {what} needs ours",
+                where=source,
+                hint="leave --framework out",
+            )
+        return name
 
     def _require_provider(self) -> None:
         """Raise ConfigError where sub-calls are to go to another provider than the endpoint."""

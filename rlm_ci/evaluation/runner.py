@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from rlm_ci.console.progress import Progress
+from rlm_ci.environments.frameworks import supported_frameworks
 from rlm_ci.environments.names import ENVIRONMENTS, supported_environments
 from rlm_ci.environments.rewards import RLMRewardProfile
 from rlm_ci.errors import UsageError
-from rlm_ci.evaluation import chat, trajectories
+from rlm_ci.evaluation import chat, readiness, trajectories
 from rlm_ci.evaluation import run as episodes
 from rlm_ci.evaluation.attempt import EpisodeCaller
 from rlm_ci.evaluation.bench import compare, summary
@@ -26,6 +27,7 @@ from rlm_ci.evaluation.bench.packs import catalogue
 from rlm_ci.evaluation.chat import ChatSession
 from rlm_ci.evaluation.connectors import ConnectedEngine, ConnectorModel
 from rlm_ci.evaluation.event_bus import RLMEventBus
+from rlm_ci.evaluation.readiness import EnvironmentDoctorCheck, EpisodeNeeds
 from rlm_ci.evaluation.results import (
     RLMBenchmarkComparison,
     RLMBenchmarkResult,
@@ -340,6 +342,26 @@ class RLMRunner:
         return summary.of_store(stored_runs.StoredRuns(self._settings({})).store)
 
     # ── what there is ──
+
+    def doctor(self, environment: str = "generic") -> list[EnvironmentDoctorCheck]:
+        """Whether episodes can be run here, check by check."""
+        settings = self._settings({})
+        model = self._caller(settings).model
+        is_set = settings.openai.api_key or settings.openai.base_url
+        needs = EpisodeNeeds(
+            environment,
+            os.path.abspath(self.workdir),
+            stored_runs.StoredRuns(settings).store.root,
+            model.model if model else (settings.model or "") if is_set else "",
+            settings.sandbox,
+            settings.environ,
+            "" if self.execution_engine is None else type(self.execution_engine).__name__,
+        )
+        return readiness.checks(needs)
+
+    def supported_frameworks(self) -> list[str]:
+        """The names of all frameworks; ``doctor`` tells which of them are installed."""
+        return list(supported_frameworks())
 
     def supported_environments(self) -> list[str]:
         """All names of environments."""

@@ -117,6 +117,7 @@ def test_the_best_branch_is_carried_out(runner: Callable[..., RLMRunner]) -> Non
     ("given", "hint"),
     [
         ({"environment": "nowhere"}, "pure_rlm"),
+        ({"framework": "langchain"}, "pydantic_ai"),
     ],
 )
 def test_what_is_not_known_is_an_error_that_lists_what_is(

@@ -7,7 +7,7 @@ import sys
 
 from rlm_ci import __version__, errors
 from rlm_ci.config.options import COMMON, LOOP, MACHINE, MODEL, PUBLISH
-from rlm_ci.config.settings import Settings
+from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.errors import RlmCiError
 from rlm_ci.judge.options import output_of
 from rlm_ci.system import installation, process, process_stream
@@ -25,9 +25,16 @@ if TYPE_CHECKING:
 SUMMARY = "show what this machine can run, and what is missing"
 USAGE = "[OPTION...]"
 TAKES = ("no arguments", 0, 0)
-EXAMPLES = ("rlm-ci doctor",)
+EXAMPLES = ("rlm-ci doctor", "rlm-ci doctor --environment coding")
 EXITS = {errors.OK: "no problem found", errors.UNAVAILABLE: "a problem found"}
-_OWN = tuple(row for row in LOOP if row.key in ("sandbox", "loop.agent"))
+_OWN = (
+    *(row for row in LOOP if row.key in ("sandbox", "loop.agent")),
+    Setting("doctor.environment", "also check what episodes in this environment need: generic, "
+            "coding or pure_rlm", flag="--environment", metavar="NAME", file=False,
+            own_env=False),
+    Setting("doctor.fix", "make the folder of the runs ready, for you alone", default=False,
+            kind="boolean", flag="--fix", file=False, own_env=False),
+)  # fmt: skip
 #: Agents that are external programs.
 _AGENTS = ("aider", "claude", "codex", "gemini")
 #: ✓ works, ✗ does not work, · is missing, but optional.
@@ -50,7 +57,8 @@ ROWS = (*COMMON, *_OWN)
 
 
 def run(arguments: Arguments) -> int:
-    settings = Settings((*COMMON, *LOOP, *MODEL, *PUBLISH, *MACHINE), arguments.flags)
+    table = {row.key: row for row in (*COMMON, *LOOP, *MODEL, *PUBLISH, *MACHINE, *_OWN)}
+    settings = Settings(table.values(), arguments.flags)
     output = output_of(settings).require_text_or_json("doctor")
     sections = {
         "machine": tuple(_machine(settings.environ)),
@@ -59,6 +67,8 @@ def run(arguments: Arguments) -> int:
         "model": tuple(_model(settings)),
         "GitHub": (_set(settings, "token", "github.token"),),
     }
+    if settings.doctor.environment or settings.doctor.fix:
+        sections["episodes"] = tuple(_episodes(settings))
     problems = [fact for facts in sections.values() for fact in facts if fact.problem]
     if settings.format == "json":
         output.emit(_json(sections, problems, settings))
@@ -194,6 +204,30 @@ def _model(settings: Settings) -> Iterator[DoctorLine]:
             yield DoctorLine(_BAD, "agent", f"{agent} is not on PATH", problem=error)
 
 
+def _episodes(settings: Settings) -> Iterator[DoctorLine]:
+    from rlm_ci.evaluation import readiness
+    from rlm_ci.pipelines.stored_runs import StoredRuns
+
+    runs = StoredRuns(settings)
+    is_ready = settings.openai.api_key or settings.openai.base_url
+    needs = readiness.EpisodeNeeds(
+        settings.doctor.environment or "generic",
+        runs.root,
+        runs.store.root,
+        (settings.model or "") if is_ready else "",
+        settings.sandbox,
+        settings.environ,
+    )
+    signs = {readiness.PASS: _GOOD, readiness.WARN: _ABSENT, readiness.FAIL: _BAD}
+    for check in readiness.checks(needs, fix=settings.doctor.fix):
+        advice = check.recommendation
+        problem = None
+        if check.status == readiness.FAIL:
+            problem = errors.UnavailableError(check.detail, where=check.name, hint=advice or "")
+        more = f" ({advice})" if advice and problem is None else ""
+        yield DoctorLine(signs[check.status], check.name, f"{check.detail}{more}", problem=problem)
+
+
 def _set(settings: Settings, name: str, key: str) -> DoctorLine:
     """Whether a setting has a value, and its source, but never the value."""
     if settings.values[key]:
@@ -209,8 +243,9 @@ def _text(
 ) -> Iterator[str]:
     for title, facts in sections.items():
         yield f"{title}: {settings.sandbox}" if title == "sandbox" else title
+        width = max(12, *(len(fact.name) + 2 for fact in facts))
         for fact in facts:
-            yield f"  {fact.sign} {fact.name:<12}{_said(fact.detail)}"
+            yield f"  {fact.sign} {fact.name:<{width}}{_said(fact.detail)}"
             for probe in fact.probes:
                 sign = _GOOD if probe.passed else _BAD
                 if not settings.quiet or not probe.passed:

@@ -10,7 +10,7 @@ from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.environments.turn_loop import Complete
@@ -32,7 +32,16 @@ class BestOf:
     the run while another one is there.
     """
 
-    def __init__(self, complete: Complete, fact: Fact, attempt: Try, width: int) -> None:
+    def __init__(
+        self,
+        complete: Complete,
+        fact: Fact,
+        attempt: Try,
+        width: int,
+        spent: Callable[[Mapping[str, int]], None],
+    ) -> None:
+        """``spent`` is told what each request used, the same when the run is resumed."""
+        self._spent = spent
         self._complete = complete
         self._fact = fact
         self._attempt = attempt
@@ -41,18 +50,24 @@ class BestOf:
     def __call__(self, request: ModelRequest, place: str) -> Completion:
         """Raises what ``complete`` raises for the first branch, if all fail."""
         if self._width == 1:
-            return self._complete(request, place)
+            completion = self._complete(request, place)
+            self._spent(_usage([completion]))
+            return completion
         request = request.replace(temperature=TEMPERATURE)
         told = self._fact(KIND, place, {"width": self._width}, lambda: self._tried(request, place))
+        self._spent(told["usage"])
         return self._complete(request, _branch(place, int(told["chosen"])))
 
     def _tried(self, request: ModelRequest, place: str) -> dict[str, Any]:
         """The scores of all branches and the best, the first of equals."""
+        answers: list[Completion] = []
 
         def score(number: int) -> float | RlmCiError:
             at = _branch(place, number)
             try:
-                return self._attempt(self._complete(request, at), at)
+                completion = self._complete(request, at)
+                answers.append(completion)
+                return self._attempt(completion, at)
             except RlmCiError as error:
                 if is_fatal(error):
                     raise
@@ -68,7 +83,17 @@ class BestOf:
         if not standing:
             raise next(one for one in found if isinstance(one, RlmCiError))
         errors = [printable(str(one)[:300]) for one in found if isinstance(one, RlmCiError)]
-        return {"chosen": scores.index(max(standing)) + 1, "scores": scores, "errors": errors}
+        chosen = scores.index(max(standing)) + 1
+        return {"chosen": chosen, "scores": scores, "errors": errors, "usage": _usage(answers)}
+
+
+def _usage(answers: Sequence[Completion]) -> dict[str, int]:
+    used = [one.usage for one in answers if one.usage is not None]
+    return {
+        "total_calls": len(answers),
+        "prompt_tokens": sum(one.prompt_tokens for one in used),
+        "completion_tokens": sum(one.completion_tokens for one in used),
+    }
 
 
 def _branch(place: str, number: int) -> str:

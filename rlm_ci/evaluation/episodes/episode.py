@@ -6,9 +6,12 @@ Children are episodes of the same run: they share its record, ledger, clock and 
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
+from rlm_ci.environments import frameworks
 from rlm_ci.environments.conversation import Conversation
 from rlm_ci.environments.delegation import OVER, ChildResult
+from rlm_ci.environments.frameworks import FrameworkEpisode
 from rlm_ci.environments.rewards import CYCLE, MISSING_ARGUMENT, RLMRewardProfile
 from rlm_ci.environments.turn_loop import LoopWatcher, TurnLimits, TurnLoop
 from rlm_ci.errors import LimitError
@@ -25,11 +28,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.environments.delegation import ChildTask, Delegation
-    from rlm_ci.environments.turn_loop import Complete, LoopAction, Observation
+    from rlm_ci.environments.turn_loop import Complete, LoopAction, LoopEnd, Observation
     from rlm_ci.evaluation.episodes.node import EpisodeSetup
     from rlm_ci.evaluation.episodes.options import EpisodeOptions
     from rlm_ci.evaluation.event_bus import RLMEventBus
-    from rlm_ci.models import Completion
+    from rlm_ci.models import Completion, ModelRequest
     from rlm_ci.models.record.clock import RunClock
     from rlm_ci.models.record.record import Record
 
@@ -164,20 +167,25 @@ class Episode(LoopWatcher):
         bounds = TurnLimits(
             turns=self._node.max_steps, max_tokens=options.max_completion_tokens, notes=NOTES
         )
-        complete = BestOf(
-            self._complete, self._services.record.fact, self._try, options.branch_width
+        services = self._services
+        best = BestOf(
+            services.complete,
+            services.record.fact,
+            self._try,
+            options.branch_width,
+            self._used.update,
         )
-        self._loop = TurnLoop(
-            complete,
-            setup.environment,
-            model=self._node.model,
-            bounds=bounds,
-            answers=setup.answers,
-            watcher=self,
-            translate=setup.translate,
-        )
+
+        def complete(request: ModelRequest, place: str) -> Completion:
+            _, self._at = services.clock.tick(place)  # a fact: the time of the turn's steps
+            return best(request, place)
+
+        if options.framework is None:
+            run = partial(self._own_loop(complete, setup, bounds).run, history, self._node.place)
+        else:
+            run = partial(self._framework, options.framework, complete, setup, bounds)
         try:
-            ended = self._loop.run(history, self._node.place)
+            ended = run()
         except LimitError as error:
             return self._end(self._said, str(error), budget=error.budget)
         finally:
@@ -190,25 +198,38 @@ class Episode(LoopWatcher):
             return self._end(ended.text, reason, blocked=ended.blocked)
         return self._end(ended.text)
 
+    def _own_loop(self, complete: Complete, setup: EpisodeSetup, bounds: TurnLimits) -> TurnLoop:
+        self._loop = TurnLoop(
+            complete,
+            setup.environment,
+            model=self._node.model,
+            bounds=bounds,
+            answers=setup.answers,
+            watcher=self,
+            translate=setup.translate,
+        )
+        return self._loop
+
+    def _framework(
+        self, name: str, complete: Complete, setup: EpisodeSetup, bounds: TurnLimits
+    ) -> LoopEnd:
+        said = dict(setup.prompts)
+        episode = FrameworkEpisode(
+            complete,
+            setup.environment,
+            goal=said["user"],
+            system=said["system"],
+            model=self._node.model,
+            bounds=bounds,
+            place=self._node.place,
+            watcher=self,
+        )
+        return frameworks.run(name, episode)
+
     def _end(self, text: str, reason: str = "", **more: Any) -> EpisodeEnd:
         answer = self._services.redact(text.strip() or self._said)
         reward = round(self._reward, 6)
         return EpisodeEnd(answer, not reason, self._steps, reward, reason, **more)
-
-    def _complete(self, request: Any, place: str) -> Completion:
-        """Ask the model; the moment of each turn is a fact, for the times of its steps."""
-        if "/branch-" not in place.removeprefix(self._node.place):
-            _, self._at = self._services.clock.tick(place)
-        completion = self._services.complete(request, place)
-        used = completion.usage
-        if used is not None:
-            self._used += Counter(
-                total_calls=1,
-                prompt_tokens=used.prompt_tokens,
-                completion_tokens=used.completion_tokens,
-            )
-        self._said = completion.text.strip()[-_LAST_WORDS:] or self._said
-        return completion
 
     def _try(self, completion: Completion, place: str) -> float:
         """The score of a branch: its calls are carried out in a scratch copy."""
@@ -267,8 +288,9 @@ class Episode(LoopWatcher):
             event_bus.STEP_END, **told, observation=seen, total_reward=round(self._reward, 6)
         )
 
-    def answered(self, turn: int, _completion: Completion) -> None:
+    def answered(self, turn: int, completion: Completion) -> None:
         self._steps = turn
+        self._said = completion.text.strip()[-_LAST_WORDS:] or self._said
 
     def _action(self, action: LoopAction) -> dict[str, Any]:
         return {"action": action.name, **(action.arguments or {})}

@@ -176,7 +176,14 @@ class Setups:
         # The number of the beginning: a request must not change when the run is given more.
         steps = self._options.max_steps if node.parent is None else node.max_steps
         has_files = environment_of(node.environment) == CODING
-        return render({"tools": tools, "steps": steps, "has_files": has_files})
+        return render(
+            {
+                "tools": tools,
+                "steps": steps,
+                "has_files": has_files,
+                "framework": self._options.framework,
+            }
+        )
 
     def _query(self, node: EpisodeNode, prompt: str, place: str) -> str:
         """Ask the sub-model one question."""
