@@ -9,7 +9,7 @@ import re
 
 from rlm_ci.environments.coding.replace_text import lines as lines_of
 from rlm_ci.environments.quoting import numbered, visible
-from rlm_ci.system.safe_tree import FILE_LIMIT, Refused, SafeTree, checked, matches
+from rlm_ci.system.safe_tree import Refused, SafeTree, checked
 from rlm_ci.text.printable import clip, printable
 from rlm_ci.values import Value
 
@@ -24,9 +24,6 @@ _SPAN = re.compile(r"(.*?):(\d{1,9})(?:-(\d{1,9}))?", re.DOTALL)
 _REASON = 200
 #: Characters of the note on what is left out.
 _NOTE = 300
-#: For ``discover``: what is worth reading first, and how many.
-_GLOBS = ("*.py", "*.md", "*.yaml", "*.yml", "*.toml", "*.json")
-_DISCOVERED = 4
 #: JSON Schema of references, for tools.
 SCHEMA = {
     "type": "array",
@@ -106,17 +103,6 @@ class LazyFileContext:
         if wrong:
             raise Refused("; ".join(wrong))
         return _sorted(found)
-
-    def discover(
-        self, include: Sequence[str] = _GLOBS, limit: int = _DISCOVERED
-    ) -> tuple[FileReference, ...]:
-        """The first files, by their names, that fit a glob."""
-        fitting = (
-            path
-            for path, size in self._tree.paths()
-            if size <= FILE_LIMIT and any(matches(glob, path) for glob in include)
-        )
-        return tuple(map(FileReference, sorted(fitting)[:limit]))
 
     def render(
         self, references: Iterable[FileReference], room: int = ROOM, room_of_one: int = ROOM_OF_ONE

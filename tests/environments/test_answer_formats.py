@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rlm_ci.environments.answer_formats import AnswerFormat, CodeBlocks, JsonActions
 from rlm_ci.environments.conversation import Conversation
@@ -184,3 +186,35 @@ def test_notes_replace_what_is_old() -> None:
     kept = {number for number in range(30) if f'"step {number}"' in "\n".join(last)}
     assert kept >= set(range(21, 29)), "the newest are there, as notes or whole"
     assert not kept & set(range(12))
+
+
+FENCES = st.lists(
+    st.sampled_from(
+        ("```", "````", "~~~", "```repl", "``` python", "```js", "x = 1", "{", '{"a', "")
+    ),
+    max_size=30,
+)
+ACTIONS = st.dictionaries(
+    st.sampled_from(("action", "code", "done", "final_response", "tool", "path", "rationale")),
+    st.text(max_size=5) | st.booleans() | st.none() | st.lists(st.none(), max_size=2),
+    max_size=5,
+)
+
+
+@pytest.mark.full
+@settings(max_examples=200, deadline=None, database=None)
+@given(lines=FENCES, action=ACTIONS, text=st.text(max_size=40), cut_off=st.booleans())
+def test_whatever_an_answer_is_it_is_read_and_a_mistake_is_told(
+    lines: list[str], action: dict[str, Any], text: str, cut_off: bool
+) -> None:
+    for answers in (JsonActions(), CodeBlocks("run_python")):
+        for said_so in ("\n".join(lines), text + json.dumps(action), json.dumps([action])):
+            reason = "length" if cut_off else "stop"
+            for name, arguments in read(answers, said_so, reason):
+                assert isinstance(name, str)
+                assert isinstance(arguments, dict)
+            end, notebook, _, requests = run(answers, *[said_so] * 5, turns=5)
+            assert end.reason or end.text
+            assert all(code.strip() for code in notebook.ran)
+            for request in requests:
+                json.dumps(request.to_dict(), ensure_ascii=False).encode()

@@ -83,11 +83,3 @@ def test_the_bounds_hold_and_what_is_left_out_is_named(root: Path) -> None:
     (root / "wide.py").write_text("\x01" * 100_000)
     assert files.render([FileReference("wide.py")]) == "No room was left for: wide.py:1-1"
     assert "empty.txt has 0 lines" in files.render([FileReference("empty.txt")])
-
-
-def test_files_are_discovered_by_name(root: Path) -> None:
-    (root / "sub").mkdir()
-    (root / "sub" / "c.toml").write_text("")
-    files = LazyFileContext(str(root))
-    assert [one.path for one in files.discover()] == ["a.py", "b.md", "sub/c.toml"]
-    assert [one.path for one in files.discover(limit=1)] == ["a.py"]

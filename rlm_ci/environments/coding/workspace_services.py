@@ -77,14 +77,14 @@ class WorkspaceServices:
         return quoted(f"The command ended: {head}", "\n".join(lines))
 
     def python(self, code: str, seconds: float) -> Execution:
-        """Run Python at the root of the copy. Its errors are at the end of its output."""
+        """Run Python at the root of the copy. Its errors, and how it failed, end its output."""
         python = next((one for one in _PYTHON if self._commands.find(one)), _PYTHON[0])
         command = Command(python, (python, "-"), (python,))
         seconds = min(seconds, self._seconds())
         ended = self._ran({"python": code}, {}, command.argv, seconds, stdin=code)
-        output = "\n".join(transcribe(ended.output, self._redactor.text).lines)
+        lines = list(transcribe(ended.output, self._redactor.text).lines)
         wrong = failure(ended, command)
-        return Execution(output, wrong, succeeded=not wrong)
+        return Execution("\n".join([*lines, f"[{wrong}]"] if wrong else lines), succeeded=not wrong)
 
     def _ran(
         self,

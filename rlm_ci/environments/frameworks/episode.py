@@ -147,5 +147,8 @@ class FrameworkEpisode:
 
 
 def _encodable(message: dict[str, Any]) -> dict[str, Any]:
+    """A message that endpoints take; they refuse an empty text."""
     content = message.get("content")
-    return {**message, "content": encodable(content)} if isinstance(content, str) else message
+    if not isinstance(content, str):
+        return message
+    return {**message, "content": encodable(content) or "(empty)"}

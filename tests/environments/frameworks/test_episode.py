@@ -45,7 +45,8 @@ MESSAGES = [{"role": "user", "content": "half a \ud800 pair"}]
 
 def test_a_framework_asks_and_calls() -> None:
     one, seen = episode("first", {"text": "second", "finish_reason": "length"}, "third")
-    assert one.ask(MESSAGES, tools=False).text == "first"
+    empty = {"role": "assistant", "content": ""}
+    assert one.ask([*MESSAGES, empty], tools=False).text == "first"
     assert one.call("run_python", {"code": "1"}) == "Output:\n```\n1\n```"
     assert "there is no tool 'shell'" in one.call("shell", {"command": object()})
     one.ask(MESSAGES, tools=True)
