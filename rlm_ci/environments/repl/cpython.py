@@ -33,17 +33,19 @@ class CPythonWorkers:
         self._lock = threading.Lock()
         self._ahead = ahead
         self._spare: WorkerProcess | None = None
-        if ahead:
-            self._spare = WorkerProcess(sandbox, limits)
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Start the worker of the next session, unless one waits."""
+        with self._lock:
+            if self._ahead and self._spare is None:
+                self._spare = WorkerProcess(self.sandbox, self.limits)
 
     def take(self) -> WorkerProcess:
-        """The worker that waits; another is started for the next."""
+        """The worker that waits, or a new one."""
         with self._lock:
             spare, self._spare = self._spare, None
-            found = spare or WorkerProcess(self.sandbox, self.limits)
-            if self._ahead:
-                self._spare = WorkerProcess(self.sandbox, self.limits)
-        return found
+        return spare or WorkerProcess(self.sandbox, self.limits)
 
     def close(self) -> None:
         with self._lock:
@@ -121,6 +123,7 @@ class CPythonSession(Closing):
         except BaseException:  # an interrupt, or a fault of a function
             self._lose("")
             raise
+        self._workers.prepare()  # not before: it would be in the way of this block
         state, problem = b"", ""
         if block.saved is not None:
             parts, removed, problem = block.saved

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from _operator import is_
+from functools import cache
 from types import ModuleType
 
 from .host import HostCall
@@ -53,8 +54,18 @@ def context() -> object:
 
 def dumped(values: dict[str, Any]) -> tuple[bytes, Any]:
     """A pickle of ``values``, and the objects in it by their ids. Raises what their code raises."""
-    import io
+    from io import BytesIO
 
+    stream = BytesIO()
+    pickler = _pickler()(stream, 5)
+    pickler.dump(values)
+    data = stream.getvalue()
+    return data, pickler.memo.copy() if len(data) <= _LARGE else {}
+
+
+@cache
+def _pickler() -> Any:
+    """The kind of pickler that takes the variables for what the globals of functions are."""
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
@@ -68,11 +79,7 @@ def dumped(values: dict[str, Any]) -> tuple[bytes, Any]:
             make, (code, _, *rest), (state, slots), *more = found
             return make, (code, Namespace(), *rest), (state, {**slots, "__globals__": {}}), *more
 
-    stream = io.BytesIO()
-    pickler = Pickler(stream, 5)
-    pickler.dump(values)
-    data = stream.getvalue()
-    return data, pickler.memo.copy() if len(data) <= _LARGE else {}
+    return Pickler
 
 
 def leaves(value: Any) -> tuple[object, ...] | None:
@@ -140,6 +147,8 @@ class Saved:
         self._parts: dict[tuple[str, ...], Part] = {}
         self._count = 0
         self._problems: list[str] = []
+        #: Those of the parts that are one value, which cannot change.
+        self._single: dict[str, object] = {}
         at = 0
         for number, size in parts:
             self._restore(number, payload[at : at + size])
@@ -169,7 +178,7 @@ class Saved:
             self._session.answer = self._session.reserved["answer"] = values["answer"]
         self._session.namespace.update(values)
 
-    def _groups(self) -> Iterable[tuple[tuple[str, ...], Group]]:
+    def _groups(self, values: dict[str, Any]) -> Iterable[tuple[tuple[str, ...], Group]]:
         """The variables by groups that share what can change."""
         leader: dict[str, str] = {}
         groups: dict[str, Group] = {}
@@ -181,7 +190,7 @@ class Saved:
                 name = leader[name]
             return name
 
-        for name, value in self._values().items():
+        for name, value in values.items():
             group = Group({name: value})
             group.leaves = leaves(value)
             memo: dict[int, tuple[int, object]] = {}
@@ -208,7 +217,7 @@ class Saved:
         return ((tuple(group.values), group) for group in joined.values())
 
     def _values(self) -> dict[str, Any]:
-        found = {**self._session.own(), "answer": self._session.answer}
+        found = {**dict(self._session.own()), "answer": self._session.answer}
         if "random" in sys.modules:
             found[_RANDOM] = sys.modules["random"].getstate()
         if (text := HELD["context"]) is not None:
@@ -221,7 +230,14 @@ class Saved:
         sent: list[list[int]] = []
         data: list[bytes] = []
         room = self._session.limits["state"]
-        for names, group in self._groups():
+        values = self._values()
+        same = [name for name, one in self._single.items() if values.get(name, self) is one]
+        for name in same:  # what cannot change is as it was
+            del values[name]
+            part = self._parts[name,] = before[name,]
+            room -= part.size
+        self._single = {name: self._single[name] for name in same}
+        for names, group in self._groups(values):
             part = before.get(names)
             if part is None or not part.is_same(group.leaves):
                 try:
@@ -241,6 +257,9 @@ class Saved:
                 part.leaves = group.leaves
             room -= part.size
             self._parts[names] = part
+            one = group.values[names[0]]
+            if type(one) in _ATOMS:
+                self._single[names[0]] = one
         kept = {part.number for part in self._parts.values()}
         removed = [part.number for part in before.values() if part.number not in kept]
         problem, self._problems = "\n".join(self._problems[:20]), []

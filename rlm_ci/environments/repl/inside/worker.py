@@ -20,6 +20,7 @@ from .saved_variables import HELD, Saved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
     from typing import Any, ClassVar
 
@@ -184,17 +185,16 @@ class Session:
             )
         return text
 
-    def own(self) -> dict[str, Any]:
+    def own(self) -> Iterator[tuple[str, Any]]:
         """The variables that the code has made."""
-        return {
-            name: value
-            for name, value in list(self.namespace.items())
-            if name not in self.reserved and not (name.startswith("__") and name.endswith("__"))
-        }
+        for name, value in list(self.namespace.items()):
+            is_private = name[:2] == "__" and name[-2:] == "__"
+            if name not in self.reserved and not is_private:
+                yield name, value
 
     def variables(self) -> list[tuple[str, str, int]]:
         shown = []
-        for name, value in self.own().items():
+        for name, value in self.own():
             if name.startswith("_") or type(value) is ModuleType:
                 continue
             sized = isinstance(value, (str, bytes, bytearray, list, tuple, dict, set, frozenset))
@@ -211,15 +211,20 @@ def main() -> None:
     session = Session(host, int(os.environ.pop(OUTPUT)))
     host.send({"type": "ready"})
     _thread.start_new_thread(host.listen, ())
-    order, payload = host.orders.get()
+    order, payload = awaited(host)
     session.open(order)
     saved = Saved(session, order["parts"], payload)
-    if host.orders.empty():  # there is time
-        with suppress(ImportError):
-            import cloudpickle  # noqa: F401
     while True:
-        order, _ = host.orders.get()
+        order, _ = awaited(host)
         told = session.run(order["code"], order["number"])
         host.send({"type": "done", **told})
         header, data = saved.changes()
         host.send({"type": "state", **header}, data)
+
+
+def awaited(host: Host) -> tuple[dict[str, Any], memoryview]:
+    """The next order; while there is none, what takes long to import is imported."""
+    if host.orders.empty() and "cloudpickle" not in sys.modules:
+        with suppress(ImportError):
+            import cloudpickle  # noqa: F401
+    return host.orders.get()
