@@ -94,7 +94,7 @@ def test_a_block_cannot_read_what_is_the_hosts(
     (tmp_path / "text").write_text("a text")
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
-        SessionPool("bubblewrap", environ=os.environ, limits=LIMITS) as pool,
+        SessionPool("bubblewrap", environ=os.environ, limits=LIMITS, ahead=False) as pool,
         closing(
             pool.open(
                 context=str(tmp_path / "text"), functions={"ask": lambda args, _: [*args, 1, 2]}
