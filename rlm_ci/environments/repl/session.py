@@ -67,7 +67,8 @@ class BlockResult(Value):
     code: name, type, and length or else size.
 
     ``state`` is what this block has changed of the variables, b"" for nothing: all states of a
-    session, in order, restore it. ``state_error`` says which variables are not kept, and why.
+    session, in order, restore it. ``state_error`` says which variables are not kept any more,
+    and why.
     ``restarted`` says why the worker was lost: then all variables are as before the block.
     """
 

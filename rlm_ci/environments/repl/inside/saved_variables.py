@@ -147,6 +147,7 @@ class Saved:
         self._parts: dict[tuple[str, ...], Part] = {}
         self._count = 0
         self._problems: list[str] = []
+        self._known: list[str] = []
         #: Those of the parts that are one value, which cannot change.
         self._single: dict[str, object] = {}
         at = 0
@@ -234,8 +235,8 @@ class Saved:
         same = [name for name, one in self._single.items() if values.get(name, self) is one]
         for name in same:  # what cannot change is as it was
             del values[name]
-            part = self._parts[name,] = before[name,]
-            room -= part.size
+            self._parts[name,] = before[name,]
+            room -= before[name,].size
         self._single = {name: self._single[name] for name in same}
         for names, group in self._groups(values):
             part = before.get(names)
@@ -262,8 +263,9 @@ class Saved:
                 self._single[names[0]] = one
         kept = {part.number for part in self._parts.values()}
         removed = [part.number for part in before.values() if part.number not in kept]
-        problem, self._problems = "\n".join(self._problems[:20]), []
-        return {"parts": sent, "removed": removed, "problem": problem}, data
+        new = [one for one in self._problems if one not in self._known]
+        self._known, self._problems = self._problems, []
+        return {"parts": sent, "removed": removed, "problem": "\n".join(new[:20])}, data
 
     def _miss(self, names: str, error: BaseException) -> None:
         try:
