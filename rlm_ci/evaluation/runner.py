@@ -335,8 +335,12 @@ class RLMRunner:
         return catalogue.aliases()
 
     def list_benchmark_runs(self, limit: int = 20) -> list[dict[str, Any]]:
-        """Summaries of the newest benchmarks, without their cases."""
-        return [one.outline() for one in self._benchmarks()[:limit]]
+        """Summaries of the newest benchmarks without their cases; those of rlm-code come last."""
+        found = [one.outline() for one in self._benchmarks()]
+        for legacy in trajectories.LEGACY:
+            folder = os.path.join(self.workdir, *legacy.split("/")[:-1], "benchmarks")
+            found += summary.of_rlm_code(folder)
+        return found[:limit]
 
     def _benchmarks(self) -> list[summary.StoredBenchmark]:
         return summary.of_store(stored_runs.StoredRuns(self._settings({})).store)

@@ -45,6 +45,15 @@ def test_minutes_that_are_used_already_are_not_given_again() -> None:
     assert over.budget == "max_minutes"
 
 
+def test_what_another_run_has_used_is_charged_here() -> None:
+    ledger = limited(max_calls=5, budget_usd=Decimal(1))
+    ledger.charge(BudgetUse(4, 10, 20, Decimal("0.75")))
+    assert ledger.rest() == {"max_calls": 1, "budget_usd": Decimal("0.25")}
+    ledger.charge(BudgetUse(3, 10, 20, Decimal("0.75")))
+    assert ledger.rest() == {"max_calls": 0, "budget_usd": Decimal(0)}
+    assert refused(ledger).budget == "max_calls"
+
+
 def test_a_dollar_is_ten_calls_of_a_dime_for_sixteen_threads() -> None:
     ledger = limited(budget_usd=Decimal(1))
     asked: list[int] = []

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rlm_ci.errors import ConfigError
-from rlm_ci.models.prices import Prices
+from rlm_ci.models.prices import Prices, context_window
 
 
 def test_the_table_knows_what_models_cost() -> None:
@@ -15,6 +15,11 @@ def test_the_table_knows_what_models_cost() -> None:
     assert price.cost(1_000_000, 0) == Decimal("0.15")
     assert price.cost(0, 1_000_000) == Decimal("0.6")
     assert price.cost(1_000_000, 0, 1_000_000) == Decimal("0.075")
+
+
+def test_the_table_knows_what_a_model_can_read() -> None:
+    assert context_window("gpt-4o-mini", "") == 128_000
+    assert context_window("a-model-of-our-own", "") is None
 
 
 def test_a_long_prompt_pays_its_own_rate() -> None:

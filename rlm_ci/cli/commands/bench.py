@@ -69,6 +69,7 @@ _RUN = (
          metavar="N"),
     _own("sub_model", "model for sub-calls", metavar="NAME"),
     _own("sub_provider", "provider of the model for sub-calls", metavar="NAME"),
+    _own("judge_model", "model that scores by rubrics (default: the same)", metavar="NAME"),
     _own("include_mcp", "let the harness use tools of MCP servers", default=False,
          kind="boolean"),
     _own("mcp_server", "the only MCP server that it may use", metavar="NAME"),

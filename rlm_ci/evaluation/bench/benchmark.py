@@ -47,7 +47,7 @@ class BenchOptions(Value):
     """How cases are run; None leaves to a case what it says itself.
 
     ``context_tokens`` is what the model can read in one prompt, ``WINDOW`` for None. ``seed`` and
-    ``tokens`` change what is generated, and so the suite.
+    ``tokens`` change what is generated, and so the suite. ``judge_model`` scores by rubrics.
     """
 
     mode: str = "native"
@@ -64,6 +64,7 @@ class BenchOptions(Value):
     mcp_server: str | None = None
     harness_strategy: str = "tool_call"
     context_tokens: int | None = None
+    judge_model: str | None = None
     seed: int | None = None
     tokens: int | None = None
 

@@ -6,6 +6,7 @@ import itertools
 import os
 import shutil
 from decimal import Decimal
+from functools import partial
 
 from rlm_ci import sandbox
 from rlm_ci.change import privileged_events
@@ -15,7 +16,7 @@ from rlm_ci.console.messages import warn
 from rlm_ci.environments.names import environment_of
 from rlm_ci.errors import OK, LimitError, RemoteError
 from rlm_ci.evaluation import run as episodes
-from rlm_ci.evaluation.bench import benchmark, summary
+from rlm_ci.evaluation.bench import benchmark, confidence, summary
 from rlm_ci.evaluation.bench.benchmark import DIRECT, WINDOW, BenchOptions, BenchServices, CaseRun
 from rlm_ci.evaluation.bench.generators.seeded import CONTEXT
 from rlm_ci.evaluation.bench.scoring.score import Reply
@@ -91,7 +92,10 @@ def carry_out(
             held.stop(error)
             raise
         failure = _failure(result)
-        done = f"{result.completed_cases} of {result.total_cases} cases completed"
+        score = confidence.mean([one["score"] for one in result.case_results])
+        done = (
+            f"{result.completed_cases} of {result.total_cases} cases completed, score {score:.3f}"
+        )
         code = OK if failure is None else failure.code
         held.finish(FAILED if failure else SUCCEEDED, exit_code=code, summary=done)
     return result, failure
@@ -157,10 +161,13 @@ class BenchmarkJob:
             address = models_of(self._settings).base_url
             window = prices.context_window(self._gateway.model, address) or WINDOW
             options = options.replace(context_tokens=window)
+        if options.judge_model:
+            self._gateway.ledger.require_price(options.judge_model)
         services = BenchServices(
             self._gateway.model,
             self._ask,
             self._episode,
+            judge=partial(self._ask, model=options.judge_model),
             sandbox=lambda: sandbox.choose(self._settings.sandbox, self._settings.environ),
             clean=self._held.redactor.text,
             step=self._progress.step,
@@ -168,10 +175,10 @@ class BenchmarkJob:
         path = self._held.path_of(*summary.INSIDE)
         return benchmark.run(preset, options, services, self._held.id, path)
 
-    def _ask(self, prompt: str) -> Reply:
+    def _ask(self, prompt: str, model: str | None = None) -> Reply:
         messages = ({"role": "user", "content": prompt},)
         most = self._settings.models.max_completion_tokens
-        request = ModelRequest(self._gateway.model, messages, most)
+        request = ModelRequest(model or self._gateway.model, messages, most)
         # Each at a place of its own: a repeat is asked again.
         said = self._gateway.complete(request, f"{DIRECT}-{next(self._numbers)}")
         usage = said.usage

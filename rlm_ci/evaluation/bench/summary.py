@@ -151,13 +151,34 @@ def of_store(store: RunStore) -> list[StoredBenchmark]:
 
 def of_folder(folder: str) -> list[StoredBenchmark]:
     """The benchmarks in a folder of them, each in a folder of its own, or a file of its own."""
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return []
-    inside = [os.path.join(folder, name) for name in names]
+    inside = [os.path.join(folder, name) for name in _names(folder)]
     places = [path if path.endswith(".json") else os.path.join(path, NAME) for path in inside]
     return readable(path for path in places if os.path.isfile(path))
+
+
+def of_rlm_code(folder: str) -> list[dict[str, Any]]:
+    """The summaries that rlm-code left in ``folder``, without their cases, the newest first.
+
+    They have no suite, so they are listed only.
+    """
+    found = []
+    for name in sorted(_names(folder), reverse=True):
+        data = files.read_or_none(os.path.join(folder, name), _LIMIT) or b""
+        try:
+            known = json.loads(data) if name.endswith(".json") else None
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(known, dict) and "benchmark_id" in known and "kind" not in known:
+            kept = {key: value for key, value in known.items() if key != "case_results"}
+            found.append({**kept, "summary_path": os.path.join(folder, name)})
+    return found
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
 
 
 def choose(

@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rlm_ci.console.progress import Progress
 from rlm_ci.errors import ConfigError
 from rlm_ci.evaluation import RLMRunner
+from rlm_ci.evaluation.attempt import EpisodeCaller
+from rlm_ci.evaluation.bench.benchmark import BenchOptions
 from rlm_ci.evaluation.bench.generators import programs
+from rlm_ci.evaluation.bench.packs import catalogue
+from rlm_ci.evaluation.bench.run import carry_out
+from rlm_ci.evaluation.connectors import ConnectorModel
+from rlm_ci.pipelines import stored_runs
 from rlm_ci.runs import manifest
 
 if TYPE_CHECKING:
@@ -71,7 +78,9 @@ def runner(tmp_path: Path) -> Callable[[], RLMRunner]:
     return lambda: RLMRunner(Connector(), Engine(), workdir=tmp_path, benchmark_pack_paths=[pack])
 
 
-def test_a_runner_runs_lists_and_compares_benchmarks(runner: Callable[[], RLMRunner]) -> None:
+def test_a_runner_runs_lists_and_compares_benchmarks(
+    runner: Callable[[], RLMRunner], tmp_path: Path
+) -> None:
     made = runner()
     first = made.run_benchmark(preset="sums")
     assert (first.total_cases, first.completed_cases, first.avg_steps) == (2, 2, 1.0)
@@ -98,6 +107,12 @@ def test_a_runner_runs_lists_and_compares_benchmarks(runner: Callable[[], RLMRun
     listed = made.list_benchmark_runs(limit=1)
     assert [one["benchmark_id"] for one in listed] == [second.benchmark_id]
     assert "case_results" not in listed[0]
+    old = tmp_path / ".rlm_code" / "rlm" / "benchmarks"
+    old.mkdir(parents=True)
+    (old / "bench_1.json").write_text('{"benchmark_id": "bench_1", "case_results": [{}]}')
+    (old / "bench_2.json").write_text("{")
+    assert made.list_benchmark_runs()[-1]["benchmark_id"] == "bench_1"
+    assert len(made.list_benchmark_runs()) == 3
     assert {"sums", "dspy_quick"} <= {one["preset"] for one in made.benchmark_presets()}
     assert "needle" in made.benchmark_pack_aliases()
     assert made.run_benchmark(preset="sums", mode="direct-llm", limit=1).avg_reward == 1.0
@@ -159,3 +174,35 @@ def test_the_default_preset_is_solved_by_a_model_that_can(tmp_path: Path, mode: 
     if is_harness:
         assert entry["harness_tool_calls"] == 3
         assert (entry["mcp_enabled"], entry["mcp_tool_calls"]) == (True, 0)
+
+
+def test_another_model_may_be_the_judge(tmp_path: Path) -> None:
+    """By the option of the command; its calls are under the same budget."""
+    asked: list[tuple[str | None, bool]] = []
+
+    class Judged:
+        model = "echo"
+
+        def generate_response(self, prompt: str, model: str | None = None) -> str:
+            asked.append((model, "Rubric:" in prompt))
+            return '{"score": 0.5, "reason": "half"}' if "Rubric:" in prompt else "a poem"
+
+    (tmp_path / "poems.json").write_text(
+        json.dumps([{"id": "poem", "task": "A poem.", "rubric": "It rhymes.", "pass_score": 0.5}])
+    )
+    options = BenchOptions(mode="direct-llm", judge_model="judge")
+    settings = stored_runs.settings_of({"repo": str(tmp_path), "max_calls": "2"})
+    caller = EpisodeCaller(ConnectorModel(Judged(), metered=False))
+    with Progress({}, quiet=True) as progress:
+        result, failure = carry_out(
+            catalogue.choose(str(tmp_path / "poems.json")),
+            options,
+            settings,
+            stored_runs.StoredRuns(settings),
+            progress=progress,
+            caller=caller,
+        )
+    assert failure is None
+    assert asked == [(None, False), ("judge", True)]
+    [entry] = result.case_results
+    assert (entry["score"], entry["score_note"], entry["completed"]) == (0.5, "half", True)
