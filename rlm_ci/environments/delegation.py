@@ -15,7 +15,7 @@ from functools import partial
 from time import monotonic
 
 from rlm_ci.environments import rewards
-from rlm_ci.errors import RlmCiError
+from rlm_ci.errors import RlmCiError, UnavailableError
 from rlm_ci.recursion.node_work import is_fatal
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
@@ -225,14 +225,28 @@ class _Action:
             if one is None:
                 return
             self._running += 1
+        slots.ask(self._parent.depth + 1, partial(self._start, slots, one))
+
+    def _start(self, slots: ChildSlots, one: tuple[int, ChildTask, Delegation]) -> None:
         thread = threading.Thread(target=partial(self._work, slots, *one), daemon=True)
-        slots.ask(self._parent.depth + 1, thread.start)
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system has no more threads
+            self._fatal = UnavailableError(
+                f"a child could not be started: {error}",
+                where="parallelism",
+                hint="allow more threads, or lower --parallelism",
+            )
+            self._ended(slots)
 
     def _work(self, slots: ChildSlots, at: int, task: ChildTask, child: Delegation) -> None:
         try:
             self._results[at] = self._parent.result(task, child)
         except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
             self._fatal = error
+        self._ended(slots)
+
+    def _ended(self, slots: ChildSlots) -> None:
         slots.release()
         self._ask(slots)
         with self._changed:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import subprocess
+import sys
 import threading
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -32,8 +35,8 @@ class Tree:
             self.ran.append(here.path)
         for tasks in self.plan(here):
             found = here.run(tasks)
-            assert [one.answer for one in found if not one.skipped] == [
-                task.task for task, one in zip(tasks, found, strict=True) if not one.skipped
+            assert [one.answer for one in found if one.completed] == [
+                task.task for task, one in zip(tasks, found, strict=True) if one.completed
             ]
             with self._at_work():
                 self.results.setdefault(here.path, []).extend(found)
@@ -173,3 +176,63 @@ def test_paths_name_each_child_alike_in_each_run() -> None:
         paths.append(sorted(tree.ran))
     assert paths[0] == paths[1]
     assert {"root", "root/1.1", "root/1.2", "root/2.1", "root/3.1/1.2"} <= set(paths[0])
+
+
+NO_THREADS = """
+import resource, sys, threading
+from rlm_ci.environments.delegation import ChildResult, ChildSlots, ChildTask, Delegation
+from rlm_ci.errors import UnavailableError
+
+def child(task, here):
+    if here.depth == 1 and task.task == "a":
+        threading.stack_size(1 << 30)  # more than there is
+    if here.depth < 3:
+        here.run([ChildTask("b"), ChildTask("c")])
+    return ChildResult("", completed=True)
+
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (600 << 20),) * 2)
+try:
+    Delegation(child, slots=ChildSlots(2), max_depth=9).run([ChildTask("a"), ChildTask("d")])
+except UnavailableError as error:
+    print(error, error.hint)
+"""
+
+
+@pytest.mark.full
+def test_where_the_system_has_no_thread_left_it_says_so() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", NO_THREADS], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "a child could not be started: can't start new thread" in ended.stdout, ended.stderr
+    assert "lower --parallelism" in ended.stdout
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(12))
+def test_any_tree_gets_done(seed: int) -> None:
+    """Nodes delegate as often and to as many as their path says, and some fail."""
+
+    def plan(here: Delegation) -> list[list[ChildTask]]:
+        chance = random.Random(f"{seed}{here.path}")
+        return [
+            [ChildTask(f"{here.path} {action}.{at}") for at in range(chance.randint(1, 4))]
+            for action in range(chance.randint(0, 3))
+        ]
+
+    def node(task: ChildTask, here: Delegation) -> ChildResult:
+        tree.node(task, here)
+        if random.Random(f"{seed}{task.task}").random() < 0.2:
+            raise RemoteError("no answer", where="model", hint="")
+        return ChildResult(task.task, completed=True)
+
+    slots, wide = 1 + seed % 4, 1 + seed % 3
+    tree = Tree(slots, lambda here: plan(here) if here.depth < 4 else [])
+    root = Delegation(node, slots=tree.slots, max_depth=4, parallelism=wide)
+    wanted = 0
+    for tasks in [[ChildTask("one"), ChildTask("two"), ChildTask("three")], [ChildTask("four")]]:
+        assert len(root.run(tasks)) == len(tasks)
+        wanted += len(tasks)
+    wanted += sum(map(len, tree.results.values()))
+    assert len(tree.ran) == len(set(tree.ran)) == wanted
+    assert tree.most <= slots
