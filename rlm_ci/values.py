@@ -23,6 +23,7 @@ class Value:
     """An immutable record; equal when type and fields are equal."""
 
     _fields: tuple[str, ...] = ()
+    _known: frozenset[str] = frozenset()
     _required: frozenset[str] = frozenset()
     #: So many fields in order are enough.
     _enough: int = 0
@@ -30,6 +31,7 @@ class Value:
     def __init_subclass__(cls) -> None:
         own = tuple(name for name in cls.__annotations__ if name not in cls._fields)
         cls._fields += own
+        cls._known = frozenset(cls._fields)
         cls._required = frozenset(name for name in cls._fields if not hasattr(cls, name))
         needed = [at for at, name in enumerate(cls._fields, 1) if name in cls._required]
         cls._enough = max(needed, default=0)
@@ -43,10 +45,10 @@ class Value:
         if len(args) > len(names):
             raise TypeError(f"{type(self).__name__} takes {len(names)} fields, not {len(args)}")
         values.update(zip(names, args))  # noqa: B905 - fewer args than names is the usual case
-        for name in fields:
-            if name not in names or name in values:
-                raise TypeError(f"{type(self).__name__}: unexpected or repeated field {name!r}")
         values.update(fields)
+        if len(values) < len(args) + len(fields) or not self._known.issuperset(fields):
+            wrong = [name for name in fields if name not in names[len(args) :]]
+            raise TypeError(f"{type(self).__name__}: unexpected or repeated field {wrong[0]!r}")
         if not self._required <= values.keys():
             missing = ", ".join(sorted(self._required - values.keys()))
             raise TypeError(f"{type(self).__name__}: missing {missing}")

@@ -14,7 +14,6 @@ from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import CONFIG_FILES
 from rlm_ci.errors import ConfigError
 from rlm_ci.git import tracked
-from rlm_ci.report import suppressions
 from rlm_ci.report.findings import Evidence, Finding, Location, Part, Severity
 from rlm_ci.system import files
 from rlm_ci.text.printable import printable
@@ -67,6 +66,8 @@ def apply(options: Settings, change: ChangeSet) -> list[ConfigError]:
     accepted = options.suppressions
     if not accepted:
         return []
+    from rlm_ci.report import suppressions
+
     return suppressions.require(accepted, options.sources["suppressions"], _rules())
 
 

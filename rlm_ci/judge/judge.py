@@ -17,7 +17,6 @@ from rlm_ci.git.repository import Repository, discover, follow
 from rlm_ci.judge import config_file
 from rlm_ci.judge.options import change_choice
 from rlm_ci.redaction.redactor import Redactor
-from rlm_ci.report import suppressions
 from rlm_ci.report.findings import Evidence, Part, Report, Severity, Subject
 from rlm_ci.runs.store import RunStore
 from rlm_ci.system import files
@@ -232,6 +231,10 @@ def _run(
     for name in names:
         ran += checks.run((name,), change, options, runs, named=name in named)
     ran += config_file.edited(change, options, names)
+    if not any(part.findings for part in ran):
+        return ran
+    from rlm_ci.report import suppressions  # most runs of a hook find nothing
+
     source = options.sources["suppressions"]
     return [suppressions.apply(part, options.suppressions, source) for part in ran]
 
