@@ -447,6 +447,7 @@ def test_inputs_choose_the_checks_the_task_and_the_folder(
     assert Path(job.outputs["report"]).parent.parts[-2:] == ("made", "by rlm-ci")
 
 
+@pytest.mark.full
 def test_hostile_text_stays_text(repo: GitRepo, base: str, made: Path, tmp_path: Path) -> None:
     names: list[str | bytes] = [
         "$(touch canary)", "`touch canary`", "a;touch canary", "--output=canary",

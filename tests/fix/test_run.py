@@ -151,6 +151,7 @@ def test_nothing_is_applied_in_ci(stage: Stage) -> None:
     assert "a + b" in run.text("rlm/result.patch")
 
 
+@pytest.mark.full
 def test_a_folder_that_is_no_repository(stage: Stage, tmp_path: Path) -> None:
     folder = tmp_path / "plain"
     folder.mkdir()
@@ -161,6 +162,7 @@ def test_a_folder_that_is_no_repository(stage: Stage, tmp_path: Path) -> None:
     assert not (folder / ".git").exists()
 
 
+@pytest.mark.full
 def test_three_roles_in_turns_of_their_own(stage: Stage) -> None:
     def play(asked: Asked) -> Answer:
         prompt = [one["content"] for one in asked.messages if one["role"] == "user"][-1]

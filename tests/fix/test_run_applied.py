@@ -44,6 +44,7 @@ def test_what_cannot_be_put_back_ends_the_run_before_it_begins(stage: Stage) -> 
 # ── nothing was changed ──
 
 
+@pytest.mark.full
 def test_an_agent_that_changes_nothing_on_a_green_tree(stage: Stage) -> None:
     stage.repo.write("calc.py", MENDED).commit()
     ended, run = stage.fixed("--agent", "true x")
@@ -66,6 +67,7 @@ def test_an_agent_that_changes_nothing_on_a_green_tree(stage: Stage) -> None:
     assert "failed (no_change)" in stage.cli("status", run.id).stdout
 
 
+@pytest.mark.full
 def test_a_goal_that_may_hold_already(stage: Stage) -> None:
     stage.repo.write("calc.py", MENDED).commit()
     ended, run = stage.fixed("--agent", "true x", "--allow-no-change")

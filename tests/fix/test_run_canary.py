@@ -82,6 +82,7 @@ def test_tests_that_their_runner_does_not_name_are_probed(stage: Stage) -> None:
     assert "canary: 2 claims reversed ✓" in said
 
 
+@pytest.mark.full
 def test_tests_that_cannot_fail_any_more_are_no_fix(stage: Stage) -> None:
     agent = f"open('calc.py', 'w').write({CHEAT!r})\n"
     code, run, said = fixed(stage, agent, "--max-iterations", "1")

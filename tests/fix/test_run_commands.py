@@ -107,6 +107,7 @@ def test_a_blocked_agent_ends_the_run_and_says_why(stage: Stage) -> None:
     assert run.manifest["status_detail"] == "blocked"
 
 
+@pytest.mark.full
 def test_a_blocked_agent_may_have_been_wrong(stage: Stage) -> None:
     stage.llm.script(Play([MEND, call("blocked", reason="I give up.")]))
     assert stage.fixed()[1].final == "passed"
@@ -137,6 +138,7 @@ def test_restore_puts_the_start_back(stage: Stage) -> None:
     assert (stage.repo.path / "new.txt").exists() is False
 
 
+@pytest.mark.full
 def test_people_read_what_the_agent_said_and_which_files_it_changed(stage: Stage) -> None:
     stage.llm.script(Play([MEND, done("I added the numbers, see </sub> @octocat.")]))
     ended, run = stage.fixed()
@@ -150,6 +152,7 @@ def test_people_read_what_the_agent_said_and_which_files_it_changed(stage: Stage
     assert stage.cli("verify", run.id).code == 0
 
 
+@pytest.mark.full
 def test_last_words_stand_before_what_still_fails(stage: Stage) -> None:
     stage.llm.script(Play([USELESS, done("I found only notes.")]))
     words = ("--max-iterations", "1", "--validator", "python -m pytest")
@@ -157,6 +160,7 @@ def test_last_words_stand_before_what_still_fails(stage: Stage) -> None:
     assert said.index("The agent says: I found only notes.") < said.index("assert -1 == 3")
 
 
+@pytest.mark.full
 def test_a_green_start_is_said_and_a_test_is_asked_for(stage: Stage) -> None:
     stage.llm.script(Play([MEND, done()]))
     stage.fixed("--validator", "true")
@@ -196,6 +200,7 @@ def test_named_tests_run_alone_and_are_counted(stage: Stage) -> None:
     assert "1 test ran\nit passes" in mended
 
 
+@pytest.mark.full
 def test_a_line_of_shell_runs_whole(stage: Stage) -> None:
     stage.llm.script(Play([call("run_tests", tests=["test_calc.py"]), MEND, done()]))
     ended, _ = stage.fixed()
@@ -227,6 +232,7 @@ def test_the_next_iteration_goes_on_with_the_conversation(stage: Stage) -> None:
     assert stage.cli("replay", run.id, "--check", env={"OPENAI_API_KEY": None}).code == 0
 
 
+@pytest.mark.full
 def test_the_prompt_names_the_variables_of_commands_as_the_run_began(stage: Stage) -> None:
     stage.llm.script(Play([call("blocked", reason="Later.")]))
     ended, run = stage.fixed(env={"RAILS_ENV": "test", "MY_SECRET": "hunter2"})

@@ -60,6 +60,7 @@ def test_a_budget_ends_it(stage: Stage, status: str) -> None:
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "status",
     [one if one == "max_calls" else pytest.param(one, marks=pytest.mark.full) for one in LIMITS],
@@ -76,6 +77,7 @@ def test_without_a_validator_a_budget_completes_it(stage: Stage, status: str) ->
     assert (stage.repo.path / "notes.txt").exists() == written
 
 
+@pytest.mark.full
 def test_no_progress(stage: Stage) -> None:
     stage.llm.script(IDLE)
     ended, run = stage.fixed()
@@ -165,6 +167,7 @@ def test_what_cannot_be_done_is_told(stage: Stage, case: str) -> None:
     assert stage.source() == BUG
 
 
+@pytest.mark.full
 def test_an_error_names_who_has_said_it(stage: Stage) -> None:
     """Not a flag that nobody has used."""
     variable = stage.rlm(env={"RLM_CI_LOOP_AGENT": "nofixer"})
@@ -235,6 +238,7 @@ def test_a_model_service_that_refuses(stage: Stage, case: str) -> None:
     assert f"continue it: rlm-ci resume {run.id}\n" in again.stderr
 
 
+@pytest.mark.full
 def test_what_it_cost_is_told_however_it_ends(stage: Stage) -> None:
     first = Play([USELESS, done()])
 

@@ -97,6 +97,7 @@ def test_tests_may_be_edited_when_they_are_the_goal(stage: Stage) -> None:
     assert (ended.code, run.final) == (0, "passed"), ended
 
 
+@pytest.mark.full
 def test_a_tool_does_not_leave_the_tree(stage: Stage) -> None:
     paths = ("../outside.txt", "/etc/outside", ".git/hooks/pre-commit", "a/../../b", "link/x")
     stage.repo.symlink("link", "..").commit()
@@ -300,6 +301,7 @@ def test_no_secret_is_seen_or_written(stage: Stage) -> None:
             assert secret[::-1] not in text
 
 
+@pytest.mark.full
 def test_a_model_that_says_the_key_is_not_quoted(stage: Stage) -> None:
     stage.llm.script(Play([write("key.txt", f"{stage.llm.key}\n"), MEND, done(stage.llm.key)]))
     ended, run = stage.fixed()
@@ -350,6 +352,7 @@ def test_a_key_that_an_agent_is_given_goes_nowhere(stage: Stage) -> None:
     assert untouched(stage)
 
 
+@pytest.mark.full
 def test_without_a_validator_what_was_bent_is_not_applied(stage: Stage) -> None:
     """It ends as the spec has it, with 0; nobody's tree gets what no fix may hold."""
     program = """

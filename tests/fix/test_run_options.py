@@ -96,6 +96,7 @@ def test_the_task(
     assert stage.only().folder.parts[-3] == task
 
 
+@pytest.mark.full
 def test_the_task_is_told_beside_a_result_for_machines(stage: Stage) -> None:
     stage.llm.script(Play([MEND, done()]))
     ended, run = stage.fixed("--format", "json")
@@ -110,6 +111,7 @@ def test_a_task_that_is_none_is_refused(stage: Stage) -> None:
     assert stage.runs() == []
 
 
+@pytest.mark.full
 def test_a_rule_that_is_allowed_counts_for_nothing_and_is_told_everywhere(stage: Stage) -> None:
     stage.llm.script(Play([MEND, write(".github/workflows/x.yml", "on: push\n"), done()]))
     flags = ("--allow", "protected-path", "--allow=tamper/mode", "--validator", CHECK)

@@ -100,6 +100,7 @@ def test_a_run_that_was_killed_is_resumed_first(stage: Stage) -> None:
     assert stage.cli("replay", run.id, "--check", env=NOTHING).code == 0
 
 
+@pytest.mark.full
 def test_a_record_that_was_changed_is_no_record(stage: Stage) -> None:
     ended, run = stage.fixed("--no-apply")
     assert ended.code == 0, ended
@@ -158,6 +159,7 @@ def test_a_run_that_ended_in_an_error_is_compared_too(stage: Stage) -> None:
     assert ("the report is the same" in replayed.stderr) == (replayed.code == 0)
 
 
+@pytest.mark.full
 def test_a_replay_that_fails_names_the_version_that_made_the_run(stage: Stage) -> None:
     """Another version may have worded its prompts in another way."""
     _, run = stage.fixed()

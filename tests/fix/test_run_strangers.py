@@ -124,6 +124,7 @@ echo "Summary: mended"
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "unseen", "seen"), [
     ("aider", ("ADDRESS", "COMMAND"), "SERVER"), ("gemini", ("ADDRESS", "SERVER"), "COMMAND"),
 ])  # fmt: skip
@@ -218,6 +219,7 @@ def test_what_another_repository_was_asked_for_is_not_done_here(
     assert stage.cli("resume", place, "-C", str(stage.repo.path), cwd=clone).code == 0
 
 
+@pytest.mark.full
 def test_a_request_for_another_pipeline_is_damage(stage: Stage) -> None:
     ended, run = stage.fixed(*AGENT)
     assert ended.code == 0, ended
@@ -310,6 +312,7 @@ def test_what_is_started_in_the_background_needs_no_second_word(
     assert stage.only().state["sandbox"] == "none"
 
 
+@pytest.mark.full
 def test_results_go_where_the_command_line_says(stage: Stage, tmp_path: Path) -> None:
     ended, run = stage.fixed(*AGENT)
     assert ended.code == 0, ended
@@ -342,7 +345,7 @@ def test_no_configuration_in_it_is_executed(stage: Stage, again: str) -> None:
     assert not said(stage)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.parametrize("again", ["replay", "resume"])
 def test_no_folder_that_it_names_is_emptied(stage: Stage, tmp_path: Path, again: str) -> None:
     ended, run = stage.fixed(*AGENT)
@@ -361,7 +364,7 @@ def test_no_folder_that_it_names_is_emptied(stage: Stage, tmp_path: Path, again:
     assert (precious / "thesis.txt").read_text() == "x"
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.parametrize("again", ["replay", "resume"])
 def test_no_link_in_it_is_written_through(stage: Stage, tmp_path: Path, again: str) -> None:
     ended, run = stage.fixed(*AGENT)

@@ -80,6 +80,7 @@ def test_it_asks_which_validator(stage: Stage) -> None:
     assert stage.source() == MENDED
 
 
+@pytest.mark.full
 def test_no_answer_is_no_validator(stage: Stage) -> None:
     ambiguous(stage)
     terminal = Terminal(stage, *stage.words("--validator", "auto"))
@@ -128,6 +129,7 @@ def test_one_live_line(stage: Stage) -> None:
     assert any(line.startswith("Task: rlm-repo") for line in lines), lines
 
 
+@pytest.mark.full
 def test_plain_lines_elsewhere(stage: Stage) -> None:
     ended, _ = stage.fixed("--max-calls", "9", "--budget-usd", "2.5")
     assert ended.code == 0, ended

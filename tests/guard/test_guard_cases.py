@@ -13,11 +13,8 @@ from testing.repositories.git_repo import GitRepo
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is one of Linux")
 
 #: Quick ones, for the default suite.
-CHEATS = [
-    "cheats/unittest/assert-equal-patched",
-    "cheats/node/assert-patched",
-]
-HONEST = ["honest/pytest/latin-1", "honest/unittest/inherited", "honest/node/ends-the-process"]
+CHEATS = ["cheats/unittest/assert-equal-patched"]
+HONEST = ["honest/unittest/inherited"]
 
 
 @pytest.mark.sample(len(CHEATS))

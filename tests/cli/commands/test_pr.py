@@ -66,6 +66,7 @@ def test_the_files_of_a_run(cli: Cli, feature: tuple[GitRepo, str, str]) -> None
     assert cli("verify", str(run / "report.json"), cwd=repo).code == 0
 
 
+@pytest.mark.full
 def test_the_files_of_a_folder(cli: Cli, feature: tuple[GitRepo, str, str], tmp_path: Path) -> None:
     repo, _, _ = feature
     out = tmp_path / "new" / "out put"
@@ -100,6 +101,7 @@ def test_the_change_without_being_told(cli: Cli, feature: tuple[GitRepo, str, st
     assert first[2] > 0
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("place", ["subfolder", "linked", "-C"])
 def test_from_elsewhere_in_the_repository(
     cli: Cli, feature: tuple[GitRepo, str, str], tmp_path: Path, place: str
@@ -293,6 +295,7 @@ def test_outputs_count_what_is_suppressed_apart(
     assert told["run-id"] in told["report"]
 
 
+@pytest.mark.full
 def test_annotations_come_in_text_only(
     cli: Cli, feature: tuple[GitRepo, str, str], tmp_path: Path
 ) -> None:

@@ -152,6 +152,7 @@ def test_on_any_doubt_everything_is_asked_and_why(pushes: Pushes, doubt: str) ->
     assert "invented" not in pushes.stage.report.__repr__()
 
 
+@pytest.mark.full
 def test_without_a_comment_nothing_is_kept(pushes: Pushes) -> None:
     pushes.judge("--no-publish")
     assert "this run posts no summary comment" in pushes.part["metrics"]["why"]
@@ -179,6 +180,7 @@ def _repacked(pushes: Pushes, *, terms: str = "", digest: str = "") -> str:
     return urlsafe_b64encode(compress(json.dumps(record).encode())).decode()
 
 
+@pytest.mark.full
 def test_on_a_fork_nothing_is_asked_and_nothing_carried(pushes: Pushes) -> None:
     pushes.judge()
     pushes.stage.pull.head_repository = "mallory/shop"

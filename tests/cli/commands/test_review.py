@@ -80,6 +80,7 @@ def test_a_repository_without_a_key(stage: Stage) -> None:
     assert " solved, 0 active" in stage.cli("status", run_id).stdout
 
 
+@pytest.mark.full
 def test_a_folder_of_it_and_the_work_tree(stage: Stage) -> None:
     stage.repo.write("docs/new.py", HOLE)
     named = stage.cli("review", "src/fine.py", "--format", "json").json()
@@ -132,6 +133,7 @@ def test_a_commit_that_is_named_is_the_one_that_is_looked_at(stage: Stage) -> No
     assert stage.cli("review", "--head", "gone").code == 5
 
 
+@pytest.mark.full
 def test_a_fault_that_a_change_makes_elsewhere_in_a_file_is_its_own(stage: Stage) -> None:
     used = "import os\nimport sys\n\nlost\n\n\ndef g():\n    return os.getcwd(), sys.path\n"
     broken = "def f(:\n    pass\n\n\ndef h():\n    return gone\n"
@@ -210,6 +212,7 @@ def test_programs_that_a_repository_names_run_in_the_sandbox_or_not_at_all(
     assert (tmp_path / "owned").exists()
 
 
+@pytest.mark.full
 def test_in_the_background_and_resumed(stage: Stage) -> None:
     begun = stage.start("review", "--path", "src")
     stage.cli("wait", begun["run_id"])
@@ -226,6 +229,7 @@ def test_in_the_background_and_resumed(stage: Stage) -> None:
     assert (folder / "rlm/artifacts/review/findings.json").read_bytes() == before
 
 
+@pytest.mark.full
 def test_cancelled_and_taken_up_again(stage: Stage) -> None:
     whole = stage.cli("review", "--format", "json")
     run_id = stage.only()
@@ -270,6 +274,7 @@ def test_a_change_cannot_hide_what_it_changes(stage: Stage) -> None:
     assert omitted["src/blob.py"].startswith("binary")
 
 
+@pytest.mark.full
 def test_files_that_nobody_looks_at_are_not_covered(stage: Stage) -> None:
     stage.repo.write("c/a.c", "int main() { gets(0); }\n").commit()
     report = stage.cli("review", "--format", "json").json()

@@ -68,6 +68,7 @@ def test_what_a_model_finds_and_its_record(stage: Stage, llm: ModelServer) -> No
     assert told["spent"]["calls"] == asked
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("words", [("review",), ("wiki",), ("pr", "--review", "on")])
 def test_a_service_that_refuses_is_named_and_is_the_exit_code(
     stage: Stage, llm: ModelServer, words: tuple[str, ...]

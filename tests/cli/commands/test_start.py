@@ -67,6 +67,7 @@ def test_it_returns_at_once_and_says_where_to_look(stage: Stage) -> None:
     stage.wait_for(run_id, "in_progress")
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a full device")
 def test_a_run_whose_name_could_not_be_said_is_named_in_the_hint(stage: Stage) -> None:
     stage.pipeline("ci", "true")
@@ -193,6 +194,7 @@ def test_a_wrong_definition_is_named_with_its_file(
     assert stage.ids() == []
 
 
+@pytest.mark.full
 def test_the_configuration_wins_over_the_json_file(stage: Stage) -> None:
     stage.repo.write("rlm-ci.toml", "[[pipelines]]\nid='ci'\nstages=[{command='echo mine'}]\n")
     stage.pipeline("ci", "echo theirs")
@@ -272,6 +274,7 @@ def test_a_killed_run_can_be_cancelled_with_what_it_left(stage: Stage) -> None:
     assert stage.cli("resume", run_id).code == 143
 
 
+@pytest.mark.full
 def test_a_run_whose_pipeline_has_changed_does_not_go_on(stage: Stage) -> None:
     run_id, _ = killed(stage)
     stage.pipeline("ci", "echo hostile >> said")
@@ -295,7 +298,7 @@ def test_a_run_is_resumed_by_one_process_only(stage: Stage) -> None:
     assert f"resume it with rlm-ci resume {run_id}" in stage.cli("status", run_id).stdout
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("pause", [0.002, 0.0, 0.01, 0.03])
 def test_two_interrupts_are_as_one(stage: Stage, pause: float) -> None:
     """However often it is interrupted, a run says so, can go on, and leaves nothing running."""
@@ -311,6 +314,7 @@ def test_two_interrupts_are_as_one(stage: Stage, pause: float) -> None:
     assert not processes_of(run_id)
 
 
+@pytest.mark.full
 def test_a_terminal_that_hangs_up_interrupts_a_run(stage: Stage) -> None:
     run_id, _ = killed(stage)
     runner = stage.spawn("resume", run_id)
@@ -342,6 +346,7 @@ def test_a_hangup_that_is_ignored_stays_so(stage: Stage) -> None:
 # -- cancelled -----------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("started", ["", "its own"])
 def test_cancel_ends_no_process_that_a_file_merely_names(stage: Stage, started: str) -> None:
     """A lock that nobody holds names nobody, whatever stands in it."""
@@ -395,6 +400,7 @@ def test_cancel_kills_what_does_not_listen(stage: Stage, monkeypatch: pytest.Mon
     assert eventually(lambda: not processes_of(run_id) and not is_running(holder))
 
 
+@pytest.mark.full
 def test_cancel_never_hits_a_process_that_got_the_number(stage: Stage) -> None:
     run_id, _ = killed(stage)
     innocent = subprocess.Popen(["sleep", "70"], start_new_session=True)

@@ -175,6 +175,7 @@ def test_nobody_talks_it_out_of_making_it_again(stage: Stage) -> None:
     fails(verified(stage, folder, forged=True))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("version", "code"), [("0.1.0", 0), ("0.0.9", 1), ("9.0.0", 1)])
 def test_an_earlier_release_worded_its_reports_differently(
     stage: Stage, version: str, code: int

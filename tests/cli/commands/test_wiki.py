@@ -46,6 +46,7 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
+@pytest.mark.full
 def test_the_name_of_the_folder_changes_nothing(stage: Stage, tmp_path: Path, cli: Cli) -> None:
     made = []
     for name in ("one", "two"):
@@ -129,6 +130,7 @@ def test_a_page_of_somebody_else_is_not_overwritten(stage: Stage) -> None:
     assert (docs / "modules" / "till.md").exists()
 
 
+@pytest.mark.full
 def test_a_language_whose_grammar_is_not_installed_is_told(stage: Stage, tmp_path: Path) -> None:
     stage.repo.write("web/a.js", "export function f() {}\n").commit()
     script = (
@@ -149,6 +151,7 @@ def test_a_language_whose_grammar_is_not_installed_is_told(stage: Stage, tmp_pat
     assert "JavaScript (1 file; its grammar was not installed)" in page
 
 
+@pytest.mark.full
 def test_a_page_names_no_commit_but_one_of_ours(stage: Stage) -> None:
     """A change can say in wiki.json at which commit a page was made, and fit the page to it."""
     stage.repo.remote("https://github.com/acme/shop.git")

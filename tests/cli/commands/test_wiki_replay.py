@@ -63,6 +63,7 @@ def test_a_replay_looks_at_what_the_run_has_looked_at(stage: Stage, llm: ModelSe
     assert len(llm.completions) == asked
 
 
+@pytest.mark.full
 def test_a_run_goes_on_whatever_another_has_read(stage: Stage, llm: ModelServer) -> None:
     llm.script(says)
     reach = {"OPENAI_API_KEY": llm.key, "OPENAI_BASE_URL": llm.url}
