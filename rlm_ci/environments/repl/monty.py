@@ -28,7 +28,12 @@ def FINAL(value):
     answer['content'] = value
     answer['ready'] = True
 def FINAL_VAR(name):
-    FINAL(eval(name.strip()) if isinstance(name, str) else name)
+    if isinstance(name, str):
+        name = name.strip().strip('"' + "'")
+        if not name.isidentifier():
+            raise NameError('there is no variable ' + repr(name))
+        name = eval(name)
+    FINAL(name)
 def SUBMIT(*values, **fields):
     found = list(values) + list(fields.values())
     FINAL(found[0] if len(found) == 1 else (fields or list(values)))
