@@ -55,6 +55,7 @@ SHOWN_BY = {
     "pipelines/repository/scope": "recursion/corpus/test_corpus.py",
     "pipelines/repository/plan": "cli/commands/test_review.py",
     "pipelines/repository/tree_progress": "console/test_progress.py",
+    "pipelines/run_context": "ask/test_run_sources.py",
     "pipelines/stored_runs": "cli/commands/test_list.py",
     "pull_request/extra_parts": "cli/commands/test_pr_without_model.py",
     "pull_request/posting": "cli/commands/test_publish.py",

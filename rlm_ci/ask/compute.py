@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack, closing
-from threading import Lock
 
 from rlm_ci.ask.citations.shown_text import ShownText
 from rlm_ci.environments.delegation import ChildSlots, Delegation
@@ -12,23 +11,22 @@ from rlm_ci.environments.repl.episode import ReplEpisodes
 from rlm_ci.environments.repl.host.model_functions import fingerprint
 from rlm_ci.environments.repl.host.options import ReplOptions, ReplServices
 from rlm_ci.environments.repl.host.run_files import RunFiles
-from rlm_ci.environments.repl.pool import SessionPool
 from rlm_ci.environments.symbolic.loop import AskEnd
 from rlm_ci.environments.turn_loop import LoopWatcher
-from rlm_ci.errors import LimitError, UnavailableError
+from rlm_ci.errors import LimitError
 from rlm_ci.models.record.clock import over
 from rlm_ci.runs.state import NO_PROGRESS, PASSED, FinalState
 from rlm_ci.system import files
 from rlm_ci.text.printable import count
-from rlm_ci.values import Closing, Value
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from typing import Any
 
     from rlm_ci.context.context import Context
-    from rlm_ci.environments.repl.session import ReplSession
+    from rlm_ci.environments.repl.pool import Sessions
     from rlm_ci.environments.turn_loop import LoopAction, Observation
     from rlm_ci.models import Completion, ModelRequest
     from rlm_ci.models.gateway import Gateway
@@ -48,35 +46,6 @@ class ComputeLimits(Value):
 
     max_minutes: float | None
     max_depth: int
-
-
-class Sessions(Closing):
-    """Opens sessions in ``sandbox``, which starts with the first; a replay opens none."""
-
-    def __init__(self, sandbox: str, environ: Mapping[str, str], *, replay: bool) -> None:
-        self.sandbox = sandbox
-        self._environ = environ
-        self._replay = replay
-        self._pool: SessionPool | None = None
-        self._lock = Lock()
-
-    def pool(self) -> SessionPool:
-        with self._lock:
-            if self._replay:
-                raise UnavailableError(
-                    "a replay runs no code, but the record lacks a block",
-                    hint="replay with the version and the settings that the run had",
-                )
-            if self._pool is None:
-                self._pool = SessionPool(self.sandbox, environ=self._environ)
-            return self._pool
-
-    def open(self, **given: Any) -> ReplSession:
-        return self.pool().open(**given)
-
-    def close(self) -> None:
-        if self._pool is not None:
-            self._pool.close()
 
 
 class ComputedQuestion:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import os
-import sys
 
 from rlm_ci.ask import report
 from rlm_ci.ask.citations.citations import cite
 from rlm_ci.ask.citations.compare_files import FileComparison, refuted_by
-from rlm_ci.ask.compute import ANY_TURNS, ComputedQuestion, ComputeLimits, Sessions
+from rlm_ci.ask.compute import ANY_TURNS, ComputedQuestion, ComputeLimits
 from rlm_ci.ask.verify.recorded_answers import STANDING
-from rlm_ci.context.builder.build import POINTERS, EmptyError, build
-from rlm_ci.context.context import Context
-from rlm_ci.context.own_files import is_object
 from rlm_ci.environments.repl.host.options import ReplOptions
+from rlm_ci.environments.repl.pool import Sessions
 from rlm_ci.environments.symbolic.execute_plan import PlanExecutor
 from rlm_ci.environments.symbolic.loop import Question
 from rlm_ci.environments.symbolic.model_access import ModelAccess
@@ -23,22 +19,24 @@ from rlm_ci.environments.symbolic.planner.planner import Planner
 from rlm_ci.environments.symbolic.planner.prompt import ContextMetadata
 from rlm_ci.environments.symbolic.subcalls import Subcalls
 from rlm_ci.environments.symbolic.visible_context import VisibleContext
-from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
+from rlm_ci.errors import ConfigError
 from rlm_ci.judge.options import models_of
 from rlm_ci.models.gateway import Gateway, provider_of, require_endpoint
-from rlm_ci.pipelines.attempt import Attempt, NoContextError
+from rlm_ci.pipelines.attempt import Attempt
+from rlm_ci.pipelines.run_context import RunContext
 from rlm_ci.report.findings import Subject
 from rlm_ci.system import files
-from rlm_ci.text.printable import encodable, printable_file
+from rlm_ci.text.printable import printable_file
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any, BinaryIO
+    from typing import Any
 
     from rlm_ci.ask.citations.citations import CitedAnswer
     from rlm_ci.config.settings import Settings
+    from rlm_ci.context.context import Context
     from rlm_ci.environments.symbolic.iteration import Iteration
     from rlm_ci.environments.symbolic.loop import AskEnd
     from rlm_ci.environments.symbolic.planner.planner import AcceptedPlan
@@ -48,8 +46,6 @@ if TYPE_CHECKING:
     from rlm_ci.runs.run import Run
     from rlm_ci.runs.state import FinalState
 
-STDIN = "-"
-_POINTERS_LIMIT = 64 << 20
 #: Characters of the question in the prompt of each sub-call.
 _QUESTION = 2000
 #: The limits of the mode, and their settings.
@@ -91,14 +87,13 @@ class AskRun(Attempt):
     ) -> None:
         super().__init__(work, run, goal, record, mode, head={"context": None})
         self._required = required
-        #: Whether the context was given as an object, with a table of files from elsewhere.
-        self._is_adopted = False
+        self._kept = RunContext(work, run, record, self._step)
         self._sessions = Sessions(
             work.settings.sandbox, work.settings.environ, replay=bool(work.replay)
         )
 
     def _work(self) -> tuple[FinalState, Report]:
-        with self._context() as context:
+        with self._kept.open(self._goal, required=self._required) as context:
             options = self._options()
             if options.environment == report.REPL:
                 self._run.set_sandbox(options.sandbox)
@@ -119,92 +114,6 @@ class AskRun(Attempt):
             is_computed = options.environment == report.REPL
             ended = (self._compute if is_computed else self._ask)(options, context)
             return ended.final, self._report(options, context, ended)
-
-    # ── the context ──
-
-    def _context(self) -> Context:
-        """The context of this run, verified to be the one that it began with."""
-        folder = self._run.path_of("rlm", "context")
-        kept = None
-
-        def produce() -> Mapping[str, Any]:
-            nonlocal kept
-            try:
-                kept = self._made(folder)
-                self._hide_names(folder)
-            except EmptyError:  # an empty context that was named is an error in any mode
-                raise
-            except RlmCiError as error:
-                if self._required or not isinstance(error, ConfigError | DamagedError):
-                    raise
-                return {"object_id": None, "why": str(error)}
-            source = self._all.settings.context.source
-            adopted = bool(source) and source != STDIN and is_object(os.path.abspath(source))
-            return {"object_id": kept.object_id, "stamp": kept.stamp(), "adopted": adopted}
-
-        known = self._record.fact("context", "start", {}, produce)
-        self._is_adopted = known.get("adopted", False)
-        if known["object_id"] is None:
-            raise NoContextError(known["why"])
-        if kept is not None:
-            return kept
-        if self._all.replay:
-            theirs = os.path.join(os.path.dirname(self._all.replay), "rlm", "context")
-            context = build(theirs, folder, adopt=True)
-        else:
-            context = Context.open(folder)
-        if context.object_id != known["object_id"]:
-            context.close()
-            raise DamagedError(
-                "the context is not the one that the run began with",
-                where=folder,
-                hint="restore it, or start a new run",
-            )
-        if not self._all.replay and context.stamp() != known["stamp"]:
-            context.verify()
-        return context
-
-    def _made(self, folder: str) -> Context:
-        """The object of the source, or of the goal; a killed process leaves a whole one or none."""
-        if is_object(folder):
-            context = Context.open(folder)
-            context.verify()
-            return context
-        settings = self._all.settings
-        self._step("reading the context")
-        source = settings.context.source
-        return build(
-            self._opened(source) if source else io.BytesIO(encodable(self._goal).encode()),
-            folder,
-            target_bytes=settings.context.target_bytes,
-            overlap_bytes=settings.context.overlap_bytes,
-            root=self._all.repository.root,
-            without=self._all.skipped,
-            required=True,
-            adopt=True,
-            environ=settings.environ,
-        )
-
-    def _hide_names(self, folder: str) -> None:
-        """Redact the list of pointers, which is for people; the index keeps names as they are."""
-        try:
-            listed = files.read(os.path.join(folder, POINTERS), _POINTERS_LIMIT).decode()
-        except (files.UnreadableError, ValueError):  # nothing needs it
-            return
-        clean = self._run.redactor.text(listed)
-        if clean != listed:
-            self._write(f"rlm/context/{POINTERS}", clean.encode())
-
-    def _opened(self, source: str) -> Any:
-        if source != STDIN:
-            return _from_here(os.path.abspath(source))
-        if sys.stdin is None or sys.stdin.isatty() or not _holds_any(sys.stdin.buffer):
-            raise ConfigError(
-                "the context is to come from standard input, and nothing is there",
-                where=self._all.settings.sources["context.source"],
-                hint="pipe a text into rlm-ci, or name a file; a run that is resumed has no input",
-            )
-        return sys.stdin.buffer
 
     # ── the options ──
 
@@ -333,7 +242,7 @@ class AskRun(Attempt):
             return {"refuted": comparison.refuted}
 
         refuted: Mapping[str, str] = {}
-        if self._is_adopted:  # an object of our own has the right table of files
+        if self._kept.is_adopted:  # an object of our own has the right table of files
             refuted = self._record.fact(STANDING, "answer", {}, compare)["refuted"]
         return cite(
             ended.answer,
@@ -356,24 +265,6 @@ class AskRun(Attempt):
             subject=Subject(head=options.head, worktree=True),
             usage=self._usage(),
         )
-
-
-def _from_here(path: str) -> str:
-    """The path relative to the working folder, unless they share nothing: a model need not know
-    where on the machine it is.
-    """
-    here = os.getcwd()
-    steps = os.path.relpath(path, here)
-    up = steps.split(os.sep).count(os.pardir)
-    return steps if up < len(here.strip(os.sep).split(os.sep)) else path
-
-
-def _holds_any(stream: BinaryIO) -> bool:
-    """Whether a byte follows; waits for it. Errors are left to the reader."""
-    try:
-        return not isinstance(stream, io.BufferedReader) or bool(stream.peek(1))
-    except OSError:
-        return True
 
 
 def _require_our_agent(settings: Settings) -> None:

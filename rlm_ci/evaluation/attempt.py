@@ -4,47 +4,48 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
+from contextlib import ExitStack
 from functools import partial
 
-from rlm_ci import sandbox
 from rlm_ci.console.failures import failure
-from rlm_ci.environments import frameworks
 from rlm_ci.environments.delegation import ChildSlots, ChildTask, Delegation
 from rlm_ci.environments.names import CODING, REPL, environment_of
-from rlm_ci.environments.rewards import RLMRewardProfile
+from rlm_ci.environments.repl.host.model_functions import fingerprint
+from rlm_ci.environments.repl.host.options import ReplServices
+from rlm_ci.environments.repl.host.run_files import RunFiles
 from rlm_ci.errors import ConfigError, LimitError, RemoteError
-from rlm_ci.evaluation.chat import ChatSession, CompactionRules
+from rlm_ci.evaluation.chat import CompactionRules
 from rlm_ci.evaluation.episodes import report
 from rlm_ci.evaluation.episodes.code_runs import SandboxedPython
 from rlm_ci.evaluation.episodes.episode import EpisodeServices
-from rlm_ci.evaluation.episodes.options import EpisodeOptions
-from rlm_ci.evaluation.episodes.setups import Setups, out_of_time
+from rlm_ci.evaluation.episodes.repl_episodes import ReplSetups
+from rlm_ci.evaluation.episodes.setups import CONTEXT_LIMIT, Setups, out_of_time
 from rlm_ci.evaluation.episodes.work_tree import WorkTree, WorkTreeContext
 from rlm_ci.evaluation.event_bus import RLMEventBus
+from rlm_ci.evaluation.terms import ENGINE, EpisodeTerms
 from rlm_ci.judge.options import models_of
 from rlm_ci.models import ModelRequest
-from rlm_ci.models.gateway import Gateway, provider_of, require_endpoint
+from rlm_ci.models.gateway import Gateway
 from rlm_ci.pipelines import budget_increase
 from rlm_ci.pipelines.attempt import RunAttempt
+from rlm_ci.pipelines.run_context import RunContext
 from rlm_ci.report.findings import Part, Report, Severity, Subject
 from rlm_ci.runs.manifest import timestamp
 from rlm_ci.system import files
-from rlm_ci.text.printable import printable, printable_file
-from rlm_ci.validators import detect
-from rlm_ci.values import Value
+from rlm_ci.text.printable import printable_file
 from rlm_ci.workspace.apply import staging
 from rlm_ci.workspace.sandboxed_commands import ReplaySandbox
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
+    from rlm_ci.context.context import Context
     from rlm_ci.errors import RlmCiError
-    from rlm_ci.evaluation.connectors import ConnectorModel
     from rlm_ci.evaluation.episodes.code_runs import Interpreter
     from rlm_ci.evaluation.episodes.node import EpisodeEnd
+    from rlm_ci.evaluation.episodes.options import EpisodeOptions
+    from rlm_ci.evaluation.terms import EpisodeCaller
     from rlm_ci.models.record.record import Record
     from rlm_ci.pipelines.job import PipelineJob
     from rlm_ci.runs.run import Run
@@ -58,22 +59,13 @@ _SUMMARY_TOKENS = 1024
 _UNLIMITED = 1 << 20
 
 
-class EpisodeCaller(Value):
-    """What a Python program brings: a model, an interpreter, who follows the events, rewards."""
-
-    model: ConnectorModel | None = None
-    interpreter: Interpreter | None = None
-    bus: RLMEventBus | None = None
-    profile: RLMRewardProfile = RLMRewardProfile()
-    max_parallelism: int = 4
-
-
 class EpisodeAttempt(RunAttempt):
     """One process's attempt at an episode."""
 
     def __init__(self, work: PipelineJob, run: Run, record: Record, caller: EpisodeCaller) -> None:
         super().__init__(work, run, record)
         self._caller = caller
+        self._terms = EpisodeTerms(work, run, record, caller)
         self.error: RlmCiError | None = None
         self.end: EpisodeEnd | None = None
         self.goes_on = False
@@ -92,38 +84,44 @@ class EpisodeAttempt(RunAttempt):
         return self._run.redactor.report(made.replace(run_id=self._run.id))
 
     def _work(self, task: str) -> Report:
-        options = self._options(task)
+        options = self._terms.agree(task)
         max_steps, max_minutes = self._raised(options)
         self._run.set_sandbox(options.sandbox)
         budget_increase.keep(self._record, self._all.more)
         gateway = self._gateway(options, max_minutes)
-        tree = self._work_tree(options, gateway)
-        try:
-            return self._carried_out(options, gateway, tree, max_steps, max_minutes)
-        finally:
+        with ExitStack() as held:
+            context = self._context(options)
+            if context is not None:
+                held.enter_context(context)
+            tree = self._work_tree(options, gateway)
             if tree is not None:
-                tree.close()
+                held.callback(tree.close)
+            setups = self._setups(options, gateway, tree, context, held)
+            root = ChildTask(options.task, environment=options.environment)
+            mark = root.fingerprint()
+            if context is not None and environment_of(options.environment) == REPL:
+                mark = fingerprint(options.task, context.object_id)
+            services = self._services(options, gateway, setups)
+            delegation = Delegation(
+                services.run_child,
+                slots=ChildSlots(min(options.parallelism, self._caller.max_parallelism)),
+                lineage=(mark,),
+                max_depth=options.max_depth,
+                max_children=options.max_children,
+                parallelism=options.parallelism if tree is None else 1,  # they share a copy
+                deadline=None if self._all.replay else self._clock.deadline(max_minutes),
+            )
+            self.end = services.run_root(self._run.id, root, delegation, max_steps)
+            return self._concluded(self.end, options, services, tree)
 
-    def _carried_out(
+    def _concluded(
         self,
+        end: EpisodeEnd,
         options: EpisodeOptions,
-        gateway: Gateway,
+        services: EpisodeServices,
         tree: WorkTree | None,
-        max_steps: int,
-        max_minutes: float | None,
     ) -> Report:
-        services = self._services(options, gateway, tree)
-        root = ChildTask(options.task, environment=options.environment)
-        delegation = Delegation(
-            services.run_child,
-            slots=ChildSlots(min(options.parallelism, self._caller.max_parallelism)),
-            lineage=(root.fingerprint(),),
-            max_depth=options.max_depth,
-            max_children=options.max_children,
-            parallelism=options.parallelism if tree is None else 1,  # they share a copy
-            deadline=None if self._all.replay else self._clock.deadline(max_minutes),
-        )
-        self.end = end = services.run_root(self._run.id, root, delegation, max_steps)
+        """The report, once all results are written."""
         self._write(end, options)
         if options.session and not self._all.replay:
             self._add_turn(end, options, services)
@@ -138,80 +136,6 @@ class EpisodeAttempt(RunAttempt):
         subject = Subject(head=options.head, worktree=True)
         return report.build(end, metrics=metrics, subject=subject, usage=self._usage())
 
-    # ── the options ──
-
-    def _options(self, task: str) -> EpisodeOptions:
-        def produce() -> Mapping[str, Any]:
-            settings, repository, caller = (
-                self._all.settings,
-                self._all.repository,
-                self._caller,
-            )
-            told = settings.episode
-            environment_of(told.environment, settings.sources["episode.environment"])
-            if caller.model is None:
-                require_endpoint(models_of(settings), "set one of them")
-                self._require_provider()
-            has_files = environment_of(told.environment) == CODING
-            framework = self._framework()
-            place = None if caller.interpreter and not has_files else self._sandbox()
-            model = settings.model or (caller.model.model if caller.model else "")
-            seconds = told.time_budget_seconds
-            return EpisodeOptions(
-                task=task,
-                environment=told.environment,
-                model=model,
-                provider=caller.model.name if caller.model else provider_of(models_of(settings)),
-                # None outside of git and before the first commit.
-                head=repository.head_commit() if repository.git_dir else None,
-                max_steps=told.max_steps,
-                exec_timeout=told.exec_timeout,
-                branch_width=told.branch_width,
-                framework=framework,
-                max_depth=told.max_depth,
-                max_children=told.max_children_per_step,
-                parallelism=told.parallelism,
-                max_minutes=None if seconds is None else seconds / 60,
-                max_completion_tokens=settings.models.max_completion_tokens,
-                sandbox=place.name if place else "engine",
-                isolated=place.isolated if place else False,
-                rewards=caller.profile.to_dict(),
-                sub_model=told.sub_model,
-                validator=self._validator() if has_files else None,
-                mark=secrets.token_hex(8),
-                session=self._session_so_far(),
-            ).to_dict()
-
-        return self._record.shaped(
-            "terms", "start", {}, produce, lambda told: EpisodeOptions(**told)
-        )
-
-    def _framework(self) -> str | None:
-        """The framework, which is installed. Raises ConfigError, UnavailableError."""
-        told, source = self._all.settings.episode, self._all.settings.sources["episode.framework"]
-        if told.framework in (None, "native"):
-            return None
-        name = frameworks.require(told.framework, source)
-        if told.branch_width > 1 or environment_of(told.environment) == REPL:
-            what = "best of N" if told.branch_width > 1 else "the REPL"
-            raise ConfigError(
-                f"a framework has its own loop, and {what} needs ours",
-                where=source,
-                hint="leave --framework out",
-            )
-        return name
-
-    def _require_provider(self) -> None:
-        """Raise ConfigError where sub-calls are to go to another provider than the endpoint."""
-        settings = self._all.settings
-        wanted, now = settings.episode.sub_provider, provider_of(models_of(settings))
-        if wanted not in (None, now):
-            raise ConfigError(
-                f"there is no provider {printable(wanted)[:80]!r} here",
-                where=settings.sources["episode.sub_provider"],
-                hint=f"known: {now}, that of the endpoint; --sub-model names a model there",
-            )
-
     def _raised(self, options: EpisodeOptions) -> tuple[int, float | None]:
         """The steps and minutes, with what the run was given since; a prompt tells the first."""
         _, more = budget_increase.carried(self._record, self._all.more)
@@ -220,19 +144,6 @@ class EpisodeAttempt(RunAttempt):
         return int(_UNLIMITED if steps is None else steps), more.get(
             "max_minutes", options.max_minutes
         )
-
-    def _validator(self) -> str | None:
-        """The command of the tests, None where none is found."""
-        wanted = self._all.settings.loop.validator
-        try:
-            found = detect.select(wanted, detect.detect(self._all.repository.root))
-        except detect.NoValidatorError as error:
-            self._all.progress.say(f"run_tests is not there: {error.what}; {error.hint}")
-            return None
-        return found.command.text if found.command else None
-
-    def _sandbox(self) -> Any:
-        return sandbox.choose(self._all.settings.sandbox, self._all.settings.environ)
 
     # ── the episode ──
 
@@ -249,17 +160,61 @@ class EpisodeAttempt(RunAttempt):
             connector=self._caller.model,
         )
 
-    def _services(
-        self, options: EpisodeOptions, gateway: Gateway, tree: WorkTree | None
-    ) -> EpisodeServices:
-        setups = Setups(
+    def _context(self, options: EpisodeOptions) -> Context | None:
+        """The context that the settings name; a REPL's is the task without one."""
+        has_repl = environment_of(options.environment) == REPL
+        if not (self._all.settings.context.source or has_repl):
+            return None
+        kept = RunContext(self._all, self._run, self._record, self._step)
+        return kept.open(options.task, required=True)
+
+    def _setups(
+        self,
+        options: EpisodeOptions,
+        gateway: Gateway,
+        tree: WorkTree | None,
+        context: Context | None,
+        held: ExitStack,
+    ) -> Setups:
+        repl, text = None, ""
+        if environment_of(options.environment) == REPL:
+            repl = self._repl(options, gateway, context, held)
+        elif context is not None:
+            text = context.raw(0, min(context.byte_length, CONTEXT_LIMIT + 1)).decode(
+                "utf-8", "replace"
+            )
+        return Setups(
             options,
             gateway.complete,
             self._record.fact,
             interpreter=self._interpreter(options, tree),
             seconds=partial(_seconds, options, gateway),
             work_tree=tree,
+            repl=repl,
+            context=self._run.redactor.text(text),
         )
+
+    def _repl(
+        self, options: EpisodeOptions, gateway: Gateway, context: Context | None, held: ExitStack
+    ) -> ReplSetups:
+        sessions, replay = self._terms.sessions, self._all.replay
+        sessions.sandbox = options.sandbox  # the run keeps to the one that it begins with
+        held.callback(sessions.close)
+        services = ReplServices(
+            complete=gateway.complete,
+            fact=self._record.fact,
+            redact=self._run.redactor.text,
+            files=RunFiles(self._run.path, os.path.dirname(replay) if replay else None),
+            open=sessions.open,
+            left=lambda: gateway.calls_left(options.max_completion_tokens),
+            scratch=held.enter_context(files.scratch("rlm-ci-repl-")),
+            longest=self._run.redactor.longest,
+        )
+        return ReplSetups(options, services, context)
+
+    def _services(
+        self, options: EpisodeOptions, gateway: Gateway, setups: Setups
+    ) -> EpisodeServices:
         return EpisodeServices(
             options,
             gateway.complete,
@@ -285,7 +240,7 @@ class EpisodeAttempt(RunAttempt):
             WorkTreeContext(
                 options,
                 self._all.repository,
-                ReplaySandbox() if replay else self._sandbox(),
+                ReplaySandbox() if replay else self._terms.sandbox(),
                 self._all.settings.environ,
                 self._all.skipped,
                 self._run.redactor,
@@ -310,32 +265,17 @@ class EpisodeAttempt(RunAttempt):
             return None
         if self._caller.interpreter is not None:
             return self._caller.interpreter
-        if tree is not None:
+        if tree is not None or environment_of(options.environment) == REPL:
             return None
-        if options.sandbox == "engine":
+        if options.sandbox == ENGINE:
             raise ConfigError(
                 "the run began with an execution engine of a Python program",
                 where=self._run.id,
                 hint="continue it there, by RLMRunner.resume_run",
             )
-        return SandboxedPython(self._sandbox(), self._all.settings.environ)
+        return SandboxedPython(self._terms.sandbox(), self._all.settings.environ)
 
     # ── the chat session ──
-
-    def _session(self, session_id: str) -> ChatSession:
-        task = os.path.dirname(os.path.dirname(self._run.path))
-        return ChatSession(task, session_id)
-
-    def _session_so_far(self) -> Mapping[str, Any] | None:
-        session_id = self._all.settings.chat.session_id
-        if session_id is None:
-            return None
-        record = self._session(session_id).read() or {"histories": [], "compacted_summaries": []}
-        return {
-            "id": session_id,
-            "history": record["histories"],
-            "summaries": record["compacted_summaries"],
-        }
 
     def _add_turn(
         self, end: EpisodeEnd, options: EpisodeOptions, services: EpisodeServices
@@ -359,7 +299,7 @@ class EpisodeAttempt(RunAttempt):
         }
         head = {"environment": options.environment, "framework": options.framework or "native"}
         rules = CompactionRules(told.compaction, told.compaction_limit, told.keep_recent)
-        session = self._session(str((options.session or {})["id"]))
+        session = self._terms.session(str((options.session or {})["id"]))
         session.add(turn, head, rules, summarize)
 
     def _write(self, end: EpisodeEnd, options: EpisodeOptions) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from rlm_ci.change import privileged_events
 from rlm_ci.console.messages import warn
 from rlm_ci.errors import UsageError
-from rlm_ci.evaluation.attempt import EpisodeAttempt, EpisodeCaller
+from rlm_ci.evaluation.attempt import EpisodeAttempt
 from rlm_ci.evaluation.episodes import report
+from rlm_ci.evaluation.terms import EpisodeCaller
 from rlm_ci.judge import config_file
 from rlm_ci.judge.options import output_of, rests_on
 from rlm_ci.models.gateway import earlier

@@ -18,7 +18,6 @@ from rlm_ci.environments.rewards import RLMRewardProfile
 from rlm_ci.errors import UsageError
 from rlm_ci.evaluation import chat, readiness, trajectories
 from rlm_ci.evaluation import run as episodes
-from rlm_ci.evaluation.attempt import EpisodeCaller
 from rlm_ci.evaluation.bench import compare, summary
 from rlm_ci.evaluation.bench import run as benchmarks
 from rlm_ci.evaluation.bench.benchmark import BenchOptions
@@ -34,10 +33,13 @@ from rlm_ci.evaluation.results import (
     RLMRunResult,
     of_episode,
 )
+from rlm_ci.evaluation.terms import EpisodeCaller
 from rlm_ci.evaluation.trajectories import Trajectories
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.pipelines import definition, load, stored_runs
-from rlm_ci.runs.request import OF_A_COMMAND, RunRequest
+from rlm_ci.runs.request import RunRequest
+from rlm_ci.system import files
+from rlm_ci.text.printable import encodable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,8 +99,14 @@ class RLMRunner:
         max_children_per_step: int = 4,
         parallelism: int = 2,
         time_budget_seconds: int | None = None,
+        *,
+        context: str | Path | None = None,
     ) -> RLMRunResult:
-        """Run one episode to its end, whatever that is; raises what keeps it from one."""
+        """Run one episode to its end, whatever that is; raises what keeps it from one.
+
+        ``context`` is a Path or the absolute path of a file or folder, else a text: the variable
+        of the REPL, or a part of the prompt.
+        """
         flags = _flags(
             "episode",
             environment=environment,
@@ -113,7 +121,7 @@ class RLMRunner:
             sub_model=sub_model,
             sub_provider=sub_provider,
         )
-        return self._run(flags, task)
+        return self._run(flags, task, context)
 
     def resume_run(self, run_id: str) -> RLMRunResult:
         """Continue an episode whose process has ended, with this runner's connector and engine."""
@@ -130,18 +138,19 @@ class RLMRunner:
         with runs.open(entry.path) as held:
             return self._conduct(held, asked, settings, runs)
 
-    def _run(self, flags: Mapping[str, Any], task: str) -> RLMRunResult:
+    def _run(
+        self, flags: dict[str, str], task: str, context: str | Path | None = None
+    ) -> RLMRunResult:
         settings = self._settings(flags)
         known = load.load(settings, open_repository(settings))
         runs = stored_runs.StoredRuns(settings)
-        kept = {key: value for key, value in flags.items() if key not in OF_A_COMMAND}
-        asked = RunRequest(
-            definition.EPISODE,
-            runs.redactor.text(task),
-            kept,
-            definition.digest(known, definition.EPISODE),
-        )
+        clean = runs.redactor.text
         with runs.create(runs.task_or_own(), definition.EPISODE) as held:
+            if context is not None:
+                source = os.path.abspath(_context_of(context, held))
+                flags["context.source"] = settings.values["context.source"] = source
+            digest = definition.digest(known, definition.EPISODE)
+            asked = RunRequest(definition.EPISODE, clean(task), flags, digest)
             asked.write(held.path)
             return self._conduct(held, asked, settings, runs)
 
@@ -370,6 +379,15 @@ class RLMRunner:
     def supported_environments(self) -> list[str]:
         """All names of environments."""
         return list(supported_environments())
+
+
+def _context_of(context: str | Path, held: Run) -> str:
+    """The path of a context; a text is kept in the folder of the run."""
+    if isinstance(context, Path) or (os.path.isabs(context[:4096]) and os.path.exists(context)):
+        return str(context)
+    path = held.path_of("context.txt")
+    files.write(path, encodable(held.redactor.text(context)).encode(), 0o600)
+    return path
 
 
 def _flags(section: str, **values: Any) -> dict[str, str]:

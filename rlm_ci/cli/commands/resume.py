@@ -11,7 +11,6 @@ import shlex
 import time
 
 from rlm_ci import errors
-from rlm_ci.ask.run import STDIN
 from rlm_ci.cli.commands.wait import code_of
 from rlm_ci.config.options import CORE, PIPELINES, RECURSION, SYMBOLIC, WIKI
 from rlm_ci.config.settings import Settings
@@ -22,6 +21,7 @@ from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import budget_increase, load, stored_runs
+from rlm_ci.pipelines.run_context import STDIN
 from rlm_ci.pipelines.stored_runs import StoredRuns, resume_with
 from rlm_ci.report import render
 from rlm_ci.runs.cancel import end_leftovers

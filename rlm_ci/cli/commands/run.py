@@ -8,6 +8,7 @@ from rlm_ci import errors
 from rlm_ci.config.options import BUDGET, COMMON, EPISODE, LOOP, MODEL, SYMBOLIC
 from rlm_ci.errors import UsageError
 from rlm_ci.pipelines import definition, stored_runs
+from rlm_ci.pipelines.run_context import STDIN
 from rlm_ci.pipelines.stored_runs import OUT_DIR, SANDBOX
 from rlm_ci.solve import foreground
 
@@ -36,7 +37,7 @@ def run(arguments: Arguments) -> int:
     flags = dict(arguments.flags)
     settings = stored_runs.settings_of(flags)
     source = settings.context.source
-    if source and source != "-":  # a resumed run may be in another folder
+    if source and source != STDIN:  # a resumed run may be in another folder
         flags["context.source"] = os.path.abspath(source)
     task = arguments.words[0] if arguments.words else ""
     if not task.strip():

@@ -18,6 +18,7 @@ from rlm_ci.errors import ConfigError, DamagedError
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import stored_runs
+from rlm_ci.pipelines.definition import EPISODE
 from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, SCHEMA_VERSION, Report
 from rlm_ci.report.wording import headline
 from rlm_ci.resources import loader
@@ -215,8 +216,11 @@ class _Question(Value):
         is_computed = any(part.metrics.get("environment") == REPL for part in report.parts)
         # Removing one of these files does not turn a run into a replay.
         own = (os.path.join(folder, request.NAME), calls)
-        is_replay = not any(map(os.path.lexists, own)) and bool(manifest.read(folder).parent_run_id)
+        run = manifest.read(folder)
+        is_replay = not any(map(os.path.lexists, own)) and bool(run.parent_run_id)
         if is_replay or not (is_question or os.path.lexists(context)):
+            return None
+        if run.pipeline_id == EPISODE:  # all of it is rebuilt from its record
             return None
         for path in (context, calls):
             if not os.path.lexists(path):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from threading import Lock
+
 from rlm_ci.environments.repl import context_file
 from rlm_ci.environments.repl.cpython import CPythonSession, CPythonWorkers
 from rlm_ci.environments.repl.monty import MontySession
 from rlm_ci.environments.repl.session import RESERVED, SessionLimits
 from rlm_ci.environments.repl.states import CPYTHON, merged
-from rlm_ci.errors import ConfigError
+from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.sandbox import choose, monty
 from rlm_ci.system import installation
 from rlm_ci.values import Closing
@@ -15,6 +17,7 @@ from rlm_ci.values import Closing
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
 
     from rlm_ci.environments.repl.session import HostFunction, ReplSession
     from rlm_ci.sandbox.job import Sandbox
@@ -111,3 +114,32 @@ def _sandbox(name: str, environ: Mapping[str, str]) -> Sandbox | None:
             return None
         hint = f"{error.hint}; or install pydantic-monty: {installation.command('monty')}"
         raise ConfigError(error.what, where=error.where, hint=hint) from None
+
+
+class Sessions(Closing):
+    """Opens sessions in ``sandbox``, which starts with the first; a replay opens none."""
+
+    def __init__(self, sandbox: str, environ: Mapping[str, str], *, replay: bool) -> None:
+        self.sandbox = sandbox
+        self._environ = environ
+        self._replay = replay
+        self._pool: SessionPool | None = None
+        self._lock = Lock()
+
+    def pool(self) -> SessionPool:
+        with self._lock:
+            if self._replay:
+                raise UnavailableError(
+                    "a replay runs no code, but the record lacks a block",
+                    hint="replay with the version and the settings that the run had",
+                )
+            if self._pool is None:
+                self._pool = SessionPool(self.sandbox, environ=self._environ)
+            return self._pool
+
+    def open(self, **given: Any) -> ReplSession:
+        return self.pool().open(**given)
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.close()

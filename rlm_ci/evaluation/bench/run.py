@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
     from rlm_ci.console.progress import Progress
     from rlm_ci.errors import RlmCiError
-    from rlm_ci.evaluation.attempt import EpisodeCaller
     from rlm_ci.evaluation.bench.packs.pack import Preset
     from rlm_ci.evaluation.bench.prepare import PreparedCase
     from rlm_ci.evaluation.results import RLMBenchmarkResult
+    from rlm_ci.evaluation.terms import EpisodeCaller
     from rlm_ci.pipelines.stored_runs import StoredRuns
     from rlm_ci.runs.run import Run
 

@@ -12,6 +12,8 @@ from rlm_ci.environments import frameworks
 from rlm_ci.environments.conversation import Conversation
 from rlm_ci.environments.delegation import OVER, ChildResult
 from rlm_ci.environments.frameworks import FrameworkEpisode
+from rlm_ci.environments.repl.host.model_functions import ReplResult, ReplTask
+from rlm_ci.environments.repl.host.options import CHILD_TURNS
 from rlm_ci.environments.rewards import CYCLE, MISSING_ARGUMENT, RLMRewardProfile
 from rlm_ci.environments.turn_loop import LoopWatcher, TurnLimits, TurnLoop
 from rlm_ci.errors import LimitError
@@ -82,16 +84,22 @@ class EpisodeServices(Value):
                 options.environment,
                 options.model,
                 max_steps,
+                delegation.path,
             )
         )
 
     def run_child(self, task: ChildTask, delegation: Delegation) -> ChildResult:
         """Run the episode of a child. Raises what ends the whole run."""
-        if self.replay and self.record.find(CHILD, delegation.path, {}) is None:
-            return ChildResult("", reason=OVER)
-        self.record.fact(CHILD, delegation.path, {}, lambda: {"started": True})
         options = self.options
         above, _, number = delegation.path.rpartition("/")
+        place, steps = delegation.path, task.max_steps or _CHILD_STEPS
+        if isinstance(task, ReplTask):  # its block is the fact
+            place, steps = task.folder, CHILD_TURNS
+            number = ".".join(place.split("/")[-2:])
+        elif self.replay and self.record.find(CHILD, place, {}) is None:
+            return ChildResult("", reason=OVER)
+        else:
+            self.record.fact(CHILD, place, {}, lambda: {"started": True})
         parent = self.ids[above]
         end = self._run(
             EpisodeNode(
@@ -101,13 +109,17 @@ class EpisodeServices(Value):
                 delegation,
                 task.environment or options.environment,
                 options.sub_model or options.model,
-                min(task.max_steps or _CHILD_STEPS, options.max_steps),
+                min(steps, options.max_steps),
+                place,
             )
         )
-        return ChildResult(end.answer, end.completed, end.steps, end.reward, end.reason)
+        told = (end.answer, end.completed, end.steps, end.reward, end.reason)
+        if isinstance(task, ReplTask):
+            return ReplResult(*told, limit=end.limit)
+        return ChildResult(*told)
 
     def _run(self, node: EpisodeNode) -> EpisodeEnd:
-        self.ids[node.place] = node.run_id
+        self.ids[node.delegation.path] = node.run_id
         return Episode(self, node).run()
 
 
@@ -184,19 +196,26 @@ class Episode(LoopWatcher):
             run = partial(self._own_loop(complete, setup, bounds).run, history, self._node.place)
         else:
             run = partial(self._framework, options.framework, complete, setup, bounds)
+        completed = False
         try:
-            ended = run()
-        except LimitError as error:
-            return self._end(self._said, str(error), budget=error.budget)
+            try:
+                ended = run()
+            except LimitError as error:
+                return self._end(self._so_far(setup), str(error), limit=error)
+            if ended.exhausted:
+                return self._end(self._so_far(setup), ended.reason, exhausted=True)
+            if ended.reason or ended.blocked:
+                reason = ended.reason or f"the model is blocked: {printable(ended.text[:500])}"
+                return self._end(self._so_far(setup), reason, blocked=ended.blocked)
+            completed = True
+            return self._end(ended.text)
         finally:
             if setup.close is not None:
-                setup.close()
-        if ended.exhausted:
-            return self._end(self._said, ended.reason, budget="max_iterations")
-        if ended.reason or ended.blocked:
-            reason = ended.reason or f"the model is blocked: {printable(ended.text[:500])}"
-            return self._end(ended.text, reason, blocked=ended.blocked)
-        return self._end(ended.text)
+                setup.close(completed=completed)
+
+    def _so_far(self, setup: EpisodeSetup) -> str:
+        """The answer so far: of a REPL its variable, else the last words of the model."""
+        return (setup.partial() if setup.partial else "") or self._said
 
     def _own_loop(self, complete: Complete, setup: EpisodeSetup, bounds: TurnLimits) -> TurnLoop:
         self._loop = TurnLoop(

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from rlm_ci.environments.answer_formats import AnswerFormat
     from rlm_ci.environments.delegation import ChildTask, Delegation
     from rlm_ci.environments.turn_loop import Environment, Translate
+    from rlm_ci.errors import LimitError
 
 
 class EpisodeNode(Value):
     """One episode of a run; ``parent`` is the id of the one that delegated it, None for the root.
 
-    Its own children go through ``delegation``, which has its depth, and its place in the record.
+    ``place`` is the beginning of its places in the record. Its own children go through
+    ``delegation``, which has its depth.
     """
 
     run_id: str
@@ -28,21 +30,18 @@ class EpisodeNode(Value):
     environment: str
     model: str
     max_steps: int
+    place: str
 
     @property
     def depth(self) -> int:
         return self.delegation.depth
-
-    @property
-    def place(self) -> str:
-        return self.delegation.path
 
 
 class EpisodeSetup(Value):
     """An environment and its model's first messages, by role.
 
     ``scratch(place)`` is a copy of the environment, to try a branch in. ``close`` is called at the
-    end of the episode.
+    end of the episode; before it, ``partial`` for the answer so far of one that has none.
     """
 
     environment: Environment
@@ -50,13 +49,15 @@ class EpisodeSetup(Value):
     prompts: tuple[tuple[str, str], ...]
     scratch: Callable[[str], AbstractContextManager[Environment]]
     translate: Translate | None = None
-    close: Callable[[], None] | None = None
+    close: Callable[..., None] | None = None
+    partial: Callable[[], str] | None = None
 
 
 class EpisodeEnd(Value):
     """The end of an episode: ``reason`` is empty where it is ``completed``.
 
-    ``budget`` is the one that ended it, or ""; ``blocked``: the model said that it cannot be done.
+    ``limit`` ended it, or its steps were ``exhausted``; ``blocked``: the model said that it cannot
+    be done.
     """
 
     answer: str
@@ -64,8 +65,16 @@ class EpisodeEnd(Value):
     steps: int
     reward: float
     reason: str = ""
-    budget: str = ""
+    limit: LimitError | None = None
+    exhausted: bool = False
     blocked: bool = False
+
+    @property
+    def budget(self) -> str:
+        """The budget that ended it, "" for none."""
+        if self.exhausted:
+            return "max_iterations"
+        return "" if self.limit is None else self.limit.budget
 
     @property
     def status(self) -> str:

@@ -17,7 +17,6 @@ from rlm_ci.evaluation import chat
 from rlm_ci.evaluation.episodes.node import EpisodeSetup
 from rlm_ci.models import ModelRequest
 from rlm_ci.resources import loader
-from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,13 +27,14 @@ if TYPE_CHECKING:
     from rlm_ci.evaluation.episodes.code_runs import Interpreter
     from rlm_ci.evaluation.episodes.node import EpisodeNode
     from rlm_ci.evaluation.episodes.options import EpisodeOptions
+    from rlm_ci.evaluation.episodes.repl_episodes import ReplSetups
     from rlm_ci.evaluation.episodes.work_tree import WorkTree
     from rlm_ci.runs import Fact
 
 #: The kind of the fact of a piece of code.
 CODE = "code"
 #: Bytes of a context that fits into a prompt.
-_CONTEXT = 150_000
+CONTEXT_LIMIT = 150_000
 
 
 class Setups:
@@ -52,6 +52,7 @@ class Setups:
         interpreter: Interpreter | None,
         seconds: Callable[[], float],
         work_tree: WorkTree | None = None,
+        repl: ReplSetups | None = None,
         context: str = "",
     ) -> None:
         self._options = options
@@ -61,6 +62,7 @@ class Setups:
         self._interpreter = interpreter
         self._seconds = seconds
         self._work_tree = work_tree
+        self._repl = repl
         self._context = context
 
     def of(self, node: EpisodeNode) -> EpisodeSetup:
@@ -70,11 +72,13 @@ class Setups:
             return self._generic(node)
         if kind == CODING:
             return self._coding(node)
-        raise ConfigError(
-            f"the environment {node.environment} cannot be run here yet",
-            where="--environment",
-            hint="use generic",
-        )
+        if self._repl is None:
+            raise ConfigError(
+                "there is no REPL for a child",
+                where=node.environment,
+                hint="only the code of a REPL asks such children",
+            )
+        return self._repl.of(node)
 
     # ── generic ──
 
@@ -155,9 +159,9 @@ class Setups:
         """The task, with its context, and what was said in the session before."""
         task = node.task
         context = self._context if node.parent is None else task.context
-        if len(context.encode("utf-8", "replace")) > _CONTEXT:
+        if len(context.encode("utf-8", "replace")) > CONTEXT_LIMIT:
             raise ConfigError(
-                f"the context has {count(len(context), 'character')}, too many for a prompt",
+                f"the context has more than {CONTEXT_LIMIT:,} bytes, too many for a prompt",
                 where="context",
                 hint="use --environment pure_rlm, which keeps it in a variable",
             )

@@ -88,3 +88,33 @@ def test_code_is_mended_in_a_copy_and_applied_at_the_end(stage: Stage) -> None:
     stage.repo.run("checkout", "calc.py")
     assert stage.cli("replay", run.id, "--check").code == 0
     assert "a - b" in stage.source()
+
+
+def counting(asked: Asked) -> str:
+    """Count in the whole text by code, ask a child about its beginning, answer."""
+    said = "\n".join(one["content"] for one in asked.messages)
+    if "what is first" in said and "how many" not in said:
+        return "```repl\nFINAL(context.splitlines()[0])\n```"
+    if "MANY" in asked.messages[-1]["content"]:
+        return "```repl\nanswer['content'] = f'{n} after {first}'\nanswer['ready'] = True\n```"
+    return (
+        "```repl\nn = context.count('failed')\n"
+        "first = rlm_query('what is first?', context=context[:20])\nprint('MANY')\n```"
+    )
+
+
+@pytest.mark.full
+def test_a_context_is_a_variable_of_the_repl(stage: Stage) -> None:
+    stage.llm.script(counting)
+    stage.repo.write("app.log", "begin\n" + "order failed\n" * 5000)
+    words = ("--environment", "pure_rlm", "--context", "app.log", "--model", "m")
+    ended = stage.cli("run", "how many orders?", *words, "--max-steps", "1")
+    assert ended.code == 3, ended
+    run = stage.only()
+    resumed = stage.cli("resume", run.id, "--max-iterations", "4")
+    assert resumed.code == 0, resumed
+    assert resumed.stdout.startswith("5000 after begin\n"), resumed
+    assert not any("order failed" in str(one.body) for one in stage.llm.completions)
+    assert len(list(run.folder.glob("rlm/children/*.jsonl"))) == 1
+    assert stage.cli("verify", run.id).code == 0
+    assert stage.cli("replay", run.id, "--check").code == 0

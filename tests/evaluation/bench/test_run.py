@@ -12,12 +12,12 @@ import pytest
 from rlm_ci.console.progress import Progress
 from rlm_ci.errors import ConfigError
 from rlm_ci.evaluation import RLMRunner
-from rlm_ci.evaluation.attempt import EpisodeCaller
 from rlm_ci.evaluation.bench.benchmark import BenchOptions
 from rlm_ci.evaluation.bench.generators import programs
 from rlm_ci.evaluation.bench.packs import catalogue
 from rlm_ci.evaluation.bench.run import carry_out
 from rlm_ci.evaluation.connectors import ConnectorModel
+from rlm_ci.evaluation.terms import EpisodeCaller
 from rlm_ci.pipelines import stored_runs
 from rlm_ci.runs import manifest
 
