@@ -157,7 +157,8 @@ def _run(words: Sequence[str], settings: Settings) -> int:
     if settings.format == "json":
         output.emit(neutralise.record(dict(told), depth=4))
     else:
-        output.emit(_lines(text.result(told)))
+        shown = text.answers(told) if settings.verbose else ""
+        output.emit(_lines(shown + text.result(told)))
     if failure:
         raise failure
     return errors.OK

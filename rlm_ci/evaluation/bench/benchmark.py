@@ -228,6 +228,7 @@ class _Benchmark:
             "mode": mode,
             "environment": case.environment if mode != DIRECT else "",
             "scorer": case.scorer,
+            "expected_answer": case.expected_answer,
             "run_id": "",
             "completed": False,
             "steps": 0,

@@ -14,6 +14,7 @@ from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import warn
 from rlm_ci.environments.names import environment_of
+from rlm_ci.environments.turn_loop import MIN_TOKENS
 from rlm_ci.errors import OK, LimitError, RemoteError
 from rlm_ci.evaluation import run as episodes
 from rlm_ci.evaluation.bench import benchmark, confidence, summary
@@ -178,7 +179,10 @@ class BenchmarkJob:
     def _ask(self, prompt: str, model: str | None = None) -> Reply:
         messages = ({"role": "user", "content": prompt},)
         most = self._settings.models.max_completion_tokens
-        request = ModelRequest(model or self._gateway.model, messages, most)
+        # Near the end of a budget, a shorter answer is better than none.
+        request = ModelRequest(
+            model or self._gateway.model, messages, most, min_tokens=min(MIN_TOKENS, most)
+        )
         # Each at a place of its own: a repeat is asked again.
         said = self._gateway.complete(request, f"{DIRECT}-{next(self._numbers)}")
         usage = said.usage

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rlm_ci.text.neutralise import clip
 from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
@@ -11,8 +12,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.evaluation.bench.summary import StoredBenchmark
 
-#: Characters of a name, and of a note, in a table.
-_NAME, _NOTE = 32, 60
+#: Characters of a name, and of a note, in a table; of an answer.
+_NAME, _NOTE, _ANSWER = 32, 60, 300
 
 
 def columns(rows: Sequence[Sequence[str]], right: str = "") -> Iterator[str]:
@@ -60,6 +61,19 @@ def _benchmark(one: StoredBenchmark) -> tuple[str, ...]:
         _usd(record.get("cost_usd")),
         _short(record["model"]),
     )
+
+
+def answers(record: Mapping[str, Any]) -> str:
+    """What was expected of each attempt, and what was answered."""
+    lines = []
+    for entry in record["case_results"]:
+        expected = "hidden tests" if entry["scorer"] == "tests" else entry["expected_answer"]
+        lines += [
+            _short(entry["case_id"]),
+            f"  expected: {clip(printable(str(expected)), _ANSWER)}",
+            f"  answered: {clip(printable(entry['final_response']), _ANSWER)}",
+        ]
+    return "\n".join((*lines, "", ""))
 
 
 def result(record: Mapping[str, Any]) -> str:
