@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 
@@ -119,12 +118,7 @@ class BuiltinAgent:
     def _prompt(self, environment: CodeTools, task: Assignment) -> str:
         if self._takes_tools:
             return task.prompt
-        tools = [
-            {**one["function"], "arguments": json.dumps(one["function"]["parameters"])}
-            for one in environment.tools()
-        ]
-        render = loader.load_template("prompts/tools-as-json.md.j2")
-        return f"{task.prompt.rstrip()}\n\n{render({'tools': tools})}"
+        return f"{task.prompt.rstrip()}\n\n{JsonCalls.prompt(environment.tools())}"
 
     def _loop(
         self, environment: CodeTools, complete: Complete, on_progress: Callable[[str], None]

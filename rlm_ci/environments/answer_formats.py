@@ -9,10 +9,11 @@ import json
 
 from rlm_ci.environments import tool_calls
 from rlm_ci.environments.tool_calls import ToolCall
+from rlm_ci.resources import loader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any, Protocol
 
     from rlm_ci.environments.conversation import Conversation
@@ -64,6 +65,15 @@ class JsonCalls(AnswerFormat):
     def missing(self, names: Sequence[str]) -> tuple[str, str]:
         wrong = 'Your answer had no JSON object with "tool" and "arguments".'
         return wrong, f"Call one of: {', '.join(names)}."
+
+    @staticmethod
+    def prompt(tools: Sequence[Mapping[str, Any]]) -> str:
+        """What a model is told of its tools, and how to call them."""
+        functions = [
+            {**one["function"], "arguments": json.dumps(one["function"]["parameters"])}
+            for one in tools
+        ]
+        return loader.load_template("prompts/tools-as-json.md.j2")({"tools": functions})
 
 
 #: Words of the reference's planner for the end.

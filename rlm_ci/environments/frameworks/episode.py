@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 
+from rlm_ci.environments.answer_formats import JsonCalls
 from rlm_ci.environments.tool_calls import ToolCall
 from rlm_ci.environments.turn_loop import MIN_TOKENS, Actions, LoopEnd, LoopWatcher
 from rlm_ci.models import ModelRequest
@@ -29,7 +30,8 @@ class EpisodeEnded(BaseException):
 class FrameworkEpisode:
     """What a framework gets: ``goal`` and ``system`` prompt, the tools, and the model.
 
-    ``place`` makes each request's place unique.
+    ``place`` makes each request's place unique. ``textual``: the model takes no tools, so it gets
+    them in words, and its calls are read from its text.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class FrameworkEpisode:
         bounds: TurnLimits,
         place: str,
         watcher: LoopWatcher | None = None,
+        textual: bool = False,
     ) -> None:
         self.goal = goal
         self.system = system
@@ -52,6 +55,7 @@ class FrameworkEpisode:
         self._watcher = watcher or LoopWatcher()
         self._actions = Actions(environment, self._watcher)
         self._place = place
+        self._textual = JsonCalls() if textual else None
         self._cap = min(bounds.usual_tokens, bounds.max_tokens)
         self._turn = 0
         self._mistakes = 0
@@ -72,6 +76,21 @@ class FrameworkEpisode:
 
     def ask(self, messages: Sequence[dict[str, Any]], *, tools: bool) -> Completion:
         """Ask the model; with ``tools``, it may call them. Raises EpisodeEnded."""
+        if not tools or self._textual is None:
+            return self._asked(messages, self.tools if tools else ())
+        told = _in_words(messages, self._textual.prompt(self.tools))
+        while True:
+            completion = self._asked(told, ())
+            calls = self._textual.calls(completion, self._turn)
+            if calls:
+                return completion.replace(text="", tool_calls=tuple(map(_native, calls)))
+            wrong = " ".join(self._textual.missing(self._actions.names))
+            self._mistaken(wrong)
+            told = [*told, _said("assistant", completion.text), _said("user", wrong)]
+
+    def _asked(
+        self, messages: Sequence[dict[str, Any]], tools: tuple[dict[str, Any], ...]
+    ) -> Completion:
         self._require_open()
         self._tell_answered()
         if self._turn == self.bounds.turns:
@@ -81,7 +100,7 @@ class FrameworkEpisode:
         request = ModelRequest(
             model=self.model,
             messages=tuple(map(_encodable, messages)),
-            tools=self.tools if tools else (),
+            tools=tools,
             max_tokens=self._cap,
             min_tokens=MIN_TOKENS,
         )
@@ -103,13 +122,12 @@ class FrameworkEpisode:
             observation, is_sound = self._actions.carry_out(call, self._turn, self._answered)
         except BaseException as error:  # noqa: BLE001 - as above
             self._fail(error)
-        self._mistakes = 0 if is_sound else self._mistakes + 1
         if observation.final:
             self._leave(LoopEnd(observation.text, "", self._turn, observation.blocked))
-        if self._mistakes > self.bounds.mistakes:
-            told = printable(observation.text[:300])
-            reason = f"the model did not keep to its tools: {told}"
-            self._leave(LoopEnd("", reason, self._turn))
+        if is_sound:
+            self._mistakes = 0
+        else:
+            self._mistaken(observation.text)
         return observation.text
 
     def answer(self, text: str) -> NoReturn:
@@ -128,6 +146,12 @@ class FrameworkEpisode:
         """Tell the watcher of the last answer."""
         self._tell_answered()
 
+    def _mistaken(self, wrong: str) -> None:
+        self._mistakes += 1
+        if self._mistakes > self.bounds.mistakes:
+            reason = f"the model did not keep to its tools: {printable(wrong[:300])}"
+            self._leave(LoopEnd("", reason, self._turn))
+
     def _require_open(self) -> None:
         if self.end is not None or self.error is not None:
             raise EpisodeEnded
@@ -144,6 +168,33 @@ class FrameworkEpisode:
         if self._answered is not None:
             self._watcher.answered(self._turn, self._answered)
             self._answered = None
+
+
+def _in_words(messages: Sequence[dict[str, Any]], tools: str) -> list[dict[str, Any]]:
+    """Messages for a model without tools, which ``tools`` describes to it."""
+    names: dict[str, str] = {}
+    told = [_said("system", tools)]
+    for one in messages:
+        text = one["content"] or ""
+        if one["role"] == "tool":
+            told.append(_said("user", f"Result of {names[one['tool_call_id']]}:\n{text}"))
+            continue
+        for call in one.get("tool_calls", ()):
+            function = call["function"]
+            names[call["id"]] = function["name"]
+            text += f'{{"tool": "{function["name"]}", "arguments": {function["arguments"]}}}'
+        told.append(_said(one["role"], text))
+    if len(told) > 1 and told[1]["role"] == "system":
+        told[:2] = [_said("system", f"{told[1]['content'].rstrip()}\n\n{tools}")]
+    return told
+
+
+def _said(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "content": text}
+
+
+def _native(call: ToolCall) -> dict[str, Any]:
+    return {"id": call.id, "name": call.name, "arguments": call.arguments}
 
 
 def _encodable(message: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from google.adk.tools import BaseTool
 from google.genai import types
 
 from rlm_ci.environments.tool_calls import from_tools
+from rlm_ci.models import TokenUsage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +48,15 @@ class _Model(BaseLlm):
         for call in from_tools(completion.tool_calls, len(llm_request.contents)):
             function = types.FunctionCall(id=call.id, name=call.name, args=_arguments(call))
             parts.append(types.Part(function_call=function))
-        yield LlmResponse(content=types.Content(role="model", parts=parts))
+        used = completion.usage or TokenUsage(0, 0)
+        yield LlmResponse(
+            content=types.Content(role="model", parts=parts),
+            # Without it the kit warns. What counts is the ledger.
+            usage_metadata=types.GenerateContentResponseUsageMetadata(
+                prompt_token_count=used.prompt_tokens,
+                candidates_token_count=used.completion_tokens,
+            ),
+        )
 
 
 class _Tool(BaseTool):

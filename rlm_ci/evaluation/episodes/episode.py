@@ -21,6 +21,7 @@ from rlm_ci.evaluation import event_bus
 from rlm_ci.evaluation.episodes.branches import BestOf
 from rlm_ci.evaluation.episodes.node import EpisodeEnd, EpisodeNode
 from rlm_ci.evaluation.episodes.trajectory import NAME, Trajectory
+from rlm_ci.models.gateway import CONNECTOR
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
@@ -242,6 +243,7 @@ class Episode(LoopWatcher):
             bounds=bounds,
             place=self._node.place,
             watcher=self,
+            textual=self._services.options.provider == CONNECTOR,
         )
         return frameworks.run(name, episode)
 

@@ -9,7 +9,8 @@ import pytest
 from rlm_ci.environments.frameworks import EpisodeEnded, FrameworkEpisode
 from rlm_ci.environments.generic import Execution, GenericEnvironment, GenericServices
 from rlm_ci.environments.turn_loop import LoopAction, LoopEnd, LoopWatcher, Observation, TurnLimits
-from rlm_ci.errors import LimitError
+from rlm_ci.errors import ConfigError, LimitError
+from rlm_ci.models import Completion, ModelRequest
 from testing.scripted_model import ScriptedModel
 
 
@@ -24,18 +25,27 @@ class Watcher(LoopWatcher):
         self.seen.append((turn, completion.text))
 
 
-def episode(*steps: Any, environment: Any = None, **bounds: int) -> tuple[FrameworkEpisode, Any]:
+def episode(
+    *steps: Any, textual: bool = False, asked: list[Any] | None = None, **bounds: int
+) -> tuple[FrameworkEpisode, Any]:
     model, watcher = ScriptedModel(steps), Watcher()
     services = GenericServices(execute=lambda code, _seconds: Execution(code))
+
+    def complete(request: ModelRequest, _place: str) -> Completion:
+        if asked is not None:
+            asked.append(request)
+        return model.complete(request)
+
     made = FrameworkEpisode(
-        lambda request, _place: model.complete(request),
-        environment or GenericEnvironment(services),
+        complete,
+        GenericEnvironment(services),
         goal="goal",
         system="system",
         model="m",
         bounds=TurnLimits(**bounds),
         place="here",
         watcher=watcher,
+        textual=textual,
     )
     return made, watcher.seen
 
@@ -102,3 +112,31 @@ def test_a_budget_is_kept_for_who_started_it() -> None:
     with pytest.raises(EpisodeEnded):
         one.ask(MESSAGES, tools=True)
     assert one.end == LoopEnd("", "not done after 1 turn", 1, exhausted=True)
+
+
+def test_a_model_without_tools_gets_them_in_words() -> None:
+    call = '{"tool": "run_python", "arguments": {"code": "1"}}'
+    asked: list[Any] = []
+    one, seen = episode("I think.", call, textual=True, asked=asked, turns=9)
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "goal"}]
+    answered = one.ask(messages, tools=True)
+    [made] = answered.tool_calls
+    assert (answered.text, made["name"]) == ("", "run_python")
+    assert asked[0].tools == ()
+    assert asked[0].messages[0]["content"].startswith("Be brief.\n\nYou act by answering")
+    assert asked[1].messages[-2] == {"role": "assistant", "content": "I think."}
+    said = one.call("run_python", {"code": "1"})
+    function = {"name": "run_python", "arguments": made["arguments"]}
+    calls = [{"id": made["id"], "type": "function", "function": function}]
+    more: list[dict[str, Any]] = [
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        {"role": "tool", "tool_call_id": made["id"], "content": said},
+    ]
+    with pytest.raises(EpisodeEnded):
+        one.ask([*messages, *more], tools=True)
+    assert isinstance(one.error, ConfigError), "the script has run out"
+    assert [one["content"] for one in asked[2].messages[-2:]] == [
+        '{"tool": "run_python", "arguments": {"code": "1"}}',
+        "Result of run_python:\nOutput:\n```\n1\n```",
+    ]
+    assert seen == [(1, "I think."), (2, "run_python", False), (2, call)]

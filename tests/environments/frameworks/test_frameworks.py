@@ -61,7 +61,7 @@ def answer(text: str, of: str) -> list[Any]:
 
 
 class Bench:
-    def __init__(self, name: str, *steps: Any, **bounds: int) -> None:
+    def __init__(self, name: str, *steps: Any, textual: bool = False, **bounds: int) -> None:
         self.name = name
         self.model = ScriptedModel(steps)
         self.places: list[str] = []
@@ -77,6 +77,7 @@ class Bench:
             bounds=TurnLimits(**bounds),
             place="here",
             watcher=self.watcher,
+            textual=textual,
         )
 
     def _complete(self, request: Any, place: str) -> Any:
@@ -147,6 +148,30 @@ def test_a_model_that_keeps_to_no_tool_is_no_answer(name: str) -> None:
     assert end.text == ""
     assert end.reason
     assert bench.ran == []
+
+
+@each
+def test_a_model_without_tools_is_told_of_them_in_words(name: str) -> None:
+    if name == "dspy":
+        pytest.skip("it does so anyway")
+    run = {"tool": "run_python", "arguments": {"code": "6*7"}}
+    final = {"tool": "final", "arguments": {"final_response": "42"}}
+    steps = [json.dumps(run), "The answer is 42.", json.dumps(final)]
+    bench = Bench(name, *steps, textual=True)
+    assert bench.run().text == "42"
+    assert bench.ran == ["6*7"]
+    assert all(not one.tools for one in bench.model.requests)
+    first, second, third = bench.model.requests
+    assert "You know {arithmetic}." in first.messages[0]["content"]
+    assert '{"tool": "NAME", "arguments": {...}}' in first.messages[0]["content"]
+    assert second.messages[-1]["content"].startswith("Result of run_python:")
+    assert json.loads(second.messages[-2]["content"]) == run
+    assert third.messages[-2]["content"] == "The answer is 42."
+    assert "had no JSON object" in third.messages[-1]["content"]
+    bench = Bench(name, *["It is 42, trust me."] * 9, textual=True)
+    end = bench.run()
+    assert (end.text, end.turns) == ("", 4)
+    assert "did not keep to its tools" in end.reason
 
 
 @each
