@@ -190,7 +190,7 @@ def test_the_program_runs_isolated_in_the_workspace_and_in_place_of_the_shell(
     assert not [name for name in seen["environ"] if name.startswith("INPUT_")]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("report", "argv"),
     [

@@ -76,6 +76,7 @@ def test_a_killed_run_runs_no_command_twice(stage: Stage) -> None:
     assert stage.source() == MENDED
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("more", "has"), [((), False), (("--run-without-sandbox",), True)])
 def test_without_a_sandbox_commands_must_be_asked_for(
     stage: Stage, more: tuple[str, ...], *, has: bool

@@ -122,7 +122,7 @@ def test_a_hostile_reason_is_text(stage: Stage) -> None:
     assert stage.last.overrides[0].reason == HOSTILE.replace("\u202e", "\\u202e")
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("letter", ["é", "数", "\U0001f600"])
 def test_the_longest_reason_is_read_back(stage: Stage, letter: str) -> None:
     assert stage.say(f"/rlm-ci override diff-budget: {letter * 300}") == 0
@@ -151,7 +151,7 @@ def _comment(stage: Stage, author: str, body: str) -> None:
     client.close()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("author", ["eve", "ada", "github-actions", "other[bot]"])
 def test_a_forged_marker_changes_nothing(stage: Stage, author: str) -> None:
     _comment(stage, author, _forge(stage))
@@ -257,6 +257,7 @@ def test_few_records_are_asked_about(stage: Stage) -> None:
     assert [path.rpartition("/")[2] for path in asked] == ["9005", "9006", "9007"]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("fork", ["mallory/shop", None])
 def test_an_old_comment_is_not_for_a_forks_new_head(stage: Stage, fork: str | None) -> None:
     stage.pull.head_repository, stage.pull.user = "mallory/shop", "mallory"
@@ -280,6 +281,7 @@ def test_a_head_that_is_none_any_more_is_not_overridden(stage: Stage) -> None:
     assert "the pull request is at another head" in stage.said
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("odd", [{"number": 13}, {"head": "0" * 40}])
 def test_a_marker_of_something_else_overrides_nothing(stage: Stage, odd: dict[str, Any]) -> None:
     _comment(stage, ACTIONS_BOT, _forge(stage, **odd))

@@ -258,6 +258,7 @@ def test_memory_of_one_is_bounded(sandbox: Sandbox, work: Path) -> None:
     assert ended.returncode == 77 or ended.reason == "memory"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ["private", "shared"])
 def test_memory_of_many_is_bounded(sandbox: Sandbox, work: Path, kind: str) -> None:
     hold = "bytearray(b'x') * size" if kind == "private" else "mmap.mmap(-1, size)"

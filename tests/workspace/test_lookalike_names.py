@@ -23,6 +23,7 @@ NAMES = (
 )  # fmt: skip
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("place", ["{}", "{}/hooks/x", "sub/{}", "sub/{}/hooks/x"])
 def test_what_git_takes_for_its_own_folder_is_known(tmp_path: Path, place: str) -> None:
     private = PrivateGit(str(tmp_path / "git"), {"PATH": "/usr/bin:/bin"})

@@ -80,6 +80,7 @@ def test_bytes_are_exact_whatever_attributes_and_configuration_say(
     assert not canary.exists()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["unborn", "outside", "sha256"])
 def test_it_begins_anywhere(kind: str, tmp_path: Path) -> None:
     root = tmp_path / "place"
@@ -173,7 +174,7 @@ LIES = [
 ]  # fmt: skip
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("key", "lie"), LIES)
 def test_a_record_that_leads_elsewhere_is_damaged(
     project: GitRepo, tmp_path: Path, key: str, lie: object

@@ -96,6 +96,7 @@ def changed(text: str, form: str, seed: int = 1, *, plain: bool = False) -> form
     return made
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_every_layout_stays_python(newline: str, mark: str) -> None:

@@ -59,6 +59,7 @@ def test_the_same_as_json(cli: Cli) -> None:
     assert record["sections"]["model"]["key"]["detail"] == "not set (OPENAI_API_KEY)"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_what_is_set_is_told_and_never_shown(cli: Cli, bare: str, form: str) -> None:
     env = {

@@ -192,7 +192,7 @@ def test_pushed_to_a_branch_and_only_when_something_changed(stage: Stage, tmp_pa
         assert (wrong.code, "there is no target" in wrong.stderr) == (5, True), name
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "folder", [".git/x", "", ".", "a/../../x", "../x", "/abs", "a//b", ".github/workflows", "a\\b"]
 )
