@@ -60,7 +60,6 @@ SHOWN_BY = {
     "pull_request/extra_parts": "cli/commands/test_pr_without_model.py",
     "pull_request/posting": "cli/commands/test_publish.py",
     "recursion/prompt_windows": "review/model/test_finder.py",
-    "review/rules": "test_rules.py",
     "runs/cancel": "cli/commands/test_start.py",
     "runs/state": "fix/test_run.py",
     "sandbox/probe_script": "sandbox/test_sandbox.py",

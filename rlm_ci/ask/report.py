@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rlm_ci.context.context import Context
     from rlm_ci.environments.symbolic.loop import AskEnd
     from rlm_ci.report.findings import Location, Subject, Usage
-    from rlm_ci.report.rules import Rule
     from rlm_ci.runs.state import FinalState
 
 PART = "rlm"
@@ -29,19 +28,9 @@ ANSWER = "answer.md"
 REPL = "repl"
 FAILED = f"{PART}/failed"
 UNVERIFIED = f"{PART}/unverified-citation"
-RULES: Mapping[str, Rule] = {
-    "failed": {
-        "severity": Severity.HIGH,
-        "finds": "The model that plans says that it cannot answer the question from the text.",
-        "example": "the log has no entry of that day",
-        "fix": "Read the reason: ask another question, or give a text that has the answer.",
-    },
-    "unverified-citation": {
-        "severity": Severity.MEDIUM,
-        "finds": "The answer cites a place that does not have the quote.",
-        "example": "The answer cites log.txt:12, which is not right: there is no such line",
-        "fix": "Look the claim up yourself, or ask again. The other citations hold.",
-    },
+RULES = {
+    "failed": Severity.HIGH,
+    "unverified-citation": Severity.MEDIUM,
 }
 
 

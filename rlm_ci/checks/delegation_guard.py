@@ -17,54 +17,25 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.settings import Settings
     from rlm_ci.git.repository import Repository
-    from rlm_ci.report.rules import Rule
     from rlm_ci.runs.store import RunStore
 
 ID = "delegation-guard"
 SUMMARY = "the subagent runs that the task requires have happened"
-RULES: Mapping[str, Rule] = {
-    "missing-task-id": {
-        "severity": Severity.HIGH,
-        "finds": "No task id is given.",
-        "example": "no task id is given",
-        "fix": "Set `MCP_RUNNER_TASK_ID`, or pass `--task ID`. In CI, write the line `Task: <id>` "
-        "into the pull request's body.",
-    },
-    "unregistered-task": {
-        "severity": Severity.HIGH,
-        "finds": "Neither the task nor a parent of it is in `tasks/index.json`.",
-        "example": "0142-ship-to-europe is not registered in tasks/index.json",
-        "fix": "Register the task in `tasks/index.json`, or name a registered one.",
-    },
-    "no-subagent-manifest": {
-        "severity": Severity.HIGH,
-        "finds": "The task has no subagent run that counts. Up to three places that were looked "
-        "at are listed, each with the reason why it does not count.",
-        "example": "0142-ship-to-europe has no subagent run in .runs",
-        "fix": "Run a subagent with `MCP_RUNNER_TASK_ID=<task>-<stream>`: it leaves a manifest at "
-        "`.runs/<task>-<stream>/cli/<run-id>/manifest.json`.",
-    },
-    "index-unreadable": {
-        "severity": Severity.HIGH,
-        "finds": "`tasks/index.json` is missing, malformed, too large, too deep, or no regular "
-        "file.",
-        "example": 'tasks/index.json cannot be read: it is not JSON of the form {"items": [...]}',
-        "fix": "Mend `tasks/index.json`. A task needs an entry: "
-        '`{"items": [{"id": "0951", "slug": "guard"}]}`.',
-    },
-    "runs-unreadable": {
-        "severity": Severity.HIGH,
-        "finds": "The folder of the runs is a file, or cannot be read.",
-        "example": "the runs in .runs cannot be read: Permission denied",
-        "fix": "Make the folder readable, or name another one with `CODEX_ORCHESTRATOR_RUNS_DIR`.",
-    },
-}
+RULES = dict.fromkeys(
+    (
+        "missing-task-id",
+        "unregistered-task",
+        "no-subagent-manifest",
+        "index-unreadable",
+        "runs-unreadable",
+    ),
+    Severity.HIGH,
+)
 OPTIONS = (
     Setting("delegation_guard.require", "what a manifest must prove: that the run exists, or "
             "that it succeeded", "exists", "choice", flag="--require", metavar="WHAT",
@@ -245,7 +216,7 @@ class _Verdict(Value):
     ) -> _Verdict:
         finding = Finding(
             f"{ID}/{condition}",
-            RULES[condition]["severity"],
+            RULES[condition],
             printable(message),
             evidence=(Location(INDEX),) if at_index else (),
             subject=self.task_id,

@@ -20,54 +20,19 @@ from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.change.numstat import LineCount
     from rlm_ci.config.settings import Settings
-    from rlm_ci.report.rules import Rule
     from rlm_ci.runs.store import RunStore
 
 ID = "diff-budget"
 SUMMARY = "the change is within its budget of files and lines"
-RULES: Mapping[str, Rule] = {
-    "files": {
-        "severity": Severity.HIGH,
-        "finds": "The change touches more files than `diff_budget.max_files`. As many are fine.",
-        "example": "45 files changed, 20 more than the budget of 25",
-        "fix": "Split the change. The hint names its largest files. Leave generated files out with "
-        "`diff_budget.ignore`, or mark them `linguist-generated` in `.gitattributes`.",
-    },
-    "lines": {
-        "severity": Severity.HIGH,
-        "finds": "The change adds and deletes more lines than `diff_budget.max_lines`.",
-        "example": "1,278 lines changed, 78 more than the budget of 1,200",
-        "fix": "Split the change, as for `diff-budget/files`. Give files whose lines cost a "
-        "reviewer less, such as translations, a `weight` in `[[diff_budget.paths]]`.",
-    },
-    "path-budget": {
-        "severity": Severity.HIGH,
-        "finds": "The change has more files or lines under a path than an entry of "
-        "`[[diff_budget.paths]]` allows.",
-        "example": "2 files changed under migrations/**, 1 more than its budget of 1",
-        "fix": "Split the change, or raise the budget of that path.",
-    },
-    "unmeasurable": {
-        "severity": Severity.HIGH,
-        "finds": "A file or a folder of the work tree cannot be read, so that its size is unknown.",
-        "example": "data/dump.sql could not be measured: Permission denied",
-        "fix": "Make it readable, or add it to `.gitignore`.",
-    },
-    "override-incomplete": {
-        "severity": Severity.HIGH,
-        "finds": "The change is over its budget, and its override is not valid: the label or the "
-        "reason is missing, or its end has passed or is not a date.",
-        "example": "the override is not valid: the pull request's body gives no reason",
-        "fix": "Set the label `diff-budget-override` and write the line `Diff budget override: "
-        "<reason>` into the pull request's body.",
-    },
-}
+RULES = dict.fromkeys(
+    ("files", "lines", "path-budget", "unmeasurable", "override-incomplete"), Severity.HIGH
+)
 #: Where a reason is given without a pull request.
 _VARIABLE = "DIFF_BUDGET_OVERRIDE_REASON"
 OPTIONS = (
@@ -177,9 +142,7 @@ def run(
 
 
 def _finding(condition: str, message: str, hint: str, subject: str | None = None) -> Finding:
-    return Finding(
-        f"{ID}/{condition}", RULES[condition]["severity"], message, hint=hint, subject=subject
-    )
+    return Finding(f"{ID}/{condition}", RULES[condition], message, hint=hint, subject=subject)
 
 
 # ── measuring ──

@@ -267,7 +267,7 @@ def _findings(
     return [
         Finding(
             f"{ID}/{flaw.condition}",
-            RULES[flaw.condition]["severity"] if document.path in judged else Severity.INFO,
+            RULES[flaw.condition] if document.path in judged else Severity.INFO,
             printable(flaw.message),
             hint=printable(flaw.hint),
             evidence=(_place(changes, document, flaw.line),),
@@ -322,7 +322,7 @@ def _open_items(changes: ChangeSet, judged: Mapping[str, StubFile]) -> list[Find
             findings.append(
                 Finding(
                     f"{ID}/open-items",
-                    RULES["open-items"]["severity"],
+                    RULES["open-items"],
                     f"the document that becomes this stub still has {found}",
                     hint="finish or move them before the document is archived",
                     # A text between base and head is on neither side.
@@ -388,7 +388,7 @@ def _judge_archive(changes: ChangeSet, branch: str, target: LinkTarget) -> Part:
     findings = [
         Finding(
             f"{ID}/{flaw.condition}",
-            RULES[flaw.condition]["severity"],
+            RULES[flaw.condition],
             printable(f"the stub on {default[0]} needs this file: {flaw.message}"),
             hint=printable(flaw.hint),
             evidence=(Location(path, side="new" if path in payloads else "old"),),

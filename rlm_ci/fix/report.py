@@ -30,18 +30,12 @@ if TYPE_CHECKING:
     from rlm_ci.fix.options import FixOptions
     from rlm_ci.git.objects import TreeEntry
     from rlm_ci.report.findings import Location, Subject, Usage
-    from rlm_ci.report.rules import Rule
 
 PART = "rlm"
 #: The rule of a run that ends well by its terms, though its agent never did anything.
 IDLE = "rlm/agent-failed"
-RULES: Mapping[str, Rule] = {
-    "agent-failed": {
-        "severity": Severity.MEDIUM,
-        "finds": "Without a validator, the agent failed in each of its turns and changed nothing.",
-        "example": "the agent failed in its turn, and changed nothing: it ended with exit code 1",
-        "fix": "Read what the agent said, in the run's folder under `rlm/iteration-1`.",
-    },
+RULES = {
+    "agent-failed": Severity.MEDIUM,
 }
 _BARE_CODE = re.compile(r"exit code \d+")
 #: Characters of what an agent said.

@@ -276,7 +276,7 @@ def _finding(
     text: str = "",
     subject: str = "",
 ) -> Finding:
-    severity = rules.RULES[rule]["severity"]
+    severity = rules.RULES[rule]
     rule = f"tamper/{rule}"
     side = "old" if change is not None and change.new is None else "new"
     entry = None if change is None else (change.old if side == "old" else change.new)

@@ -20,36 +20,23 @@ from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
     from typing import Any
 
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.settings import Settings
     from rlm_ci.git.repository import Repository
-    from rlm_ci.report.rules import Rule
 
 LIMIT = 1 << 20
 TABLE = "rlm-ci"
 #: Edited files that the summary names.
 _SHOWN = 5
 #: The rules of the parts that ``pr`` adds to the checks.
-POLICY: Mapping[str, Rule] = {
-    "edited": {
-        "severity": Severity.INFO,
-        "finds": "A change from outside edits a file that decides how it is checked: the "
-        "configuration, `.gitattributes`, a template, the archive policy. rlm-ci used the "
-        "file of its base.",
-        "example": "the change edits rlm-ci.toml; rlm-ci used the version of its base",
-        "fix": "Nothing to do. Review the edit with care: it applies to later changes.",
-    },
+POLICY = {
+    "edited": Severity.INFO,
 }
-WIKI: Mapping[str, Rule] = {
-    "stale": {
-        "severity": Severity.INFO,
-        "finds": "The change edits lines that a page of the wiki cites.",
-        "example": "the wiki's page modules/shop.md cites lines that this change edits",
-        "fix": "Run `rlm-ci wiki`, or leave it to the next refresh.",
-    },
+WIKI = {
+    "stale": Severity.INFO,
 }
 
 

@@ -1,32 +1,12 @@
-"""What a table of rules says of each, and the address of the page that explains it.
+"""The address of the page that explains a rule.
 
-Each check, the guard, the review and others have such a table; ``docs/generate.py`` makes
-docs/rules.md from all of them.
+Each check, the guard and others have a table of their rules with the severities; with the texts of
+docs/rules.toml, ``docs/generate.py`` makes docs/rules.md of them.
 """
 
 from __future__ import annotations
 
 import re
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import NotRequired, TypedDict
-
-    from rlm_ci.report.findings import Severity
-
-    class Rule(TypedDict):
-        """Texts in Markdown, but for ``example``, the message of a finding.
-
-        ``severity`` is that of most findings; where others differ, ``finds`` says so.
-        ``override``: how to accept it, if not as the other rules of its check.
-        """
-
-        severity: Severity
-        finds: str
-        example: str
-        fix: str
-        override: NotRequired[str]
-
 
 PAGE = "https://rlm-ci.github.io/rlm-ci/rules.html"
 _RULE = re.compile(r"[a-z][a-z0-9-]{0,40}/[a-z0-9-]{1,120}")

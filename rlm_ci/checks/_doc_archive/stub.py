@@ -20,10 +20,7 @@ from rlm_ci.text.printable import count
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
-    from rlm_ci.report.rules import Rule
 
 MARKER = b"<!-- docs-archive:stub -->"
 _BYTES = ("utf-8", "surrogateescape")
@@ -44,49 +41,14 @@ _OPEN = re.compile(r"\[ \][ \t]+\S")
 
 
 _OLDER = "Severity `info` for a stub that the change does not touch."
-RULES: Mapping[str, Rule] = {
-    "malformed": {
-        "severity": Severity.HIGH,
-        "finds": "The marker is there, and the [form of a stub](checks.md#doc-archive) is not "
-        f"kept. {_OLDER}",
-        "example": "the stub is malformed: the archive path is missing",
-        "fix": "Write the stub as shown there, or remove the marker.",
-    },
-    "path-mismatch": {
-        "severity": Severity.HIGH,
-        "finds": f"The stub names a path other than its own. {_OLDER}",
-        "example": "the stub names the path docs/PRD-search.md, not its own",
-        "fix": "Write the path of the stub behind `- Archive path:`.",
-    },
-    "wrong-target": {
-        "severity": Severity.HIGH,
-        "finds": "The stub, or its link, names another branch, host, repository or path than the "
-        f"archive policy. {_OLDER}",
-        "example": "the stub names the branch archive, the archive is doc-archives",
-        "fix": "Write the branch and the link that the hint shows.",
-    },
-    "dangling": {
-        "severity": Severity.HIGH,
-        "finds": "The full text is not in the archive, is empty, or is not a regular file. "
-        f"{_OLDER}",
-        "example": "the full text is not in the archive: doc-archives:docs/plan.md does not exist",
-        "fix": "Commit the full text to the archive branch at the same path and push it, or "
-        "restore the document.",
-    },
-    "payload-is-stub": {
-        "severity": Severity.HIGH,
-        "finds": f"The full text in the archive was overwritten by a stub. {_OLDER}",
-        "example": "the full text was overwritten: doc-archives:docs/plan.md is itself a stub",
-        "fix": "Restore the full text on the archive branch from its history.",
-    },
-    "open-items": {
-        "severity": Severity.MEDIUM,
-        "finds": "The change turns a document into a stub while it has open `- [ ]` items: in "
-        "lists of bullets or numbers, not in fenced code or comments.",
-        "example": "the document that becomes this stub still has 3 open items",
-        "fix": "Finish the items, or move them to another document, before you archive it.",
-    },
-}  # fmt: skip
+RULES = {
+    "malformed": Severity.HIGH,
+    "path-mismatch": Severity.HIGH,
+    "wrong-target": Severity.HIGH,
+    "dangling": Severity.HIGH,
+    "payload-is-stub": Severity.HIGH,
+    "open-items": Severity.MEDIUM,
+}
 
 
 class LinkTarget(Value):

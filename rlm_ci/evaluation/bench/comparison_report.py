@@ -8,61 +8,16 @@ from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from rlm_ci.evaluation.bench.compare import CaseChange, Comparison
-    from rlm_ci.report.rules import Rule
 
 PART = BENCH
 _ACCEPT = "find what made it worse; or give its gate a tolerance"
-RULES: Mapping[str, Rule] = {
-    "score": {
-        "severity": Severity.HIGH,
-        "finds": "The mean score of the answers fell by more than `--min-score-delta` allows.",
-        "example": "the score fell from 0.91 to 0.78 (by 0.13, allowed: 0)",
-        "fix": "See in the table which cases lost; run more `--repeats` to know chance from loss.",
-    },
-    "completion": {
-        "severity": Severity.HIGH,
-        "finds": "Fewer cases were completed than `--min-completion-delta` allows.",
-        "example": "the completion rate fell from 0.90 to 0.80 (by 0.10, allowed: 0)",
-        "fix": "See in the table which cases lost; run more `--repeats` to know chance from loss.",
-    },
-    "reward": {
-        "severity": Severity.HIGH,
-        "finds": "The mean reward of the steps fell by more than `--min-reward-delta` allows.",
-        "example": "the reward fell from 2.10 to 1.70 (by 0.40, allowed: 0)",
-        "fix": "Compare the trajectories of the cases that lost.",
-    },
-    "steps": {
-        "severity": Severity.HIGH,
-        "finds": "The mean number of steps rose by more than `--max-steps-increase` allows.",
-        "example": "the steps rose from 3.00 to 4.50 (by 1.50, allowed: 1)",
-        "fix": "Compare the trajectories of the cases that take more steps.",
-    },
-    "cost": {
-        "severity": Severity.HIGH,
-        "finds": "The cost of a case rose by a larger share than `--max-cost-increase` allows, or "
-        "is not known on one side.",
-        "example": "the cost rose from $0.0100 to $0.0150 (by 50 %, allowed: 20 %)",
-        "fix": "See the tokens in `rlm-ci bench list --format json`; set `models.prices` where a "
-        "price is not known.",
-    },
-    "latency": {
-        "severity": Severity.HIGH,
-        "finds": "The seconds of a case rose by a larger share than `--max-latency-increase` "
-        "allows.",
-        "example": "the seconds rose from 10.0 to 15.0 (by 50 %, allowed: 20 %)",
-        "fix": "Compare on one machine, with the same load and endpoint.",
-    },
-    "completion-regression": {
-        "severity": Severity.HIGH,
-        "finds": "A case that the baseline completed is not completed any more, or one side lacks "
-        "it.",
-        "example": "needle-2^15 is not completed any more (score 1.00 before, 0.00 now)",
-        "fix": "Run both sides with the same cases; look at the answer in the candidate's file.",
-    },
-}
+RULES = dict.fromkeys(
+    ("score", "completion", "reward", "steps", "cost", "latency", "completion-regression"),
+    Severity.HIGH,
+)
 _TITLES = {
     "avg_score": "score",
     "completion_rate": "completed",
@@ -114,16 +69,12 @@ def _findings(comparison: Comparison) -> Iterator[Finding]:
     for gate, figure in _GATES.items():
         if not result.gates.get(gate, True):
             message = _told(comparison, gate, figure)
-            yield Finding(
-                f"{PART}/{gate}", RULES[gate]["severity"], message, hint=_ACCEPT, subject=gate
-            )
+            yield Finding(f"{PART}/{gate}", RULES[gate], message, hint=_ACCEPT, subject=gate)
     if not result.gates.get("completion_regressions", True):
         for case in comparison.cases:
             if case.is_completion_regression:
                 rule = "completion-regression"
-                yield Finding(
-                    f"{PART}/{rule}", RULES[rule]["severity"], _lost(case), subject=case.case_id
-                )
+                yield Finding(f"{PART}/{rule}", RULES[rule], _lost(case), subject=case.case_id)
 
 
 def _told(comparison: Comparison, gate: str, figure: str) -> str:

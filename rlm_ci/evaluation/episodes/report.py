@@ -12,19 +12,13 @@ if TYPE_CHECKING:
 
     from rlm_ci.evaluation.episodes.node import EpisodeEnd
     from rlm_ci.report.findings import Subject, Usage
-    from rlm_ci.report.rules import Rule
 
 PART = "run"
 #: The name of the document with the answer.
 ANSWER = "answer.md"
 UNSOLVED = f"{PART}/unsolved"
-RULES: Mapping[str, Rule] = {
-    "unsolved": {
-        "severity": Severity.HIGH,
-        "finds": "The episode ended, and the model did not say that the task is done.",
-        "example": "The episode ended without an answer: the model did not keep to its actions",
-        "fix": "Read its steps in `rlm/trajectory.jsonl`; then use another model or environment.",
-    },
+RULES = {
+    "unsolved": Severity.HIGH,
 }
 
 

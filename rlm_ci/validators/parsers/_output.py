@@ -6,16 +6,13 @@ import posixpath
 import re
 from itertools import pairwise
 
-from rlm_ci.report.findings import Finding, Location
+from rlm_ci.report.findings import Finding, Location, Severity
 from rlm_ci.text.printable import printable
-from rlm_ci.validators.parsers._rules import RULES
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
-
-    from rlm_ci.report.findings import Severity
 
 #: Characters of a line, findings of one parser, characters of one message.
 LONGEST_LINE = 2000
@@ -34,6 +31,17 @@ _MOST_LOOKUPS = 5000
 _FOREIGN = frozenset(
     (".git", ".nox", ".tox", ".venv", "__pypackages__", "node_modules", "site-packages", "venv")
 )
+
+
+RULES = dict.fromkeys(
+    (
+        "pytest-failure", "pytest-error", "unittest-failure", "unittest-error", "jest-failure",
+        "jest-error", "vitest-failure", "vitest-error", "mocha-failure", "node-test-failure",
+        "tap-failure", "go-test-failure", "go-build-error", "cargo-test-failure", "rustc-error",
+        "eslint", "ruff", "flake8", "mypy", "tsc", "make-error", "npm-script",
+    ),
+    Severity.HIGH,
+)  # fmt: skip
 
 
 class TestTally(Value):
@@ -188,7 +196,7 @@ def finding(
         said = f"{said[: LONGEST_MESSAGE - 1]}…"
     return Finding(
         rule=f"validator/{condition}",
-        severity=RULES[condition]["severity"] if severity is None else severity,
+        severity=RULES[condition] if severity is None else severity,
         message=said or condition,
         evidence=tuple(dict.fromkeys(place for place in places if place is not None)),
         subject=printable(subject[:LONGEST_MESSAGE]) if subject else None,
