@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci.environments.symbolic.iteration import NOT_ALLOWED
+from rlm_ci.environments.symbolic.iteration import NOT_ALLOWED, all_calls, unread
 from rlm_ci.errors import FINDINGS, OK
 from rlm_ci.report.findings import INCOMPLETE, Document, Evidence, Finding, Part, Report, Severity
 from rlm_ci.runs.state import PASSED
@@ -36,7 +36,8 @@ RULES = {
 
 def metrics(model: str, context: Context, turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The figures of a run over ``context``; ``turns`` are those of its state."""
-    subcalls = [one for turn in turns for one in turn["subcalls"]]
+    subcalls = [one for turn in turns for one in all_calls(turn)]
+    parts, missing = unread(turns)
     not_allowed = sum((one["error"] or "").startswith(NOT_ALLOWED) for one in subcalls)
     return {
         "mode": "symbolic",
@@ -48,6 +49,7 @@ def metrics(model: str, context: Context, turns: Sequence[Mapping[str, Any]]) ->
         "chunks": context.chunk_count,
         "planner_prompt_bytes": max((turn["planner_prompt_bytes"] for turn in turns), default=0),
         **({"models_not_allowed": not_allowed} if not_allowed else {}),
+        **({"map_parts": parts, "map_parts_read": parts - len(missing)} if parts else {}),
     }
 
 
@@ -121,7 +123,6 @@ def _is_in_worktree(place: Location) -> bool:
 
 
 def _summary(final: FinalState, cited: CitedAnswer | None, metrics: Mapping[str, Any]) -> str:
-    not_allowed = metrics.get("models_not_allowed", 0)
     parts = [final.reason]
     if final.status == PASSED and cited is not None:
         held = text_printable.count(cited.verified, "citation")
@@ -129,6 +130,10 @@ def _summary(final: FinalState, cited: CitedAnswer | None, metrics: Mapping[str,
         wrong = cited.offered - cited.verified
         if wrong:
             parts.append(f"{wrong:,} could not be verified")
+    if "map_parts" in metrics:
+        mapped = text_printable.count(metrics["map_parts"], "part")
+        parts.append(f"{metrics['map_parts_read']:,} of {mapped} of the text read by maps")
+    not_allowed = metrics.get("models_not_allowed", 0)
     if not_allowed:
         number = text_printable.count(not_allowed, "sub-call")
         parts.append(f"{number} named a model that is not allowed")

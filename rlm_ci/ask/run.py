@@ -12,6 +12,7 @@ from rlm_ci.ask.verify.recorded_answers import STANDING
 from rlm_ci.environments.repl.host.options import ReplOptions
 from rlm_ci.environments.repl.pool import Sessions
 from rlm_ci.environments.symbolic.execute_plan import PlanExecutor
+from rlm_ci.environments.symbolic.iteration import counted_in
 from rlm_ci.environments.symbolic.loop import Question
 from rlm_ci.environments.symbolic.model_access import ModelAccess
 from rlm_ci.environments.symbolic.planner.plan import PlanLimits
@@ -54,6 +55,7 @@ _LIMITS = {
     "snippets": "snippets", "snippet_bytes": "snippet_bytes",
     "subcall_input_bytes": "subcall_bytes", "prompt_bytes": "prompt_bytes", "top_k": "top_k",
     "preview_bytes": "preview_bytes", "concurrency": "concurrency", "counts": "counts",
+    "maps": "maps", "map_parts": "map_parts",
 }  # fmt: skip
 
 
@@ -205,6 +207,8 @@ class AskRun(Attempt):
             limits=limits,
             model=gateway.model,
             max_tokens=options.max_completion_tokens,
+            foresee=gateway.ledger.foresee,
+            tell=self._step,
             models=tuple(name for name in options.subcall_models if name != gateway.model),
         )
         window = VisibleContext(context, redact, self._run.redactor.longest)
@@ -250,6 +254,7 @@ class AskRun(Attempt):
             ended.look or ended.seen,
             refute=refuted_by(refuted),
             redact=self._run.redactor.text,
+            counts=counted_in(self._state.entries) if "counts" in options.limits else None,
         )
 
     def _report(self, options: AskOptions, context: Context, ended: AskEnd) -> Report:

@@ -16,6 +16,7 @@ import time
 from bisect import bisect_left
 from decimal import Decimal
 from fractions import Fraction
+from math import ceil
 from operator import add
 
 from rlm_ci.errors import LimitError
@@ -25,11 +26,14 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Final
 
     from rlm_ci.models import ModelRequest
     from rlm_ci.models.prices import Price
+
+    #: The model, the bytes of the prompt, and the most tokens of the answer.
+    PlannedCall = tuple[str, int, int]
 
 _ZERO: Final = Decimal(0)
 #: On top of the largest number of tokens a byte that an endpoint has counted.
@@ -85,6 +89,19 @@ class Charge(Value):
     def from_dict(cls, value: Mapping[str, Any]) -> Charge:
         cost = value["cost"]
         return cls(TokenUsage(**value["usage"]), None if cost is None else Decimal(cost))
+
+
+class Forecast(Value):
+    """What calls will use, about and at most; no ``usd`` where the price is not known.
+
+    There is room for the first ``fitting`` of them, by the expected use.
+    """
+
+    tokens: int
+    most_tokens: int
+    usd: Decimal | None
+    most_usd: Decimal | None
+    fitting: int
 
 
 class _Counted:
@@ -143,6 +160,7 @@ class Ledger:
         self._spent = spent
         self._open: list[Reservation] = []  # those of the calls under way
         self._counted: dict[str, _Counted] = {}  # by model; of those that have answered once
+        self._ratio = Fraction(0)  # tokens a byte of a prompt, the largest that was noted
         self._surprise = ""  # the last call that exceeded its estimate
         self._exceeds_cap: LimitError | None = None
 
@@ -169,6 +187,40 @@ class Ledger:
         """Raise ConfigError when money is limited and the price of ``model`` is unknown."""
         if self.budget_usd is not None and self._price(model) is None:
             raise prices.unknown(model)
+
+    def note(self, request: ModelRequest, usage: TokenUsage | None) -> None:
+        """Learn for forecasts what an endpoint counts, also in calls of an earlier process."""
+        if usage is not None and not usage.estimated:
+            ratio = Fraction(usage.prompt_tokens, request.prompt_bytes())
+            with self._changed:
+                self._ratio = max(self._ratio, ratio)
+
+    def foresee(self, calls: Sequence[PlannedCall]) -> Forecast:
+        """What calls will use, with whole answers: about, by what was noted, with a margin.
+
+        At most it is a token a byte.
+        """
+
+        def used(model: str, prompt: int, answer: int) -> BudgetUse:
+            price = self._price(model)
+            usd = _ZERO if price is None else price.most(prompt, answer)
+            return BudgetUse(1, prompt, answer, usd)
+
+        with self._changed:
+            ratio = min(self._ratio * _MARGIN, Fraction(1)) or Fraction(1)
+            total, most, fitting = _NOTHING, _NOTHING, 0
+            for model, size, answer in calls:
+                total += used(model, ceil(size * ratio), answer)
+                most += used(model, size, answer)
+                fitting += self._exceeded(self._spent + total) is None
+        is_priced = all(self._price(model) is not None for model, _, _ in calls)
+        return Forecast(
+            total.tokens,
+            most.tokens,
+            total.usd if is_priced else None,
+            most.usd if is_priced else None,
+            fitting,
+        )
 
     def reserve(self, request: ModelRequest) -> Reservation:
         """Room for ``request``; waits while calls under way may give some back.

@@ -90,9 +90,11 @@ class Gateway:
 
     def complete(self, request: ModelRequest, place: str) -> Completion:
         """See ``Record.complete``."""
-        return self._record.complete(
+        completion = self._record.complete(
             self._model, self.ledger, request, place, seconds=self._seconds
         )
+        self.ledger.note(request, completion.usage)
+        return completion
 
     def calls_left(self, cap: int) -> int | None:
         """How many more calls like those so far the budgets allow, one after the other.

@@ -217,6 +217,24 @@ def test_money_with_a_model_of_unknown_price_is_refused_before_it_is_asked() -> 
     assert charge == Charge(TokenUsage(1, 1), None)
 
 
+def test_a_forecast_follows_what_was_counted_and_says_what_fits() -> None:
+    ledger = limited(budget_usd=Decimal("0.35"), max_calls=5)
+    calls = [("m-1", 1000, 1000)] * 4
+    unknown = ledger.foresee(calls)
+    assert (unknown.tokens, unknown.most_tokens) == (8000, 8000), "a token a byte"
+    assert (unknown.usd, unknown.most_usd) == (Decimal("0.4"), Decimal("0.4"))
+    assert unknown.fitting == 3, "three dimes of thirty-five cents"
+    request = question()
+    ledger.note(request, TokenUsage(request.prompt_bytes() // 4, 9))
+    ledger.note(request, TokenUsage(10**6, 9, estimated=True))
+    known = ledger.foresee(calls)
+    assert 5000 < known.tokens < 5210
+    assert known.most_tokens == 8000
+    assert limited(max_calls=2).foresee(calls).fitting == 2
+    assert ledger.foresee([("other", 10, 10)]).usd is None
+    assert ledger.spent == BudgetUse(), "nothing is reserved"
+
+
 def test_no_usage_is_charged_as_all_that_was_reserved() -> None:
     ledger = limited(max_tokens=10_000)
     request = question("x" * 50)

@@ -85,8 +85,9 @@ class Stage:
         self.folder = folder
         self.goal = goal
         self.context = context
-        self.limits = PlanLimits(**{"counts": 4, **limits})
+        self.limits = PlanLimits(**{"counts": 4, "maps": 2, "map_parts": 100, **limits})
         self.asked: list[str] = []
+        self.told: list[str] = []
         self.model: Model = AbsentModel("scripted") if answer is None else ScriptedModel(answer)
         self.ledger = ledger or Ledger()
         self.record = Record.open(
@@ -95,6 +96,7 @@ class Stage:
         access = ModelAccess(
             complete=self.complete, fact=self.record.fact, write=self.write, redact=redact,
             limits=self.limits, model="m", max_tokens=max_tokens, models=tuple(models),
+            foresee=self.ledger.foresee, tell=self.told.append,
         )  # fmt: skip
         self.window = VisibleContext(context, redact)
         subcalls = Subcalls(access, self.window, goal)
@@ -102,9 +104,11 @@ class Stage:
         self.planner = Planner(access, self.window.flaw)
 
     def complete(self, request: ModelRequest, place: str) -> Completion:
-        return self.record.complete(
+        completion = self.record.complete(
             Told(self.model, place, self.asked), self.ledger, request, place
         )
+        self.ledger.note(request, completion.usage)
+        return completion
 
     def write(self, path: str, data: bytes) -> None:
         target = self.folder / path
@@ -179,9 +183,29 @@ def plans(context: Context) -> list[dict[str, Any]]:
                 {"purpose": "classify", "pointers": ["subcall:0:sc0001", first], **sub},
                 {"purpose": "extract", "pointers": [first], "expected_output": "json", **sub},
             ],
+            "maps": [
+                {
+                    "purpose": "extract",
+                    "prompt": "Which berths?",
+                    "chunks": "c000002-c000004",
+                    "schema": {"type": "array", "items": {"type": "integer"}},
+                    "reduce": "union",
+                },
+                {"purpose": "classify", "prompt": "Nothing", "chunks": "c009999"},
+            ],
         },
         {"schema_version": 1, "intent": "final", "final_answer": f"It is shut. {first}"},
     ]
+
+
+def berths(prompt: str) -> Any:
+    """The berths of one part of the log; one part fails, another is answered wrongly at first."""
+    found = sorted({int(one) for one in re.findall("at berth ([0-9])", prompt)})
+    if "0010 the gate" in prompt:
+        return RemoteError("the part is refused", where="somewhere")
+    if "0020 the gate" in prompt and "was not JSON" not in prompt:
+        return json.dumps({"berths": found})
+    return json.dumps(found)
 
 
 def player(context: Context) -> Any:
@@ -194,6 +218,8 @@ def player(context: Context) -> Any:
             return json.dumps(script[int(turn[1])])
         if request.model == "broken":
             return RemoteError(f"no model {request.model}", where="somewhere")
+        if 'Task: "Which berths?"' in text:
+            return berths(text)
         if 'Expected output: "JSON list"' in text and "was not JSON" in text:
             return '["berth 3"]'
         if "Expected output: " in text:

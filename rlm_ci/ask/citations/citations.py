@@ -19,7 +19,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from rlm_ci.ask.citations.cited_lines import Refute, Seen
     from rlm_ci.context.context import Context, SourceFile
@@ -31,6 +31,7 @@ _TOO_MANY = f"only the first {MOST} are looked at"
 #: Why lines do not hold: the context has no file with exactly this name.
 NO_FILE = "the context has no such file"
 NO_PLACE = "it is not written as a place of the context, and cannot be looked up"
+_NO_COUNT = "the run has no such count"
 _NO_SOURCE = "the output of a sub-call is not part of the context"
 #: Characters on either side for the bracket that makes a short form a citation.
 _NEAR = 200
@@ -42,7 +43,8 @@ _CITATION = re.compile(
     rf"(?P<pointer>(?<![A-Za-z0-9])(?:(?P<full>ctx:[A-Za-z0-9:_.-]{{1,100}}\#{_PLACE})"
     rf"|(?P<short>{_PLACE})"
     rf"|(?P<other>ctx:(?:{_WORD}{{0,100}}\#|(?=sha256|chunk:|bytes:)){_WORD}{{0,200}}"
-    rf"|subcall:[0-9]{_WORD}{{0,100}})))|{LINES}"
+    rf"|subcall:[0-9]{_WORD}{{0,100}})|(?P<count>count:[0-9]{{1,9}}:[0-9]{{1,9}}(?![0-9:]))))"
+    rf"|{LINES}"
 )
 #: The end of a sentence is not part of a pointer.
 _STOPS = ".:!?…"
@@ -84,8 +86,12 @@ def cite(
     *,
     refute: Refute = unrefuted,
     redact: Callable[[str], str] = str,
+    counts: Mapping[str, str] | None = None,
 ) -> CitedAnswer:
     """``answer`` with each citation checked; ``seen`` are the bytes that models were shown.
+
+    ``counts`` are those of the run, as ``count:<iteration>:<number>`` in square brackets names
+    them, and the words for each; None for a run from before there were counts.
 
     Citations are pointers, ``bytes:<start>-<end>`` and ``chunk:<id>`` in square brackets, and lines
     of a file, as ``path:12``, ``path#L3-L5`` or ``line 12 of path``. Text that only looks like one
@@ -93,14 +99,20 @@ def cite(
     out of a text: a place with a secret in its path is redacted, and not among the locations.
     Raises DamagedError, StorageError.
     """
-    return _Reader(answer, context, CitedLines(context, seen, refute), redact).read()
+    return _Reader(answer, context, CitedLines(context, seen, refute), redact, counts).read()
 
 
 class _Reader:
     def __init__(
-        self, answer: str, context: Context, grounds: CitedLines, redact: Callable[[str], str]
+        self,
+        answer: str,
+        context: Context,
+        grounds: CitedLines,
+        redact: Callable[[str], str],
+        counts: Mapping[str, str] | None,
     ) -> None:
         self._answer = answer
+        self._counts = counts
         self._context = context
         self._own = f"ctx:{context.object_id}#"
         self._grounds = grounds
@@ -150,6 +162,13 @@ class _Reader:
         written, rest = match[0], ""
         if match["short"] is not None and not self._is_bracketed(match):
             return written
+        if match["count"] is not None:
+            if self._counts is None or not self._is_bracketed(match):
+                return written
+            words = self._counts.get(written, "")
+            return self._judged(
+                written, lambda: CitationGround(words, flaw=None if words else _NO_COUNT)
+            )
         if match["other"] is not None:
             written = written.rstrip(_STOPS)
             rest = match[0][len(written) :]

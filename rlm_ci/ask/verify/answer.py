@@ -11,8 +11,8 @@ from rlm_ci.ask.citations.compare_files import refuted_by
 from rlm_ci.ask.verify.artifacts import PLANNER, STATE, RunArtifacts, WrongError
 from rlm_ci.ask.verify.recorded_answers import RecordedAnswers
 from rlm_ci.environments.symbolic import subcalls
-from rlm_ci.environments.symbolic.iteration import SUBCALL
-from rlm_ci.environments.symbolic.loop import AskEnd
+from rlm_ci.environments.symbolic.iteration import SUBCALL, all_calls, counted_in
+from rlm_ci.environments.symbolic.loop import AskEnd, unread_note
 from rlm_ci.environments.symbolic.planner.prompt_layout import spans_of
 from rlm_ci.environments.symbolic.secret_masking import is_masked, is_masked_in_places
 from rlm_ci.errors import FINDINGS, OK, DamagedError, StorageError
@@ -91,8 +91,11 @@ class _AnswerChecker:
         is_answered = intent == "final" and bool(self._report.documents)
         if is_answered or final.status == PASSED:
             turns = state["symbolic_iterations"]
+            answer += unread_note(turns)
             seen, refute = self._seen(turns), refuted_by(answers.refuted)
-            self._cited = cite(answer, self._context, seen, refute=refute)
+            limits = (answers.terms or {}).get("limits", {})
+            counts = counted_in(turns) if "counts" in limits else None
+            self._cited = cite(answer, self._context, seen, refute=refute, counts=counts)
             self._compare_file(self._cited)
         self._compare_end(final, intent, is_answered=is_answered)
         if final.status in (PASSED, FAILED, *LIMITS):
@@ -109,7 +112,7 @@ class _AnswerChecker:
             meta = self._files.record(f"{PLANNER}/{number}/{attempts[-1]}/meta.json")
             for section in meta["sections"]:
                 yield from spans_of(section)
-            for entry in turn["subcalls"]:
+            for entry in all_calls(turn):
                 folder = f"{subcalls.NAME}/{number}/{entry['id']}"
                 attempts = self._files.record(f"{folder}/meta.json")["attempts"]
                 if not any(one["finish_reason"] for one in attempts):

@@ -123,7 +123,7 @@ class RunArtifacts:
         Only the journal knows why something was not counted.
         """
         found, pointer = entry["found"], count_pointer(iteration, number)
-        if entry["pointer"] != pointer or answers.counts.get(pointer) != found:
+        if entry["pointer"] != pointer or answers.results.get(pointer) != found:
             raise WrongError(f"it is not what the journal has at {pointer}")
         if found["error"] is not None:
             return

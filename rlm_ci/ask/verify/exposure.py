@@ -11,8 +11,9 @@ from hashlib import sha256
 
 from rlm_ci.ask.verify import recorded_answers, source_leaks
 from rlm_ci.ask.verify.artifacts import PLANNER, STATE, RunArtifacts, WrongError
+from rlm_ci.ask.verify.maps import MapCheck
 from rlm_ci.ask.verify.recorded_answers import MisshapenError, RecordedAnswers
-from rlm_ci.environments.symbolic.iteration import merged
+from rlm_ci.environments.symbolic.iteration import all_calls, merged
 from rlm_ci.environments.symbolic.planner.progress_notes import OUTPUT_LIMIT, shortened
 from rlm_ci.environments.symbolic.planner.prompt_layout import spans_of
 from rlm_ci.errors import DamagedError, StorageError
@@ -69,6 +70,7 @@ class _Examination:
         self._limits: Mapping[str, Any] = {}
         self._goal = ""
         self._answers = RecordedAnswers()
+        self._maps = MapCheck(self._files, context, self._answers)
         self._counts: dict[str, Mapping[str, Any]] = {}
 
     def run(self) -> Exposure:
@@ -78,6 +80,7 @@ class _Examination:
             self._problem("context", str(error))
         try:
             self._answers = RecordedAnswers.read(self._folder)
+            self._maps = MapCheck(self._files, self._context, self._answers)
         except MisshapenError:
             raise
         except (DamagedError, StorageError) as error:
@@ -153,9 +156,13 @@ class _Examination:
             where = f"{STATE}, {entry.get('pointer')}"
             self._check(where, self._files.require_count, number, at, entry, self._answers)
             self._counts[entry["pointer"]] = entry
-        for entry in turn["subcalls"]:
+        for entry in all_calls(turn):
             where = f"{STATE}, {entry.get('pointer')}"
             self._check(where, self._files.require_subcall, number, entry, self._answers)
+        for at, entry in enumerate(turn.get("maps", ()), 1):
+            where = f"{STATE}, {entry.get('pointer')}"
+            most = self._limits["subcall_input_bytes"]
+            self._check(where, self._maps.require, number, at, entry, most)
         attempts = self._files.names(f"{PLANNER}/{int(number)}")
         if not attempts:
             raise WrongError("its prompt is missing")

@@ -8,6 +8,7 @@ import re
 from rlm_ci.environments.repl.environment import EXECUTION
 from rlm_ci.environments.symbolic.artifacts import ARTIFACTS, digest
 from rlm_ci.environments.symbolic.counts import COUNT
+from rlm_ci.environments.symbolic.map_reduce.maps import MAP
 from rlm_ci.errors import DamagedError
 from rlm_ci.models.record import fact_schemas
 from rlm_ci.models.record.index import COMPLETION
@@ -35,10 +36,10 @@ class RecordedAnswers:
 
     ``last_plan`` is the planner's last answer, ``plans`` are the iteration and the attempt of
     each; ``terms`` are the options of the run, None if they are missing. ``files`` are the
-    digests of a question's files, by its place and their names; ``counts`` are the results of
-    counts, by their pointers; ``refuted`` are the places of the answer that do not hold in the
-    repository, with the reasons. ``blocks`` are those of code, by place; ``keys`` the hashes of
-    what was asked at a place.
+    digests of a question's files, by its place and their names; ``results`` are those of
+    counts, and the forecasts of maps; ``refuted`` are the places of the answer that do not hold in
+    the repository, with the reasons. ``blocks`` are those of code, by place; ``keys`` the hashes
+    of what was asked at a place.
     """
 
     def __init__(self) -> None:
@@ -47,7 +48,7 @@ class RecordedAnswers:
         self.terms: Mapping[str, Any] | None = None
         self.files: dict[str, Mapping[str, Any]] = {}
         self.refuted: Mapping[str, str] = {}
-        self.counts: dict[str, Mapping[str, Any]] = {}
+        self.results: dict[str, Mapping[str, Any]] = {}
         self.blocks: dict[str, Mapping[str, Any]] = {}
         self.keys: dict[str, set[str]] = {}
         self._last = (0, 0)
@@ -79,8 +80,8 @@ class RecordedAnswers:
             self.terms = value
         elif kind == STANDING:
             self.refuted = value["refuted"]
-        elif kind == COUNT:
-            self.counts[place] = value
+        elif kind in (COUNT, MAP):
+            self.results[place] = value
         elif kind == ARTIFACTS:
             self.files[place] = value
         elif kind == EXECUTION:

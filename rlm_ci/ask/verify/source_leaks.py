@@ -51,7 +51,7 @@ _BLOCK = PIECE << 15
 _TEMPLATES = tuple(f"prompts/symbolic{part}.md.j2" for part in ("", "-state", "-repair"))
 _TAG = re.compile(r"\{[%{#].*?[%}#]\}", re.DOTALL)
 #: Fields of the state with words of a planner, or of a sub-call's endpoint.
-_WORD_FIELDS = ("query", "reason", "error", "message", "pattern", "chunks", "files")
+_WORD_FIELDS = ("query", "reason", "error", "message", "pattern", "chunks", "files", "prompt")
 #: A text in double quotes, in which a prompt names files; and what surrounds their paths.
 _QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _PLACE = re.compile(r"(.*?)(?::[0-9]+(?:-[0-9]+)?)?(?: and more files)?", re.DOTALL)
@@ -64,6 +64,11 @@ _LINES = """
     |": hit in line of chunk|different value:|different values, the with the most hits:
     |files, the with the most hits:|chunks, the with the most hits:
     |chunk:c, a hit at bytes -; bytes -:|chunk:c, a hit at bytes -, "
+    |Map subcall::mp to extract, "|Map subcall::mp to summarize, "|Map subcall::mp to classify, "
+    |Map subcall::mp to verify, "|": succeeded; of parts read; bytes of result by most_frequent
+    |": failed, "|": refused, "|"; of parts read, not bytes -, -, -, -, …; bytes of result by concat
+    |bytes of result by count|bytes of result by union|bytes of result by sum
+    |bytes of result by model|What subcall::mp says:
     | [ of excerpts left out for room: chunk:c at -, chunk:c at -, chunk:c at -]
     |chunk:c, hit, the first at bytes -; bytes -:|chunk:c, hits, the first at bytes -; bytes -:
     |chunk:c, hit, the first at bytes -, "|chunk:c, hits, the first at bytes -, "

@@ -1,4 +1,4 @@
-"""Carries out a plan of the symbolic mode: searches, counts, reads, then sub-calls.
+"""Carries out a plan of the symbolic mode: searches, counts, reads, sub-calls, maps.
 
 The result depends on the context, the plan and the recorded answers of models alone, so a run
 that repeats it gets the same result.
@@ -14,6 +14,7 @@ from rlm_ci.environments.symbolic.iteration import (
     SearchResult,
     count_pointer,
 )
+from rlm_ci.environments.symbolic.map_reduce.maps import MapRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,8 +33,7 @@ class PlanExecutor:
     def __init__(self, window: VisibleContext, subcalls: Subcalls, access: ModelAccess) -> None:
         self._window = window
         self._subcalls = subcalls
-        self._fact = access.fact
-        self._preview_bytes = access.limits.preview_bytes
+        self._access = access
 
     def act(self, plan: Plan, iteration: int) -> Iteration:
         """Carry out ``plan``, whose pointers have no flaw.
@@ -52,7 +52,11 @@ class PlanExecutor:
             for one in plan.reads
         )
         subcalls = self._subcalls.run(plan.subcalls, iteration) if plan.subcalls else ()
-        return Iteration(iteration, searches, reads, subcalls, counted)
+        maps = tuple(
+            MapRun(self._access, self._window, self._subcalls, one).run(iteration, number)
+            for number, one in enumerate(plan.maps, 1)
+        )
+        return Iteration(iteration, searches, reads, subcalls, counted, maps)
 
     def _search(self, searches: Sequence[Search]) -> tuple[SearchResult, ...]:
         """All searches of a plan in one pass over the source."""
@@ -62,7 +66,7 @@ class PlanExecutor:
         found = self._window.context.search(
             queries,
             top_k=max(one.top_k for one in searches),
-            preview_bytes=self._preview_bytes,
+            preview_bytes=self._access.limits.preview_bytes,
         )
         by_query = dict(zip(queries, found, strict=True))
         return tuple(
@@ -76,7 +80,7 @@ class PlanExecutor:
         """A count is a fact: how long an expression may take depends on the machine."""
         context = self._window.context
         key = asked.replace(reason="").to_dict()
-        fact = self._fact(counts.COUNT, pointer, key, lambda: counts.counted(asked, context))
+        fact = self._access.fact(counts.COUNT, pointer, key, lambda: counts.counted(asked, context))
         found = counts.from_fact(fact)
         if found is None:
             return CountResult(pointer, asked, fact)
@@ -86,7 +90,7 @@ class PlanExecutor:
 
     def _in_line(self, start: int, end: int) -> Hit:
         """A hit, with its line as the preview, as far as there is room."""
-        context, size = self._window.context, self._preview_bytes
+        context, size = self._window.context, self._access.limits.preview_bytes
         hit = context.hit(context.layout.at(start), start, end, 1, size)
         rest = context.raw(end, hit.preview_end).find(b"\n")
         if rest < 0:

@@ -6,17 +6,19 @@ Texts in here are bounded by the limits and free of secrets. ``Iteration.to_dict
 
 from __future__ import annotations
 
-from rlm_ci.text.printable import encodable
+import json
+
+from rlm_ci.text.printable import count, encodable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.context.context import Excerpt, Hit, QueryResult
     from rlm_ci.context.search.pattern_counts import PatternCount
-    from rlm_ci.environments.symbolic.planner.plan import Count
+    from rlm_ci.environments.symbolic.planner.plan import Count, Map
 
 #: The beginning of a pointer to a sub-call's output: ``subcall:<iteration>:<id>``.
 SUBCALL = "subcall:"
@@ -26,6 +28,8 @@ _HIT = ("pointer", "start_byte", "end_byte", "score")
 
 SUCCEEDED = "succeeded"
 FAILED = "failed"
+#: A map for which the budget has no room, or that has no parts.
+REFUSED = "refused"
 #: The beginning of the error of a sub-call that names a model which is not allowed.
 NOT_ALLOWED = "model not allowed"
 
@@ -143,14 +147,64 @@ class SubcallResult(Value):
         }
 
 
+class MapResult(Value):
+    """``pointer`` names ``output``, the result of the answers about all parts.
+
+    ``forecast`` is what it may cost at most. It is refused if that has an error; a failed map has
+    no output. ``unasked`` are the bytes of the parts that the budget had no room for after all;
+    ``reductions`` are the answers of models about answers.
+    """
+
+    id: str
+    pointer: str
+    asked: Map
+    forecast: Mapping[str, Any]
+    status: str = REFUSED
+    error: str | None = None
+    parts: tuple[SubcallResult, ...] = ()
+    unasked: tuple[str, ...] = ()
+    reductions: tuple[SubcallResult, ...] = ()
+    output: str = ""
+    output_path: str = ""
+
+    @property
+    def calls(self) -> tuple[SubcallResult, ...]:
+        return self.parts + self.reductions
+
+    def to_dict(self, prefix: str = "") -> dict[str, Any]:
+        asked = {
+            name: encodable(value) if isinstance(value, str) else value
+            for name, value in self.asked.to_dict().items()
+        }
+        return {
+            "id": self.id,
+            "pointer": self.pointer,
+            **asked,
+            "forecast": dict(sorted(self.forecast.items())),
+            "status": self.status,
+            "error": self.error,
+            "parts": [one.to_dict(prefix) for one in self.parts],
+            "unasked": list(self.unasked),
+            "reductions": [one.to_dict(prefix) for one in self.reductions],
+            "output_bytes": len(self.output.encode()),
+            "output_path": prefix + self.output_path if self.output_path else None,
+        }
+
+
 class Iteration(Value):
-    """The searches, counts, reads and sub-calls of one iteration, each in its plan's order."""
+    """The searches, counts, reads, sub-calls and maps of an iteration, each in its plan's order."""
 
     iteration: int
     searches: tuple[SearchResult, ...] = ()
     reads: tuple[ReadResult, ...] = ()
     subcalls: tuple[SubcallResult, ...] = ()
     counts: tuple[CountResult, ...] = ()
+    maps: tuple[MapResult, ...] = ()
+
+    @property
+    def calls(self) -> tuple[SubcallResult, ...]:
+        """All sub-calls, those of maps too."""
+        return self.subcalls + tuple(call for one in self.maps for call in one.calls)
 
     def to_dict(self, prefix: str = "") -> dict[str, Any]:
         """The entry of ``state.json``; ``prefix`` goes before the paths of artifacts."""
@@ -160,6 +214,7 @@ class Iteration(Value):
             **({"counts": [one.to_dict() for one in self.counts]} if self.counts else {}),
             "reads": [one.to_dict() for one in self.reads],
             "subcalls": [one.to_dict(prefix) for one in self.subcalls],
+            **({"maps": [one.to_dict(prefix) for one in self.maps]} if self.maps else {}),
         }
 
 
@@ -172,3 +227,39 @@ def merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         elif start < end:
             result.append((start, end))
     return result
+
+
+def unread(turns: Sequence[Mapping[str, Any]]) -> tuple[int, list[str]]:
+    """The number of parts of all maps in turns of a state, and the bytes that were not read."""
+    maps = [one for turn in turns for one in turn.get("maps", ())]
+    missing = [
+        part["pointers"][0].partition("#bytes:")[2]
+        for one in maps
+        for part in one["parts"]
+        if part["status"] != SUCCEEDED or part["clamped"]
+    ]
+    unasked = [span for one in maps for span in one["unasked"]]
+    return sum(len(one["parts"]) for one in maps) + len(unasked), missing + unasked
+
+
+def counted_in(turns: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The counts in turns of a state by their pointers, each in the words of a citation."""
+    return {
+        one["pointer"]: _words(one["pattern"], one["found"])
+        for turn in turns
+        for one in turn.get("counts", ())
+        if one["found"]["error"] is None
+    }
+
+
+def _words(pattern: str, found: Mapping[str, Any]) -> str:
+    text = f"{count(found['hits'], 'hit')} of {json.dumps(pattern, ensure_ascii=False)}"
+    if found["by"] != "groups":
+        return text
+    return f"{text}, {count(found['values'], 'different value')}"
+
+
+def all_calls(turn: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The entries of all sub-calls in a turn of a state, those of maps too."""
+    mapped = (call for one in turn.get("maps", ()) for call in one["parts"] + one["reductions"])
+    return [*turn["subcalls"], *mapped]

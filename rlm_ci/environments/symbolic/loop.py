@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain, count
 
+from rlm_ci.environments.symbolic.iteration import unread
 from rlm_ci.environments.symbolic.planner.planner import BadPlanError, is_lifted
 from rlm_ci.errors import LimitError
 from rlm_ci.models.record.clock import over
@@ -19,7 +20,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.environments.symbolic.execute_plan import PlanExecutor
@@ -38,6 +39,8 @@ ENOUGH = 2
 #: How often a plan may repeat a search or read, for which prompts may have no room.
 _OFTEN = 3
 _REASON = 500
+#: Unread parts that an answer names.
+_UNREAD = 20
 
 
 class AskEnd(Value):
@@ -120,8 +123,9 @@ class Question:
         known = {looked[iteration][index] for iteration, index in planned.whole}
         often = Counter(chain.from_iterable(looked))
         known |= {one for one, times in often.items() if times >= _OFTEN}
-        called = {one for earlier in self._plans for one in earlier.subcalls}
-        return known.issuperset(_looked(plan)) and called.issuperset(plan.subcalls)
+        called = {one for earlier in self._plans for one in (*earlier.subcalls, *earlier.maps)}
+        asked = (*plan.subcalls, *plan.maps)
+        return known.issuperset(_looked(plan)) and called.issuperset(asked)
 
     def _turn(
         self, iteration: int, at: str, steps: Sequence[Iteration]
@@ -147,7 +151,7 @@ class Question:
         except LimitError:
             self._note(iteration, at, planned, plan)
             raise
-        self._seen += [span for one in step.subcalls for span in one.spans]
+        self._seen += [span for one in step.calls for span in one.spans]
         self._note(iteration, at, planned, plan, step)
         return planned, step
 
@@ -157,7 +161,8 @@ class Question:
         turns = printable.count(iteration + 1, "iteration")
         if plan.intent == "final":
             final = FinalState.of(PASSED, f"answered after {turns}")
-            return AskEnd(final, plan.final_answer, tuple(self._seen))
+            answer = plan.final_answer + unread_note(self._state.entries)
+            return AskEnd(final, answer, tuple(self._seen))
         if plan.intent == "fail":
             return self._ended(FAILED, reason or "the planner gave up, and gave no reason")
         return self._ended(PAUSED, f"paused: {reason}" if reason else "paused by the planner")
@@ -195,6 +200,22 @@ class Question:
         self._state.add(entry)
 
 
+def unread_note(turns: Sequence[Mapping[str, Any]]) -> str:
+    """What an answer says about parts that maps did not read; "" if there are none."""
+    number, missing = unread(turns)
+    if not missing:
+        return ""
+    names = list(dict.fromkeys(missing))  # several maps may miss the same part
+    shown = ", ".join(names[:_UNREAD])
+    if len(names) > _UNREAD:
+        shown += f" and {len(names) - _UNREAD:,} more"
+    parts = printable.count(number, "part")
+    return (
+        f"\n\nNot all of the text was read: {len(missing):,} of {parts} were not read whole"
+        f" (bytes {shown})."
+    )
+
+
 def _looked(plan: Plan) -> tuple[Search | Count | Read, ...]:
     """What a plan asks for, in the order in which prompts show it."""
     searches = (one.replace(reason="") for one in plan.searches)
@@ -208,6 +229,7 @@ def _summary(plan: Plan) -> str:
         (len(plan.counts), "count", "counts"),
         (len(plan.reads), "read", "reads"),
         (len(plan.subcalls), "sub-call", "sub-calls"),
+        (len(plan.maps), "map", "maps"),
     )
     words = [f"{number} {one if number == 1 else many}" for number, one, many in asked if number]
     return ", ".join(words) or "nothing asked for"

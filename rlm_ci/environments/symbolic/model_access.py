@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from rlm_ci.models.budget import Forecast
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from rlm_ci.environments.symbolic.planner.plan import PlanLimits
     from rlm_ci.environments.turn_loop import Complete
+    from rlm_ci.models.budget import PlannedCall
     from rlm_ci.runs import Fact
+
+    Foresee = Callable[[Sequence[PlannedCall]], Forecast]
+
+
+def no_limit(calls: Sequence[PlannedCall]) -> Forecast:
+    return Forecast(0, 0, None, None, len(calls))
+
+
+def nothing(_step: str) -> None:
+    """Report no progress."""
 
 
 class ModelAccess(Value):
@@ -18,7 +30,8 @@ class ModelAccess(Value):
 
     ``model`` plans, and answers sub-calls that name none; a plan may also name one of ``models``.
     ``fact`` records decisions, which a resumed run keeps. ``write`` writes a file whole, by
-    its path below the run's folder. ``redact`` takes secrets out of a text.
+    its path below the run's folder. ``redact`` takes secrets out of a text. ``foresee`` says what
+    calls may use, ``tell`` reports progress.
     """
 
     complete: Complete
@@ -28,4 +41,6 @@ class ModelAccess(Value):
     limits: PlanLimits
     model: str
     max_tokens: int
+    foresee: Foresee = no_limit
+    tell: Callable[[str], None] = nothing
     models: tuple[str, ...] = ()

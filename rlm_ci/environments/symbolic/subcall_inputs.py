@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 #: Excerpts at most: each has a label, which does not count as bytes.
 MOST_PIECES = 64
 _MARK = 16
+#: Bytes of a text for a byte that is no UTF-8.
+_GROWTH = 3
 
 
 class ShownExcerpt(Value):
@@ -83,7 +85,10 @@ def gather(subcall: Subcall, limit: int, window: VisibleContext) -> SubcallInput
         clamped.append({"what": "pieces", "asked": total, "given": MOST_PIECES})
     left = limit
     for what, pointer, offset, asked in islice(_asked(subcall, window), MOST_PIECES):
-        excerpt, is_cut = _fitting(window, pointer, offset, asked, left)
+        if subcall.is_part:
+            excerpt, is_cut = _whole(window, pointer, asked, left)
+        else:
+            excerpt, is_cut = _fitting(window, pointer, offset, asked, left)
         given = excerpt.end - excerpt.start
         if is_cut:
             clamped.append({"what": what, "asked": asked, "given": given})
@@ -106,6 +111,12 @@ def _asked(subcall: Subcall, window: VisibleContext) -> Iterator[tuple[str, str,
         start, end = window.span(one.pointer)
         offset = min(one.offset, end - start)
         yield f"snippets[{index}]", one.pointer, offset, min(one.size, end - start - offset)
+
+
+def _whole(window: VisibleContext, pointer: str, asked: int, left: int) -> tuple[Excerpt, bool]:
+    """As ``_fitting``, of all that ``pointer`` names: bytes that are no UTF-8 need more room."""
+    excerpt, _ = _fitting(window, pointer, 0, asked * _GROWTH, left)
+    return excerpt, excerpt.truncated
 
 
 def _fitting(

@@ -7,13 +7,13 @@ run that is resumed or replayed gets the same.
 from __future__ import annotations
 
 import json
-from functools import partial
+from functools import lru_cache, partial
 
 from rlm_ci.environments.symbolic import iteration as ask_iteration
 from rlm_ci.environments.symbolic.artifacts import FILES, as_json, digest, vouch
 from rlm_ci.environments.symbolic.iteration import SubcallResult
 from rlm_ci.environments.symbolic.planner.progress_notes import quote
-from rlm_ci.environments.symbolic.subcall_inputs import gather, mark_of
+from rlm_ci.environments.symbolic.subcall_inputs import SubcallInput, gather, mark_of
 from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.models import ModelRequest, prices
 from rlm_ci.models.record import errors
@@ -25,12 +25,11 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.environments.symbolic.model_access import ModelAccess
     from rlm_ci.environments.symbolic.planner.plan import Subcall
-    from rlm_ci.environments.symbolic.subcall_inputs import SubcallInput
     from rlm_ci.environments.symbolic.visible_context import VisibleContext
     from rlm_ci.models import Completion
 
@@ -75,11 +74,11 @@ class RunningSubcall:
     """One sub-call: its question, its input, and the paths of its files."""
 
     def __init__(
-        self, subcall: Subcall, given: SubcallInput, iteration: int, number: int, model: str
+        self, subcall: Subcall, given: SubcallInput, iteration: int, ident: str, model: str
     ) -> None:
         self.subcall = subcall
         self.given = given
-        self.id = f"sc{number:04d}"
+        self.id = ident
         self.pointer = ask_iteration.subcall_pointer(iteration, self.id)
         self.place = f"subcall/{iteration}/{self.id}"
         self.model = encodable(subcall.model) or model
@@ -90,6 +89,12 @@ class RunningSubcall:
     @property
     def is_json(self) -> bool:
         return self.subcall.expected_output.strip().casefold().startswith("json")
+
+    def misfit(self, text: str) -> str | None:
+        """Why ``text`` is not the JSON that was asked for; None if it is, or need not be."""
+        if not self.is_json:
+            return None
+        return _json_flaw(text, self.subcall.schema)
 
 
 class Subcalls:
@@ -107,7 +112,18 @@ class Subcalls:
         self._render = loader.load_template(_TEMPLATE)
 
     def run(self, subcalls: Sequence[Subcall], iteration: int) -> tuple[SubcallResult, ...]:
-        """The results, in order; later reads find the outputs by their pointers.
+        """The results, in order. Raises as ``ask``."""
+        return self.ask([(f"sc{n:04d}", one) for n, one in enumerate(subcalls, 1)], iteration)
+
+    def frame_bytes(self, subcall: Subcall) -> int:
+        """The bytes of a prompt without the texts."""
+        call = RunningSubcall(subcall, SubcallInput((), ()), 0, "", self._access.model)
+        return len(self._prompt(call).encode())
+
+    def ask(
+        self, subcalls: Sequence[tuple[str, Subcall]], iteration: int
+    ) -> tuple[SubcallResult, ...]:
+        """The results of sub-calls with ids, in order; reads find the outputs by their pointers.
 
         A model that refuses or does not answer fails only its own sub-call. Raises LimitError,
         ConfigError, DamagedError, StorageError, UnavailableError once the calls in progress have
@@ -115,10 +131,10 @@ class Subcalls:
         """
         limits, model = self._access.limits, self._access.model
         calls = []
-        for number, one in enumerate(subcalls, 1):
+        for ident, one in subcalls:
             limit = min(one.max_input_bytes, limits.subcall_input_bytes)
             given = gather(one, limit, self._window)
-            calls.append(RunningSubcall(one, given, iteration, number, model))
+            calls.append(RunningSubcall(one, given, iteration, ident, model))
         for call in calls:
             self._access.write(call.paths["input"], self._input(call))
             self._access.write(call.paths["prompt"], self._prompt(call).encode())
@@ -149,18 +165,24 @@ class Subcalls:
             "max_input_bytes": asked.max_input_bytes,
             "model": asked.model or None,
             "expected_output": asked.expected_output or None,
+            **({"task": asked.task, "schema": asked.schema or None} if asked.task else {}),
             "pieces": [piece.to_dict() for piece in call.given.pieces],
             "clamped": list(call.given.clamped),
         }
         return as_json(record)
 
     def _prompt(self, call: RunningSubcall, again: Mapping[str, str] | None = None) -> str:
-        expected = self._window.redact(encodable(call.subcall.expected_output))
+        def quoted(text: str) -> str:
+            shown = self._window.redact(encodable(text))
+            return shown and quote(shown, len(shown))
+
         return self._render(
             {
                 "purpose": call.subcall.purpose,
                 "question": self._question,
-                "expected_output": expected and quote(expected, len(expected)),
+                "task": quoted(call.subcall.task),
+                "expected_output": quoted(call.subcall.expected_output),
+                "schema": self._window.redact(encodable(call.subcall.schema)),
                 "is_json": call.is_json,
                 "pieces": call.given.pieces,
                 "again": again,
@@ -168,14 +190,16 @@ class Subcalls:
         )
 
     def _ask(self, call: RunningSubcall) -> list[SubcallReply]:
-        """One reply, or two if the first is not the JSON that was asked for."""
+        """One reply; two if the first is not the JSON that was asked for, or a part has none."""
         prompt = self._prompt(call)
         if call.model not in self._allowed:
             allowed = ", ".join(self._allowed)
             error = f"{ask_iteration.NOT_ALLOWED}: {call.model[:_NAME]!r}; allowed: {allowed}"
             return [SubcallReply(prompt, error=self._window.redact(printable(error))[:_ERROR])]
         first = self._answered(call, prompt, call.place)
-        flaw = _json_flaw(first.output) if first.completion and call.is_json else None
+        if first.completion is None and call.subcall.is_part:
+            return [first, self._answered(call, prompt, f"{call.place}/again")]
+        flaw = call.misfit(first.output) if first.completion else None
         if flaw is None:
             return [first]
         shown = first.output[:_SHOWN]
@@ -187,7 +211,8 @@ class Subcalls:
         """One answer, or why there is none, from the journal if it has it."""
         messages = ({"role": "user", "content": prompt},)
         complete = self._access.complete
-        request = ModelRequest(call.model, messages, self._access.max_tokens)
+        cap = call.subcall.max_tokens or self._access.max_tokens
+        request = ModelRequest(call.model, messages, cap)
         fresh: list[Completion] = []
 
         def ask() -> Mapping[str, Any]:
@@ -247,25 +272,30 @@ class Subcalls:
     def _flaw(self, call: RunningSubcall, asked: SubcallReply) -> str | None:
         if not asked.output.strip():
             return "the model answered nothing"
-        flaw = _json_flaw(asked.output) if call.is_json else None
+        flaw = call.misfit(asked.output)
         if flaw is None:
             return None
-        cap = count(self._access.max_tokens, "token")
+        cap = count(call.subcall.max_tokens or self._access.max_tokens, "token")
         return f"not JSON: {flaw}" + (f" (it was cut off at {cap})" if asked.is_cut else "")
 
 
-def _json_flaw(text: str) -> str | None:
-    """Why ``text``, or the content of its one fence, is not JSON."""
+def _json_flaw(text: str, schema: str) -> str | None:
+    """Why ``text``, or the content of its one fence, is not JSON, or not of the ``schema``."""
 
     def refuse(name: str) -> None:
         raise ValueError(f"{name} is not a JSON number")
 
     try:
-        json.loads(unfenced(text.strip()), parse_constant=refuse)
+        value = json.loads(unfenced(text.strip()), parse_constant=refuse)
     except json.JSONDecodeError as error:
         return f"{error.msg} in line {error.lineno}, column {error.colno}"
     except RecursionError:
         return "it is nested too deeply"
     except ValueError as error:
         return printable(str(error))[:_ERROR]
-    return None
+    return (_misfits(schema)(value)[:_ERROR] or None) if schema else None
+
+
+@lru_cache(8)
+def _misfits(schema: str) -> Callable[[object], str]:
+    return loader.misfits(json.loads(schema))

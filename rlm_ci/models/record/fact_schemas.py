@@ -160,6 +160,15 @@ _SHAPES: Final[Mapping[str, Shape]] = {
     },
     "failed": _FAILURE,
     "left": {"calls": _maybe(_count)},
+    "map": {
+        "error": _maybe(str),
+        "parts?": _count,
+        "calls?": _count,
+        "tokens?": _count,
+        "most_tokens?": _count,
+        "usd?": _maybe(_money),
+        "most_usd?": _maybe(_money),
+    },
     "mode": {
         "name": _one_of("iterative", "symbolic"),
         "reason": str,

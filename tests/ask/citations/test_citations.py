@@ -69,6 +69,16 @@ def hold(context: Context, answer: str) -> None:
         assert one.blob is not None
 
 
+def test_a_count_of_the_run_is_a_citation(context: Context) -> None:
+    answer = "Nine [count:0:1], not [count:0:2]. At count:0:1, [count:0:1:2]."
+    cited = cite(answer, context, [], counts={"count:0:1": '9 hits of "x"'})
+    assert cited.text == (
+        'Nine [9 hits of "x"], not [[unverified: count:0:2]]. At count:0:1, [count:0:1:2].'
+    )
+    assert (cited.offered, cited.verified, cited.locations) == (2, 1, ())
+    assert cite(answer, context, []).text == answer, "of a run from before there were counts"
+
+
 def test_citations_become_places(context: Context) -> None:
     """Each is verified and turned into path:line where the context came from files."""
     two = place_of(context, "a.py", 5, 1)

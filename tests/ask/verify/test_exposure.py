@@ -131,6 +131,33 @@ def test_a_count_is_counted_again(rlm: Path) -> None:
     assert any("it is not what count:0:1 counted" in one for one in others)
 
 
+def test_a_map_is_held_against_its_parts_and_their_answers(rlm: Path) -> None:
+    """Verify reduces again, and knows the parts that there must be."""
+    output = rlm / "subcalls/1/mp0001/output.txt"
+    whole = output.read_bytes()
+    assert json.loads(whole)["count"] == 7
+
+    def told(record: dict[str, Any]) -> bool:
+        if (record["type"], record["place"]) == ("fact", "subcall/1/mp0001"):
+            data = output.read_bytes()
+            digest = {"bytes": len(data), "sha256": sha256(data).hexdigest()}
+            record["value"] = {"output": digest}
+        return True
+
+    output.write_bytes(whole.replace(b"7", b"8", 1))
+    rejournalled(rlm, told)
+    assert any("mp0001/output.txt is not the result of the answers" in one for one in look(rlm))
+    output.write_bytes(whole)
+    rejournalled(rlm, told)
+    assert look(rlm) == ()
+
+    def without(state: Any) -> None:
+        del state["symbolic_iterations"][1]["maps"][0]["parts"][1]
+
+    edit(rlm / "state.json", without)
+    assert any("its parts are not those of the text" in one for one in look(rlm))
+
+
 def test_a_changed_source_is_named(rlm: Path) -> None:
     source = rlm / "context/source.txt"
     whole = source.read_bytes()

@@ -6,11 +6,13 @@ pointer is refused with an error on which the planner can act.
 
 from __future__ import annotations
 
+import json
 import re
 from itertools import starmap
 
 from rlm_ci.context.pointers import in_full
 from rlm_ci.context.scope import Scope
+from rlm_ci.environments.symbolic.map_reduce.reduce import CONCAT, OF_JSON
 from rlm_ci.models import strict_json
 from rlm_ci.resources import loader
 from rlm_ci.text.printable import count, printable
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
 SCHEMA: Final = "plan.schema.json"
+#: The form of the schema of a map's answers.
+ANSWER: Final = "answer.schema.json"
 PARSE_ERROR: Final = "plan_parse_error"
 VALIDATION_ERROR: Final = "plan_validation_error"
 
@@ -33,6 +37,9 @@ _REASON: Final = 1000
 _HITS: Final = 3
 #: Paths and globs of a scope.
 _FILES: Final = 100
+#: Characters of the schema of a map's answers, and tokens of one.
+_SCHEMA_TEXT: Final = 2000
+_TOKENS: Final = 1 << 20
 #: Errors of a plan that are reported, and characters of each.
 _ERRORS: Final = 4
 _MESSAGE: Final = 200
@@ -47,6 +54,7 @@ _NUMBERS: Final = frozenset(
         "end_byte",
         "max_input_bytes",
         "hits",
+        "max_output_tokens",
     )
 )
 _WHOLE: Final = re.compile("[0-9]{1,16}")
@@ -69,8 +77,10 @@ class PlanLimits(Value):
     top_k: int = 20
     preview_bytes: int = 512
     concurrency: int = 4
-    #: 0 in runs from before there were counts: their prompts do not offer them.
+    #: 0 in runs from before there were counts and maps: their prompts do not offer them.
     counts: int = 0
+    maps: int = 0
+    map_parts: int = 0
     max_iterations: int | None = None
 
 
@@ -116,6 +126,38 @@ class Subcall(Value):
     max_input_bytes: int
     model: str = ""
     expected_output: str = ""
+    #: Of a map: what to do, a JSON Schema, the cap on the answer; a part is asked for twice.
+    task: str = ""
+    schema: str = ""
+    max_tokens: int = 0
+    is_part: bool = False
+
+
+class Map(Value):
+    """``prompt`` for each part of ``scope``, and how to ``reduce`` the answers to one result.
+
+    ``schema`` is a JSON Schema of the answers, as a text; ``field`` is the member to reduce.
+    """
+
+    purpose: str
+    prompt: str
+    scope: Scope
+    reduce: str
+    expected_output: str = ""
+    schema: str = ""
+    field: str = ""
+    reduce_prompt: str = ""
+    max_output_tokens: int = 0
+    model: str = ""
+    reason: str = ""
+
+    @property
+    def is_json(self) -> bool:
+        wants = self.expected_output.strip().casefold().startswith("json")
+        return bool(self.schema) or wants or self.reduce in OF_JSON
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "scope": self.scope.to_dict()}
 
 
 class Plan(Value):
@@ -129,6 +171,7 @@ class Plan(Value):
     reads: tuple[Read, ...] = ()
     subcalls: tuple[Subcall, ...] = ()
     counts: tuple[Count, ...] = ()
+    maps: tuple[Map, ...] = ()
     final_answer: str = ""
     reason: str = ""
 
@@ -189,6 +232,7 @@ class PlanReader:
             reads=self._reads(raw, "reads", self._limits.read_bytes),
             subcalls=tuple(starmap(self._subcall, enumerate(raw.get("subcalls", ())))),
             counts=tuple(starmap(self._count, enumerate(raw.get("counts", ())))),
+            maps=tuple(starmap(self._map, enumerate(raw.get("maps", ())))),
             final_answer=raw.get("final_answer") or "",
             reason=_note(raw),
         )
@@ -202,7 +246,7 @@ class PlanReader:
     def _cut(self, raw: dict[str, Any]) -> dict[str, Any]:
         """The plan with its lists cut to the limits."""
         limits = self._limits
-        names = ("searches", "counts", "reads", "subcalls")
+        names = ("searches", "counts", "reads", "subcalls", "maps")
         most = {name: getattr(limits, name) for name in names}
         if raw.get("intent") in ("final", "fail"):  # nothing is carried out any more
             most = dict.fromkeys(most, 0)
@@ -249,7 +293,7 @@ class PlanReader:
         most, what = self._limits.top_k, f"counts[{index}]"
         return Count(
             raw["pattern"],
-            Scope(raw.get("chunks", ""), tuple(raw.get("files", ())[:_FILES])),
+            _scope(raw),
             raw.get("by", ""),
             raw.get("ignore_case", False),
             self._clamp(raw.get("top_k", most), most, f"{what}.top_k"),
@@ -292,6 +336,28 @@ class PlanReader:
             raw.get("expected_output") or "",
         )
 
+    def _map(self, index: int, raw: dict[str, Any]) -> Map:
+        schema = raw.get("schema")
+        written = "" if schema is None else json.dumps(schema, separators=(",", ":"))
+        wrong = loader.misfit(schema, ANSWER) if written else ""
+        if len(written) > _SCHEMA_TEXT:
+            wrong = f"it has more than {_SCHEMA_TEXT:,} characters"
+        if wrong:
+            self._wrong.append(f"$.maps[{index}].schema: {wrong[:_MESSAGE]}")
+        return Map(
+            raw["purpose"],
+            raw["prompt"],
+            _scope(raw),
+            raw.get("reduce", CONCAT),
+            raw.get("expected_output", ""),
+            written,
+            raw.get("field", ""),
+            raw.get("reduce_prompt", ""),
+            int(min(raw.get("max_output_tokens", 0), _TOKENS)),
+            raw.get("model", ""),
+            _note(raw),
+        )
+
     def _span(self, raw: dict[str, Any], what: str) -> Read:
         start, end = int(raw["start_byte"]), int(raw["end_byte"])
         if start >= end:
@@ -316,6 +382,10 @@ class PlanReader:
         if flaw:
             self._wrong.append(f"$.{what}: {printable(flaw)[:_MESSAGE]}")
         return pointer
+
+
+def _scope(raw: dict[str, Any]) -> Scope:
+    return Scope(raw.get("chunks", ""), tuple(raw.get("files", ())[:_FILES]))
 
 
 def _plain(value: Any, levels: int) -> Any:

@@ -263,8 +263,9 @@ def _may_refuse_schema(error: RemoteError, model: str) -> bool:
 def _response_format(limits: PlanLimits) -> Message:
     schema = loader.read_schema(SCHEMA)
     del schema["$schema"], schema["title"]
-    if not limits.counts:
-        del schema["properties"]["counts"]
+    for name in ("counts", "maps"):
+        if not getattr(limits, name):
+            del schema["properties"][name]
     return {"type": "json_schema", "json_schema": {"name": "plan", "schema": schema}}
 
 

@@ -12,6 +12,7 @@ import json
 import re
 
 from rlm_ci.context.search.pattern_counts import CHUNK, FILE, GROUPS
+from rlm_ci.environments.symbolic.iteration import unread
 from rlm_ci.text.printable import count, encodable, printable
 from rlm_ci.values import Value
 
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
     from rlm_ci.context.context import Hit
+    from rlm_ci.context.scope import Scope
     from rlm_ci.environments.symbolic.iteration import (
         CountResult,
         Iteration,
+        MapResult,
         ReadResult,
         SearchResult,
         SubcallResult,
@@ -174,6 +177,8 @@ class _ProgressNotes:
             yield self._read(step.iteration, read)
         for subcall in step.subcalls:
             yield self._subcall(step.iteration, subcall)
+        for one in step.maps:
+            yield self._map(step.iteration, one)
 
     def _search(self, iteration: int, search: SearchResult) -> Action:
         found = search.found
@@ -199,11 +204,7 @@ class _ProgressNotes:
 
     def _count(self, iteration: int, counted: CountResult) -> Action:
         asked, found = counted.asked, counted.found
-        line = f"Count {counted.pointer} of {self._quote(asked.pattern)}"
-        if asked.scope.chunks:
-            line += f" in chunks {self._quote(asked.scope.chunks)}"
-        if asked.scope.files:
-            line += f" in files {self._quote(', '.join(asked.scope.files))}"
+        line = f"Count {counted.pointer} of {self._quote(asked.pattern)}{self._within(asked.scope)}"
         because = self._because(asked.reason)
         if found is None:
             line += f": {self._quote(counted.fact['error'])}{because}"
@@ -257,6 +258,32 @@ class _ProgressNotes:
         return Action(
             iteration, _SUBCALL, line, (NoteExcerpt(f"What {pointer} says", text, where),)
         )
+
+    def _map(self, iteration: int, done: MapResult) -> Action:
+        asked, pointer = done.asked, printable(done.pointer)
+        line = f"Map {pointer} to {asked.purpose}, {self._quote(asked.prompt)}"
+        line += f"{self._within(asked.scope)}: {done.status}"
+        if done.error:
+            line += f", {self._quote(done.error)}"
+        if done.parts:
+            number, missing = unread([{"maps": [done.to_dict()]}])
+            line += f"; {number - len(missing)} of {count(number, 'part')} read"
+            if missing:
+                some = ", ".join(missing[:_SPANS]) + ", …" * (len(missing) > _SPANS)
+                line += f", not bytes {some}"
+            line += f"; {count(len(done.output.encode()), 'byte')} of result by {asked.reduce}"
+        line += self._because(asked.reason)
+        if not done.output:
+            return Action(iteration, _SUBCALL, line)
+        text = shortened(self._redact(encodable(done.output)))
+        where = {"kind": "subcall", "pointer": done.pointer}
+        return Action(
+            iteration, _SUBCALL, line, (NoteExcerpt(f"What {pointer} says", text, where),)
+        )
+
+    def _within(self, scope: Scope) -> str:
+        chunks = f" in chunks {self._quote(scope.chunks)}" if scope.chunks else ""
+        return chunks + (f" in files {self._quote(', '.join(scope.files))}" if scope.files else "")
 
     def _in_files(self, start: int, end: int) -> str:
         where = self._atlas.where(start, end)

@@ -15,6 +15,7 @@ from rlm_ci.environments.symbolic.planner.plan import (
     PARSE_ERROR,
     VALIDATION_ERROR,
     Count,
+    Map,
     ParsedPlan,
     Plan,
     PlanError,
@@ -142,6 +143,33 @@ def test_counts_are_taken_and_kept_within_the_limits() -> None:
     assert parsed(plan_of(counts=given[2:]), counts=1).plan.counts[0].hits == 3
     for bad in ({"pattern": ""}, {"by": "chunk"}, {"pattern": "x", "by": "line"}):
         assert refused(plan_of(counts=[bad]), counts=4).kind == VALIDATION_ERROR
+
+
+def test_maps_are_taken_with_the_schema_of_their_answers() -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    given = {
+        "purpose": "extract", "prompt": "How many?", "files": ["*.log"], "schema": schema,
+        "reduce": "sum", "field": "n", "max_output_tokens": "200", "model": None,
+    }  # fmt: skip
+    taken = parsed(plan_of(maps=[given, {"purpose": "verify", "prompt": "x"}]), maps=2).plan.maps
+    written = '{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}'
+    assert taken == (
+        Map("extract", "How many?", Scope(files=("*.log",)), "sum", schema=written, field="n",
+            max_output_tokens=200),
+        Map("verify", "x", Scope(), "concat"),
+    )  # fmt: skip
+    assert [one.is_json for one in taken] == [True, False]
+    assert parsed(plan_of(maps=[given]), maps=0).plan.maps == ()
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [{"$ref": "http://127.0.0.1:9/x"}, {"type": "text"}, {"pattern": "(a+)+$"}, {"items": [1]},
+     {"properties": {"a": {"$defs": {}}}}, {"enum": []}, {"description": "x" * 3000}],
+)  # fmt: skip
+def test_a_schema_of_other_words_is_refused(schema: Any) -> None:
+    one = {"purpose": "extract", "prompt": "x", "schema": schema}
+    assert "$.maps[0].schema: " in refused(plan_of(maps=[one]), maps=1).message
 
 
 def test_snippets_and_spans_are_accepted_beside_pointers() -> None:

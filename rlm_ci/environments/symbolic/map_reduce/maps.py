@@ -1,0 +1,276 @@
+"""Maps of a plan: one sub-call a part of the context, and one result of all their answers.
+
+What a map will cost is told before its first call, and it is refused where the budget has no room
+for it and the next plan. If its parts cost more than expected, it stops before the budget is used
+up, and the rest counts as not read. All of it is recorded: a resumed run asks no part twice.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from math import ceil
+
+from rlm_ci.context.pointers import PointerError
+from rlm_ci.environments.symbolic.artifacts import FILES, vouch
+from rlm_ci.environments.symbolic.iteration import FAILED, SUCCEEDED, MapResult, subcall_pointer
+from rlm_ci.environments.symbolic.map_reduce import reduce
+from rlm_ci.environments.symbolic.map_reduce.parts import number_of_parts, parts
+from rlm_ci.environments.symbolic.map_reduce.reduce import ReduceError
+from rlm_ci.environments.symbolic.planner.plan import Subcall
+from rlm_ci.environments.symbolic.subcall_inputs import MOST_PIECES
+from rlm_ci.environments.symbolic.subcalls import NAME as FOLDER
+from rlm_ci.text.printable import count
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.environments.symbolic.iteration import SubcallResult
+    from rlm_ci.environments.symbolic.map_reduce.parts import MapPart
+    from rlm_ci.environments.symbolic.model_access import ModelAccess
+    from rlm_ci.environments.symbolic.planner.plan import Map
+    from rlm_ci.environments.symbolic.subcalls import Subcalls
+    from rlm_ci.environments.symbolic.visible_context import VisibleContext
+    from rlm_ci.models.budget import PlannedCall
+
+#: The kind of the fact about what a map will cost.
+MAP = "map"
+#: Bytes of a prompt around the text, and of a token of an answer, for the forecast.
+_LABEL = 300
+_TOKEN = 4
+#: How often the progress of a map is told.
+_TOLD = 4
+
+
+def map_id(number: int) -> str:
+    return f"mp{number:04d}"
+
+
+class MapRun:
+    """One map of a plan, ``number`` from 1, carried out by sub-calls."""
+
+    def __init__(
+        self, access: ModelAccess, window: VisibleContext, subcalls: Subcalls, asked: Map
+    ) -> None:
+        self._access = access
+        self._limits = access.limits
+        self._window = window
+        self._subcalls = subcalls
+        self._asked = asked
+        self._cap = min(asked.max_output_tokens or access.max_tokens, access.max_tokens)
+
+    def run(self, iteration: int, number: int) -> MapResult:
+        """Raises as ``Subcalls.run``."""
+        asked, ident = self._asked, map_id(number)
+        key = asked.replace(reason="").to_dict()
+        forecast = self._access.fact(MAP, f"{MAP}/{iteration}/{ident}", key, self._forecast)
+        result = MapResult(ident, subcall_pointer(iteration, ident), asked, forecast)
+        if forecast["error"] is not None:
+            return result.replace(error=forecast["error"])
+        self._access.tell(f"iteration {iteration}: {told(asked, forecast)}")
+        found = self._parts()
+        answers = self._mapped(iteration, ident, found)
+        good = [one for one in answers if one.status == SUCCEEDED]
+        reductions: tuple[SubcallResult, ...] = ()
+        if good and asked.reduce == reduce.MODEL:
+            reductions = self._by_model(iteration, ident, good)
+        output, error = outcome(asked.reduce, asked.field, answers, reductions)
+        path = f"rlm/{FOLDER}/{iteration}/{ident}/{FILES['output']}"
+        self._access.write(path, output.encode())
+        vouch(self._access.fact, f"subcall/{iteration}/{ident}", {"output": output.encode()})
+        self._window.keep(result.pointer, output)
+        return result.replace(
+            status=FAILED if error else SUCCEEDED,
+            error=error,
+            parts=answers,
+            unasked=tuple(f"{one.start}-{one.end}" for one in found[len(answers) :]),
+            reductions=reductions,
+            output=output,
+            output_path=path,
+        )
+
+    def _parts(self) -> list[MapPart]:
+        return parts(self._asked.scope, self._window.context, self._limits.subcall_input_bytes)
+
+    # ── what it will cost ──
+
+    def _forecast(self) -> Mapping[str, Any]:
+        """Calls, tokens and money; ``error`` is for the planner: why nothing is asked."""
+        asked, most = self._asked, self._limits.map_parts
+        if asked.model and asked.model not in (self._access.model, *self._access.models):
+            return {"error": f"model not allowed: {asked.model[:80]!r}"}
+        try:
+            number = number_of_parts(asked.scope, self._window.context)
+            found = self._parts() if number <= most else []
+        except PointerError as flaw:
+            return {"error": str(flaw)}
+        if max(number, len(found)) > most:
+            many = count(max(number, len(found)), "part")
+            return {"error": f"{many} are more than {most:,}: name fewer chunks or files"}
+        if not found:
+            return {"error": "there is no text in this part of the context"}
+        calls = [*self._tree(len(found)), *self._calls(found)]
+        forecast = self._access.foresee(calls)
+        usd = {"usd": forecast.usd, "most_usd": forecast.most_usd}
+        fitting, error = self._fitting(found), None
+        if fitting < len(found):
+            error = (
+                f"the budget has no room for a map over {count(len(found), 'part')} of about"
+                f" {forecast.tokens:,} tokens, and the next plan; it has for {fitting:,} of the"
+                " parts: name fewer chunks or files, or a lower max_output_tokens"
+            )
+        return {
+            "error": error,
+            "parts": len(found),
+            "calls": len(calls),
+            "tokens": forecast.tokens,
+            "most_tokens": forecast.most_tokens,
+            **{name: None if one is None else str(one) for name, one in usd.items()},
+        }
+
+    def _fitting(self, found: Sequence[MapPart]) -> int:
+        """For how many of the parts there is room beside the rest of the map, and two plans."""
+        plan = self._access.model, self._limits.prompt_bytes, self._access.max_tokens
+        first = [plan, plan, *self._tree(len(found))]
+        fitting = self._access.foresee([*first, *self._calls(found)]).fitting
+        return max(0, fitting - len(first))
+
+    def _calls(self, found: Sequence[MapPart]) -> list[PlannedCall]:
+        frame = self._subcalls.frame_bytes(self._part(found[0])) + _LABEL
+        return [self._call(frame + part.end - part.start) for part in found]
+
+    def _tree(self, number: int) -> Iterator[PlannedCall]:
+        """The calls that reduce so many answers at most."""
+        size = self._cap * _TOKEN
+        while self._asked.reduce == reduce.MODEL:
+            together = max(2, min(MOST_PIECES, self._limits.subcall_input_bytes // size))
+            groups = ceil(number / together)
+            yield from [self._call(min(number, together) * (size + _LABEL))] * groups
+            if groups == 1:
+                return
+            number = groups
+
+    def _call(self, size: int) -> PlannedCall:
+        return self._asked.model or self._access.model, size, self._cap
+
+    # ── the calls ──
+
+    def _part(self, part: MapPart) -> Subcall:
+        asked = self._asked
+        return Subcall(
+            asked.purpose,
+            (f"ctx:{self._window.context.object_id}#bytes:{part.start}-{part.end}",),
+            (),
+            self._limits.subcall_input_bytes,
+            asked.model,
+            "json" if asked.is_json else asked.expected_output,
+            task=asked.prompt,
+            schema=asked.schema,
+            max_tokens=self._cap,
+            is_part=True,
+        )
+
+    def _mapped(
+        self, iteration: int, ident: str, found: Sequence[MapPart]
+    ) -> tuple[SubcallResult, ...]:
+        """The answers about the parts, as far as the budget has room for them.
+
+        The first ones show what a part costs.
+        """
+        answers: list[SubcallResult] = []
+        total, size = count(len(found), "part"), self._limits.concurrency
+        while rest := found[len(answers) :]:
+            if answers:
+                place = f"{MAP}/{iteration}/{ident}/{len(answers)}"
+                room = partial(self._room, rest)
+                rest = rest[: self._access.fact(MAP, place, {}, room)["parts"]]
+            if not rest:
+                break
+            named = [(f"{ident}-{one.name}", self._part(one)) for one in rest[:size]]
+            answers += self._subcalls.ask(named, iteration)
+            size = max(self._limits.concurrency, ceil(len(found) / _TOLD))
+            failed = sum(one.status == FAILED for one in answers)
+            step = f"{len(answers):,} of {total}" + (f", {failed:,} failed" if failed else "")
+            self._access.tell(f"iteration {iteration}: {step}")
+        return tuple(answers)
+
+    def _room(self, rest: Sequence[MapPart]) -> Mapping[str, Any]:
+        fitting = self._fitting(rest)
+        # Where it gets tight, an answer may have to be asked for again.
+        return {"error": None, "parts": fitting if fitting >= len(rest) else fitting // 2}
+
+    def _by_model(
+        self, iteration: int, ident: str, answers: Sequence[SubcallResult]
+    ) -> tuple[SubcallResult, ...]:
+        """The answers about answers, the last of them about all unless one failed."""
+        done: list[SubcallResult] = []
+        level = 0
+        while True:
+            level += 1
+            named = [
+                (f"{ident}-r{level}-{number:04d}", self._reduction(group))
+                for number, group in enumerate(self._groups(answers), 1)
+            ]
+            answers = self._subcalls.ask(named, iteration)
+            done += answers
+            if len(answers) == 1 or any(one.status == FAILED for one in answers):
+                return tuple(done)
+
+    def _groups(self, answers: Sequence[SubcallResult]) -> Iterator[list[SubcallResult]]:
+        """As many answers together as a prompt takes, two at least."""
+        group: list[SubcallResult] = []
+        size = 0
+        for one in answers:
+            size += one.output_bytes
+            is_full = size > self._limits.subcall_input_bytes or len(group) == MOST_PIECES
+            if is_full and len(group) > 1:
+                yield group
+                group, size = [], one.output_bytes
+            group.append(one)
+        yield group
+
+    def _reduction(self, group: Sequence[SubcallResult]) -> Subcall:
+        asked = self._asked
+        return Subcall(
+            "summarize",
+            tuple(one.pointer for one in group),
+            (),
+            self._limits.subcall_input_bytes,
+            asked.model,
+            asked.expected_output,
+            task=asked.reduce_prompt or asked.prompt,
+            max_tokens=self._cap,
+            is_part=True,
+        )
+
+
+def outcome(
+    how: str, field: str, answers: Sequence[SubcallResult], reductions: Sequence[SubcallResult]
+) -> tuple[str, str | None]:
+    """The result of a map, from the answers about its parts; or why there is none."""
+    good = [one for one in answers if one.status == SUCCEEDED]
+    if not good:
+        return "", "no part was answered"
+    if how == reduce.MODEL:
+        failed = next((one for one in reductions if one.status == FAILED), None)
+        return ("", f"{failed.id}: {failed.error}") if failed else (reductions[-1].output, None)
+    try:
+        named = [(one.id.partition("-")[2], one.output) for one in good]
+        return reduce.reduced(how, field, named), None
+    except ReduceError as flaw:
+        return "", str(flaw)
+
+
+def told(asked: Map, forecast: Mapping[str, Any]) -> str:
+    """What a map is going to do, in words for the user."""
+
+    def use(kind: str) -> str:
+        usd = forecast[f"{kind}usd"]
+        money = "" if usd is None else f" (${float(usd):.2f})"
+        return f"{count(forecast[f'{kind}tokens'], 'token')}{money}"
+
+    return (
+        f"a map over {count(forecast['parts'], 'part')} to {asked.purpose}, {asked.reduce}: "
+        f"{count(forecast['calls'], 'call')}, about {use('')}, at most {use('most_')}"
+    )
