@@ -76,6 +76,7 @@ HOMES = {
     "dspy": "environments/frameworks/dspy.py",
     "pydantic_ai": "environments/frameworks/pydantic_ai.py",
     "google": "environments/frameworks/google_adk.py",
+    "opentelemetry": "evaluation/observability/otlp.py",
     "subprocess": "system/process.py",
 }
 #: Too heavy for a hook, whose whole budget is some ten milliseconds.

@@ -33,7 +33,8 @@ EXPORTS = (
 )  # fmt: skip
 #: Where a stranger's uv and pip get the packages from.
 #: Extras that only their users want, and the modules that they bring.
-FRAMEWORKS = {"dspy": "dspy", "pydantic-ai": "pydantic_ai", "google-adk": "google"}
+FRAMEWORKS = {"dspy": "dspy", "pydantic-ai": "pydantic_ai", "google-adk": "google",
+              "otel": "opentelemetry"}  # fmt: skip
 PUBLIC = ("https://pypi.org/simple", "https://files.pythonhosted.org/packages/")
 
 #: Reads every shipped file through the program's own eyes, and tells where it lives.

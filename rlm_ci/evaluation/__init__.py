@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rlm_ci.environments.rewards import RLMRewardProfile
 from rlm_ci.evaluation.event_bus import RLMEventBus, RLMRuntimeEvent
+from rlm_ci.evaluation.observability import RLMObservability
 from rlm_ci.evaluation.readiness import EnvironmentDoctorCheck
 from rlm_ci.evaluation.results import (
     BenchmarkCase,
@@ -19,6 +20,7 @@ __all__ = [
     "RLMBenchmarkComparison",
     "RLMBenchmarkResult",
     "RLMEventBus",
+    "RLMObservability",
     "RLMRewardProfile",
     "RLMRunResult",
     "RLMRunner",

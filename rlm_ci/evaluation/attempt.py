@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from rlm_ci.console.failures import failure
@@ -22,6 +22,7 @@ from rlm_ci.evaluation.episodes.repl_episodes import ReplSetups
 from rlm_ci.evaluation.episodes.setups import CONTEXT_LIMIT, Setups, out_of_time
 from rlm_ci.evaluation.episodes.work_tree import WorkTree, WorkTreeContext
 from rlm_ci.evaluation.event_bus import RLMEventBus
+from rlm_ci.evaluation.observability import RLMObservability
 from rlm_ci.evaluation.terms import ENGINE, EpisodeTerms
 from rlm_ci.judge.options import models_of
 from rlm_ci.models import ModelRequest
@@ -38,6 +39,7 @@ from rlm_ci.workspace.sandboxed_commands import ReplaySandbox
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from rlm_ci.context.context import Context
@@ -65,6 +67,7 @@ class EpisodeAttempt(RunAttempt):
     def __init__(self, work: PipelineJob, run: Run, record: Record, caller: EpisodeCaller) -> None:
         super().__init__(work, run, record)
         self._caller = caller
+        self._bus = caller.bus or RLMEventBus()
         self._terms = EpisodeTerms(work, run, record, caller)
         self.error: RlmCiError | None = None
         self.end: EpisodeEnd | None = None
@@ -74,7 +77,8 @@ class EpisodeAttempt(RunAttempt):
         """The report; ``error`` has any exception, also of a bug."""
         is_under_way = self._record.find("terms", "start", {}) is not None
         try:
-            made = self._work(task)
+            with self._observed():
+                made = self._work(task)
         except Exception as error:  # noqa: BLE001 - the report has any error
             self.error = failure(error, self._run.path, self._run.redactor.text)
             # Another endpoint or settings may mend it.
@@ -82,6 +86,22 @@ class EpisodeAttempt(RunAttempt):
             part = Part.from_error(report.PART, self.error)
             made = Report(Subject(), Severity.HIGH, (part,), usage=self._usage())
         return self._run.redactor.report(made.replace(run_id=self._run.id))
+
+    @contextmanager
+    def _observed(self) -> Iterator[None]:
+        """Pass events to the sinks; a replay is no new episode."""
+        if self._all.replay:
+            yield
+            return
+        task = os.path.dirname(os.path.dirname(self._run.path))
+        sinks = self._caller.observability
+        sinks = sinks or RLMObservability.of(task, self._all.settings.environ)
+        end = self._bus.subscribe(sinks.on_event)
+        try:
+            yield
+        finally:
+            end()
+            sinks.flush()
 
     def _work(self, task: str) -> Report:
         options = self._terms.agree(task)
@@ -220,7 +240,7 @@ class EpisodeAttempt(RunAttempt):
             gateway.complete,
             self._record,
             self._clock,
-            self._caller.bus or RLMEventBus(),
+            self._bus,
             setups.of,
             self._run.path_of,
             self._run.redactor.text,

@@ -26,6 +26,7 @@ from rlm_ci.evaluation.bench.packs import catalogue
 from rlm_ci.evaluation.chat import ChatSession
 from rlm_ci.evaluation.connectors import ConnectedEngine, ConnectorModel
 from rlm_ci.evaluation.event_bus import RLMEventBus
+from rlm_ci.evaluation.observability import RLMObservability
 from rlm_ci.evaluation.readiness import EnvironmentDoctorCheck, EpisodeNeeds
 from rlm_ci.evaluation.results import (
     RLMBenchmarkComparison,
@@ -64,7 +65,7 @@ class RLMRunner:
         execution_engine: Any,
         run_dir: Path | None = None,
         workdir: Path | None = None,
-        observability: Any | None = None,
+        observability: RLMObservability | None = None,
         event_bus: RLMEventBus | None = None,
         reward_profile: RLMRewardProfile | dict[str, Any] | None = None,
         benchmark_pack_paths: list[str | Path] | None = None,
@@ -186,6 +187,7 @@ class RLMRunner:
             ),
             None if self.execution_engine is None else ConnectedEngine(self.execution_engine),
             self.event_bus,
+            self.observability,
             self.reward_profile,
             self.max_parallelism,
         )
@@ -371,6 +373,13 @@ class RLMRunner:
             "" if self.execution_engine is None else type(self.execution_engine).__name__,
         )
         return readiness.checks(needs)
+
+    def observability_status(self) -> list[dict[str, Any]]:
+        """The sinks for figures: ``name``, ``enabled``, ``available``, ``detail``."""
+        settings = self._settings({})
+        runs = stored_runs.StoredRuns(settings)
+        task = os.path.join(runs.store.root, runs.task_or_own())
+        return (self.observability or RLMObservability.of(task, settings.environ)).status()
 
     def supported_frameworks(self) -> list[str]:
         """The names of all frameworks; ``doctor`` tells which of them are installed."""

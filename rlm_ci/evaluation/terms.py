@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rlm_ci.evaluation.connectors import ConnectorModel
     from rlm_ci.evaluation.episodes.code_runs import Interpreter
     from rlm_ci.evaluation.event_bus import RLMEventBus
+    from rlm_ci.evaluation.observability import RLMObservability
     from rlm_ci.models.record.record import Record
     from rlm_ci.pipelines.job import PipelineJob
     from rlm_ci.runs.run import Run
@@ -42,6 +43,7 @@ class EpisodeCaller(Value):
     model: ConnectorModel | None = None
     interpreter: Interpreter | None = None
     bus: RLMEventBus | None = None
+    observability: RLMObservability | None = None
     profile: RLMRewardProfile = RLMRewardProfile()
     max_parallelism: int = 4
 
