@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack, closing
 
 from rlm_ci.ask.citations.shown_text import ShownText
@@ -109,7 +108,7 @@ class ComputedQuestion:
             end = episodes.run(question, context, delegation, FOLDER, watcher=watcher)
             watcher.end()
         turns = count(end.turns, "turn")
-        seen = ShownText(context, os.path.join(self._folder, *FOLDER.split("/"))).parts
+        seen = ShownText(context, self._folder, end.prompts).parts
         if not end.reason:
             final = FinalState.of(PASSED, f"answered after {turns}")
             return AskEnd(final, end.answer, look=seen)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from testing.ask_stage import TELLING, Asking, left, log, prompt_of
+from testing.ask_stage import LOG, TELLING, Asking, left, log, prompt_of, require_state
 from testing.repl_stage import Coder, is_turn, repl
 
 if TYPE_CHECKING:
-    pass
+    from testing.fix_stage import Outcome
 
 _REPL = ("--environment", "repl")
 #: Look, ask about parts side by side, count, and cite what was printed.
@@ -27,13 +27,6 @@ STORY = Coder(
     repl("answer['content'] = f'{len(errors)} errors, {len(got)} parts, {mark} "
     "[service.log:{errors[0][0]}], and [service.log:7]'\nanswer['ready'] = True"),
 )  # fmt: skip
-#: Records of the journal of an undisturbed run.
-RECORDS = 48
-
-
-@pytest.fixture(scope="module")
-def calm() -> dict[str, dict[str, str]]:
-    return {}
 
 
 def test_it_counts_all_of_a_text_and_cites_what_it_printed(stage: Asking) -> None:
@@ -72,3 +65,70 @@ def test_it_counts_all_of_a_text_and_cites_what_it_printed(stage: Asking) -> Non
     found = stage.cli("verify", run.id)
     assert found.code == 1
     assert "prompt.txt is not what was written" in found.stdout
+
+
+def parts_of(stage: Asking) -> list[str]:
+    """All prompts of sub-calls so far that were answered."""
+    return [
+        prompt_of(one) for one in stage.llm.completions if not is_turn(one) and one.status == 200
+    ]
+
+
+def marks(run: Outcome) -> set[str]:
+    """The random numbers and times of a run, wherever they are."""
+    texts = [
+        one.read_text() for one in (run.folder / "rlm").rglob("*.txt") if "context" not in one.parts
+    ]
+    texts.append((run.folder / "rlm/answer.md").read_text())
+    return {found for text in texts for found in re.findall(r"\(0\.\d+, 1\d{9}\.\d+\)", text)}
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        n if n == 20 else pytest.param(n, marks=pytest.mark.full)
+        for n in (2, 7, 11, 14, 20, 26, 34, 42)
+    ],
+)
+def test_killed_and_resumed(stage: Asking, number: int) -> None:
+    """Its variables are as they were, and nothing that was answered is asked again."""
+    stage.llm.script(STORY)
+    child, records = stage.begin("--context", LOG, *_REPL)
+    assert child.kill_when(lambda: records() >= number)
+    child.wait()
+    run = stage.runs()[-1]
+    stage.llm.settle()
+    known = len([one for one in run.facts() if "llm-" in one["place"]])
+    before = len(parts_of(stage))
+    resumed = stage.cli("resume", run.id)
+    assert resumed.code == 0, resumed
+    require_state(run)
+    assert len(parts_of(stage)) - before == 7 - known
+    assert len(marks(run)) == 1
+    assert stage.cli("verify", run.id).code == 0
+
+
+def test_a_budget_ends_it_with_what_it_has(stage: Asking) -> None:
+    """Also without a sandbox, which the report and the manifest say."""
+    stage.llm.script(
+        Coder(
+            repl("answer['content'] = f'{len(context):,} characters'\nprint(context[:40])"),
+            repl("llm_query_batched(['one', 'two', 'three'])\nanswer['content'] = 'wrong'"),
+        )
+    )
+    ended, run = stage.ask(
+        *_REPL, "--max-calls", "4", "--sandbox", "none", env={"RLM_MAX_CONCURRENCY": "1"}
+    )
+    assert ended.code == 3, ended
+    assert run.final == "max_calls"
+    answer = (run.folder / "rlm/answer.md").read_text()
+    assert answer.startswith("(Not final: the budget of 4 calls is used up.)\n")
+    assert answer.endswith(f"\n{len(log()):,} characters\n")
+    summary = run.report["parts"][0]["summary"]
+    assert summary.endswith("the answer is what it had by then; its code ran without a sandbox")
+    assert (run.report["verdict"], run.manifest["sandbox"]) == ("incomplete", "none")
+    assert run.report["usage"]["calls"] == 4
+    require_state(run)
+    assert stage.cli("verify", run.id).code == 0
+    again = stage.cli("replay", run.id, "--check")
+    assert (again.code, "the report is the same" in again.stderr) == (0, True), again

@@ -10,11 +10,11 @@ from rlm_ci.system import files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
     from rlm_ci.context.context import Context
 
-PROMPT = FILES["prompt"]
+META = FILES["meta"]
 #: Bytes of a prompt that are read, of a citation that is looked up, and of one that is looked up
 #: line by line within other text.
 _LIMIT = 64 << 20
@@ -25,11 +25,12 @@ _SHORTEST = 4
 
 
 class ShownText:
-    """The prompts in and below ``folder``; they are read once something is looked up."""
+    """The files ``prompts`` in ``folder``; they are read once something is looked up."""
 
-    def __init__(self, context: Context, folder: str) -> None:
+    def __init__(self, context: Context, folder: str, prompts: Iterable[str]) -> None:
         self._context = context
         self._folder = folder
+        self._prompts = prompts
         self._texts: list[bytes] = []
         self._lines: frozenset[bytes] = frozenset()
         self._is_read = False
@@ -61,17 +62,13 @@ class ShownText:
     def _read(self) -> None:
         if self._is_read:
             return
-        self._texts = list(self._prompts())
+        for path in self._prompts:
+            place = os.path.join(self._folder, *path.split("/"))
+            data = files.read_or_none(place, _LIMIT)
+            if data is not None and _is_answered(os.path.join(os.path.dirname(place), META)):
+                self._texts.append(data)
         self._lines = frozenset(line.strip() for one in self._texts for line in one.split(b"\n"))
         self._is_read = True
-
-    def _prompts(self) -> Iterator[bytes]:
-        for folder, _, names in os.walk(self._folder):
-            if PROMPT not in names or not _is_answered(os.path.join(folder, FILES["meta"])):
-                continue
-            data = files.read_or_none(os.path.join(folder, PROMPT), _LIMIT)
-            if data is not None:
-                yield data
 
 
 def _is_answered(path: str) -> bool:

@@ -16,6 +16,7 @@ from rlm_ci.ask.compute import FOLDER
 from rlm_ci.ask.verify.answer import AnswerCheck
 from rlm_ci.ask.verify.artifacts import RunArtifacts, WrongError
 from rlm_ci.ask.verify.recorded_answers import MisshapenError, RecordedAnswers
+from rlm_ci.environments.repl.environment import is_prompt
 from rlm_ci.environments.symbolic.artifacts import FILES
 from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.models import ModelRequest
@@ -26,6 +27,9 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from rlm_ci.context.context import Context
 
 _TURN = "turn-"
@@ -73,12 +77,8 @@ class _Examination:
             raise
         except (DamagedError, StorageError) as error:
             self._problems.append(printable(str(error)))
-        found = self._folders()
-        for place in found:
-            self._check(place)
-        asked = {one for one in self._answers.keys if one.startswith(f"{FOLDER}/")}
-        for place in sorted(asked.difference(found)):
-            self._problem(place, "its files are missing, and the journal has the answer")
+        for path in self._prompts():
+            self._check(os.path.dirname(path))
         exposure = ComputedExposure(
             self._turns,
             len(self._sizes) - self._turns,
@@ -92,14 +92,21 @@ class _Examination:
     def _problem(self, place: str, what: str) -> None:
         self._problems.append(printable(f"{place}: {what}"))
 
-    def _folders(self) -> list[str]:
-        """The folders of questions, by their paths in the run."""
-        top = os.path.join(self._run, *FOLDER.split("/"))
-        return sorted(
-            os.path.relpath(path, self._run).replace(os.sep, "/")
-            for path, _, names in os.walk(top)
-            if not set(names).isdisjoint(FILES.values())
-        )
+    def _prompts(self) -> list[str]:
+        """The prompts of turns and of blocks' questions; a killed block may have left others."""
+        turns = (one for one in self._answers.keys if one.startswith(f"{FOLDER}/{_TURN}"))
+        found = {f"{place}/{FILES['prompt']}" for place in turns}
+        for told in self._own_blocks().values():
+            found.update(path for path in told["files"] if is_prompt(path))
+        return sorted(found)
+
+    def _own_blocks(self) -> dict[int, Mapping[str, Any]]:
+        """The blocks of the run itself, by number: each names the files of its children, too."""
+        return {
+            int(number): told
+            for place, told in self._answers.blocks.items()
+            if (number := place.removeprefix(f"{FOLDER}/block-")).isdecimal()
+        }
 
     def _check(self, place: str) -> None:
         try:
@@ -128,15 +135,11 @@ class _Examination:
 
     def _cited(self) -> AnswerCheck:
         """The citations of the last answer that code has given."""
-        own = {
-            int(number): told["answer"]
-            for place, told in self._answers.blocks.items()
-            if (number := place.removeprefix(f"{FOLDER}/block-")).isdecimal()
-        }
-        answer = own[max(own)] if own else None
+        own = self._own_blocks()
+        answer = own[max(own)]["answer"] if own else None
         if not answer:
             return AnswerCheck(None, (), ())
-        seen = ShownText(self._context, os.path.join(self._run, *FOLDER.split("/"))).parts
+        seen = ShownText(self._context, self._run, self._prompts()).parts
         refute = refuted_by(self._answers.refuted)
         cited = cite(answer, self._context, seen, refute=refute)
         held = tuple(Location.from_dict(place.to_dict()) for place in cited.locations)

@@ -17,6 +17,7 @@ from rlm_ci.environments.repl.host.masked_source import masked_source
 from rlm_ci.environments.repl.host.model_functions import ModelFunctions
 from rlm_ci.environments.repl.host.options import ERRORS
 from rlm_ci.environments.rewards import FINAL, RLMRewardProfile
+from rlm_ci.environments.symbolic.artifacts import FILES
 from rlm_ci.environments.turn_loop import Observation
 from rlm_ci.errors import LimitError
 from rlm_ci.models.record import errors
@@ -123,6 +124,10 @@ class ReplEnvironment(Closing):
             return ""
         last = self.told[-1]["answer"]
         return (self._block(_PARTIAL)["answer"] if last is None else last) or ""
+
+    def prompts(self) -> tuple[str, ...]:
+        """The files with the prompts of all questions so far."""
+        return tuple(path for one in self.told for path in one["files"] if is_prompt(path))
 
     def forget(self) -> None:
         """Remove the states: the episode has ended."""
@@ -245,6 +250,10 @@ class ReplEnvironment(Closing):
     def _details(self, told: Mapping[str, Any]) -> dict[str, Any]:
         names = ("output", "error", "answer", "seconds", "asked", "failed", "not_allowed")
         return {name: told[name] for name in names}
+
+
+def is_prompt(path: str) -> bool:
+    return path.rpartition("/")[2] == FILES["prompt"]
 
 
 def _host(function: Any) -> HostFunction:

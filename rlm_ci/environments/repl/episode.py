@@ -50,6 +50,8 @@ class ReplEnd(Value):
     reason: str = ""
     limit: LimitError | None = None
     exhausted: bool = False
+    #: The paths of the prompts that models have answered, of all children too.
+    prompts: tuple[str, ...] = ()
 
 
 class ReplEpisodes:
@@ -132,7 +134,7 @@ class ReplEpisodes:
             try:
                 end = loop.run(history, folder)
             except LimitError as error:
-                ended = ReplEnd("", recorder.count, error.what, limit=error)
+                ended = ReplEnd("", len(recorder.prompts), error.what, limit=error)
             else:
                 reason = end.text if end.blocked else end.reason
                 answer = "" if reason else end.text
@@ -140,7 +142,7 @@ class ReplEpisodes:
             if ended.reason:
                 ended = ended.replace(answer=environment.partial())
             environment.forget()
-            return ended
+            return ended.replace(prompts=(*recorder.prompts, *environment.prompts()))
 
     def run_child(self, task: ChildTask, delegation: Delegation) -> ReplResult:
         """The result of a question that code has asked."""
@@ -161,11 +163,11 @@ class _Turns:
 
     def __init__(self, services: ReplServices) -> None:
         self._services = services
-        self.count = 0
+        self.prompts: list[str] = []
 
     def complete(self, request: ModelRequest, place: str) -> Completion:
         completion = self._services.complete(request, place)
-        self.count += 1
+        self.prompts.append(f"{place}/{FILES['prompt']}")
         messages = request.messages
         last = max(
             (at for at, one in enumerate(messages) if one["role"] == "assistant"), default=-1

@@ -15,16 +15,16 @@ import sys
 _LENGTH = b"content-length:"
 
 
-def answer() -> bytes:
-    choice = {"index": 0, "message": {"role": "assistant", "content": "fine"}}
+def answer(text: str = "fine") -> bytes:
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}}
     body = {
         "id": "chatcmpl-1", "object": "chat.completion", "created": 1_700_000_000, "model": "m-1",
         "choices": [{**choice, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 40, "completion_tokens": 2, "total_tokens": 42},
     }  # fmt: skip
-    text = json.dumps(body).encode()
-    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(text)}\r\n"
-    return head.encode() + b"\r\n" + text
+    data = json.dumps(body).encode()
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n"
+    return head.encode() + b"\r\n" + data
 
 
 class Connection(asyncio.Protocol):

@@ -21,10 +21,22 @@ class RunFiles:
         self._original = original
 
     def write(self, path: str, data: bytes) -> None:
-        """Write a file that the run keeps. Raises StorageError."""
+        """Write a file that the run keeps. Raises StorageError.
+
+        It is not synced: an answer is in the record, and a killed run writes its block's files
+        again.
+        """
         place = self._place(path)
-        files.make_folder(os.path.dirname(place), 0o700)
-        files.write(place, data, 0o600)
+        try:
+            try:
+                stream = open(place, "wb", opener=_private)  # noqa: SIM115 - closed below
+            except FileNotFoundError:
+                os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
+                stream = open(place, "wb", opener=_private)  # noqa: SIM115
+            with stream:
+                stream.write(data)
+        except OSError as error:
+            raise files.storage_error(error, place) from None
 
     def restore(self, path: str, digest: str) -> None:
         """Copy a file of a block that a replay does not run. Raises DamagedError, StorageError."""
@@ -33,7 +45,9 @@ class RunFiles:
 
     def save(self, path: str, data: bytes) -> None:
         """Write a file that only a resumed run needs. Raises StorageError."""
-        RunFiles.write(self, path, data)  # also of a child: its parent does not list it
+        place = self._place(path)
+        files.make_folder(os.path.dirname(place), 0o700)
+        files.write(place, data, 0o600)
 
     def saved(self, path: str, digest: str) -> bytes:
         """The content of such a file. Raises DamagedError."""
@@ -71,6 +85,10 @@ class TrackedFiles(RunFiles):
     def _note(self, path: str, digest: str) -> None:
         with self._lock:
             self.written[path] = digest
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _verified(folder: str, path: str, digest: str) -> bytes:
