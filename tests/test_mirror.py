@@ -66,6 +66,7 @@ SHOWN_BY = {
     "sandbox/supervisor": "sandbox/test_job.py",
     "solve/foreground": "cli/commands/test_review.py",
     "solve/pipeline": "ask/test_run_modes.py",
+    "solve/recorded_prompts": "viewer/test_read.py",
     "solve/registry": "cli/commands/test_start.py",
     "solve/verify_record": "cli/commands/test_verify_run.py",
     "system/atomic_folder": "context/builder/test_build_failures.py",

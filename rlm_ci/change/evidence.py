@@ -177,10 +177,10 @@ def verify(report: Report, repository: Repository, kept: Container[Location] = (
     places += [
         (document.path, place) for document in report.documents for place in document.evidence
     ]
-    contents = _contents(report.subject, [place for _, place in places], repository)
+    opened = contents(report.subject, [place for _, place in places], repository)
     problems, notes = [], []
     blobs: dict[int, str] = {}  # by the identity of the content
-    for (claim, place), content in zip(places, contents, strict=True):
+    for (claim, place), content in zip(places, opened, strict=True):
         if content is not None and place.blob is not None and id(content) not in blobs:
             blobs[id(content)] = repository.blob_id(content)
         blob = None if content is None or place.blob is None else blobs[id(content)]
@@ -203,9 +203,13 @@ def verify(report: Report, repository: Repository, kept: Container[Location] = (
     return CheckedReport(counts, tuple(problems), tuple(notes))
 
 
-def _contents(
+def contents(
     subject: Subject, places: Sequence[Location], repository: Repository
 ) -> list[bytes | None]:
+    """The files of ``places``, as ``subject`` has them; None for one that is not there.
+
+    Raises ConfigError when a commit is not in the clone.
+    """
     if not places:
         return []
     commits: dict[str, str] = {}

@@ -47,7 +47,13 @@ class EpisodeJob(PipelineJob):
         self.progress.redact = clean = run.redactor.text
         path = self.replay or run.path_of(FILE)
         cache = earlier(run.path, FILE) if self.settings.models.cache and not self.replay else ()
-        with Record.open(path, redact=clean, replay_only=bool(self.replay), cache=cache) as record:
+        with Record.open(
+            path,
+            redact=clean,
+            replay_only=bool(self.replay),
+            cache=cache,
+            on_answer=self.on_answer,
+        ) as record:
             attempt = EpisodeAttempt(self, run, record, self.caller)
             self.report = attempt.carry_out(clean(goal))
         for name, pieces in output_of(self.settings).rendered(self.report):

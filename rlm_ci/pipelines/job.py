@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rlm_ci.config.settings import Settings
     from rlm_ci.console.progress import Progress
     from rlm_ci.git.repository import Repository
+    from rlm_ci.models.record.record import OnAnswer
     from rlm_ci.report.findings import Report
     from rlm_ci.runs.run import Run
 
@@ -50,6 +51,8 @@ class PipelineJob(ABC):
         self.ask = ask
         self.replay = replay
         self.report: Report | None = None
+        #: Gets each request that has an answer, and its place; see ``Record.open``.
+        self.on_answer: OnAnswer | None = None
         #: The budgets that ``resume`` increases; see ``budget_increase``.
         self.more: Mapping[str, float | None] = {}
 

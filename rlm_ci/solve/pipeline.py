@@ -62,7 +62,13 @@ class RlmJob(PipelineJob):
         self.progress.redact = clean = run.redactor.text
         path = self.replay or run.path_of(CALLS)
         cache = earlier(run.path, CALLS) if self.settings.models.cache and not self.replay else ()
-        with Record.open(path, redact=clean, replay_only=bool(self.replay), cache=cache) as record:
+        with Record.open(
+            path,
+            redact=clean,
+            replay_only=bool(self.replay),
+            cache=cache,
+            on_answer=self.on_answer,
+        ) as record:
             is_under_way = record.find("terms", "start", {}) is not None
             attempt, final, self.report = self._carry_out(run, clean(goal), record)
         if record.repeated:

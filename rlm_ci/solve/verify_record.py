@@ -130,7 +130,9 @@ class _StoredWiki(WikiJob):
         return os.path.join(self.skipped[-1], "cache")
 
 
-class _SameName(RunStore):
+class SameName(RunStore):
+    """A store elsewhere, in which a run gets the name of ``run``."""
+
     def __init__(self, root: str, run: Manifest) -> None:
         super().__init__(root, "runs")
         self._name = run.run_id
@@ -243,7 +245,7 @@ def _derive(
         TemporaryDirectory(prefix="rlm-ci-verify-") as scratch,
         Progress(settings.environ, quiet=True) as progress,
         Run.create(
-            _SameName(scratch, run),
+            SameName(scratch, run),
             run.task_id,
             pipeline_id=run.pipeline_id,
             redactor=Redactor(settings.environ),

@@ -34,6 +34,8 @@ _EACH = (200_000, 100_000, 50_000, 20_000, 8_000, 3_000, 1_000, 300)
 #: Characters of a title, and of a fact.
 _TITLE = 300
 _FACT = 2_000
+#: Places of a finding, and characters of a quote.
+_PLACES, _QUOTE = 20, 4_000
 _FINDING = ("rule", "severity", "message", "hint", "domain", "source", "suppression", "subject",
             "suggested_fix")  # fmt: skip
 
@@ -185,16 +187,21 @@ class _Shown:
     def _finding(self, one: Mapping[str, Any]) -> dict[str, Any]:
         by = self._finders.get(_identity(one), [])
         found: dict[str, Any] = {name: self._lines(text_in(one, name)) for name in _FINDING}
-        places = [
-            {
-                "path": self.line(text_in(place, "path"), _TITLE),
-                "start": number_in(place, "line_start"),
-                "end": number_in(place, "line_end"),
-                "quote": self._lines(text_in(place, "quote"), 4_000),
-            }
-            for place in mappings_in(one, "evidence")[:20]
-        ]
+        places = [self._place(place) for place in mappings_in(one, "evidence")[:_PLACES]]
         return {**found, "confidence": number_in(one, "confidence"), "places": places, "steps": by}
+
+    def _place(self, place: Mapping[str, Any]) -> dict[str, Any]:
+        start, end = (number_in(place, name) for name in ("line_start", "line_end"))
+        key = (text_in(place, "path"), int(start or 0), int(end or 0))
+        before, after = self._run.around.get(key, ((), ()))
+        return {
+            "path": self.line(key[0], _TITLE),
+            "start": start,
+            "end": end,
+            "quote": self._lines(text_in(place, "quote"), _QUOTE),
+            "before": [self.line(one) for one in before],
+            "after": [self.line(one) for one in after],
+        }
 
 
 def _identity(finding: Mapping[str, Any]) -> tuple[str, str, float | None]:

@@ -6,7 +6,7 @@ import json
 
 from rlm_ci.text.printable import count
 from rlm_ci.viewer import phases
-from rlm_ci.viewer.folder import mappings_in, number_in, text_in, texts_in, whole_in
+from rlm_ci.viewer.folder import call_step, mappings_in, number_in, text_in, texts_in, whole_in
 from rlm_ci.viewer.steps import DONE, FAILED, PARTIAL, RUNNING, ViewedStep
 
 TYPE_CHECKING = False
@@ -15,16 +15,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.viewer.folder import RecordedCall, RunFolder
-    from rlm_ci.viewer.prompts import Prompts
 
 
 class ViewedQuestion:
     """Puts the calls of a question under its iterations."""
 
-    def __init__(self, folder: RunFolder, root: ViewedStep, prompts: Prompts) -> None:
+    def __init__(self, folder: RunFolder, root: ViewedStep) -> None:
         self._folder = folder
         self._root = root
-        self._prompts = prompts
         self._shown: dict[str, Mapping[tuple[int, int], str]] = {}
 
     def read(self, calls: Sequence[RecordedCall]) -> None:
@@ -83,7 +81,7 @@ class ViewedQuestion:
 
     def _plan(self, one: RecordedCall, number: str, attempt: str) -> ViewedStep:
         title = "Plan" if attempt == "1" else f"Plan, attempt {attempt}"
-        step = self._prompts.step(one, title)
+        step = call_step(one, title)
         place = f"rlm/planner/{number}/attempt-{attempt}"
         answer = step.texts.copy()
         step.texts.clear()
@@ -130,12 +128,12 @@ class ViewedQuestion:
         if text_in(record, "purpose"):
             title = f"{title}: {text_in(record, 'purpose')}"
         if len(calls) == 1:
-            step = self._prompts.step(calls[0], title)
+            step = call_step(calls[0], title)
             step.texts.clear()
         else:
             step = ViewedStep("call", title, DONE if record else RUNNING)
             for attempt, one in enumerate(calls, 1):
-                step.add(self._prompts.step(one, f"Attempt {attempt}"))
+                step.add(call_step(one, f"Attempt {attempt}"))
         step.kind = "subcall"
         if text_in(record, "status") == "failed":
             step.status = FAILED

@@ -8,7 +8,7 @@ import time
 from rlm_ci.recursion.journal import run_json
 from rlm_ci.runs import checksums
 from rlm_ci.runs import manifest as manifests
-from rlm_ci.viewer import episode_steps
+from rlm_ci.viewer import benchmark_steps, episode_steps, quoted_lines
 from rlm_ci.viewer.episode_steps import ViewedEpisodes
 from rlm_ci.viewer.fix_steps import ViewedFix
 from rlm_ci.viewer.folder import (
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from rlm_ci.git.repository import Repository
     from rlm_ci.runs.find import FoundRun
     from rlm_ci.runs.manifest import Manifest
     from rlm_ci.viewer.folder import RecordedCall
@@ -41,8 +42,16 @@ _STATUSES = {
 _BUDGETS = ("max_calls", "max_tokens", "budget_usd")
 
 
-def read(entry: FoundRun, known: Mapping[str, Sequence[Mapping[str, Any]]]) -> ViewedRun:
-    """The run; ``known`` are the messages of its requests, by the place of the call."""
+def read(
+    entry: FoundRun,
+    repository: Repository,
+    known: Mapping[str, Sequence[Mapping[str, Any]]],
+    lacking: str = "",
+) -> ViewedRun:
+    """The run; ``known`` are the messages of its requests, by the place of the call.
+
+    ``lacking`` says why some are missing; ``repository`` has the files that were judged.
+    """
     run = entry.manifest
     folder = RunFolder(entry.path, manifests.moment(run.started_at) if run else 0.0)
     if entry.problem is not None:
@@ -58,6 +67,8 @@ def read(entry: FoundRun, known: Mapping[str, Sequence[Mapping[str, Any]]]) -> V
     if run is not None:
         root.took(0.0, (_end(run) or time.time()) - folder.began)
     _explain(folder, run, standing)
+    if lacking:
+        folder.problem(f"some prompts are missing, as the run cannot be repeated: {lacking}")
     goal = text_in(folder.json("request.json"), "goal")
     return ViewedRun(
         run_id=entry.run_id,
@@ -75,6 +86,7 @@ def read(entry: FoundRun, known: Mapping[str, Sequence[Mapping[str, Any]]]) -> V
         diffs=tuple(diffs),
         events=tuple((at, f"{name} {told}".strip()) for at, name, told in folder.events()),
         problems=tuple(dict.fromkeys(folder.problems)),
+        around=quoted_lines.read(report, repository),
     )
 
 
@@ -82,15 +94,22 @@ def _steps(
     folder: RunFolder, root: ViewedStep, calls: Sequence[RecordedCall], prompts: Prompts
 ) -> list[tuple[str, str]]:
     """Add the steps of a run of any kind to ``root``; returns its diffs."""
-    if os.path.lexists(os.path.join(folder.path, "rlm", run_json.NAME)):
+
+    def has(name: str) -> bool:
+        return os.path.lexists(os.path.join(folder.path, *name.split("/")))
+
+    if has(f"rlm/{run_json.NAME}"):
         ViewedRecursion(folder, root, prompts).read(calls)
         return []
-    if os.path.lexists(os.path.join(folder.path, episode_steps.NAME)):
-        ViewedEpisodes(folder, root).read()
+    if has(benchmark_steps.NAME):
+        benchmark_steps.read(folder, root)
+        return []
+    if has(episode_steps.TRAJECTORY):
+        ViewedEpisodes(folder, root, prompts).read(calls)
         return []
     mode = next((text_in(one.value, "name") for one in calls if one.kind == "mode"), "")
     if mode == "symbolic" and any(one.place.startswith("plan/") for one in calls):
-        ViewedQuestion(folder, root, prompts).read(calls)
+        ViewedQuestion(folder, root).read(calls)
         return []
     fix = ViewedFix(folder, root, prompts)
     fix.read(calls)

@@ -5,12 +5,17 @@ A reader of one kind of run makes it; the page shows it, and knows no kind of ru
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
+
+    #: By path, first and last line of a quote: the lines before, and those behind.
+    Around = Mapping[tuple[str, int, int], tuple[Sequence[str], Sequence[str]]]
 
 #: How a step ended.
 DONE = "done"
@@ -90,7 +95,7 @@ class ViewedRun(Value):
 
     ``budgets`` are the limits of calls, tokens and USD that are known; ``findings`` and
     ``documents`` are as report.json has them, ``diffs`` pairs of a title and a patch. ``events``
-    are pairs of seconds and a line.
+    are pairs of seconds and a line; ``around`` are the lines around the quotes of findings.
     """
 
     run_id: str
@@ -108,3 +113,4 @@ class ViewedRun(Value):
     diffs: tuple[tuple[str, str], ...] = ()
     events: tuple[tuple[float, str], ...] = ()
     problems: tuple[str, ...] = ()
+    around: Around = MappingProxyType({})

@@ -362,9 +362,9 @@ function finding(one, n) {
 function quote(at) {
   const made = $("div", { class: "quote" }), line = (number, body, kind) => made.append($("span", { class: `ln ${kind}` }, number ? String(number) : ""), $("span", { class: kind }, body || " "));
   const own = at.quote.replace(/\n$/, "").split("\n");
-  (at.before || []).forEach((body, n) => line(at.start - at.before.length + n, body, "ctx"));
-  own.forEach((body, n) => line(at.start && at.start + n, body, at.before ? "hit" : ""));
-  (at.after || []).forEach((body, n) => line(at.start + own.length + n, body, "ctx"));
+  at.before.forEach((body, n) => line(at.start - at.before.length + n, body, "ctx"));
+  own.forEach((body, n) => line(at.start && at.start + n, body, at.before.length + at.after.length ? "hit" : ""));
+  at.after.forEach((body, n) => line(at.start + own.length + n, body, "ctx"));
   return made;
 }
 const about = () => ui.about.replaceChildren($("div", { class: "pad" }, $("h2", {}, "The run"), $("div", { class: "card" }, facts(run.facts)),

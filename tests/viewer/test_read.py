@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,7 +16,7 @@ from testing.viewed_page import ViewedPage
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from testing.loopback_model.server import ModelServer
+    from testing.loopback_model.server import Asked, ModelServer
     from testing.program import Cli
     from testing.repositories.git_repo import GitRepo
 
@@ -48,6 +48,9 @@ def test_a_fix_loop(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
     assert seen.step("Iteration 1")["seconds"] > 0
     assert seen.step("Last verdict, in a fresh tree")["start"] > 0
     assert "new: a + b" in seen.text("edit calc.py", "Arguments")
+    # Prompts and results of tools are in no file: they are made again.
+    assert fix_stage.BUG.splitlines()[0] in seen.text("read calc.py", "Result")
+    assert seen.text("Turn 3", "Prompt").startswith("── assistant ──\n→ edit")
     assert next(title for title, _ in seen.record["diffs"]) == "The result"
     assert "+    return a + b" in seen.record["diffs"][0][1]
     assert seen.record["problems"] == []
@@ -74,7 +77,7 @@ def _damaged(stage: fix_stage.Stage, folder: Path) -> None:
     ended = {"status": "in_progress", "completed_at": None, "exit_code": None, "summary": None}
     (folder / "manifest.json").write_text(json.dumps(record | ended | {"status_detail": None}))
     seen = ViewedPage(stage.cli("view", folder.name, "-o", "-"))
-    assert "the run has not ended" in seen.record["problems"][-1]
+    assert "the run has not ended" in str(seen.record["problems"])
     (folder / "manifest.json").write_text("[]")
     seen = ViewedPage(stage.cli("view", folder.name, "-o", "-"))
     assert "manifest.json: the manifest is not a JSON object" in seen.record["problems"]
@@ -133,9 +136,13 @@ def test_a_review_and_a_wiki(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
         assert ["decision", "split: too many files"] in nodes[0]["facts"]
         assert seen.total("calls") == report["usage"]["calls"] > 0
         assert seen.record["problems"] == []
+        calls = [step for step in seen.steps if step["kind"] == "call"]
+        assert all(one["texts"][0][0] == "Prompt" for one in calls)
         by = {one["rule"]: one["steps"] for one in seen.record["findings"]}
         if verb == "review":
             [place] = by["review/division-by-zero"]
+            [found] = [one for one in seen.record["findings"] if "division" in one["rule"]]
+            assert found["places"][0]["before"] == ["", "", "def total(some):"]
             assert (
                 "division-by-zero"
                 in dict(map(tuple, (one[:2] for one in seen.steps[place]["texts"])))["Findings"]
@@ -143,7 +150,7 @@ def test_a_review_and_a_wiki(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
 
 
 @pytest.mark.full
-def test_a_pipeline_and_an_episode(repo: GitRepo, cli: Cli) -> None:
+def test_a_pipeline(repo: GitRepo, cli: Cli) -> None:
     stage = Stage(repo, cli)
     stage.pipeline("nightly", "echo made", "exit 3")
     run = str(stage.start("nightly")["run_id"])
@@ -152,25 +159,43 @@ def test_a_pipeline_and_an_episode(repo: GitRepo, cli: Cli) -> None:
     assert seen.outline() == ["nightly", "nightly > Stage 1", "nightly > Stage 2"]
     assert "made" in seen.text("Stage 1", "Output")
     assert seen.step("Stage 2")["status"] == "failed"
-    lines: list[dict[str, Any]] = [
-        {"type": "step", "run_id": "a", "depth": 0, "parent_run_id": None, "step": 1,
-         "action": {"action": "delegate", "task": "look"}, "observation": {"ok": True},
-         "reward": 0.5, "usage": {"total_calls": 1, "prompt_tokens": 10, "completion_tokens": 2},
-         "timestamp": "2026-11-23T16:00:01Z"},
-        {"type": "step", "run_id": "b", "depth": 1, "parent_run_id": "a", "step": 1,
-         "action": {"action": "final"}, "observation": "seen", "reward": 1.0, "usage": {},
-         "timestamp": "2026-11-23T16:00:02Z"},
-        {"type": "final", "run_id": "b", "depth": 1, "parent_run_id": "a", "completed": True,
-         "total_reward": 1.0, "final_response": "here", "timestamp": "2026-11-23T16:00:03Z"},
-    ]  # fmt: skip
-    text = "".join(f"{json.dumps(line)}\n" for line in lines)
-    (stage.folder(run) / "trajectory.jsonl").write_text(f"{text}not json\n")
+
+
+@pytest.mark.full
+def test_an_episode_and_a_benchmark(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
+    def says(asked: Asked) -> Answer:
+        words = str(asked.messages)
+        if "child 7" in words or "look closer" in words.rpartition("user")[2]:
+            return Answer(json.dumps({"action": "final", "final_response": "child 7"}))
+        return Answer(json.dumps({"action": "delegate", "task": "look closer"}))
+
+    llm.script(says)
+    stage = Stage(repo, cli)
+    reach = {"OPENAI_API_KEY": llm.key, "OPENAI_BASE_URL": llm.url}
+    assert stage.cli("run", "What is it?", "--model", "gpt-4o", env=reach).code == 0
+    run = stage.only()
     seen = ViewedPage(stage.cli("view", run, "-o", "-"))
-    assert seen.outline()[1:5] == [
-        "nightly > Episode a",
-        "nightly > Episode a > Step 1: delegate",
-        "nightly > Episode a > Episode b",
-        "nightly > Episode a > Episode b > Step 1: final",
+    turn = "run > Episode: What is it? > Turn 1"
+    assert seen.outline()[1:10] == [
+        "run > Episode: What is it?",
+        turn,
+        f"{turn} > Answer",
+        f"{turn} > delegate",
+        f"{turn} > Child 1.1: look closer",
+        f"{turn} > Child 1.1: look closer > Turn 1",
+        f"{turn} > Child 1.1: look closer > Turn 1 > Answer",
+        f"{turn} > Child 1.1: look closer > Turn 1 > final",
+        "run > Episode: What is it? > Turn 2",
     ]
-    assert seen.text("Episode b", "Answer") == "here"
-    assert "trajectory.jsonl: a line is not JSON" in seen.record["problems"]
+    report = json.loads((stage.folder(run) / "report.json").read_text())
+    assert seen.total("calls") == report["usage"]["calls"] == 3
+    assert seen.step("delegate")["facts"][0][0] == "reward"
+    assert all(one["texts"][0][0] == "Prompt" for one in seen.steps if one["kind"] == "call")
+    case = {
+        "case_id": "needle", "completed": True, "score": 0.5, "seconds": 2.0, "task": "find it",
+        "usage": {"total_calls": 2, "prompt_tokens": 9, "completion_tokens": 1},
+    }  # fmt: skip
+    (stage.folder(run) / "rlm" / "benchmark.json").write_text(json.dumps({"case_results": [case]}))
+    seen = ViewedPage(stage.cli("view", run, "-o", "-"))
+    assert seen.outline() == ["run", "run > needle"]
+    assert ["score", "0.5"] in seen.step("needle")["facts"]

@@ -8,9 +8,12 @@ from rlm_ci import errors
 from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import write
 from rlm_ci.console.output import STDOUT
+from rlm_ci.console.progress import Progress
+from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines.stored_runs import ONE_RUN, ROWS, StoredRuns
 from rlm_ci.runs.checksums import VIEW
+from rlm_ci.solve import recorded_prompts
 from rlm_ci.system import files
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import printable
@@ -18,6 +21,9 @@ from rlm_ci.viewer import page, read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from rlm_ci.config.arguments import Arguments
 
 SUMMARY = "show a run as one HTML page, with every step"
@@ -33,7 +39,15 @@ def run(arguments: Arguments) -> int:
     output.require_place()
     runs = StoredRuns(settings)
     entry = runs.locate(arguments.words[0])
-    text = page.render(read.read(entry, {}), runs.redactor.text)
+    repository = open_repository(settings)
+    prompts: Mapping[str, Any] = {}
+    lacking = ""
+    if entry.manifest is not None:
+        with Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress:
+            prompts, lacking = recorded_prompts.read(
+                entry.path, entry.run, repository, settings, progress.step
+            )
+    text = page.render(read.read(entry, repository, prompts, lacking), runs.redactor.text)
     if settings.output == STDOUT:
         write(text)
         return errors.OK

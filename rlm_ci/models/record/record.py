@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     Shaped = TypeVar("Shaped")
     #: Makes a fact; calls its argument before the work begins.
     Produce = Callable[[Callable[[], None]], Mapping[str, Any]]
+    OnAnswer = Callable[[ModelRequest, str], None]
 
 #: Its name in the folder of a run.
 FILE: Final = "calls.jsonl"
@@ -55,6 +56,7 @@ class Record(Closing):
         *,
         replay_only: bool = False,
         cache: tuple[FactIndex, ...] = (),
+        on_answer: OnAnswer | None = None,
     ) -> None:
         self.calls = 0
         self.replayed = 0
@@ -63,6 +65,7 @@ class Record(Closing):
         self._replay_only = replay_only
         self._redact = redact
         self._cache = cache
+        self._on_answer = on_answer
         self._lock = threading.Lock()
         self._busy: dict[Identity, threading.Event] = {}
 
@@ -74,12 +77,13 @@ class Record(Closing):
         redact: Callable[[str], str],
         replay_only: bool = False,
         cache: Iterable[str] = (),
+        on_answer: OnAnswer | None = None,
     ) -> Record:
         """The facts at ``path``, which is made where it is missing.
 
         With ``replay_only`` nothing is produced and nothing written. ``cache`` are journals of
-        other runs to look up completions; unreadable ones do not count. Raises DamagedError,
-        StorageError.
+        other runs to look up completions; unreadable ones do not count. ``on_answer`` gets
+        each request that has an answer, and its place. Raises DamagedError, StorageError.
         """
         opened = [FactIndex(path, writes=not replay_only)]
         try:
@@ -90,7 +94,13 @@ class Record(Closing):
             for facts in opened:
                 facts.close()
             raise
-        return cls(opened[0], redact, replay_only=replay_only, cache=tuple(opened[1:]))
+        return cls(
+            opened[0],
+            redact,
+            replay_only=replay_only,
+            cache=tuple(opened[1:]),
+            on_answer=on_answer,
+        )
 
     @property
     def spent(self) -> BudgetUse:
@@ -175,6 +185,8 @@ class Record(Closing):
         for tries_left in reversed(range(_TRIES)):
             try:
                 value = self._fact(COMPLETION, identity, produce)
+                if self._on_answer is not None:
+                    self._on_answer(request, place)
                 with self._facts.shaping(place):
                     return Completion.from_dict(value)
             except _LostError as lost:

@@ -53,7 +53,13 @@ class RepositoryJob(RepositoryVerb):
         self.progress.watch(TreeWatcher(run.path, self.name).facts)
         path = self.replay or run.path_of(FILE)
         cache = earlier(run.path, FILE) if self.settings.models.cache and not self.replay else ()
-        with Record.open(path, redact=clean, replay_only=bool(self.replay), cache=cache) as record:
+        with Record.open(
+            path,
+            redact=clean,
+            replay_only=bool(self.replay),
+            cache=cache,
+            on_answer=self.on_answer,
+        ) as record:
             attempt = self.attempt(self, run, record)
             report, error = attempt.carry_out()
         self.report = report

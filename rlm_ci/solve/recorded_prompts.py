@@ -1,0 +1,102 @@
+"""The prompts of a stored run: its record has only their hashes, so they are made once more.
+
+The run takes its turns again, in a folder of its own, with the answers of its record. No model is
+asked and no command run. The record has an answer only for the very same request, so a prompt that
+is found here is the one that was sent.
+"""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci.ask.verify.artifacts import PLANNER
+from rlm_ci.console.progress import Progress
+from rlm_ci.errors import RlmCiError
+from rlm_ci.evaluation.run import EpisodeJob
+from rlm_ci.pipelines.definition import EPISODE
+from rlm_ci.pipelines.job import without_runs
+from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.review.run import ReviewJob
+from rlm_ci.runs import checksums, request
+from rlm_ci.runs.journal.journal import replay
+from rlm_ci.runs.request import RunRequest
+from rlm_ci.runs.run import Run
+from rlm_ci.solve.pipeline import CALLS, PIPELINE, RlmJob
+from rlm_ci.solve.verify_record import SameName, begin_alike, settings_of
+from rlm_ci.wiki.run import WikiJob
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.models import ModelRequest
+    from rlm_ci.pipelines.job import PipelineJob
+    from rlm_ci.runs.manifest import Manifest
+
+    Messages = Sequence[Mapping[str, Any]]
+
+_JOBS: Mapping[str, type[PipelineJob]] = {
+    PIPELINE: RlmJob, EPISODE: EpisodeJob, "review": ReviewJob, "wiki": WikiJob,
+}  # fmt: skip
+
+
+def read(
+    folder: str,
+    run: Manifest,
+    repository: Repository,
+    today: Settings,
+    on_step: Callable[[str], None],
+) -> tuple[dict[str, Messages], str]:
+    """The messages of each request by its place, and why some are missing, "" if none are.
+
+    A question keeps its prompts as files.
+    """
+    from tempfile import TemporaryDirectory
+
+    found: dict[str, Messages] = {}
+
+    def keep(asked: ModelRequest, place: str) -> None:
+        found[place] = asked.messages
+
+    kind = _JOBS.get(run.pipeline_id)
+    is_kept = os.path.isdir(os.path.join(folder, "rlm", PLANNER))
+    if kind is None or is_kept or not request.is_kept(folder):
+        return found, ""
+    with TemporaryDirectory(prefix="rlm-ci-view-") as scratch:
+        try:
+            rests_on = _rests_on(folder)
+            if rests_on is None:
+                return found, "" if run.has_ended else "that needs a run that has ended"
+            on_step("repeating the run without a model, for its prompts")
+            settings = settings_of(rests_on, today.environ, repository.root)
+            with (
+                Progress(settings.environ, quiet=True) as progress,
+                Run.create(
+                    SameName(scratch, run),
+                    run.task_id,
+                    pipeline_id=run.pipeline_id,
+                    redactor=Redactor(settings.environ),
+                    out=os.path.join(scratch, "out"),
+                ) as held,
+            ):
+                own = without_runs(repository.root, settings.runs_dir, settings.out_dir)
+                begin_alike(folder, held)
+                goal = RunRequest.read(folder, run.pipeline_id).goal
+                calls = os.path.join(folder, CALLS)
+                work = kind(settings, repository, progress, skipped=(*own, scratch), replay=calls)
+                work.on_answer = keep
+                work(held, goal)
+        except RlmCiError as error:
+            return found, "" if error.code == run.exit_code else str(error)
+    return found, ""
+
+
+def _rests_on(folder: str) -> Mapping[str, Any] | None:
+    """What the results of a run rest on, by its last event; None before its end."""
+    last: Mapping[str, Any] = {}
+    for record in replay(os.path.join(folder, checksums.EVENTS)):
+        last = record.get("payload", {})
+    return last.get("rests_on")

@@ -1,0 +1,41 @@
+"""The lines around the quotes of findings, from the files that were judged."""
+
+from __future__ import annotations
+
+from rlm_ci.change import evidence
+from rlm_ci.errors import RlmCiError
+from rlm_ci.report.findings import Location, Subject
+from rlm_ci.viewer.folder import mapping_in, mappings_in
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.viewer.steps import Around
+
+#: Lines on each side, and findings whose first place is opened.
+_LINES = 3
+_PLACES = 2_000
+
+
+def read(report: Mapping[str, Any], repository: Repository) -> Around:
+    """The lines around the first place of each finding, where the file still has the quote."""
+    try:
+        subject = Subject(**mapping_in(report, "subject"))
+        firsts = [mappings_in(one, "evidence")[:1] for one in mappings_in(report, "findings")]
+        places = [Location.from_dict(place) for some in firsts[:_PLACES] for place in some]
+        places = [one for one in places if one.line_start and one.line_end and one.quote]
+        opened = evidence.contents(subject, places, repository)
+    except (RlmCiError, KeyError, TypeError, ValueError, AttributeError):
+        return {}
+    found: dict[tuple[str, int, int], tuple[Sequence[str], Sequence[str]]] = {}
+    for place, content in zip(places, opened, strict=True):
+        start, end = place.line_start or 0, place.line_end or 0
+        if content is None or evidence.flaw(place.replace(blob=None), content, None) is not None:
+            continue
+        lines = content.removesuffix(b"\n").decode("utf-8", "replace").split("\n")
+        before, behind = lines[max(0, start - 1 - _LINES) : start - 1], lines[end : end + _LINES]
+        found[place.path, start, end] = before, behind
+    return found
