@@ -47,9 +47,11 @@ class LostInterpreterError(Exception):
 
 
 def is_installed() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("pydantic_monty") is not None
+    try:
+        _library()
+    except UnavailableError:
+        return False
+    return True
 
 
 def version() -> str:

@@ -45,11 +45,6 @@ class Unsandboxed:
         What is to lie below HOME is linked to from there.
         """
         mounts = ordered(job.mounts)
-        cwd = _outside(job.cwd, mounts)
-        if not os.path.isdir(cwd):
-            raise ConfigError(
-                "the folder to work in is not there", where=cwd, hint="name a folder that is"
-            )
         writable = [mount.source for mount in mounts if mount.writable]
         head = job.keep // 5
         with files.scratch("rlm-ci-home-") as scratch:
@@ -61,6 +56,12 @@ class Unsandboxed:
                     os.makedirs(os.path.dirname(place), exist_ok=True)
                     os.symlink(mount.source, place)
             numbers = {name: str(4 + at) for at, name in enumerate(job.inherited)}
+            below = is_below(job.cwd, HOME)
+            cwd = home + job.cwd.removeprefix(HOME) if below else _outside(job.cwd, mounts)
+            if not os.path.isdir(cwd):
+                raise ConfigError(
+                    "the folder to work in is not there", where=cwd, hint="name a folder that is"
+                )
             environment = {**job.environment(home), **numbers}
             program = _outside(job.argv[0], mounts)
             program = process_stream.find(program, environment["PATH"], cwd)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -70,6 +71,33 @@ def test_input_and_environment_are_those_of_the_job(sandbox: Sandbox) -> None:
     assert names == {b"A", b"HOME", b"PATH", b"PWD"} | scratch
     assert b"A=caf\xe9 =\n" in rows
     assert b"HOME=/" in rows
+
+
+def test_a_job_talks_by_what_it_inherits_until_it_is_stopped(sandbox: Sandbox) -> None:
+    ours, its = socket.socketpair()
+    stop, stopping = os.pipe()
+    found: list[StreamResult] = []
+    program, mounts = interpreter()
+    code = (
+        "import os, time; number = int(os.environ['TALK']); os.write(number, b'ready'); "
+        "os.close(number); time.sleep(60)"
+    )
+    job = SandboxJob(
+        (program, "-I", "-S", "-c", code),
+        mounts=mounts, limits=SMALL, inherited={"TALK": its.fileno()},
+    )  # fmt: skip
+    running = threading.Thread(target=lambda: found.append(sandbox.run(job, stop=stop)))
+    with ours, its:
+        ours.settimeout(20)
+        running.start()
+        assert ours.recv(100) == b"ready"
+        its.close()
+        assert ours.recv(100) == b""  # nobody else holds it
+        os.close(stopping)
+        running.join()
+    os.close(stop)
+    assert found[0].reason == "stopped"
+    assert found[0].seconds < 30
 
 
 def test_home_is_empty_and_gone_afterwards(sandbox: Sandbox) -> None:

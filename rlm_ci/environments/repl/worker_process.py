@@ -7,12 +7,12 @@ import signal
 import threading
 from contextlib import suppress
 from importlib.util import find_spec
-from socket import send_fds, socketpair
+from socket import socketpair
 
 from rlm_ci.environments.repl.channel import BrokenFrameError, Channel, is_count
 from rlm_ci.environments.repl.inside import worker
 from rlm_ci.errors import ConfigError, RlmCiError, UnavailableError
-from rlm_ci.sandbox.job import JobLimits, Mount, SandboxJob
+from rlm_ci.sandbox.job import HOME, JobLimits, Mount, SandboxJob
 from rlm_ci.sandbox.self_test import interpreter
 from rlm_ci.system import installation
 from rlm_ci.text.printable import printable
@@ -57,10 +57,11 @@ class WorkerProcess:
         ours, self._its = socketpair()
         self.channel = Channel(ours, most_json=limits.request, most_payload=limits.state)
         self._end = ours
-        self.output, self._its_output = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        os.set_blocking(self._its_output, True)
-        self._stop, self._stopping = os.pipe2(os.O_CLOEXEC)
-        self.alarm, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self.output, self._its_output = os.pipe()
+        self._stop, self._stopping = os.pipe()
+        self.alarm, self._wake = os.pipe()
+        for descriptor in (self.output, self.alarm, self._wake):
+            os.set_blocking(descriptor, False)
         inherited = {worker.CHANNEL: self._its.fileno(), worker.OUTPUT: self._its_output}
         self._job = job.replace(inherited=inherited)
         self._ended: StreamResult | None = None
@@ -97,6 +98,8 @@ class WorkerProcess:
         context: int | None,
     ) -> None:
         """Become the worker of a session with the file ``context``."""
+        from socket import send_fds  # not on Windows
+
         self._functions = functions
         self._submit = submit
         with suppress(OSError):  # it has ended: its channel says so
@@ -210,7 +213,7 @@ def _job(sandbox: Sandbox, limits: SessionLimits) -> SandboxJob:
     seen = (_SCRIPTS, _LIBRARY) if sandbox.isolated else (script, library)
     return SandboxJob(
         (program, *_OPTIONS, _START, *map(os.path.dirname, seen)),
-        cwd="/tmp",  # noqa: S108 - the sandbox's own
+        cwd=HOME,
         mounts=(*mounts, Mount(script, _SCRIPTS), Mount(library, _LIBRARY)),
         limits=JobLimits(
             wall=_WALL,

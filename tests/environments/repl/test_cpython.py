@@ -61,7 +61,7 @@ def attacked(
         held = descriptors()
         result = session.execute(code, seconds=0.3 if "ran for" in expected else 30)
         outputs.append(result.output)
-        assert expected in result.error, (name, result)
+        assert any(one in result.error for one in expected.split(" or ")), (name, result)
         assert result.answer is None, name
         assert len(result.output) <= LIMITS.output + 200, name
         after = session.execute(
@@ -116,4 +116,7 @@ def test_what_breaks_a_process_ends_with_its_block(session: ReplSession) -> None
 
 @pytest.mark.full
 def test_what_is_greedy_is_stopped(session: ReplSession) -> None:
-    attacked(session, blocks("greedy"), before=CHANNEL)
+    rows = blocks("greedy")
+    if not session.isolated:  # as there, and it takes ten seconds
+        rows = [row for row in rows if row[0]["title"] != "ten gigabytes"]
+    attacked(session, rows, before=CHANNEL)

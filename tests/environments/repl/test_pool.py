@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
+from rlm_ci.environments.repl.cpython import CPythonSession, CPythonWorkers
 from rlm_ci.environments.repl.pool import SessionPool
-from rlm_ci.errors import ConfigError, DamagedError, LimitError
+from rlm_ci.environments.repl.session import SessionLimits
+from rlm_ci.errors import ConfigError, DamagedError, LimitError, UnavailableError
+from rlm_ci.system.process import Clipped, StreamResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from rlm_ci.sandbox.job import SandboxJob
 
 
 @pytest.fixture(scope="module")
@@ -97,3 +106,62 @@ def test_bad_input_is_refused(pool: SessionPool, tmp_path: Path) -> None:
             pool.open(states=states)
     with pytest.raises(ValueError, match="SUBMIT"):
         pool.open(functions={"SUBMIT": lambda args, _: args})
+
+
+def test_threads_are_answered_side_by_side(pool: SessionPool) -> None:
+    meeting = threading.Barrier(3)
+
+    def ask(args: list[object], _named: dict[str, object]) -> object:
+        meeting.wait(20)  # until all three ask
+        return args
+
+    code = (
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "with ThreadPoolExecutor(3) as threads: print(list(threads.map(ask, 'abc')))"
+    )
+    with ThreadPoolExecutor(3) as threads:
+        session = pool.open(functions={"ask": ask}, submit=threads.submit)
+        try:
+            assert session.execute(code, seconds=20).output == "[['a'], ['b'], ['c']]\n"
+        finally:
+            session.close()
+
+
+def test_a_python_that_does_not_start_says_so() -> None:
+    class Broken:
+        name, isolated = "broken", True
+
+        def run(
+            self, _job: SandboxJob, *, on_output: object = None, stop: int = -1
+        ) -> StreamResult:
+            assert (on_output, stop >= 0) == (None, True)
+            return StreamResult(1, "", Clipped(b"no such\x1b[31m library"), 0.1)
+
+    session = CPythonSession(
+        CPythonWorkers(Broken(), SessionLimits(), ahead=False),
+        context=None, context_name="context", functions={}, parts={}, submit=None,
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match=r"did not start: no such\\x1b\[31m library") as raised:
+        session.execute("1", seconds=20)
+    assert "doctor" in raised.value.hint
+    session.close()
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_auto_takes_monty_where_bubblewrap_is_not(
+    installed: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    environ = {"PATH": str(tmp_path)}
+    if installed:
+        with SessionPool("auto", environ=environ) as found:
+            assert found.name == "monty"
+        return
+    monkeypatch.setitem(sys.modules, "pydantic_monty", None)
+    for name, hint in (("auto", r"pydantic-monty: .*\[monty\]"), ("bubblewrap", "--sandbox none")):
+        with pytest.raises(ConfigError, match="there is no sandbox") as raised:
+            SessionPool(name, environ=environ)
+        assert re.search(hint, raised.value.hint), raised.value.hint
+    with pytest.raises(UnavailableError, match="pydantic-monty is not installed"):
+        SessionPool("monty", environ=environ)
+    with pytest.raises(ConfigError, match="no sandbox 'docker'"):
+        SessionPool("docker", environ=environ)
