@@ -22,7 +22,7 @@ _LIMIT, _YAML_LIMIT = 32 << 20, 2 << 20
 #: Levels of lists and mappings.
 _DEPTH = 32
 #: Values of a file of YAML, where a few aliases can stand for billions.
-_VALUES = 200_000
+_VALUES = 50_000
 _YAML = (".yaml", ".yml")
 ENDINGS = (*_YAML, ".json", ".jsonl")
 
