@@ -23,13 +23,15 @@ _NUMBER = re.compile(
 _AROUND = " \t\r\n\"'`*_.,;:!?()[]{}“”‘’«»"
 _PAIR = re.compile(r"[(\[{]\s*([^\s,()\[\]{}]+)\s*,\s*([^\s,()\[\]{}]+)\s*[)\]}]")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
+#: A citation such as ``[app.log:7]`` or ``[ctx:…#bytes:1-9]``, which some environments ask for.
+_CITATION = re.compile(r"\[[^\[\]\"'\n]*:c?\d[^\[\]\"'\n]*\]")
 _NOTHING = frozenset(("", "none", "nothing", "empty", "n/a", "no pairs", "no items", "null"))
 
 
 def final(text: str) -> str:
     """What stands behind the last ``Answer:``, on that line and those below; else all of it.
 
-    The thoughts that some models write first are left out.
+    The thoughts that some models write first are left out, and citations.
     """
     text = text[-_LONGEST:]
     if "</think>" in text:
@@ -37,7 +39,8 @@ def final(text: str) -> str:
     found = None
     for found in _MARKED.finditer(text):  # noqa: B007 - the last one counts
         pass
-    return (text[found.start(1) :] if found else text).strip()
+    said = text[found.start(1) :] if found else text
+    return _CITATION.sub("", said).strip()
 
 
 def normalised(text: str) -> str:

@@ -40,6 +40,9 @@ def score(scorer: str, expected: Any, text: str, **more: Any) -> float:
         (42, "41 or 42", False),
         (42, "1/42", False),
         (42, "user_42", False),
+        (42, "42 [context.txt:7]", True),
+        (42, "42 [ctx:sha256:ab12#chunk:c000003] [a.txt:1-3, b.txt:9]", True),
+        ("Paris", "Paris [atlas.txt:7].", True),
         (42, "NaN", False),
         (42, "forty-two", False),
         (1234567, "1,234,567", True),
@@ -80,6 +83,7 @@ def test_numeric_falls_by_a_quarter_for_each_that_is_missing(text: str, value: f
         (["a", "b"], "- a\n- b\n- b", 1.0),
         (["a", "b"], "a, c", 0.5),
         (["a", "b"], '["a", "b"]', 1.0),
+        (["a", "b"], "a [x.txt:1]\nb [x.txt:2]", 1.0),
         (["x, y"], "x, y", 1.0),
         ([], "none", 1.0),
         ([], "a", 0.0),
@@ -118,7 +122,15 @@ def test_the_number_itself_is_right_in_every_spelling(number: int) -> None:
 
 
 def test_hostile_answers_take_linear_time() -> None:
-    for text in ("(" * 200_000, "answer" * 60_000, "1," * 200_000, " \n" * 200_000, "-" * 300_000):
+    for text in (
+        "(" * 200_000,
+        "answer" * 60_000,
+        "1," * 200_000,
+        " \n" * 200_000,
+        "-" * 300_000,
+        "[:" * 200_000,
+        "[" + ":" * 300_000,
+    ):
         assert answers.pairs(text) is not None
         assert score("exact", "x", text) == 0.0
 
