@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from rlm_ci import checks, cli, errors
 from rlm_ci.ask import report as question
 from rlm_ci.config.arguments import describe
-from rlm_ci.config.options import COMMON, PROGRAM
+from rlm_ci.config.core_options import COMMON
+from rlm_ci.config.options import PROGRAM
 from rlm_ci.evaluation.bench.comparison_report import RULES as BENCH
 from rlm_ci.evaluation.episodes import report as episode
 from rlm_ci.fix import report as fix

@@ -17,7 +17,7 @@ from test_architecture import LAYERS, NAMES, PACKAGE, imports
 
 from rlm_ci import cli, errors
 from rlm_ci.config.arguments import parse, split_command
-from rlm_ci.config.options import COMMON
+from rlm_ci.config.core_options import COMMON
 from rlm_ci.errors import UsageError
 from rlm_ci.guard import rules as guard
 from rlm_ci.runs.state import ERROR, EXIT_CODES

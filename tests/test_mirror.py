@@ -32,6 +32,7 @@ SHOWN_BY = {
     "cli/commands/status": "cli/commands/test_list.py",
     "cli/commands/wait": "cli/commands/test_list.py",
     "config/arguments": "cli/test_cli.py",
+    "config/options": "test_action.py",
     "console/messages": "cli/test_cli.py",
     "console/output": "cli/test_cli.py",
     "environments/frameworks/dspy": "environments/frameworks/test_frameworks.py",

@@ -9,7 +9,7 @@ from contextlib import suppress
 from time import monotonic
 
 from rlm_ci import __version__, errors
-from rlm_ci.config.options import COMMON
+from rlm_ci.config.core_options import COMMON
 from rlm_ci.config.settings import nearest
 from rlm_ci.console.messages import annotate, complain, say, write
 from rlm_ci.errors import RlmCiError, UsageError

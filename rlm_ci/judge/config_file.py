@@ -10,7 +10,6 @@ import os
 
 from rlm_ci import checks
 from rlm_ci.config import settings
-from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import CONFIG_FILES
 from rlm_ci.errors import ConfigError
 from rlm_ci.git import tracked
@@ -47,6 +46,8 @@ def apply(options: Settings, change: ChangeSet) -> list[ConfigError]:
     """
     record, source = read(options, change)
     if record:
+        from rlm_ci.config.options import PROGRAM  # a hook without a configuration reads fewer
+
         options.apply(record, source, (*PROGRAM, *checks.rows(checks.names())))
     _require_templates(options)
     checks.require(options.checks, options.sources["checks"])

@@ -7,7 +7,7 @@ import os
 from rlm_ci import checks
 from rlm_ci.change import change_set as changes
 from rlm_ci.change import trigger
-from rlm_ci.config.options import CORE
+from rlm_ci.config.core_options import CORE
 from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import say, warn
 from rlm_ci.errors import ConfigError, RlmCiError

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from rlm_ci.change.trigger import ChangeChoice
-from rlm_ci.config.options import PUBLISH
 from rlm_ci.console.output import RULE_PAGES, STDOUT, Output
 
 TYPE_CHECKING = False
@@ -90,6 +89,8 @@ def fingerprint(settings: Settings) -> str:
     """The identity of the settings that judge: 16 hex digits. Secrets are no part of it."""
     import json
     from hashlib import sha256
+
+    from rlm_ci.config.options import PUBLISH
 
     posting = {row.key for row in PUBLISH}
     judging = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 
-from rlm_ci.config.options import COMMON, LOOP, PROGRAM
+from rlm_ci.config.core_options import COMMON
+from rlm_ci.config.options import LOOP, PROGRAM
 from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import warn
 from rlm_ci.console.progress import duration

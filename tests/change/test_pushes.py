@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.change import change_set, pushes, trigger
-from rlm_ci.config.options import CORE
+from rlm_ci.config.core_options import CORE
 from rlm_ci.config.settings import Settings
 from rlm_ci.errors import ConfigError
 from rlm_ci.git.repository import Repository, discover

@@ -11,7 +11,7 @@ import pytest
 from rlm_ci.change import change_set
 from rlm_ci.change.change_set import ChangeSet, FileChange, PullRequest
 from rlm_ci.checks import diff_budget
-from rlm_ci.config.options import CORE
+from rlm_ci.config.core_options import CORE
 from rlm_ci.config.settings import Settings
 from rlm_ci.errors import ConfigError, StorageError
 from rlm_ci.git.repository import Repository, discover

@@ -10,7 +10,7 @@ import pytest
 
 from rlm_ci.change import change_set
 from rlm_ci.checks import doc_archive
-from rlm_ci.config.options import CORE
+from rlm_ci.config.core_options import CORE
 from rlm_ci.config.settings import Settings
 from rlm_ci.errors import ConfigError
 from rlm_ci.runs.store import RunStore

@@ -18,7 +18,7 @@ import rlm_ci
 from rlm_ci import checks
 from rlm_ci.cli import COMMANDS
 from rlm_ci.config.arguments import describe, parse, split_command
-from rlm_ci.config.options import CHANGE, COMMON, LOCAL_CHANGE
+from rlm_ci.config.core_options import CHANGE, COMMON, LOCAL_CHANGE
 from rlm_ci.config.settings import Setting
 from rlm_ci.errors import EXIT_CODES, UsageError
 from testing.repositories.changes import HOSTILE_NAMES, hostile_names, small_change

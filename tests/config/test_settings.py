@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rlm_ci import checks
-from rlm_ci.config.options import COMMON, CORE
+from rlm_ci.config.core_options import COMMON, CORE
 from rlm_ci.config.settings import Setting, Settings, convert, nearest, parse_config
 from rlm_ci.errors import ConfigError
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rlm_ci import errors
-from rlm_ci.config.options import BUDGET, COMMON, MODEL, PROGRAM
+from rlm_ci.config.core_options import COMMON
+from rlm_ci.config.options import BUDGET, MODEL, PROGRAM
 from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.console.progress import Progress
 from rlm_ci.errors import UsageError

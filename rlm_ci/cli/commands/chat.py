@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from rlm_ci import errors
-from rlm_ci.config.options import BUDGET, CHAT, COMMON, EPISODE, LOOP, MODEL
+from rlm_ci.config.core_options import COMMON
+from rlm_ci.config.options import BUDGET, CHAT, EPISODE, LOOP, MODEL
 from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.console.messages import say
 from rlm_ci.errors import UsageError

@@ -6,7 +6,7 @@ import sys
 
 from rlm_ci import checks, errors
 from rlm_ci.change import change_set
-from rlm_ci.config.options import CHANGE, COMMON, LOCAL_CHANGE, REPORT
+from rlm_ci.config.core_options import CHANGE, COMMON, LOCAL_CHANGE, REPORT
 from rlm_ci.console import output
 from rlm_ci.judge.judge import judge, read_templates
 from rlm_ci.judge.options import output_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rlm_ci import checks, errors
 from rlm_ci.change import change_set, trigger
-from rlm_ci.config.options import CHANGE, COMMON, PROGRAM
+from rlm_ci.config.core_options import CHANGE, COMMON
+from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import warn
 from rlm_ci.judge import config_file

@@ -7,7 +7,8 @@ import sys
 from bisect import bisect_right
 
 from rlm_ci import errors
-from rlm_ci.config.options import COMMON, CONTEXT, LOOP
+from rlm_ci.config.core_options import COMMON
+from rlm_ci.config.options import CONTEXT, LOOP
 from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.console.messages import say
 from rlm_ci.context.context import Context, PointerError

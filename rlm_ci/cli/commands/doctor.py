@@ -6,7 +6,8 @@ import os
 import sys
 
 from rlm_ci import __version__, errors
-from rlm_ci.config.options import COMMON, LOOP, MACHINE, MODEL, PUBLISH
+from rlm_ci.config.core_options import COMMON, MACHINE
+from rlm_ci.config.options import LOOP, MODEL, PUBLISH
 from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.errors import RlmCiError
 from rlm_ci.judge.options import output_of

@@ -10,7 +10,8 @@ from contextlib import suppress
 from itertools import count
 
 from rlm_ci import __version__, checks, errors
-from rlm_ci.config.options import COMMON, PROGRAM
+from rlm_ci.config.core_options import COMMON
+from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import CONFIG_FILES, Setting, Settings, parse_config
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.git import tracked

@@ -6,18 +6,15 @@ import os
 
 from rlm_ci import checks, errors
 from rlm_ci.change import privileged_events, pushes
-from rlm_ci.config.options import (  # fmt: skip
+from rlm_ci.config.core_options import CHANGE, COMMON, OUT, REPORT
+from rlm_ci.config.options import (
     BUDGET,
-    CHANGE,
-    COMMON,
     FIX,
     LOOP,
     MODEL,
-    OUT,
     PROGRAM,
     PUBLISH,
     RECURSION,
-    REPORT,
     REVIEW,
     REVIEW_OF_PR,
     WIKI_OF_PR,

@@ -9,7 +9,8 @@ from __future__ import annotations
 from rlm_ci import errors
 from rlm_ci.change import change_set, trigger
 from rlm_ci.cli.commands.verify import read_report
-from rlm_ci.config.options import CHANGE, COMMON, PROGRAM, PUBLISH
+from rlm_ci.config.core_options import CHANGE, COMMON
+from rlm_ci.config.options import PROGRAM, PUBLISH
 from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import warn
 from rlm_ci.errors import ConfigError, RemoteError

@@ -12,7 +12,8 @@ import time
 
 from rlm_ci import errors
 from rlm_ci.cli.commands.wait import code_of
-from rlm_ci.config.options import CORE, PIPELINES, RECURSION, SYMBOLIC, WIKI
+from rlm_ci.config.core_options import CORE
+from rlm_ci.config.options import PIPELINES, RECURSION, SYMBOLIC, WIKI
 from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import say
 from rlm_ci.console.progress import Progress

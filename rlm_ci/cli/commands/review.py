@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rlm_ci import errors
 from rlm_ci.cli import folder_argument
-from rlm_ci.config.options import BUDGET, CHANGE, COMMON, MODEL, RECURSION, REPORT, REVIEW
+from rlm_ci.config.core_options import CHANGE, COMMON, REPORT
+from rlm_ci.config.options import BUDGET, MODEL, RECURSION, REVIEW
 from rlm_ci.pipelines import stored_runs
 from rlm_ci.pipelines.stored_runs import OUT_DIR, SANDBOX
 from rlm_ci.solve import foreground

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from rlm_ci import errors
-from rlm_ci.config.options import BUDGET, COMMON, LOOP, MODEL, SYMBOLIC
+from rlm_ci.config.core_options import COMMON
+from rlm_ci.config.options import BUDGET, LOOP, MODEL, SYMBOLIC
 from rlm_ci.errors import UsageError
 from rlm_ci.pipelines import stored_runs
 from rlm_ci.pipelines.run_context import STDIN

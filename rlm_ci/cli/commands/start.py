@@ -8,7 +8,8 @@ import sys
 from rlm_ci import errors
 from rlm_ci.cli import folder_argument, load, options
 from rlm_ci.config.arguments import split_command
-from rlm_ci.config.options import CORE, PIPELINES
+from rlm_ci.config.core_options import CORE
+from rlm_ci.config.options import PIPELINES
 from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.errors import RlmCiError, StorageError, UnavailableError, UsageError
 from rlm_ci.judge.judge import open_repository

@@ -12,7 +12,7 @@ from rlm_ci import errors
 from rlm_ci.ask.report import REPL
 from rlm_ci.ask.verify.computed import ComputedExposure
 from rlm_ci.change import evidence
-from rlm_ci.config.options import COMMON, CORE
+from rlm_ci.config.core_options import COMMON, CORE
 from rlm_ci.config.settings import Settings
 from rlm_ci.errors import ConfigError, DamagedError
 from rlm_ci.judge.judge import open_repository

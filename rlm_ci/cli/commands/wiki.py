@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rlm_ci import errors
 from rlm_ci.cli import folder_argument
-from rlm_ci.config.options import BUDGET, COMMON, MODEL, RECURSION, REPORT, WIKI, WIKI_OF_PR
+from rlm_ci.config.core_options import COMMON, REPORT
+from rlm_ci.config.options import BUDGET, MODEL, RECURSION, WIKI, WIKI_OF_PR
 from rlm_ci.pipelines import stored_runs
 from rlm_ci.pipelines.stored_runs import OUT_DIR
 from rlm_ci.solve import foreground
