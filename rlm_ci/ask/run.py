@@ -169,7 +169,7 @@ class AskRun(Attempt):
     def _compute(self, options: AskOptions, context: Context) -> AskEnd:
         """Let a model answer by code."""
         self._all.progress.left = lambda: self._left(options.max_minutes, metered=True)
-        self._sessions.sandbox = options.sandbox
+        self._sessions.keep_to(options.sandbox, self._run.id)
         most, replay = options.max_iterations, self._all.replay
         return ComputedQuestion(
             ReplOptions(

@@ -218,7 +218,7 @@ class EpisodeAttempt(RunAttempt):
         self, options: EpisodeOptions, gateway: Gateway, context: Context | None, held: ExitStack
     ) -> ReplSetups:
         sessions, replay = self._terms.sessions, self._all.replay
-        sessions.sandbox = options.sandbox  # the run keeps to the one that it begins with
+        sessions.keep_to(options.sandbox, self._run.id)
         held.callback(sessions.close)
         services = ReplServices(
             complete=gateway.complete,

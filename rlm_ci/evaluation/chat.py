@@ -28,6 +28,7 @@ _LIMIT = 16 << 20
 _SUMMARIES, _SHOWN_SUMMARIES, _SUMMARY = 20, 4, 2_500
 #: Characters of a message in a prompt, and in a summary without a model.
 _SAID, _LINE = 4_000, 160
+_TURN = {"timestamp", "user", "assistant", "run_id"}
 COMPACT = (
     "Summarize this part of a conversation for the one who goes on with it. Keep facts, decisions,"
     " names, numbers and open questions. Answer with at most 12 short bullet points."
@@ -166,6 +167,11 @@ def _line(text: object, room: int) -> str:
 
 def _is_sound(record: Mapping[str, Any]) -> bool:
     lists = [record.get(name) for name in ("histories", "contexts", "compacted_summaries")]
-    return all(isinstance(one, list) for one in lists) and all(
-        isinstance(one, dict) for one in record["histories"]
-    )
+    if not all(isinstance(one, list) for one in lists):
+        return False
+    texts = [*record["contexts"], *record["compacted_summaries"]]
+    for one in record["histories"]:
+        if not isinstance(one, dict) or not one.keys() >= _TURN:
+            return False
+        texts += [one[name] for name in _TURN]
+    return all(isinstance(text, str) for text in texts)

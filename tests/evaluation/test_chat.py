@@ -57,7 +57,9 @@ def test_a_bad_id_and_a_damaged_session_are_errors(tmp_path: Path) -> None:
     assert session.read() is None
     assert not session.forget()
     (tmp_path / "sessions").mkdir()
-    for text in ("[]", "{", '{"histories": [1]}', "[" * 100_000):
+    wrong_turn = {"histories": [{**turn(1), "user": 5}], "contexts": [], "compacted_summaries": []}
+    texts = ("[]", "{", '{"histories": [1]}', "[" * 100_000, json.dumps(wrong_turn))
+    for text in texts:
         (tmp_path / "sessions" / "s.json").write_text(text)
         with pytest.raises(DamagedError):
             session.read()

@@ -126,6 +126,19 @@ class Sessions(Closing):
         self._pool: SessionPool | None = None
         self._lock = Lock()
 
+    def keep_to(self, began: str, run_id: str) -> None:
+        """Use the sandbox that a run began with, by its record, which may come from anywhere.
+
+        Raises ConfigError for ``none``, unless that is asked for now.
+        """
+        if began == "none" and self.sandbox != "none" and not self._replay:
+            raise ConfigError(
+                "the run began without a sandbox",
+                where=run_id,
+                hint=f"if you want that, repeat it: rlm-ci resume {run_id} --sandbox none",
+            )
+        self.sandbox = began
+
     def pool(self) -> SessionPool:
         with self._lock:
             if self._replay:

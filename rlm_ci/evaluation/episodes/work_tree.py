@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from rlm_ci.runs import Fact
     from rlm_ci.sandbox.job import Sandbox
 
-LANDED = "landed"
+#: The kind of the fact that the changes were applied, or not.
+APPLIED = "applied"
 
 
 class WorkTreeContext(Value):
@@ -143,7 +144,7 @@ class WorkTree:
             landed = workspace.apply_to(context.repository, tree)
             return {"done": landed.done, "reason": context.redactor.text(landed.reason)}
 
-        told = context.fact(LANDED, "end", {"tree": tree}, produce)
+        told = context.fact(APPLIED, "end", {"tree": tree}, produce)
         return {
             "files": len(changed),
             "patch": f"rlm/{PATCH}" if changed else None,

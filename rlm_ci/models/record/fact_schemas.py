@@ -51,6 +51,10 @@ def _number(value: Any) -> bool:
     return type(value) in (int, float) and value >= 0 and math.isfinite(value)
 
 
+def _reward(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
 def _money(value: Any) -> bool:
     try:
         return type(value) is str and 0 <= Decimal(value) < _MOST
@@ -82,8 +86,12 @@ def _variable(value: Any) -> bool:
 
 
 def _terms(value: Any) -> bool:
-    """Those of a question; a fix loop has others, and checks them itself."""
-    return not isinstance(value, dict) or "limits" not in value or _fits(_QUESTION, value)
+    """Those of a question, or of an episode; a fix loop has others, and checks them itself."""
+    if not isinstance(value, dict):
+        return True
+    if "branch_width" in value:
+        return _fits(_EPISODE, value)
+    return "limits" not in value or _fits(_QUESTION, value)
 
 
 _FAILURE: Final = {
@@ -111,11 +119,53 @@ _QUESTION: Final = {
     "max_depth?": _count,
     "block_seconds?": _number,
 }
+_EPISODE: Final = {
+    "task": str,
+    "environment": str,
+    "model": str,
+    "provider": str,
+    "head": _maybe(str),
+    "max_steps": _positive,
+    "exec_timeout": _number,
+    "branch_width": _positive,
+    "framework": _maybe(str),
+    "max_depth": _count,
+    "max_children": _positive,
+    "parallelism": _positive,
+    "max_minutes": _maybe(_number),
+    "max_completion_tokens": _positive,
+    "sandbox": str,
+    "isolated": bool,
+    "rewards": _named(_reward),
+    "sub_model": _maybe(str),
+    "validator": _maybe(str),
+    "mark": str,
+    "session": _maybe({
+        "id": str,
+        "history": [{"user": str, "assistant": str, "run_id": str, "timestamp": str}],
+        "summaries": [str],
+    }),
+}  # fmt: skip
 _SHAPES: Final[Mapping[str, Shape]] = {
+    "applied": {"done": bool, "reason": str},
     "artifacts": _named({"bytes": _count, "sha256": str}),
+    "branches": {
+        "chosen": _positive,
+        "scores": [_maybe(_reward)],
+        "errors": [str],
+        "usage": _named(_count),
+    },
     "canary": {"secret": str},
     "charge": {"usage": _USAGE, "cost": _maybe(_money)},
+    "child": {"started": bool},
     "clock": {"seconds": _number, "at": str},
+    "code": {
+        "stdout": str,
+        "stderr": str,
+        "failed": bool,
+        "timed_out": bool,
+        "seconds": _number,
+    },
     "completion": {
         "text": str,
         "tool_calls": [{"id": str, "name": str, "arguments": str}],
@@ -153,7 +203,7 @@ _SHAPES: Final[Mapping[str, Shape]] = {
         "failed": _count,
         "cut": _count,
         "not_allowed": _count,
-        "reward": lambda value: type(value) in (int, float),
+        "reward": _reward,
         "limit": _maybe(_FAILURE),
         "left": _maybe(_count),
         "files": _named(str),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.environments.repl.cpython import CPythonSession, CPythonWorkers
-from rlm_ci.environments.repl.pool import SessionPool
+from rlm_ci.environments.repl.pool import SessionPool, Sessions
 from rlm_ci.environments.repl.session import SessionLimits
 from rlm_ci.errors import ConfigError, DamagedError, LimitError, UnavailableError
 from rlm_ci.system.process import Clipped, StreamResult
@@ -165,3 +165,13 @@ def test_auto_takes_monty_where_bubblewrap_is_not(
         SessionPool("monty", environ=environ)
     with pytest.raises(ConfigError, match="no sandbox 'docker'"):
         SessionPool("docker", environ=environ)
+
+
+def test_a_record_cannot_turn_the_sandbox_off() -> None:
+    with pytest.raises(ConfigError, match="began without a sandbox"):
+        Sessions("auto", os.environ, replay=False).keep_to("none", "a-run")
+    asked = Sessions("none", os.environ, replay=False)
+    asked.keep_to("none", "a-run")
+    kept = Sessions("auto", os.environ, replay=False)
+    kept.keep_to("bubblewrap", "a-run")
+    assert (asked.sandbox, kept.sandbox) == ("none", "bubblewrap")
