@@ -188,7 +188,7 @@ def judge(
     name = repository_name(judged, options, repository, look=with_repository_name)
     level = min(levels, default=level)  # of several changes, the strictest
     evidence = sum((part.evidence for part in parts if part.evidence), Evidence())
-    report = Report(_subject(judged, name), level, tuple(parts), evidence=evidence)
+    report = Report(subject_of(judged, name), level, tuple(parts), evidence=evidence)
     return Judgement(Redactor(options.environ).report(report), options, repository, tuple(obeyed))
 
 
@@ -278,7 +278,8 @@ def _select(
 # ── the report's head ──
 
 
-def _subject(judged: Sequence[ChangeSet], name: str | None) -> Subject:
+def subject_of(judged: Sequence[ChangeSet], name: str | None) -> Subject:
+    """What a report about these changes is about; ``name`` is the repository's."""
     if not judged:
         return Subject(name)
     change = judged[0]

@@ -13,8 +13,11 @@ from rlm_ci.evaluation.bench import run as benchmarks
 from rlm_ci.evaluation.bench.benchmark import MODES, STRATEGIES, WINDOW, BenchOptions
 from rlm_ci.evaluation.bench.compare import Gates
 from rlm_ci.evaluation.bench.packs import catalogue
+from rlm_ci.judge.judge import open_repository, repository_name, subject_of
 from rlm_ci.judge.options import output_of
+from rlm_ci.pipelines import load
 from rlm_ci.pipelines.stored_runs import OUT_DIR, SANDBOX, StoredRuns
+from rlm_ci.report.findings import Subject
 from rlm_ci.text import neutralise
 
 TYPE_CHECKING = False
@@ -71,9 +74,9 @@ _RUN = (
     _own("sub_model", "model for sub-calls", metavar="NAME"),
     _own("sub_provider", "provider of the model for sub-calls", metavar="NAME"),
     _own("judge_model", "model that scores by rubrics (default: the same)", metavar="NAME"),
-    _own("include_mcp", "let the harness use tools of MCP servers", default=False,
-         kind="boolean"),
-    _own("mcp_server", "the only MCP server that it may use", metavar="NAME"),
+    _own("include_mcp", "accepted for scripts of rlm-code: the harness has its own tools only",
+         default=False, kind="boolean"),
+    _own("mcp_server", "the same; it is recorded", metavar="NAME"),
     _own("harness_strategy", "how the harness plans", "tool_call", "choice", choices=STRATEGIES),
 )  # fmt: skip
 _COMPARE = (
@@ -140,9 +143,18 @@ def _compare(words: Sequence[str], settings: Settings) -> int:
     known = summary.of_store(StoredRuns(settings).store)
     names = [*words, *(summary.LATEST, summary.PREVIOUS)[len(words) :]]
     found = compare.compare(known, names[0], names[1], gates)
-    report = comparison_report.build(found)
+    report = comparison_report.build(found).replace(subject=_subject(settings))
     output.show(report)
     return report.exit_code()
+
+
+def _subject(settings: Settings) -> Subject:
+    """The pull request of the event, so that the report can be published there; else HEAD."""
+    repository = open_repository(settings)
+    if settings.github.actions and settings.github.event_path:
+        found = load.changes_of(settings, repository)
+        return subject_of(found, repository_name(found, settings, repository, look=False))
+    return Subject(head=repository.head_commit() if repository.git_dir else None)
 
 
 def _run(words: Sequence[str], settings: Settings) -> int:

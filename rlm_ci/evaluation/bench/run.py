@@ -162,6 +162,8 @@ class BenchmarkJob:
             address = models_of(self._settings).base_url
             window = prices.context_window(self._gateway.model, address) or WINDOW
             options = options.replace(context_tokens=window)
+        if options.include_mcp:
+            self._progress.say("the harness has its own tools only: no MCP server is connected")
         if options.judge_model:
             self._gateway.ledger.require_price(options.judge_model)
         services = BenchServices(
@@ -280,13 +282,13 @@ class BenchmarkJob:
 
 
 def _counters(ended: CaseRun, options: BenchOptions) -> dict[str, Any]:
-    """The fields that the mode harness adds; no tools of MCP servers are called."""
+    """The fields that the mode harness adds. It has its own tools only, none of MCP servers."""
     taken = [line.get("action") for line in trajectory.read(str(ended.result.run_path))]
     actions = [one.get("action") for one in taken if isinstance(one, dict)]
     programs = sum(name == "run_python" for name in actions)
     is_codemode = options.harness_strategy == "codemode"
     return {
-        "mcp_enabled": options.include_mcp,
+        "mcp_enabled": False,
         "mcp_server": options.mcp_server,
         "harness_strategy": options.harness_strategy,
         "harness_tool_calls": len(actions),

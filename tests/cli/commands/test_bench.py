@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from rlm_ci.errors import CONFIG, FINDINGS, LIMIT, OK, USAGE
+from rlm_ci.evaluation.bench import prepare, summary
+from testing.loopback_github.fixture import github
+from testing.loopback_github.scene import NUMBER
 from testing.loopback_model.replies import Answer
 from testing.loopback_model.server import ModelServer
+from testing.posting_stage import stage
+from testing.publish_job import Job, job
 
 if TYPE_CHECKING:
     from testing.loopback_model.replies import Reply
     from testing.loopback_model.server import Asked
     from testing.program import Cli, Ended
     from testing.repositories.git_repo import GitRepo
+
+__all__ = ["github", "job", "stage"]
 
 SMALL = {
     "presets": {
@@ -94,3 +103,30 @@ def test_what_is_wrong_is_said(cli: Cli, repo: GitRepo) -> None:
     ):
         ended = cli("bench", *words, cwd=repo.path, env={"OPENAI_API_KEY": None})
         assert (ended.code, told in ended.stderr) == (code, True), ended
+
+
+@pytest.mark.full
+def test_a_comparison_is_posted_as_a_comment_with_its_table(job: Job) -> None:
+    suite = {"one": "hash"}
+    for name, score in (("old", 1.0), ("new", 0.0)):
+        head: dict[str, Any] = {
+            "benchmark_id": name, "preset": "p", "mode": "native", "model": "m",
+            "started_at": "2026-01-01T00:00:00Z", "suite": suite,
+            "suite_hash": prepare.suite_hash(suite), "options": {}, "total_cases": 1,
+        }  # fmt: skip
+        entry = {
+            "case_id": "one", "score": score, "completed": score > 0, "total_reward": score,
+            "steps": 1, "seconds": 1.0, "cost_usd": None, "usage": {}, "error": "",
+        }  # fmt: skip
+        record = summary.record(head, "2026-01-01T00:00:00Z", [entry], None, cancelled="")
+        summary.write(str(job.folder / f"{name}.json"), record)
+    paths = [str(job.folder / name) for name in ("new.json", "old.json", "report.json")]
+    argv = ("bench", "compare", *paths[:2], "--format", "json", "--output", paths[2])
+    ended = job.cli(*argv, cwd=job.stage.git, env=job.environment())
+    assert ended.code == FINDINGS, ended
+    report = json.loads((job.folder / "report.json").read_text())
+    assert report["subject"]["pull_request"] == NUMBER
+    ended = job.publish(job.folder / "report.json")
+    assert ended.code == OK, ended
+    assert "| score | 1 | 0 |" in job.stage.summary
+    assert "The candidate does not pass its gates" in job.stage.summary

@@ -173,7 +173,7 @@ def test_the_default_preset_is_solved_by_a_model_that_can(tmp_path: Path, mode: 
     assert [one["score"] for one in beside] == [1.0]
     if is_harness:
         assert entry["harness_tool_calls"] == 3
-        assert (entry["mcp_enabled"], entry["mcp_tool_calls"]) == (True, 0)
+        assert (entry["mcp_enabled"], entry["mcp_tool_calls"]) == (False, 0)
 
 
 def test_another_model_may_be_the_judge(tmp_path: Path) -> None:
