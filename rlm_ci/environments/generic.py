@@ -43,7 +43,8 @@ _CHILD = {
 #: name: what it does, arguments, how many of them (from the first) must be there.
 _ACTIONS: Mapping[str, tuple[str, Mapping[str, Any], int]] = {
     "run_python": (
-        "Run Python in a sandbox without network, for a limited time. Print what you want to see.",
+        "Run Python in a sandbox without network, for a limited time. Print what you want to see;"
+        " variables do not last.",
         {"code": _STRING},
         1,
     ),
@@ -126,8 +127,18 @@ class GenericEnvironment:
         self._actions = {name: action for name, action in named.items() if action is not None}
 
     def tools(self) -> tuple[dict[str, Any], ...]:
-        """The actions as OpenAI describes functions."""
-        return tuple(function(name, *_ACTIONS[name]) for name in self._actions)
+        """The actions as OpenAI describes functions; no references where there are no files."""
+        hidden = () if self._services.files else ("context_refs",)
+        return tuple(
+            function(
+                name,
+                summary,
+                {key: value for key, value in arguments.items() if key not in hidden},
+                required,
+            )
+            for name, (summary, arguments, required) in _ACTIONS.items()
+            if name in self._actions
+        )
 
     def act(self, name: str, arguments: Mapping[str, Any]) -> Observation:
         """Carry out one action. Raises LimitError when a budget ends, StorageError."""
@@ -236,8 +247,7 @@ class GenericEnvironment:
         if not values:
             return "", ()
         files = self._services.files
-        if files is None:
-            raise Refused("there are no files here to refer to")
+        assert files is not None  # else there is no such argument
         found = files.resolve_many(values)
         return files.render(found), tuple(one.to_dict() for one in found)
 
