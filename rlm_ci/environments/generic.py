@@ -43,8 +43,7 @@ _CHILD = {
 #: name: what it does, arguments, how many of them (from the first) must be there.
 _ACTIONS: Mapping[str, tuple[str, Mapping[str, Any], int]] = {
     "run_python": (
-        "Run Python in a sandbox without network, for a limited time. Print what you want to see;"
-        " variables do not last.",
+        "Run Python in a sandbox without network. Print what you want to see; no variable lasts.",
         {"code": _STRING},
         1,
     ),
@@ -244,10 +243,9 @@ class GenericEnvironment:
 
     def _context(self, values: Sequence[object]) -> tuple[str, tuple[dict[str, Any], ...]]:
         """The lines that references name, and the references."""
-        if not values:
-            return "", ()
         files = self._services.files
-        assert files is not None  # else there is no such argument
+        if files is None or not values:
+            return "", ()
         found = files.resolve_many(values)
         return files.render(found), tuple(one.to_dict() for one in found)
 

@@ -72,13 +72,12 @@ class OTLPSink:
             self._provider.force_flush(_FLUSH)
 
     def _start(self, key: str, name: str, parent: str | None, event: RLMRuntimeEvent) -> None:
+        tracer = self._tracer()  # says how to install what is missing
         from opentelemetry import trace
 
         above = self._spans.get(parent or "")
         context = None if above is None else trace.set_span_in_context(above)
-        self._spans[key] = self._tracer().start_span(
-            name, context=context, attributes=_attributes(event)
-        )
+        self._spans[key] = tracer.start_span(name, context=context, attributes=_attributes(event))
 
     def _end(self, key: str, event: RLMRuntimeEvent) -> None:
         span = self._spans.pop(key, None)
