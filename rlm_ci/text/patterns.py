@@ -43,6 +43,8 @@ class LinePattern:
         except (regex.error, RecursionError, OverflowError, MemoryError) as error:
             told = printable(str(error)[:200])
             raise PatternError(f"no regular expression: {told}") from None
+        if self._compiled.flags & regex.REVERSE:
+            raise PatternError("no regular expression for a line: (?r) is not supported")
         self.groups: int = self._compiled.groups
         self._seconds = SECONDS if seconds is None else seconds
         self._end = monotonic() + self._seconds
@@ -59,8 +61,8 @@ class LinePattern:
                 self._left()
         except TimeoutError:
             raise PatternError(
-                f"the search takes more than {min(SECONDS, self._seconds):.0f} seconds: "
-                "use a simpler expression"
+                f"the search takes more than {SECONDS:.0f} seconds for a line, or"
+                f" {self._seconds:.0f} in all: use a simpler expression"
             ) from None
         except MemoryError:
             raise PatternError("it needs too much memory: use a simpler expression") from None

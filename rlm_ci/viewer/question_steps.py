@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import json
+import re
 
 from rlm_ci.text.printable import count
 from rlm_ci.viewer import phases
-from rlm_ci.viewer.folder import call_step, mappings_in, number_in, text_in, texts_in, whole_in
+from rlm_ci.viewer.folder import (
+    call_step,
+    mapping_in,
+    mappings_in,
+    number_in,
+    text_in,
+    texts_in,
+    whole_in,
+)
 from rlm_ci.viewer.steps import DONE, FAILED, PARTIAL, RUNNING, ViewedStep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.viewer.folder import RecordedCall, RunFolder
+
+
+#: A name that is no path.
+_PLAIN = re.compile(r"[A-Za-z0-9-]+")
+#: Characters of a map's prompt in its title.
+_TITLE = 100
 
 
 class ViewedQuestion:
@@ -67,9 +82,14 @@ class ViewedQuestion:
         step.tell("planner's errors", "; ".join(texts_in(told, "planner_errors")))
         for search in mappings_in(told, "searches"):
             step.add(_search(search))
+        for counted in mappings_in(told, "counts"):
+            step.add(_count(counted))
         for read in mappings_in(told, "reads"):
             step.add(self._read(read, number))
-        subcalls = {text_in(one, "id"): one for one in mappings_in(told, "subcalls")}
+        maps = {text_in(one, "id"): one for one in mappings_in(told, "maps")}
+        parents = {name: step.add(self._map(number, one)) for name, one in maps.items()}
+        mapped = (part for one in maps.values() for part in _parts(one))
+        subcalls = {text_in(one, "id"): one for one in (*mappings_in(told, "subcalls"), *mapped)}
         names = [name.removeprefix("subcall/") for name in calls if name.startswith("subcall/")]
         for name in dict.fromkeys([*subcalls, *(one.partition("/")[0] for one in names)]):
             own = [
@@ -77,7 +97,8 @@ class ViewedQuestion:
                 for key in (f"subcall/{name}", f"subcall/{name}/again")
                 for one in calls.get(key, ())
             ]
-            step.add(self._subcall(number, name, subcalls.get(name, {}), own))
+            parent = parents.get(name.partition("-")[0], step)
+            parent.add(self._subcall(number, name, subcalls.get(name, {}), own))
 
     def _plan(self, one: RecordedCall, number: str, attempt: str) -> ViewedStep:
         title = "Plan" if attempt == "1" else f"Plan, attempt {attempt}"
@@ -121,6 +142,20 @@ class ViewedQuestion:
             }
         return self._shown[number]
 
+    def _map(self, number: str, one: Mapping[str, Any]) -> ViewedStep:
+        name, status = text_in(one, "id"), text_in(one, "status")
+        title = f"Map {name} to {text_in(one, 'purpose')}: {text_in(one, 'prompt')[:_TITLE]}"
+        step = ViewedStep("map", title, DONE if status == "succeeded" else FAILED)
+        step.tell("status", status)
+        step.tell("error", text_in(one, "error"))
+        step.tell("expected tokens", number_in(mapping_in(one, "forecast"), "tokens"))
+        step.tell("reduced by", text_in(one, "reduce"))
+        step.tell("not asked", ", ".join(texts_in(one, "unasked")))
+        if _PLAIN.fullmatch(name):
+            place = f"rlm/subcalls/{number}/{name}/output.txt"
+            step.show("Result", *_as_json(self._folder.text(place)))
+        return step
+
     def _subcall(
         self, number: str, name: str, record: Mapping[str, Any], calls: Sequence[RecordedCall]
     ) -> ViewedStep:
@@ -144,11 +179,29 @@ class ViewedQuestion:
         for cut in mappings_in(record, "clamped"):
             told = f"{text_in(cut, 'what')}: {cut.get('asked')} to {cut.get('given')} bytes"
             step.tell("clamped", told)
-        if name.isalnum():
+        if _PLAIN.fullmatch(name):
             place = f"rlm/subcalls/{number}/{name}"
             step.show("Prompt", self._folder.text(f"{place}/prompt.txt"))
             step.show("Answer", self._folder.text(f"{place}/output.txt"))
         return step
+
+
+def _parts(one: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield from mappings_in(one, "parts")
+    yield from mappings_in(one, "reductions")
+
+
+def _count(one: Mapping[str, Any]) -> ViewedStep:
+    found = mapping_in(one, "found")
+    error = text_in(found, "error")
+    title = f"Count “{text_in(one, 'pattern')}”: {count(whole_in(found, 'hits'), 'hit')}"
+    step = ViewedStep("search", title, FAILED if error else DONE)
+    step.tell("error", error)
+    step.tell("reason", text_in(one, "reason"))
+    step.tell("lines", whole_in(found, "lines"))
+    step.tell("counted by", text_in(found, "by"))
+    step.tell("different values", whole_in(found, "values"))
+    return step
 
 
 def _search(one: Mapping[str, Any]) -> ViewedStep:

@@ -86,7 +86,9 @@ def _damaged(stage: fix_stage.Stage, folder: Path) -> None:
 
 @pytest.mark.full
 def test_a_question(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
-    llm.script(ask_stage.Script(*ask_stage.STORY))
+    first, *others = ask_stage.STORY
+    asked = {"purpose": "extract", "prompt": "Who?", "chunks": "c000002"}
+    llm.script(ask_stage.Script({**first, "maps": [asked]}, *others))
     stage = ask_stage.Asking(repo, cli, llm)
     _, run = stage.ask()
     seen = ViewedPage(stage.cli("view", "latest", "-o", "-"))
@@ -95,6 +97,9 @@ def test_a_question(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
         "rlm > Iteration 0 > Plan",
         "rlm > Iteration 0 > Search “error”: 2 hits",
         "rlm > Iteration 0 > Search “REFUSED”: 1 hit",
+        "rlm > Iteration 0 > Count “(worker-.) ERROR”: 2 hits",
+        "rlm > Iteration 0 > Map mp0001 to extract: Who?",
+        "rlm > Iteration 0 > Map mp0001 to extract: Who? > Sub-call mp0001-c000002: extract",
         "rlm > Iteration 1",
         "rlm > Iteration 1 > Plan",
         "rlm > Iteration 1 > Read bytes 112,836 to 113,010",
@@ -103,7 +108,9 @@ def test_a_question(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
         "rlm > Iteration 2",
         "rlm > Iteration 2 > Plan",
     ]
-    assert seen.total("calls") == run.report["usage"]["calls"] == 5
+    assert seen.total("calls") == run.report["usage"]["calls"] == 6
+    assert "In short" in seen.text("Map mp0001 to extract: Who?", "Result")
+    assert "In short" in seen.text("Sub-call mp0001-c000002: extract", "Answer")
     assert seen.text("Read bytes 112,836 to 113,010", "Text") == "\n".join(ask_stage.TELLING)
     assert ask_stage.QUESTION in seen.text("Sub-call sc0001: extract", "Prompt")
     assert "In short" in seen.text("Sub-call sc0001: extract", "Answer")

@@ -13,7 +13,7 @@ from rlm_ci.ask.verify import recorded_answers, source_leaks
 from rlm_ci.ask.verify.artifacts import PLANNER, STATE, RunArtifacts, WrongError
 from rlm_ci.ask.verify.maps import MapCheck
 from rlm_ci.ask.verify.recorded_answers import MisshapenError, RecordedAnswers
-from rlm_ci.environments.symbolic.iteration import all_calls, merged
+from rlm_ci.environments.symbolic.iteration import REFUSED, all_calls, merged
 from rlm_ci.environments.symbolic.planner.progress_notes import OUTPUT_LIMIT, shortened
 from rlm_ci.environments.symbolic.planner.prompt_layout import spans_of
 from rlm_ci.errors import DamagedError, StorageError
@@ -38,8 +38,8 @@ class Exposure(Value):
     """The text of the source that a run showed to its planner.
 
     ``prompts`` is their number, ``largest`` the bytes of the longest, which ``limit`` bounds;
-    ``excerpt_bytes`` are the bytes of the source in them, each counted once. ``problems`` name
-    the file and what is wrong.
+    ``excerpt_bytes`` are the bytes of the source in them, each counted once. ``counts`` were
+    counted again, ``maps`` reduced again. ``problems`` name the file and what is wrong.
     """
 
     prompts: int
@@ -47,6 +47,8 @@ class Exposure(Value):
     limit: int
     excerpt_bytes: int
     problems: tuple[str, ...]
+    counts: int = 0
+    maps: int = 0
 
 
 def examine(folder: str, context: Context) -> Exposure:
@@ -71,6 +73,7 @@ class _Examination:
         self._goal = ""
         self._answers = RecordedAnswers()
         self._maps = MapCheck(self._files, context, self._answers)
+        self._reduced = 0
         self._counts: dict[str, Mapping[str, Any]] = {}
 
     def run(self) -> Exposure:
@@ -109,6 +112,8 @@ class _Examination:
             self._limits.get("prompt_bytes", 0),
             sum(end - start for start, end in merged(self._shown)),
             tuple(self._problems[:_MOST]),
+            sum(one["found"]["error"] is None for one in self._counts.values()),
+            self._reduced,
         )
 
     # ── files ──
@@ -163,6 +168,7 @@ class _Examination:
             where = f"{STATE}, {entry.get('pointer')}"
             most = self._limits["subcall_input_bytes"]
             self._check(where, self._maps.require, number, at, entry, most)
+            self._reduced += entry["status"] != REFUSED
         attempts = self._files.names(f"{PLANNER}/{int(number)}")
         if not attempts:
             raise WrongError("its prompt is missing")

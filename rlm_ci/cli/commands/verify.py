@@ -284,6 +284,16 @@ def _lines(checked: CheckedReport, question: _Question | None) -> Iterator[str]:
             f"{exposure.largest:,} at once"
         )
         return
+    again = [
+        f"{count(number, what)} {done}"
+        for number, what, done in (
+            (exposure.counts, "count", "counted again"),
+            (exposure.maps, "map", "reduced again"),
+        )
+        if number
+    ]
+    if again:
+        yield ", ".join(again)
     flaws = count(len(exposure.problems), "flaw") if exposure.problems else "nothing else of it"
     yield (
         f"{count(exposure.prompts, 'prompt')} of the planner, the largest of "
