@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 import venv
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -139,6 +139,34 @@ def theirs(url: str, turns: int) -> int:
     return sum(one.stat().st_size for one in Path(folder).rglob("*") if one.is_file())
 
 
+def sessions(count: int) -> dict[str, float]:
+    """The least seconds of a bare Python in bubblewrap, and of the first block of a session."""
+    from rlm_ci.environments.repl.pool import SessionPool
+    from rlm_ci.sandbox.self_test import interpreter
+
+    bare = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev"]
+
+    def block(pool: SessionPool) -> float:
+        began = time.perf_counter()
+        with closing(pool.open()) as session:
+            session.execute("pass", seconds=60)
+            return time.perf_counter() - began
+
+    found: dict[str, list[float]] = {"bare": [], "cold": [], "warm": []}
+    with (
+        SessionPool("bubblewrap", environ=os.environ, ahead=False) as cold,
+        SessionPool("bubblewrap", environ=os.environ) as warm,
+    ):
+        for _ in range(count):
+            began = time.perf_counter()
+            subprocess.run([*bare, interpreter()[0], "-c", "pass"], check=True)
+            found["bare"].append(time.perf_counter() - began)
+            found["cold"].append(block(cold))
+            time.sleep(1)  # a model would take longer to answer
+            found["warm"].append(block(warm))
+    return {name: min(times) for name, times in found.items()}
+
+
 def child(who: str, url: str, turns: str) -> dict[str, float]:
     run = {"ours": ours, "rlms": theirs}[who]
     began = time.perf_counter()
@@ -189,6 +217,22 @@ def rlms_python(folder: str) -> str:
     return python
 
 
+def starts(count: int) -> list[tuple[str, str, str, str, bool]]:
+    """The rows of a session's start, beside a bare Python in bubblewrap."""
+    keep = {name: one for name, one in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run(
+        [sys.executable, __file__, "--sessions", str(count)],
+        check=True, stdout=subprocess.PIPE, text=True, env={**keep, "PYTHONPATH": str(TOP)},
+    )  # fmt: skip
+    found = json.loads(done.stdout.splitlines()[-1])
+    return [
+        (f"first block of a session, {name}, beside a bare `bwrap` with `python3 -c pass`",
+         f"{found[kind] * 1000:.1f} ms, {found[kind] / found['bare']:.2f}×",
+         f"bare: {found['bare'] * 1000:.1f} ms", f"{most}×", found[kind] <= most * found["bare"])
+        for name, kind, most in (("cold", "cold", 2.5), ("its worker started ahead", "warm", 0.1))
+    ]  # fmt: skip
+
+
 def measured(sides: Sides) -> list[tuple[str, str, str, str, bool]]:
     """The rows: what, ours, theirs, the target, whether it held."""
     wall = sides.slope("wall", (SIMPLE, FEW), (SIMPLE, ITERATIONS), ITERATIONS - FEW)
@@ -226,6 +270,9 @@ def main() -> int:
     if sys.argv[1:2] == ["--child"]:
         print(json.dumps(child(*sys.argv[2:])))
         return 0
+    if sys.argv[1:2] == ["--sessions"]:
+        print(json.dumps(sessions(int(sys.argv[2]))))
+        return 0
     if sys.argv[1:2] == ["--serve"]:
         asyncio.run(serve(sys.argv[2]))
         return 0
@@ -236,11 +283,12 @@ def main() -> int:
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         sides = Sides(given.rlms or rlms_python(folder), given.runs)
-        rows = measured(sides)
+        rows = [*measured(sides), *starts(4 * given.runs)]
     method = (
         f"`make bench`: medians of {given.runs} runs of each side in turn, whole processes; the "
-        "model on loopback without latency. What is paid once (start, imports) is left out. Ours "
-        "runs the code in bubblewrap and records every block and answer; "
+        "model on loopback without latency. What is paid once (start, imports) is left out but in "
+        "the rows of a start, which are the least of four times as many. Ours runs the code in "
+        "bubblewrap and records every block and answer; "
         f"{RLMS} runs it in its own process."
     )
     machine = (
