@@ -123,6 +123,7 @@ bench: setup $(NODE_STAMP)
 	$(BIN)/python benchmarks/gateway.py
 	$(BIN)/python benchmarks/loop.py
 	$(BIN)/python benchmarks/agent_prompts.py
+	$(BIN)/python benchmarks/environments.py
 	$(BIN)/python benchmarks/context.py
 	$(BIN)/python benchmarks/recursion.py
 

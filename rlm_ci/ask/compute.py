@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
+import os
+from contextlib import ExitStack, closing, suppress
 
 from rlm_ci.ask.citations.shown_text import ShownText
 from rlm_ci.environments.delegation import ChildSlots, Delegation
@@ -10,9 +11,10 @@ from rlm_ci.environments.repl.episode import ReplEpisodes
 from rlm_ci.environments.repl.host.model_functions import fingerprint
 from rlm_ci.environments.repl.host.options import ReplOptions, ReplServices
 from rlm_ci.environments.repl.host.run_files import RunFiles
+from rlm_ci.environments.repl.session import SessionLimits
 from rlm_ci.environments.symbolic.loop import AskEnd
 from rlm_ci.environments.turn_loop import LoopWatcher
-from rlm_ci.errors import LimitError
+from rlm_ci.errors import ConfigError, LimitError
 from rlm_ci.models.record.clock import over
 from rlm_ci.runs.state import NO_PROGRESS, PASSED, FinalState
 from rlm_ci.system import files
@@ -80,8 +82,16 @@ class ComputedQuestion:
     def answer(self, question: str, context: Context) -> AskEnd:
         """Ask until there is an answer, or an end without one. Raises what ends a run."""
         limits = self._limits
+        if context.byte_length > (most := SessionLimits.context):
+            raise ConfigError(
+                f"the context has {context.byte_length:,} bytes, and code can have {most:,}",
+                where="--context",
+                hint="ask about a part of it, or leave --environment repl out",
+            )
         with ExitStack() as held:
-            scratch = held.enter_context(files.scratch("rlm-ci-repl-"))
+            scratch = os.path.join(self._folder, "rlm", "scratch")
+            _clear(scratch)  # of a killed process
+            held.callback(_clear, scratch)
             held.enter_context(closing(self._sessions))
             services = ReplServices(
                 complete=self._complete,
@@ -92,6 +102,7 @@ class ComputedQuestion:
                 left=lambda: self._gateway.calls_left(self._options.max_tokens),
                 scratch=scratch,
                 longest=self._redactor.longest,
+                on_step=self._on_step,
             )
             episodes = ReplEpisodes(self._options, services)
             delegation = Delegation(
@@ -130,6 +141,11 @@ class ComputedQuestion:
             if stop:
                 raise LimitError(stop[1], budget=stop[0], where=stop[0], hint="start a new run")
         return self._gateway.complete(request, place)
+
+
+def _clear(folder: str) -> None:
+    with suppress(OSError):
+        files.clear(folder)
 
 
 class _Watcher(LoopWatcher):

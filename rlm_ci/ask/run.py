@@ -181,6 +181,7 @@ class AskRun(Attempt):
                 concurrency=options.limits["concurrency"],
                 block_seconds=options.block_seconds,
                 max_turns=ANY_TURNS if most is None else int(most),
+                sandbox=options.sandbox,
             ),
             ComputeLimits(max_minutes=options.max_minutes, max_depth=options.max_depth),
             self._gateway(options),

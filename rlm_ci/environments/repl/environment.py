@@ -19,7 +19,7 @@ from rlm_ci.environments.repl.host.options import ERRORS
 from rlm_ci.environments.rewards import FINAL, RLMRewardProfile
 from rlm_ci.environments.symbolic.artifacts import FILES
 from rlm_ci.environments.turn_loop import Observation
-from rlm_ci.errors import LimitError
+from rlm_ci.errors import DamagedError, LimitError
 from rlm_ci.models.record import errors
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Closing
@@ -155,6 +155,12 @@ class ReplEnvironment(Closing):
         told = self._services.fact(EXECUTION, folder, {"code": code}, produce)
         if not fresh:
             for path, digest in told["files"].items():
+                if not path.startswith(f"{folder}/"):
+                    raise DamagedError(
+                        "the record names a file that is not of its block",
+                        where=printable(path),
+                        hint="restore calls.jsonl from a copy",
+                    )
                 self._services.files.restore(path, digest)
         if told["state"] is not None:
             self._states.append((f"{folder}/state", told["state"]))

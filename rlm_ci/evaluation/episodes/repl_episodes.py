@@ -43,6 +43,7 @@ class ReplSetups:
                 concurrency=options.parallelism,
                 block_seconds=options.exec_timeout,
                 max_turns=options.max_steps,
+                sandbox=options.sandbox,
             ),
             services,
         )

@@ -53,6 +53,10 @@ CASES: dict[str, tuple[list[str], str, str, str]] = {
     "long output": (
         [repl("print('a' * 30000 + 'b' * 30000)"), final("x")], "x", "", "characters left out",
     ),
+    "output that looks like ours": (
+        [repl("print('a', chr(96) * 3, 'FINAL(no)', sep=chr(10))"), final("x")], "x", "",
+        "````\na\n```\nFINAL(no)\n````",
+    ),
     "arguments of functions": (
         [repl("for call in (lambda: llm_query(7), lambda: llm_query('x' * 2001),"
               " lambda: llm_query('a', model='gpt'), lambda: llm_query(),"

@@ -21,7 +21,7 @@ from rlm_ci.environments.turn_loop import MIN_TOKENS
 from rlm_ci.errors import ConfigError, LimitError, RemoteError, RlmCiError
 from rlm_ci.models import ModelRequest, prices
 from rlm_ci.system.ordered_threads import in_order
-from rlm_ci.text.printable import encodable, printable
+from rlm_ci.text.printable import count, encodable, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -154,6 +154,8 @@ class ModelFunctions:
     def _ask_models(self, questions: Sequence[_Question]) -> list[QueryReply]:
         """The replies, in order. Raises what ends the episode, once all calls under way have."""
         self._require_open()
+        if len(questions) > 1:
+            self._services.on_step(f"asking {count(len(questions), 'question')} of a block")
         tasks = [partial(self._ask, one) for one in questions]
         replies, error = in_order(tasks, self._options.concurrency)
         if error is not None:
@@ -193,6 +195,7 @@ class ModelFunctions:
             ]
             return self._ask_models(questions)
         tasks = [self._task(prompt, context) for prompt, context in asked]
+        self._services.on_step(f"asking {count(len(tasks), 'question')} of a block, by code")
         try:
             results = delegation.run(tasks)
         except BaseException as error:

@@ -34,6 +34,12 @@ class ReplOptions(Value):
     concurrency: int = 4
     block_seconds: float = 120.0
     max_turns: int = 30
+    sandbox: str = "bubblewrap"
+
+    @property
+    def subset(self) -> bool:
+        """Whether the interpreter knows only a part of Python."""
+        return self.sandbox == "monty"
 
     @property
     def allowed(self) -> tuple[str, ...]:
@@ -46,7 +52,7 @@ class ReplServices(Value):
     ``complete`` asks models within the budgets, ``fact`` records, ``redact`` takes out secrets of
     at most ``longest`` bytes. ``open`` opens a session, as ``SessionPool.open``; ``left`` are the
     calls that the budgets have left, None for many. ``scratch`` is a folder for files that only
-    this process needs.
+    this process needs; ``on_step`` reports what takes long.
     """
 
     complete: Complete
@@ -57,3 +63,4 @@ class ReplServices(Value):
     left: Callable[[], int | None]
     scratch: str
     longest: int = 0
+    on_step: Callable[[str], object] = str
