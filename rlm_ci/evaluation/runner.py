@@ -16,7 +16,7 @@ from rlm_ci.environments.frameworks import supported_frameworks
 from rlm_ci.environments.names import ENVIRONMENTS, supported_environments
 from rlm_ci.environments.rewards import RLMRewardProfile
 from rlm_ci.errors import UsageError
-from rlm_ci.evaluation import chat, readiness, trajectories
+from rlm_ci.evaluation import chat, readiness, reference_log, trajectories
 from rlm_ci.evaluation import run as episodes
 from rlm_ci.evaluation.bench import compare, summary
 from rlm_ci.evaluation.bench import run as benchmarks
@@ -261,6 +261,10 @@ class RLMRunner:
         """One episode for a viewer, its children nested. Raises UsageError for an unknown one."""
         found = self._trajectories().require(run_id)
         return trajectories.picture(found, include_children=include_children, max_depth=max_depth)
+
+    def export_log(self, run_id: str, path: str | Path) -> int:
+        """Write an episode as a log that the visualizer of rlm opens; the number of its steps."""
+        return reference_log.write(self._trajectories().require(run_id), str(path))
 
     def _trajectories(self) -> Trajectories:
         folders = [os.path.join(self.workdir, *one.split("/")) for one in trajectories.LEGACY]

@@ -57,12 +57,12 @@ class Trajectories:
         self._runs = runs
         self._others = others
 
-    def recent(self) -> Iterator[StoredTrajectory]:
-        """The newest first; those of rlm-code come after ours."""
+    def recent(self, *, replays: bool = False) -> Iterator[StoredTrajectory]:
+        """The newest first; those of rlm-code come after ours. ``replays`` are of other runs."""
         for entry in self._runs.entries():
             if entry.manifest is not None and entry.run.pipeline_id == EPISODE:
-                if not request.is_kept(entry.path):
-                    continue  # a replay of another one
+                if not (replays or request.is_kept(entry.path)):
+                    continue
                 path = os.path.join(entry.path, "rlm", trajectory.NAME)
                 if os.path.isfile(path):
                     yield StoredTrajectory(entry.run_id, path, entry.path)
@@ -77,7 +77,7 @@ class Trajectories:
         if not is_task_id(str(run_id)):
             return None
         root = run_id.partition(".")[0]
-        for one in self.recent():
+        for one in self.recent(replays=True):
             if one.run_id == run_id:
                 return one
             if one.folder and one.run_id == root:
@@ -93,7 +93,7 @@ class Trajectories:
             raise UsageError(
                 what,
                 where=printable(str(run_id))[:80],
-                hint="list_runs() has the ids",
+                hint="name an episode: list_runs() or rlm-ci list has the ids",
             )
         return found
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 
 from rlm_ci import errors
-from rlm_ci.config.settings import Settings
+from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.console.messages import say, write
 from rlm_ci.console.output import STDOUT
 from rlm_ci.errors import UsageError
 from rlm_ci.judge.options import output_of
-from rlm_ci.pipelines.stored_runs import ONE_RUN, ROWS, StoredRuns
+from rlm_ci.pipelines import stored_runs
+from rlm_ci.pipelines.stored_runs import ONE_RUN, StoredRuns
 from rlm_ci.runs import archive
 from rlm_ci.system import files
 from rlm_ci.text import neutralise
@@ -21,16 +22,24 @@ if TYPE_CHECKING:
     from rlm_ci.config.arguments import Arguments
 
 SUMMARY = "write a run to one tar.gz, with the SHA-256 of each file"
-USAGE = "RUN [-o FILE] [OPTION...]"
+USAGE = "RUN [-o FILE] [--log FILE] [OPTION...]"
 TAKES = ONE_RUN
 EXAMPLES = ("rlm-ci export 2026-11-23T08-07-09Z-e35eefc6 -o run.tar.gz",)
 EXITS = {errors.OK: "the file is written"}
+_OWN = (
+    Setting("log", "write only the steps of an episode, as a log that the visualizer of rlm "
+            "opens", flag="--log", metavar="FILE", file=False, own_env=False),
+)  # fmt: skip
+ROWS = (*stored_runs.ROWS, *_OWN)
 
 
 def run(arguments: Arguments) -> int:
     settings = Settings(ROWS, arguments.flags)
     output_of(settings).require_text_or_json("export")
-    entry = StoredRuns(settings).find(arguments.words[0])
+    runs = StoredRuns(settings)
+    entry = runs.find(arguments.words[0])
+    if settings.log:
+        return _log(runs, entry.run_id, settings)
     target = settings.output or f"{entry.run_id}.tar.gz"
     if target == STDOUT:
         return _to_stdout(entry.path, entry.run_id, settings)
@@ -41,6 +50,16 @@ def run(arguments: Arguments) -> int:
     elif not settings.quiet:
         write(f"{printable(target)}: {count(done.files, 'file')}, {count(done.size, 'byte')}\n")
         write(f"sha256 {done.sha256}\n")
+    return errors.OK
+
+
+def _log(runs: StoredRuns, run_id: str, settings: Settings) -> int:
+    from rlm_ci.evaluation import reference_log
+    from rlm_ci.evaluation.trajectories import Trajectories
+
+    steps = reference_log.write(Trajectories(runs, ()).require(run_id), settings.log)
+    if not settings.quiet:
+        write(f"{printable(settings.log)}: {count(steps, 'step')}\n")
     return errors.OK
 
 
