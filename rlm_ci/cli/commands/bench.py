@@ -53,7 +53,7 @@ def _own(key: str, help_text: str, default: Any = None, kind: str = "text", **mo
 _PACKS = (_own("pack", "a further pack: a file of cases; repeatable", (), "list", metavar="PATH"),)
 _RUN = (
     _own("mode", "how cases are run; direct-llm is one prompt, and also runs beside the others",
-         "native", "choice", choices=MODES),
+         "native", "choice", choices=MODES, metavar="NAME"),
     _own("repeats", "how often each case is run", 1, "integer", minimum=1, metavar="N"),
     _own("limit", "only the first cases of the preset", kind="integer", minimum=1, metavar="N"),
     _own("seed", "another seed for all cases that are generated; makes another suite",
@@ -77,7 +77,8 @@ _RUN = (
     _own("include_mcp", "accepted for scripts of rlm-code: the harness has its own tools only",
          default=False, kind="boolean"),
     _own("mcp_server", "the same; it is recorded", metavar="NAME"),
-    _own("harness_strategy", "how the harness plans", "tool_call", "choice", choices=STRATEGIES),
+    _own("harness_strategy", "how the harness plans", "tool_call", "choice", choices=STRATEGIES,
+         metavar="NAME"),
 )  # fmt: skip
 _COMPARE = (
     _own("min_score_delta", "least change of the score that passes", 0.0, "number", metavar="X"),

@@ -16,13 +16,13 @@ from rlm_ci.console.messages import warn
 from rlm_ci.environments.names import environment_of
 from rlm_ci.environments.turn_loop import MIN_TOKENS
 from rlm_ci.errors import OK, LimitError, RemoteError
-from rlm_ci.evaluation import run as episodes
 from rlm_ci.evaluation.bench import benchmark, confidence, summary
 from rlm_ci.evaluation.bench.benchmark import DIRECT, WINDOW, BenchOptions, BenchServices, CaseRun
 from rlm_ci.evaluation.bench.generators.seeded import CONTEXT
 from rlm_ci.evaluation.bench.scoring.score import Reply
 from rlm_ci.evaluation.episodes import trajectory
 from rlm_ci.evaluation.results import of_episode
+from rlm_ci.evaluation.run import EpisodeJob
 from rlm_ci.judge import config_file
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import models_of
@@ -32,6 +32,7 @@ from rlm_ci.models.gateway import Gateway, require_endpoint
 from rlm_ci.models.record.clock import RunClock
 from rlm_ci.models.record.record import FILE, Record
 from rlm_ci.pipelines import definition, load
+from rlm_ci.pipelines.job import without_runs
 from rlm_ci.runs import FAILED, SUCCEEDED
 from rlm_ci.runs.request import RunRequest
 from rlm_ci.system import files, process
@@ -229,7 +230,14 @@ class BenchmarkJob:
             {key: str(value) for key, value in own.items() if value is not None},
             definition.digest(self._known, definition.EPISODE),
         )
-        job = episodes.make(settings, repository, self._runs, self._progress, caller=self._caller)
+        # The change and its config file have been looked at: generated files have none.
+        job = EpisodeJob(
+            settings,
+            repository,
+            self._progress,
+            skipped=without_runs(self._runs.root, settings.runs_dir, settings.out_dir),
+            caller=self._caller,
+        )
         created = self._runs.create(
             self._held.task_id, definition.EPISODE, parent_run_id=self._held.id
         )
@@ -250,7 +258,8 @@ class BenchmarkJob:
                     self._gateway.ledger.charge(use)
             result = of_episode(run, job, task, environment)
         budget = job.end.budget if job.end else ""
-        limit = f"the rest of {budget} is not enough for a case" if budget in _SHARED else ""
+        told = f"the rest of the budget is not enough for another case ({budget})"
+        limit = told if budget in _SHARED else ""
         return CaseRun(result, usage.cost_usd if usage else None, limit)
 
     def _of_case(self, prepared: PreparedCase, options: BenchOptions, environment: str) -> Settings:

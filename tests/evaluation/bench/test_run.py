@@ -20,10 +20,13 @@ from rlm_ci.evaluation.connectors import ConnectorModel
 from rlm_ci.evaluation.terms import EpisodeCaller
 from rlm_ci.pipelines import stored_runs
 from rlm_ci.runs import manifest
+from testing.repositories import events
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from testing.repositories.git_repo import GitRepo
 
 CASES = [
     {"id": "first", "task": "Say 1.", "expected_answer": 1},
@@ -153,9 +156,16 @@ def test_what_is_unknown_is_an_error_before_anything_is_asked(
 
 
 @pytest.mark.parametrize("mode", ["native", pytest.param("harness", marks=pytest.mark.full)])
-def test_the_default_preset_is_solved_by_a_model_that_can(tmp_path: Path, mode: str) -> None:
-    """As the published API has it, but for the one case: the harness has tools of its own."""
-    made = RLMRunner(Connector(), None, workdir=tmp_path)
+def test_the_default_preset_is_solved_by_a_model_that_can(
+    tmp_path: Path, repo: GitRepo, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """In a job for a pull request, of which the generated files know nothing."""
+    base = repo.write("a.txt", "a\n").commit()
+    head = repo.write("a.txt", "b\n").commit()
+    event = events.write_event(tmp_path, events.pull_request(base, head))
+    for name, value in events.actions_environment("pull_request", event).items():
+        monkeypatch.setenv(name, value)
+    made = RLMRunner(Connector(), None, workdir=repo.path)
     is_harness = mode == "harness"
     strategy = "codemode" if is_harness else "tool_call"
     result = made.run_benchmark(
@@ -174,6 +184,25 @@ def test_the_default_preset_is_solved_by_a_model_that_can(tmp_path: Path, mode: 
     if is_harness:
         assert entry["harness_tool_calls"] == 3
         assert (entry["mcp_enabled"], entry["mcp_tool_calls"]) == (False, 0)
+
+
+@pytest.mark.full
+def test_the_harness_has_the_context_as_a_file(tmp_path: Path) -> None:
+    class Reader:
+        def generate_response(self, prompt: str) -> str:
+            if "exactly one JSON object" not in prompt:
+                return "unknown"
+            found = re.search(r"The number is (\d)\.", prompt)
+            if found:
+                return json.dumps({"action": "final", "final_response": found[1]})
+            return json.dumps({"action": "read", "path": "context.txt"})
+
+    case = {"id": "c", "task": "Which number?", "expected": 7, "context": "The number is 7.\n"}
+    (tmp_path / "numbers.json").write_text(json.dumps([case]))
+    made = RLMRunner(Reader(), None, workdir=tmp_path)
+    result = made.run_benchmark(preset=str(tmp_path / "numbers.json"), mode="harness")
+    assert (result.completed_cases, result.avg_steps) == (1, 2.0)
+    assert result.case_results[0]["harness_tool_calls"] == 2
 
 
 def test_another_model_may_be_the_judge(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlm_ci.errors import ConfigError, RlmCiError
+from rlm_ci.errors import ConfigError, RlmCiError, UnavailableError
 from rlm_ci.evaluation.bench import generators, prepare
 from rlm_ci.evaluation.bench.packs import catalogue, pack
 from rlm_ci.system import files
@@ -160,6 +161,16 @@ def test_what_is_wrong_in_json(tmp_path: Path, name: str, text: str, told: str) 
     with pytest.raises(ConfigError) as caught:
         pack.read(written(tmp_path, text, name))
     assert re.search(told, str(caught.value)), str(caught.value)
+
+
+def test_without_pyyaml_the_way_out_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(UnavailableError) as caught:
+        pack.read(written(tmp_path, "a: []", "sums.yaml"))
+    assert "[bench]" in caught.value.hint
+    assert "as JSON" in caught.value.hint
 
 
 JSON = st.recursive(
