@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 
 from rlm_ci.context.pointers import PointerError, chunk_id
-from rlm_ci.text.globs import matcher
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from rlm_ci.context.context import Context
 
-_RANGE = re.compile(
-    "(?:chunk:)?c([0-9]{1,9})(?:-(?:chunk:)?(?:c([0-9]{1,9})))?", re.ASCII
-)  # fmt: skip
+_RANGE = re.compile("(?:chunk:)?c([0-9]{1,9})(?:-(?:chunk:)?c([0-9]{1,9}))?", re.ASCII)
 _SHOWN = 100
 
 
 class Scope(Value):
-    """``chunks`` is a chunk or a range, ``c000001-c000009``; ``files`` are paths and patterns.
+    """``chunks`` is a chunk or a range, ``c000001-c000009``.
 
+    ``files`` are paths, folders with a ``/`` behind, and globs, whose ``*`` matches ``/`` too.
     With neither it is the whole context, with both it is those files in those chunks.
     """
 
@@ -54,16 +54,21 @@ class Scope(Value):
         start, end = layout.start(chunks.start), layout.start(chunks.stop)
         if not self.files:
             return ((start, end),) if start < end else ()
-        try:
-            matches = matcher(self.files)
-        except ValueError as error:
-            raise PointerError(f"files: no pattern: {printable(str(error)[:_SHOWN])}") from None
-        paths, spans = frozenset(self.files), list[tuple[int, int]]()
+        matches, spans = self._matches(), list[tuple[int, int]]()
         for file in context.files:
             first, last = max(file.start, start), min(file.end, end)
-            if first < last and (file.path in paths or matches(file.path)):
+            if first < last and matches(file.path):
                 spans.append((first, last))
         if not spans:
             shown = printable(", ".join(self.files)[:_SHOWN])
             raise PointerError(f"no file of the context is {shown}")
         return tuple(spans)
+
+    def _matches(self) -> Callable[[str], bool]:
+        """A test for paths. It takes linear time, unlike patterns of ``.gitignore``."""
+        paths = frozenset(self.files)
+        globs = [f"{one}*" if one.endswith("/") else one for one in self.files]
+        # Also at any depth.
+        both = (fnmatch.translate(one) for glob in globs for one in (glob, f"*/{glob}"))
+        compiled = [re.compile(one) for one in both]
+        return lambda path: path in paths or any(one.match(path) for one in compiled)

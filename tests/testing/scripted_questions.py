@@ -203,7 +203,7 @@ def berths(prompt: str) -> Any:
     found = sorted({int(one) for one in re.findall("at berth ([0-9])", prompt)})
     if "0010 the gate" in prompt:
         return RemoteError("the part is refused", where="somewhere")
-    if "0020 the gate" in prompt and "was not JSON" not in prompt:
+    if "0020 the gate" in prompt and "was not of the JSON Schema" not in prompt:
         return json.dumps({"berths": found})
     return json.dumps(found)
 

@@ -90,11 +90,13 @@ class RunningSubcall:
     def is_json(self) -> bool:
         return self.subcall.expected_output.strip().casefold().startswith("json")
 
-    def misfit(self, text: str) -> str | None:
-        """Why ``text`` is not the JSON that was asked for; None if it is, or need not be."""
-        if not self.is_json:
-            return None
-        return _json_flaw(text, self.subcall.schema)
+    def misfit(self, text: str) -> tuple[str, str] | None:
+        """What ``text`` is not, and why; None if it is the JSON that was asked for, or need not."""
+        flaw, schema = _json_flaw(text) if self.is_json else None, self.subcall.schema
+        if flaw is not None or not schema:
+            return None if flaw is None else ("not JSON", flaw)
+        wrong = _misfits(schema)(json.loads(unfenced(text.strip())))
+        return ("not of the JSON Schema", wrong[:_ERROR]) if wrong else None
 
 
 class Subcalls:
@@ -203,7 +205,8 @@ class Subcalls:
         if flaw is None:
             return [first]
         shown = first.output[:_SHOWN]
-        again = {"error": flaw, "text": shown, "mark": mark_of(shown)}
+        what, why = flaw
+        again = {"what": what, "error": why, "text": shown, "mark": mark_of(shown)}
         second = self._answered(call, self._prompt(call, again), f"{call.place}/again")
         return [first, second]
 
@@ -276,24 +279,24 @@ class Subcalls:
         if flaw is None:
             return None
         cap = count(call.subcall.max_tokens or self._access.max_tokens, "token")
-        return f"not JSON: {flaw}" + (f" (it was cut off at {cap})" if asked.is_cut else "")
+        return ": ".join(flaw) + (f" (it was cut off at {cap})" if asked.is_cut else "")
 
 
-def _json_flaw(text: str, schema: str) -> str | None:
-    """Why ``text``, or the content of its one fence, is not JSON, or not of the ``schema``."""
+def _json_flaw(text: str) -> str | None:
+    """Why ``text``, or the content of its one fence, is not JSON."""
 
     def refuse(name: str) -> None:
         raise ValueError(f"{name} is not a JSON number")
 
     try:
-        value = json.loads(unfenced(text.strip()), parse_constant=refuse)
+        json.loads(unfenced(text.strip()), parse_constant=refuse)
     except json.JSONDecodeError as error:
         return f"{error.msg} in line {error.lineno}, column {error.colno}"
     except RecursionError:
         return "it is nested too deeply"
     except ValueError as error:
         return printable(str(error))[:_ERROR]
-    return (_misfits(schema)(value)[:_ERROR] or None) if schema else None
+    return None
 
 
 @lru_cache(8)

@@ -48,7 +48,7 @@ def map_id(number: int) -> str:
 
 
 class MapRun:
-    """One map of a plan, ``number`` from 1, carried out by sub-calls."""
+    """One map of a plan, carried out by sub-calls."""
 
     def __init__(
         self, access: ModelAccess, window: VisibleContext, subcalls: Subcalls, asked: Map
@@ -61,7 +61,7 @@ class MapRun:
         self._cap = min(asked.max_output_tokens or access.max_tokens, access.max_tokens)
 
     def run(self, iteration: int, number: int) -> MapResult:
-        """Raises as ``Subcalls.run``."""
+        """Carry it out, as the map of that ``number``, from 1. Raises as ``Subcalls.ask``."""
         asked, ident = self._asked, map_id(number)
         key = asked.replace(reason="").to_dict()
         forecast = self._access.fact(MAP, f"{MAP}/{iteration}/{ident}", key, self._forecast)
