@@ -331,9 +331,18 @@ class RLMRunner:
         min_completion_delta: float = 0.0,
         max_steps_increase: float = 0.0,
         fail_on_completion_regression: bool = True,
+        min_score_delta: float | None = None,
+        max_cost_increase: float | None = None,
+        max_latency_increase: float | None = None,
     ) -> RLMBenchmarkComparison:
-        """Compare two benchmarks of one suite. Raises ConfigError for those of two."""
+        """Compare two benchmarks of one suite. Raises ConfigError for those of two.
+
+        The last three gates are off unless they are given.
+        """
         gates = Gates(
+            min_score_delta=min_score_delta,
+            max_cost_increase=max_cost_increase,
+            max_latency_increase=max_latency_increase,
             min_reward_delta=min_reward_delta,
             min_completion_delta=min_completion_delta,
             max_steps_increase=max_steps_increase,

@@ -177,8 +177,13 @@ def test_a_context_goes_into_the_prompt_as_far_as_it_fits(tmp_path: Path) -> Non
 
 
 def test_what_is_unknown_is_an_error(tmp_path: Path) -> None:
-    for wrong in ({"mode": "nativ"}, {"harness_strategy": "tools"}):
-        with pytest.raises(ConfigError, match="there is no"):
+    for wrong, told in (
+        ({"mode": "nativ"}, "there is no mode"),
+        ({"harness_strategy": "tools"}, "there is no harness_strategy"),
+        ({"limit": 0}, "limit is 0"),
+        ({"repeats": -1}, "repeats is -1"),
+    ):
+        with pytest.raises(ConfigError, match=told):
             run(tmp_path, preset(1), **wrong)
     with pytest.raises(ConfigError, match="nothing runs the mode native"):
         run(tmp_path, preset(1))

@@ -106,7 +106,8 @@ def test_a_runner_runs_lists_and_compares_benchmarks(
     assert compared.case_summary["completion_regressions"] == 2
     assert made.compare_benchmarks(
         min_completion_delta=-1.0, fail_on_completion_regression=False
-    ).gates == {"score": False, "completion": True, "reward": True, "steps": True}
+    ).gates == {"completion": True, "reward": True, "steps": True}
+    assert made.compare_benchmarks(min_score_delta=-0.5).gates["score"] is False
     listed = made.list_benchmark_runs(limit=1)
     assert [one["benchmark_id"] for one in listed] == [second.benchmark_id]
     assert "case_results" not in listed[0]

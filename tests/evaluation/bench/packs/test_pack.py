@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -17,9 +18,7 @@ from rlm_ci.evaluation.bench import generators, prepare
 from rlm_ci.evaluation.bench.packs import catalogue, pack
 from rlm_ci.system import files
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+TOP = Path(__file__).resolve().parents[4]
 CASE = {"id": "sum", "task": "What is 1 + 1?", "expected_answer": 2}
 
 
@@ -161,6 +160,16 @@ def test_what_is_wrong_in_json(tmp_path: Path, name: str, text: str, told: str) 
     with pytest.raises(ConfigError) as caught:
         pack.read(written(tmp_path, text, name))
     assert re.search(told, str(caught.value)), str(caught.value)
+
+
+def test_the_pack_of_the_documentation_is_one(tmp_path: Path) -> None:
+    page = (TOP / "docs" / "benchmarks.md").read_text("utf-8")
+    [block] = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    [preset] = pack.read(written(tmp_path, block, "invoices.yaml"))
+    assert [case.scorer for case in preset.cases] == ["numeric", "rubric", ""]
+    for name in generators.names():
+        assert f"`{name}`" in page
+        assert all(option in page for option in generators.load(name).OPTIONS)
 
 
 def test_without_pyyaml_the_way_out_is_said(
