@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from rlm_ci.change import privileged_events
-from rlm_ci.console.messages import warn
 from rlm_ci.errors import UsageError
 from rlm_ci.evaluation.attempt import EpisodeAttempt
 from rlm_ci.evaluation.episodes import report
 from rlm_ci.evaluation.terms import EpisodeCaller
-from rlm_ci.judge import config_file
-from rlm_ci.judge.options import output_of, rests_on
-from rlm_ci.models.gateway import earlier
-from rlm_ci.models.record.record import FILE, Record
+from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import load
 from rlm_ci.pipelines.job import PipelineJob, without_runs
-from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.runs.manifest import BUDGETS, PAUSED
 from rlm_ci.system import files, process
 
@@ -42,20 +36,9 @@ class EpisodeJob(PipelineJob):
         """The exit code, and a line about the end. Raises RlmCiError, once it is stored."""
         if not goal or not goal.strip():
             raise UsageError("there is no task", where="TASK", hint='add it: rlm-ci run "TASK"')
-        run.redactor = Redactor(self.settings.environ)
-        run.rests_on = rests_on(self.settings, self.repository.root)
-        self.progress.redact = clean = run.redactor.text
-        path = self.replay or run.path_of(FILE)
-        cache = earlier(run.path, FILE) if self.settings.models.cache and not self.replay else ()
-        with Record.open(
-            path,
-            redact=clean,
-            replay_only=bool(self.replay),
-            cache=cache,
-            on_answer=self.on_answer,
-        ) as record:
+        with self.recording(run) as record:
             attempt = EpisodeAttempt(self, run, record, self.caller)
-            self.report = attempt.carry_out(clean(goal))
+            self.report = attempt.carry_out(run.redactor.text(goal))
         for name, pieces in output_of(self.settings).rendered(self.report):
             files.write(run.path_of(name), pieces, 0o600)
         if attempt.error is not None:
@@ -82,13 +65,7 @@ def make(
     Raises ConfigError, also if the change's code must not run.
     """
     process.harden()
-    event = (
-        privileged_events.event_of(settings.github.event_name) if settings.github.actions else None
-    )
-    for change in load.changes_of(settings, repository):
-        privileged_events.refuse_execution(change, event, what="an episode")
-        for doubt in config_file.apply(settings, change):
-            warn(doubt)
+    load.configure(settings, repository, "an episode")
     return EpisodeJob(
         settings,
         repository,

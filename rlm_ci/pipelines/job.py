@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from contextlib import contextmanager
 
+from rlm_ci.judge.options import rests_on
+from rlm_ci.models.gateway import earlier
+from rlm_ci.models.record.record import FILE, Record
+from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from rlm_ci.config.settings import Settings
     from rlm_ci.console.progress import Progress
@@ -60,6 +65,27 @@ class PipelineJob(ABC):
     def tells(self) -> bool:
         """Whether the user asked for the report itself, not for another result."""
         return True
+
+    @contextmanager
+    def recording(self, run: Run, named: Iterable[str] = ()) -> Iterator[Record]:
+        """The record of ``run``, or of the one that is replayed, for the work of this process.
+
+        The values of the variables ``named`` are secrets, too.
+        """
+        settings = self.settings
+        run.redactor = Redactor(settings.environ, named)
+        run.rests_on = rests_on(settings, self.repository.root)
+        self.progress.redact = clean = run.redactor.text
+        path = self.replay or run.path_of(FILE)
+        cache = earlier(run.path, FILE) if settings.models.cache and not self.replay else ()
+        with Record.open(
+            path,
+            redact=clean,
+            replay_only=bool(self.replay),
+            cache=cache,
+            on_answer=self.on_answer,
+        ) as record:
+            yield record
 
     @abstractmethod
     def __call__(self, run: Run, goal: str | None) -> tuple[int, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci.change import change_set, trigger
+from rlm_ci.change import change_set, privileged_events, trigger
 from rlm_ci.console.failures import failure
 from rlm_ci.console.messages import warn
 from rlm_ci.errors import ConfigError
@@ -53,6 +53,20 @@ def load(settings: Settings, repository: Repository) -> dict[str, Pipeline]:
         {name: one for name, one in layer.items() if name != inside} for layer in (own, foreign)
     )
     return definition.merge(own, foreign)
+
+
+def configure(settings: Settings, repository: Repository, what: str) -> None:
+    """Apply the config file, where ``what`` runs code of the repository.
+
+    Raises ConfigError, also if the change's code must not run.
+    """
+    event = (
+        privileged_events.event_of(settings.github.event_name) if settings.github.actions else None
+    )
+    for change in changes_of(settings, repository):
+        privileged_events.refuse_execution(change, event, what=what)
+        for doubt in config_file.apply(settings, change):
+            warn(doubt)
 
 
 def changes_of(settings: Settings, repository: Repository) -> list[ChangeSet]:

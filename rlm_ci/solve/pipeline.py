@@ -6,21 +6,16 @@ from __future__ import annotations
 
 from rlm_ci.ask.report import REPL
 from rlm_ci.ask.run import AskRun
-from rlm_ci.change import privileged_events
 from rlm_ci.config.options import PROGRAM
-from rlm_ci.console.messages import warn
 from rlm_ci.console.progress import asker
 from rlm_ci.environments.symbolic.planner.planner import BadPlanError
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.fix.run import FixRun
-from rlm_ci.judge import config_file
-from rlm_ci.judge.options import output_of, rests_on
-from rlm_ci.models.gateway import earlier
+from rlm_ci.judge.options import output_of
 from rlm_ci.models.record.record import FILE, Record
 from rlm_ci.pipelines import load, stored_runs
 from rlm_ci.pipelines.attempt import NoContextError
 from rlm_ci.pipelines.job import Mode, PipelineJob, without_runs
-from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.runs.manifest import PAUSED
 from rlm_ci.system import files, process
 from rlm_ci.text.printable import count
@@ -56,21 +51,9 @@ class RlmJob(PipelineJob):
         """The exit code, and a line about the end. Raises RlmCiError, once it is stored."""
         if not goal or not goal.strip():
             raise UsageError("there is no goal", where="GOAL", hint='add it: rlm-ci rlm "GOAL"')
-        named = self.settings.loop.agent_env
-        run.redactor = Redactor(self.settings.environ, named)
-        run.rests_on = rests_on(self.settings, self.repository.root)
-        self.progress.redact = clean = run.redactor.text
-        path = self.replay or run.path_of(CALLS)
-        cache = earlier(run.path, CALLS) if self.settings.models.cache and not self.replay else ()
-        with Record.open(
-            path,
-            redact=clean,
-            replay_only=bool(self.replay),
-            cache=cache,
-            on_answer=self.on_answer,
-        ) as record:
+        with self.recording(run, self.settings.loop.agent_env) as record:
             is_under_way = record.find("terms", "start", {}) is not None
-            attempt, final, self.report = self._carry_out(run, clean(goal), record)
+            attempt, final, self.report = self._carry_out(run, run.redactor.text(goal), record)
         if record.repeated:
             told = f"asked again, because their answers were lost: {count(record.repeated, 'call')}"
             run.event("progress", {"summary": told})
@@ -138,13 +121,7 @@ def make(
     Raises ConfigError, also if the change's code must not run.
     """
     process.harden()
-    event = (
-        privileged_events.event_of(settings.github.event_name) if settings.github.actions else None
-    )
-    for change in load.changes_of(settings, repository):
-        privileged_events.refuse_execution(change, event, what="a fix loop")
-        for doubt in config_file.apply(settings, change):
-            warn(doubt)
+    load.configure(settings, repository, "a fix loop")
     chosen = load.load(settings, repository)[PIPELINE]
     if chosen.inputs:
         source = f"inputs of the pipeline {PIPELINE}, {chosen.source}"

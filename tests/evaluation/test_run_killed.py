@@ -72,7 +72,9 @@ class Engine:
         return "PRINTED" if "PRIN" in code else ""
 
 
-@pytest.mark.parametrize("at", [2, 4, 7])
+@pytest.mark.parametrize(
+    "at", [pytest.param(2, marks=pytest.mark.full), 4, pytest.param(7, marks=pytest.mark.full)]
+)
 def test_an_interrupted_episode_goes_on_where_it_was(tmp_path: Path, at: int) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     for folder in (whole, cut):

@@ -9,10 +9,8 @@ from decimal import Decimal
 from functools import partial
 
 from rlm_ci import sandbox
-from rlm_ci.change import privileged_events
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Settings
-from rlm_ci.console.messages import warn
 from rlm_ci.environments.names import environment_of
 from rlm_ci.environments.turn_loop import MIN_TOKENS
 from rlm_ci.errors import OK, LimitError, RemoteError
@@ -23,7 +21,6 @@ from rlm_ci.evaluation.bench.scoring.score import Reply
 from rlm_ci.evaluation.episodes import trajectory
 from rlm_ci.evaluation.results import of_episode
 from rlm_ci.evaluation.run import EpisodeJob
-from rlm_ci.judge import config_file
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import models_of
 from rlm_ci.models import ModelRequest, prices
@@ -76,7 +73,7 @@ def carry_out(
     """
     options.require()
     process.harden()
-    _configure(settings)
+    load.configure(settings, open_repository(settings), "a benchmark")
     if caller is None or caller.model is None:
         require_endpoint(models_of(settings), "set one of them: any endpoint with OpenAI's API")
     for name in {options.environment, *(case.environment for case in preset.cases)} - {None}:
@@ -101,17 +98,6 @@ def carry_out(
         code = OK if failure is None else failure.code
         held.finish(FAILED if failure else SUCCEEDED, exit_code=code, summary=done)
     return result, failure
-
-
-def _configure(settings: Settings) -> None:
-    """Apply the config file. Raises ConfigError where the change's code must not run."""
-    event = (
-        privileged_events.event_of(settings.github.event_name) if settings.github.actions else None
-    )
-    for change in load.changes_of(settings, open_repository(settings)):
-        privileged_events.refuse_execution(change, event, what="a benchmark")
-        for doubt in config_file.apply(settings, change):
-            warn(doubt)
 
 
 def _failure(result: RLMBenchmarkResult) -> RlmCiError | None:

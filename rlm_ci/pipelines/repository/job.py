@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from rlm_ci.console.messages import warn
-from rlm_ci.judge.options import output_of, rests_on
-from rlm_ci.models.gateway import earlier
-from rlm_ci.models.record.record import FILE, Record
+from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines.job import without_runs
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.attempt import RepositoryAttempt, address
 from rlm_ci.pipelines.repository.plan import RepositoryVerb
 from rlm_ci.pipelines.repository.tree_progress import TreeWatcher
-from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.runs.manifest import PAUSED
 from rlm_ci.system import files, process
 
@@ -47,19 +44,8 @@ class RepositoryJob(RepositoryVerb):
         for key, value in _IN_ACTIONS if self.settings.github.actions else ():
             if self.settings.sources[key] == "default":
                 self.settings.values[key] = value
-        run.redactor = Redactor(self.settings.environ)
-        run.rests_on = rests_on(self.settings, self.repository.root)
-        self.progress.redact = clean = run.redactor.text
         self.progress.watch(TreeWatcher(run.path, self.name).facts)
-        path = self.replay or run.path_of(FILE)
-        cache = earlier(run.path, FILE) if self.settings.models.cache and not self.replay else ()
-        with Record.open(
-            path,
-            redact=clean,
-            replay_only=bool(self.replay),
-            cache=cache,
-            on_answer=self.on_answer,
-        ) as record:
+        with self.recording(run) as record:
             attempt = self.attempt(self, run, record)
             report, error = attempt.carry_out()
         self.report = report
