@@ -106,11 +106,11 @@ def _lost(case: CaseChange) -> str:
 def _table(comparison: Comparison) -> Iterator[str]:
     result = comparison.result
     ours, theirs = comparison.candidate.record, comparison.baseline.record
-    for side, stored in (("candidate", ours), ("baseline", theirs)):
+    for side, stored in (("Candidate", ours), ("Baseline", theirs)):
         attempts = count(len(stored["case_results"]), "attempt")
         ended = ", cancelled" if stored.get("cancelled") else ""
         yield printable(
-            f"- {side}: {stored['benchmark_id']}, {stored['preset']}, {stored['mode']}, "
+            f"{side}: {stored['benchmark_id']}, {stored['preset']}, {stored['mode']}, "
             f"{stored['model']}, {attempts}{ended}"
         )
     yield ""
@@ -136,6 +136,8 @@ def _table(comparison: Comparison) -> Iterator[str]:
     yield from table(rows)
     changed = [case for case in comparison.cases if case.is_score_regression or _is_better(case)]
     if changed:
+        yield ""
+        yield "Cases whose score changed, or that one side lacks:"
         yield ""
         yield from table([("case", "baseline", "candidate", ""), *map(_row, changed[:_SHOWN])])
     if len(changed) > _SHOWN:
