@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 TOP = Path(__file__).resolve().parent.parent
 RLMS = "rlms==0.1.3"
 KEY = "sk-loopback-0123456789abcdef"
-ITERATIONS, FEW, MANY = 30, 5, 1000
+ITERATIONS, FEW, MANY = 105, 5, 1000
 SUBCALLS, BASE = 200, 2
 SIMPLE = "x = len(context)\nprint(x)"
 BATCH = (

@@ -156,6 +156,7 @@ class _Watcher(LoopWatcher):
         self._on_step = on_step
         self._turn: dict[str, Any] = {}
         self._blocks: list[dict[str, Any]] = []
+        self._block = 0
 
     def begin(self, turn: int, at: str, request: ModelRequest) -> None:
         self.end()
@@ -164,17 +165,19 @@ class _Watcher(LoopWatcher):
         self._blocks = []
 
     def before(self, action: LoopAction) -> None:
-        self._on_step(f"turn {action.turn}: running block {action.number}")
+        self._on_step(f"turn {action.turn}: running block {self._block + 1}")
 
-    def after(self, action: LoopAction, observation: Observation) -> None:
+    def after(self, action: LoopAction, observation: Observation) -> None:  # noqa: ARG002 - as it is called
         details = observation.details
-        names = ("asked", "failed", "not_allowed", "seconds")
+        if not details:  # it was no block
+            return
+        names = ("block", "asked", "failed", "not_allowed", "seconds")
+        self._block = details["block"]
         self._blocks.append(
             {
-                "block": action.number,
                 "error": observation.failed,
                 "answered": observation.final and not observation.blocked,
-                **{name: details.get(name, 0) for name in names},
+                **{name: details[name] for name in names},
             }
         )
 

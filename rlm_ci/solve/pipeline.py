@@ -95,11 +95,20 @@ def _told(final: FinalState) -> str:
 
 def select(settings: Settings, goal: str) -> Mode:
     """The mode of the settings, or the one that fits best."""
+    is_repl = settings.symbolic.environment == REPL and settings.sources[_ENVIRONMENT].startswith(
+        "--"
+    )
+    if settings.mode == ITERATIVE and is_repl:
+        raise UsageError(
+            "a fix loop has no REPL",
+            where=settings.sources[_ENVIRONMENT],
+            hint="leave it out, or ask a question: --mode symbolic",
+        )
     if settings.mode != "auto":
         return Mode(settings.mode, f"{settings.sources['mode']} says so")
     if settings.delegation.parent:
         return Mode(SYMBOLIC, f"the run is delegated ({settings.sources['delegation.parent']})")
-    if settings.symbolic.environment == REPL and settings.sources[_ENVIRONMENT].startswith("--"):
+    if is_repl:
         return Mode(SYMBOLIC, f"{settings.sources[_ENVIRONMENT]} says so")
     if settings.context.source:
         return Mode(SYMBOLIC, f"there is a context ({settings.sources['context.source']})")

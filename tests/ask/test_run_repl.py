@@ -132,3 +132,9 @@ def test_a_budget_ends_it_with_what_it_has(stage: Asking) -> None:
     assert stage.cli("verify", run.id).code == 0
     again = stage.cli("replay", run.id, "--check")
     assert (again.code, "the report is the same" in again.stderr) == (0, True), again
+
+
+def test_a_fix_loop_has_no_repl(stage: Asking) -> None:
+    ended = stage.cli(*stage.words("--mode", "iterative", *_REPL))
+    assert ended.code == 2, ended
+    assert "a fix loop has no REPL (--environment)" in ended.stderr

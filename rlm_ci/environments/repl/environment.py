@@ -113,7 +113,10 @@ class ReplEnvironment(Closing):
         if self._errors == ERRORS:
             last = printable(error.strip().rsplit("\n", 1)[-1])[:300]
             text = f"{ERRORS} blocks in a row failed; the last: {last}"
-            return Observation(text, final=True, blocked=True, reward=reward, failed=True)
+            return Observation(
+                text, final=True, blocked=True, reward=reward, failed=True,
+                details=self._details(told),
+            )  # fmt: skip
         text = self._services.redact(self._observation(told, error))
         details = self._details(told)
         return Observation(text, reward=reward, failed=bool(error), details=details)
@@ -255,7 +258,7 @@ class ReplEnvironment(Closing):
 
     def _details(self, told: Mapping[str, Any]) -> dict[str, Any]:
         names = ("output", "error", "answer", "seconds", "asked", "failed", "not_allowed")
-        return {name: told[name] for name in names}
+        return {"block": self._blocks, **{name: told[name] for name in names}}
 
 
 def is_prompt(path: str) -> bool:

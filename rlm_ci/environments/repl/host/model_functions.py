@@ -15,7 +15,7 @@ from functools import partial
 from hashlib import sha256
 
 from rlm_ci.environments.delegation import ChildResult, ChildTask
-from rlm_ci.environments.symbolic.artifacts import FILES, as_json, digest
+from rlm_ci.environments.symbolic.artifacts import FILES, digest
 from rlm_ci.environments.symbolic.iteration import NOT_ALLOWED
 from rlm_ci.environments.turn_loop import MIN_TOKENS
 from rlm_ci.errors import ConfigError, LimitError, RemoteError, RlmCiError
@@ -259,7 +259,9 @@ class ModelFunctions:
         }
         if question.context is not None:
             meta["context"] = digest(question.context.encode())
-        data = {"prompt": prompt, "output": output, "meta": as_json(meta)}
+        # On one line, which takes a fraction of the time: there may be thousands.
+        text = json.dumps(meta, sort_keys=True).encode() + b"\n"
+        data = {"prompt": prompt, "output": output, "meta": text}
         for name, content in data.items():
             self.files.write(f"{question.folder}/{FILES[name]}", content)
         with self._lock:
