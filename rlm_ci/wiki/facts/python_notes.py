@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     #: A node that has lines.
     Placed = ast.stmt | ast.expr | ast.excepthandler | ast.arg
 
+#: Expressions and statements that a note may be about, and nodes below which there is nothing.
+_NOTED = {ast.Call, ast.Import, ast.ImportFrom, ast.Raise, ast.ExceptHandler, ast.Subscript}
+_EMPTY = {ast.Load, ast.Store, ast.Del, ast.Name, ast.Constant}
 #: Calls by their full names, by the kind of the note.
 _CALLS = {
     name: kind
@@ -262,7 +265,11 @@ class _Reader:
     # ── expressions ──
 
     def _expressions(self, top: ast.AST, within: str) -> None:
-        for node in ast.walk(top):
+        nodes = [top]
+        for node in nodes:  # which grow; ast.walk takes three times as long
+            nodes += _children(node)
+            if type(node) not in _NOTED:
+                continue
             if isinstance(node, ast.Call):
                 self._call(node, within)
             elif isinstance(node, ast.Import | ast.ImportFrom):
@@ -379,3 +386,15 @@ def _aliases(tree: ast.Module) -> dict[str, str]:
             for one in node.names:
                 names[one.asname or one.name] = f"{node.module}.{one.name}"
     return names
+
+
+def _children(node: ast.AST) -> list[ast.AST]:
+    """What stands directly below a node, but for what has nothing below it."""
+    found: list[ast.AST] = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            found += [one for one in value if isinstance(one, ast.AST)]
+        elif isinstance(value, ast.AST) and type(value) not in _EMPTY:
+            found.append(value)
+    return found
