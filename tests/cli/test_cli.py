@@ -97,7 +97,7 @@ def test_wrong_words(words: list[str], what: str) -> None:
         (
             ["zzz"],
             "unknown command 'zzz'",
-            "known are: cancel, check, config, context, doctor, export, init, list, pr, publish",
+            "known are: bench, cancel, chat, check, config, context, doctor, export, init, list",
         ),
         (["a\x1b[31m\n::error::x"], r"unknown command 'a\x1b[31m\n::error::x'", ""),
         (["x" * 5000], "unknown command 'xxxx", ""),
@@ -120,7 +120,7 @@ def test_wrong_words(words: list[str], what: str) -> None:
         (["verify", "a", "b"], "verify takes one report or run", ""),
         (["verify", "a", "--format", "html"], "verify has no form 'html'", ""),
         (["help", "chek"], "unknown command 'chek'", ""),
-        (["bench"], "unknown command 'bench'", ""),
+        (["bench"], "bench takes list, run PACK, or compare", ""),
     ],
 )
 def test_wrong_use_is_2_with_nothing_on_stdout(
