@@ -143,9 +143,11 @@ class Block:
         problem = frame.fields["problem"]
         if at != len(frame.payload) or not all(map(is_count, removed)) or len(problem) > 20_000:
             raise BrokenFrameError("a state has another form")
-        kept = {**self._parts, **parts}
-        size = sum(map(len, kept.values()))
-        if size > 2 * self._limits.state or len(kept) > _MOST_PARTS:
+        gone = {*removed}
+        kept = {
+            number: one for number, one in {**self._parts, **parts}.items() if number not in gone
+        }
+        if sum(map(len, kept.values())) > self._limits.state or len(kept) > _MOST_PARTS:
             raise BrokenFrameError("a state is too large")
         return parts, removed, problem
 
