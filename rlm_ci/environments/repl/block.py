@@ -37,6 +37,7 @@ class Block:
         self._parts = parts
         self._limits = limits
         self._clip = Clip(limits.output // 2, limits.output - limits.output // 2)
+        self._is_open = True
         #: Error, answer and variables; and parts, numbers of those that are gone, and problems.
         self.done: tuple[str, str | None, tuple[tuple[str, str, int], ...]] | None = None
         self.saved: tuple[dict[int, bytes], list[int], str] | None = None
@@ -72,7 +73,8 @@ class Block:
             begun = monotonic()
             for descriptor, _ in poll.poll(None if is_ours else max(0.0, self._left) * 1000 + 1):
                 if descriptor == worker.output:
-                    self._read(_CHUNK)
+                    if not self._read() and not self._is_open:
+                        poll.unregister(worker.output)
                 elif descriptor == worker.alarm:
                     worker.send_answers()
                 else:
@@ -151,16 +153,17 @@ class Block:
             raise BrokenFrameError("a state is too large")
         return parts, removed, problem
 
-    def _read(self, most: int) -> int:
+    def _read(self) -> int:
         """Take in a piece of output; how much it was."""
         with suppress(BlockingIOError):
-            chunk = os.read(self._worker.output, most)
+            chunk = os.read(self._worker.output, _CHUNK)
             self._clip.add(chunk)
+            self._is_open = bool(chunk)
             return len(chunk)
         return 0
 
     def _drain(self) -> None:
         """Take in what was printed before the end, and no more than that."""
         left = _PIPE
-        while left > 0 and (count := self._read(_CHUNK)):
+        while left > 0 and (count := self._read()):
             left -= count
