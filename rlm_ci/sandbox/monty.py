@@ -88,7 +88,8 @@ class MontyInterpreter(Closing):
 
     def __init__(self, pool: Any, memory: int) -> None:
         self._session = pool.checkout(
-            script_name="block.py", limits={"max_memory": memory, "max_suspensions": _CALLS}
+            limits={"max_memory": memory, "max_suspensions": _CALLS},
+            os_policy={"sleep": "zero"},  # else it is we who sleep, whatever ``kill`` does
         )
         self._session.__enter__()
         self._pid: int = self._session.worker_pid or 0

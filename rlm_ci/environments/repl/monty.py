@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from time import monotonic
 
 from rlm_ci.environments.repl import states
+from rlm_ci.environments.repl.channel import is_count
 from rlm_ci.environments.repl.session import RESERVED, BlockResult
 from rlm_ci.errors import RlmCiError
 from rlm_ci.sandbox.monty import CodeError, LostInterpreterError
@@ -16,45 +17,61 @@ from rlm_ci.values import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from rlm_ci.environments.repl.session import HostFunction, SessionLimits
     from rlm_ci.sandbox.monty import MontyInterpreter, MontyInterpreters
 
-#: Defined at the start, and again once a block has put something else in their place.
+#: Defined at the start; what they use is theirs, whatever a block calls its own variables.
 _OWN = """
-def FINAL(value):
-    answer['content'] = value
-    answer['ready'] = True
-def FINAL_VAR(name):
-    if isinstance(name, str):
-        name = name.strip().strip('"' + "'")
-        if not name.isidentifier():
-            raise NameError('there is no variable ' + repr(name))
-        name = eval(name)
-    FINAL(name)
-def SUBMIT(*values, **fields):
-    found = list(values) + list(fields.values())
-    FINAL(found[0] if len(found) == 1 else (fields or list(values)))
-_own = FINAL, FINAL_VAR, SUBMIT
-def _after(found):
-    global answer
-    if not isinstance(answer, dict):
-        answer = {'content': '', 'ready': False}
-    told = str(answer.get('content', '')) if answer.get('ready') else None
-    answer['ready'] = False
-    sized = (str, bytes, list, tuple, dict, set, frozenset)
-    return told, [
-        (name, type(value).__name__, len(value) if isinstance(value, sized) else 0)
-        for name, value in found.items() if not name.startswith('_')
-    ]
+import json
+def _made(
+    print, dumps, eval, repr, str, len, list, type, dict, isinstance, sized, NameError, Exception
+):
+    def FINAL(value):
+        answer['content'] = value
+        answer['ready'] = True
+    def FINAL_VAR(name):
+        if isinstance(name, str):
+            name = name.strip().strip('"' + "'")
+            if not name.isidentifier():
+                raise NameError('there is no variable ' + repr(name))
+            name = eval(name)
+        FINAL(name)
+    def SUBMIT(*values, **fields):
+        found = list(values) + list(fields.values())
+        FINAL(found[0] if len(found) == 1 else (fields or list(values)))
+    def after(found, most):
+        global answer
+        if not isinstance(answer, dict):
+            answer = {'content': '', 'ready': False}
+        told, problem = None, ''
+        try:
+            told = str(answer.get('content', '')) if answer.get('ready') else None
+        except Exception as error:
+            problem = type(error).__name__ + ': ' + str(error)
+        answer['ready'] = False
+        rows = [
+            [name[:100], type(value).__name__[:100], len(value) if isinstance(value, sized) else 0]
+            for name, value in found.items() if not name.startswith('_')
+        ]
+        size = len(told or '')
+        print(dumps([told if size <= most else None, size, rows, problem]))
+    return FINAL, FINAL_VAR, SUBMIT, after
+*_own, _after = _made(
+    print, json.dumps, eval, repr, str, len, list, type, dict, isinstance,
+    (str, bytes, list, tuple, dict, set, frozenset), NameError, Exception,
+)
 None
 """
 #: All that is fed is part of every dump, so these are short: before a block, and after it.
 _BEFORE = "FINAL, FINAL_VAR, SUBMIT = _own\nNone"
-_AFTER = "_after(locals())"
+_AFTER = "_after(locals(), {})\nNone"
+#: What it says at most, in the longest way of writing it.
+_MOST_SAID = 32 << 20
 _MOST_SHOWN = 200
+_REPLACED = "The block put its own functions in the place of the session's"
 
 
 class _Told:
@@ -158,7 +175,8 @@ class MontySession(Closing):
                 running = self._started()
                 told.error = self._block(running, code, clip)
             with self._clocked(self._limits.saving):
-                told.answer, told.variables = self._told(running)
+                told.answer, told.variables, problem = self._told(running)
+                told.error = told.error or self._bounded(problem)
                 self._shown = told.variables
                 told.state, told.state_error = self._saved(running)
         except LostInterpreterError as ended:
@@ -166,8 +184,6 @@ class MontySession(Closing):
             self._lose()
             why = f"{told.lost}. All variables are as they were before this block."
             told.error = f"{told.error}\n{why}".strip()
-        except CodeError as raised:  # of what comes after the block
-            told.error = told.error or self._bounded(str(raised))
         if self._faults:
             self._lose()
             raise self._faults.pop()
@@ -216,13 +232,18 @@ class MontySession(Closing):
             return self._bounded(str(raised))
         return ""
 
-    def _own(self, running: MontyInterpreter, code: str, values: dict[str, str]) -> Any:
-        """Run a piece of ours. Raises CodeError."""
+    def _own(
+        self, running: MontyInterpreter, code: str, values: Mapping[str, str] | None = None
+    ) -> str:
+        """Run a piece of ours; what it prints. Raises LostInterpreterError."""
+        clip = Clip(_MOST_SAID, 0)
+        given: dict[str, Any] = {"values": values, "functions": self._functions}
+        given["on_output"] = lambda text: clip.add(text.encode("utf-8", "replace"))
         try:
-            return running.run(code, values=values, functions=self._functions)
+            running.run(code, **given)
         except CodeError:
-            running.run(_OWN)
-            return running.run(code, values=values, functions=self._functions)
+            raise LostInterpreterError(_REPLACED) from None
+        return clip.clipped().head.decode("utf-8", "replace")
 
     def _bounded(self, text: str) -> str:
         most = self._limits.error
@@ -230,24 +251,28 @@ class MontySession(Closing):
 
     def _told(
         self, running: MontyInterpreter
-    ) -> tuple[str | None, tuple[tuple[str, str, int], ...]]:
-        """Its answer, if it has one, and its variables. Raises CodeError."""
-        answer, found = self._own(running, _AFTER, {})
-        if answer is not None and len(answer) > self._limits.answer:
-            raise CodeError(
-                f"ValueError: the answer has {len(answer):,} characters; "
-                f"it may have {self._limits.answer:,}"
-            )
-        shown = [
-            (str(name)[:100], str(kind)[:100], int(size))
-            for name, kind, size in found
-            if name not in self._hidden
-        ]
-        return answer, tuple(shown[:_MOST_SHOWN])
+    ) -> tuple[str | None, tuple[tuple[str, str, int], ...], str]:
+        """Its answer, if it has one, its variables, and what is wrong with the answer."""
+        said = self._own(running, _AFTER.format(self._limits.answer))
+        try:
+            answer, size, rows, problem = json.loads(said)
+            shown = [(name, kind, count) for name, kind, count in rows if name not in self._hidden]
+        except (ValueError, TypeError, RecursionError):
+            raise LostInterpreterError(_REPLACED) from None
+        texts = [problem, *(one for name, kind, _ in shown for one in (name, kind))]
+        counts = [size, *(count for _, _, count in shown)]
+        if not all(type(one) is str for one in texts) or not all(map(is_count, counts)):
+            raise LostInterpreterError(_REPLACED)
+        if not isinstance(answer, str | None):
+            raise LostInterpreterError(_REPLACED)
+        if size > self._limits.answer:
+            most = f"it may have {self._limits.answer:,}"
+            problem = f"ValueError: the answer has {size:,} characters; {most}"
+        return answer, tuple(shown[:_MOST_SHOWN]), problem
 
     def _saved(self, running: MontyInterpreter) -> tuple[bytes, str]:
         """What a session goes on from, all but the context; and why it cannot."""
-        running.run("\n".join([*(f"{name} = None" for name in self._values), "None"]))
+        self._own(running, "\n".join([*(f"{name} = None" for name in self._values), "None"]), {})
         dump = running.dump()
         if dump == self._dump:
             return b"", ""
@@ -262,7 +287,7 @@ class MontySession(Closing):
             return "The session is closed"
         if self._clock.is_late:
             return f"The block ran for more than {seconds:g} s and was stopped"
-        return f"The interpreter ended: {ended}"[:300]
+        return _REPLACED if str(ended) == _REPLACED else "The interpreter ended"
 
     def _lose(self) -> None:
         lost, self._interpreter = self._interpreter, None

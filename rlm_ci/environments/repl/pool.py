@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from threading import Lock
 
 from rlm_ci.environments.repl import context_file
@@ -75,14 +76,19 @@ class SessionPool(Closing):
         most = self._limits.context
         if isinstance(self._held, CPythonWorkers):
             pinned = None if context is None else context_file.pinned(context, most)
-            return CPythonSession(
-                self._held,
-                context=pinned,
-                context_name=context_name,
-                functions=functions,
-                parts=parts,
-                submit=submit,
-            )
+            try:
+                return CPythonSession(
+                    self._held,
+                    context=pinned,
+                    context_name=context_name,
+                    functions=functions,
+                    parts=parts,
+                    submit=submit,
+                )
+            except BaseException:
+                if pinned is not None:
+                    os.close(pinned)
+                raise
         return MontySession(
             self._held,
             self._limits,

@@ -72,6 +72,15 @@ def test_blocks_do_the_same_and_the_variables_come_back(pool: SessionPool, tmp_p
         )
 
 
+def test_names_of_builtins_may_be_taken(pool: SessionPool) -> None:
+    with closing(pool.open()) as session:
+        taken = "x = 7\nlen = str = list = print = type = isinstance = 3"
+        assert session.execute(taken, seconds=20).error == ""
+        result = session.execute("FINAL_VAR('x')", seconds=20)
+        assert (result.error, result.answer) == ("", "7")
+        assert ("x", "int") in [one[:2] for one in result.variables]
+
+
 def test_the_time_that_an_answer_takes_is_not_the_blocks(pool: SessionPool) -> None:
     waits = threading.Event()
     with closing(pool.open(functions={"ask": lambda _args, _: waits.wait(0.6)})) as session:
