@@ -13,6 +13,7 @@ from rlm_ci.ask.verify.artifacts import PLANNER
 from rlm_ci.console.progress import Progress
 from rlm_ci.errors import RlmCiError
 from rlm_ci.evaluation.run import EpisodeJob
+from rlm_ci.models.record.index import COMPLETION
 from rlm_ci.pipelines.definition import EPISODE
 from rlm_ci.pipelines.job import without_runs
 from rlm_ci.redaction.redactor import Redactor
@@ -63,7 +64,7 @@ def read(
 
     kind = _JOBS.get(run.pipeline_id)
     is_kept = os.path.isdir(os.path.join(folder, "rlm", PLANNER))
-    if kind is None or is_kept or not request.is_kept(folder):
+    if kind is None or is_kept or not (request.is_kept(folder) and _has_calls(folder)):
         return found, ""
     with TemporaryDirectory(prefix="rlm-ci-view-") as scratch:
         try:
@@ -90,8 +91,18 @@ def read(
                 work.on_answer = keep
                 work(held, goal)
         except RlmCiError as error:
-            return found, "" if error.code == run.exit_code else str(error)
+            return found, "" if error.code == run.exit_code else error.what
     return found, ""
+
+
+def _has_calls(folder: str) -> bool:
+    """Whether the run has asked a model."""
+    try:
+        return any(
+            one.get("kind") == COMPLETION for one in replay(os.path.join(folder, CALLS), live=True)
+        )
+    except RlmCiError:  # the page says so
+        return False
 
 
 def _rests_on(folder: str) -> Mapping[str, Any] | None:

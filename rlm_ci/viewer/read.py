@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 
 from rlm_ci.recursion.journal import run_json
+from rlm_ci.report.findings import CLEAN, FINDINGS
 from rlm_ci.runs import checksums
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.viewer import benchmark_steps, episode_steps, quoted_lines
@@ -38,6 +40,7 @@ _STATUSES = {
     "succeeded": DONE, "failed": FAILED, "cancelled": PARTIAL, "in_progress": RUNNING,
     "queued": RUNNING, "running": RUNNING, "pending": RUNNING, "skipped": PARTIAL,
 }  # fmt: skip
+_VERDICTS = {CLEAN: DONE, FINDINGS: FAILED}
 #: The limits that a run was given, by the key of their setting.
 _BUDGETS = ("max_calls", "max_tokens", "budget_usd")
 
@@ -61,6 +64,8 @@ def read(
     pipeline = run.pipeline_id if run else ""
     root = ViewedStep("run", pipeline or entry.run_id)
     diffs = _steps(folder, root, calls, Prompts(known))
+    if not root.children:
+        _parts(report, root)
     _commands(folder, root, run)
     standing = entry.standing(time.time())
     root.status = _STATUSES.get(standing, PARTIAL)
@@ -116,9 +121,20 @@ def _steps(
     return [(title, patch) for title, patch in fix.diffs() if patch.strip()]
 
 
+def _parts(report: Mapping[str, Any], root: ViewedStep) -> None:
+    """The checks of a run that has no other steps."""
+    for part in mappings_in(report, "parts"):
+        verdict = text_in(part, "verdict")
+        step = root.add(ViewedStep("check", text_in(part, "id"), _VERDICTS.get(verdict, PARTIAL)))
+        step.tell("verdict", verdict.replace("_", " "))
+        step.tell("summary", text_in(part, "summary"))
+        metrics = mapping_in(part, "metrics")
+        step.show("Metrics", json.dumps(metrics, indent=2) if metrics else "", "json")
+
+
 def _commands(folder: RunFolder, root: ViewedStep, run: Manifest | None) -> None:
     """The stages of a pipeline, and runs within the run."""
-    stages = [] if run is None else [*run.commands]
+    stages = () if run is None else run.commands
     if len(stages) > 1 or not root.children:
         for one in stages:
             step = root.add(ViewedStep("stage", one.title or one.id, _STATUSES.get(one.status, "")))
@@ -135,7 +151,10 @@ def _commands(folder: RunFolder, root: ViewedStep, run: Manifest | None) -> None
                 step.took(moments[0] - folder.began, ended)
     for inner in sorted(checksums.children(folder.path)):
         within = RunFolder(os.path.join(folder.path, *inner.split("/")), folder.began)
-        step = root.add(ViewedStep("run", f"Run in {inner}"))
+        status = text_in(within.json(manifests.NAME), "status")
+        title = f"{inner.partition('/')[0]}, a run of its own"
+        step = root.add(ViewedStep("run", title, _STATUSES.get(status, "")))
+        step.tell("folder", inner)
         _steps(within, step, within.calls(), Prompts({}))
         for problem in within.problems:
             folder.problem(f"{inner}/{problem}")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 
 from rlm_ci.recursion.journal import journal, recovery
-from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, scope_of
+from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, REPO, scope_of
 from rlm_ci.recursion.nodes import FAILED as NODE_FAILED
 from rlm_ci.recursion.nodes import PARTIAL as NODE_PARTIAL
-from rlm_ci.text.printable import count
 from rlm_ci.viewer.folder import mapping_in, mappings_in, number_in, text_in, texts_in, whole_in
 from rlm_ci.viewer.steps import DONE, FAILED, PARTIAL, RUNNING, ViewedStep
 
@@ -122,12 +121,15 @@ class ViewedRecursion:
 
 
 def _scope(scope: Mapping[str, Any]) -> str:
+    """A scope in words. Files have numbers in the order of the corpus."""
     path, start = text_in(scope, "path"), number_in(scope, "line_start")
     if start is not None:
         return f"{path}:{start}-{whole_in(scope, 'line_end')}"
-    files = whole_in(scope, "last") - whole_in(scope, "first")
-    name = path or "the repository" if text_in(scope, "kind") != "file_group" else path
-    return name or count(files, "file")
+    if not path and text_in(scope, "kind") == REPO:
+        return "the repository"
+    first, last = whole_in(scope, "first") + 1, whole_in(scope, "last")
+    files = f"file {first:,}" if first == last else f"files {first:,} to {last:,}"
+    return f"{path}, {files}" if path else files
 
 
 def _words(record: Mapping[str, Any], name: str) -> str:

@@ -174,7 +174,8 @@ function axis() {
   if (!lane) return;
   const box = ui.left.getBoundingClientRect(), own = lane.getBoundingClientRect();
   const about = span / Math.max(2, Math.floor(own.width / 110)), power = 10 ** Math.floor(Math.log10(about));
-  const unit = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= about);
+  const units = about < 5 ? [1, 2, 5, 10].map((n) => n * power) : [5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 86400, 604800];
+  const unit = units.find((n) => n >= about) || about;
   const marks = [];
   for (let at = 0; at <= span + unit / 1e3; at += unit) {
     const mark = $("span", {}, took(at) || "0");
@@ -206,7 +207,7 @@ const stat = (name, value, of) => value !== "" && value != null && $("div", { cl
 function detail() {
   if (!many) return;
   const i = picked, step = steps[i], path = [];
-  for (let up = step[ABOVE]; up >= 0; up = steps[up][ABOVE]) path.unshift(up);
+  for (let up = step[ABOVE]; up >= 0 && path.length < 12; up = steps[up][ABOVE]) path.unshift(up);
   const own = step[CALLS] || sum.calls[i];
   ui.detail.replaceChildren(
     $("button", { class: "back", onclick: back }, "← all steps"),
@@ -222,7 +223,7 @@ function detail() {
       stat("Model", step[MODEL])),
     step[FACTS].length ? facts(step[FACTS]) : "",
     ...step[TEXTS].map((one, n) => text(one, n < 3)),
-    ...(i ? [] : run.documents).map(([name, body]) => text([name, body, "text"], true)),
+    ...(i ? [] : run.documents).map(([name, body], n) => text([name, body, "text"], n === 0)),
     below[i].length ? inside(i) : "");
   ui.detail.scrollTop = 0;
   highlight(ui.detail);
@@ -295,7 +296,11 @@ function budget() {
     $("h2", {}, "The most expensive calls"),
     $("table", { class: "list" }, $("tbody", {}, dearest.map((i) => $("tr", {}, $("td", {}, $("button", { onclick: () => pick(i, { show: true, read: true }) }, $("bdi", {}, named(i)))), $("td", { class: "num" }, meter[3](meter[2](steps[i])))))))));
 }
-const named = (i) => { const up = steps[i][ABOVE]; return up > 0 ? `${named(up)} › ${steps[i][TITLE]}` : steps[i][TITLE]; };
+const named = (i) => {
+  const names = [];
+  for (let up = i; up > 0 && names.length < 5; up = steps[up][ABOVE]) names.unshift(steps[up][TITLE]);
+  return names.join(" › ") || steps[i][TITLE];
+};
 function chart() {
   const W = 760, H = 260, L = 62, R = 12, T = 14, B = 34, svg = (name, props, ...inner) => {
     const made = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -425,7 +430,6 @@ function build() {
   ui.help = $("dialog", { "aria-label": "Keys" }, $("h2", {}, "Keys"), $("dl", {}, KEYS.flatMap(([key, what]) => [$("dt", {}, $("kbd", {}, key)), $("dd", {}, what)])), $("button", { class: "tool", onclick: () => ui.help.close() }, "Close"));
   ui.outline = $("div", { class: "outline", "aria-hidden": "true" });
   const main = $("main", { class: "panel" }, ui.split, ui.budget, ui.diffs, ui.findings, ui.about, ui.outline);
-  main.style.overflow = "hidden";
   document.getElementById("app").replaceChildren(ui.top, bar, notices, main);
   document.body.append(ui.help, ui.said);
   ui.tree.addEventListener("click", (event) => {

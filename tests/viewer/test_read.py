@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import random
+import shutil
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.runs.find import FoundRun
+from rlm_ci.runs.journal import record_format
+from rlm_ci.viewer import page, read
 from testing import ask_stage, fix_stage
 from testing.loopback_model.replies import Answer
 from testing.pipelines_stage import Stage
-from testing.viewed_page import ViewedPage
+from testing.viewed_page import ViewedPage, data_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -154,6 +161,47 @@ def test_a_review_and_a_wiki(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
                 "division-by-zero"
                 in dict(map(tuple, (one[:2] for one in seen.steps[place]["texts"])))["Findings"]
             )
+
+
+JUNK: tuple[Any, ...] = (None, True, -1, 1e308, "x", "", [], {}, [[]], {"a": []}, "iteration-1")
+
+
+def mixed_up(value: Any, chance: random.Random) -> Any:
+    """``value`` with other things in a few places."""
+    if chance.random() < 0.03:
+        return chance.choice(JUNK)
+    if isinstance(value, dict):
+        return {name: mixed_up(inner, chance) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [mixed_up(inner, chance) for inner in value]
+    return value
+
+
+@pytest.mark.full
+def test_whatever_the_files_hold_there_is_a_page(
+    repo: GitRepo, cli: Cli, llm: ModelServer, tmp_path: Path
+) -> None:
+    llm.script(fix_stage.TWO_TURNS)
+    stage = fix_stage.Stage(repo, cli, llm)
+    _, run = stage.fixed()
+    chance = random.Random(19)
+    here = Repository(*discover(str(repo.path)), os.environ)
+    for number in range(40):
+        folder = tmp_path / "task" / "cli" / f"run-{number}"
+        shutil.copytree(run.folder, folder, ignore=shutil.ignore_patterns("git"))
+        for path in folder.rglob("*.json"):
+            path.write_text(json.dumps(mixed_up(json.loads(path.read_text()), chance)))
+        for path in folder.rglob("*.jsonl"):
+            lines = []
+            for record in map(json.loads, path.read_text().splitlines()):
+                kept = {"seq": record["seq"]}
+                made = {name: mixed_up(one, chance) for name, one in record.items()} | kept
+                made.pop("crc")
+                lines.append(record_format.to_line(made))
+            path.write_bytes(b"".join(lines))
+        entry = FoundRun("task", folder.name, str(folder), str(folder), problem=None)
+        shown = data_of(page.render(read.read(entry, here, {}), str))
+        assert shown["steps"]
 
 
 @pytest.mark.full
