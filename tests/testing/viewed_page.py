@@ -13,11 +13,16 @@ FIELDS = ("above", "kind", "title", "status", "start", "seconds", "calls", "prom
 
 
 class ViewedPage:
-    """What ``rlm-ci view RUN -o -`` has printed."""
+    """A page and its steps."""
 
-    def __init__(self, ended: Ended) -> None:
+    @classmethod
+    def of(cls, ended: Ended) -> ViewedPage:
+        """What ``rlm-ci view RUN -o -`` has printed."""
         assert ended.code == 0, ended
-        self.record = data_of(ended.stdout)
+        return cls(ended.stdout)
+
+    def __init__(self, html: str) -> None:
+        self.record = data_of(html)
         self.steps = [dict(zip(FIELDS, row, strict=True)) for row in self.record["steps"]]
 
     def outline(self) -> list[str]:

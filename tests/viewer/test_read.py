@@ -18,7 +18,7 @@ from rlm_ci.viewer import page, read
 from testing import ask_stage, fix_stage
 from testing.loopback_model.replies import Answer
 from testing.pipelines_stage import Stage
-from testing.viewed_page import ViewedPage, data_of
+from testing.viewed_page import ViewedPage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,9 @@ def test_a_fix_loop(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
     llm.script(fix_stage.TWO_TURNS)
     stage = fix_stage.Stage(repo, cli, llm)
     _, run = stage.fixed("--budget-usd", "2")
-    seen = ViewedPage(stage.cli("view", run.id, "-o", "-"))
+    told = stage.cli("view", run.id)
+    assert told.stdout == f"{run.folder}/view.html\n"
+    seen = ViewedPage(run.text("view.html"))
     assert seen.outline()[1:10] == [
         "rlm > Before any edit",
         "rlm > Before any edit > Validator",
@@ -62,20 +64,25 @@ def test_a_fix_loop(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
     assert "+    return a + b" in seen.record["diffs"][0][1]
     assert seen.record["problems"] == []
     # The page lies in the folder of the run, and is no evidence of it.
-    told = stage.cli("view", run.id)
-    assert told.stdout == f"{run.folder}/view.html\n"
-    assert "<title>" in run.text("view.html")
     assert stage.cli("verify", run.id).code == 0
-    _damaged(stage, run.folder)
+    _damaged(run.folder)
 
 
-def _damaged(stage: fix_stage.Stage, folder: Path) -> None:
+def shown(folder: Path) -> ViewedPage:
+    """The page of a run, without the prompts that a repetition gives."""
+    here = Repository(*discover(str(folder)), os.environ)
+    place = str(folder)
+    entry = FoundRun(folder.parents[1].name, folder.name, place, place).read()
+    return ViewedPage(page.render(read.read(entry, here, {}), str))
+
+
+def _damaged(folder: Path) -> None:
     """What can be read is shown, and what cannot is said."""
     calls = folder / "calls.jsonl"
     lines = calls.read_bytes().splitlines(keepends=True)
     calls.write_bytes(b"".join([*lines[:15], lines[15].replace(b"1", b"2", 1), *lines[16:]]))
     (folder / "report.json").write_text("{")
-    seen = ViewedPage(stage.cli("view", folder.name, "-o", "-"))
+    seen = shown(folder)
     told = "\n".join(seen.record["problems"])
     assert "calls.jsonl: the journal is damaged at record 16" in told
     assert "report.json: it is not JSON" in told
@@ -83,10 +90,10 @@ def _damaged(stage: fix_stage.Stage, folder: Path) -> None:
     record = json.loads((folder / "manifest.json").read_text())
     ended = {"status": "in_progress", "completed_at": None, "exit_code": None, "summary": None}
     (folder / "manifest.json").write_text(json.dumps(record | ended | {"status_detail": None}))
-    seen = ViewedPage(stage.cli("view", folder.name, "-o", "-"))
+    seen = shown(folder)
     assert "the run has not ended" in str(seen.record["problems"])
     (folder / "manifest.json").write_text("[]")
-    seen = ViewedPage(stage.cli("view", folder.name, "-o", "-"))
+    seen = shown(folder)
     assert "manifest.json: the manifest is not a JSON object" in seen.record["problems"]
     assert seen.record["diffs"]
 
@@ -98,7 +105,7 @@ def test_a_question(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
     llm.script(ask_stage.Script({**first, "maps": [asked]}, *others))
     stage = ask_stage.Asking(repo, cli, llm)
     _, run = stage.ask()
-    seen = ViewedPage(stage.cli("view", "latest", "-o", "-"))
+    seen = ViewedPage.of(stage.cli("view", "latest", "-o", "-"))
     assert seen.outline()[1:] == [
         "rlm > Iteration 0",
         "rlm > Iteration 0 > Plan",
@@ -142,7 +149,7 @@ def test_a_review_and_a_wiki(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
         known = set(stage.ids())
         assert stage.cli(verb, "--model", "gpt-5-mini", *more, env=reach).code in (0, 1, 3)
         [run] = set(stage.ids()) - known
-        seen = ViewedPage(stage.cli("view", run, "-o", "-"))
+        seen = ViewedPage.of(stage.cli("view", run, "-o", "-"))
         report = json.loads((stage.folder(run) / "report.json").read_text())
         nodes = [step for step in seen.steps if step["kind"] == "node"]
         assert len(nodes) >= 4
@@ -185,7 +192,6 @@ def test_whatever_the_files_hold_there_is_a_page(
     stage = fix_stage.Stage(repo, cli, llm)
     _, run = stage.fixed()
     chance = random.Random(19)
-    here = Repository(*discover(str(repo.path)), os.environ)
     for number in range(40):
         folder = tmp_path / "task" / "cli" / f"run-{number}"
         shutil.copytree(run.folder, folder, ignore=shutil.ignore_patterns("git"))
@@ -199,9 +205,7 @@ def test_whatever_the_files_hold_there_is_a_page(
                 made.pop("crc")
                 lines.append(record_format.to_line(made))
             path.write_bytes(b"".join(lines))
-        entry = FoundRun("task", folder.name, str(folder), str(folder), problem=None)
-        shown = data_of(page.render(read.read(entry, here, {}), str))
-        assert shown["steps"]
+        assert shown(folder).steps
 
 
 @pytest.mark.full
@@ -210,7 +214,7 @@ def test_a_pipeline(repo: GitRepo, cli: Cli) -> None:
     stage.pipeline("nightly", "echo made", "exit 3")
     run = str(stage.start("nightly")["run_id"])
     stage.wait_for(run, "failed")
-    seen = ViewedPage(stage.cli("view", run, "-o", "-"))
+    seen = ViewedPage.of(stage.cli("view", run, "-o", "-"))
     assert seen.outline() == ["nightly", "nightly > Stage 1", "nightly > Stage 2"]
     assert "made" in seen.text("Stage 1", "Output")
     assert seen.step("Stage 2")["status"] == "failed"
@@ -229,7 +233,7 @@ def test_an_episode_and_a_benchmark(repo: GitRepo, cli: Cli, llm: ModelServer) -
     reach = {"OPENAI_API_KEY": llm.key, "OPENAI_BASE_URL": llm.url}
     assert stage.cli("run", "What is it?", "--model", "gpt-4o", env=reach).code == 0
     run = stage.only()
-    seen = ViewedPage(stage.cli("view", run, "-o", "-"))
+    seen = ViewedPage.of(stage.cli("view", run, "-o", "-"))
     turn = "run > Episode: What is it? > Turn 1"
     assert seen.outline()[1:10] == [
         "run > Episode: What is it?",
@@ -251,6 +255,6 @@ def test_an_episode_and_a_benchmark(repo: GitRepo, cli: Cli, llm: ModelServer) -
         "usage": {"total_calls": 2, "prompt_tokens": 9, "completion_tokens": 1},
     }  # fmt: skip
     (stage.folder(run) / "rlm" / "benchmark.json").write_text(json.dumps({"case_results": [case]}))
-    seen = ViewedPage(stage.cli("view", run, "-o", "-"))
+    seen = ViewedPage.of(stage.cli("view", run, "-o", "-"))
     assert seen.outline() == ["run", "run > needle"]
     assert ["score", "0.5"] in seen.step("needle")["facts"]
