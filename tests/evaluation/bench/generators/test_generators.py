@@ -197,14 +197,14 @@ def test_a_value_that_a_generator_cannot_use_is_an_error(
 
 @pytest.mark.full
 @pytest.mark.parametrize("generator", ["needle", "aggregation", "pairs"])
-def test_the_longest_text_takes_little_memory(tmp_path: Path, generator: str) -> None:
+def test_a_long_text_takes_little_memory(tmp_path: Path, generator: str) -> None:
     import tracemalloc
 
     tracemalloc.start()
-    options = generators.arguments({"generator": generator, "tokens": 1 << 22})
+    options = generators.arguments({"generator": generator, "tokens": 1 << 20})
     options.pop("generator")
     generators.load(generator).make(str(tmp_path), **options)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 4 << 20
-    assert (tmp_path / "context.txt").stat().st_size > (16 << 20) - 500
+    assert peak < 1 << 20
+    assert (tmp_path / "context.txt").stat().st_size > (4 << 20) - 500
