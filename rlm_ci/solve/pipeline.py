@@ -95,9 +95,8 @@ def _told(final: FinalState) -> str:
 
 def select(settings: Settings, goal: str) -> Mode:
     """The mode of the settings, or the one that fits best."""
-    is_repl = settings.symbolic.environment == REPL and settings.sources[_ENVIRONMENT].startswith(
-        "--"
-    )
+    is_named = settings.sources[_ENVIRONMENT].startswith("--")  # a file may prefer it
+    is_repl = is_named and settings.symbolic.environment == REPL
     if settings.mode == ITERATIVE and is_repl:
         raise UsageError(
             "a fix loop has no REPL",

@@ -129,7 +129,6 @@ def test_a_budget_ends_it_with_what_it_has(stage: Asking) -> None:
     assert (run.report["verdict"], run.manifest["sandbox"]) == ("incomplete", "none")
     assert run.report["usage"]["calls"] == 4
     require_state(run)
-    assert stage.cli("verify", run.id).code == 0
     again = stage.cli("replay", run.id, "--check")
     assert (again.code, "the report is the same" in again.stderr) == (0, True), again
 
