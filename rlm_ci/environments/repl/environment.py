@@ -91,8 +91,9 @@ class ReplEnvironment(Closing):
         self._states: list[tuple[str, str]] = []
         self._blocks = 0
         self._errors = 0
-        #: What came of each block, for the state of the run.
-        self.told: list[Mapping[str, Any]] = []
+        self._answer: str | None = None
+        #: The files with the prompts of all questions so far.
+        self.prompts: list[str] = []
 
     def tools(self) -> tuple[dict[str, Any], ...]:
         return _TOOLS
@@ -123,14 +124,9 @@ class ReplEnvironment(Closing):
 
     def partial(self) -> str:
         """What the code has put into ``answer`` so far, for an episode that ends without one."""
-        if not self.told:
-            return ""
-        last = self.told[-1]["answer"]
-        return (self._block(_PARTIAL)["answer"] if last is None else last) or ""
-
-    def prompts(self) -> tuple[str, ...]:
-        """The files with the prompts of all questions so far."""
-        return tuple(path for one in self.told for path in one["files"] if is_prompt(path))
+        if self._blocks and self._answer is None:
+            self._block(_PARTIAL)
+        return self._answer or ""
 
     def forget(self) -> None:
         """Remove the states: the episode has ended."""
@@ -167,7 +163,8 @@ class ReplEnvironment(Closing):
                 self._services.files.restore(path, digest)
         if told["state"] is not None:
             self._states.append((f"{folder}/state", told["state"]))
-        self.told.append(told)
+        self._answer = told["answer"]
+        self.prompts += filter(is_prompt, told["files"])
         return told
 
     def _run(self, code: str, folder: str) -> Mapping[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from contextlib import suppress
 
 from rlm_ci.context.builder.build import build
 from rlm_ci.environments.conversation import Conversation
@@ -16,8 +17,9 @@ from rlm_ci.environments.symbolic.planner.file_map import FileMap
 from rlm_ci.environments.symbolic.planner.progress_notes import quote
 from rlm_ci.environments.symbolic.visible_context import VisibleContext
 from rlm_ci.environments.turn_loop import LoopWatcher, TurnLimits, TurnLoop
-from rlm_ci.errors import LimitError
+from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.resources import loader
+from rlm_ci.system import files
 from rlm_ci.text.printable import encodable
 from rlm_ci.values import Value
 
@@ -133,6 +135,10 @@ class ReplEpisodes:
             )
             try:
                 end = loop.run(history, folder)
+            except RemoteError:
+                if delegation.depth:  # no answer for its parent, which goes on
+                    environment.forget()
+                raise
             except LimitError as error:
                 ended = ReplEnd("", len(recorder.prompts), error.what, limit=error)
             else:
@@ -142,7 +148,7 @@ class ReplEpisodes:
             if ended.reason:
                 ended = ended.replace(answer=environment.partial())
             environment.forget()
-            return ended.replace(prompts=(*recorder.prompts, *environment.prompts()))
+            return ended.replace(prompts=(*recorder.prompts, *environment.prompts))
 
     def run_child(self, task: ChildTask, delegation: Delegation) -> ReplResult:
         """The result of a question that code has asked."""
@@ -151,8 +157,12 @@ class ReplEpisodes:
         services = self._services.replace(files=task.files)
         text = io.BytesIO(encodable(task.context).encode())
         place = os.path.join(self._services.scratch, *task.folder.split("/"))
-        with build(text, place) as context:
-            ended = self.run(task.task, context, delegation, task.folder, services=services)
+        try:
+            with build(text, place) as context:
+                ended = self.run(task.task, context, delegation, task.folder, services=services)
+        finally:
+            with suppress(OSError):
+                files.clear(place)
         completed = not ended.reason
         answer = ended.answer if completed else ""
         return ReplResult(answer, completed, ended.turns, reason=ended.reason, limit=ended.limit)
