@@ -29,12 +29,11 @@ class Value:
     _enough: int = 0
 
     def __init_subclass__(cls) -> None:
-        own = tuple(name for name in cls.__annotations__ if name not in cls._fields)
-        cls._fields += own
-        cls._known = frozenset(cls._fields)
-        cls._required = frozenset(name for name in cls._fields if not hasattr(cls, name))
-        needed = [at for at, name in enumerate(cls._fields, 1) if name in cls._required]
-        cls._enough = max(needed, default=0)
+        own = [name for name in cls.__annotations__ if name not in cls._fields]
+        cls._fields = fields = (*cls._fields, *own)
+        required = [name for name in fields if not hasattr(cls, name)]
+        cls._known, cls._required = frozenset(fields), frozenset(required)
+        cls._enough = fields.index(required[-1]) + 1 if required else 0
 
     def __init__(self, *args: Any, **fields: Any) -> None:
         names = self._fields
