@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 _ZERO: Final = Decimal(0)
 #: On top of the largest number of tokens a byte that an endpoint has counted.
 _MARGIN: Final = Fraction(6, 5)
+#: Tokens a byte of English; other texts have more, so no forecast has less.
+_USUAL: Final = Fraction(1, 4)
 #: The setting that says how much of a budget an answer is reserved.
 _CAP: Final = "models.max_completion_tokens"
 _CAP_VARIABLE: Final = "RLM_CI_MODELS_MAX_COMPLETION_TOKENS"
@@ -196,10 +198,7 @@ class Ledger:
                 self._ratio = max(self._ratio, ratio)
 
     def foresee(self, calls: Sequence[PlannedCall]) -> Forecast:
-        """What calls will use, with whole answers: about, by what was noted, with a margin.
-
-        At most it is a token a byte.
-        """
+        """What calls will use, with whole answers: about, by what was noted, and at most."""
 
         def used(model: str, prompt: int, answer: int) -> BudgetUse:
             price = self._price(model)
@@ -207,7 +206,8 @@ class Ledger:
             return BudgetUse(1, prompt, answer, usd)
 
         with self._changed:
-            ratio = min(self._ratio * _MARGIN, Fraction(1)) or Fraction(1)
+            known = max(self._ratio, _USUAL) if self._ratio else Fraction(1)
+            ratio = min(known * _MARGIN, Fraction(1))
             total, most, fitting = _NOTHING, _NOTHING, 0
             for model, size, answer in calls:
                 total += used(model, ceil(size * ratio), answer)

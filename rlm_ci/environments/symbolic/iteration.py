@@ -6,9 +6,7 @@ Texts in here are bounded by the limits and free of secrets. ``Iteration.to_dict
 
 from __future__ import annotations
 
-import json
-
-from rlm_ci.text.printable import count, encodable
+from rlm_ci.text.printable import count, encodable, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -253,7 +251,7 @@ def counted_in(turns: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _words(pattern: str, found: Mapping[str, Any]) -> str:
-    text = f"{count(found['hits'], 'hit')} of {json.dumps(pattern, ensure_ascii=False)}"
+    text = f'{count(found["hits"], "hit")} of "{printable(encodable(pattern))}"'
     if found["by"] != "groups":
         return text
     return f"{text}, {count(found['values'], 'different value')}"
