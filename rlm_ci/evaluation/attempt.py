@@ -124,7 +124,9 @@ class EpisodeAttempt(RunAttempt):
             services = self._services(options, gateway, setups)
             delegation = Delegation(
                 services.run_child,
-                slots=ChildSlots(min(options.parallelism, self._caller.max_parallelism)),
+                slots=ChildSlots(
+                    min(options.parallelism, self._caller.max_parallelism or options.parallelism)
+                ),
                 lineage=(mark,),
                 max_depth=options.max_depth,
                 max_children=options.max_children,

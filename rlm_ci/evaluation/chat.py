@@ -88,8 +88,9 @@ class ChatSession:
         rules: CompactionRules,
         summarize: Callable[[str], str],
     ) -> None:
-        """Add the turn of a run, once, and compact. ``summarize`` asks a model, "" if it cannot.
+        """Add the turn of a run, or put it in the place of its earlier one, and compact.
 
+        ``summarize`` asks a model, and is "" if it cannot.
         Raises LockedError, StorageError, DamagedError.
         """
         with exclusive(self._folder, "is writing to the sessions of this task"):
@@ -98,13 +99,15 @@ class ChatSession:
             new = {"session_id": self.id, "created_at": at, **empty}
             record = self.read() or new
             histories: list[Any] = record["histories"]
-            if any(one.get("run_id") == turn["run_id"] for one in histories):
-                return
             record |= {**head, "updated_at": at, "last_run_id": turn["run_id"]}
-            record["histories"] = [*histories, dict(turn)]
-            record["contexts"] = [*record["contexts"], turn["user"]]
-            if rules.enabled:
-                _compact(record, rules, summarize)
+            known = [one["run_id"] for one in histories]
+            if turn["run_id"] in known:  # it has gone on since
+                histories[known.index(turn["run_id"])] = dict(turn)
+            else:
+                record["histories"] = [*histories, dict(turn)]
+                record["contexts"] = [*record["contexts"], turn["user"]]
+                if rules.enabled:
+                    _compact(record, rules, summarize)
             text = json.dumps(record, indent=2)
             files.write(self._path, f"{text}\n".encode(), 0o600)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rlm_ci.errors import UsageError
 from rlm_ci.evaluation.attempt import EpisodeAttempt
-from rlm_ci.evaluation.episodes import report
 from rlm_ci.evaluation.terms import EpisodeCaller
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import load
@@ -48,7 +47,7 @@ class EpisodeJob(PipelineJob):
         if end is None:
             raise RuntimeError("an attempt without an error has an end")
         run.detail = end.budget if end.budget in BUDGETS else None
-        return self.report.exit_code(), report.summary(end)
+        return self.report.exit_code(), self.report.parts[0].summary
 
 
 def make(

@@ -45,7 +45,7 @@ class EpisodeCaller(Value):
     bus: RLMEventBus | None = None
     observability: RLMObservability | None = None
     profile: RLMRewardProfile = RLMRewardProfile()
-    max_parallelism: int = 4
+    max_parallelism: int | None = None
 
 
 class EpisodeTerms:

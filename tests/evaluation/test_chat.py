@@ -32,10 +32,11 @@ def test_old_exchanges_become_a_summary_and_a_turn_is_added_once(tmp_path: Path)
 
     for number in range(8):
         session.add(turn(number), HEAD, CompactionRules(), summarize)
-    session.add(turn(7), HEAD, CompactionRules(), summarize)
+    session.add({**turn(7), "assistant": "at last"}, HEAD, CompactionRules(), summarize)
     record = session.read()
     assert record is not None
     assert [one["user"] for one in record["histories"]] == [f"message {n}" for n in range(3, 8)]
+    assert record["histories"][-1]["assistant"] == "at last"
     assert record["compacted_summaries"] == ["- the beginning"]
     assert "message 2" in asked[0]
     assert "message 3" not in asked[0]

@@ -17,6 +17,7 @@ PART = "run"
 #: The name of the document with the answer.
 ANSWER = "answer.md"
 UNSOLVED = f"{PART}/unsolved"
+_UNSANDBOXED = "; code ran without a sandbox"
 RULES = {
     "unsolved": Severity.HIGH,
 }
@@ -37,7 +38,7 @@ def build(
         findings = (Finding(UNSOLVED, Severity.HIGH, message, source=source),)
     part = Part(
         PART,
-        f"{summary(end)}{_changed(metrics)}",
+        f"{summary(end)}{_changed(metrics)}{_UNSANDBOXED if metrics['sandbox'] == 'none' else ''}",
         {"status": end.status, **metrics},
         findings,
         state=INCOMPLETE if end.budget else None,

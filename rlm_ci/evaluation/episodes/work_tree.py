@@ -144,7 +144,7 @@ class WorkTree:
             landed = workspace.apply_to(context.repository, tree)
             return {"done": landed.done, "reason": context.redactor.text(landed.reason)}
 
-        told = context.fact(APPLIED, "end", {"tree": tree}, produce)
+        told = context.fact(APPLIED, "end", {"tree": tree, "wanted": apply}, produce)
         return {
             "files": len(changed),
             "patch": f"rlm/{PATCH}" if changed else None,
