@@ -133,3 +133,31 @@ def test_without_an_answer_the_steps_end_it(runner: Callable[..., RLMRunner], wi
     made = runner(lambda _prompt: action("run_python", code="work"))
     result = made.run_task("What is it?", max_steps=2, branch_width=width)
     assert (result.completed, result.steps) == (False, 2)
+
+
+def test_a_model_that_does_not_act_solves_nothing(runner: Callable[..., RLMRunner]) -> None:
+    result = runner(lambda _prompt: "I would rather not.").run_task("What is it?", max_steps=9)
+    assert (result.completed, result.steps, result.total_reward) == (False, 4, 0.0)
+    report = json.loads((result.run_path.parent.parent / "report.json").read_text())
+    [finding] = report["findings"]
+    assert finding["rule"] == "run/unsolved"
+    assert report["parts"][0]["summary"] == "no answer after 4 steps, reward 0"
+
+
+def test_a_context_is_a_part_of_the_prompt_or_is_refused(
+    runner: Callable[..., RLMRunner], tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    def say(prompt: str) -> str:
+        asked.append(prompt)
+        return final()
+
+    made = runner(say)
+    (tmp_path / "notes.txt").write_text("from a file")
+    assert made.run_task("x", context="from a text").completed
+    assert made.run_task("x", context=tmp_path / "notes.txt").completed
+    assert "from a text" in asked[0]
+    assert "from a file" in asked[1]
+    with pytest.raises(ConfigError, match="150,000 bytes"):
+        made.run_task("x", context="y" * 200_000)

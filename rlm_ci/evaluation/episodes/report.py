@@ -66,4 +66,6 @@ def summary(end: EpisodeEnd) -> str:
     reward = f"reward {end.reward:g}"
     if end.completed:
         return f"solved in {count(end.steps, 'step')}, {reward}"
-    return f"{end.reason}, {reward}"
+    if end.budget:
+        return f"{end.reason}, {reward}"
+    return f"no answer after {count(end.steps, 'step')}, {reward}"
