@@ -137,3 +137,22 @@ def test_a_fix_loop_has_no_repl(stage: Asking) -> None:
     ended = stage.cli(*stage.words("--mode", "iterative", *_REPL))
     assert ended.code == 2, ended
     assert "a fix loop has no REPL (--environment)" in ended.stderr
+
+
+@pytest.mark.full
+def test_killed_in_a_block_that_asks_something_else_when_it_runs_again(stage: Asking) -> None:
+    """What the first process has asked is paid, and is no part of the answer's evidence."""
+    code = "import random\ngot = llm_query_batched([str(random.random()) for _ in range(9)])"
+    stage.llm.script(Coder(repl(f"{code}\nFINAL(len(got))")))
+    child, records = stage.begin("--context", LOG, *_REPL)
+    assert child.kill_when(lambda: records() >= 17)
+    child.wait()
+    run = stage.runs()[-1]
+    resumed = stage.cli("resume", run.id)
+    assert resumed.code == 0, resumed
+    assert (run.folder / "rlm/answer.md").read_text() == "9\n"
+    assert len(run.facts()) > 10
+    checked = stage.cli("verify", run.id)
+    assert checked.code == 0, checked
+    assert "1 prompt of the model that wrote it, 9 sub-calls" in checked.stdout
+    assert stage.cli("replay", run.id, "--check").code == 0
