@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from rlm_ci.ask.compute import FOLDER
 from rlm_ci.ask.verify.artifacts import PLANNER
 from rlm_ci.console.progress import Progress
 from rlm_ci.errors import RlmCiError
@@ -63,7 +64,8 @@ def read(
         found[place] = asked.messages
 
     kind = _JOBS.get(run.pipeline_id)
-    is_kept = os.path.isdir(os.path.join(folder, "rlm", PLANNER))
+    names = (PLANNER, os.path.basename(FOLDER)) if run.pipeline_id == PIPELINE else ()
+    is_kept = any(os.path.isdir(os.path.join(folder, "rlm", name)) for name in names)
     if kind is None or is_kept or not (request.is_kept(folder) and _has_calls(folder)):
         return found, ""
     with TemporaryDirectory(prefix="rlm-ci-view-") as scratch:

@@ -12,7 +12,7 @@ from rlm_ci.viewer.folder import (
     text_in,
     whole_in,
 )
-from rlm_ci.viewer.steps import DONE, FAILED, RUNNING, ViewedStep
+from rlm_ci.viewer.steps import DONE, FAILED, RUNNING, ViewedStep, ViewedText
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,78 +23,107 @@ if TYPE_CHECKING:
     from rlm_ci.viewer.prompts import Prompts
 
 TRAJECTORY = "rlm/trajectory.jsonl"
+#: The places of a REPL, which are folders of the run, too.
+REPL = "rlm/repl"
 _CHILDREN = "rlm/children"
-_ROOT = "root"
-_PLACE = re.compile(r"(root(?:/[0-9]+\.[0-9]+)*)(?:/(.+))?")
-_TURN = re.compile(r"turn-([0-9]{1,9})(?:/branch-([0-9]{1,9}))?")
+_TURN = re.compile(r"turn-([0-9]{1,9})")
+_BLOCK = re.compile(r"block-([0-9]{1,9})")
+_CHILD = re.compile(r"[0-9]+\.[0-9]+|rlm-[\w-]+")
 
 
 class ViewedEpisodes:
-    """The episode of a run and those of its children, each below the turn that asked for it."""
+    """Episodes, each below the turn that asked for it; in a REPL also the questions of its code.
 
-    def __init__(self, folder: RunFolder, root: ViewedStep, prompts: Prompts) -> None:
+    ``top`` is the step of the first one. A path names an episode, a turn, a block of code or a call
+    by the parts of its place.
+    """
+
+    def __init__(self, folder: RunFolder, top: ViewedStep, prompts: Prompts) -> None:
         self._folder = folder
-        self._root = root
         self._prompts = prompts
-        self._episodes: dict[str, ViewedStep] = {}
-        self._turns: dict[tuple[str, int], ViewedStep] = {}
+        self._steps: dict[tuple[str, ...], ViewedStep] = {(): top}
         #: The turn of each episode that is under way.
-        self._now: dict[str, ViewedStep] = {}
+        self._now: dict[tuple[str, ...], ViewedStep] = {}
 
     def read(self, calls: Sequence[RecordedCall]) -> None:
         for one in calls:
-            if found := _PLACE.fullmatch(one.place):
-                self._take(one, found[1], found[2] or "")
-        self._lines(TRAJECTORY, _ROOT)
+            path = _path_of(one.place)
+            if path:
+                self._take(one, path)
+        self._lines(TRAJECTORY, ())
         for (name,) in self._folder.names(_CHILDREN, r"(.+)\.jsonl"):
-            self._lines(f"{_CHILDREN}/{name}.jsonl", _place_of(name))
+            self._lines(f"{_CHILDREN}/{name}.jsonl", _child_path(name))
 
-    def _episode(self, place: str) -> ViewedStep:
-        if place not in self._episodes:
-            above, _, number = place.rpartition("/")
-            title = f"Child {number}" if above else "Episode"
-            step = ViewedStep("episode", title, RUNNING)
-            self._episodes[place] = step
-            under = self._root
-            if above:
-                under = self._now.get(above) or self._episode(above)
-            under.add(step)
-        return self._episodes[place]
+    def _step(self, path: tuple[str, ...]) -> ViewedStep:
+        if path not in self._steps:
+            above, name = path[:-1], path[-1]
+            turn, block = _TURN.fullmatch(name), _BLOCK.fullmatch(name)
+            if turn:
+                made, under = ViewedStep("turn", f"Turn {turn[1]}", DONE), self._step(above)
+            elif block:
+                made = ViewedStep("code", f"Block {block[1]}", RUNNING)
+                under = self._now.get(above) or self._step(above)
+            else:
+                made = ViewedStep("group", name, DONE)
+                if _CHILD.fullmatch(name):
+                    title = "Child" if name.startswith("rlm-") else f"Child {name}"
+                    made = ViewedStep("episode", title, RUNNING)
+                under = self._now.get(above) or self._step(above)
+            self._steps[path] = under.add(made)
+        return self._steps[path]
 
-    def _turn(self, place: str, number: int) -> ViewedStep:
-        if (place, number) not in self._turns:
-            step = self._episode(place).add(ViewedStep("turn", f"Turn {number}", DONE))
-            self._turns[place, number] = step
-        return self._turns[place, number]
-
-    def _take(self, one: RecordedCall, place: str, rest: str) -> None:
-        turn = _TURN.fullmatch(rest)
+    def _take(self, one: RecordedCall, path: tuple[str, ...]) -> None:
+        above, name = path[:-1], path[-1]
+        is_turn = _TURN.fullmatch(name) is not None
         if one.kind == "child":
-            self._episode(place)
-        elif one.kind == "clock" and turn:
-            self._begin(place, self._turn(place, int(turn[1])), number_in(one.value, "seconds"))
-        elif one.kind == "completion" and turn:
-            step = self._turn(place, int(turn[1]))
-            title = f"Branch {turn[2]}" if turn[2] else "Answer"
-            step.add(self._prompts.step(one, title, place))
+            self._step(path)
+        elif one.kind == "clock" and is_turn:
+            self._begin(above, self._step(path), number_in(one.value, "seconds"))
+        elif one.kind == "execution":
+            self._executed(self._step(path), one)
+        elif one.kind == "branch" and is_turn:
+            self._step(path).tell("branch taken", number_in(one.value, "chosen"))
+        elif one.kind == "completion" and is_turn:
+            self._step(path).add(self._call(one, "Answer", "/".join(above)))
         elif one.kind == "completion":
-            under = self._now.get(place) or self._episode(place)
-            under.add(self._prompts.step(one, rest or "Call"))
-        elif one.kind == "branch" and turn:
-            self._turn(place, int(turn[1])).tell("branch taken", number_in(one.value, "chosen"))
+            title = name.replace("branch-", "Branch ")
+            is_asked = name.startswith("llm-")
+            title = f"Sub-call {len(self._step(above).children) + 1}" if is_asked else title
+            self._step(above).add(self._call(one, title))
 
-    def _begin(self, place: str, step: ViewedStep, at: float | None) -> None:
+    def _call(self, one: RecordedCall, title: str, conversation: str | None = None) -> ViewedStep:
+        step = self._prompts.step(one, title, f"of {conversation}" if conversation else "")
+        if one.place.startswith(f"{REPL}/") and not _has(step, "Prompt"):
+            prompt = self._folder.text(f"{one.place}/prompt.txt")
+            if prompt:
+                step.texts.insert(0, ViewedText("Prompt", prompt))
+        return step
+
+    def _executed(self, step: ViewedStep, one: RecordedCall) -> None:
+        """A block of code, and what came of it."""
+        error = text_in(one.value, "error")
+        step.status = FAILED if error or one.state == FAILED else one.state
+        step.seconds = number_in(one.value, "seconds")
+        step.tell("questions", whole_in(one.value, "asked") or None)
+        step.tell("limit", text_in(one.value, "limit"))
+        step.show("Output", text_in(one.value, "output"))
+        step.show("Error", error)
+        step.show("Answer", text_in(one.value, "answer"))
+        step.show("Variables", *told(one.value.get("variables")))
+
+    def _begin(self, owner: tuple[str, ...], step: ViewedStep, at: float | None) -> None:
         """A turn begins, and the one before it ends."""
-        last, episode = self._now.get(place), self._episodes[place]
-        if last is None:
-            episode.start = at
-        else:
+        last, episode = self._now.get(owner), self._step(owner)
+        if last is not None:
             last.took(last.start, at)
+        if owner and last is None:
+            episode.start = at
+        elif owner:
             episode.took(episode.start, at)
         step.start = at
-        self._now[place] = step
+        self._now[owner] = step
 
-    def _lines(self, name: str, place: str) -> None:
+    def _lines(self, name: str, owner: tuple[str, ...]) -> None:
         for line in self._folder.text(name).splitlines():
             try:
                 record = json.loads(line)
@@ -103,26 +132,54 @@ class ViewedEpisodes:
                 continue
             if not isinstance(record, dict):
                 continue
-            episode = self._episode(place)
-            if episode.title in (place.rpartition("/")[2], "") or ":" not in episode.title:
+            episode = self._step(owner)
+            if text_in(record, "task") and ":" not in episode.title:
                 episode.title = f"{episode.title}: {text_in(record, 'task')}"
             if text_in(record, "type") == "step":
-                _act(self._turn(place, whole_in(record, "step")), record)
+                _act(self._step((*owner, f"turn-{whole_in(record, 'step')}")), record)
             elif text_in(record, "type") == "final":
                 _end(episode, record)
 
 
-def _place_of(run_id: str) -> str:
-    """The place of a child by its id, which ends with two numbers for each episode above."""
-    _, *numbers = run_id.split(".")
-    pairs = zip(numbers[::2], numbers[1::2], strict=False)
-    return "/".join([_ROOT, *(".".join(pair) for pair in pairs)])
+def _path_of(place: str) -> tuple[str, ...]:
+    """A place by its parts; the empty path for one of no episode."""
+    kind, _, rest = place.partition("/")
+    if kind == "root" and rest:
+        return tuple(rest.split("/"))
+    if place.startswith(f"{REPL}/"):
+        first, *parts = place.removeprefix(f"{REPL}/").split("/")
+        # A child's folder is its place, written as one name.
+        owner = first.split("-")[1:] if first.startswith("root-") else [first]
+        return (*owner, *parts)
+    if kind.startswith("iteration-") and not rest:
+        return (kind.replace("iteration", "turn"),)
+    return ()
+
+
+def _child_path(run_id: str) -> tuple[str, ...]:
+    """The path of a child by its id: two numbers, or a block and a question, for each above."""
+    found: list[str] = []
+    numbers: list[str] = []
+    for part in run_id.split(".")[1:]:
+        if part.isdecimal():
+            numbers.append(part)
+            if len(numbers) == 2:
+                found.append(".".join(numbers))
+                numbers.clear()
+        else:
+            found.append(part)
+    return tuple(found)
 
 
 def _act(turn: ViewedStep, record: Mapping[str, Any]) -> None:
     """One action of a turn, and what came of it."""
     action, seen = mapping_in(record, "action"), mapping_in(record, "observation")
     name = text_in(action, "action") or text_in(action, "type")
+    blocks = [one for one in turn.children if one.kind == "code" and not _has(one, "Code")]
+    if name == "repl" and blocks:
+        blocks[0].tell("reward", number_in(record, "reward"))
+        blocks[0].texts.insert(0, ViewedText("Code", text_in(action, "code")))
+        return
     step = ViewedStep("tool", printable(name or "action"))
     step.status = FAILED if seen.get("success") is False else DONE
     step.tell("reward", number_in(record, "reward"))
@@ -137,6 +194,10 @@ def _act(turn: ViewedStep, record: Mapping[str, Any]) -> None:
         (at for at, one in enumerate(turn.children) if one.kind == "episode"), len(turn.children)
     )
     turn.children.insert(place, step)
+
+
+def _has(step: ViewedStep, label: str) -> bool:
+    return any(one.label == label for one in step.texts)
 
 
 def _end(episode: ViewedStep, record: Mapping[str, Any]) -> None:

@@ -110,6 +110,10 @@ def _steps(
         benchmark_steps.read(folder, root)
         return []
     if has(episode_steps.TRAJECTORY):
+        top = root.add(ViewedStep("episode", "Episode", RUNNING))
+        ViewedEpisodes(folder, top, prompts).read(calls)
+        return []
+    if has(episode_steps.REPL):
         ViewedEpisodes(folder, root, prompts).read(calls)
         return []
     mode = next((text_in(one.value, "name") for one in calls if one.kind == "mode"), "")

@@ -18,6 +18,7 @@ from rlm_ci.viewer import page, read
 from testing import ask_stage, fix_stage
 from testing.loopback_model.replies import Answer
 from testing.pipelines_stage import Stage
+from testing.repl_stage import Coder, repl
 from testing.viewed_page import ViewedPage
 
 if TYPE_CHECKING:
@@ -129,6 +130,19 @@ def test_a_question(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
     assert ask_stage.QUESTION in seen.text("Sub-call sc0001: extract", "Prompt")
     assert "In short" in seen.text("Sub-call sc0001: extract", "Answer")
     assert ask_stage.ANSWER in seen.record["documents"][0][1]
+    llm.script(Coder(repl("print(llm_query('same'))"), "FINAL(yes)"))
+    stage.ask("--environment", "repl")
+    seen = ViewedPage.of(stage.cli("view", "latest", "-o", "-"))
+    assert seen.outline()[1:7] == [
+        "rlm > Turn 1",
+        "rlm > Turn 1 > Answer",
+        "rlm > Turn 1 > Block 1",
+        "rlm > Turn 1 > Block 1 > Sub-call 1",
+        "rlm > Turn 2",
+        "rlm > Turn 2 > Answer",
+    ]
+    assert seen.text("Sub-call 1", "Prompt") == "same"
+    assert seen.step("Turn 1")["seconds"] > 0
 
 
 @pytest.mark.full
