@@ -23,7 +23,7 @@ from rlm_ci.evaluation.episodes.setups import CONTEXT_LIMIT, Setups, out_of_time
 from rlm_ci.evaluation.episodes.work_tree import WorkTree, WorkTreeContext
 from rlm_ci.evaluation.event_bus import RLMEventBus
 from rlm_ci.evaluation.observability import RLMObservability
-from rlm_ci.evaluation.terms import ENGINE, EpisodeTerms
+from rlm_ci.evaluation.terms import EpisodeTerms
 from rlm_ci.judge.options import models_of
 from rlm_ci.models import ModelRequest
 from rlm_ci.models.gateway import Gateway
@@ -285,16 +285,16 @@ class EpisodeAttempt(RunAttempt):
         """The caller's, or the sandbox; None where Python runs in a copy of the code."""
         if self._all.replay:
             return None
-        if self._caller.interpreter is not None:
+        if options.engine:
+            if self._caller.interpreter is None:
+                raise ConfigError(
+                    "the run began with an execution engine of a Python program",
+                    where=self._run.id,
+                    hint="continue it there, by RLMRunner.resume_run",
+                )
             return self._caller.interpreter
         if tree is not None or environment_of(options.environment) == REPL:
             return None
-        if options.sandbox == ENGINE:
-            raise ConfigError(
-                "the run began with an execution engine of a Python program",
-                where=self._run.id,
-                hint="continue it there, by RLMRunner.resume_run",
-            )
         return SandboxedPython(self._terms.sandbox(), self._all.settings.environ)
 
     # ── the chat session ──

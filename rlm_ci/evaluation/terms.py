@@ -102,6 +102,7 @@ class EpisodeTerms:
                 isolated=isolated,
                 rewards=caller.profile.to_dict(),
                 sub_model=told.sub_model,
+                engine=caller.interpreter is not None and kind != REPL,
                 validator=self._validator() if kind == CODING else None,
                 mark=secrets.token_hex(8),
                 session=self._session_so_far(),

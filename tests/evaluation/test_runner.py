@@ -161,3 +161,14 @@ def test_a_context_is_a_part_of_the_prompt_or_is_refused(
     assert "from a file" in asked[1]
     with pytest.raises(ConfigError, match="150,000 bytes"):
         made.run_task("x", context="y" * 200_000)
+
+
+def test_code_and_an_engine_of_the_caller_are_replayed(
+    runner: Callable[..., RLMRunner], cli: Cli, tmp_path: Path
+) -> None:
+    made = runner(lambda prompt: story(prompt.rpartition("its top")[2]))
+    result = made.run_task("What is it?", environment="dspy")
+    assert result.completed
+    assert made.execution_engine.ran == ["work"]
+    replayed = cli("replay", result.run_id, "--check", cwd=tmp_path)
+    assert replayed.code == 0, replayed

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "start a pipeline in the background"
 USAGE = (
-    "rlm --goal G [OPTION...] | review [OPTION...] | wiki [OPTION...]"
+    "rlm --goal G [OPTION...] | run --goal TASK [OPTION...] | review [OPTION...] | wiki [OPTION...]"
     " | PIPELINE [OPTION...] | PIPELINE --help"
 )
 TAKES = ("one pipeline", 1, 1)
@@ -85,7 +85,8 @@ def run(arguments: Arguments) -> int:
     goal = settings.loop.goal
     flags = {key: value for key, value in arguments.flags.items() if key not in OF_A_COMMAND}
     is_own = any(stage.kind == OWN for stage in chosen.stages)
-    needs_goal = any(stage.pipeline == definition.WITH_GOAL for stage in chosen.stages)
+    with_goal = (definition.WITH_GOAL, definition.EPISODE)
+    needs_goal = any(stage.pipeline in with_goal for stage in chosen.stages)
     if is_own and needs_goal and not (goal and goal.strip()):
         raise UsageError(
             "there is no goal", where="rlm-ci start", hint='add it: --goal "make it pass"'

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 class EpisodeOptions(Value):
     """``environment`` is the name that was asked for. ``sub_model`` answers children and sub-calls.
 
-    ``max_minutes`` is the time budget, ``rewards`` the profile, ``session`` the chat session that
-    the episode is a turn of, with what was said in it before.
+    ``engine``: code runs in the caller's own. ``max_minutes`` is the time budget, ``rewards`` the
+    profile, ``session`` the chat session that the episode is a turn of, with what was said before.
     """
 
     task: str
@@ -35,6 +35,7 @@ class EpisodeOptions(Value):
     isolated: bool
     rewards: Mapping[str, float]
     sub_model: str | None = None
+    engine: bool = False
     validator: str | None = None
     mark: str = ""
     session: Mapping[str, Any] | None = None

@@ -107,13 +107,13 @@ class Setups:
                 hint="only the children of an episode that works on code can work on it",
             )
         # The caller's own interpreter; without one, Python runs in the copy.
-        execute = self._executing(node.place) if self._interpreter else None
+        execute = self._executing(node.place) if self._options.engine else None
         services = self._services_of(node, execute)
         environment = tree.environment(services, node.environment, node.place)
 
         @contextmanager
         def scratch(place: str) -> Iterator[Environment]:
-            own = self._executing(place) if self._interpreter else None
+            own = self._executing(place) if self._options.engine else None
             tried = services.replace(execute=own, query=None, delegation=None)
             with tree.scratch(tried, node.environment, place) as copy:
                 yield copy

@@ -138,6 +138,7 @@ _EPISODE: Final = {
     "isolated": bool,
     "rewards": _named(_reward),
     "sub_model": _maybe(str),
+    "engine": bool,
     "validator": _maybe(str),
     "mark": str,
     "session": _maybe({
