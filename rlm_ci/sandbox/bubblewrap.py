@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import stat
 import struct
 import sys
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from rlm_ci.errors import ConfigError, StorageError, UnavailableError
 from rlm_ci.sandbox import kernel_files, seccomp
@@ -118,7 +119,7 @@ class Bubblewrap:
                 timeout=job.limits.wall,
                 clip=process_stream.Clip(head, job.keep - head),
                 on_output=on_output,
-                watch=ResourceWatch(job.limits, writable),
+                watch=_Watch(job.limits, writable, inside),
                 descriptors=(arguments, passwd, group, its_info, gate.its, *others),
                 gate=(gate.ours, gate.open),
                 stop=stop,
@@ -317,6 +318,19 @@ class _Gate(Closing):
             self._ours.send(b"\n")
 
 
+class _Watch(ResourceWatch):
+    """Kills process 1 at once: to end bwrap first would give a fork bomb a second more."""
+
+    def __init__(self, given: JobLimits, writable: Sequence[str], inside: _Inside) -> None:
+        super().__init__(given, writable)
+        self._inside = inside
+
+    def __call__(self, root: int) -> str:
+        if reason := super().__call__(root):
+            self._inside.kill()
+        return reason
+
+
 class _Inside:
     """What bwrap writes to a pipe: process 1 of the sandbox, and then how its command ended."""
 
@@ -334,21 +348,32 @@ class _Inside:
         """Whether its command has run: what was printed may be bwrap's own words else."""
         return b'"exit-code"' in self._listen()
 
+    @contextmanager
+    def _process(self) -> Iterator[int]:
+        """A descriptor of process 1; -1 if it is dead already."""
+        # With the brace the number is whole.
+        found = re.search(rb'"child-pid":\s{0,9}(\d{1,9})[^}]{0,999}}', self._listen())
+        handle = -1
+        with suppress(OSError):
+            handle = os.pidfd_open(int(found[1])) if found else -1
+        try:
+            yield handle
+        finally:
+            if handle >= 0:
+                os.close(handle)
+
+    def kill(self) -> None:
+        """Kill process 1: the kernel kills all others, and starts no more."""
+        with self._process() as handle, suppress(OSError):
+            if handle >= 0:
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+
     def wait(self) -> None:
         """Return when it is dead, and with it all others: the kernel sees to that order."""
         from select import poll
 
-        # With the brace the number is whole.
-        found = re.search(rb'"child-pid":\s{0,9}(\d{1,9})[^}]{0,999}}', self._listen())
-        if not found:
-            return
-        try:
-            handle = os.pidfd_open(int(found[1]))
-        except OSError:  # dead already
-            return
-        try:
-            waiting = poll()
-            waiting.register(handle)
-            waiting.poll(10_000)
-        finally:
-            os.close(handle)
+        with self._process() as handle:
+            if handle >= 0:
+                waiting = poll()
+                waiting.register(handle)
+                waiting.poll(10_000)

@@ -193,16 +193,16 @@ class Saved:
 
         for name, value in values.items():
             group = Group({name: value})
-            group.leaves = leaves(value)
             memo: dict[int, tuple[int, object]] = {}
-            if group.leaves is None:
-                try:
+            try:
+                group.leaves = leaves(value)
+                if group.leaves is None:
                     group.pickled, memo = dumped(group.values)
-                except BaseException as error:  # noqa: BLE001
-                    self._miss(name, error)
-                    continue
-            elif type(value) not in _ATOMS:
-                memo = {id(value): (0, value)}
+                elif type(value) not in _ATOMS:
+                    memo = {id(value): (0, value)}
+            except BaseException as error:  # noqa: BLE001
+                self._miss(name, error)
+                continue
             leader[name], groups[name] = name, group
             memos.append(memo)
             for one in owners.keys() & memo.keys():
