@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _OFF = "OTEL_SDK_DISABLED"
 _SERVICE = "OTEL_SERVICE_NAME"
-#: Milliseconds for what is left at the end of an episode.
-_FLUSH = 5000
+#: Seconds for one request, unless the user says so, and for what is left at the end.
+_TIMEOUT, _PATIENCE = "OTEL_EXPORTER_OTLP_TIMEOUT", 3
 
 
 class OTLPSink:
@@ -38,11 +38,12 @@ class OTLPSink:
     def __init__(self, environ: Mapping[str, str], exporter: Any = None) -> None:
         """``exporter`` takes the spans instead of the collector."""
         self._endpoint = next((environ[name] for name in ENDPOINTS if environ.get(name)), "")
-        self._exporter = exporter
         off = environ.get(_OFF, "").strip().lower() == "true"
         self._enabled = bool(self._endpoint or exporter) and not off
         self._service = environ.get(_SERVICE) or "rlm-ci"
+        self._seconds = None if environ.get(_TIMEOUT) else _PATIENCE
         self._provider: Any = None
+        self._watched = _WatchedExporter(exporter)
         self._spans: dict[str, Any] = {}
         self._lock = threading.Lock()
 
@@ -68,8 +69,15 @@ class OTLPSink:
                 self._end(event.run_id, event)
 
     def flush(self) -> None:
-        if self._provider is not None:
-            self._provider.force_flush(_FLUSH)
+        if self._provider is None:
+            return
+        is_sent = self._provider.force_flush(_PATIENCE * 1000)
+        if not is_sent or self._watched.failed:
+            raise UnavailableError(
+                "the collector did not take all spans",
+                where=self._endpoint,
+                hint="check its address; the run itself is complete",
+            )
 
     def _start(self, key: str, name: str, parent: str | None, event: RLMRuntimeEvent) -> None:
         tracer = self._tracer()  # says how to install what is missing
@@ -101,13 +109,37 @@ class OTLPSink:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-        if self._exporter is None:
+        if self._watched.inner is None:
+            import logging
+
             from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
-            self._exporter = OTLPSpanExporter()  # reads the standard variables
+            # Its failures are ours to tell, once, where nobody handles its log.
+            logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
+            # It reads the standard variables.
+            self._watched.inner = OTLPSpanExporter(timeout=self._seconds)
         provider = TracerProvider(resource=Resource.create({"service.name": self._service}))
-        provider.add_span_processor(BatchSpanProcessor(self._exporter))
+        provider.add_span_processor(BatchSpanProcessor(self._watched))
         return provider
+
+
+class _WatchedExporter:
+    """Passes spans to ``inner``; ``failed``: not all of them arrived."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.failed = False
+
+    def export(self, spans: Any) -> Any:
+        result = self.inner.export(spans)
+        self.failed = self.failed or result.name != "SUCCESS"
+        return result
+
+    def force_flush(self, timeout_millis: int = 0) -> bool:
+        return bool(self.inner.force_flush(timeout_millis))
+
+    def shutdown(self) -> None:
+        self.inner.shutdown()
 
 
 def _attributes(event: RLMRuntimeEvent) -> dict[str, Any]:

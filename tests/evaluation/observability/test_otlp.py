@@ -104,6 +104,19 @@ def test_spans_reach_a_collector(tmp_path: Path) -> None:
     assert b"private" not in b"".join(bodies)
 
 
+@pytest.mark.full
+def test_a_collector_that_is_gone_is_named_once(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
+    nowhere = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
+    monkeypatch.setenv(*next(iter(nowhere.items())))
+    assert runner(tmp_path, OTLPSink(nowhere)).run_task("x").completed
+    [warning, hint] = capfd.readouterr().err.splitlines()
+    assert "the collector did not take all spans" in warning
+    assert hint.startswith("hint: check its address")
+
+
 def test_without_the_extra_an_endpoint_says_how_to_install_it(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
