@@ -76,12 +76,12 @@ def _as_code(name: str, content: str) -> str:
         return f"FINAL_VAR({content!r})"
     if content.isidentifier():  # a variable, or one word
         return f"FINAL(globals().get({content!r}, {content!r}))"
-    value: object = content
+    value = repr(content)
     if len(content) <= _PYTHON:
         with suppress(ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
             tree = ast.parse(content, mode="eval")
             if isinstance(tree.body, _CODE):
                 return f"FINAL({content})"
             if not isinstance(tree.body, ast.Tuple):  # a text with a comma looks like one
-                value = ast.literal_eval(tree)
-    return f"FINAL({value!r})"
+                value = repr(ast.literal_eval(tree))
+    return f"FINAL({value})"

@@ -96,9 +96,14 @@ def compare(
     held = gates or Gates()
     # Means over other cases would not be comparable.
     common = {case.case_id for case in cases if not case.is_missing}
+    if not common:
+        raise ConfigError(
+            "no case has a score in both benchmarks, so there is nothing to compare",
+            where=f"{ours.id}, {theirs.id}",
+            hint="see why in the two summaries, and run the one that lacks scores again",
+        )
     mine, other = (
-        [entry for entry in one.record["case_results"] if entry["case_id"] in common]
-        for one in (ours, theirs)
+        [entry for entry in _scored(one) if entry["case_id"] in common] for one in (ours, theirs)
     )
     figures, before = _figures(mine), _figures(other)
     deltas = {name: figures[name] - before[name] for name in figures if name in before}
@@ -187,14 +192,20 @@ def _judged(
 
 
 def _changes(ours: StoredBenchmark, theirs: StoredBenchmark) -> list[CaseChange]:
-    """Each case of the suite, in its order; also those that neither side has run."""
-    mine = metrics.by_case(ours.record["case_results"])
-    other = metrics.by_case(theirs.record["case_results"])
+    """Each case of the suite that a side has scored, or that the candidate has not come to."""
+    mine, other = (metrics.by_case(_scored(one)) for one in (ours, theirs))
+    tried = {entry["case_id"] for one in (ours, theirs) for entry in one.record["case_results"]}
+    tried.update(ours.planned if ours.record.get("cancelled") else ())
     return [
         CaseChange(name, _means(mine.get(name)), _means(other.get(name)))
         for name in ours.record["suite"]
-        if name in mine or name in other
+        if name in tried
     ]
+
+
+def _scored(stored: StoredBenchmark) -> list[Mapping[str, Any]]:
+    """The attempts that the model has answered: the others say nothing about it."""
+    return [entry for entry in stored.record["case_results"] if not entry["error"]]
 
 
 def _means(entries: Sequence[Mapping[str, Any]] | None) -> dict[str, float] | None:

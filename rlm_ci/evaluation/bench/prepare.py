@@ -132,6 +132,8 @@ def _file_hash(path: str) -> str:
 
 def _inside(folder: str, path: str, case_id: str) -> str:
     """A file of the pack's folder: a pack of a repository must not name other files."""
+    if "\0" in path:
+        raise _no_context(path, f"no file has such a name (case {case_id})")
     place = os.path.realpath(os.path.join(folder, path))
     if os.path.isabs(path) or not place.startswith(
         os.path.realpath(folder).rstrip(os.sep) + os.sep

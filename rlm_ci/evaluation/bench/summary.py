@@ -47,6 +47,16 @@ class StoredBenchmark(Value):
         return {**kept, "direct": beside, "summary_path": self.path}
 
     @property
+    def planned(self) -> list[str]:
+        """The cases that it set out to run."""
+        total, options = self.record.get("total_cases"), self.record.get("options")
+        repeats = options.get("repeats") if isinstance(options, dict) else None
+        names = list(self.record["suite"])
+        if not (isinstance(total, int) and isinstance(repeats, int) and total > 0 < repeats):
+            return names
+        return names[: total // repeats]
+
+    @property
     def order(self) -> tuple[str, str]:
         return str(self.record["started_at"]), self.id
 

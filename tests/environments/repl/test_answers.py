@@ -39,6 +39,7 @@ def codes(text: str, finish: str = "stop") -> list[str]:
         ("```text\nFINAL(no)\n```", ""),
         ("~~~\n```\nFINAL(no)\n~~~\nFINAL(yes!)", "FINAL('yes!')"),
         ("FINAL(" + "(" * 50_000 + ")", "FINAL('" + "(" * 50_000 + "')"),
+        ("FINAL(0x" + "f" * 8000 + ")", "FINAL('0x" + "f" * 8000 + "')"),
         ("FINAL([" + "[" * 5000 + "])", "FINAL('[" + "[" * 5000 + "]')"),
     ],
 )

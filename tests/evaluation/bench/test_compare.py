@@ -27,8 +27,13 @@ def attempt(case_id: str, score: float, **more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def stored(
-    folder: Path, name: str, started: str, results: list[dict[str, Any]], suite: str = "abc"
+def stored(  # noqa: PLR0917 - the last two are seldom given
+    folder: Path,
+    name: str,
+    started: str,
+    results: list[dict[str, Any]],
+    suite: str = "abc",
+    cancelled: str = "",
 ) -> str:
     """A summary of cases named by the letters of ``suite``."""
     cases = {letter: f"hash of {letter}" for letter in suite}
@@ -38,7 +43,7 @@ def stored(
         "options": {"repeats": 1}, "total_cases": len(suite),
     }  # fmt: skip
     path = folder / name / summary.NAME
-    summary.write(str(path), summary.record(head, started, results, None, cancelled=""))
+    summary.write(str(path), summary.record(head, started, results, None, cancelled=cancelled))
     return str(path)
 
 
@@ -113,6 +118,26 @@ def test_a_case_that_one_side_lacks_is_a_regression(tmp_path: Path, letters: str
     # Like with like: figures are of the two cases that both have.
     assert found.result.candidate_metrics["avg_reward"] == 2.0
     assert "lacks it" in "".join(one.message for one in comparison_report.build(found).findings)
+
+
+def test_what_has_no_score_is_no_result(tmp_path: Path) -> None:
+    def sides(
+        before: list[dict[str, Any]], now: list[dict[str, Any]], cancelled: str = ""
+    ) -> Comparison:
+        stored(tmp_path, "old", "2026-01-01T00:00:00Z", before, cancelled=cancelled)
+        stored(tmp_path, "new", "2026-01-02T00:00:00Z", now, cancelled=cancelled)
+        gates = Gates(fail_on_completion_regression=False)
+        return compare.compare(summary.of_folder(str(tmp_path)), gates=gates)
+
+    bad = [attempt(letter, 0.0) for letter in "abc"]
+    unanswered = [attempt(letter, 0.0, error="no answer") for letter in "abc"]
+    for before, now in (([], []), (ALL, []), (unanswered, unanswered), (bad, unanswered)):
+        with pytest.raises(ConfigError, match="nothing to compare"):
+            sides(before, now)
+    assert sides(bad, [*bad[:1], *unanswered[1:]]).result.case_summary["missing_cases"] == 2
+    # Both were stopped early, but the candidate has not done what it set out to do.
+    cut = sides(ALL[:1], ALL[:1], "the budget is used up").result
+    assert (cut.case_summary["missing_cases"], cut.case_summary["completion_regressions"]) == (2, 2)
 
 
 def test_chance_of_repeats_is_no_regression_of_a_case_and_shows_in_the_interval(

@@ -6,6 +6,7 @@ import copy
 import inspect
 import os
 
+from rlm_ci.errors import ConfigError
 from rlm_ci.evaluation.bench.generators.programs import PROGRAMS
 from rlm_ci.evaluation.bench.generators.seeded import FILES, Call, Chance, Made
 from rlm_ci.system import files
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 VERSION = 1
 #: ``tokens`` has no meaning: the repositories are small.
 OPTIONS: dict[str, Any] = {"hidden": 24}
+_MOST_HIDDEN = 1000
 _TEST = """\
 import unittest
 
@@ -40,6 +42,10 @@ _README = """\
 
 
 def make(folder: str, seed: int, tokens: int, *, hidden: int) -> Made:  # noqa: ARG001 - see OPTIONS
+    if not 1 <= hidden <= _MOST_HIDDEN:
+        raise ConfigError(
+            f"hidden must be from 1 to {_MOST_HIDDEN}", where="context", hint="fix that value"
+        )
     chance = Chance("broken-repository", seed)
     # Each program comes once before one comes again.
     program = PROGRAMS[seed % len(PROGRAMS)]

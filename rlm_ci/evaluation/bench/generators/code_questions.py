@@ -86,7 +86,10 @@ def _folder(package: str) -> tuple[str, str]:
     if package == _STDLIB:
         return sysconfig.get_path("stdlib"), ""
     # Only a name without dots: the parents of others would be imported.
-    found = find_spec(package) if package.isidentifier() else None
+    try:
+        found = find_spec(package) if package.isidentifier() else None
+    except ValueError:  # such as __main__
+        found = None
     places = list(found.submodule_search_locations or ()) if found else []
     if not places:
         raise ConfigError(

@@ -7,7 +7,7 @@ import math
 
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.system import files, installation
-from rlm_ci.text.printable import printable
+from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -135,7 +135,7 @@ class _Reader:
         except yaml.MarkedYAMLError as error:
             line = error.problem_mark.line + 1 if error.problem_mark else None
             self.refuse(f"not valid YAML: {printable(str(error.problem))[:200]}", line)
-        except (yaml.YAMLError, ValueError) as error:
+        except (yaml.YAMLError, ValueError, OverflowError, KeyError) as error:  # of a value's tag
             self.refuse(f"not valid YAML: {printable(str(error))[:200]}")
 
     def _value(self, loader: Any, node: Any, place: Place) -> Any:
@@ -164,16 +164,14 @@ class _Reader:
         return found if plain else node.value  # a date stays as it is written
 
     def require_plain(self, value: Any) -> None:
-        """Refuse what is nested too deeply, and numbers that are none."""
+        """Refuse what is nested too deeply, numbers that are none, and texts that are none."""
         waiting: list[tuple[Any, Place]] = [(value, ())]
         while waiting:
             one, place = waiting.pop()
             if len(place) > _DEPTH:
                 self.refuse("it is nested too deeply", self.lines.get(place[:1]))
-            if isinstance(one, float) and not math.isfinite(one):
-                self.refuse(
-                    "a number must be finite", self.lines.get(place) or self.lines.get(place[:1])
-                )
+            if wrong := _flaw(one) or _flaw(place[-1:] and place[-1]):
+                self.refuse(wrong, self.lines.get(place) or self.lines.get(place[:1]))
             listed = (
                 one.items()
                 if isinstance(one, dict)
@@ -182,3 +180,15 @@ class _Reader:
                 else ()
             )
             waiting += [(inner, (*place, key)) for key, inner in listed]
+
+
+def _flaw(value: object) -> str:
+    """Why a number or a text cannot be used; "" if it can."""
+    if isinstance(value, str):
+        return "a text has half of a pair of surrogates" if encodable(value) != value else ""
+    if not isinstance(value, (int, float)):
+        return ""
+    try:
+        return "" if math.isfinite(value) else "a number must be finite"
+    except OverflowError:
+        return "a number is too large"

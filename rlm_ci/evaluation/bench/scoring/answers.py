@@ -24,7 +24,8 @@ _AROUND = " \t\r\n\"'`*_.,;:!?()[]{}“”‘’«»"
 _PAIR = re.compile(r"[(\[{]\s*([^\s,()\[\]{}]+)\s*,\s*([^\s,()\[\]{}]+)\s*[)\]}]")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 #: A citation such as ``[app.log:7]`` or ``[ctx:…#bytes:1-9]``, which some environments ask for.
-_CITATION = re.compile(r"\[[^\[\]\"'\n]*:c?\d[^\[\]\"'\n]*\]")
+_BRACKETS = re.compile(r"\[[^\[\]\"'\n]*\]")
+_PLACE = re.compile(r":c?\d")
 _NOTHING = frozenset(("", "none", "nothing", "empty", "n/a", "no pairs", "no items", "null"))
 
 
@@ -40,7 +41,7 @@ def final(text: str) -> str:
     for found in _MARKED.finditer(text):  # noqa: B007 - the last one counts
         pass
     said = text[found.start(1) :] if found else text
-    return _CITATION.sub("", said).strip()
+    return _BRACKETS.sub(lambda one: "" if _PLACE.search(one[0]) else one[0], said).strip()
 
 
 def normalised(text: str) -> str:

@@ -109,7 +109,7 @@ def misfit(name: str, expected: Any, rubric_text: str | None) -> str:
         return "" if rubric_text else "it needs a rubric"
     if name == "tests":
         return ""  # they come from the generator of its files
-    if expected is None:
+    if expected is None or (name == "exact" and _is_empty(expected)):
         return "it has no expected answer"
     if isinstance(expected, dict):
         return "the expected answer must be a text, a number, yes or no, or a list"
@@ -119,6 +119,12 @@ def misfit(name: str, expected: Any, rubric_text: str | None) -> str:
     if pairs and (name != "f1" or len(pairs) < len(expected) or {len(one) for one in pairs} != {2}):
         return "a list in the expected answer must be a pair, scored by f1"
     return ""
+
+
+def _is_empty(expected: Any) -> bool:
+    """Whether an empty answer would be right, or none would."""
+    listed = expected if isinstance(expected, list) else [expected]
+    return not listed or not all(answers.normalised(str(one)) for one in listed)
 
 
 def _is_number(value: Any) -> bool:

@@ -186,7 +186,9 @@ def test_a_wrong_option_is_an_error(spec: dict[str, Any], told: str) -> None:
 @pytest.mark.parametrize(
     ("generator", "more"),
     [("aggregation", {"kind": "sum"}), ("pairs", {"users": 1}), ("needle", {"distractors": 101}),
-     ("code-questions", {"package": "os.path"}), ("code-questions", {"kind": "x"})],
+     ("code-questions", {"package": "os.path"}), ("code-questions", {"kind": "x"}),
+     ("code-questions", {"package": "__main__"}), ("broken-repository", {"hidden": 0}),
+     ("broken-repository", {"hidden": 1 << 40})],
 )  # fmt: skip
 def test_a_value_that_a_generator_cannot_use_is_an_error(
     tmp_path: Path, generator: str, more: dict[str, Any]

@@ -128,6 +128,9 @@ BOMB = "a0: &a0 [1]\n" + "".join(
         ("a: !!python/object:os.system {}\n", "not valid YAML|neither a list"),
         ("a:\n  - {task: y, expected: .nan}\n", "finite.*line 2"),
         ("a: []\n", "has no case"),
+        ("a:\n  - {task: y, expected: !!bool maybe}\n", "not valid YAML"),
+        (f"a:\n  - {{task: y, expected: {'1:' * 400}1.5}}\n", "not valid YAML"),
+        (f"a:\n  - {{task: y, expected: 0x{'f' * 8000}}}\n", "too large.*line 2"),
         ("", "neither a mapping nor a list"),
         ("[" * 400, "nested too deeply|not valid YAML"),
         ("3", "neither a mapping nor a list"),
@@ -152,6 +155,11 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, value: str, told: s
         ("a.jsonl", '{"task": "x", "expected": 1}\n\n{"t', r"line 3"),
         ("a.txt", "", "ends in .yaml"),
         ("a.json", '{"presets": []}', "must map names"),
+        ("a.json", f'[{{"task": "x", "expected": 1{"0" * 400}}}]', "too large"),
+        ("a.json", '[{"task": "x", "expected": "\\ud800"}]', "half of a pair"),
+        ("a.json", '{"\\ud800": []}', "half of a pair"),
+        ("a.json", '[{"task": "x", "expected": ""}]', "no expected answer"),
+        ("a.json", '[{"task": "x", "expected": ["a", "?"]}]', "no expected answer"),
         ("a.json", '{"cases": [{"inputs": "x", "expected_output": {"y": 1}}]}', "must be a text"),
         ("a.json", '{"eval_cases": [{"eval_id": "x"}]}', "no conversation"),
     ],
@@ -221,7 +229,7 @@ def test_a_context_is_a_file_of_the_packs_folder(tmp_path: Path) -> None:
     (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
     for path, is_fine in (
         ("log.txt", True), ("../secret.txt", False), (str(tmp_path / "secret.txt"), False),
-        ("link.txt", False), ("none.txt", False),
+        ("link.txt", False), ("none.txt", False), ("log.txt\0", False),
     ):  # fmt: skip
         value = [{"task": "What?", "expected": "x", "context": {"path": path}}]
         [preset] = pack.read(written(folder, value))

@@ -130,6 +130,7 @@ def test_hostile_answers_take_linear_time() -> None:
         "-" * 300_000,
         "[:" * 200_000,
         "[" + ":" * 300_000,
+        "[" + ":1" * 100_000,
     ):
         assert answers.pairs(text) is not None
         assert score("exact", "x", text) == 0.0
