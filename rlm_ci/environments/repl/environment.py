@@ -263,12 +263,15 @@ def is_prompt(path: str) -> bool:
 
 
 def _host(function: Any) -> HostFunction:
-    """``function`` as the session calls it; wrong arguments are a ValueError."""
+    """``function`` as the session calls it; wrong arguments are a ValueError.
+
+    So are those that are nested as deeply as JSON could just be read.
+    """
 
     def call(args: list[Any], kwargs: dict[str, Any]) -> Any:
         try:
             return function(*args, **kwargs)
-        except TypeError as error:
+        except (TypeError, RecursionError) as error:
             raise ValueError(str(error)) from None
 
     return call

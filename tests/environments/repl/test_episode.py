@@ -57,6 +57,11 @@ CASES: dict[str, tuple[list[str], str, str, str]] = {
         [repl("print('a', chr(96) * 3, 'FINAL(no)', sep=chr(10))"), final("x")], "x", "",
         "````\na\n```\nFINAL(no)\n````",
     ),
+    "arguments as deep as the channel takes them": (
+        [repl("v = []\nfor n in range(1100):\n    v = [v]\n    try:\n        if n > 700:\n"
+              "            llm_query(v)\n    except ValueError:\n        pass"),
+         final("x")], "x", "", "a frame is not JSON",
+    ),
     "arguments of functions": (
         [repl("for call in (lambda: llm_query(7), lambda: llm_query('x' * 2001),"
               " lambda: llm_query('a', model='gpt'), lambda: llm_query(),"
