@@ -1,8 +1,8 @@
 """Takes secrets out of all that is written: those that we know, and what looks like one.
 
 Known are the values of environment variables with the names of secrets (``secret_names``) or for
-an agent, also in base64, hex, URL encoding, reversed or without their beginning. Else there are the
-published forms of tokens (``token_forms``).
+an agent, also in JSON, base64, hex, URL encoding, reversed or without their beginning. Else there
+are the published forms of tokens (``token_forms``).
 """
 
 from __future__ import annotations
@@ -122,6 +122,10 @@ def _encodings(value: str) -> set[str]:
     raw = value.encode("utf-8", "surrogateescape")
     quoted = "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in raw)
     forms = {value, value[::-1], raw.hex(), raw.hex().upper(), quoted}
+    if not value.isascii() or not value.isprintable() or '"' in value or "\\" in value:
+        import json
+
+        forms.update(json.dumps(value, ensure_ascii=plain)[1:-1] for plain in (True, False))
     forms.update(value[cut:] for cut in _CUTS if len(value) >= cut + _SHORTEST)
     for before in range(3):  # in the middle of a longer text, it may begin anywhere
         whole = b2a_base64(b"\0" * before + raw, newline=False).decode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -44,6 +45,14 @@ def test_a_known_secret_is_taken_out_in_every_dress(dress: str) -> None:
     for length in (12, 16):
         for start in range(len(dressed) - length):
             assert dressed[start : start + length] not in told
+
+
+def test_a_secret_with_signs_that_json_escapes_is_taken_out_of_json() -> None:
+    secret = 'pa"ss\\wörd\tof-the-shop'
+    redact = Redactor({"SHOP_TOKEN": secret}).text
+    for plain in (True, False):
+        text = redact(json.dumps({"said": f"it is {secret}!"}, ensure_ascii=plain))
+        assert json.loads(text) == {"said": f"it is {SIGN}!"}
 
 
 @pytest.mark.parametrize(
