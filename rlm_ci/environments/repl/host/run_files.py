@@ -19,6 +19,7 @@ class RunFiles:
     def __init__(self, folder: str, original: str | None = None) -> None:
         self._folder = folder
         self._original = original
+        self._folders: set[str] = set()
 
     def write(self, path: str, data: bytes) -> None:
         """Write a file that the run keeps. Raises StorageError.
@@ -26,14 +27,9 @@ class RunFiles:
         It is not synced: an answer is in the record, and a killed run writes its block's files
         again.
         """
-        place = self._place(path)
+        place = self._made(path)
         try:
-            try:
-                stream = open(place, "wb", opener=_private)  # noqa: SIM115 - closed below
-            except FileNotFoundError:
-                os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
-                stream = open(place, "wb", opener=_private)  # noqa: SIM115
-            with stream:
+            with open(place, "wb", opener=_private) as stream:
                 stream.write(data)
         except OSError as error:
             raise files.storage_error(error, place) from None
@@ -45,21 +41,32 @@ class RunFiles:
 
     def save(self, path: str, data: bytes) -> None:
         """Write a file that only a resumed run needs. Raises StorageError."""
-        place = self._place(path)
-        files.make_folder(os.path.dirname(place), 0o700)
-        files.write(place, data, 0o600)
+        files.write(self._made(path), data, 0o600)
 
     def saved(self, path: str, digest: str) -> bytes:
         """The content of such a file. Raises DamagedError."""
         return _verified(self._folder, path, digest)
 
     def remove(self, path: str) -> None:
+        """Remove a file. Raises StorageError for one behind a link that leads out."""
+        place = self._place(path)
+        files.require_inside(self._folder, os.path.dirname(place))
         with suppress(FileNotFoundError):
-            os.unlink(self._place(path))
+            os.unlink(place)
 
     def tracked(self) -> TrackedFiles:
         """The same files; it keeps which are written."""
         return TrackedFiles(self)
+
+    def _made(self, path: str) -> str:
+        """The place of a file, whose folder is made; a run may come with links that lead out."""
+        place = self._place(path)
+        folder = os.path.dirname(place)
+        if folder not in self._folders:
+            files.require_inside(self._folder, folder)
+            files.make_folder(folder, 0o700)
+            self._folders.add(folder)
+        return place
 
     def _place(self, path: str) -> str:
         return os.path.join(self._folder, *path.split("/"))
@@ -88,7 +95,7 @@ class TrackedFiles(RunFiles):
 
 
 def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
 
 
 def _verified(folder: str, path: str, digest: str) -> bytes:
