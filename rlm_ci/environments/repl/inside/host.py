@@ -8,10 +8,10 @@ import json
 import os
 import sys
 from _queue import SimpleQueue
-from _socket import CMSG_SPACE, socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _socket import socket
     from collections.abc import Callable, Iterable
     from typing import Any, ClassVar
 
@@ -94,6 +94,8 @@ class Host:
 
     def _take_descriptor(self) -> None:
         """The first byte brings the file of the context, if there is one."""
+        from _socket import CMSG_SPACE  # not on Windows, where the host reads this module too
+
         _, found, _, _ = self._channel.recvmsg(1, CMSG_SPACE(4))
         for _, _, data in found:
             self.descriptor = int.from_bytes(data[:4], sys.byteorder)
