@@ -43,7 +43,7 @@ FULL = {
 
 def test_an_existing_file_is_understood() -> None:
     found = definition.merge(from_json(FULL))
-    assert sorted(found) == ["ci", "docs", "review", "rlm", "wiki"]
+    assert sorted(found) == ["ci", "docs", "review", "rlm", "run", "wiki"]
     ci = found["ci"]
     assert (ci.title, ci.description, ci.source) == ("CI", "all of it", "codex.orchestrator.json")
     assert ci.stages == (
