@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from testing.loopback_model.server import Asked
 
 
+@pytest.mark.full
 def test_a_failing_pytest_becomes_green(stage: Stage) -> None:
     stage.repo.write("pyproject.toml", '[project]\nname = "calc"\nversion = "1"\n').commit()
     ended, run = stage.fixed("--validator", "auto")
