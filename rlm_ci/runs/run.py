@@ -150,8 +150,13 @@ class Run(Closing):
         return self.manifest.task_id
 
     def path_of(self, *parts: str) -> str:
-        """The path of a file of this run; its folder is made for the owner alone."""
+        """The path of a file of this run; its folder is made for the owner alone.
+
+        Raises StorageError for a folder that is a link, as a repository may hold one.
+        """
         path = os.path.join(self.path, *parts)
+        if parts[1:]:
+            files.require_inside(self.path, os.path.dirname(path))
         files.make_folder(os.path.dirname(path), 0o700)
         return path
 

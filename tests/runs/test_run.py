@@ -389,3 +389,14 @@ def test_the_copies_of_a_tree_may_hold_links(place: Place) -> None:
     for name in ("work", "verdict", "git"):
         os.symlink("/etc", run.path_of("rlm", name, "link"))
     place.open(run.path).close()
+
+
+def test_a_folder_of_a_run_that_is_a_link_is_not_written_to(place: Place, tmp_path: Path) -> None:
+    with place.create() as run:
+        outside = tmp_path / "outside"
+        outside.mkdir()
+        os.symlink(outside, os.path.join(run.path, "rlm"))
+        for parts in (("rlm", "a.txt"), ("rlm", "subcalls", "a.txt")):
+            with pytest.raises(StorageError, match="a link in the repository leads elsewhere"):
+                run.path_of(*parts)
+        assert list(outside.iterdir()) == []
