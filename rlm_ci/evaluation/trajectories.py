@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 LEGACY = (".rlm_code/rlm/runs", ".dspy_code/rlm/runs")
 _ENDING = ".jsonl"
 _PREVIEW = 260
+#: Numbers beyond this are no rewards.
+_HIGHEST = 1 << 53
 _CHILDREN = "children"
 
 
@@ -209,7 +211,7 @@ def _table(value: object) -> Mapping[str, Any]:
 
 
 def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
+    return float(value) if isinstance(value, int | float) and abs(value) < _HIGHEST else 0.0
 
 
 def _preview(value: object) -> str:

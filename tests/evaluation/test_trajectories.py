@@ -91,12 +91,15 @@ def test_runs_of_rlm_code_are_read_and_ids_are_no_paths(tmp_path: Path) -> None:
             "observation": {"success": False, "stderr": "ZeroDivisionError"}, "reward": -0.2,
             "timestamp": "2025-01-01T00:00:00"}  # fmt: skip
     final = {"type": "final", "completed": True, "steps": 1, "total_reward": -0.2}
+    huge = json.dumps({**final, "total_reward": 10**400})
     lines = [json.dumps(step), "not JSON", "[1]", json.dumps(final)]
     (folder / "run_20250101_000000_1.jsonl").write_text("\n".join(lines))
+    (folder / "huge.jsonl").write_text(huge)
     (tmp_path / "secret.jsonl").write_text(json.dumps(final))
     (folder / "link.jsonl").symlink_to(tmp_path / "secret.jsonl")
     runner = RLMRunner(None, None, workdir=tmp_path)
-    [only] = runner.list_runs()
+    only, other = runner.list_runs()
+    assert (other["run_id"], other["total_reward"]) == ("huge", 0.0)
     assert (only["run_id"], only["completed"], only["steps"]) == ("run_20250101_000000_1", True, 1)
     seen = runner.visualize_run("run_20250101_000000_1")
     assert seen["failures"] == [{"step": 1, "action": "run_python", "error": "ZeroDivisionError"}]

@@ -90,6 +90,8 @@ class ReplEnvironment(Closing):
         #: The states of the blocks so far: path and SHA-256.
         self._states: list[tuple[str, str]] = []
         self._blocks = 0
+        #: Seconds that the block has left for functions of the context: they take the host's time.
+        self._reading = 0.0
         self._errors = 0
         self._answer: str | None = None
         #: The files with the prompts of all questions so far.
@@ -171,7 +173,8 @@ class ReplEnvironment(Closing):
         session = self._open()
         models = ModelFunctions(self._options, self._services, self._delegation, folder)
         self._models = models
-        ended = session.execute(code, seconds=self._seconds())
+        self._reading = seconds = self._seconds()
+        ended = session.execute(code, seconds=seconds)
         self._models = None
         failure = models.failure
         if failure is not None and not isinstance(failure, LimitError):
@@ -215,12 +218,26 @@ class ReplEnvironment(Closing):
             names = ("llm_query", "llm_query_batched", "rlm_query", "rlm_query_batched")
             functions = {name: self._on_models(name) for name in names}
             for name in ("read", "search", "peek"):
-                functions[name] = _host(getattr(self._reads, name))
+                functions[name] = self._on_context(name)
             copy = os.path.join(self._services.scratch, *self._folder.split("/"), "masked.txt")
             source = masked_source(self._window.context, copy, self._services.redact)
             states = [self._services.files.saved(*one) for one in self._states]
             self._session = self._services.open(context=source, functions=functions, states=states)
         return self._session
+
+    def _on_context(self, name: str) -> HostFunction:
+        function = _host(getattr(self._reads, name))
+
+        def call(args: list[Any], kwargs: dict[str, Any]) -> Any:
+            if self._reading <= 0:
+                raise ValueError("the block has used up its time for read, search and peek")
+            begun = monotonic()
+            try:
+                return function(args, kwargs)
+            finally:
+                self._reading -= monotonic() - begun
+
+        return call
 
     def _on_models(self, name: str) -> HostFunction:
         def call(args: list[Any], kwargs: dict[str, Any]) -> Any:

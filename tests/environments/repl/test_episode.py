@@ -73,6 +73,17 @@ CASES: dict[str, tuple[list[str], str, str, str]] = {
 }  # fmt: skip
 
 
+def test_searches_do_not_outlast_their_block(pool: SessionPool, tmp_path: Path) -> None:
+    code = (
+        "while True:\n    try:\n        search('no such berth')\n"
+        "    except ValueError as error:\n        print(error)\n        break"
+    )
+    stage = Episodes(tmp_path, pool, [repl(code), final("x")], text="a berth is free\n" * 200_000)
+    stage.options = stage.options.replace(block_seconds=0.3)
+    assert stage.run().answer == "x"
+    assert "used up its time for read, search and peek" in stage.shown(2)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_protocol(name: str, pool: SessionPool, tmp_path: Path) -> None:
     said, answer, reason, shown = CASES[name]

@@ -23,7 +23,8 @@ class ReplOptions(Value):
 
     Code may name one of ``models``, too. A prompt of ``llm_query`` has at most ``subcall_bytes``,
     an answer ``max_tokens``; ``concurrency`` prompts of one batch are asked at once. A block of
-    code may run for ``block_seconds``, besides the time in which models answer it.
+    code may run for ``block_seconds``, besides the time in which models answer it, and search and
+    read the context for as long again.
     """
 
     model: str
