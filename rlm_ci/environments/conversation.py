@@ -164,10 +164,10 @@ def _line(text: str) -> str:
 
 
 def _ends(text: str) -> str:
-    """The first and the last line of a result, without the head and the fence of a quotation."""
+    """The first and the last line of a result; the last one before a fence that ends it."""
     lines = [visible(line) for line in text.strip("\n").split("\n")]
-    if len(lines) > 3 and lines[-1].startswith("```") and lines[1].startswith("```"):
-        lines = lines[2:-1]
+    if len(lines) > 3 and lines[-1].startswith("```"):
+        del lines[-1]
     ends = lines if len(lines) < 3 else [lines[0], lines[-1]]
     return " … ".join(line.strip()[:_RESULT] for line in ends)
 

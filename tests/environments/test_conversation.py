@@ -73,14 +73,15 @@ def test_the_newest_exchange_is_whole_unless_it_is_huge() -> None:
     assert size_of(huge) < 10_000
 
 
-def test_a_note_has_the_ends_of_a_result_without_its_fence() -> None:
+def test_a_note_has_the_ends_of_a_result() -> None:
     history = Conversation()
     history.prompt("GOAL")
     call = ToolCall("c", "run", '{"command": "make"}')
     history.answer("", [call])
     history.result(call, quoted("The command ended: exit code 2", "first\nsecond\nError 2"))
     history.fold()
-    assert 'run {"command": "make"}: first … Error 2\n' in history.messages()[1]["content"]
+    note = 'run {"command": "make"}: The command ended: exit code 2: … Error 2\n'
+    assert note in history.messages()[1]["content"]
 
 
 def test_a_prompt_is_never_cut() -> None:

@@ -224,7 +224,7 @@ def test_the_next_iteration_goes_on_with_the_conversation(stage: Stage) -> None:
     assert digest.split("\n")[:3] == [
         "What you did before, in short:",
         "```",
-        'read {"path": "calc.py"}: calc.py, lines 1-2 of 2:',
+        'read {"path": "calc.py"}: calc.py, lines 1-2 of 2: … 2\t    return a - b',
     ]
     assert 'done {"summary": "Tried a comment."}: Done.' in digest
     assert "This is iteration 2." in prompt
