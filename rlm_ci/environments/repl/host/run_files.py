@@ -11,6 +11,7 @@ from rlm_ci.errors import DamagedError
 from rlm_ci.system import files
 
 _LIMIT = 1 << 30
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
 
 
 class RunFiles:
@@ -28,9 +29,14 @@ class RunFiles:
         again.
         """
         place = self._made(path)
+        left = memoryview(data)
         try:
-            with open(place, "wb", opener=_private) as stream:
-                stream.write(data)
+            descriptor = os.open(place, _WRITE, 0o600)
+            try:
+                while left:
+                    left = left[os.write(descriptor, left) :]
+            finally:
+                os.close(descriptor)
         except OSError as error:
             raise files.storage_error(error, place) from None
 
@@ -63,9 +69,11 @@ class RunFiles:
         place = self._place(path)
         folder = os.path.dirname(place)
         if folder not in self._folders:
-            files.require_inside(self._folder, folder)
-            files.make_folder(folder, 0o700)
-            self._folders.add(folder)
+            parent = os.path.dirname(folder)
+            if not (parent in self._folders and _is_new(folder)):
+                files.require_inside(self._folder, folder)
+                files.make_folder(folder, 0o700)
+            self._folders |= {folder, parent}
         return place
 
     def _place(self, path: str) -> str:
@@ -94,8 +102,13 @@ class TrackedFiles(RunFiles):
             self.written[path] = digest
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
+def _is_new(folder: str) -> bool:
+    """Whether ``folder`` was made now, and so cannot be a link."""
+    try:
+        os.mkdir(folder, 0o700)
+    except OSError:
+        return False
+    return True
 
 
 def _verified(folder: str, path: str, digest: str) -> bytes:
