@@ -95,7 +95,8 @@ def _told(final: FinalState) -> str:
 
 def select(settings: Settings, goal: str) -> Mode:
     """The mode of the settings, or the one that fits best."""
-    is_named = settings.sources[_ENVIRONMENT].startswith("--")  # a file may prefer it
+    # A file may prefer it; the command pr has no such setting.
+    is_named = settings.sources.get(_ENVIRONMENT, "").startswith("--")
     is_repl = is_named and settings.symbolic.environment == REPL
     if settings.mode == ITERATIVE and is_repl:
         raise UsageError(
