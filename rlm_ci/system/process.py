@@ -26,8 +26,6 @@ DEFAULT_LIMIT = 1 << 30
 #: The longest secret in bytes, in the longest way of writing it (hex doubles it).
 SEAM = 16 << 10
 _CHUNK = 1 << 18
-#: What a pipe takes, as it is made and at most.
-_FULL = 1 << 16
 _PIPE = 1 << 20
 #: Bytes of a UTF-8 character behind its first.
 _CONTINUATION = bytes(range(0x80, 0xC0))
@@ -256,14 +254,6 @@ if sys.platform != "win32":
             **own,
         )
 
-    def _widen(pipe: int) -> None:
-        """Make a pipe that was full take more at once: fewer waits for the other side."""
-        if sys.platform == "linux":
-            import fcntl  # most commands of a hook say a line
-
-            with suppress(OSError):  # the user's share of pipe memory is used up
-                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE)
-
     class Started:
         """A running command, leader of its own process group; leaving the context kills it."""
 
@@ -302,6 +292,12 @@ if sys.platform != "win32":
         def __enter__(self) -> Self:
             try:
                 signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+                if sys.platform == "linux":  # fewer waits for the other side
+                    import fcntl
+
+                    for descriptor in (self._stdin, self._outputs[0]):
+                        with suppress(OSError):  # the user's share of pipe memory is used up
+                            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE)
                 os.set_blocking(self._stdin, False)
                 self._feed()
             except BaseException:
@@ -324,7 +320,6 @@ if sys.platform != "win32":
                 while self._input:
                     self._input = self._input[os.write(self._stdin, self._input[:_CHUNK]) :]
             except BlockingIOError:
-                _widen(self._stdin)
                 return
             except BrokenPipeError:  # it need not read everything
                 pass
@@ -388,8 +383,6 @@ if sys.platform != "win32":
                     if not chunk:
                         poll.unregister(descriptor)
                         open_outputs.discard(descriptor)
-                    if len(chunk) == _FULL:
-                        _widen(descriptor)
                     output[descriptor] += chunk
                     if len(output[descriptor]) > self._limit:
                         del output[descriptor][self._limit :]
