@@ -68,7 +68,8 @@ def attacked(
             "print(same is kept, kept, context, len(ask('x')), bool(SHOW_VARS()))", seconds=20
         )
         assert (after.error, after.restarted) == ("", ""), (name, after)
-        assert after.output.endswith("True [1] a text 3 True\n"), (name, after)
+        # A child that was left behind may print at any time.
+        assert "True [1] a text 3 True\n" in after.output, (name, after)
         assert len(descriptors()) <= len(held), name
     return outputs
 
