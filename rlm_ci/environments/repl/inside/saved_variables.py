@@ -37,7 +37,7 @@ class Namespace:
         return namespace, ()
 
 
-class Context:
+class ContextMark:
     """Stands in a pickle for the context, which every session has."""
 
     def __reduce__(self) -> tuple[Callable[[], object], tuple[()]]:
@@ -124,7 +124,7 @@ class Group:
         self.pickled: bytes | None = None
 
 
-class Part:
+class VariableGroup:
     """The same as they were when the host got them, by its number for them."""
 
     def __init__(self, number: int) -> None:
@@ -144,7 +144,7 @@ class Saved:
 
     def __init__(self, session: Session, parts: list[list[int]], payload: memoryview) -> None:
         self._session = session
-        self._parts: dict[tuple[str, ...], Part] = {}
+        self._parts: dict[tuple[str, ...], VariableGroup] = {}
         self._count = 0
         self._problems: list[str] = []
         self._known: list[str] = []
@@ -166,7 +166,7 @@ class Saved:
             self._take(values)
         except BaseException as error:  # noqa: BLE001
             self._miss("a variable of before", error)
-        part = self._parts[names] = Part(number)
+        part = self._parts[names] = VariableGroup(number)
         part.size = len(data)
 
     def _take(self, values: dict[str, Any]) -> None:
@@ -222,7 +222,7 @@ class Saved:
         if "random" in sys.modules:
             found[_RANDOM] = sys.modules["random"].getstate()
         if (text := HELD["context"]) is not None:
-            found = {name: Context() if one is text else one for name, one in found.items()}
+            found = {name: ContextMark() if one is text else one for name, one in found.items()}
         return found
 
     def changes(self) -> tuple[dict[str, Any], list[bytes]]:
@@ -251,7 +251,7 @@ class Saved:
                 if part is None or part.digest != hash(pickled):
                     if part is None:
                         self._count += 1
-                        part = Part(self._count)
+                        part = VariableGroup(self._count)
                     part.digest, part.size = hash(pickled), len(pickled)
                     sent.append([part.number, part.size])
                     data.append(pickled)
