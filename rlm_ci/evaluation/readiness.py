@@ -100,7 +100,7 @@ def _model(model: str) -> EnvironmentDoctorCheck:
     if model:
         return EnvironmentDoctorCheck(name, PASS, f"Connected model: {printable(model)}")
     told = "set OPENAI_API_KEY or OPENAI_BASE_URL, and name a model: --model NAME"
-    return EnvironmentDoctorCheck(name, WARN, "No model is set up.", told)
+    return EnvironmentDoctorCheck(name, WARN, "No model is set up or named.", told)
 
 
 def _code(workdir: str) -> Iterator[EnvironmentDoctorCheck]:

@@ -67,6 +67,7 @@ class CodingEnvironment:
         self._profile: RLMRewardProfile = generic.profile
         self._generic = GenericEnvironment(generic, name=name, patterns=_dspy_patterns)
         self._tests = tests
+        self._diff = services.diff
         no_tests = services.replace(tests=None if tests is None else lambda _names: "")
         self._code = CodeTools(root, no_tests)
         #: Files that the model wrote, which must stay readable to their language.
@@ -80,7 +81,15 @@ class CodingEnvironment:
         return self._tools
 
     def act(self, name: str, arguments: Mapping[str, Any]) -> Observation:
-        """Carry out one call. Raises LimitError when a budget ends, StorageError."""
+        """Carry out one call. Raises LimitError when a budget ends, StorageError.
+
+        Whoever has changed the code cannot end before the tests pass.
+        """
+        if name == "final" and self._tests is not None and self._diff and self._diff():
+            judged = self._test(self._tests, ())
+            if judged.failed:
+                text = f"Not accepted: the changed code does not pass.\n{judged.text}"
+                return judged.replace(text=text)
         if name in self._of_generic:
             return self._generic.act(name, arguments)
         try:

@@ -167,3 +167,23 @@ def test_an_episode_in_the_reference_s_words(project: Project) -> None:
     assert (end.text, end.reason, end.turns) == ("Mended.", "", 4)
     assert [name for name, _ in seen] == ["read", "run_tests", "edit", "run_tests", "final"]
     assert "what came before it failed" in model.requests[2].messages[-1]["content"]
+
+
+def test_who_has_changed_the_code_ends_only_once_the_tests_pass(project: Project) -> None:
+    source = project.root / "a.py"
+    start = source.read_text()
+    environment = CodingEnvironment(
+        str(project.root),
+        Services(diff=lambda: "" if source.read_text() == start else "changed"),
+        GenericServices(),
+        tests=project._tests,
+    )
+    final = {"final_response": "Done."}
+    assert environment.act("final", final).final, "an answer about unchanged code needs no tests"
+    source.write_text(start.replace("-", "*"))
+    refused = environment.act("final", final)
+    assert (refused.final, refused.failed) == (False, True)
+    assert refused.text.startswith("Not accepted: the changed code does not pass.\n")
+    source.write_text(start.replace("-", "+"))
+    assert environment.act("final", final).final
+    assert project.asked == [(), ()]
