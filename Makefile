@@ -126,6 +126,7 @@ bench: setup $(NODE_STAMP)
 	$(BIN)/python benchmarks/environments.py
 	$(BIN)/python benchmarks/context.py
 	$(BIN)/python benchmarks/recursion.py
+	$(BIN)/python benchmarks/delegation.py
 
 clean:
 	rm -rf $(VENV) tests/tools/node_modules build dist .hypothesis \

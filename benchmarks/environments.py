@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
+import importlib
 import io
 import json
 import os
@@ -84,6 +86,7 @@ def service(code: str) -> Iterator[str]:
 
 def ours(url: str, turns: int) -> int:
     """Run an episode as ``rlm-ci rlm`` does; the bytes of what it leaves."""
+    from rlm_ci.__main__ import COLLECT_FROM
     from rlm_ci.context.builder.build import build
     from rlm_ci.environments.delegation import ChildSlots, Delegation
     from rlm_ci.environments.repl.episode import ReplEpisodes
@@ -95,6 +98,7 @@ def ours(url: str, turns: int) -> int:
     from rlm_ci.models.record.record import Record
     from rlm_ci.redaction.redactor import Redactor
 
+    gc.set_threshold(COLLECT_FROM, 20, 20)  # as the program does
     redact = Redactor({"OPENAI_API_KEY": KEY}).text
     folder = os.getcwd()
     with (
@@ -112,6 +116,7 @@ def ours(url: str, turns: int) -> int:
             open=pool.open,
             left=lambda: None,
             scratch=os.path.join(folder, "scratch"),
+            batch=record.batch,
         )
         options = ReplOptions("m-1", "m-1", 1000, max_turns=turns)
         episodes = ReplEpisodes(options, services)
@@ -168,12 +173,21 @@ def sessions(count: int) -> dict[str, float]:
 
 
 def child(who: str, url: str, turns: str) -> dict[str, float]:
-    run = {"ours": ours, "rlms": theirs}[who]
-    began = time.perf_counter()
+    run, packages = {
+        "ours": (ours, ("openai", "rlm_ci.environments.repl.episode")),
+        "rlms": (theirs, ("openai", "rlm")),
+    }[who]
+    for name in packages:  # their time varies by more than all sub-calls take
+        importlib.import_module(name)
+    began, used = time.perf_counter(), cpu()
     size = run(url, int(turns))
-    wall = time.perf_counter() - began
+    return {"wall": time.perf_counter() - began, "cpu": cpu() - used, "size": size}
+
+
+def cpu() -> float:
+    """The seconds of this process, and of those it has waited for."""
     used = [resource.getrusage(one) for one in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return {"wall": wall, "cpu": sum(one.ru_utime + one.ru_stime for one in used), "size": size}
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 # ── in the parent ──

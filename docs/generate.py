@@ -16,7 +16,8 @@ from rlm_ci import checks, cli, errors
 from rlm_ci.ask import report as question
 from rlm_ci.config.arguments import describe
 from rlm_ci.config.core_options import COMMON
-from rlm_ci.config.options import PROGRAM
+from rlm_ci.config.options import DELEGATE_MODES, PROGRAM
+from rlm_ci.delegation.catalogue import TOOLS
 from rlm_ci.evaluation.bench.comparison_report import RULES as BENCH
 from rlm_ci.evaluation.episodes import report as episode
 from rlm_ci.fix import report as fix
@@ -439,6 +440,61 @@ def how_it_works() -> str:
     return text
 
 
+TOOLS_HEAD = """\
+# Tools of the MCP server
+
+The tools of `rlm-ci mcp`, with what they take and answer; **bold** arguments are needed. Their JSON
+Schemas are in [`schemas/mcp/`](../schemas/mcp/). To get started, read
+[Delegation](delegation.md).
+
+A tool that refuses or fails answers with `isError` and
+`{"error": {"code": "path_not_permitted", "message": "...", "where": "...", "hint": "..."}}`. A code
+keeps its name; `where` and `hint` are there if there is more to say.
+"""
+
+
+def tools() -> str:
+    """``docs/mcp-tools.md``: each tool with its arguments and its answers."""
+    lines = [f"<!-- {NOTICE} -->", TOOLS_HEAD.rstrip()]
+    for tool in TOOLS:
+        wider = DELEGATE_MODES[DELEGATE_MODES.index(tool.mode) :]
+        modes = ", ".join(f"`{mode}`" for mode in wider)
+        lines += [
+            "",
+            f"## {tool.name}",
+            "",
+            tool.description.replace("<", r"\<"),
+            "",
+            f"Modes: {modes}.",
+        ]
+        lines += ["", *_fields("argument", tool.schema("input"))]
+        output = tool.schema("output")
+        for number, form in enumerate(output.get("oneOf", [output])):
+            lines += ["", *_fields("or answer" if number else "answer", form)]
+    return "\n".join(lines) + "\n"
+
+
+def _fields(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
+    yield f"| {name} | | |"
+    yield "|---|---|---|"
+    for key, row in schema["properties"].items():
+        needed = name == "argument" and key in schema.get("required", ())
+        shown = f"**`{key}`**" if needed else f"`{key}`"
+        yield f"| {shown} | {_kind(row)} | {_plain(_cell(row.get('description', '')))} |"
+
+
+def _plain(text: str) -> str:
+    return text.replace("<", "\\<")
+
+
+def _kind(row: Mapping[str, Any]) -> str:
+    values = row.get("enum") or ([row["const"]] if "const" in row else [])
+    if values:
+        return ", ".join("null" if value is None else f"`{value}`" for value in values)
+    kinds = row.get("type", "any")
+    return " or ".join([kinds] if isinstance(kinds, str) else kinds)
+
+
 def generated() -> dict[Path, str]:
     """Every generated file with its content."""
     return {
@@ -450,6 +506,7 @@ def generated() -> dict[Path, str]:
         TOP / "action.yml": action(),
         TOP / "README.md": readme(),
         TOP / "docs" / "guard.md": guard(),
+        TOP / "docs" / "mcp-tools.md": tools(),
     }
 
 

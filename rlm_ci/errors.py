@@ -82,6 +82,13 @@ class RlmCiError(Exception):
         return f"{self.what} ({self.where})" if self.where else self.what
 
 
+class Paused(BaseException):
+    """The run is to stop at a safe point, to be resumed; no error, so that none takes it for one.
+
+    Its exit code is LIMIT.
+    """
+
+
 class UsageError(RlmCiError):
     code = USAGE
 

@@ -113,6 +113,8 @@ def _closed_environment(
     date = f"{FIRST_COMMIT_AT} +0000"
     fixed = {
         "HOME": str(home),
+        # Scripted models know nothing of it; who tests it takes the variable away.
+        "RLM_CI_LOOP_GATES_REVIEW_ENABLED": "false",
         "USERPROFILE": str(home),
         "XDG_CONFIG_HOME": str(home / ".config"),
         "XDG_CACHE_HOME": str(home / ".cache"),

@@ -41,6 +41,8 @@ SLUG = f"{OWNER}/{NAME}"
 NUMBER = 7
 TOKEN = "ghs_" + "w" * 36
 NO_MODEL = {"openai-base-url": "", "openai-api-key": ""}
+#: The scripted model only edits.
+WITHOUT_REVIEW = {"RLM_CI_LOOP_GATES_REVIEW_ENABLED": "false"}
 #: A model that changes something, and never what matters.
 ASTRAY = Play([write("notes.txt", "I looked at it.\n"), done()])
 
@@ -64,7 +66,7 @@ class Place:
             self.repo,
             pull_request(self.base, self.head, number=NUMBER),
             self._inputs("${{ secrets.MODEL_KEY }}", **inputs),
-            variables={"GITHUB_API_URL": self.github.url},
+            variables={"GITHUB_API_URL": self.github.url, **WITHOUT_REVIEW},
             secrets={"MODEL_KEY": self.llm.key},
             programs=[BIN],  # pytest is among them
             made=self.made,
@@ -86,6 +88,7 @@ class Place:
             "GITHUB_EVENT_NAME": event_name,
             "GITHUB_API_URL": self.github.url,
             "PATH": bare_environment(self.tmp / "home", programs=[BIN])["PATH"],
+            **WITHOUT_REVIEW,
             **(variables or {}),
         }
         action = jobs / "action"

@@ -150,6 +150,7 @@ def test_the_wheel_holds_the_package_and_its_data_and_nothing_else(wheel: Path) 
     wanted = {f"rlm_ci/{name}": path for name, path in _files(ROOT / "rlm_ci").items()}
     for folder in DATA:
         wanted |= {f"rlm_ci/_data/{folder}/{n}": p for n, p in _files(ROOT / folder).items()}
+    wanted["rlm_ci/_data/docs/rules.md"] = ROOT / "docs" / "rules.md"
     assert set(held) == set(wanted)
     assert all(data == wanted[name].read_bytes() for name, data in held.items())
 
@@ -174,7 +175,7 @@ def test_the_metadata(wheel: Path) -> None:
     core = {canonicalize_name(r.name) for r in required if not r.marker}
     assert core == {"jinja2", "jsonschema", "markdown-it-py", "pathspec", "rich", "unidiff"}
     extras = {"github", "models", "fast", "monty", "repl", "syntax", "review", "wiki", "site",
-        "bench", "mcp", "dask", "all", *FRAMEWORKS}  # fmt: skip
+        "archive", "bench", "mcp", "dask", "all", *FRAMEWORKS}  # fmt: skip
     assert set(metadata.get_all("Provides-Extra", [])) == extras
 
 

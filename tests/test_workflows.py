@@ -203,6 +203,7 @@ MORE = {
     },
     "docs.yml deploy": {"id-token": "write", "pages": "write"},
     "wiki.yml": {"contents": "write", "pull-requests": "write"},
+    "doc-archive.yml": {"contents": "write", "pull-requests": "write"},
     "release.yml pypi": {"attestations": "write", "id-token": "write"},
     "release.yml github": {"contents": "write"},
 }  # fmt: skip

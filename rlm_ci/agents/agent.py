@@ -43,6 +43,9 @@ class AgentWorkspace(Protocol):
     def tree(self) -> str:
         """The id of the files as they are now."""
 
+    def restore(self, tree: str) -> None:
+        """Make the files those of ``tree`` again."""
+
     def status(self, before: str, after: str) -> str:
         """What changed between two trees: a line for each file."""
 
@@ -51,7 +54,9 @@ class Assignment(Value):
     """A task for an agent.
 
     ``deadline`` is a time of ``time.monotonic``, None for none. With ``read_only`` the agent
-    changes nothing. It keeps in ``conversation`` what the next assignment needs.
+    changes nothing; with ``may_run``, it may yet run commands, and what these change is taken back.
+    ``files`` are those outside of the tree that it may read: their names in the prompt, and paths.
+    It keeps in ``conversation`` what the next assignment needs.
     """
 
     role: str
@@ -61,6 +66,8 @@ class Assignment(Value):
     conversation: list[Any]
     deadline: float | None = None
     read_only: bool = False
+    may_run: bool = False
+    files: Mapping[str, str] = {}
     on_progress: Callable[[str], None] = lambda _line: None
 
     def seconds_left(self, most: float) -> float:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 #: Seconds for one fixer.
 TIMEOUT = 600.0
 _CONFIG_LIMIT = 1 << 20
+#: Files that are named of what one fixer changed.
+_NAMED = 5
 _PRE_COMMIT = ".pre-commit-config.yaml"
 _BLACK = ("psf/black", "id: black", "black --check", "black --diff", "black .")
 #: Files that call tools.
@@ -167,7 +169,7 @@ class AutofixAgent:
         told: list[str] = []
         output: list[str] = []
         failed: list[str] = []
-        before = task.workspace.tree()
+        before = left = task.workspace.tree()
         for fixer in chosen:
             program = self._program(fixer.argv[0])
             if program is None:
@@ -175,11 +177,12 @@ class AutofixAgent:
                 continue
             task.on_progress(fixer.name)
             line, said, is_fine = self._run(task, fixer, program)
-            told.append(line)
+            was, left = left, task.workspace.tree()
+            told.append(f"{line}, {_edited(task.workspace.status(was, left))}" if is_fine else line)
             output.append(f"$ {fixer.name}\n{said}")
             if not is_fine:
                 failed.append(line)
-        status = task.workspace.status(before, task.workspace.tree()).strip()
+        status = task.workspace.status(before, left).strip()
         told.append(f"changed:\n{status}" if status else "nothing was changed")
         reason = "; ".join(failed)
         if not output:
@@ -210,3 +213,10 @@ class AutofixAgent:
             last = said.strip().rpartition("\n")[2].strip()[:300]
             return f"{fixer.name}: ended with {ended.returncode}: {last}", said, False
         return f"{fixer.name}: ran", said, True
+
+
+def _edited(status: str) -> str:
+    """What one fixer changed, on one line; ``status`` has a line for each file."""
+    lines = status.splitlines()
+    more = f" and {len(lines) - _NAMED:,} more" if len(lines) > _NAMED else ""
+    return f"{'; '.join(lines[:_NAMED])}{more}" if lines else "nothing to change"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 
 from rlm_ci.agents.agent import AgentOutcome
@@ -10,15 +9,14 @@ from rlm_ci.environments.answer_formats import JsonCalls, NativeCalls
 from rlm_ci.environments.coding.tools import CodeTools
 from rlm_ci.environments.conversation import Conversation
 from rlm_ci.environments.quoting import SUMMARY_LIMIT
+from rlm_ci.environments.tool_support import takes_tools
 from rlm_ci.environments.turn_loop import LoopWatcher, TurnLoop
-from rlm_ci.errors import RemoteError
-from rlm_ci.models import SpentError
 from rlm_ci.resources import loader
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from typing import Any
 
     from rlm_ci.agents.agent import Assignment
@@ -57,7 +55,13 @@ class BuiltinAgent:
 
     def act(self, task: Assignment) -> AgentOutcome:
         """Work on it until the model is done. Raises LimitError, RemoteError, StorageError."""
-        environment = CodeTools(task.workspace.root, self._services, read_only=task.read_only)
+        environment = CodeTools(
+            task.workspace.root,
+            self._services,
+            read_only=task.read_only,
+            may_run=task.may_run,
+            given=task.files,
+        )
         place = self._place(task)
         conversation: list[Any] = task.conversation
         first: dict[str, Completion] = {}
@@ -101,19 +105,13 @@ class BuiltinAgent:
     ) -> bool:
         """Does the endpoint take tools? Asked with the first question, whose answer is kept."""
 
-        def ask() -> Mapping[str, Any]:
+        def ask() -> None:
             history = self._history()
             history.prompt(task.prompt)
             loop = self._loop(environment, self._complete, task.on_progress)
-            try:
-                first[f"{place}/turn-1"] = self._complete(loop.request(history), f"{place}/turn-1")
-            except RemoteError as error:
-                if not _refuses_tools(error, self._model):
-                    raise
-                return {"takes_tools": False, "said": printable(error.what[:500])}
-            return {"takes_tools": True}
+            first[f"{place}/turn-1"] = self._complete(loop.request(history), f"{place}/turn-1")
 
-        return bool(self._fact("tools", "agent", {"model": self._model}, ask)["takes_tools"])
+        return takes_tools(self._fact, "agent", self._model, ask)
 
     def _prompt(self, environment: CodeTools, task: Assignment) -> str:
         if self._takes_tools:
@@ -143,30 +141,6 @@ class _Progress(LoopWatcher):
         arguments = action.arguments or {}
         about = str(arguments.get("path") or arguments.get("command", ""))[:200]
         self._tell(printable(f"turn {action.turn}: {action.name} {about}".rstrip()))
-
-
-#: A refusal that names tools, and one of these, means that there are none.
-_OF_TOOLS = re.compile(r"(?<![a-z])tools?(?![a-z])|function[ _-]call")
-_LACKING = (
-    "support", "enable", "allow", "permitted", "unknown", "unexpected", "unrecognized", "extra",
-)  # fmt: skip
-
-
-def _refuses_tools(error: RemoteError, model: str) -> bool:
-    """Whether the endpoint says that it knows no tools."""
-    if isinstance(error, SpentError):  # it was at work: that is no refusal
-        return False
-    said = _without_name(error.what.casefold(), model.casefold())
-    return bool(_OF_TOOLS.search(said)) and any(word in said for word in _LACKING)
-
-
-def _without_name(said: str, model: str) -> str:
-    """What an endpoint says apart from the model's name, which may speak of tools itself."""
-    if not model:
-        return said
-    before = r"(?<=\bmodel )" if model.isalpha() else r"(?<![\w.-])"
-    quote = "[`'\"]?" if model.isalpha() else ""
-    return re.sub(rf"{before}{quote}{re.escape(model)}(?![\w-])", " ", said)
 
 
 def _outcome(ending: LoopEnd) -> AgentOutcome:

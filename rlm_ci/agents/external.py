@@ -11,8 +11,9 @@ from contextlib import suppress
 
 from rlm_ci.agents.agent import OUTPUT_LIMIT, AgentOutcome, command_of
 from rlm_ci.environments.quoting import SUMMARY_LIMIT
-from rlm_ci.errors import UnavailableError
+from rlm_ci.errors import StorageError, UnavailableError
 from rlm_ci.system import files
+from rlm_ci.system.safe_tree import FILE_LIMIT
 from rlm_ci.system.transcript import transcribe
 from rlm_ci.text.printable import clip, printable
 from rlm_ci.values import Value
@@ -106,6 +107,10 @@ PROGRAMS: Mapping[str, AgentProgram] = {
 }  # fmt: skip
 
 
+#: Seconds to look for a file in the sandbox.
+_LOOK = 20
+
+
 class ExternalAgent:
     """One of PROGRAMS, or any command, as an agent.
 
@@ -140,7 +145,8 @@ class ExternalAgent:
 
     def act(self, task: Assignment) -> AgentOutcome:
         """Run it. Raises UnavailableError if it is not installed."""
-        words = self._words(read_only=task.read_only)
+        closed = task.read_only and not task.may_run
+        words = self._words(read_only=closed)
         self._require_installed()
         timeout = task.seconds_left(DEFAULT_TIMEOUT)
         if timeout <= 0:
@@ -152,17 +158,25 @@ class ExternalAgent:
             stdin=prompt,
             env={**self._program.env, **self._env},
             network=True,
-            read_only=task.read_only,
+            read_only=closed,
             hidden=self._program.hidden,
         )
         task.on_progress(f"{self.name} at work")
-        if not any(PROMPT_FILE in word for word in words):
+        by_file = any(PROMPT_FILE in word for word in words)
+        if not (by_file or task.files):
             return self._run(task, launch)
         with files.scratch("rlm-ci-") as folder:
-            path = os.path.join(folder, "prompt.md")
-            files.write(path, prompt)
-            argv = tuple(word.replace(PROMPT_FILE, path) for word in words)
-            return self._run(task, launch.replace(argv=argv, stdin=b"", files=(path,)))
+            given = []
+            for number, (name, source) in enumerate(task.files.items(), 1):
+                given.append(os.path.join(folder, f"{number}-{os.path.basename(name)}"))
+                files.write(given[-1], _handed(source))
+                prompt = prompt.replace(name.encode(), given[-1].encode())
+            if by_file:
+                given.append(os.path.join(folder, "prompt.md"))
+                files.write(given[-1], prompt)
+                words = tuple(word.replace(PROMPT_FILE, given[-1]) for word in words)
+                prompt = b""
+            return self._run(task, launch.replace(argv=words, stdin=prompt, files=tuple(given)))
 
     def _words(self, *, read_only: bool) -> tuple[str, ...]:
         first, *rest = self._program.look if read_only else self._program.edit
@@ -189,9 +203,17 @@ class ExternalAgent:
             reason = f"{self.name} was stopped: {ended.reason} after {ended.seconds:.0f} s"
         elif ended.returncode:
             last = said.strip().rpartition("\n")[2].strip()[:300] or "it said nothing"
-            reason = f"{self.name} ended with {ended.returncode}: {last}"
+            reason = f"{self.name} ended with {ended.returncode}: {last}{self._hidden_file(task)}"
         code = ended.returncode or (1 if reason else 0)
         return AgentOutcome(code, summary(said), clip(said, OUTPUT_LIMIT), reason)
+
+    def _hidden_file(self, task: Assignment) -> str:
+        """Which file of the command the sandbox does not show, in words; "" if it shows all."""
+        paths = [one for one in self._program.edit[1:] if self._confined and os.path.isabs(one)]
+        for path in filter(os.path.exists, paths):
+            if task.workspace.run(Launch(("test", "-e", path), _LOOK)).returncode == 1:
+                return f" (the sandbox does not show {printable(path)}: keep it in the repository)"
+        return ""
 
     def _require_installed(self) -> None:
         for program in self._wanted:
@@ -202,6 +224,15 @@ class ExternalAgent:
                     where=f"agent {self.name}",
                     hint=install,
                 )
+
+
+def _handed(path: str) -> bytes:
+    """The content of a file for the agent. Raises StorageError."""
+    try:
+        return files.read(path, FILE_LIMIT)
+    except files.UnreadableError as error:
+        hint = "resume the run, which makes it again"
+        raise StorageError(f"a file for the agent: {error}", where=path, hint=hint) from None
 
 
 def summary(output: str) -> str:

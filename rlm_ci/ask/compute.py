@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from rlm_ci.models import Completion, ModelRequest
     from rlm_ci.models.gateway import Gateway
     from rlm_ci.models.record.clock import RunClock
+    from rlm_ci.models.record.record import Record
     from rlm_ci.redaction.redactor import Redactor
-    from rlm_ci.runs import Fact
     from rlm_ci.runs.state import RunState
 
 #: The folder of its files in a run, and the beginning of its places in the record.
@@ -58,7 +58,7 @@ class ComputedQuestion:
         limits: ComputeLimits,
         gateway: Gateway,
         *,
-        fact: Fact,
+        record: Record,
         clock: RunClock,
         state: RunState,
         redactor: Redactor,
@@ -70,7 +70,7 @@ class ComputedQuestion:
         self._options = options
         self._limits = limits
         self._gateway = gateway
-        self._fact = fact
+        self._record = record
         self._clock = clock
         self._state = state
         self._redactor = redactor
@@ -95,7 +95,7 @@ class ComputedQuestion:
             held.enter_context(closing(self._sessions))
             services = ReplServices(
                 complete=self._complete,
-                fact=self._fact,
+                fact=self._record.fact,
                 redact=self._redactor.text,
                 files=RunFiles(self._folder, self._original),
                 open=self._sessions.open,
@@ -103,6 +103,7 @@ class ComputedQuestion:
                 scratch=scratch,
                 longest=self._redactor.longest,
                 on_step=self._on_step,
+                batch=self._record.batch,
             )
             episodes = ReplEpisodes(self._options, services)
             delegation = Delegation(

@@ -164,6 +164,7 @@ class AskRun(Attempt):
             max_minutes=options.max_minutes,
             provider=options.provider,
             replay=bool(self._all.replay),
+            others=options.subcall_models,
         )
 
     def _compute(self, options: AskOptions, context: Context) -> AskEnd:
@@ -185,7 +186,7 @@ class AskRun(Attempt):
             ),
             ComputeLimits(max_minutes=options.max_minutes, max_depth=options.max_depth),
             self._gateway(options),
-            fact=self._record.fact,
+            record=self._record,
             clock=self._clock,
             state=self._state,
             redactor=self._run.redactor,

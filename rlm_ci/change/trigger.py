@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rlm_ci.change import change_set
 from rlm_ci.change.change_set import ChangeSet, PullRequest
-from rlm_ci.errors import ConfigError
+from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.system import files
 from rlm_ci.text.object_id import is_object_id
 from rlm_ci.text.printable import printable
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: GitHub cuts webhook payloads at 25 MB.
 _EVENT_LIMIT = 32 << 20
+#: The flags of a range.
+_RANGE = ("--base", "--head")
 #: Events without a change, for which the command's default holds.
 _WITHOUT_CHANGE = ("schedule", "workflow_dispatch")
 _SUPPORTED = (
@@ -60,8 +62,9 @@ def select(
     """The changes to judge: one, or for a push hook those of the pushed refs.
 
     ``default`` makes the change if none is named; ``note`` is called for each ref that is left
-    out. Raises ConfigError.
+    out. Raises ConfigError, UsageError.
     """
+    _require_one(choice)
     if choice.hook == "pre-push":
         return _pushed(repository, read_stdin(), note)
     if choice.commit:
@@ -78,6 +81,19 @@ def select(
     if choice.base_sha:
         return [change_set.from_range(repository, choice.base_sha, "HEAD", "BASE_SHA")]
     return [default(repository)]
+
+
+def _require_one(choice: ChangeChoice) -> None:
+    """Raise UsageError for flags that name two changes."""
+    given = [("--commit", bool(choice.commit)), ("--staged", choice.staged)]
+    given += [(flag, flag == choice.sources[number]) for number, flag in enumerate(_RANGE)]
+    flags = [flag for flag, is_given in given if is_given]
+    if len(flags) > 1 and flags != [*_RANGE]:
+        raise UsageError(
+            f"{' and '.join(flags)} name different changes",
+            where=flags[0],
+            hint="--base and --head go together; --commit and --staged stand alone",
+        )
 
 
 def _between(choice: ChangeChoice, repository: Repository) -> ChangeSet:

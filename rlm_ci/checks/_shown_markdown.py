@@ -10,6 +10,12 @@ if TYPE_CHECKING:
 
 #: What may precede the text of a line: quotes, then the marks of lists (the group).
 LEAD = re.compile(r"[ \t>]*((?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]{1,4})*)")
+#: An open item of a list, behind its mark.
+_OPEN = re.compile(r"\[ \][ \t]+\S")
+#: Any item of a checklist, behind its mark.
+_ITEM = re.compile(r"\[([ xX])\][ \t]+(?=\S)")
+#: Runs of backticks.
+_TICKS = re.compile(r"(`+)")
 
 
 def shown_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -45,3 +51,51 @@ def fence_of(text: str) -> str:
     run = text[: len(text) - len(text.lstrip(text[0]))]
     # With a backtick behind them, backticks open no fence but inline code.
     return "" if text[0] == "`" and "`" in text[len(run) :] else run
+
+
+def without_code(line: str) -> str:
+    """``line`` without its spans of inline code."""
+    parts = _TICKS.split(line)
+    # Where the next run of as many backticks is: it alone closes a span.
+    following: dict[int, int] = {}
+    closing = {}
+    for place in range(len(parts) - 2, 0, -2):
+        length = len(parts[place])
+        closing[place] = following.get(length, 0)
+        following[length] = place
+    shown, place = parts[:1], 1
+    while place < len(parts):
+        place = closing[place] or place
+        shown.append(parts[place + 1])
+        place += 2
+    return "".join(shown)
+
+
+def heading_of(data: bytes) -> str:
+    """The first heading of the top level in a document; "" without one."""
+    lines = shown_lines(data.decode("utf-8", "surrogateescape"))
+    return next((line.strip() for _, line in lines if line.lstrip().startswith("# ")), "")
+
+
+def open_items(data: bytes) -> list[tuple[int, str]]:
+    """The lines with an open ``[ ]`` item, each with its number (1-based), as GitHub shows them.
+
+    They are in a list, also in a quote or another list, and not in fenced code or a comment.
+    """
+    text = data.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+    lines = text.split("\n")
+    return [
+        (number, lines[number - 1])
+        for number, line in shown_lines(text)
+        if (lead := LEAD.match(line)) and lead[1] and _OPEN.match(line, lead.end())
+    ]
+
+
+def items(data: bytes) -> list[tuple[str, bool]]:
+    """The text of each ``[ ]`` or ``[x]`` item, with single blanks, and whether it is ticked."""
+    text = data.decode("utf-8", "surrogateescape")
+    return [
+        (" ".join(line[found.end() :].split()), found[1] != " ")
+        for _, line in shown_lines(text)
+        if (lead := LEAD.match(line)) and lead[1] and (found := _ITEM.match(line, lead.end()))
+    ]

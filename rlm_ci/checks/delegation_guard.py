@@ -17,12 +17,13 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.settings import Settings
     from rlm_ci.git.repository import Repository
-    from rlm_ci.runs.store import RunStore
+    from rlm_ci.runs.store import Accept, RunStore
 
 ID = "delegation-guard"
 SUMMARY = "the subagent runs that the task requires have happened"
@@ -33,6 +34,7 @@ RULES = dict.fromkeys(
         "no-subagent-manifest",
         "index-unreadable",
         "runs-unreadable",
+        "receipt-invalid",
     ),
     Severity.HIGH,
 )
@@ -40,6 +42,12 @@ OPTIONS = (
     Setting("delegation_guard.require", "what a manifest must prove: that the run exists, or "
             "that it succeeded", "exists", "choice", flag="--require", metavar="WHAT",
             choices=("exists", SUCCEEDED)),
+    Setting("delegation_guard.receipts", "which receipts count in CI: none (off), any "
+            "(accept), any after their signature was checked with GitHub's keys (verify), or those "
+            "with a valid signature alone (verified)", "accept", "choice", flag="--receipts",
+            metavar="WHICH", choices=("off", "accept", "verify", "verified")),
+    Setting("delegation_guard.workflows", "workflow files whose receipts can be verified (default: "
+            "any of the repository)", (), "list", metavar="PATH"),
     Setting("delegation_guard.override_reason", "why no subagent run was possible; suppresses "
             "the findings", env=("DELEGATION_GUARD_OVERRIDE_REASON",),
             own_env=False, file=False),
@@ -47,7 +55,7 @@ OPTIONS = (
 HOOKS = {ID: {"args": (), "stages": ("pre-commit", "pre-push")}}
 
 INDEX = "tasks/index.json"
-_INDEX_LIMIT = 8 << 20
+INDEX_LIMIT = 8 << 20
 _SHOWN_CANDIDATES = 3
 _SHOWN_LINE = 60
 
@@ -59,12 +67,14 @@ def applies(changes: ChangeSet, options: Settings) -> str | None:
         return None
     none = f"no task id is given{source}"
     try:
-        tracked.read(changes.repository, INDEX, _INDEX_LIMIT)
+        tracked.read(changes.repository, INDEX, INDEX_LIMIT)
     except files.UnreadableError as error:
         if error.missing:
             return f"{none} and there is no {INDEX}"
     if not _in_ci(options):
         return None
+    if changes.trigger in ("push", "merge_group"):
+        return f"{none}, and only a pull request could name one"
     specs = [f"{commit}:.delegation" for commit in (changes.base, changes.head) if commit]
     if specs and any(size >= 0 for size in changes.repository.sizes(specs)):
         return None
@@ -76,11 +86,17 @@ def run(changes: ChangeSet, options: Settings, runs: RunStore) -> Part:
     task_id, source = _task_id(changes, options)
     if task_id:
         require_task_id(task_id, source)
-    index, index_error = _read_index(changes.repository)
+    index, index_error = read_index(changes.repository)
     verdict = _Verdict(task_id=task_id, runs=runs.shown, keys=tuple(index))
     if not task_id:
         told = f"no task id is given{source}"
-        verdict = verdict.add("missing-task-id", told, "MCP_RUNNER_TASK_ID")
+        missing = "MCP_RUNNER_TASK_ID"
+        if changes.pull_request and _in_ci(options):
+            missing = "the line 'Task: <id>' in the pull request's body"
+            example = verdict.keys[-1] if verdict.keys else "<task-id>"
+            advice = f"name the task in the pull request's body, by a line such as Task: {example}"
+            verdict = verdict.replace(advice=advice)
+        verdict = verdict.add("missing-task-id", told, missing)
     if index_error:
         verdict = verdict.add(
             "index-unreadable",
@@ -88,7 +104,7 @@ def run(changes: ChangeSet, options: Settings, runs: RunStore) -> Part:
             f"a readable {INDEX} ({index_error})",
         )
     elif task_id:
-        verdict = _judge(verdict, options, runs)
+        verdict = _judge(verdict, changes, options, runs)
     return verdict.to_part(options.delegation_guard.override_reason)
 
 
@@ -114,20 +130,21 @@ def _task_id(changes: ChangeSet, options: Settings) -> tuple[str | None, str]:
     return None, told
 
 
-def _read_index(repository: Repository) -> tuple[list[str], str]:
+def read_index(repository: Repository) -> tuple[list[str], str]:
     """The keys of the registered tasks, in the order of the file; or why there are none."""
     try:
-        record = parse(tracked.read(repository, INDEX, _INDEX_LIMIT))
+        record = parse(tracked.read(repository, INDEX, INDEX_LIMIT))
     except files.UnreadableError as error:
         return [], str(error)
     items = record.get("items") if isinstance(record, dict) else None
     if not isinstance(items, list):
         return [], 'it is not JSON of the form {"items": [...]}'
-    keys = [_key(item) for item in items if isinstance(item, dict)]
+    keys = [task_key(item) for item in items if isinstance(item, dict)]
     return [key for key in keys if is_task_id(key)], ""
 
 
-def _key(item: dict[str, Any]) -> str:
+def task_key(item: Mapping[str, Any]) -> str:
+    """The name of a task, by its row in the index; "" without one."""
     identifier, slug = (
         str(item[name]) if isinstance(item.get(name), (str, int)) else "" for name in ("id", "slug")
     )
@@ -136,7 +153,7 @@ def _key(item: dict[str, Any]) -> str:
     return slug or identifier
 
 
-def _owner(name: str, keys: frozenset[str]) -> str | None:
+def owner_of(name: str, keys: frozenset[str]) -> str | None:
     """The registered task that a run folder, or a task id, belongs to: the longest match."""
     while name not in keys:
         name, dash, _ = name.rpartition("-")
@@ -145,25 +162,12 @@ def _owner(name: str, keys: frozenset[str]) -> str | None:
     return name
 
 
-def _judge(verdict: _Verdict, options: Settings, runs: RunStore) -> _Verdict:
-    task_id = verdict.task_id or ""
-    keys = frozenset(verdict.keys)
-    owner = _owner(task_id, keys)
-    if owner is None:
-        return verdict.replace(role="unregistered").add(
-            "unregistered-task",
-            f"{task_id} is not registered in {INDEX}",
-            f"{task_id} in {INDEX}",
-            at_index=True,
-        )
-    if owner != task_id:
-        return verdict.replace(role="subagent", evidence=f"{task_id} is a subagent run of {owner}")
-    verdict = verdict.replace(role="top-level")
-    succeeded = options.delegation_guard.require == SUCCEEDED
+def accepting(task_id: str, keys: frozenset[str], *, succeeded: bool = False) -> Accept:
+    """Why a folder in the store, or a manifest in it, is no evidence for a task; None if it is."""
 
     def accept(folder: str, manifest: dict[str, Any] | None) -> str | None:
         if manifest is None:
-            other = _owner(folder, keys)
+            other = owner_of(folder, keys)
             return None if other == task_id else f"belongs to the registered task {other}"
         if manifest.get("task_id") not in (None, folder):
             return "names another task"  # without its name: the file may be foreign
@@ -171,6 +175,47 @@ def _judge(verdict: _Verdict, options: Settings, runs: RunStore) -> _Verdict:
             return f"status is {_shown(manifest.get('status'))}, not {SUCCEEDED!r}"
         return None
 
+    return accept
+
+
+def _judge(verdict: _Verdict, changes: ChangeSet, options: Settings, runs: RunStore) -> _Verdict:
+    task_id = verdict.task_id or ""
+    keys = frozenset(verdict.keys)
+    owner = owner_of(task_id, keys)
+    if owner is None:
+        return verdict.replace(role="unregistered").add(
+            "unregistered-task",
+            f"{task_id} is not registered in {INDEX}",
+            f"{task_id} in {INDEX}",
+            at=INDEX,
+        )
+    # A word in a pull request's body must not get around the base's policy.
+    if owner != task_id and (options.task or options.delegation_guard.receipts != "verified"):
+        return verdict.replace(role="subagent", evidence=f"{task_id} is a subagent run of {owner}")
+    task_id, verdict = owner, verdict.replace(role="top-level", task_id=owner)
+    wanted = options.delegation_guard.receipts if _in_ci(options) else "off"
+    missing = f"{task_id} has no receipt"
+    if wanted != "verified":  # a pull request may bring runs, too
+        succeeded = options.delegation_guard.require == SUCCEEDED
+        verdict = _by_runs(verdict, runs, accepting(task_id, keys, succeeded=succeeded))
+        if verdict.evidence or verdict.findings:
+            return verdict
+        missing = f"{task_id} has no subagent run in {runs.shown}"
+        missing += "" if wanted == "off" else " and no receipt"
+    if wanted != "off" and changes.head and changes.repository.git_dir:
+        found = _by_receipt(verdict, changes, options, keys)
+        if found:
+            return found
+    if wanted != "off":
+        written = f"commit what this writes: rlm-ci receipt --task {task_id}"
+        first = "in a CI job, " if wanted == "verified" else ""
+        verdict = verdict.replace(advice=f"{first}{verdict.fix()}; then {written}")
+    return verdict.add("no-subagent-manifest", missing, f"a subagent run of {task_id}")
+
+
+def _by_runs(verdict: _Verdict, runs: RunStore, accept: Accept) -> _Verdict:
+    """What the runs of subagents say that are in the store."""
+    task_id = verdict.task_id or ""
     rejected: list[ManifestCandidate] = []
     try:
         for number, candidate in enumerate(runs.subagent_runs(task_id, accept), 1):
@@ -186,11 +231,39 @@ def _judge(verdict: _Verdict, options: Settings, runs: RunStore) -> _Verdict:
             f"the runs in {runs.shown} cannot be read: {error.strerror}",
             f"a readable {runs.shown} ({error.strerror})",
         )
-    return verdict.replace(rejected=tuple(rejected), examined=len(rejected)).add(
-        "no-subagent-manifest",
-        f"{task_id} has no subagent run in {runs.shown}",
-        f"a subagent run of {task_id}",
+    return verdict.replace(rejected=tuple(rejected), examined=len(rejected))
+
+
+def _by_receipt(
+    verdict: _Verdict, changes: ChangeSet, options: Settings, keys: frozenset[str]
+) -> _Verdict | None:
+    """What the task's receipt says in CI, where the runs are not; None without one."""
+    from rlm_ci.receipts import judge  # a hook has none
+
+    task_id, wanted = verdict.task_id or "", options.delegation_guard.receipts
+    server = options.github.server_url or "https://github.com"
+    unchecked = "its signature is checked in GitHub Actions only"
+    if wanted == "accept":
+        unchecked = "its signature is not checked (delegation_guard.receipts)"
+    policy = judge.ReceiptPolicy(
+        succeeded=options.delegation_guard.require == SUCCEEDED,
+        server_url=server if wanted != "accept" and options.github.actions else None,
+        why_unchecked=unchecked,
+        must_be_verified=wanted == "verified",
+        workflows=options.delegation_guard.workflows,
     )
+    found = judge.judge(changes, task_id, lambda name: owner_of(name, keys), policy)
+    if found is None:
+        return None
+    verdict = verdict.replace(receipts_seen=1, advice=found.hint)
+    if found.problem:
+        return verdict.add(
+            "receipt-invalid",
+            f"{found.path} does not count: {found.problem}",
+            f"a receipt that counts ({found.problem})",
+            at=found.file,
+        )
+    return verdict.replace(evidence=f"{task_id} has a receipt: {found.label}")
 
 
 def _shown(value: object) -> str:
@@ -208,17 +281,17 @@ class _Verdict(Value):
     evidence: str = ""
     examined: int = 0
     rejected: tuple[ManifestCandidate, ...] = ()
+    receipts_seen: int = 0
+    advice: str = ""
     findings: tuple[Finding, ...] = ()
     missing: tuple[str, ...] = ()
 
-    def add(
-        self, condition: str, message: str, missing: str, *, at_index: bool = False
-    ) -> _Verdict:
+    def add(self, condition: str, message: str, missing: str, *, at: str = "") -> _Verdict:
         finding = Finding(
             f"{ID}/{condition}",
             RULES[condition],
             printable(message),
-            evidence=(Location(INDEX),) if at_index else (),
+            evidence=(Location(at),) if at else (),
             subject=self.task_id,
         )
         return self.replace(
@@ -233,6 +306,8 @@ class _Verdict(Value):
         export = f"export MCP_RUNNER_TASK_ID={task} and run a subagent with {task}-<stream>"
         if any(finding.rule.endswith("/index-unreadable") for finding in self.findings):
             return f"mend {INDEX}, then {export}"
+        if self.advice:
+            return self.advice
         return export
 
     def block(self) -> str:
@@ -257,7 +332,7 @@ class _Verdict(Value):
             "task_id": self.task_id,
             "role": self.role,
             "manifests": self.examined,
-            "receipts": 0,
+            "receipts": self.receipts_seen,
         }
         if not self.findings:
             return Part(ID, printable(self.evidence), metrics)

@@ -24,14 +24,13 @@ from rlm_ci.checks._doc_archive.archive import (
     read_policy,
     tips,
 )
-from rlm_ci.checks._doc_archive.documents import in_git, in_worktree
+from rlm_ci.checks._doc_archive.documents import LinkingTexts, in_git, in_worktree
 from rlm_ci.checks._doc_archive.stub import (
     RULES,
     LinkTarget,
     Stub,
     StubFlaw,
     StubFormat,
-    open_items,
     parse,
 )
 from rlm_ci.config.settings import Setting
@@ -99,7 +98,8 @@ def run(changes: ChangeSet, options: Settings, _runs: RunStore) -> Part:
         if archive:
             archived = running.enter_context(repository.start_tree(archive, sizes=True))
         places = _places(changes, options.paths, listing)
-        reading = _documents(repository, places, StubFormat(branch, target))
+        linking = LinkingTexts(branch)
+        reading = _documents(repository, places, StubFormat(branch, target), linking)
         # Git lists the archive while we read the first files, its full texts during the others.
         ahead = len(places) // _AHEAD if changes.trigger == "worktree" else 0
         documents = list(islice(reading, ahead))
@@ -120,6 +120,12 @@ def run(changes: ChangeSet, options: Settings, _runs: RunStore) -> Part:
     judged = _judged(changes, options, documents)
     error = missing_archive(repository, branch) if archive is None and judged else None
     findings = _findings(changes, documents, broken, judged) + _open_items(changes, judged)
+    if linking.texts:
+        from rlm_ci.checks._doc_archive.inbound_links import LinkSearch, of_change
+
+        stubs = {one.path: one.data for one in documents}
+        search = LinkSearch(linking, target, stubs)
+        findings += of_change(changes, search, _touched(changes, options), archive)
     metrics = _metrics(documents, broken, archived=archive is not None)
     summary = _summary(documents, broken, judged, archived=archive is not None)
     pointers = sum(len(finding.evidence) for finding in findings)
@@ -177,7 +183,10 @@ def _places(
 
 
 def _documents(
-    repository: Repository, places: Mapping[str, str | None], form: StubFormat
+    repository: Repository,
+    places: Mapping[str, str | None],
+    form: StubFormat,
+    linking: LinkingTexts | None = None,
 ) -> Iterator[StubFile]:
     oids = {path: oid for path, oid in places.items() if oid is not None}
     texts = in_git(repository, oids) if oids else in_worktree(repository, places)
@@ -185,6 +194,8 @@ def _documents(
         is_stub, flaw = form.judge(path, data)
         if is_stub:
             yield StubFile.of((path, data, flaw))
+        elif linking:
+            linking.add(path, data)
 
 
 def _payloads(repository: Repository, archive: str, asked: Container[str]) -> ArchivePayloads:
@@ -235,9 +246,14 @@ def _judged(
     changes: ChangeSet, options: Settings, documents: Sequence[StubFile]
 ) -> dict[str, StubFile]:
     """The stubs that the change adds or edits; all, without a change."""
-    is_all = changes.trigger == "worktree" or options.doc_archive.all
-    touched = None if is_all else set(changes.names())
+    touched = _touched(changes, options)
     return {one.path: one for one in documents if touched is None or one.path in touched}
+
+
+def _touched(changes: ChangeSet, options: Settings) -> frozenset[str] | None:
+    """The paths of the change; None if every document counts."""
+    is_all = changes.trigger == "worktree" or options.doc_archive.all
+    return None if is_all else frozenset(changes.names())
 
 
 # ── judging ──
@@ -294,9 +310,7 @@ def _open_items(changes: ChangeSet, judged: Mapping[str, StubFile]) -> list[Find
         return []
     before = changes.merge_base
     paths = [
-        path
-        for path, document in judged.items()
-        if document.flaw is None or document.flaw.condition != "malformed"
+        path for path, one in judged.items() if not one.flaw or one.flaw.condition != "malformed"
     ]
     if before is None or not paths:
         return []
@@ -308,7 +322,11 @@ def _open_items(changes: ChangeSet, judged: Mapping[str, StubFile]) -> list[Find
         for path, data in zip(paths, contents, strict=True)
         if data is not None and parse(data) is None
     }
-    newest = _last_full_texts(changes, earlier) if earlier else {}
+    if not earlier:
+        return []
+    from rlm_ci.checks._shown_markdown import open_items
+
+    newest = _last_full_texts(changes, earlier)
     for path, data in earlier.items():
         last = newest.get(path, data)
         items = open_items(last)

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 #: minimum and maximum; ROWS, its options, or rows(argv) if they depend on words; run(arguments).
 COMMANDS = (
     "pr", "check", "review", "wiki", "rlm", "run", "chat", "bench", "context", "start", "list",
-    "status", "wait", "resume", "cancel", "view", "export", "replay", "publish", "doctor", "config",
-    "init", "verify",
+    "status", "wait", "resume", "cancel", "view", "export", "replay", "publish", "receipt",
+    "doctor", "config", "init", "verify", "explain", "suppress", "archive", "mcp", "questions",
+    "answer",
 )  # fmt: skip
 
 
@@ -52,6 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         interrupted = isinstance(error, KeyboardInterrupt)
         say("interrupted" if interrupted else "terminated")
         return errors.INTERRUPTED if interrupted else errors.TERMINATED
+    except errors.Paused:
+        say("paused")
+        return errors.LIMIT
     except Exception as error:  # noqa: BLE001 - the boundary: any other error is a bug of ours
         from rlm_ci.console.failures import failure  # imported here to keep hooks fast
 

@@ -31,7 +31,7 @@ class Arguments(Value):
 #: Similarity from which on an unknown option counts as misspelt.
 _ALIKE = 0.8
 #: Options of every command that are no settings.
-_ALWAYS = ("-h", "--help", "--version")
+_ALWAYS = ("-h", "--help", "-V", "--version")
 
 
 def split_command(argv: Sequence[str], rows: Iterable[Setting]) -> tuple[str | None, list[str]]:
@@ -69,7 +69,7 @@ def parse(argv: Sequence[str], rows: Iterable[Setting], usage: str) -> Arguments
         if word == "--":
             return Arguments(flags, tuple(positionals), tuple(words))
         if word in _ALWAYS:
-            asked = word == "--version"
+            asked = word in ("-V", "--version")
             return Arguments(flags, tuple(positionals), (), help=not asked, version=asked)
         if not word.startswith("-") or word == "-":
             positionals.append(word)

@@ -70,6 +70,8 @@ REPORT: tuple[Setting, ...] = (
             "table", columns=(
                 Setting("rule", "rule id, or a check's id for all of its rules", required=True),
                 Setting("path", "path pattern (default: every path)"),
+                Setting("fingerprint", "fingerprint of the finding, as in report.json; it holds "
+                        "while the lines stay (default: every finding)"),
                 Setting("reason", "why the finding is accepted", required=True),
                 Setting("until", "last day of the suppression, YYYY-MM-DD"),
             )),

@@ -38,6 +38,10 @@ PUBLISH: tuple[Setting, ...] = (
 MODEL: tuple[Setting, ...] = (
     Setting("model", "name of the model at its endpoint", flag="--model",
             metavar="NAME", input="model"),
+    Setting("models.provider", "provider of the model: its address and the variable of its key "
+            "(default: OpenAI, or the prefix of the model's name: groq:NAME)", kind="choice",
+            choices=("anthropic", "azure", "gemini", "github", "groq", "lmstudio", "mistral",
+                     "ollama", "openai", "openrouter", "together", "vllm")),
     Setting("models.max_completion_tokens", "maximum tokens of one answer, including hidden "
             "reasoning", 16384, "integer", minimum=1),
     Setting("models.timeout", "timeout for one answer, in seconds", 600, "number", minimum=1),
@@ -68,6 +72,73 @@ BUDGET: tuple[Setting, ...] = (
     Setting("budget_usd", "maximum cost in USD", kind="number", minimum=0, flag="--budget-usd",
             metavar="X", input="budget-usd"),
 )  # fmt: skip
+RLMS: tuple[Setting, ...] = (
+    Setting("loop.rlms.enabled", "let an analysis of a role's context run before its turn, where "
+            "the other settings of loop.rlms say so", default=False, kind="boolean"),
+    Setting("loop.rlms.mode", "what an analysis needs: a large context (auto), a request "
+            "(requested, manual), or one of both (hybrid)", "hybrid", "choice",
+            choices=("auto", "requested", "manual", "hybrid")),
+    Setting("loop.rlms.request_keyword", "word by which a role or a commit's trailer asks for an "
+            "analysis", "RLMS_REQUEST", metavar="WORD"),
+    Setting("loop.rlms.context", "the context of a role: files that the goal names or that have "
+            "changed since the run began (changed), or all", "changed", "choice",
+            choices=("changed", "all")),
+    Setting("loop.rlms.auto.max_lines", "number of lines above which a context is large", 2500,
+            "integer", minimum=1),
+    Setting("loop.rlms.auto.max_estimated_tokens", "number of tokens above which a context is "
+            "large; a token is 4 bytes", 120000, "integer", minimum=1),
+    Setting("loop.rlms.auto.max_files", "number of files above which a context is large", 40,
+            "integer", minimum=1),
+    Setting("loop.rlms.roles.planner", "allow an analysis for the planner", default=True,
+            kind="boolean"),
+    Setting("loop.rlms.roles.implementer", "allow an analysis for the role that edits",
+            default=True, kind="boolean"),
+    Setting("loop.rlms.roles.tester", "allow an analysis for the tester", default=True,
+            kind="boolean"),
+    Setting("loop.rlms.roles.reviewer", "allow an analysis for the reviewer or critic",
+            default=True, kind="boolean"),
+    Setting("loop.rlms.limits.max_steps", "maximum turns of the model of an analysis", 40,
+            "integer", minimum=1),
+    Setting("loop.rlms.limits.max_depth", "how deep an analysis may ask itself, at most 8", 2,
+            "integer", minimum=1),
+    Setting("loop.rlms.limits.timeout_seconds", "maximum seconds of an analysis", 240, "integer",
+            minimum=1),
+    Setting("loop.rlms.limits.max_subcalls", "maximum number of calls of models in an analysis, "
+            "beside its own turns", 80, "integer", minimum=1),
+    Setting("loop.rlms.output.format", "format of the result", "json", "choice",
+            choices=("json",)),
+    Setting("loop.rlms.output.require_citations", "let an analysis fail that cites no place of "
+            "its context that holds", default=True, kind="boolean"),
+    Setting("loop.rlms.policy.force_on", "run an analysis for each allowed role, whatever its "
+            "context", default=False, kind="boolean"),
+    Setting("loop.rlms.policy.force_off", "run no analysis", default=False, kind="boolean"),
+    Setting("loop.rlms.policy.fail_mode", "what a failed analysis does: the role goes on without "
+            "it (warn_and_continue), or the run ends (fail_role)", "warn_and_continue", "choice",
+            choices=("warn_and_continue", "fail_role")),
+)  # fmt: skip
+GATES: tuple[Setting, ...] = (
+    Setting("loop.gates.promise.text", "text that the role that edits must promise, in a "
+            "<promise> tag, when the work is done"),
+    Setting("loop.gates.tests.command", "command of tests that must pass besides the validator; "
+            "each test that ran at the start must run again", metavar="CMD"),
+    Setting("loop.gates.validation.commands", "commands that must pass besides the validator", (),
+            "list", metavar="CMD"),
+    Setting("loop.gates.checklists.paths", "Markdown files in which the agent must tick every "
+            "item", (), "list", metavar="PATH"),
+    Setting("loop.gates.review.enabled", "let a model review the result before it is green "
+            "(default: yes, where it is the agent and a validator decides)", kind="boolean"),
+    Setting("loop.gates.evidence.enabled", "write a manifest with the hash of all that a green "
+            "result rests on; what has none fails", default=False, kind="boolean"),
+    Setting("loop.gates.approval.file", "file in which a person approves the result; the run "
+            "pauses until then", metavar="PATH"),
+    Setting("loop.gates.stuck.turns", "number of turns in a row with the same failures that ends "
+            "the loop; 0 turns that off", 3, "integer", minimum=0),
+)  # fmt: skip
+RLMS_DRY_RUN: tuple[Setting, ...] = (
+    Setting("loop.rlms.dry_run", "show for which roles an analysis would run, with what was "
+            "measured, and run nothing", default=False, kind="boolean", flag="--dry-run",
+            file=False, own_env=False),
+)  # fmt: skip
 LOOP: tuple[Setting, ...] = (
     Setting("loop.goal", "the goal", env=("RLM_GOAL",), own_env=False, file=False),
     Setting("loop.validator", "command that must pass: auto finds one, none uses none",
@@ -80,9 +151,10 @@ LOOP: tuple[Setting, ...] = (
             minimum=0),
     Setting("loop.canary_minutes", "maximum minutes for the canary, which runs changed tests "
             "that must fail (default: loop.validator_minutes)", None, "number", minimum=0),
-    Setting("loop.roles", "roles: one agent (single), or planner, reviser and critic (triad)",
-            "single", "choice", choices=("single", "triad"), env=("RLM_ROLES",), flag="--roles",
-            metavar="NAME"),
+    Setting("loop.roles", "roles: one agent (single); planner, reviser and critic (triad); or "
+            "planner, implementer, tester and reviewer (superloop)",
+            "single", "choice", choices=("single", "triad", "superloop"), env=("RLM_ROLES",),
+            flag="--roles", metavar="NAME"),
     Setting("loop.subagents", "give each role its own conversation", default=False,
             kind="boolean", env=("RLM_SUBAGENTS", "CODEX_SUBAGENTS")),
     Setting("loop.agent", "the agent that edits: openai, codex, claude, gemini, aider, "
@@ -114,6 +186,8 @@ LOOP: tuple[Setting, ...] = (
             file=False, input="sandbox"),
     Setting("out_dir", "folder of the summaries of all tasks, relative to the repository", "out",
             env=("CODEX_ORCHESTRATOR_OUT_DIR",), metavar="DIR", file=False),
+    *RLMS,
+    *GATES,
 )  # fmt: skip
 EPISODE: tuple[Setting, ...] = (
     Setting("episode.environment", "how the model may act: generic (rlm), coding (dspy, "
@@ -138,6 +212,11 @@ EPISODE: tuple[Setting, ...] = (
             flag="--time-budget-seconds", metavar="N"),
     Setting("episode.sub_model", "model for children and sub-calls (default: the same)",
             flag="--sub-model", metavar="NAME"),
+    # A repository must not be able to name programs that run outside of the sandbox.
+    Setting("episode.mcp_config", "file of the MCP servers whose tools the model gets, outside of "
+            "the repository", flag="--mcp-config", metavar="FILE", file=False),
+    Setting("episode.mcp_server", "only this server of --mcp-config (default: all)",
+            flag="--mcp-server", metavar="NAME", file=False),
     Setting("episode.sub_provider", "provider of --sub-model: openai or azure (default: the same)",
             flag="--sub-provider", metavar="NAME"),
 )  # fmt: skip
@@ -255,9 +334,23 @@ REVIEW_OF_PR: tuple[Setting, ...] = (
 )  # fmt: skip
 REVIEW: tuple[Setting, ...] = (
     Setting("review.domains", "what to look for", _DOMAINS, "list", metavar="DOMAIN"),
+    Setting("review.depth", "how the model reviews a change: quick (it reads), normal (it may also "
+            "look around with tools, if its endpoint takes them and there is a sandbox), or deep "
+            "(it may look around longer)", "normal", "choice",
+            choices=("quick", "normal", "deep"), flag="--depth", metavar="DEPTH"),
     Setting("review.refute_level", "lowest severity for which a second, independent question "
             "tries to refute a model's finding; off for none", "high", "choice",
             choices=(*SEVERITIES, "off")),
+    Setting("review.proofs", "have reproductions of what a model claims of a change run in the "
+            "sandbox: auto (if there is one), or off", "auto", "choice", choices=("auto", "off")),
+    Setting("review.guidelines", "what the maintainers wish for in the code, for a model that "
+            "reviews it", (), "table", columns=(
+                Setting("paths", "patterns of the files that it is about (default: all)", (),
+                        "list"),
+                Setting("text", "the guideline", required=True),
+            )),
+    Setting("review.setup", "command that installs what reproductions of claims need, with "
+            "network, in a copy of the base; what it adds there is seen by base and head"),
     Setting("review.ruff", "built-in analyzer for Python; auto: if it is installed", "auto",
             "choice", choices=("auto", "on", "off")),
     Setting("review.ruff.extend", "further ruff rules, by code or prefix, such as D; they "
@@ -296,8 +389,48 @@ WIKI: tuple[Setting, ...] = (
     Setting("wiki.target", "target of --push: pr (a pull request), branch:NAME, or wiki (the "
             "repository's GitHub wiki)", "pr", flag="--to", metavar="TARGET"),
 )  # fmt: skip
+#: From the narrowest.
+DELEGATE_MODES = ("status_only", "question_only", "full")
+DELEGATE: tuple[Setting, ...] = (
+    Setting("delegate.mode", "tools that rlm-ci mcp offers: those for the status of runs "
+            "(status_only), also those for questions to people (question_only), or all (full); "
+            "the narrowest of flag, environment and config file counts", "question_only", "choice",
+            choices=DELEGATE_MODES, env=("CODEX_DELEGATE_MODE",), flag="--mode", metavar="NAME"),
+    Setting("delegate.roots", "folder with repositories that the tools of rlm-ci mcp may use; "
+            "repeatable (default: the repository)", (), "list", flag="--root", metavar="DIR",
+            file=False, own_env=False),
+    # A repository must not let its agents start more of them.
+    Setting("delegate.allow_nested", "let a delegated run delegate, too, three levels deep",
+            default=False, kind="boolean", file=False),
+    Setting("delegate.spawn_timeout_ms", "how long delegate.spawn waits for a run to be there, in "
+            "milliseconds; 30000 at most", 10000, "integer", minimum=1, file=False,
+            env=("SPAWN_START_TIMEOUT_MS", "CODEX_DELEGATION_SPAWN_START_TIMEOUT_MS",
+                 "DELEGATION_SPAWN_START_TIMEOUT_MS")),
+    Setting("delegate.depth", "how many runs above this one have delegated it; set by "
+            "delegate.spawn", 0, "integer", minimum=0, file=False),
+    Setting("delegate.question_expiry_fallback", "what becomes of a run that pauses for a question "
+            "when the question expires: it stays paused (pause), goes on (resume) or is cancelled "
+            "(fail)", "pause", "choice", choices=("pause", "resume", "fail"), file=False),
+)  # fmt: skip
+RECEIPT: tuple[Setting, ...] = (
+    machine("github.run_id", "GITHUB_RUN_ID", "id of the workflow run"),
+    machine("github.run_attempt", "GITHUB_RUN_ATTEMPT", "attempt of the workflow run"),
+    machine("github.workflow_ref", "GITHUB_WORKFLOW_REF", "file and ref of the workflow"),
+    machine("github.sha", "GITHUB_SHA", "commit that the workflow runs on"),
+    machine("github.ref", "GITHUB_REF", "ref that the workflow runs on"),
+    machine("github.id_token_url", "ACTIONS_ID_TOKEN_REQUEST_URL", "where a job with id-token: "
+            "write gets its token, for a receipt"),
+    Setting("github.id_token_bearer", "key to that address", secret=True, file=False, own_env=False,
+            env=("ACTIONS_ID_TOKEN_REQUEST_TOKEN",)),
+)  # fmt: skip
+REVIEW_DRY_RUN: tuple[Setting, ...] = (
+    Setting("review.dry_run", "show how many calls, tokens and dollars a model would need to read "
+            "all of it, and review nothing", default=False, kind="boolean", flag="--dry-run",
+            file=False, own_env=False),
+)  # fmt: skip
 #: What no check has a say in.
 PROGRAM = (
-    *CORE, *PUBLISH, *FIX, *MODEL, *BUDGET, *LOOP, *EPISODE, *CHAT, *CONTEXT, *SYMBOLIC, *PIPELINES,
-    *RECURSION, *REVIEW_OF_PR, *REVIEW, *WIKI_OF_PR, *WIKI,
+    *CORE, *PUBLISH, *FIX, *MODEL, *BUDGET, *LOOP, *RLMS_DRY_RUN, *EPISODE, *CHAT, *CONTEXT,
+    *SYMBOLIC, *PIPELINES, *RECURSION, *REVIEW_OF_PR, *REVIEW, *REVIEW_DRY_RUN, *WIKI_OF_PR, *WIKI,
+    *DELEGATE, *RECEIPT,
 )  # fmt: skip

@@ -298,13 +298,24 @@ def _unknown(what: str, name: str, known: Sequence[str], source: str) -> ConfigE
 
 
 def nearest(name: str, known: Sequence[str], *, least: float = 0.6) -> str:
-    """A hint for a misspelt ``name``: the most similar one, if ``least`` similar, or all."""
+    """A hint for a misspelt ``name``: the most similar ones, if ``least`` similar, or its section.
+
+    A name whose section is unknown gets the names that a file may have at its top.
+    """
     from difflib import get_close_matches
 
-    # A missing section is more frequent than a misspelt name.
-    close = [one for one in known if one.endswith(f".{name}")]
-    close = close or get_close_matches(name, known, 1, least)
-    return f"did you mean {close[0]}?" if close else f"known are: {', '.join(sorted(known))}"
+    section, _, last = name.rpartition(".")
+    beside = [one for one in known if section and one.startswith(f"{section}.")]
+    if beside:
+        names = [one[len(section) + 1 :] for one in beside]
+        close = [f"{section}.{one}" for one in get_close_matches(last, names, 1, least)]
+    else:  # a missing section is more frequent than a misspelt name
+        close = [one for one in known if one.endswith(f".{name}")]
+        close = sorted(close, key=lambda one: one.count("."))[:3]
+        close = close or get_close_matches(name, known, 1, least)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"known are: {', '.join(beside or sorted({one.partition('.')[0] for one in known}))}"
 
 
 def parse_config(data: bytes, source: str, table: str | None) -> dict[str, Any]:

@@ -164,10 +164,7 @@ class GenericEnvironment:
             has_stderr=bool(done.error.strip()),
             patterns=self._patterns(code),
         )
-        details = {"succeeded": done.succeeded}
-        return Observation(
-            "\n".join(parts), reward=reward, failed=not done.succeeded, details=details
-        )
+        return Observation("\n".join(parts), reward=reward, failed=not done.succeeded)
 
     def _query(self, ask: Callable[[str, str], str], arguments: Mapping[str, Any]) -> Observation:
         self._queries += 1

@@ -153,7 +153,8 @@ class EpisodeAttempt(RunAttempt):
             "steps": end.steps,
             "final_reward": end.reward,
             "sandbox": options.sandbox,
-            **self._landed(end, tree),
+            **({"session": options.session} if options.session else {}),
+            **self._landed(end, options, tree),
         }
         subject = Subject(head=options.head, worktree=True)
         return report.build(end, metrics=metrics, subject=subject, usage=self._usage())
@@ -180,12 +181,14 @@ class EpisodeAttempt(RunAttempt):
             provider=options.provider,
             replay=bool(self._all.replay),
             connector=self._caller.model,
+            others=(options.sub_model,),
         )
 
     def _context(self, options: EpisodeOptions) -> Context | None:
-        """The context that the settings name; a REPL's is the task without one."""
-        has_repl = environment_of(options.environment) == REPL
-        if not (self._all.settings.context.source or has_repl):
+        """The context that the settings name, or the record has; a REPL's is the task without."""
+        is_named = self._all.settings.context.source and not self._all.replay
+        is_known = self._record.find("context", "start", {}) is not None
+        if not (is_named or is_known or environment_of(options.environment) == REPL):
             return None
         kept = RunContext(self._all, self._run, self._record, self._step)
         return kept.open(options.task, required=True)
@@ -214,6 +217,7 @@ class EpisodeAttempt(RunAttempt):
             work_tree=tree,
             repl=repl,
             context=self._run.redactor.text(text),
+            servers=self._caller.servers,
         )
 
     def _repl(
@@ -231,6 +235,7 @@ class EpisodeAttempt(RunAttempt):
             left=lambda: gateway.calls_left(options.max_completion_tokens),
             scratch=held.enter_context(files.scratch("rlm-ci-repl-")),
             longest=self._run.redactor.longest,
+            batch=self._record.batch,
         )
         return ReplSetups(options, services, context)
 
@@ -273,13 +278,16 @@ class EpisodeAttempt(RunAttempt):
             )
         )
 
-    def _landed(self, end: EpisodeEnd, tree: WorkTree | None) -> dict[str, Any]:
+    def _landed(
+        self, end: EpisodeEnd, options: EpisodeOptions, tree: WorkTree | None
+    ) -> dict[str, Any]:
         """The changes of the work tree, applied if the episode is completed and that is wanted."""
         if tree is None:
             return {}
         settings = self._all.settings
         wanted = not settings.ci if settings.loop.apply is None else settings.loop.apply
-        return tree.conclude(apply=bool(wanted and end.completed))
+        told = tree.conclude(apply=bool(wanted and end.completed))
+        return {**told, "validator": options.validator}
 
     def _interpreter(self, options: EpisodeOptions, tree: WorkTree | None) -> Interpreter | None:
         """The caller's, or the sandbox; None where Python runs in a copy of the code."""

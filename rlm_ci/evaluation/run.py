@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from rlm_ci.environments.mcp import configuration
+from rlm_ci.environments.mcp.tools import McpServers
 from rlm_ci.errors import UsageError
 from rlm_ci.evaluation.attempt import EpisodeAttempt
 from rlm_ci.evaluation.terms import EpisodeCaller
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import load
 from rlm_ci.pipelines.job import PipelineJob, without_runs
+from rlm_ci.runs.cancel import MARK, end_leftovers
 from rlm_ci.runs.manifest import BUDGETS, PAUSED
 from rlm_ci.system import files, process
 
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.config.settings import Settings
     from rlm_ci.console.progress import Progress
+    from rlm_ci.environments.mcp.configuration import McpProgram
     from rlm_ci.evaluation.episodes.node import EpisodeEnd
     from rlm_ci.git.repository import Repository
     from rlm_ci.pipelines.stored_runs import StoredRuns
@@ -35,9 +39,17 @@ class EpisodeJob(PipelineJob):
         """The exit code, and a line about the end. Raises RlmCiError, once it is stored."""
         if not goal or not goal.strip():
             raise UsageError("there is no task", where="TASK", hint='add it: rlm-ci run "TASK"')
-        with self.recording(run) as record:
-            attempt = EpisodeAttempt(self, run, record, self.caller)
+        programs = self._programs(run)
+        given = {f"{one.name} {name}": text for one in programs for name, text in one.own.items()}
+        with (
+            self.recording(run, more=given) as record,
+            McpServers(programs) as servers,
+        ):
+            caller = self.caller.replace(servers=servers) if programs else self.caller
+            attempt = EpisodeAttempt(self, run, record, caller)
             self.report = attempt.carry_out(run.redactor.text(goal))
+        if programs:
+            end_leftovers(run.id)
         for name, pieces in output_of(self.settings).rendered(self.report):
             files.write(run.path_of(name), pieces, 0o600)
         if attempt.error is not None:
@@ -48,6 +60,15 @@ class EpisodeJob(PipelineJob):
             raise RuntimeError("an attempt without an error has an end")
         run.detail = end.budget if end.budget in BUDGETS else None
         return self.report.exit_code(), self.report.parts[0].summary
+
+    def _programs(self, run: Run) -> tuple[McpProgram, ...]:
+        """The MCP servers that the user has named; a replay starts none. Raises ConfigError."""
+        told = self.settings.episode
+        if not told.mcp_config or self.replay:
+            return ()
+        environ = {**self.settings.environ, MARK: run.id}
+        root = self.repository.root
+        return configuration.load(told.mcp_config, environ, root=root, wanted=told.mcp_server)
 
 
 def make(

@@ -37,6 +37,7 @@ from rlm_ci.evaluation.results import (
 from rlm_ci.evaluation.terms import EpisodeCaller
 from rlm_ci.evaluation.trajectories import Trajectories
 from rlm_ci.judge.judge import open_repository
+from rlm_ci.judge.options import endpoint_of
 from rlm_ci.pipelines import definition, load, stored_runs
 from rlm_ci.runs.request import RunRequest
 from rlm_ci.system import files
@@ -126,18 +127,24 @@ class RLMRunner:
 
     def resume_run(self, run_id: str) -> RLMRunResult:
         """Continue an episode whose process has ended, with this runner's connector and engine."""
+        runs, path, asked = self._resumable(run_id, definition.EPISODE)
+        settings = self._settings(asked.flags)
+        with runs.open(path) as held:
+            return self._conduct(held, asked, settings, runs)
+
+    def _resumable(
+        self, run_id: str, pipeline: str
+    ) -> tuple[stored_runs.StoredRuns, str, RunRequest]:
+        """The store of a run that can be continued, its folder, and its request."""
         runs = stored_runs.StoredRuns(self._settings({}))
         entry = runs.own(run_id)
-        if not entry.is_resumable:
+        if not entry.is_resumable or entry.run.pipeline_id != pipeline:
+            is_other = entry.run.pipeline_id != pipeline
+            told = f"it is a run of {entry.run.pipeline_id}" if is_other else entry.run.status
             raise UsageError(
-                f"the run cannot be continued: it has {entry.run.status}",
-                where=entry.run_id,
-                hint="start a new one",
+                f"the run cannot be continued: {told}", where=entry.run_id, hint="start a new one"
             )
-        asked = RunRequest.read(entry.path, entry.run.pipeline_id)
-        settings = self._settings(asked.flags)
-        with runs.open(entry.path) as held:
-            return self._conduct(held, asked, settings, runs)
+        return runs, entry.path, RunRequest.read(entry.path, pipeline)
 
     def _run(
         self, flags: dict[str, str], task: str, context: str | Path | None = None
@@ -322,6 +329,19 @@ class RLMRunner:
             )
             return result
 
+    def resume_benchmark(self, benchmark_id: str) -> RLMBenchmarkResult:
+        """Continue a benchmark whose process has ended, with this runner's connector and engine."""
+        runs, path, asked = self._resumable(benchmark_id, definition.BENCH)
+        settings = self._settings(asked.flags)
+        repository = open_repository(settings)
+        known = load.of_run(load.load(settings, repository), asked)
+        load.require_same(known, asked)
+        with Progress(settings.environ, quiet=True) as progress, runs.open(path) as held:
+            caller = self._caller(settings)
+            job = benchmarks.make(settings, repository, runs, progress, caller=caller)
+            load.conduct(held, asked, runs, known, {definition.BENCH: job})
+            return job.ended()[0]
+
     def compare_benchmarks(
         self,
         *,
@@ -375,7 +395,7 @@ class RLMRunner:
         """Whether episodes can be run here, check by check."""
         settings = self._settings({})
         model = self._caller(settings).model
-        is_set = settings.openai.api_key or settings.openai.base_url
+        is_set = not endpoint_of(settings).lack
         needs = EpisodeNeeds(
             environment,
             os.path.abspath(self.workdir),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from rlm_ci.environments.mcp.tools import McpServers
     from rlm_ci.evaluation.connectors import ConnectorModel
     from rlm_ci.evaluation.episodes.code_runs import Interpreter
     from rlm_ci.evaluation.event_bus import RLMEventBus
@@ -38,7 +39,10 @@ ENGINE = "engine"
 
 
 class EpisodeCaller(Value):
-    """What a Python program brings: a model, an interpreter, who follows the events, rewards."""
+    """What a Python program brings: a model, an interpreter, who follows the events, rewards.
+
+    ``servers`` are the MCP servers of the user.
+    """
 
     model: ConnectorModel | None = None
     interpreter: Interpreter | None = None
@@ -46,6 +50,7 @@ class EpisodeCaller(Value):
     observability: RLMObservability | None = None
     profile: RLMRewardProfile = RLMRewardProfile()
     max_parallelism: int | None = None
+    servers: McpServers | None = None
 
 
 class EpisodeTerms:
@@ -106,6 +111,7 @@ class EpisodeTerms:
                 validator=self._validator() if kind == CODING else None,
                 mark=secrets.token_hex(8),
                 session=self._session_so_far(),
+                mcp=self._mcp_tools(kind),
             ).to_dict()
 
         return self._record.shaped(
@@ -136,6 +142,20 @@ class EpisodeTerms:
                 hint="leave --framework out",
             )
         return name
+
+    def _mcp_tools(self, kind: str) -> list[dict[str, Any]]:
+        """The tools of the MCP servers. Raises ConfigError, UnavailableError."""
+        servers = self._caller.servers
+        if servers is None:
+            return []
+        if kind == REPL:
+            raise ConfigError(
+                "the code of a REPL has no tools of MCP servers",
+                where=self._settings.sources["episode.mcp_config"],
+                hint="leave --mcp-config out, or use another environment",
+            )
+        self._work.progress.step("starting the MCP servers")
+        return servers.listed()
 
     def _require_provider(self) -> None:
         """Raise ConfigError where sub-calls are to go to another provider than the endpoint."""

@@ -106,7 +106,7 @@ def _picked(work: PipelineJob, options: FixOptions, why: str) -> Mapping[str, An
 def require_an_end(options: FixOptions, where: str) -> None:
     """Raise ConfigError if neither a validator nor a budget would end the run."""
     unlimited = options.max_iterations is None and options.max_minutes is None
-    if options.validator is None and unlimited:
+    if not options.limits.validated and unlimited:
         raise ConfigError(
             "without a validator, and with no limit, the run would never end",
             where=where,

@@ -7,6 +7,9 @@ record, so that a resumed or replayed run takes every turn exactly as before.
 from __future__ import annotations
 
 from rlm_ci.errors import LimitError
+from rlm_ci.fix.gates.gate import WAITING
+from rlm_ci.fix.gates.stuck import FILE as REPORT
+from rlm_ci.fix.gates.stuck import FailureStreak
 from rlm_ci.models.record.clock import over
 from rlm_ci.report.findings import Severity
 from rlm_ci.runs.state import (
@@ -15,6 +18,7 @@ from rlm_ci.runs.state import (
     NO_CHANGE,
     NO_PROGRESS,
     PASSED,
+    PAUSED,
     TAMPERED,
     FinalState,
 )
@@ -25,6 +29,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 
+    from rlm_ci.fix.gates.gate import GateResult
     from rlm_ci.report.findings import Finding
 
     class Steps(Protocol):
@@ -38,6 +43,7 @@ if TYPE_CHECKING:
         def tampering(self) -> tuple[Finding, ...]: ...
         def confirm(self) -> ValidationResult: ...
         def probe(self) -> tuple[Finding, ...]: ...
+        def gated(self, iteration: int, judged: ValidationResult) -> ValidationResult: ...
         def is_unchanged(self) -> bool: ...
         def note(
             self,
@@ -49,12 +55,22 @@ if TYPE_CHECKING:
 
 
 class FixLimits(Value):
-    """What ends the loop. None is no limit; ``validated`` is False without a validator."""
+    """What ends the loop. None is no limit; ``validated`` is False where nothing decides.
+
+    Without ``has_validator`` the gates alone decide. So many ``stuck_turns`` in a row with the same
+    failures end the loop; 0 is no limit.
+    """
 
     max_iterations: float | None
     max_minutes: float | None
     validated: bool = True
     allow_no_change: bool = False
+    has_validator: bool = True
+    stuck_turns: int = 0
+
+    @property
+    def green(self) -> str:
+        return "the validator passes" if self.has_validator else "the gates pass"
 
 
 class TurnResult(Value):
@@ -73,6 +89,8 @@ class ValidationResult(Value):
     """What the validator said; ``feedback`` is for the agent's next turn.
 
     ``reason`` says in a line why it does not pass, ``manner`` how, where it is the end.
+    ``failures`` is what it printed of them, "" for nothing. Where there are ``gates``, it passes,
+    and what they said is in the place of what it said.
     """
 
     passed: bool
@@ -80,6 +98,12 @@ class ValidationResult(Value):
     findings: tuple[Finding, ...] = ()
     reason: str = ""
     manner: str = "still fails"
+    failures: str = ""
+    gates: tuple[GateResult, ...] = ()
+
+    def held_by(self, verdict: str) -> tuple[GateResult, ...]:
+        """The gates with this verdict."""
+        return tuple(one for one in self.gates if one.verdict == verdict)
 
 
 #: So many turns in a row without an edit end the loop, or green ones that the guard refuses.
@@ -112,6 +136,7 @@ def run(steps: Steps, limits: FixLimits) -> FixEnd:
     was_green = judged.passed
     iteration = idle = forbidden = 0
     failed = idled = ""
+    streak = FailureStreak()
     stop = None
     while stop is None:
         iteration += 1
@@ -127,38 +152,53 @@ def run(steps: Steps, limits: FixLimits) -> FixEnd:
         failed = f" (the agent failed: {acted.summary[:_SAID]})" if acted.exit_code else ""
         has_idled = iteration == 1 or bool(idled)
         idled = acted.summary if has_idled and acted.exit_code and not acted.changed else ""
-        judged = steps.judge(str(iteration)) if limits.validated else judged
-        tampering = steps.tampering()
-        if judged.passed and not blocking(tampering):
-            judged = steps.confirm()
-            tampering = steps.tampering() if judged.passed else tampering
-            if judged.passed and not (blocking(tampering) or steps.is_unchanged()):
-                tampering += steps.probe()
-        held = blocking(tampering)
+        judged, tampering = _judged(steps, limits, iteration, judged)
         steps.note(iteration, acted, judged, tampering)
-        if judged.passed and not held:
+        if judged.held_by(WAITING):
+            return FixEnd(FinalState.of(PAUSED, judged.reason), judged, tampering)
+        if judged.passed and not blocking(tampering):
             if steps.is_unchanged():
                 final = _unchanged(limits, stop, failed, was_green=was_green)
             else:
-                reason = f"the validator passes after {printable.count(iteration, 'iteration')}"
+                reason = f"{limits.green} after {printable.count(iteration, 'iteration')}"
                 final = FinalState.of(PASSED, f"{reason}{failed or cut}")
             return FixEnd(final, judged, tampering)
         idle = 0 if acted.changed else idle + 1
         forbidden = forbidden + 1 if judged.passed else 0
+        same = streak.add("" if judged.passed else judged.failures)
         if acted.blocked:
             stop = stop or (BLOCKED, f"the agent is blocked: {acted.summary[:_SAID]}")
         if limits.validated and stop is None:
-            stop = _stuck(idle, forbidden)
+            stop = _stuck(idle, forbidden, same if 0 < limits.stuck_turns <= same else 0)
     status, reason = stop
     final = _final(status, f"{reason}{failed}", limits, judged, tampering)
     return FixEnd(final, judged, tampering, idled)
 
 
-def _stuck(idle: int, forbidden: int) -> tuple[str, str] | None:
+def _judged(
+    steps: Steps, limits: FixLimits, iteration: int, judged: ValidationResult
+) -> tuple[ValidationResult, tuple[Finding, ...]]:
+    """What the validator, the guard and the gates say of a turn; last said ``judged``."""
+    judged = steps.judge(str(iteration)) if limits.validated else judged
+    tampering = steps.tampering()
+    if judged.passed and not blocking(tampering):
+        judged = steps.confirm()
+        tampering = steps.tampering() if judged.passed else tampering
+        if judged.passed and not (blocking(tampering) or steps.is_unchanged()):
+            tampering += steps.probe()
+    if judged.passed and not blocking(tampering):
+        judged = steps.gated(iteration, judged)
+    return judged, tampering
+
+
+def _stuck(idle: int, forbidden: int, same: int) -> tuple[str, str] | None:
     if idle >= ENOUGH:
         return NO_PROGRESS, f"{idle} turns in a row changed nothing"
     if forbidden >= ENOUGH:
         return NO_PROGRESS, f"{forbidden} turns in a row were green, and refused by the guard"
+    if same:
+        turns = printable.count(same, "turn")
+        return NO_PROGRESS, f"{turns} in a row left the same failures (see {REPORT})"
     return None
 
 
@@ -168,8 +208,8 @@ def _unchanged(
     """The end of a loop that is green and has nothing to show for it."""
     how = "as it did before" if was_green else "now, and failed before"
     if stop:
-        return FinalState.of(stop[0], f"{stop[1]}; the validator passes {how}{failed}")
-    reason = f"the validator passes {how}, and the agent changed nothing{failed}"
+        return FinalState.of(stop[0], f"{stop[1]}; {limits.green} {how}{failed}")
+    reason = f"{limits.green} {how}, and the agent changed nothing{failed}"
     if limits.allow_no_change and not failed:
         return FinalState.of(PASSED, reason)
     hint = "" if failed else "; --allow-no-change accepts that"
@@ -190,5 +230,9 @@ def _final(
     if held := blocking(tampering):
         found = printable.count(len(held), "finding")
         return FinalState.of(TAMPERED, f"{reason}; the guard refuses the result: {found}")
-    manner = "passes" if judged.passed else judged.manner
-    return FinalState.of(status, f"{reason}; the validator {manner}")
+    told = limits.green if judged.passed else f"the validator {judged.manner}"
+    if judged.gates:
+        told = (
+            f"the validator passes, but {judged.reason}" if limits.has_validator else judged.reason
+        )
+    return FinalState.of(status, f"{reason}; {told}")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from rlm_ci.fix.gates.options import GateOptions
 from rlm_ci.fix.loop import FixLimits
+from rlm_ci.fix.rlms.options import RlmsOptions
 from rlm_ci.system.command_line import Command
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
     from rlm_ci.models.record.clock import RunClock
     from rlm_ci.redaction.redactor import Redactor
@@ -54,18 +57,40 @@ class FixOptions(Value):
     others: tuple[str, ...] = ()
     #: For one command of the built-in agent; 0 where it may run none.
     command_seconds: float = 0
+    gates: GateOptions = GateOptions()
+    #: The settings of analyses before turns, None for none; ``asked`` is whether label or trailer
+    #: ask for them.
+    rlms: Mapping[str, Any] | None = None
+    asked: bool = False
 
     #: Those of which a run can be given more.
     budgets = ("max_iterations", "max_minutes")
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> FixOptions:
+        """Those of a record. Raises KeyError, TypeError or ValueError."""
+        return cls(**{**record, "gates": GateOptions.from_dict(record.get("gates", {}))})
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "gates": self.gates.to_dict()}
 
     @property
     def limits(self) -> FixLimits:
         return FixLimits(
             self.max_iterations,
             self.max_minutes,
-            validated=self.validator is not None,
+            validated=self.validator is not None or self.gates.decide,
             allow_no_change=self.allow_no_change,
+            has_validator=self.validator is not None,
+            stuck_turns=self.gates.stuck_turns,
         )
+
+    @property
+    def analyses(self) -> RlmsOptions | None:
+        """When an analysis runs before a turn; None if none does."""
+        if self.rlms is None:
+            return None
+        return RlmsOptions(**{**self.rlms, "roles": tuple(self.rlms["roles"])})
 
     @property
     def validator_seconds(self) -> float:

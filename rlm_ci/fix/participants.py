@@ -39,7 +39,6 @@ class AgentOptions(Value):
     ``roles_from``: the setting that names the roles.
     """
 
-    models: ModelOptions
     env: Mapping[str, str]
     budgets: Mapping[str, Any]
     roles_from: str
@@ -65,6 +64,24 @@ def validator_of(
     )
 
 
+def gateway_of(
+    context: FixContext, models: ModelOptions, record: Record, *, replay: bool
+) -> Gateway | None:
+    """The way to the model of agent, analyses and review, if any of them asks one."""
+    options = context.options
+    if options.agent != "openai" and options.rlms is None and not options.gates.review:
+        return None
+    return Gateway(
+        models,
+        record,
+        context.clock,
+        model=options.model,
+        max_minutes=options.max_minutes,
+        provider=options.provider,
+        replay=replay,
+    )
+
+
 def agent_of(
     context: FixContext,
     today: AgentOptions,
@@ -72,23 +89,14 @@ def agent_of(
     find: Callable[[str], str | None],
     services: Services,
     *,
-    replay: bool,
+    gateway: Gateway | None,
 ) -> Agent:
-    """The agent of the run, which does nothing new in a ``replay``.
+    """The agent of the run.
 
     Raises ConfigError for budgets that the agent cannot keep.
     """
     options, redact = context.options, context.redactor.text
-    if options.agent == "openai":  # its completions are facts
-        gateway = Gateway(
-            today.models,
-            record,
-            context.clock,
-            model=options.model,
-            max_minutes=options.max_minutes,
-            provider=options.provider,
-            replay=replay,
-        )
+    if options.agent == "openai" and gateway is not None:  # its completions are facts
         return BuiltinAgent(
             gateway.complete,
             record.fact,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from rlm_ci.errors import OK
+from rlm_ci.fix.gates import gate
+from rlm_ci.fix.role_prompts import spoken
 from rlm_ci.guard.secret_in_diff import DISCLOSED, TOO_LARGE
 from rlm_ci.report.findings import (
     INCOMPLETE,
@@ -16,14 +18,15 @@ from rlm_ci.report.findings import (
     Report,
     Severity,
 )
-from rlm_ci.runs.state import NO_CHANGE, NO_PROGRESS, PASSED
+from rlm_ci.runs.state import FAILED, NO_CHANGE, NO_PROGRESS, PASSED
 from rlm_ci.text.line_references import marked
-from rlm_ci.text.printable import clip, count
+from rlm_ci.text.printable import clip, count, first_of
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from rlm_ci.errors import RlmCiError
     from rlm_ci.fix.loop import FixEnd, ValidationResult
@@ -34,8 +37,13 @@ if TYPE_CHECKING:
 PART = "rlm"
 #: The rule of a run that ends well by its terms, though its agent never did anything.
 IDLE = "rlm/agent-failed"
+GATE = "rlm/gate-failed"
+#: The rule of a run that ended because an analysis before a turn failed.
+ANALYSIS_FAILED = "rlm/analysis-failed"
 RULES = {
     "agent-failed": Severity.MEDIUM,
+    "gate-failed": Severity.MEDIUM,
+    "analysis-failed": Severity.HIGH,
 }
 _BARE_CODE = re.compile(r"exit code \d+")
 #: Characters of what an agent said.
@@ -79,6 +87,25 @@ class FixDetails(Value):
     #: What the agent said last, and the changed files with their numbers of lines.
     said: str = ""
     status: str = ""
+    #: What the state keeps of each turn, with the number of its iteration.
+    turns: tuple[tuple[int, Mapping[str, Any]], ...] = ()
+    #: Analyses that failed: the role, the iteration and the error's code.
+    failed: tuple[str, ...] = ()
+
+    def offered(self) -> list[str]:
+        """Which role was offered which analysis."""
+        return [f"{spoken(one['role'])} in iteration {n}: {one['analysis']}"
+                for n, one in self.turns if one["analysis"]]  # fmt: skip
+
+    def taken_back(self) -> list[str]:
+        """What was taken back from roles that may not edit."""
+        return [f"{one['role']} in iteration {n}: {first_of(one['takenBack'].splitlines(), 'file')}"
+                for n, one in self.turns if one["takenBack"]]  # fmt: skip
+
+    def objector(self) -> str:
+        """The role that had the last word and asks for a revision; "" if there is none."""
+        last = self.turns[-1][1] if self.turns else {}
+        return str(last["role"]) if last.get("verdict") == "revise" else ""
 
     def document(self, reason: str) -> Document | None:
         """What the agent says that it did, beside what it changed; the ``reason`` has the rest."""
@@ -88,6 +115,9 @@ class FixDetails(Value):
         told += rows[:_ROWS]
         if len(rows) > _ROWS:
             told.append(f"and {count(len(rows) - _ROWS, 'more file')}")
+        told += _listed("analysis for the", self.offered())
+        told += _listed("failed analysis for the", list(self.failed))
+        told += _listed("changes taken back from the", self.taken_back())
         return Document(SUMMARY, "\n".join(told), shown=True) if told else None
 
 
@@ -123,26 +153,33 @@ def build(
                 "canary": account.canary or None,
                 "allowed": ", ".join(options.allow) or None,
                 "by_hand": account.home.by_hand or None,
+                "analyses": "; ".join(account.offered()[:_ROWS]) or None,
+                "failed_analyses": "; ".join(account.failed[:_ROWS]) or None,
+                "taken_back": len(account.taken_back()) or None,
+                "gates": gate.summary(ended.judged.gates) or None,
             },
-            (_idle(ended.idled, account),) if ended.idled and final.exit_code == OK else (),
+            _of_run(ended, account),
             state=INCOMPLETE if final.exit_code != OK else None,
             error=error,
         )
     ]
-    if options.validator and not ended.judged.passed and error is None:
-        parts.append(_validator(ended.judged))
+    if not ended.judged.passed and error is None and final.status != FAILED:
+        if ended.judged.held_by(gate.FAILED):
+            parts.append(_gates(ended.judged))
+        elif options.validator and not ended.judged.gates:
+            parts.append(_validator(ended.judged))
+    parts += _remarks(ended.judged)
     if ended.tampering:
         parts.append(_tampering(ended.tampering, fails=final.exit_code != OK and error is None))
     coverage = Coverage(omitted=account.omitted)
     document = account.document(final.reason)
-    documents = (document,) if document else ()
     return Report(
         subject,
         Severity.HIGH,
         tuple(parts),
         coverage=coverage,
         usage=usage,
-        documents=documents,
+        documents=(document,) if document else (),
     )
 
 
@@ -174,6 +211,10 @@ def _summary(ended: FixEnd, options: FixOptions, account: FixDetails) -> str:
         told.append("applied to the work tree")
     elif account.home.reason:
         told.append(f"not applied: {account.home.reason}")
+    if objector := account.objector():
+        told.append(f"the {objector} asks for a revision")
+    if passed := len(ended.judged.held_by(gate.PASSED)):
+        told.append(f"{count(passed, 'gate')} passed")
     told += [one for one in (account.canary, account.tests) if one]
     if options.allow:
         told.append(f"allowed: {', '.join(options.allow)}")
@@ -187,6 +228,19 @@ def _summary(ended: FixEnd, options: FixOptions, account: FixDetails) -> str:
     if not options.isolated:
         told.append("its commands ran without a sandbox")
     return "; ".join(told)
+
+
+def _of_run(ended: FixEnd, account: FixDetails) -> tuple[Finding, ...]:
+    """What speaks against the run itself."""
+    final = ended.final
+    if final.status == FAILED:
+        return (Finding(ANALYSIS_FAILED, Severity.HIGH, marked(final.reason)),)
+    return (_idle(ended.idled, account),) if ended.idled and final.exit_code == OK else ()
+
+
+def _listed(what: str, found: list[str]) -> list[str]:
+    more = [f"and {len(found) - _ROWS:,} more"] if len(found) > _ROWS else []
+    return [f"{what} {one}" for one in found[:_ROWS]] + more
 
 
 def _idle(why: str, account: FixDetails) -> Finding:
@@ -213,6 +267,35 @@ def _validator(judged: ValidationResult) -> Part:
     places = sum(len(one.evidence) for one in left)
     return Part("validator", "; ".join(told), {"failures": len(left)}, left, state=INCOMPLETE,
                 evidence=Evidence(places, places))  # fmt: skip
+
+
+def _gates(judged: ValidationResult) -> Part:
+    """The gates that keep the work from being done: each is a finding, with those of its run."""
+    failed = judged.held_by(gate.FAILED)
+    left = tuple(
+        one.replace(severity=min(one.severity, Severity.MEDIUM)) for one in judged.findings
+    )
+    held = tuple(
+        Finding(
+            GATE, Severity.MEDIUM, f"gate {one.name} fails: {marked(one.reason)}", subject=one.name
+        )
+        for one in failed
+    )
+    places = sum(len(one.evidence) for one in left)
+    return Part("gates", gate.summary(judged.gates), {"failed": len(failed)}, held + left,
+                state=INCOMPLETE, evidence=Evidence(places, places))  # fmt: skip
+
+
+def _remarks(judged: ValidationResult) -> list[Part]:
+    """What gates that pass have to say of the result: no reason to fail it."""
+    said = [one for one in judged.held_by(gate.PASSED) if one.findings]
+    if not said:
+        return []
+    found = tuple(finding for one in said for finding in one.findings)
+    told = "; ".join(f"{one.name}: {one.reason}" for one in said)
+    places = sum(len(one.evidence) for one in found)
+    evidence = Evidence(places, places)
+    return [Part("remarks", told, {"remarks": len(found)}, found, evidence=evidence)]
 
 
 def _tampering(findings: tuple[Finding, ...], *, fails: bool) -> Part:

@@ -1,9 +1,11 @@
-"""The roles of an iteration: one agent for everything, or planner, reviser and critic in turn.
+"""The roles of an iteration: one agent for everything, or several in turn.
 
-The planner writes a plan, the reviser edits, the critic looks at the difference and accepts it or
-sends the reviser back, once; the next iteration sees what it said. With subagents each has a
-conversation of its own and gets the notes of the others; else they share one, which goes on over
-the iterations.
+``triad``: the planner writes a plan, the reviser edits, the critic looks at the difference and
+accepts it or sends the reviser back, once. ``superloop``: the planner plans, the implementer edits,
+the tester runs, the reviewer reads. The next iteration sees what critic, tester and reviewer said.
+
+What a role changes that may not edit is taken back. With subagents each has a conversation of its
+own and gets the notes of the others; else they share one, which goes on over the iterations.
 """
 
 from __future__ import annotations
@@ -11,71 +13,66 @@ from __future__ import annotations
 import re
 
 from rlm_ci.agents.agent import Assignment
-from rlm_ci.errors import ConfigError
+from rlm_ci.errors import ConfigError, RlmCiError
+from rlm_ci.fix.role_prompts import (
+    CHANGE_LIMIT,
+    DIFF_LIMIT,
+    RoleNote,
+    RoleTurn,
+    quoted,
+    taken_back,
+)
 from rlm_ci.resources import loader
-from rlm_ci.text.printable import clip, encodable, fenced, printable
+from rlm_ci.text.printable import clip, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from collections.abc import Callable, Mapping
+    from typing import Any, Protocol
 
     from rlm_ci.agents.agent import Agent, AgentOutcome, AgentWorkspace
+    from rlm_ci.fix.handover import Handover
+    from rlm_ci.fix.role_prompts import AnalysisNote, RoleBrief
 
-#: Characters of a goal, of feedback, of a difference and of a note in a prompt.
-GOAL_LIMIT = 20_000
-FEEDBACK_LIMIT = 16_000
-DIFF_LIMIT = 24_000
-CHANGE_LIMIT = 8_000
-NOTE_LIMIT = 4000
+    class RoleAnalyses(Protocol):
+        """Analyses before turns."""
+
+        def before_turn(self, role: str, brief: RoleBrief, said: str) -> AnalysisNote | None:
+            """The analysis for a role that ``said`` this last ("" at first)."""
+
+        def keyword(self, role: str) -> str:
+            """The word by which a role asks for one before its next turn; "" if it cannot."""
+
 
 #: A line with a verdict, whatever Markdown is around it.
 _VERDICT = re.compile(
     r"^[ *`#_]*verdict[ *`]*:[ *`_.!]*(accept|revise)[ *`_.!#]*\r?$", re.IGNORECASE | re.MULTILINE
 )
-#: One agent for everything, or three roles, each in turns of its own.
-MODES = ("single", "triad")
 
 
-class RoleBrief(Value):
-    """The variables of every role's prompt. ``to_dict`` quotes texts of files and commands.
+class Role(Value):
+    """A role, and what it may do: what one that may not edit has changed is taken back."""
 
-    ``passes`` and ``feedback`` are what the validator said, ``changes`` which files differ from the
-    start, ``findings`` what the guard holds against the result; ``protected`` are path patterns.
-    """
-
-    goal: str
-    iteration: int
-    validator: str = ""
-    feedback: str = ""
-    changes: str = ""
-    findings: str = ""
-    protected: tuple[str, ...] = ()
-    allow_test_edits: bool = False
-    passes: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """The variables of the templates: bounded, and quoted where others wrote them."""
-        return {
-            "goal": encodable(clip(self.goal, GOAL_LIMIT)),
-            "iteration": self.iteration,
-            "validator": printable(self.validator[:500]).replace("`", "'"),
-            "feedback": quoted("What the validator said", clip(self.feedback, FEEDBACK_LIMIT)),
-            "changes": quoted("Files changed so far", clip(self.changes, NOTE_LIMIT)),
-            "findings": quoted("What the guard found", clip(self.findings, NOTE_LIMIT)),
-            "protected": [f"`{printable(one)}`" for one in self.protected],
-            "allow_test_edits": self.allow_test_edits,
-            "passes": self.passes,
-        }
+    name: str
+    edits: bool = False
+    #: Whether it may run commands; one that edits may.
+    runs: bool = False
 
 
-class RoleTurn(Value):
-    """One assignment that was carried out: what was asked, and what came of it."""
-
-    role: str
-    prompt: str
-    outcome: AgentOutcome
+SINGLE = Role("single", edits=True)
+PLANNER = Role("planner")
+REVISER = Role("reviser", edits=True)
+CRITIC = Role("critic")
+IMPLEMENTER = Role("implementer", edits=True)
+TESTER = Role("tester", runs=True)
+REVIEWER = Role("reviewer")
+#: The roles of each mode, in the order of their turns.
+MODES: Mapping[str, tuple[Role, ...]] = {
+    "single": (SINGLE,),
+    "triad": (PLANNER, REVISER, CRITIC),
+    "superloop": (PLANNER, IMPLEMENTER, TESTER, REVIEWER),
+}
 
 
 class Roles:
@@ -89,10 +86,16 @@ class Roles:
         mode: str = "single",
         subagents: bool = False,
         diff: Callable[[], str],
+        handover: Handover,
         deadline: float | None = None,
+        redact: Callable[[str], str] = str,
         on_progress: Callable[[str], None] = lambda _line: None,
+        analyses: RoleAnalyses | None = None,
     ) -> None:
-        """``diff`` returns the changes since the start. Raises ConfigError for the mode."""
+        """``diff`` returns the changes since the start. Raises ConfigError for the mode.
+
+        ``analyses`` are asked once for each role of an iteration, as its first turn begins.
+        """
         if mode not in MODES:
             raise ConfigError(
                 f"there is no role mode '{printable(mode[:100])}'",
@@ -104,87 +107,151 @@ class Roles:
         self._mode = mode
         self._subagents = subagents
         self._diff = diff
+        self._handover = handover
         self._deadline = deadline
+        self._redact = redact
         self._on_progress = on_progress
+        self._analyses = analyses
+        #: The analysis for each role in this iteration, and what each role said last.
+        self._offered: dict[str, AnalysisNote | None] = {}
+        self._said: dict[str, str] = {}
         self._conversation: list[Any] = []
         self._turns: list[RoleTurn] = []
-        #: What each role said in this iteration, after what the critic said in the last one.
-        self._notes: list[dict[str, str]] = []
+        #: What each role said in this iteration, after what is left of the last one.
+        self._notes: list[RoleNote] = []
+        #: The role of the last turn and what was taken back of it.
+        self._undone: tuple[str, str] = ("", "")
 
-    def perform(self, brief: RoleBrief) -> tuple[RoleTurn, ...]:
-        """The turns of one iteration, in order. Raises the errors of the agent."""
-        self._turns = []
-        left: list[dict[str, str]] = []
-        if self._mode == "single":
-            self._turn("single", brief)
-        else:
-            self._turn("planner", brief, read_only=True)
-            edited = self._turn("reviser", brief)
-            if not edited.blocked and not self._is_accepted(brief):
-                left = self._notes[-1:]
-                self._turn("reviser", brief)
-        self._notes = left
+    @property
+    def turns(self) -> tuple[RoleTurn, ...]:
+        """The turns of this iteration that are over."""
         return tuple(self._turns)
 
-    def _turn(
-        self, role: str, brief: RoleBrief, *, read_only: bool = False, **more: object
-    ) -> AgentOutcome:
+    def perform(self, brief: RoleBrief) -> None:
+        """Take the turns of one iteration, in order. Raises the errors of the agent."""
+        self._turns = []
+        self._offered = {}
+        if self._mode == "triad":
+            self._notes = self._triad(brief)
+        elif self._mode == "superloop":
+            self._notes = self._superloop(brief)
+        else:
+            self._turn(SINGLE, brief)
+            self._notes = []
+
+    def _triad(self, brief: RoleBrief) -> list[RoleNote]:
+        """Returns what the next iteration is told."""
+        self._turn(PLANNER, brief)
+        if self._turn(REVISER, brief).blocked or self._is_accepted(brief):
+            return []
+        left = self._notes[-1:]
+        self._turn(REVISER, brief)
+        return left
+
+    def _superloop(self, brief: RoleBrief) -> list[RoleNote]:
+        """Returns what the next iteration is told."""
+        self._turn(PLANNER, brief)
+        if self._turn(IMPLEMENTER, brief).blocked:
+            return []
+        self._turn(TESTER, brief)
+        self._turn(REVIEWER, brief, diff=self._change())
+        return self._notes[-2:]
+
+    def _turn(self, role: Role, brief: RoleBrief, **more: object) -> AgentOutcome:
         """Let one role act, and keep what it said for the next ones."""
+        analysis = self._analysis(role.name, brief)
         heard = bool(self._conversation)  # the agent keeps it: what was said is in it
         notes = [] if heard else self._notes
+        undone = self._undone if heard else ("", "")
         variables = {
             "brief": brief.to_dict(),
-            "notes": notes,
+            "notes": [one.to_dict() for one in notes],
+            "undone": {"role": undone[0], "undone": taken_back(undone[1])},
+            "analysis": analysis.to_dict() if analysis else None,
+            "keyword": self._analyses.keyword(role.name) if self._analyses else "",
             "heard": heard,
             "so_far": self._so_far() if heard and not self._turns else None,
             "summary_line": not self._agent.metered,  # the built-in agent ends by a tool
+            "editor": next(one.name for one in MODES[self._mode] if one.edits),
             **more,
         }
-        prompt = loader.load_template(f"prompts/{role}.md.j2")(variables).strip() + "\n"
-        outcome = self._agent.act(
-            Assignment(
-                role=role,
-                iteration=brief.iteration,
-                prompt=prompt,
-                workspace=self._workspace,
-                conversation=[] if self._subagents else self._conversation,
-                deadline=self._deadline,
-                read_only=read_only,
-                on_progress=self._on_progress,
-            )
+        prompt = loader.load_template(f"prompts/{role.name}.md.j2")(variables).strip() + "\n"
+        offered = [one.path for one in notes if one.path] + ([analysis.path] if analysis else [])
+        task = Assignment(
+            role=role.name,
+            iteration=brief.iteration,
+            prompt=prompt,
+            workspace=self._workspace,
+            conversation=[] if self._subagents else self._conversation,
+            deadline=self._deadline,
+            read_only=not role.edits,
+            may_run=role.edits or role.runs,
+            files={name: self._handover.path_of(name) for name in offered},
+            on_progress=self._on_progress,
         )
-        self._turns.append(RoleTurn(role, prompt, outcome))
-        said = outcome.summary or outcome.reason or "nothing"
-        self._notes.append({"role": role, "text": quoted("Its answer", clip(said, NOTE_LIMIT))})
+        outcome, undone_now = self._act(task)
+        turn = RoleTurn(
+            role.name,
+            prompt,
+            outcome,
+            edits=role.edits,
+            analysis=analysis.path if analysis else "",
+            undone=undone_now,
+            verdict=verdict_of(outcome.summary) or verdict_of(outcome.output)
+            if role in (CRITIC, REVIEWER)
+            else "",
+        )
+        self._turns.append(turn)
+        path = self._handover.keep(brief.iteration, len(self._turns), turn)
+        self._said[role.name] = outcome.output or outcome.summary
+        self._undone = (role.name, undone_now)
+        self._notes.append(RoleNote.of(turn, path))
         return outcome
+
+    def _analysis(self, role: str, brief: RoleBrief) -> AnalysisNote | None:
+        if self._analyses is None:
+            return None
+        if role not in self._offered:
+            said = self._said.get(role, "")
+            self._offered[role] = self._analyses.before_turn(role, brief, said)
+        return self._offered[role]
+
+    def _act(self, task: Assignment) -> tuple[AgentOutcome, str]:
+        """Carry it out; of a role that may not edit, take back what it changed, and say what."""
+        if not task.read_only:
+            return self._agent.act(task), ""
+        before = self._workspace.tree()
+        try:
+            outcome = self._agent.act(task)
+            after = self._workspace.tree()
+        except RlmCiError:
+            self._workspace.restore(before)
+            raise
+        if after == before:
+            return outcome, ""
+        changed = self._redact(self._workspace.status(before, after))
+        self._workspace.restore(before)
+        return outcome, changed
 
     def _so_far(self) -> str:
         """The change as a conversation sees it that goes on with the next iteration."""
         return quoted("The change so far", clip(self._diff(), CHANGE_LIMIT))
 
+    def _change(self) -> str:
+        """The change for a role that reviews it."""
+        change = quoted("The change so far", clip(self._diff(), DIFF_LIMIT))
+        return change or "Nothing differs yet."
+
     def _is_accepted(self, brief: RoleBrief) -> bool:
         """Ask the critic, once more if it gives no verdict; without one nothing is accepted."""
         for unclear in (False, True):
-            change = quoted("The change so far", clip(self._diff(), DIFF_LIMIT))
-            diff = change or "Nothing differs yet."
-            critic = self._turn("critic", brief, read_only=True, diff=diff, unclear=unclear)
-            verdict = verdict_of(critic.summary) or verdict_of(critic.output)
-            if verdict:
+            self._turn(CRITIC, brief, diff=self._change(), unclear=unclear)
+            if verdict := self._turns[-1].verdict:
                 return verdict == "accept"
         return False
 
 
 def verdict_of(text: str) -> str:
-    """The verdict in a critic's answer: ``accept``, ``revise``, or "" when there is none."""
+    """The verdict in such an answer: ``accept``, ``revise``, or "" when there is none."""
     found = _VERDICT.findall(text)
     return found[-1].lower() if found else ""
-
-
-def quoted(head: str, text: str) -> str:
-    """``text`` as data under ``head``, in a fence that it cannot close; "" when there is none."""
-    body = "\n".join(_visible(line) for line in text.strip("\n").split("\n"))
-    return fenced(head, body) if body.strip() else ""
-
-
-def _visible(line: str) -> str:
-    return "\t".join(printable(part) for part in line.removesuffix("\r").split("\t"))

@@ -12,9 +12,15 @@ from rlm_ci.environments.coding.workspace_services import difference
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, StorageError, UnavailableError
 from rlm_ci.fix import choose_validator, loop, report
 from rlm_ci.fix.agent_services import services_of
-from rlm_ci.fix.loop import ValidationResult
+from rlm_ci.fix.gates import stuck
+from rlm_ci.fix.gates.gates import gates_of
+from rlm_ci.fix.gates.options import agreed_gates
+from rlm_ci.fix.handover import Handover
+from rlm_ci.fix.loop import FixEnd, ValidationResult
 from rlm_ci.fix.options import FixContext, FixOptions
-from rlm_ci.fix.participants import AgentOptions, agent_of, validator_of
+from rlm_ci.fix.participants import AgentOptions, agent_of, gateway_of, validator_of
+from rlm_ci.fix.rlms.before_turn import AnalysisFailedError
+from rlm_ci.fix.rlms.of_run import agreed, analyses_of
 from rlm_ci.fix.roles import Roles
 from rlm_ci.fix.steps import NOTHING_SAID, FixSteps
 from rlm_ci.fix.verdict.verdict import ResultJudge
@@ -27,7 +33,7 @@ from rlm_ci.pipelines.attempt import Attempt
 from rlm_ci.pipelines.stored_runs import resume_with
 from rlm_ci.report.findings import Report, Subject
 from rlm_ci.runs.manifest import BUDGETS
-from rlm_ci.runs.state import BLOCKED, NO_CHANGE, FinalState
+from rlm_ci.runs.state import BLOCKED, FAILED, NO_CHANGE, PAUSED, FinalState
 from rlm_ci.system import files
 from rlm_ci.text.printable import count, first_of, printable
 from rlm_ci.validators import detect
@@ -44,7 +50,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.config.settings import Settings
-    from rlm_ci.fix.loop import FixEnd
+    from rlm_ci.fix.gates.gates import MakeGate
+    from rlm_ci.fix.rlms.before_turn import Analyses
     from rlm_ci.models.record.record import Record
     from rlm_ci.pipelines.job import Mode, PipelineJob
     from rlm_ci.runs.run import Run
@@ -69,14 +76,17 @@ class _NotAppliedError(StorageError):
 
 
 class FixRun(Attempt):
-    """Fix until green; see ``loop``."""
+    """Fix until green; see ``loop``. ``review`` makes the gate that asks a model."""
 
-    told_ends = (*BUDGETS, NO_CHANGE, BLOCKED)
+    told_ends = (*BUDGETS, NO_CHANGE, BLOCKED, PAUSED)
+    paused_ends = (FAILED,)
+    review: MakeGate | None = None
 
     def __init__(self, work: PipelineJob, run: Run, goal: str, record: Record, mode: Mode) -> None:
         super().__init__(work, run, goal, record, mode, head=_wanted(work.settings))
         #: Where in the run its result is landed: once for each time that it has ended.
         self._end = "end"
+        self._analyses: Analyses | None = None
 
     def _work(self) -> tuple[FinalState, Report]:
         settings, run = self._all.settings, self._run
@@ -93,7 +103,7 @@ class FixRun(Attempt):
             self._all.repository,
             settings.environ,
             isolated=place.isolated,
-            skipped=self._all.skipped,
+            skipped=(*self._all.skipped, *options.gates.of_people(root)),
         )
         _tell_omitted(workspace.snapshot.omitted)
         if not (place.isolated or self._all.replay):
@@ -109,6 +119,9 @@ class FixRun(Attempt):
             budget_increase.keep(self._record, self._all.more)
             try:
                 ended = loop.run(steps, options.limits)
+            except AnalysisFailedError as error:
+                failed = FinalState.of(FAILED, str(error))
+                ended = FixEnd(failed, ValidationResult(passed=False), steps.tampering())
             except _STOPS as error:
                 return self._stopped(steps, error)
             return self._conclude(steps, ended)
@@ -144,11 +157,14 @@ class FixRun(Attempt):
                 sandbox=place.name,
                 isolated=place.isolated,
                 mark=secrets.token_hex(8),
+                **agreed(self._all, place.name),
             )
+            who = options.agent, options.validator
+            options = options.replace(gates=agreed_gates(self._all, *who, isolated=place.isolated))
             choose_validator.require_an_end(options, self._all.settings.sources["loop.validator"])
             return options.to_dict()
 
-        return self._record.shaped("terms", "start", {}, produce, lambda told: FixOptions(**told))
+        return self._record.shaped("terms", "start", {}, produce, FixOptions.from_dict)
 
     def _raised(self, options: FixOptions) -> FixOptions:
         """The options, with the budgets that the run was given since."""
@@ -195,6 +211,11 @@ class FixRun(Attempt):
             redactor,
         )
         judge = ResultJudge(context)
+        gateway = gateway_of(
+            context, models_of(self._all.settings), self._record, replay=bool(replay)
+        )
+        self._analyses = analyses_of(self._all, self._run, self._record, context, gateway)
+        handover = Handover(self._run.path_of)
         roles = Roles(
             agent_of(
                 context,
@@ -202,17 +223,21 @@ class FixRun(Attempt):
                 self._record,
                 find,
                 services_of(context, judge, self._all.repository),
-                replay=bool(replay),
+                gateway=gateway,
             ),
             commands,
             mode=options.roles,
             subagents=options.subagents,
             diff=partial(difference, commands.workspace, redactor),
+            handover=handover,
+            redact=redactor.without_known,
             deadline=self._clock.deadline(options.max_minutes),
             on_progress=lambda line: progress.heard(f"{line}\n".encode()),
+            analyses=self._analyses,
         )
-        progress.left = lambda: self._left(options.max_minutes, metered=options.agent == "openai")
-        return FixSteps(context, judge, roles, self._state)
+        progress.left = lambda: self._left(options.max_minutes, metered=gateway is not None)
+        gates = tuple(gates_of(context, judge, find, gateway, self.review))
+        return FixSteps(context, judge, roles, handover, self._state, gates=gates)
 
     def _agent_options(self, options: FixOptions) -> AgentOptions:
         """Raises ConfigError for a variable of the agent that is not set."""
@@ -222,7 +247,6 @@ class FixRun(Attempt):
         is_external = options.agent not in ("openai", "autofix") and not self._all.replay
         is_same = settings.loop.roles == options.roles
         return AgentOptions(
-            models_of(settings),
             _granted(settings) if is_external else {},
             {name: getattr(settings, name) for name in budgets if sources[name] != "default"},
             sources["loop.roles"] if is_same else "loop.roles, when the run began",
@@ -230,7 +254,7 @@ class FixRun(Attempt):
 
     def _stopped(self, steps: FixSteps, error: RlmCiError) -> tuple[FinalState, Report]:
         """The end by an error. Raises ``error`` if nothing was done, or it cannot be found out."""
-        ended = loop.FixEnd(FinalState.from_error(error), ValidationResult(passed=False))
+        ended = FixEnd(FinalState.from_error(error), ValidationResult(passed=False))
         workspace = steps.context.commands.workspace
         try:
             if workspace.tree() == workspace.snapshot.tree and not self._state.entries:
@@ -255,7 +279,10 @@ class FixRun(Attempt):
         workspace.keep(tree)
         ended = report.anchored(ended, workspace.entries(tree))
         home = report.ApplyResult()
-        if tree != workspace.snapshot.tree and error is None:
+        stuck.keep(self._run.path_of, ended.final, self._state.entries, ended.judged.failures)
+        # A run that goes on later has not decided yet what becomes of its result.
+        goes_on = ended.final.status in (PAUSED, FAILED)
+        if tree != workspace.snapshot.tree and error is None and not goes_on:
             try:
                 home = self._land(workspace, ended, tree)
             except _NotAppliedError as failed:
@@ -272,6 +299,8 @@ class FixRun(Attempt):
             omitted=workspace.snapshot.omitted,
             said=_last_words(self._state.entries),
             status=redactor.without_known(status),
+            turns=tuple((one["n"], turn) for one in self._state.entries for turn in one["turns"]),
+            failed=tuple(self._analyses.failed) if self._analyses else (),
         )
         head = workspace.snapshot.head  # old lines are read at this commit
         subject = Subject(base=head, head=head, merge_base=head, worktree=True)

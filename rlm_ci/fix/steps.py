@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from itertools import repeat
-
+from rlm_ci.fix.gates.gate import FAILED, WAITING, GateView
+from rlm_ci.fix.gates.gates import GateSequence
+from rlm_ci.fix.handover import answer_of
 from rlm_ci.fix.loop import TurnResult, ValidationResult, blocking
-from rlm_ci.fix.roles import RoleBrief
+from rlm_ci.fix.role_prompts import RoleBrief
 from rlm_ci.guard import guard, rules, secret_in_diff
-from rlm_ci.system import files
-from rlm_ci.text.printable import count
+from rlm_ci.text.printable import count, first_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
+    from rlm_ci.fix.gates.gate import Gate
+    from rlm_ci.fix.handover import Handover
     from rlm_ci.fix.options import FixContext
-    from rlm_ci.fix.roles import Roles, RoleTurn
+    from rlm_ci.fix.role_prompts import RoleTurn
+    from rlm_ci.fix.roles import Roles
     from rlm_ci.fix.verdict.verdict import ResultJudge
     from rlm_ci.report.findings import Finding
     from rlm_ci.runs.state import RunState
@@ -32,15 +34,21 @@ _SHOWN = 40
 _NAMED = 20
 #: The summary of a turn without one.
 NOTHING_SAID = "it said nothing"
-#: Files that are written at the same time.
-_WRITERS = 4
+_HOW = {FAILED: "fails", WAITING: "waits"}
 
 
 class FixSteps:
     """The steps that ``loop.run`` calls."""
 
     def __init__(
-        self, context: FixContext, judge: ResultJudge, roles: Roles, state: RunState
+        self,
+        context: FixContext,
+        judge: ResultJudge,
+        roles: Roles,
+        handover: Handover,
+        state: RunState,
+        *,
+        gates: Sequence[Gate] = (),
     ) -> None:
         self.context = context
         self._options = context.options
@@ -49,18 +57,33 @@ class FixSteps:
         self._base = self._space.snapshot.tree
         self.verdicts = judge
         self._roles = roles
+        self._handover = handover
         self._state = state
+        self._gates = GateSequence(gates, context.path_of, context.on_step)
         #: A tree, and what has changed from the base to it.
         self._noted = (self._base, "")
         self._began = ""
-        self.judge = judge.judge
-        self.confirm = judge.confirm
+        self._has_validator = context.validator is not None
         self.result = judge.result
 
     def elapsed(self, iteration: int) -> float:
         """Minutes since the run began, all its sessions together."""
         seconds, self._began = self.context.clock.tick(iteration)
         return seconds / 60
+
+    # ── what decides ──
+
+    def judge(self, label: str) -> ValidationResult:
+        """What the validator says of the copy; without one, the gates alone decide."""
+        found = ValidationResult(passed=True)
+        if self._has_validator:
+            found = self.verdicts.judge(label)
+        if label == "0":
+            self._gates.begin()
+        return found
+
+    def confirm(self) -> ValidationResult:
+        return self.verdicts.confirm() if self._has_validator else ValidationResult(passed=True)
 
     # ── the agent ──
 
@@ -69,24 +92,29 @@ class FixSteps:
     ) -> TurnResult:
         """Let the agent take a turn. Raises LimitError when a budget ends it."""
         self.verdicts.begin(iteration)
+        self._gates.clear()
         self.context.on_step(f"iteration {iteration}: agent")
         before = self._space.settled_tree()
         brief = RoleBrief(
             self._options.goal,
             iteration,
             validator=self.context.validator.command.text if self.context.validator else "",
-            passes=last.passed,
+            passes=last.passed or bool(last.gates),
             feedback=last.feedback,
             changes=self._redactor.without_known(self._status(before)),
             findings=self._redactor.text("\n".join(one.message for one in blocking(tampering))),
             protected=(*PROTECTED, *sorted(self.verdicts.protection.scripts)[:_NAMED]),
             allow_test_edits=self._options.allow_test_edits,
+            gates=self._gates.lines,
+            gated=bool(last.gates),
         )
         if self._options.agent == "openai":  # it edits without a command
             self._space.settled = None
-        turns = self._roles.perform(brief)
-        self._write_turns(iteration, turns)
-        outcome = _edited(turns).outcome
+        try:
+            self._roles.perform(brief)
+        finally:
+            self._tell_undone(iteration)
+        outcome = next(one for one in reversed(self._roles.turns) if one.edits).outcome
         summary = outcome.summary or outcome.reason or NOTHING_SAID
         if outcome.exit_code:  # why it failed comes before what it said
             summary = outcome.reason or summary
@@ -94,14 +122,12 @@ class FixSteps:
         changed = self._space.settled_tree() != before
         return TurnResult(summary, changed, outcome.exit_code, outcome.blocked)
 
-    def _write_turns(self, iteration: int, turns: tuple[RoleTurn, ...]) -> None:
-        texts = {}
-        for number, turn in enumerate(turns, 1):
-            said = turn.outcome.output or turn.outcome.summary
-            reason = f"\n\nended early: {turn.outcome.reason}" if turn.outcome.reason else ""
-            texts[f"{number}-{turn.role}-prompt.md"] = turn.prompt
-            texts[f"{number}-{turn.role}-answer.md"] = f"{said}{reason}\n"
-        self._write(iteration, texts)
+    def _tell_undone(self, iteration: int) -> None:
+        for turn in self._roles.turns:
+            if turn.undone:
+                paths = turn.undone.strip().splitlines()
+                what = f"what the {turn.role} changed was taken back: {first_of(paths, 'file')}"
+                self.context.on_step(f"iteration {iteration}: {what}")
 
     def tampering(self) -> tuple[Finding, ...]:
         """What speaks against the tree, and against the last run of the validator on it."""
@@ -125,6 +151,33 @@ class FixSteps:
     def probe(self) -> tuple[Finding, ...]:
         return rules.accepted(self.verdicts.probe(), self._options.allow)
 
+    def gated(self, iteration: int, judged: ValidationResult) -> ValidationResult:
+        """What the gates say of a result that has passed until here; ``judged`` without gates."""
+        verdicts, turns = self.verdicts, self._roles.turns
+        log = [f"rlm/validator-{verdicts.label}.log"] if verdicts.verdict else []
+        said = [answer_of(number, turn) for number, turn in enumerate(turns, 1)]
+        answers = [f"rlm/iteration-{iteration}/{name}" for name in said]
+        view = GateView(
+            iteration,
+            self._base,
+            verdicts.result(self._space.settled_tree()),
+            verdicts.fresh(),
+            turns=turns,
+            files=(*log, *answers, *(one.analysis for one in turns if one.analysis)),
+        )
+        results = self._gates.check(view)
+        held = [one for one in results if one.verdict in (FAILED, WAITING)]
+        reason = "; ".join(f"gate {one.name} {_HOW[one.verdict]}: {one.reason}" for one in held)
+        feedback = "\n\n".join(f"Gate {one.name}: {one.feedback or one.reason}" for one in held)
+        return judged.replace(
+            passed=not held,
+            feedback=feedback,
+            findings=tuple(found for one in held for found in one.findings),
+            reason=reason,
+            failures=feedback,
+            gates=results,
+        )
+
     def is_unchanged(self) -> bool:
         return self.verdicts.result(self._space.settled_tree()) == self._base
 
@@ -144,7 +197,7 @@ class FixSteps:
         tree = self._space.settled_tree()
         status, patch = secret_in_diff.account(self._space, tree, tampering, self._redactor)
         self._noted = (tree, status)
-        self._write(iteration, {"status.txt": status, "diff.patch": patch})
+        self._handover.write(iteration, {"status.txt": status, "diff.patch": patch})
         verdict = self.verdicts.verdict
         self._state.add(
             {
@@ -154,27 +207,25 @@ class FixSteps:
                 "agentExitCode": acted.exit_code,
                 "changed": acted.changed,
                 "validatorExitCode": verdict.exit_code if verdict else None,
-                "validatorPassed": judged.passed,
+                "validatorPassed": judged.passed or bool(judged.gates),
                 "validatorReason": verdict.reason if verdict else None,
                 "validatorLogPath": f"rlm/validator-{self.verdicts.label}.log" if verdict else None,
                 "diffSummary": _summary(status),
                 "tampering": sorted({one.rule for one in tampering}),
+                "turns": [_turn_record(one) for one in self._roles.turns],
             }
+            | ({"gates": [one.to_record() for one in judged.gates]} if judged.gates else {})
         )
 
-    def _write(self, iteration: int, contents: Mapping[str, str | bytes]) -> None:
-        """Write files of a turn, side by side: the disk takes the time."""
-        paths = [self.context.path_of("rlm", f"iteration-{iteration}", name) for name in contents]
-        found = [
-            one.encode("utf-8", "backslashreplace") if isinstance(one, str) else one
-            for one in contents.values()
-        ]
-        with ThreadPoolExecutor(_WRITERS) as pool:
-            list(pool.map(files.write, paths, found, repeat(0o600)))
 
-
-def _edited(turns: tuple[RoleTurn, ...]) -> RoleTurn:
-    return next((one for one in reversed(turns) if one.role != "critic"), turns[-1])
+def _turn_record(turn: RoleTurn) -> dict[str, str | int | None]:
+    return {
+        "role": turn.role,
+        "exitCode": turn.outcome.exit_code,
+        "analysis": turn.analysis or None,
+        "takenBack": _summary(turn.undone) or None,
+        "verdict": turn.verdict or None,
+    }
 
 
 def _summary(status: str) -> str:

@@ -16,34 +16,29 @@ import git
 import git.exc
 
 from rlm_ci.errors import ConfigError, DamagedError, RemoteError
+from rlm_ci.git.remote_access import (
+    AUTHOR,
+    environment_of,
+    is_at,
+    require_address,
+    require_own_place,
+)
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import IO
 
 #: A file beside the delivered ones, with the object id of each.
 LEDGER = ".rlm-ci-delivered.json"
 #: Names of delivered files.
 _NAME = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9._-]*/)*[A-Za-z0-9_][A-Za-z0-9._-]*\.(?:md|json)")
-_AUTHOR = ("rlm-ci", "rlm-ci@noreply.invalid")
-_TOKEN = "RLM_CI_DELIVERY_TOKEN"  # noqa: S105 - the name of a variable, not its value
-#: git asks for a name, then for a password; GitHub takes any name with a token.
-_ASKPASS = f"""\
-#!/bin/sh
-case "$1" in
-  Username*) printf '%s\\n' x-access-token ;;
-  *) printf '%s\\n' "${_TOKEN}" ;;
-esac
-"""
-#: Variables that lead git to another repository.
-_ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY")
 #: Seconds of one call of git over the network.
 _TIMEOUT = 600
 #: Attempts while others push at the same time.
-_TRIES = 3
+_TRIES = 5
 
 
 class Delivery(Value):
@@ -58,6 +53,16 @@ class Delivery(Value):
     kept: tuple[str, ...] = ()
     differs: bool = True
 
+    def told(self) -> str:
+        """The result in words."""
+        what = f"nothing to push: {self.branch} has these pages"
+        if self.commit:
+            what = f"pushed {self.commit[:12]} to {self.branch}"
+        if self.kept:
+            number = count(len(self.kept), "page")
+            what += f"; {number} that people have edited left as they are"
+        return printable(what)
+
 
 class Clone:
     """A bare clone of ``url`` in a folder that goes away with it; see ``cloned``."""
@@ -65,6 +70,18 @@ class Clone:
     def __init__(self, repo: git.Repo, url: str) -> None:
         self._repo = repo
         self._url = url
+
+    @property
+    def folder(self) -> str:
+        """The git folder of the clone."""
+        return str(self._repo.git_dir)
+
+    def borrow(self, objects: str) -> None:
+        """Read objects from the folder ``objects`` of another repository, too."""
+        escaped = objects.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        place = os.path.join(self.folder, "objects", "info", "alternates")
+        with open(place, "a", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+            file.write(f'"{escaped}"\n')
 
     def head(self) -> str | None:
         """The default branch of the remote; None where it has no commit."""
@@ -76,9 +93,10 @@ class Clone:
 
     def branch(self, name: str) -> str | None:
         """The commit of a branch of the remote when it was last fetched."""
-        try:
-            return str(self._repo.commit(f"refs/heads/{name}").hexsha)
-        except (git.exc.BadName, ValueError, git.exc.GitCommandError):
+        asked = f"refs/heads/{name}^{{commit}}"
+        try:  # of git itself, which knows the longer hash, too
+            return str(self._repo.git.rev_parse("--verify", "--quiet", asked))
+        except git.exc.GitCommandError:
             return None
 
     def read(self, name: str, folder: str) -> dict[str, bytes]:
@@ -100,7 +118,8 @@ class Clone:
 
     def _prefetch(self, oids: Sequence[str]) -> None:
         """Fetch these at once: a partial clone fetches each by itself."""
-        if not self._repo.config_reader().has_option('remote "origin"', "promisor"):
+        is_partial = self._repo.config_reader().has_option('remote "origin"', "promisor")
+        if not (oids and is_partial):
             return
         listed = "".join(f"{oid}\n" for oid in oids)
         with _stream(listed.encode()) as stream, suppress(git.exc.GitCommandError):
@@ -118,15 +137,93 @@ class Clone:
         the commits of its base. Raises ConfigError where people have committed to such a branch,
         RemoteError where the remote refuses.
         """
+        return self._pushed(name, lambda: self._commit(name, files, message, base))
+
+    def add(
+        self, name: str, choose: Callable[[Mapping[str, str]], Mapping[str, str]], message: str
+    ) -> Delivery:
+        """Put blobs into the branch ``name``, which is made, with nothing else, if it is missing.
+
+        ``choose`` gets the object ids that it holds, by path, and returns those to put there.
+        Raises ConfigError for the default branch, RemoteError where the remote refuses.
+        """
+        if name == self.head():
+            raise ConfigError(
+                f"{printable(name)} is the default branch, and no place for an archive",
+                where=printable(self._url),
+                hint="name another branch in the policy",
+            )
+
+        def commit() -> Delivery:
+            tip, blobs = self.branch(name), choose(self.held(name))
+            return Delivery(name, self.commit(tip, blobs, message) if blobs else None)
+
+        return self._pushed(name, commit)
+
+    def propose(self, name: str, base: str, blobs: Mapping[str, str], message: str) -> Delivery:
+        """Let the branch ``name``, which is ours, hold the tree of ``base`` with ``blobs`` in it.
+
+        Raises as ``deliver`` does.
+        """
+
+        def commit() -> Delivery:
+            tip = self.branch(name)
+            if tip:
+                self._require_ours(name, tip, base)
+            tree = self._written(base, _rows(blobs))
+            if tip and tree == self._tree_of(tip):
+                return Delivery(name, None, differs=tree != self._tree_of(base))
+            options = [word for one in self._heads(tip, base) for word in ("-p", one)]
+            made = str(self._repo.git.commit_tree(tree, "-m", message, *options))
+            return Delivery(name, made, differs=tree != self._tree_of(base))
+
+        return self._pushed(name, commit)
+
+    def has(self, name: str, commit: str) -> bool:
+        """Whether the branch ``name`` contains ``commit``."""
+        tip = self.branch(name)
+        return tip is not None and self._heads(commit, tip) == [tip]
+
+    def commit(self, parent: str | None, blobs: Mapping[str, str], message: str) -> str:
+        """A commit on top of ``parent`` with ``blobs`` in it, object ids by path."""
+        options = ["-p", parent] if parent else []
+        tree = self._written(parent, _rows(blobs))
+        return str(self._repo.git.commit_tree(tree, "-m", message, *options))
+
+    def begin(self, name: str, commit: str) -> None:
+        """Let the branch ``name`` begin at ``commit``, in this clone only."""
+        self._repo.git.update_ref(f"refs/heads/{name}", commit, "")
+
+    def held(self, name: str) -> dict[str, str]:
+        """The object ids of the files of a branch, by path; "" for what is no regular file."""
+        files = self.entries(name).items()
+        return {path: oid if mode.startswith("100") else "" for path, (mode, oid) in files}
+
+    def entries(self, name: str) -> dict[str, tuple[str, str]]:
+        """Mode and object id of what a branch holds, by path."""
+        tip = self.branch(name)
+        if tip is None:
+            return {}
+        listed = str(self._repo.git.ls_tree("-r", "-z", "--full-tree", tip))
+        rows = (row.split("\t", 1) for row in listed.split("\0") if row)
+        return {path: (head.split(" ")[0], head.split(" ")[2]) for head, path in rows}
+
+    def contents(self, oids: Sequence[str]) -> list[bytes]:
+        """The contents of blobs of the remote."""
+        self._prefetch(oids)
+        return [self._repo.odb.stream(bytes.fromhex(oid)).read() for oid in oids]
+
+    def _pushed(self, name: str, commit: Callable[[], Delivery]) -> Delivery:
+        """Push what ``commit`` makes; again, with a new one, while others push."""
         for left in reversed(range(_TRIES)):
-            delivered = self._commit(name, files, message, base)
+            delivered = commit()
             if delivered.commit is None:
                 return delivered
             try:
                 self._push(delivered.commit, name)
             except RemoteError:
                 before = self.branch(name)
-                self._fetch()
+                self.fetch()
                 if not left or self.branch(name) == before:
                     raise
             else:
@@ -160,7 +257,7 @@ class Clone:
     def _require_ours(self, name: str, tip: str, ground: str) -> None:
         """Raise ConfigError if people have committed to the branch since its base."""
         mails = str(self._repo.git.log("--format=%ae", f"{ground}..{tip}")).split("\n")
-        others = [mail for mail in mails if mail and mail != _AUTHOR[1]]
+        others = [mail for mail in mails if mail and mail != AUTHOR[1]]
         if others:
             raise ConfigError(
                 f"people have committed to the branch {printable(name)}: it is not overwritten",
@@ -174,7 +271,7 @@ class Clone:
         ledger = f"{folder}/{LEDGER}" if folder else LEDGER
         before = self._ledger(ground, ledger, folder)
         # By object ids, which need no fetch of contents.
-        now = dict(zip(files, self._store(*files.values()), strict=True))
+        now = dict(zip(files, self.store(*files.values()), strict=True))
         there = self._blobs(ground, {**before, **now})
         kept, changes = [], []
         for path in sorted({*before, *now}):
@@ -189,7 +286,7 @@ class Clone:
         told = {path: oid for path, oid in now.items() if path not in kept}
         told |= {path: before[path] for path in kept if path in before}
         text = json.dumps({"version": 1, "files": dict(sorted(told.items()))}, indent=1) + "\n"
-        changes.append(f"100644 {self._store(text.encode())[0]}\t{ledger}\0")
+        changes.append(f"100644 {self.store(text.encode())[0]}\t{ledger}\0")
         return self._written(ground, changes), tuple(kept)
 
     def _written(self, ground: str | None, changes: Sequence[str]) -> str:
@@ -198,7 +295,7 @@ class Clone:
             self._repo.git.read_tree(*([ground] if ground else ["--empty"]))
             with _stream("".join(changes).encode("utf-8", "surrogateescape")) as stream:
                 self._repo.git.update_index("-z", "--index-info", istream=stream)
-            tree = str(self._repo.git.write_tree())
+            tree = str(self._repo.git.write_tree("--missing-ok"))  # else it fetches every blob
         self._require_all(tree, [one[:-1].split("\t", 1) for one in changes])
         return tree
 
@@ -259,7 +356,7 @@ class Clone:
             )
         return entry
 
-    def _store(self, *contents: bytes) -> list[str]:
+    def store(self, *contents: bytes) -> list[str]:
         """Make objects of ``contents``; their ids."""
         with tempfile.TemporaryDirectory() as folder:
             paths = [os.path.join(folder, str(number)) for number in range(len(contents))]
@@ -279,11 +376,17 @@ class Clone:
                 "--quiet", "origin", f"{commit}:refs/heads/{name}", kill_after_timeout=_TIMEOUT
             )
 
-    def _fetch(self) -> None:
+    def fetch(self) -> None:
+        """Take up all branches of the remote as they are now."""
         with _remote(self._url):
             self._repo.git.fetch(
                 "--quiet", "origin", "+refs/heads/*:refs/heads/*", kill_after_timeout=_TIMEOUT
             )
+
+
+def _rows(blobs: Mapping[str, str]) -> list[str]:
+    """Blobs by path as ``git update-index`` takes them."""
+    return [f"100644 {oid}\t{path}\0" for path, oid in blobs.items()]
 
 
 def _stream(data: bytes) -> IO[bytes]:
@@ -303,10 +406,10 @@ def cloned(
     Without a token git uses the user's own credential helpers. Raises ConfigError for an invalid
     address, RemoteError where the remote does not answer.
     """
-    _require_address(url)
-    _require_own_place(environ)
+    require_address(url)
+    require_own_place(environ)
     with tempfile.TemporaryDirectory(prefix="rlm-ci-delivery-") as folder:
-        env = _environment(folder, token if _is_at(url, ours) else None)
+        env = environment_of(folder, token if is_at(url, ours) else None)
         with _remote(url):
             repo = git.Repo.clone_from(
                 url,
@@ -320,59 +423,6 @@ def cloned(
                 yield Clone(repo, url)
         finally:
             repo.close()
-
-
-def _require_address(url: str) -> None:
-    """Raise ConfigError for anything but a server or a folder."""
-    scheme, separator, rest = url.partition("://")
-    known = separator and scheme in ("https", "http", "ssh", "file")
-    is_scp = not separator and "@" in url.partition(":")[0] and "::" not in url
-    if not (known or is_scp or os.path.isabs(url)) or url.startswith("-"):
-        raise ConfigError(
-            f"{printable(url)[:200]!r} is not an address to push to",
-            where="the remote's url",
-            hint="https://, ssh://, or user@host:path",
-        )
-    if scheme in ("https", "http") and "@" in rest.partition("/")[0]:
-        raise ConfigError(
-            "the remote's URL has credentials",
-            where="the remote's url",
-            hint="remove them, and give the token in GITHUB_TOKEN",
-        )
-
-
-def _is_at(url: str, server: str) -> bool:
-    return url.startswith(f"{server.rstrip('/')}/")
-
-
-def _require_own_place(environ: Mapping[str, str]) -> None:
-    """Raise ConfigError where the environment leads git to the user's clone, as in a hook."""
-    for name in _ELSEWHERE:
-        if name in environ:
-            raise ConfigError(
-                f"{name} leads git to another repository than the clone of a delivery",
-                where=name,
-                hint="push outside of a git hook, or unset it first",
-            )
-
-
-def _environment(folder: str, token: str | None) -> dict[str, str]:
-    """For git: our name, no prompt, no hooks, and no redirect, which could get the token."""
-    settings = [("core.hooksPath", os.devnull), ("http.followRedirects", "false"), ("gc.auto", "0")]
-    env = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-    for role in ("AUTHOR", "COMMITTER"):
-        env |= {f"GIT_{role}_NAME": _AUTHOR[0], f"GIT_{role}_EMAIL": _AUTHOR[1]}
-    if token:
-        path = os.path.join(folder, "askpass.sh")
-        with open(path, "w", encoding="utf-8", newline="\n") as file:
-            file.write(_ASKPASS)
-        os.chmod(path, 0o700)
-        env |= {"GIT_ASKPASS": path, _TOKEN: token}
-        settings.append(("credential.helper", ""))  # none stores it
-    env["GIT_CONFIG_COUNT"] = str(len(settings))
-    for number, (key, value) in enumerate(settings):
-        env |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
-    return env
 
 
 @contextmanager
@@ -396,16 +446,3 @@ def _remote(url: str) -> Iterator[None]:
             where=printable(url),
             hint="check the address",
         ) from None
-
-
-def told(delivered: Delivery) -> str:
-    """The result of a delivery in words."""
-    what = (
-        f"pushed {delivered.commit[:12]} to {delivered.branch}"
-        if delivered.commit
-        else f"nothing to push: {delivered.branch} has these pages"
-    )
-    if delivered.kept:
-        number = count(len(delivered.kept), "page")
-        what += f"; {number} that people have edited left as they are"
-    return printable(what)

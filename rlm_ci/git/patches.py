@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+    from unidiff.patch import PatchedFile
+
 
 class HunkLine(Value):
     """A line of a hunk: ``kind`` is ``+``, ``-`` or blank; numbers are 1-based per side."""
@@ -108,6 +110,7 @@ class PatchDiff(Value):
 _STATUS = {"added": "A", "removed": "D", "renamed": "R", "copied": "C"}
 #: Why the hunks of a file are not known.
 UNREADABLE = "the patch of the file cannot be read"
+_NO_FILE = "/dev/null"
 _WITHHELD = "GitHub gives no patch of the file (binary, too large, or no line changed)"
 
 
@@ -187,10 +190,33 @@ def _quoted(name: bytes) -> bytes:
     return f'"{quoted}"'.encode()
 
 
-def _parse_hunks(text: str) -> tuple[Hunk, ...]:
+def hunks_by_path(patch: str) -> dict[str, tuple[Hunk, ...]]:
+    """The hunks of a patch by the names of the files that it edits.
+
+    Raises ValueError where it is no patch, or does more than edit text.
+    """
+    try:
+        parsed = PatchSet(_lines(patch))
+        files = {one.path: one for one in parsed}
+        # By its hunks alone, unidiff takes what is put before the first line for a new file.
+        ends = {name for one in parsed for name in (one.source_file, one.target_file)}
+        if len(files) != len(parsed) or _NO_FILE in ends or any(one.is_rename for one in parsed):
+            raise ValueError("not only edits of files")
+        return {path: _hunks(one) for path, one in files.items()}
+    except (UnidiffParseError, AttributeError, TypeError) as error:
+        raise ValueError(f"no patch: {error}") from None
+
+
+def _lines(text: str) -> list[str]:
     # Split on \n alone: a lone CR, form feed or U+2028 is part of a line.
-    lines = [f"{line}\n" for line in text.removesuffix("\n").split("\n")]
-    parsed = PatchSet(["--- a\n", "+++ b\n", *lines])
+    return [f"{line}\n" for line in text.removesuffix("\n").split("\n")]
+
+
+def _parse_hunks(text: str) -> tuple[Hunk, ...]:
+    return _hunks(PatchSet(["--- a\n", "+++ b\n", *_lines(text)])[0])
+
+
+def _hunks(file: PatchedFile) -> tuple[Hunk, ...]:
     return tuple(
         Hunk(
             hunk.source_start,
@@ -208,7 +234,7 @@ def _parse_hunks(text: str) -> tuple[Hunk, ...]:
                 if line.line_type in ("+", "-", " ")  # and not "", the end of a cut text
             ),
         )
-        for hunk in parsed[0]
+        for hunk in file
     )
 
 

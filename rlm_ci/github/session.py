@@ -9,6 +9,7 @@ from rlm_ci.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.github.api.client import GitHubClient
+    from rlm_ci.github.posting.review_threads import PullRequestThreads
 
 
 class Access(Value):
@@ -43,6 +44,8 @@ class GitHubSession:
         self._made = made
         #: The login that the token writes under, once known.
         self.author = ""
+        #: The review threads, once read.
+        self.threads: PullRequestThreads | None = None
 
     def client(self) -> GitHubClient:
         """Raises as :func:`client`."""

@@ -67,7 +67,7 @@ def findings(
             allow_test_edits=allow_test_edits,
         )
     )
-    found += _shrunk(before or {}, after or {})
+    found += shrunk(before or {}, after or {})
     found += [
         _finding("embedded-repository", one.path, f"removed from the copy: {one.reason}")
         for one in workspace.removed_at(tree)
@@ -228,7 +228,7 @@ def _new_in_source(change: ChangedFile, protection: Protection) -> Iterator[Find
             yield _finding(rule, path, what, change, line=line, text=after, subject=what)
 
 
-def _shrunk(
+def shrunk(
     before: Mapping[str, CollectedTests], after: Mapping[str, CollectedTests]
 ) -> Iterator[Finding]:
     """Runners that ran fewer tests than at first."""

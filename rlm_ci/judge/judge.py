@@ -236,7 +236,8 @@ def _run(
     from rlm_ci.report import suppressions  # most runs of a hook find nothing
 
     source = options.sources["suppressions"]
-    return [suppressions.apply(part, options.suppressions, source) for part in ran]
+    redact = Redactor(options.environ).finding
+    return [suppressions.apply(part, options.suppressions, source, redact=redact) for part in ran]
 
 
 def _select(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rlm_ci.config.settings import Settings
     from rlm_ci.github.session import Access
     from rlm_ci.models.gateway import ModelOptions
+    from rlm_ci.models.providers import Endpoint
 
 
 def change_choice(settings: Settings) -> ChangeChoice:
@@ -42,6 +43,23 @@ def access_of(settings: Settings) -> Access:
     return Access(told.token, **{name: url for name, url in urls.items() if url})
 
 
+def endpoint_of(settings: Settings) -> Endpoint:
+    """Where a model is asked; ``lack`` says why none can be."""
+    from rlm_ci.models.providers import Endpoint, choose
+
+    by_hand = {"RLM_CI_MODEL", "RLM_CI_MODELS_PROVIDER", "default"}
+    provider = settings.models.provider or ""
+    source = settings.sources["models.provider" if provider else "model"]
+    given = settings.openai
+    return choose(
+        settings.model or "",
+        provider,
+        Endpoint(given.base_url or "", given.api_key or "", given.api_version or ""),
+        settings.environ,
+        from_file=not (source in by_hand or source.startswith("--")),
+    )
+
+
 def models_of(settings: Settings) -> ModelOptions:
     """Where a model is asked, and what it may cost."""
     from decimal import Decimal
@@ -50,9 +68,7 @@ def models_of(settings: Settings) -> ModelOptions:
 
     money = settings.budget_usd
     return ModelOptions(
-        settings.openai.base_url or "",
-        settings.openai.api_key or "",
-        settings.openai.api_version or "",
+        endpoint_of(settings),
         settings.models.timeout,
         {
             name: {key: value for key, value in figures.items() if value is not None}

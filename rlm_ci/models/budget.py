@@ -17,7 +17,6 @@ from bisect import bisect_left
 from decimal import Decimal
 from fractions import Fraction
 from math import ceil
-from operator import add
 
 from rlm_ci.errors import LimitError
 from rlm_ci.models import TokenUsage, prices
@@ -61,7 +60,12 @@ class BudgetUse(Value):
         return self.prompt_tokens + self.completion_tokens
 
     def __add__(self, other: BudgetUse) -> BudgetUse:
-        return BudgetUse(*map(add, self.to_dict().values(), other.to_dict().values()))
+        return BudgetUse(
+            self.calls + other.calls,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.usd + other.usd,
+        )
 
 
 _NOTHING: Final = BudgetUse()
@@ -160,7 +164,7 @@ class Ledger:
         self._deadline = None if max_minutes is None else clock() + max_minutes * 60 - used
         self._changed = threading.Condition()
         self._spent = spent
-        self._open: list[Reservation] = []  # those of the calls under way
+        self._open: dict[int, Reservation] = {}  # by identity; of the calls under way
         self._counted: dict[str, _Counted] = {}  # by model; of those that have answered once
         self._ratio = Fraction(0)  # tokens a byte of a prompt, the largest that was noted
         self._surprise = ""  # the last call that exceeded its estimate
@@ -236,8 +240,9 @@ class Ledger:
                     raise self._exceeds_cap
                 most, worst = self._needs(request, size, price)
                 if self._has_room(request.model, most, worst):
-                    self._open.append(Reservation(request.model, size, most, worst, price))
-                    return self._open[-1]
+                    made = Reservation(request.model, size, most, worst, price)
+                    self._open[id(made)] = made
+                    return made
                 never = self._exceeded(self._spent + most)
                 if never is not None:
                     least = request.min_tokens
@@ -291,9 +296,8 @@ class Ledger:
             self._changed.notify_all()
 
     def _give_back(self, reservation: Reservation) -> None:
-        if reservation not in self._open:
+        if self._open.pop(id(reservation), None) is None:
             raise ValueError("a reservation is given back once")
-        self._open.remove(reservation)
 
     def _needs(
         self, request: ModelRequest, size: int, price: Price | None
@@ -314,9 +318,11 @@ class Ledger:
             return self._exceeded(self._spent + most) is None
         # The first call shows how much an endpoint adds to a prompt: no other runs beside it.
         is_first = model not in self._counted
-        if is_first and self._limits_tokens() and model in {one.model for one in self._open}:
+        others = self._open.values()
+        if is_first and self._limits_tokens() and model in {one.model for one in others}:
             return False
-        return self._exceeded(sum((one.worst for one in self._open), self._spent + worst)) is None
+        total = sum((one.worst for one in others), self._spent + worst)
+        return self._exceeded(total) is None
 
     def _limits_tokens(self) -> bool:
         return (self.budget_usd, self.max_tokens) != (None, None)

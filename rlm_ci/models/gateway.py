@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from copy import copy
 from decimal import Decimal
 
 from rlm_ci.errors import ConfigError
@@ -13,9 +14,12 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from rlm_ci.models import Completion, Model, ModelRequest
+    from rlm_ci.models.openai.client import OpenAIModel
+    from rlm_ci.models.prices import Price
+    from rlm_ci.models.providers import Endpoint
     from rlm_ci.models.record.clock import RunClock
     from rlm_ci.models.record.record import Record
 
@@ -31,14 +35,12 @@ _MANY = 1000
 
 
 class ModelOptions(Value):
-    """Where a model is asked, and what all calls of a run may cost.
+    """Where models are asked, and what all calls of a run may cost.
 
     ``timeout``: seconds for one answer; ``prices``: USD per million tokens, by model.
     """
 
-    base_url: str
-    api_key: str
-    api_version: str
+    endpoint: Endpoint
     timeout: float
     prices: Mapping[str, Mapping[str, float]]
     max_calls: int | None
@@ -50,8 +52,9 @@ class Gateway:
     """One ledger and one record for all calls of a run to ``model``.
 
     ``provider`` is the one that the run began with, if it did; a ``replay`` asks none.
-    ``connector`` answers instead of the endpoint. Raises ConfigError without a ``model``, with
-    another provider now, and when money is limited and the price unknown.
+    ``connector`` answers instead of the endpoint; ``others`` are further models that may be asked.
+    Raises ConfigError without a ``model``, with another provider now, and when money is limited and
+    a price unknown.
     """
 
     def __init__(
@@ -65,26 +68,29 @@ class Gateway:
         provider: str | None = None,
         replay: bool = False,
         connector: Model | None = None,
+        others: Iterable[str | None] = (),
     ) -> None:
         if not model:
             raise ConfigError(
                 "no model is named", where="model", hint="say which one: --model NAME"
             )
-        prices = Prices(options.prices, options.base_url)
+        price = price_of(options)
         self.ledger = Ledger(
             max_calls=options.max_calls,
             max_tokens=options.max_tokens,
             budget_usd=options.budget_usd,
             max_minutes=max_minutes,
-            price=prices.of,
+            price=price,
             spent=record.spent,
             clock=clock.seconds,
             used=clock.seconds(),
         )
-        self.ledger.require_price(model)
+        for name in filter(None, (model, *others)):
+            options.endpoint.own_name(name)
+            self.ledger.require_price(name)
         self.model = model
         self._record = record
-        self._price = prices.of
+        self.price = price
         self._seconds = max(_LEAST, options.timeout)
         self._model = _answering(options, provider or provider_of(options), connector, replay)
 
@@ -96,20 +102,26 @@ class Gateway:
         self.ledger.note(request, completion.usage)
         return completion
 
+    def within(self, ledger: Ledger) -> Gateway:
+        """The same way, with ``ledger`` as its account."""
+        part = copy(self)
+        part.ledger = ledger
+        return part
+
     def calls_left(self, cap: int) -> int | None:
         """How many more calls like those so far the budgets allow, one after the other.
 
         Each must have room for an answer of ``cap`` tokens. None where no budget limits them, and
         where the next one will be refused anyway.
         """
-        ledger, spent = self.ledger, self._record.spent
+        ledger, spent = self.ledger, self.ledger.spent
         ends = [] if ledger.max_calls is None else [ledger.max_calls - spent.calls]
         if spent.calls:
             prompt = spent.prompt_tokens // spent.calls
             if ledger.max_tokens is not None:
                 left = Decimal(ledger.max_tokens - spent.tokens)
                 ends.append(_times(left, Decimal(spent.tokens) / spent.calls, prompt + cap))
-            price = self._price(self.model)
+            price = self.price(self.model)
             if ledger.budget_usd is not None and price is not None:
                 left = ledger.budget_usd - spent.usd
                 ends.append(_times(left, spent.usd / spent.calls, price.most(prompt, cap)))
@@ -124,9 +136,20 @@ def _times(left: Decimal, usual: Decimal, most: Decimal | int) -> int:
     return 1 + min(int((left - most) / usual), _MANY) if usual else _MANY
 
 
+def price_of(options: ModelOptions) -> Callable[[str], Price | None]:
+    """The price of a model by its name, or None. Raises ConfigError for an invalid one."""
+    endpoint = options.endpoint
+    prices = Prices(options.prices, endpoint.base_url)
+
+    def price(model: str) -> Price | None:
+        return prices.of(model if model in options.prices else endpoint.own_name(model))
+
+    return price
+
+
 def provider_of(options: ModelOptions) -> str:
     """The provider that is set; a call's key holds it."""
-    return "azure" if options.api_version else "openai"
+    return "azure" if options.endpoint.api_version else "openai"
 
 
 def _answering(
@@ -135,8 +158,6 @@ def _answering(
     connector: Model | None,
     replay: bool,  # noqa: FBT001 - it is passed through
 ) -> Model:
-    from rlm_ci.models.openai.client import OpenAIModel, RetryLimits
-
     if replay:
         return AbsentModel(provider)
     now = provider_of(options) if connector is None else connector.name
@@ -155,11 +176,19 @@ def _answering(
             where="OPENAI_API_VERSION",
             hint="set the endpoint as it was when the run began, or start a new run",
         )
+    return opened(options)
+
+
+def opened(options: ModelOptions) -> OpenAIModel:
+    """The model of an endpoint. Raises ConfigError."""
+    from rlm_ci.models.openai.client import OpenAIModel, RetryLimits
+
     timeout = options.timeout
     return OpenAIModel(
-        base_url=options.base_url,
-        api_key=options.api_key,
-        azure_api_version=options.api_version,
+        base_url=options.endpoint.base_url,
+        api_key=options.endpoint.api_key,
+        azure_api_version=options.endpoint.api_version,
+        own_name=options.endpoint.own_name,
         patience=RetryLimits(answer=timeout, total=max(_LEAST, timeout)),
     )
 
@@ -191,10 +220,6 @@ def earlier(run: str, name: str) -> tuple[str, ...]:
 
 
 def require_endpoint(options: ModelOptions, otherwise: str) -> None:
-    """Raise ConfigError where neither a key nor an address is set; ``otherwise`` is the way out."""
-    if not (options.api_key or options.base_url):
-        raise ConfigError(
-            "no model is set up: there is neither a key nor an address",
-            where="OPENAI_API_KEY, OPENAI_BASE_URL",
-            hint=otherwise,
-        )
+    """Raise ConfigError where the endpoint lacks something; ``otherwise`` is the way out."""
+    if lack := options.endpoint.lack:
+        raise ConfigError(f"no model is set up: {lack}", where="models", hint=otherwise)

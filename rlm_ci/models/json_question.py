@@ -29,7 +29,11 @@ if TYPE_CHECKING:
             messages: Sequence[Message],
             *,
             response_format: Message | None = None,
+            tools: Sequence[Message] = (),
         ) -> Completion: ...
+
+        def calls_left(self) -> int | None:
+            """How many more calls the budgets allow; None where nothing limits them."""
 
     #: What is wrong with an object, in words for the model; "" when nothing is.
     Misfit = Callable[[Mapping[str, Any]], str]
@@ -40,30 +44,36 @@ _ANSWER = 4_000
 _WRONG = 500
 
 
-def ask_object(ask: Ask, place: str, prompt: str, misfit: Misfit) -> dict[str, Any] | None:
+def ask_object(
+    ask: Ask, place: str, prompt: str, misfit: Misfit, before: Sequence[Message] = ()
+) -> dict[str, Any] | None:
     """The object that a model answers, None when it is wrong twice.
 
-    Raises what ``ask`` raises.
+    ``before`` is the conversation so far. Raises what ``ask`` raises.
     """
-    messages: list[Message] = [{"role": "user", "content": prompt}]
+    messages: list[Message] = [*before, {"role": "user", "content": prompt}]
     said = ask(place, messages)
-    found, wrong = _read(said.text, said.finish_reason, misfit)
+    found, wrong = read_answer(said, misfit)
     if found is not None:
         return found
-    render = loader.load_template("prompts/review-repair.md.j2")
     messages += [
         {"role": "assistant", "content": clip(said.text, _ANSWER) or "(nothing)"},
-        {"role": "user", "content": render({"wrong": printable(wrong)[:_WRONG]})},
+        {"role": "user", "content": repair_prompt(wrong)},
     ]
-    said = ask(f"{place}-repair", messages)
-    return _read(said.text, said.finish_reason, misfit)[0]
+    return read_answer(ask(f"{place}-repair", messages), misfit)[0]
 
 
-def _read(text: str, finish_reason: str, misfit: Misfit) -> tuple[dict[str, Any] | None, str]:
-    if finish_reason == "length":
+def repair_prompt(wrong: str) -> str:
+    """What asks for the object once more."""
+    return loader.load_template("prompts/review-repair.md.j2")({"wrong": printable(wrong)[:_WRONG]})
+
+
+def read_answer(said: Completion, misfit: Misfit) -> tuple[dict[str, Any] | None, str]:
+    """The object of an answer, or None and what is wrong with it."""
+    if said.finish_reason == "length":
         return None, "the answer was cut off: write less: only the most severe"
     try:
-        found = read_object(text)
+        found = read_object(said.text)
     except ValueError as error:
         return None, str(error)
     wrong = misfit(found)

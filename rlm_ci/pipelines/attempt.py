@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from rlm_ci.runs.run import Run
 
 PART = "rlm"
+#: Seconds: with more left, nobody needs to read it on every line.
+_LAST_HOUR = 3600
 
 
 class NoContextError(Exception):
@@ -42,16 +44,21 @@ class RunAttempt:
         return Usage(**self._record.usage())
 
     def _step(self, text: str) -> None:
-        """Show the step that begins, and add it to the run's events."""
+        """Show the step that begins, and add it to the run's events. Raises Paused."""
+        self._run.heed()
         self._all.progress.step(text)
         self._run.event("progress", {"summary": text})
 
     def _left(self, max_minutes: float | None, *, metered: bool) -> str:
-        """The rest of the budgets, in words; of the minutes alone if not ``metered``."""
+        """The rest of the budgets, in words; of the minutes alone if not ``metered``.
+
+        The minutes count from the last hour on.
+        """
         settings, spent = self._all.settings, self._record.spent
         parts = []
         if max_minutes is not None:
-            parts.append(duration(max(0.0, max_minutes * 60 - self._clock.seconds())))
+            seconds = max(0.0, max_minutes * 60 - self._clock.seconds())
+            parts += [duration(seconds)] if seconds <= _LAST_HOUR else []
         if not metered:
             return f"{parts[0]} left" if parts else ""
         if settings.max_calls is not None:
@@ -73,6 +80,8 @@ class Attempt(RunAttempt, ABC):
     turns = "iterations"
     #: Final statuses that the manifest has as the run's detail.
     told_ends: tuple[str, ...] = (PAUSED,)
+    #: Those after which the run can be resumed.
+    paused_ends: tuple[str, ...] = ()
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from contextlib import suppress
 from rlm_ci.config.options import BUDGET, LOOP
 from rlm_ci.errors import DamagedError, UsageError
 from rlm_ci.models.record.record import Record
-from rlm_ci.pipelines.definition import BUILT_IN, EPISODE, WITH_GOAL
+from rlm_ci.pipelines.definition import BENCH, BUILT_IN, EPISODE, WITH_GOAL
 from rlm_ci.pipelines.stored_runs import flag_of, more_of
 
 TYPE_CHECKING = False
@@ -82,13 +82,13 @@ def require(manifest: Manifest, more: Budgets, asked: RunRequest, journal: str) 
 
     ``journal`` is the path of its record, which may be missing.
     """
-    if manifest.pipeline_id not in BUILT_IN:
+    if manifest.pipeline_id not in (*BUILT_IN, BENCH):
         raise UsageError(
             f"a run of {manifest.pipeline_id} has no budgets",
             where=manifest.run_id,
             hint="leave them out",
         )
-    if manifest.pipeline_id not in (WITH_GOAL, EPISODE):
+    if manifest.pipeline_id not in (WITH_GOAL, EPISODE, BENCH):
         return  # their budgets are not recorded: each process uses its own settings
     limits = _limits(asked, journal, manifest)
     ended = manifest.spent_budget

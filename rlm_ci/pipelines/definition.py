@@ -116,6 +116,12 @@ BUILT_IN: dict[str, Pipeline] = {
 }
 
 
+#: A benchmark is begun by its own command alone, so a repository's pipeline may have its name.
+BENCH = "bench"
+_CASES = Stage(BENCH, "Run the cases", OWN, pipeline=BENCH)
+BENCHMARKS = {BENCH: Pipeline(BENCH, "Run the benchmark", (_CASES,))}
+
+
 def from_settings(tables: object, source: str) -> dict[str, Pipeline]:
     """The pipelines of ``[[pipelines]]``, by id. Raises ConfigError for anything unknown."""
     return _Reader(source, foreign=False).pipelines(tables, {})
@@ -123,19 +129,43 @@ def from_settings(tables: object, source: str) -> dict[str, Pipeline]:
 
 def from_json(data: bytes, source: str) -> dict[str, Pipeline]:
     """The pipelines of a ``codex.orchestrator.json``, by id. Raises ConfigError."""
+    record = _object(data, source)
+    reader = _Reader(source, foreign=True)
+    sets = record.get("stageSets") or {}
+    if not isinstance(sets, dict):
+        raise reader.wrong("stageSets", "an object")
+    return reader.pipelines(record.get("pipelines") or [], sets)
+
+
+def loop_from_json(data: bytes, source: str) -> dict[str, Any]:
+    """The settings ``loop.rlms`` as ``loops[].rlms`` has them, {} without. Raises ConfigError."""
+    record = _object(data, source)
+    reader = _Reader(source, foreign=True)
+    loops = record.get("loops") or []
+    if not isinstance(loops, list) or not all(isinstance(one, dict) for one in loops):
+        raise reader.wrong("loops", "a list of objects")
+    found = [one["rlms"] for one in loops if "rlms" in one]
+    if not all(isinstance(one, dict) for one in found):
+        raise reader.wrong("loops[].rlms", "an object")
+    if any(one != found[0] for one in found):
+        raise ConfigError(
+            "loops differ in their rlms, and a fix loop needs one",
+            where=source,
+            hint="write the same rlms into each loop, or into one of them only",
+        )
+    return {"rlms": found[0]} if found else {}
+
+
+def _object(data: bytes, source: str) -> dict[str, Any]:
     try:
         record = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise ConfigError(
             f"not valid JSON: {printable(str(error))[:200]}", where=source, hint="fix the file"
         ) from None
-    reader = _Reader(source, foreign=True)
     if not isinstance(record, dict):
-        raise reader.wrong("the file", "an object")
-    sets = record.get("stageSets") or {}
-    if not isinstance(sets, dict):
-        raise reader.wrong("stageSets", "an object")
-    return reader.pipelines(record.get("pipelines") or [], sets)
+        raise _Reader(source, foreign=True).wrong("the file", "an object")
+    return record
 
 
 def merge(*layers: Mapping[str, Pipeline]) -> dict[str, Pipeline]:

@@ -10,6 +10,7 @@ from rlm_ci.judge.options import rests_on
 from rlm_ci.models.gateway import earlier
 from rlm_ci.models.record.record import FILE, Record
 from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.report import render
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rlm_ci.git.repository import Repository
     from rlm_ci.models.record.record import OnAnswer
     from rlm_ci.report.findings import Report
+    from rlm_ci.report.render import RenderOptions
     from rlm_ci.runs.run import Run
 
 
@@ -66,14 +68,23 @@ class PipelineJob(ABC):
         """Whether the user asked for the report itself, not for another result."""
         return True
 
+    def shown(self, options: RenderOptions) -> str:
+        """The result for people, "" if they asked for another one than the report."""
+        if self.report is None or not self.tells:
+            return ""
+        return f"{render.render(self.report, 'text', options)}\n"
+
     @contextmanager
-    def recording(self, run: Run, named: Iterable[str] = ()) -> Iterator[Record]:
+    def recording(
+        self, run: Run, named: Iterable[str] = (), more: Mapping[str, str] | None = None
+    ) -> Iterator[Record]:
         """The record of ``run``, or of the one that is replayed, for the work of this process.
 
-        The values of the variables ``named`` are secrets, too.
+        The values of the variables ``named`` are secrets, too, and so are those of ``more``, which
+        is not our environment, that have the name of one.
         """
         settings = self.settings
-        run.redactor = Redactor(settings.environ, named)
+        run.redactor = Redactor({**settings.environ, **(more or {})}, named)
         run.rests_on = rests_on(settings, self.repository.root)
         self.progress.redact = clean = run.redactor.text
         path = self.replay or run.path_of(FILE)

@@ -16,6 +16,7 @@ from rlm_ci.text.printable import printable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.settings import Settings
@@ -42,17 +43,32 @@ def load(settings: Settings, repository: Repository) -> dict[str, Pipeline]:
         record, source = config_file.read(settings, found[0])
         commit = found[0].policy_commit
     own = definition.from_settings(record.get("pipelines", []), source or "rlm-ci.toml")
-    if commit:
-        data = repository.read(f"{commit}:{definition.FILE}")[0]
-    else:
-        data = config_file.read_worktree(repository, definition.FILE, "file of pipelines")
-    at = f"{definition.FILE} at {commit[:12]}" if commit else definition.FILE
+    data, at = _json_file(repository, commit)
     foreign = {} if data is None else definition.from_json(data, at)
     inside = settings.environ.get(_INSIDE)
     own, foreign = (
         {name: one for name, one in layer.items() if name != inside} for layer in (own, foreign)
     )
     return definition.merge(own, foreign)
+
+
+def _json_file(repository: Repository, commit: str | None) -> tuple[bytes | None, str]:
+    """The JSON file of pipelines, of a commit or of the work tree, and its name."""
+    if commit:
+        at = f"{definition.FILE} at {commit[:12]}"
+        return repository.read(f"{commit}:{definition.FILE}")[0], at
+    data = config_file.read_worktree(repository, definition.FILE, "file of pipelines")
+    return data, definition.FILE
+
+
+def loop_settings(settings: Settings, repository: Repository) -> tuple[dict[str, Any], str]:
+    """What the JSON file of pipelines says of analyses in its loop, and its name.
+
+    For a change from outside, the file is that of its base. Raises ConfigError.
+    """
+    found = changes_of(settings, repository)
+    data, at = _json_file(repository, found[0].policy_commit if found else None)
+    return ({} if data is None else definition.loop_from_json(data, at)), at
 
 
 def configure(settings: Settings, repository: Repository, what: str) -> None:
@@ -91,6 +107,13 @@ def require_leave(pipelines: Mapping[str, Pipeline], name: str, settings: Settin
             hint="use --sandbox none to run them; or remove `stages` from that definition"
             " (keep `inputs`) to use the built-in ones",
         )
+
+
+def of_run(pipelines: Mapping[str, Pipeline], asked: RunRequest) -> Mapping[str, Pipeline]:
+    """The ``pipelines``, with the benchmarks if ``asked`` is one: not a pipeline of their name."""
+    ours = definition.digest(definition.BENCHMARKS, definition.BENCH)
+    is_ours = (asked.pipeline_id, asked.definition) == (definition.BENCH, ours)
+    return {**pipelines, **definition.BENCHMARKS} if is_ours else pipelines
 
 
 def require_same(pipelines: Mapping[str, Pipeline], asked: RunRequest) -> None:

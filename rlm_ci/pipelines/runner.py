@@ -103,6 +103,7 @@ def _carry_out(run: Run, name: str, place: RunnerContext, goal: str | None) -> t
         if failure:
             run.skip(stage.title, stage.shown, name=stage.id, why=f"skipped: {failure}")
         elif stage.id not in done:
+            run.heed()
             outcome, summary = _step(run, stage, place, goal)
             if outcome != OK and not (stage.allow_failure or stage.optional):
                 code, failure = outcome, f"{stage.title!r} failed"
@@ -193,6 +194,7 @@ def _subpipeline(run: Run, stage: Stage, step: Step, place: RunnerContext, goal:
         step.summary = f"there is no pipeline {stage.pipeline!r}"
         return UNAVAILABLE
     with _child(run, stage, step, place) as child:
+        child.above = run
         if child.manifest.status == SUCCEEDED:
             code = OK
         else:

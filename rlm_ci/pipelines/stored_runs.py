@@ -14,7 +14,15 @@ from rlm_ci.errors import ConfigError
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.pipelines.repository.tree_progress import TreeWatcher
 from rlm_ci.redaction.redactor import Redactor
-from rlm_ci.runs import IN_PROGRESS, QUEUED, derived_task_id, manifest, request, require_task_id
+from rlm_ci.runs import (
+    IN_PROGRESS,
+    QUEUED,
+    cancel,
+    derived_task_id,
+    manifest,
+    request,
+    require_task_id,
+)
 from rlm_ci.runs import find as runs_find
 from rlm_ci.runs.run import Run
 from rlm_ci.runs.store import RunStore
@@ -27,6 +35,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.config.settings import Setting
+    from rlm_ci.runs.cancel import CancelledRun
     from rlm_ci.runs.find import FoundRun
     from rlm_ci.runs.manifest import Manifest
 
@@ -92,6 +101,17 @@ class StoredRuns:
     def open(self, path: str) -> Run:
         """Open the run in the folder ``path`` and hold it. Raises as ``Run.open``."""
         return Run.open(path, redactor=self.redactor, out=self.out)
+
+    def cancel(self, entry: FoundRun) -> CancelledRun:
+        """End a run, and mark the nodes of a review or a wiki, too. Raises as ``cancel.cancel``."""
+        outcome = cancel.cancel(entry.path, entry.run, redactor=self.redactor, out=self.out)
+        inner = os.path.join(entry.path, "rlm")
+        if outcome.ended_now and os.path.lexists(os.path.join(inner, "run.json")):
+            from rlm_ci.recursion.journal import run_json
+
+            with self.open(entry.path):
+                run_json.cancel(inner)
+        return outcome
 
     def task_or_own(self) -> str:
         """The task of the settings, else that of the repository. Raises ConfigError."""
@@ -178,7 +198,7 @@ def facts(entry: FoundRun, now: float, look: TreeWatcher) -> list[tuple[str, str
         ("task", run.task_id),
         ("pipeline", run.pipeline_id),
         ("parent", run.parent_run_id),
-        ("status", standing(entry, now)),
+        ("status", status_in_words(entry, now)),
         ("started", run.started_at),
         ("ended", run.completed_at and f"{run.completed_at}, after {took(run, now)}"),
         ("exit code", None if run.exit_code is None else str(run.exit_code)),
@@ -207,7 +227,7 @@ def _answer(entry: FoundRun) -> str | None:
     return "/".join((entry.run.artifact_root, *parts)) if is_there else None
 
 
-def standing(entry: FoundRun, now: float) -> str:
+def status_in_words(entry: FoundRun, now: float) -> str:
     """The status of a run, and how to continue it if its process has ended."""
     run = entry.run
     word = run.status.replace("_", " ")
@@ -229,3 +249,19 @@ def standing(entry: FoundRun, now: float) -> str:
 def took(run: Manifest, now: float) -> str:
     end = manifest.moment(run.completed_at) if run.completed_at else now
     return duration(max(0.0, end - manifest.moment(run.started_at)))
+
+
+def event_text(event: Mapping[str, Any]) -> str:
+    """What an event of a run says, in one line."""
+    payload = event.get("payload")
+    payload = payload if isinstance(payload, dict) else {}
+    words = [str(event.get("event", "")).replace("_", " ")]
+    # No text of a question: another delegated run may ask for the status.
+    for name in ("title", "text", "tool", "summary", "status_detail", "question_id"):
+        value = payload.get(name)
+        if isinstance(value, str) and value:
+            words.append(neutralise.clip(neutralise.one_line(value), 160))
+    code = payload.get("exit_code")
+    if isinstance(code, int) and code:
+        words.append(f"exit {code}")
+    return neutralise.log(printable("  ".join(words)))

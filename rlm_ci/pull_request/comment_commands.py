@@ -13,7 +13,7 @@ from rlm_ci.console.messages import say
 from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.github import fetch, session
 from rlm_ci.judge.judge import open_repository
-from rlm_ci.judge.options import access_of
+from rlm_ci.judge.options import access_of, endpoint_of
 from rlm_ci.pull_request.slash_grammar import GRAMMAR, OVERRIDE, PREFIX, REVIEW, parse
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
@@ -92,7 +92,7 @@ def asked(settings: Settings, payload: Mapping[str, Any]) -> CommentCommand | No
         )
     name = _name(_record(payload, "repository").get("full_name"))
     way = session.client(access_of(settings))
-    person = _require_writer(way, name, _record(comment, "user"))
+    person = require_writer(way, name, _record(comment, "user"))
     pull = way.get(f"/repos/{name}/pulls/{number}")
     if pull.get("state") != "open":
         raise _refused(
@@ -136,7 +136,7 @@ def again(
     if doubt:
         raise _refused(doubt, "comment again", f"comment {comment}")
     _require_still(pull, told)
-    return parse(str(told.get("body") or "")), _require_writer(way, name, user)
+    return parse(str(told.get("body") or "")), require_writer(way, name, user)
 
 
 def require_model(settings: Settings) -> None:
@@ -151,8 +151,8 @@ def require_model(settings: Settings) -> None:
 
 
 def _require_endpoint(settings: Settings) -> None:
-    if not settings.openai.api_key and not settings.openai.base_url:
-        raise _no_model("neither OPENAI_API_KEY nor OPENAI_BASE_URL is set")
+    if lack := endpoint_of(settings).lack:
+        raise _no_model(lack)
 
 
 def _no_model(lack: str) -> ConfigError:
@@ -190,7 +190,7 @@ def _name(full: object) -> str:
     return full
 
 
-def _require_writer(way: GitHubClient, name: str, user: Mapping[str, Any]) -> str:
+def require_writer(way: GitHubClient, name: str, user: Mapping[str, Any]) -> str:
     """The login of ``user``, who may write to the repository ``name``, as GitHub says now."""
     login = user.get("login")
     if not isinstance(login, str) or not _LOGIN.fullmatch(login):
@@ -198,7 +198,9 @@ def _require_writer(way: GitHubClient, name: str, user: Mapping[str, Any]) -> st
     answer = way.get(f"/repos/{name}/collaborators/{login}/permission")
     permission, role = answer.get("permission"), answer.get("role_name")
     # A login can change hands; the number cannot.
-    same = type(user.get("id")) is int and _record(answer, "user").get("id") == user["id"]
+    said = _record(answer, "user")
+    same = type(user.get("id")) is int and said.get("id") == user["id"]
+    same = same and said.get("type", "User") == "User"
     if permission not in _MAY_WRITE or role in _MAY_NOT or not same:
         has = f"GitHub says {printable(str(role or permission))[:80]}"
         why = has if same else "the login belongs to another account"

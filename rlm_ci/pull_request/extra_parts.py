@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from contextlib import suppress
 
 from rlm_ci.change import privileged_events
@@ -23,6 +22,7 @@ from rlm_ci.report.findings import (
 )
 from rlm_ci.runs.run import Run
 from rlm_ci.runs.store import RunStore
+from rlm_ci.system import files
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 
@@ -147,6 +147,7 @@ def _with_review(
         coverage=told.coverage,
         evidence=report.evidence + told.evidence,
         usage=_added(report.usage, told.usage),
+        refuted=(*report.refuted, *told.refuted),
     )
     return report, kept
 
@@ -180,11 +181,12 @@ def _unreviewed(told: str, metrics: dict[str, bool]) -> Part:
 
 def _lacks_reviewer(settings: Settings, change: ChangeSet) -> str:
     """Why no model or analyzer can look at the change, "" if one can."""
+    from rlm_ci.judge.options import endpoint_of
     from rlm_ci.review.analyzers import ruff
     from rlm_ci.review.analyzers.programs import locate
     from rlm_ci.review.run import files_of
 
-    has_model = bool(settings.model and (settings.openai.api_key or settings.openai.base_url))
+    has_model = bool(settings.model) and not endpoint_of(settings).lack
     if settings.review.analyzers or (has_model and settings.review.model != _OFF):
         return ""
     paths, endings = files_of(change), tuple(one.removeprefix("*") for one in ruff.FILES)
@@ -214,7 +216,7 @@ def _review(
     settings = judgement.settings
     runs = stored_runs.StoredRuns(settings)
     with (
-        tempfile.TemporaryDirectory(prefix="rlm-ci-review-") as scratch,
+        files.scratch("rlm-ci-review-") as scratch,
         Progress(settings.environ, quiet=settings.quiet or not settings.model) as progress,
         Run.create(
             RunStore(held.path_of(REVIEW), held.shown(REVIEW))

@@ -116,6 +116,7 @@ def post(
         overrides=overrides,
         pull=pull,
         author=way.author,
+        threads=way.threads,
         review=review,
     ).publish()
     if not publication.reason:

@@ -25,6 +25,7 @@ FOLDER = "dir"
 MODULE = "module"
 FILE_GROUP = "file_group"
 FILE_SLICE = "file_slice"
+PROMPT = "prompt"
 
 #: The decision about a node.
 LEAF = "leaf"
@@ -45,7 +46,7 @@ class NodeScope(Row):
     """The files ``first`` to ``last - 1`` of the corpus, or lines of the one file ``first``.
 
     ``path`` is the folder or the file, ``""`` at the top; lines are 1-based, inclusive, and None
-    for whole files.
+    for whole files. A prompt has no files of its own, and ``path`` is its label.
     """
 
     kind: str

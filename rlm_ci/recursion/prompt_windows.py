@@ -11,11 +11,9 @@ from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from rlm_ci.recursion.nodes import LeafText
-
-    Ranges = Mapping[str, Sequence[Sequence[int]]]
 
 #: Bytes of a window that are worth a question.
 LEAST = 2_000
@@ -58,7 +56,7 @@ def fence(*data: str) -> str:
     return f"-----data-{digest[:32]}-----"
 
 
-def windows(texts: Sequence[LeafText], room: int, changed: Ranges | None) -> PromptWindows:
+def windows(texts: Sequence[LeafText], room: int) -> PromptWindows:
     """The texts in as few windows of ``room`` bytes as their order allows."""
     made: list[PromptWindow] = []
     missing: list[tuple[str, str]] = []
@@ -75,7 +73,7 @@ def windows(texts: Sequence[LeafText], room: int, changed: Ranges | None) -> Pro
         used = 0
 
     for number, text in enumerate(texts):
-        lines = numbered(text, (changed or {}).get(text.path))
+        lines = numbered(text)
         head = f"=== {name(text.path)} ==="
         sizes = [len(line.encode("utf-8", "replace")) + 1 for line in lines]
         start = len(head.encode("utf-8", "replace")) + 1
@@ -100,17 +98,13 @@ def windows(texts: Sequence[LeafText], room: int, changed: Ranges | None) -> Pro
     return PromptWindows(tuple(made), tuple(missing))
 
 
-def numbered(
-    text: LeafText, changed: Iterable[Sequence[int]] | None, first: int = 1, last: int = 1 << 60
-) -> list[str]:
-    """The lines of a text with their numbers; a ``+`` marks those that a change touches."""
+def numbered(text: LeafText, first: int = 1, last: int = 1 << 60) -> list[str]:
+    """The lines of a text with their numbers."""
     lines = text.content.decode("utf-8", "surrogateescape").split("\n")
     if lines[-1] == "":
         lines.pop()
-    touched = [tuple(one) for one in changed or ()]
-    listed = []
-    for number, line in enumerate(lines, text.line_start):
-        if first <= number <= last:
-            mark = "+" if any(low <= number <= high for low, high in touched) else " "
-            listed.append(f"{number:>5}{mark}| {encodable(line.rstrip(chr(13)))}")
-    return listed
+    return [
+        f"{number:>5} | {encodable(line.rstrip(chr(13)))}"
+        for number, line in enumerate(lines, text.line_start)
+        if first <= number <= last
+    ]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.limits import Budget, Constraints
     from rlm_ci.recursion.nodes import Node, NodeResult
     from rlm_ci.recursion.objective import Objective
-    from rlm_ci.recursion.split.tree import Part
+    from rlm_ci.recursion.split.tree import Part, PromptPart
 
     Call = Callable[[Ask | None], NodeResult]
     Done = Callable[[NodeWork, NodeResult], None]
@@ -42,6 +42,7 @@ _AHEAD: Final = 256
 _QUEUED: Final = 2
 _LATE: Final = (LEAF, tree.DEADLINE_EXCEEDED, 1.0)
 _SMALL: Final = (LEAF, tree.SMALL_ENOUGH, 1.0)
+_WITH_PROMPTS: Final = (SPLIT, tree.HAS_PROMPTS, 1.0)
 #: Why a part was not covered.
 _FAILED: Final = "failed"
 
@@ -60,6 +61,7 @@ class SolveRun:
         executor: Executor | None,
         ask: Callable[[Node], Ask] | None,
         overview: RunOverview,
+        prompts: Sequence[PromptPart] = (),
     ) -> None:
         self._corpus = corpus
         self._store = store
@@ -68,7 +70,7 @@ class SolveRun:
         self._constraints = constraints
         self._ask = ask
         self._overview = overview
-        self._tree = tree.SplitTree(corpus, constraints.shape)
+        self._tree = tree.SplitTree(corpus, constraints.shape, prompts)
         self._frontier = Frontier(constraints.order, lambda node: node.part[6])
         self._slots = Slots(constraints.concurrency, is_fatal)
         self._executor = executor
@@ -154,10 +156,10 @@ class SolveRun:
             self._store.event(journal.DEQUEUED, [leaf.id for leaf in leaves])
         files: list[CorpusFile] = []
         for leaf in leaves:
-            files += self._tree.files(leaf.part)
+            files += self._tree.readable(leaf.part)
         pairs = zip(files, self._corpus.read(files) if files else (), strict=True)
         for leaf in leaves:
-            leaf.texts = _texts(leaf.part, pairs)
+            leaf.texts = _texts(leaf.part, islice(pairs, len(self._tree.readable(leaf.part))))
         self._ready.extend(leaves)
 
     # ── leaf or split ──
@@ -212,6 +214,8 @@ class SolveRun:
         part, budget = branch.part, self._budget
         if self._deadline is not None and self._is_over():
             return _LATE, ()
+        if self._tree.has_prompts(part):
+            return _WITH_PROMPTS, ()
         if self._tree.is_small(part):
             return _SMALL, ()
         if branch.depth >= budget.max_depth:
@@ -390,10 +394,10 @@ class SolveRun:
 
 
 def _texts(part: Part, pairs: Iterator[tuple[CorpusFile, bytes]]) -> tuple[LeafText, ...]:
-    """The texts of a leaf, which are next among ``pairs``."""
+    """The texts of a leaf from its files and their contents."""
     start, end = part[4], part[5]
     texts = []
-    for (path, oid, _), content in islice(pairs, part[3] - part[2]):
+    for (path, oid, _), content in pairs:
         whole = content if start == 1 else None
         some = tree.cut(content, start, end) if start else content
         texts.append(LeafText.of((path, oid, some, start or 1, whole)))

@@ -12,7 +12,7 @@ from rlm_ci.recursion.split import tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Executor
     from typing import Final
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.limits import Budget, Constraints
     from rlm_ci.recursion.nodes import Node, NodeResult
     from rlm_ci.recursion.objective import Objective
+    from rlm_ci.recursion.split.tree import PromptPart
 
 #: Bytes of a corpus for which worker processes pay off.
 _LARGE: Final = 4 << 20
@@ -32,7 +33,7 @@ class RLM:
 
     ``ask`` gives each node its access to a model; without it no model is asked. ``executor``
     analyses the leaves; without it, processes of this machine do, or this process if the corpus
-    is small. ``name`` is the run's id in its files.
+    is small. ``name`` is the run's id in its files. ``prompts`` are leaves beside the files.
     """
 
     def __init__(
@@ -43,12 +44,14 @@ class RLM:
         executor: Executor | None = None,
         ask: Callable[[Node], Ask] | None = None,
         name: str = "",
+        prompts: Sequence[PromptPart] = (),
     ) -> None:
         self.corpus = corpus
         self.store = store
         self._executor = executor
         self._ask = ask
         self._name = name
+        self._prompts = prompts
 
     @property
     def root(self) -> Node:
@@ -83,6 +86,7 @@ class RLM:
                 executor=executor,
                 ask=self._ask,
                 overview=overview,
+                prompts=self._prompts,
             ).run(node)
         finally:
             if own is not None:

@@ -8,6 +8,7 @@ are the published forms of tokens (``token_forms``).
 from __future__ import annotations
 
 from rlm_ci.redaction import secret_names, token_forms
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +89,11 @@ class Redactor:
             one.replace(text=self.text(one.text), evidence=tuple(map(self.place, one.evidence)))
             for one in report.documents
         )
-        return report.replace(parts=parts, documents=documents)
+        refuted = tuple(
+            one.replace(finding=self.finding(one.finding), reason=self.text(one.reason))
+            for one in report.refuted
+        )
+        return report.replace(parts=parts, documents=documents, refuted=refuted)
 
     def _part(self, part: Part) -> Part:
         findings = tuple(self.finding(one) for one in part.findings)
@@ -100,7 +105,12 @@ class Redactor:
         """The same finding without secrets."""
         names = ("message", "hint", "subject", "suggested_fix", "suppression")
         texts = {name: self.text(text) for name in names if (text := getattr(finding, name))}
-        return finding.replace(evidence=tuple(map(self.place, finding.evidence)), **texts)
+        proof = finding.proof
+        if proof is not None:
+            proof = proof.replace(**self.json(Value.to_dict(proof)))
+        return finding.replace(
+            evidence=tuple(map(self.place, finding.evidence)), proof=proof, **texts
+        )
 
     def place(self, place: Location) -> Location:
         """A quote is verbatim or not there at all: it will be compared."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
+    from rlm_ci.report.proof import Proof
+
 SCHEMA_VERSION = 1
 
 #: Verdicts, worst first: the report's is the first that any part has.
@@ -122,7 +124,7 @@ class Finding(Value):
 
     ``suppression`` is the reason to accept the finding: it is still reported, and does not fail
     the run. ``subject`` tells findings of one rule at one place apart. ``source`` is ``check``,
-    ``analyzer:NAME`` or ``model:NAME``.
+    ``analyzer:NAME`` or ``model:NAME``; ``proof`` is what a model's claim rests on.
     """
 
     rule: str
@@ -136,10 +138,16 @@ class Finding(Value):
     suggested_fix: str | None = None
     suppression: str | None = None
     source: str = "check"
+    proof: Proof | None = None
+
+    @property
+    def is_argued(self) -> bool:
+        """Whether a model claims it and nothing that ran shows it."""
+        return self.proof is not None and self.proof.is_argued
 
     def fails(self, fail_level: Severity) -> bool:
         """Whether this finding alone makes a run fail."""
-        return self.suppression is None and self.severity >= fail_level
+        return self.suppression is None and self.severity >= fail_level and not self.is_argued
 
     def to_dict(self) -> dict[str, Any]:
         record = super().to_dict()
@@ -148,10 +156,16 @@ class Finding(Value):
                 record[name] = encodable(record[name])
         record["severity"] = self.severity.label
         record["evidence"] = [place.to_dict() for place in self.evidence]
-        return record
+        proof = record.pop("proof")
+        return record if proof is None else {**record, "proof": proof.to_dict()}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Finding:
+        proof = None
+        if "proof" in record:
+            from rlm_ci.report.proof import Proof
+
+            proof = Proof.from_dict(record["proof"])
         return cls(
             _once(record["rule"]),
             Severity.from_label(record["severity"]),
@@ -164,7 +178,23 @@ class Finding(Value):
             record["suggested_fix"],
             _once(record["suppression"]),
             _once(record["source"]),
+            proof,
         )
+
+
+class RefutedClaim(Value):
+    """A claim of a model that a run, or a second look, showed to be wrong, and how."""
+
+    finding: Finding
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        (mark,) = fingerprints([self.finding])
+        return {"finding": _marked(self.finding, mark), "reason": encodable(self.reason)}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> RefutedClaim:
+        return cls(Finding.from_dict(record["finding"]), record["reason"])
 
 
 def order(finding: Finding) -> tuple[int, str, int, str, str]:
@@ -280,6 +310,10 @@ class Coverage(Value):
     covered: int = 0
     omitted: tuple[tuple[str, str], ...] = ()
 
+    def to_dict(self) -> dict[str, Any]:
+        rows = [{"path": encodable(path), "reason": encodable(why)} for path, why in self.omitted]
+        return {**super().to_dict(), "omitted": rows}
+
 
 class Usage(Value):
     """What the models cost."""
@@ -292,7 +326,7 @@ class Usage(Value):
 
 
 class Report(Value):
-    """One run's outcome. ``fail_level`` is the severity that fails it."""
+    """One run's outcome; ``fail_level`` fails it, and ``refuted`` are no findings."""
 
     subject: Subject
     fail_level: Severity
@@ -304,6 +338,7 @@ class Report(Value):
     usage: Usage = Usage()
     publication: Mapping[str, Any] | None = None
     run_id: str | None = None
+    refuted: tuple[RefutedClaim, ...] = ()
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
@@ -336,20 +371,11 @@ class Report(Value):
     def to_dict(self) -> dict[str, Any]:
         """The form of ``schemas/report.schema.json``."""
         outline = self.outline()
-        lists = {name: list(outline[name]) for name in ("findings", "documents")}
-        return {**outline, **lists}
+        return {**outline, **{name: list(outline[name]) for name in ("findings", "documents")}}
 
     def outline(self) -> dict[str, Any]:
         """As ``to_dict``, with each finding and document made when its turn comes."""
         findings = self.findings
-        coverage = {
-            "eligible": self.coverage.eligible,
-            "covered": self.coverage.covered,
-            "omitted": [
-                {"path": encodable(path), "reason": encodable(reason)}
-                for path, reason in self.coverage.omitted
-            ],
-        }
         return {
             "schema_version": SCHEMA_VERSION,
             "tool": {"name": "rlm-ci", "version": __version__},
@@ -366,8 +392,9 @@ class Report(Value):
                 for part in self.parts
             ],
             "findings": map(_marked, findings, fingerprints(findings)),
+            **({"refuted": [one.to_dict() for one in self.refuted]} if self.refuted else {}),
             "documents": map(Document.to_dict, self.documents),
-            "coverage": coverage,
+            "coverage": self.coverage.to_dict(),
             "evidence": self.evidence.to_dict(),
             "usage": self.usage.to_dict(),
             "publication": None if self.publication is None else dict(self.publication),
@@ -392,8 +419,7 @@ class Report(Value):
         for item in record["parts"]:
             own = tuple(found.pop(item["id"], ()))  # where an id comes twice, the first has them
             state = item["verdict"] if item["verdict"] in (NOT_RUN, INCOMPLETE) else None
-            metrics = item["metrics"]
-            is_on = metrics.get("enabled") is not False
+            is_on = (metrics := item["metrics"]).get("enabled") is not False
             parts.append(Part(item["id"], item["summary"], metrics, own, state, enabled=is_on))
         coverage = record["coverage"]
         omitted = tuple((item["path"], item["reason"]) for item in coverage["omitted"])
@@ -411,6 +437,7 @@ class Report(Value):
             usage=Usage(**record["usage"]),
             publication=record["publication"],
             run_id=record["run_id"],
+            refuted=tuple(map(RefutedClaim.from_dict, record.get("refuted", ()))),
         )
         if report.verdict() != record["verdict"]:
             raise ValueError(f"the verdict {record['verdict']} where it must be {report.verdict()}")

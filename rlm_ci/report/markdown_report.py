@@ -6,6 +6,7 @@ always stay. The limits are those of the view, so a user's template fits in the 
 
 from __future__ import annotations
 
+from rlm_ci.report.details.fixes_and_proofs import language
 from rlm_ci.report.view import ICONS, SEVERITY_ICONS, View, ViewLimits
 from rlm_ci.resources import loader
 from rlm_ci.text import neutralise
@@ -57,7 +58,7 @@ class MarkdownSurface:
         return f"[{self.code(text)}]({url})" if url else self.code(text)
 
     def quote(self, place: Location, lines: int) -> str:
-        return neutralise.fence(excerpt(place.quote or "", lines), _language(place.path))
+        return neutralise.fence(excerpt(place.quote or "", lines), language(place.path))
 
     def block(self, text: str, language: str = "") -> str:
         return neutralise.fence(text, language)
@@ -150,7 +151,9 @@ def _cut(text: str, room: TextLimit, marker: str) -> str:
             fence = marks
         elif fence and bare == marks and len(marks) >= len(fence):
             fence = ""
-        depth += 0 if fence else bare.count("<details") - bare.count("</details")
+        if not fence:  # texts from outside never begin a line with a tag, nor are one
+            depth += bare.startswith(("<details", "<pre"))
+            depth -= bare in ("</details>", "</code></pre>")
         if len(kept) % 16 == 1 and not room.has("\n".join([*kept, "", _CUT, ""])):
             break
         if not fence and depth <= 0:
@@ -169,17 +172,3 @@ def excerpt(quote: str, lines: int, width: int = 200) -> str:
     shown = [neutralise.clip(line, width) for line in split[:lines]]
     left = len(split) - len(shown)
     return "\n".join([*shown, f"… {count(left, 'more line')}"] if left else shown)
-
-
-#: Languages of quotes by the ending of a name, but for those that GitHub draws or embeds.
-_LANGUAGES: dict[str, str] = {
-    "c": "c", "cc": "cpp", "cpp": "cpp", "cs": "csharp", "css": "css", "go": "go", "h": "c",
-    "html": "html", "java": "java", "js": "javascript", "json": "json", "kt": "kotlin",
-    "md": "markdown", "php": "php", "py": "python", "rb": "ruby", "rs": "rust", "sh": "shell",
-    "sql": "sql", "swift": "swift", "toml": "toml", "ts": "typescript", "tsx": "tsx",
-    "yaml": "yaml", "yml": "yaml",
-}  # fmt: skip
-
-
-def _language(path: str) -> str:
-    return _LANGUAGES.get(path.rpartition(".")[2].lower(), "")

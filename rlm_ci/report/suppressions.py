@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from rlm_ci.config.settings import nearest
 from rlm_ci.errors import ConfigError
+from rlm_ci.report.findings import fingerprints, order
 from rlm_ci.text import dates
 from rlm_ci.text.globs import matcher
 from rlm_ci.text.printable import printable
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +22,26 @@ if TYPE_CHECKING:
     from rlm_ci.report.findings import Finding, Part
 
 _INLINE = "rlm-ci: ignore["
+#: Hexadecimal digits of a fingerprint.
+DIGITS = 32
+
+
+class _Entry(Value):
+    """An entry of ``suppressions`` as it is applied."""
+
+    rule: str
+    matches: Callable[[str], bool] | None
+    until: str
+    fingerprint: str
+    reason: str
+
+    def covers(self, finding: Finding, mark: str, day: str) -> bool:
+        if day > self.until or not _covers(self.rule, finding.rule):
+            return False
+        if self.fingerprint and self.fingerprint != mark:
+            return False
+        matches = self.matches
+        return matches is None or any(matches(place.path) for place in finding.evidence)
 
 
 def require(
@@ -41,6 +63,13 @@ def require(
                 hint="write it as 2027-01-31",
             )
         _read(entry, place)
+        mark = entry.get("fingerprint")
+        if mark and not (len(mark) == DIGITS and set(mark) <= set("0123456789abcdef")):
+            raise ConfigError(
+                f"a fingerprint has {DIGITS} hexadecimal digits, not {mark[:80]!r}",
+                where=place,
+                hint="copy it from report.json, or write the entry by rlm-ci suppress",
+            )
         check, slash, condition = entry["rule"].partition("/")
         if check not in rules:
             near = nearest(check, list(rules))
@@ -63,32 +92,39 @@ def apply(
     entries: Sequence[dict[str, Any]],
     source: str = "suppressions",
     today: Callable[[], str] = dates.today,
+    *,
+    redact: Callable[[Finding], Finding] = lambda finding: finding,
 ) -> Part:
     """``part`` with the accepted ones of its findings marked.
 
     ``entries`` are those of ``suppressions`` in the settings, from ``source``, as :func:`require`
-    wants them; one whose ``until`` has passed no longer holds.
+    wants them; one whose ``until`` has passed no longer holds. ``redact`` takes secrets out of a
+    finding: a fingerprint is that of the report, which has none.
     """
     if not part.findings:
         return part
-    rules = [_read(entry, source) for entry in entries]
-    day = today() if rules else ""
-    marked = []
-    for finding in part.findings:
+    accepted = [_read(entry, source) for entry in entries]
+    day = today() if accepted else ""
+    marks = [""] * len(part.findings)
+    if any(one.fingerprint for one in accepted):
+        ranked = sorted(range(len(marks)), key=lambda at: order(part.findings[at]))
+        told = fingerprints(redact(part.findings[at]) for at in ranked)
+        for at, mark in zip(ranked, told, strict=True):
+            marks[at] = mark
+    found = []
+    for finding, mark in zip(part.findings, marks, strict=True):
         reason = finding.suppression or inline(finding)
-        for rule, matches, until, why in rules:
-            if reason is None and day <= until and _covers(rule, finding.rule):
-                paths = [place.path for place in finding.evidence]
-                if matches is None or any(matches(path) for path in paths):
-                    reason = why
         if reason is None:
-            marked.append(_doubted(finding))
+            holding = (one.reason for one in accepted if one.covers(finding, mark, day))
+            reason = next(holding, None)
+        if reason is None:
+            found.append(_doubted(finding))
         else:
-            marked.append(finding.replace(suppression=reason))
-    return part.replace(findings=tuple(marked))
+            found.append(finding.replace(suppression=reason))
+    return part.replace(findings=tuple(found))
 
 
-def _read(entry: dict[str, Any], source: str) -> tuple[str, Callable[[str], bool] | None, str, str]:
+def _read(entry: dict[str, Any], source: str) -> _Entry:
     try:
         matches = matcher((entry["path"],)) if entry["path"] else None
     except ValueError as error:
@@ -97,7 +133,8 @@ def _read(entry: dict[str, Any], source: str) -> tuple[str, Callable[[str], bool
             where=source,
             hint="write it as in .gitignore",
         ) from None
-    return entry["rule"], matches, entry["until"] or "9999-12-31", entry["reason"]
+    until = entry["until"] or "9999-12-31"
+    return _Entry(entry["rule"], matches, until, entry.get("fingerprint") or "", entry["reason"])
 
 
 def _covers(pattern: str, rule: str) -> bool:

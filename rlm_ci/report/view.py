@@ -7,8 +7,9 @@ neutralised. Templates of a project may rely on the keys of :meth:`View.build`.
 from __future__ import annotations
 
 from rlm_ci import __version__
-from rlm_ci.report import suggestions, wording
-from rlm_ci.report.document_blocks import blocks
+from rlm_ci.report import wording
+from rlm_ci.report.details.document_blocks import blocks
+from rlm_ci.report.details.fixes_and_proofs import fix_of, proof_of
 from rlm_ci.report.findings import CLEAN, FINDINGS, INCOMPLETE, NOT_RUN, OLD
 from rlm_ci.report.links import Links
 from rlm_ci.text import neutralise
@@ -17,25 +18,11 @@ from rlm_ci.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, Protocol
+    from typing import Any
 
     from rlm_ci.report.findings import Document, Finding, Location, Part, Report
     from rlm_ci.report.render import RenderOptions
-
-    class Surface(Protocol):
-        """How a text from outside is written on one surface."""
-
-        def text(self, text: str) -> Any: ...
-
-        def cell(self, text: str) -> Any: ...
-
-        def code(self, text: str) -> Any: ...
-
-        def link(self, text: str, url: str | None) -> Any: ...
-
-        def quote(self, place: Location, lines: int) -> Any: ...
-
-        def block(self, text: str, language: str = "") -> Any: ...
+    from rlm_ci.report.surface import Surface
 
 
 EVERYTHING = 10**9
@@ -57,6 +44,7 @@ class ViewLimits(Value):
     opened: int = EVERYTHING
     suppressed: int = EVERYTHING
     old: int = 0
+    refuted: int = 0
     places: int = EVERYTHING
     quote_lines: int = EVERYTHING
     hints: int = EVERYTHING
@@ -67,7 +55,7 @@ class ViewLimits(Value):
 
 
 #: What a browser can open: some four megabytes.
-PAGE = ViewLimits(findings=5_000, suppressed=1_000, old=1_000, omitted=5_000)
+PAGE = ViewLimits(findings=5_000, suppressed=1_000, old=1_000, refuted=100, omitted=5_000)
 
 
 class View:
@@ -78,7 +66,7 @@ class View:
         self._surface = surface
         self._links = Links(report.subject, options)
         findings = wording.worst_first(report.findings)
-        self.live = [one for one in findings if one.suppression is None]
+        self.live, self.argued = wording.parted(findings)
         self.old = [one for one in findings if one.suppression in OLD]
         self.suppressed = [
             one for one in findings if one.suppression is not None and one.suppression not in OLD
@@ -115,6 +103,10 @@ class View:
             "groups": self._groups(live[: limits.opened], limits),
             "folded": self._groups(live[limits.opened :], limits, brief=True),
             "folded_count": wording.count(len(live[limits.opened :]), "more finding"),
+            "argued": self._groups(self.argued[: wording.ARGUED_SHOWN], limits),
+            "argued_told": wording.argued(len(self.argued)),
+            "refuted": self._refuted(limits),
+            "refuted_count": wording.count(len(report.refuted), "refuted claim"),
             "suppressed": self._groups(suppressed, limits),
             "suppressed_count": wording.count(len(self.suppressed), "suppressed finding"),
             "old": self._groups(self.old[: limits.old], limits),
@@ -215,11 +207,8 @@ class View:
         quote = None
         if places and places[0].quote is not None and limits.quote_lines:
             quote = self._surface.quote(places[0], limits.quote_lines)
-        suppression, fix = finding.suppression, finding.suggested_fix
-        code = suggestions.replacement(fix)
-        if code == "":
-            fix = "delete these lines"
-        code = neutralise.clip((code or "").removesuffix("\n"), limits.text)
+        suppression = finding.suppression
+        code = limits.text if limits.quote_lines else 0  # shed with the quotes
         return {
             "rule": self._surface.code(neutralise.clip(finding.rule, 120)),
             "rule_url": self._links.rule(finding),
@@ -227,9 +216,8 @@ class View:
             "fails": finding.fails(self._report.fail_level),
             "message": self._text(finding.message, limits),
             "hint": self._text(finding.hint, limits) if finding.hint else None,
-            "fix": self._text(fix, limits) if fix and not code else None,
-            # Shed with the quotes: the review comment has it.
-            "fix_code": self._surface.block(code) if code and limits.quote_lines else None,
+            "fix": fix_of(finding, self._surface, limits.text, code),
+            "proof": proof_of(finding, self._surface, 2 * limits.text, limits.quote_lines),
             "suppression": None if suppression is None else self._text(suppression, limits),
             "source": None if finding.source == "check" else self._surface.code(finding.source),
             "lines": wording.spoken_lines(places[0]) if places else "",
@@ -238,6 +226,16 @@ class View:
             "places": [self._place(place) for place in places[1:]],
             "places_more": len(finding.evidence) - len(places),
         }
+
+    def _refuted(self, limits: ViewLimits) -> list[dict[str, Any]]:
+        return [
+            {
+                "place": self._place(one.finding.evidence[0]) if one.finding.evidence else None,
+                "message": self._text(one.finding.message, limits),
+                "reason": self._text(one.reason, limits),
+            }
+            for one in self._report.refuted[: limits.refuted]
+        ]
 
     def _place(self, place: Location) -> dict[str, Any]:
         lines = wording.lines(place)
@@ -334,6 +332,7 @@ class View:
             (len(self.live), limits.findings, "finding", ""),
             (len(self.suppressed), limits.suppressed, "suppressed finding", ""),
             (len(self.old), limits.old or EVERYTHING, "finding", " not of this change"),
+            (len(self._report.refuted), limits.refuted or EVERYTHING, "refuted claim", ""),
         )
         shed = [
             f"{total - shown:,} of {wording.count(total, noun)}{rest}"

@@ -34,7 +34,7 @@ BENCH = "bench"
 #: The finding of a fix loop whose agent failed in all of its turns.
 IDLE = "rlm/agent-failed"
 #: What a fix loop ends as, where that says more than its verdict.
-_PASSED, _NO_CHANGE, _BLOCKED = "passed", "no_change", "blocked"
+_PASSED, _NO_CHANGE, _BLOCKED, _PAUSED = "passed", "no_change", "blocked", "paused"
 
 #: How to override a check, besides ``[[suppressions]]``.
 OVERRIDES = {
@@ -42,7 +42,12 @@ OVERRIDES = {
     "the label `diff-budget-override` and the line `Diff budget override: <reason>` to its body, "
     "or comment `/rlm-ci override diff-budget: <reason>` where that is set up.",
     "delegation-guard": "Set `DELEGATION_GUARD_OVERRIDE_REASON` to the reason.",
+    "review": "Run `rlm-ci suppress PATH:LINE --reason TEXT`, and commit the config file to the "
+    "base branch; or, with write access, reply `won't fix` to the review comment, resolve it, or "
+    "give it a thumbs down.",
 }
+#: Findings that nothing shows that ran, on a surface for people: ``report.json`` has all of them.
+ARGUED_SHOWN = 3
 #: Files that were left out for one reason and are listed one by one.
 _APART = 3
 
@@ -112,9 +117,11 @@ def headline(report: Report) -> str:
     if is_question(report) and verdict != NOT_RUN:
         ends = {CLEAN: _answered(report), FINDINGS: "Not answered: the planner gave up"}
         return ends.get(verdict, "Not answered: the run ended before it had an answer")
-    if verdict != NOT_RUN and any(part.id == EPISODE for part in report.parts):
-        ends = {CLEAN: "Solved", FINDINGS: "Not solved: the episode ended without an answer"}
-        return ends.get(verdict, "Not solved: the steps or another budget are used up")
+    episode = next((part for part in report.parts if part.id == EPISODE), None)
+    if verdict != NOT_RUN and episode is not None:
+        done = "answered" if "session" in episode.metrics else "solved"
+        ends = {CLEAN: done.title(), FINDINGS: f"Not {done}: the episode ended without an answer"}
+        return ends.get(verdict, f"Not {done}: the steps or another budget are used up")
     if report.parts and report.parts[0].id == BENCH and verdict in (CLEAN, FINDINGS):
         return f"The candidate {'passes' if verdict == CLEAN else 'does not pass'} its gates"
     if verdict == FINDINGS:
@@ -162,7 +169,10 @@ def _fixed(loop: Part, verdict: str, *, leads: bool) -> str:
             return "Not done: the agent changed nothing"
         if status == _BLOCKED:
             return "Blocked: the agent says that no edit can reach the goal"
-        return "Not done: it stopped before the validator passed"
+        if metrics.get("gates") and status == _PAUSED:
+            return "Waiting: a person must approve the result"
+        what = "all gates" if metrics.get("gates") else "the validator"
+        return f"Not done: it stopped before {what} passed"
     if is_unchanged and status == _PASSED:
         return "Nothing to do: the validator passes without a change"
     return "Nothing was done: the agent changed nothing" if is_unchanged else "Done"
@@ -248,7 +258,8 @@ def remarks(report: Report, *, beside_line: bool = False) -> str:
     verdict = report.verdict()
     old = sum(finding.suppression in OLD for finding in report.findings)
     suppressed = sum(finding.suppression is not None for finding in report.findings) - old
-    below = len(report.findings) - len(report.failing()) - suppressed - old
+    only_argued = sum(one.is_argued and one.suppression is None for one in report.findings)
+    below = len(report.findings) - len(report.failing()) - suppressed - old - only_argued
     told = []
     if below:
         told.append(f"{below:,} below the fail level ({report.fail_level.label})")
@@ -256,6 +267,10 @@ def remarks(report: Report, *, beside_line: bool = False) -> str:
         told.append(f"{suppressed:,} suppressed")
     if old:
         told.append(f"{old:,} not of this change")
+    if only_argued:
+        told.append(f"{only_argued:,} argued only")
+    if report.refuted:
+        told.append(f"{count(len(report.refuted), 'claim')} refuted")
     for name, what in ((NOT_RUN, "did not run"), (INCOMPLETE, "did not finish")):
         stopped = join([part.id for part in report.parts if part.state == name])
         if stopped and name != verdict:
@@ -282,6 +297,19 @@ def spoken_lines(place: Location) -> str:
     """``""``, ``"line 3"`` or ``"lines 3-5"``."""
     told = lines(place)
     return f"lines {told}" if "-" in told else f"line {told}" if told else ""
+
+
+def parted(findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
+    """Those of ``findings`` that are not suppressed: what counts, and what is only argued."""
+    live = [one for one in findings if one.suppression is None]
+    return [one for one in live if not one.is_argued], [one for one in live if one.is_argued]
+
+
+def argued(number: int) -> str:
+    """What is said of findings that are only argued, of which three are shown."""
+    of = f"{ARGUED_SHOWN} of " if number > ARGUED_SHOWN else ""
+    shows = "it" if number == 1 else "them"
+    return f"{of}{count(number, 'finding')} argued only: nothing that ran shows {shows}"
 
 
 def worst_first(findings: tuple[Finding, ...]) -> list[Finding]:

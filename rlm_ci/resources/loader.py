@@ -1,7 +1,8 @@
-"""Templates and schemas.
+"""Templates, schemas and the page of rules.
 
 ``templates/`` and ``schemas/`` are top-level folders of the checkout; the wheel has them inside the
-package, in ``_data/``. jinja2 and jsonschema are imported only here, when used.
+package, in ``_data/``, as it has ``docs/rules.md``. jinja2 and jsonschema are imported only here,
+when used.
 """
 
 from __future__ import annotations
@@ -62,6 +63,11 @@ def _read(folder: str, name: str) -> str:
 def read_template(name: str) -> str:
     """The source of a shipped template. Raises StorageError if there is none."""
     return _read("templates", name)
+
+
+def read_rules() -> str:
+    """The page of rules, ``docs/rules.md``. Raises StorageError."""
+    return _read("docs", "rules.md")
 
 
 def read_schema(name: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Deep review: analyzers in every leaf, then a model if there is one; every place is opened.
 
-The results depend on ``options``, the texts and the model alone.
+At the root, what a model claims is shown by something that runs, or is at most medium. The results
+depend on ``options``, the texts, the model and what ran alone.
 """
 
 from __future__ import annotations
@@ -8,23 +9,27 @@ from __future__ import annotations
 from collections import Counter
 
 from rlm_ci import __version__
-from rlm_ci.errors import ConfigError, UnavailableError
-from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult, TracedFinding
-from rlm_ci.report.findings import OLD, Evidence, Finding, Severity
-from rlm_ci.review.analyzers import from_repository, programs
+from rlm_ci.errors import ConfigError
+from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, PROMPT, NodeResult, TracedFinding
+from rlm_ci.report.findings import OLD, Evidence, Finding
+from rlm_ci.review.analyzers import from_repository
 from rlm_ci.review.analyzers import run as analyzers
+from rlm_ci.review.analyzers.configured import builtin, configured
 from rlm_ci.review.analyzers.programs import Analyzer
 from rlm_ci.review.analyzers.ruff import named
 from rlm_ci.review.analyzers.ruff_settings import within
 from rlm_ci.review.change import base_comparison
 from rlm_ci.review.change.carry_over import CarriedReview
 from rlm_ci.review.change.changed_lines import marked
-from rlm_ci.review.model import refute
+from rlm_ci.review.exploration.explorer import QUICK, NodeQuestions
+from rlm_ci.review.guidelines.guidelines import Guidelines
+from rlm_ci.review.model import metered
 from rlm_ci.review.model.architecture import DOMAIN as ARCHITECTURE
 from rlm_ci.review.model.architecture import draw
-from rlm_ci.review.model.finder import FinderResult, look
+from rlm_ci.review.model.finder import Finder, FinderResult
+from rlm_ci.review.model.metered import MeteredAsk
+from rlm_ci.review.model.prove import ProvedClaims, Prover
 from rlm_ci.review.results import merge
-from rlm_ci.system import installation
 from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
@@ -37,11 +42,15 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.nodes import LeafTask, Node
     from rlm_ci.review.analyzers.from_repository import AnalyzerContext
     from rlm_ci.review.change.changed_lines import Ranges
+    from rlm_ci.review.change_prompts.listing import ChangePrompts
+    from rlm_ci.review.exploration.explorer import Explorer
+
+    Found = tuple[TracedFinding, ...]
 
 NAME = "review"
 DOMAINS = ("security", "quality", "performance", "docs", ARCHITECTURE)
 #: Raise it when the same texts give other results.
-_VERSION = 2
+_VERSION = 3
 #: How sure we are that a leaf holds no other faults: of files that no analyzer knows, of those
 #: that one does, and of those that a model has read.
 _UNREAD, _ANALYZED, _READ = 0.3, 0.6, 0.9
@@ -58,6 +67,8 @@ def options(
     extend: Sequence[str] = (),
     refute_level: str = "high",
     changed: Ranges | None = None,
+    depth: str = QUICK,
+    notes: Sequence[str] = (),
 ) -> dict[str, Any]:
     """All that a review depends on besides texts and model, as JSON.
 
@@ -72,10 +83,10 @@ def options(
             where="review.domains",
             hint=f"known are {', '.join(DOMAINS)}",
         )
-    rows = [_configured(row, number, sandbox) for number, row in enumerate(analyzers, 1)]
-    builtin = None if ruff == "off" else _builtin(ruff, extend)
-    if builtin is not None:
-        rows.insert(0, builtin)
+    rows = [configured(row, number, sandbox) for number, row in enumerate(analyzers, 1)]
+    own = None if ruff == "off" else builtin(ruff, extend)
+    if own is not None:
+        rows.insert(0, own)
     names = [row.name for row in rows]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -88,8 +99,10 @@ def options(
         "version": _VERSION,
         "domains": [one for one in DOMAINS if one in domains],
         "analyzers": [row.to_dict() for row in rows],
-        "extend": [] if builtin is None else list(named(extend, builtin.rules)),
+        "extend": [] if own is None else list(named(extend, own.rules)),
         "refute_level": refute_level,
+        "depth": depth,
+        "notes": list(notes),
         "changed": None
         if changed is None
         else {path: [list(one) for one in changed[path]] for path in sorted(changed)},
@@ -100,7 +113,11 @@ def with_own(chosen: Mapping[str, Any], place: AnalyzerContext) -> dict[str, Any
     """The options with the repository's own analyzers; those that need a tree run now."""
     rows, notes = from_repository.rows(place)
     added = [row.to_dict() for row in rows]
-    return {**chosen, "analyzers": [*chosen["analyzers"], *added], "notes": notes}
+    return {
+        **chosen,
+        "analyzers": [*chosen["analyzers"], *added],
+        "notes": [*chosen["notes"], *notes],
+    }
 
 
 def with_base(chosen: Mapping[str, Any], change: ChangeSet, most: int) -> dict[str, Any]:
@@ -138,63 +155,15 @@ def asked_for(chosen: Mapping[str, Any], model: str | None) -> str:
     import json
     from hashlib import sha256
 
-    asked = [__version__, chosen["version"], model, chosen["domains"], chosen["refute_level"]]
+    names = ("version", "domains", "refute_level", "guidelines", "depth")
+    asked = [__version__, model, *(chosen.get(name) for name in names)]
     return sha256(json.dumps(asked).encode()).hexdigest()[:32]
-
-
-def _builtin(ruff: str, extend: Sequence[str]) -> Analyzer | None:
-    try:
-        found = programs.builtin(extend)
-    except ValueError as error:
-        raise ConfigError(
-            f"no rule of the ruff that is installed is called {str(error)[:80]!r}",
-            where="review.ruff.extend",
-            hint="write codes as ruff does: D103, or D for all that begin with it",
-        ) from None
-    if found is None and ruff == "on":
-        raise UnavailableError(
-            "ruff is not installed",
-            where="review.ruff",
-            hint=f'{installation.command("review")}; or let it be: review.ruff = "auto"',
-        )
-    return found
-
-
-def _configured(row: Mapping[str, Any], number: int, sandbox: str) -> Analyzer:
-    place = f"[[review.analyzers]] number {number}"
-    name, command = row["name"], tuple(row.get("command") or ())
-    plain = name.replace("-", "").replace("_", "")
-    if not (plain.isascii() and plain.isalnum() and name == name.casefold() and len(name) <= 40):
-        raise ConfigError(
-            f"an analyzer cannot be called {name[:80]!r}",
-            where=place,
-            hint="use small letters, digits and hyphens",
-        )
-    if not command or not all(isinstance(word, str) and word for word in command):
-        raise ConfigError(
-            f"the analyzer {name} has no command",
-            where=place,
-            hint='say what to run: command = ["tool", "--format", "sarif", "{files}"]',
-        )
-    if not any(word == "{files}" or "{folder}" in word for word in command):
-        raise ConfigError(
-            f"the command of the analyzer {name} names no files",
-            where=place,
-            hint="put {files}, as a word of its own, or {folder} where it takes them",
-        )
-    return Analyzer(
-        name,
-        command,
-        tuple(row.get("files") or ()),
-        row.get("domain") or "quality",
-        row.get("max_severity") or "high",
-        network=bool(row.get("network")),
-        sandbox=sandbox,
-    )
 
 
 def analyse(task: LeafTask) -> dict[str, Any]:
     """What the analyzers find in a leaf: plain computing, in any process."""
+    if task.node.scope.kind == PROMPT:  # other leaves have these files
+        return {"findings": [], "counts": (0, 0, 0, 0), "failed": [], "seen": [], "notes": []}
     chosen = [Analyzer.from_dict(row) for row in task.options["analyzers"]]
     by_pipe = bool(task.options.get("by_pipe"))
     done = analyzers.analyse(task, chosen, task.options["domains"], by_pipe=by_pipe)
@@ -212,18 +181,33 @@ def analyse(task: LeafTask) -> dict[str, Any]:
 
 
 class ReviewObjective:
-    """The objective; ``options`` are what the function of that name gives."""
+    """The objective; ``options`` are what the function of that name gives.
+
+    A model reads a change by ``prompts``, and a repository by its leaves. ``prover`` decides at the
+    root what its claims rest on.
+    """
 
     name = NAME
     domain = None
     analyse = staticmethod(analyse)
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        options: Mapping[str, Any],
+        explorer: Explorer | None = None,
+        prompts: ChangePrompts | None = None,
+        prover: Prover | None = None,
+    ) -> None:
+        """With ``explorer``, the model may look around before it answers."""
         self.options = options
+        self._explorer = explorer
+        self._prompts = {one.label: one for one in prompts.prompts} if prompts else {}
+        #: What is in no prompt.
+        self._missing = prompts.missing if prompts else ()
+        self._prover = prover or Prover()
         self._changed: Ranges | None = options["changed"]
-        label = options["refute_level"]
-        self._level = None if label == "off" else Severity.from_label(label)
         self._analyzers = [Analyzer.from_dict(row) for row in options["analyzers"]]
+        self._guidelines = Guidelines(options.get("guidelines", ()))
         onward = options.get("onward")
         #: The results of an earlier review of the same change, if any.
         self._onward = None if onward is None else CarriedReview.from_dict(onward)
@@ -236,68 +220,76 @@ class ReviewObjective:
     def judge(
         self, node: Node, task: LeafTask, analysis: Mapping[str, Any], ask: Ask | None
     ) -> NodeResult:
-        found, elsewhere = self._analyzed(analysis)
-        looked, verdicts = FinderResult(), dict.fromkeys(refute.VERDICTS, 0.0)
-        claims: tuple[Finding, ...] = ()
-        notes: tuple[str, ...] = ()
-        doubted: tuple[tuple[str, str], ...] = ()
-        domains = self._asked(node)
-        texts = tuple(text for text in task.texts if self._is_unread(text.path))
-        if ask is not None and domains and texts:
-            names = [one.name for one in self._analyzers]
-            looked = look(ask, texts, domains, self._changed, names)
-            claims = tuple(one.finding for one in merge.merge(_traced(looked.findings, node)))
-            weighed = refute.weigh(ask, claims, task.texts, self._level)
-            claims, verdicts = weighed.findings, dict(weighed.verdicts)
-            notes, doubted = weighed.notes, weighed.uncovered
+        found = [Finding.from_dict(one) for one in analysis["findings"]]
+        if self._changed is None:
+            found = merge.gathered(found)
+        asked = NodeQuestions(self._explorer, node.id)
+        way = None if ask is None else MeteredAsk(ask)
+        looked = self._look(node, task, way, asked)
+        claims = tuple(one.finding for one in merge.merge(_traced(looked.findings, node)))
         carried, checked = self._carried(node, ask)
         both = (marked(one, self._changed) for one in (*found, *claims, *carried))
-        merged = merge.merge(_traced(both, node))
+        spent = {} if way is None else way.spent()
+        merged, proved = self._settled(node, merge.apart(_traced(both, node)), ask, spent)
         failed = [
             (path, f"the analyzer {name} gave nothing: {why}")
             for name, path, why in analysis["failed"]
         ]
-        uncovered = tuple(dict.fromkeys((*failed, *looked.uncovered, *doubted)))
+        told = (*looked.notes, *proved.notes)
+        missing = self._missing if node.parent is None else ()
+        uncovered = tuple(dict.fromkeys((*failed, *missing, *looked.uncovered, *proved.uncovered)))
         known = frozenset(analysis["seen"])
         lacking = frozenset(path for path, _ in uncovered)
+        is_read = ask is not None and (self._changed is None or bool(self._prompts))
+        is_prompt = node.scope.kind == PROMPT  # other leaves have its files
+        # A sliced file counts once.
+        files = [one for one in task.texts if one.line_start == 1 and not is_prompt]
         metrics = {
-            "files": sum(text.line_start == 1 for text in task.texts),  # a sliced one counts once
+            "files": len(files),
             "looked": sum(
-                text.line_start == 1
-                and (ask is not None or text.path in known)
-                and text.path not in lacking
-                for text in task.texts
+                (one.path in known or (is_read and self._changed is None))
+                and one.path not in lacking
+                for one in files
             ),
-            "bytes": sum(len(text.content) for text in task.texts),
+            "bytes": 0 if is_prompt else sum(len(text.content) for text in task.texts),
             "claims": len(looked.findings),
             "merged": len(found) + len(claims) + len(carried) - len(merged),
-            "elsewhere": elsewhere,
-            **verdicts,
+            **asked.metrics,
+            **_sum(spent, proved.metrics),
         }
         return NodeResult(
             node.id,
             PARTIAL if uncovered else COMPLETED,
             _summary(merged, metrics),
-            _confidence(task, known, is_read=ask is not None),
+            _confidence(task, known, is_read=is_read),
             merged,
-            notes=(*self._notes(node), *analysis["notes"], *looked.notes, *notes),
+            notes=(*self._notes(node), *analysis["notes"], *asked.notes, *told),
             uncovered=uncovered,
             counts=Evidence(*analysis["counts"]) + looked.counts + checked,
             metrics=metrics,
             data={
-                **self._kept((*claims, *carried)),
+                **self._kept((*claims, *carried), proved),
                 # Files that an analyzer reads without knowing them by their names.
                 "scripts": sorted(known - analyzers.known(self._analyzers, sorted(known))),
+                # Files that only a prompt may show.
+                "unknown": sorted({one.path for one in files if self._prompts} - known),
             },
         )
 
-    def _analyzed(self, analysis: Mapping[str, Any]) -> tuple[list[Finding], int]:
-        """What the analyzers found, and how many more in files that the change leaves alone."""
-        found = [Finding.from_dict(one) for one in analysis["findings"]]
+    def _look(
+        self, node: Node, task: LeafTask, ask: Ask | None, questions: NodeQuestions
+    ) -> FinderResult:
+        """What a model finds in a leaf of a repository, or by a prompt of a change."""
+        domains = self._asked(node)
+        if ask is None or not domains:
+            return FinderResult()
+        names = [one.name for one in self._analyzers]
+        finder = Finder(ask, domains, names, self._guidelines, questions)
         if self._changed is None:
-            return merge.gathered(found), 0
-        news = [one for one in found if one.evidence[0].path in self._changed]
-        return news, len(found) - len(news)
+            return finder.look(task.texts) if task.texts else FinderResult()
+        if node.scope.kind != PROMPT:
+            return FinderResult()
+        return finder.look_at_change(self._prompts[node.scope.path], task.texts)
 
     def _is_unread(self, path: str) -> bool:
         return self._unread is None or path in self._unread
@@ -308,47 +300,73 @@ class ReviewObjective:
             return (), Evidence()
         return self._onward.claims, self._onward.counts
 
-    def _kept(self, claims: Sequence[Finding]) -> dict[str, Any]:
-        """The model's claims, where a later review of this change may need them."""
-        return {} if self._onward is None else {"claims": [one.to_dict() for one in claims]}
+    def _settled(
+        self, node: Node, found: Found, ask: Ask | None, spent: Mapping[str, float]
+    ) -> tuple[Found, ProvedClaims]:
+        """At the root, decide what the claims rest on; ``spent`` are the calls so far."""
+        if node.parent is not None:
+            return found, ProvedClaims()
+        return self._prover.settle(found, ask, metered.limit_of(self._changed, spent), spent)
+
+    def _kept(self, claims: Iterable[Finding], proved: ProvedClaims) -> dict[str, Any]:
+        """What the proofs hold, and the claims where a later review may need them."""
+        told = proved.data()
+        if self._onward is not None:
+            told["claims"] = [one.to_dict() for one in claims if not proved.has_refuted(one)]
+        return told
 
     def _notes(self, node: Node) -> Sequence[str]:
         """At the root, the notes on the repository's own analyzers."""
         return self.options.get("notes", ()) if node.parent is None else ()
 
     def _asked(self, node: Node) -> list[str]:
-        """The domains that a model looks for in a leaf: architecture only at the root."""
-        return [
-            one for one in self.options["domains"] if one != ARCHITECTURE or node.parent is None
-        ]
+        """The domains that a model looks for in a leaf: architecture only in the whole."""
+        is_whole = node.parent is None or (node.scope.kind == PROMPT and len(self._prompts) == 1)
+        return [one for one in self.options["domains"] if one != ARCHITECTURE or is_whole]
+
+    def _read(self, children: Sequence[NodeResult]) -> int:
+        """How many files that no analyzer knows were in prompts, now or in an earlier review."""
+        shown = {path for one in self._prompts.values() for path in one.paths}
+        lost = {path for child in children for path, _ in child.uncovered}
+        lost |= {path for path, _ in self._missing}
+        unknown = set(_below(children, "unknown")) - lost
+        return sum(path in shown or not self._is_unread(path) for path in unknown)
 
     # ── nodes that were split ──
 
     def aggregate(self, node: Node, children: Sequence[NodeResult], ask: Ask | None) -> NodeResult:
-        found = merge.merge(one for child in children for one in child.findings)
+        found = merge.apart(one for child in children for one in child.findings)
+        metrics: Counter[str] = Counter()
+        for child in children:
+            metrics.update(child.metrics)
         carried, checked = self._carried(node, ask)
         counts = sum((child.counts for child in children), checked)
         claims = [one for child in children for one in child.data.get("claims", ())]
         below = (note for child in children for note in child.notes)
         notes = (*self._notes(node), *dict.fromkeys(below))
-        uncovered: tuple[tuple[str, str], ...] = ()
-        if ask is not None and node.parent is None and ARCHITECTURE in self.options["domains"]:
-            drawn = draw(
-                ask, [one for one in found if self._is_unread(one.finding.evidence[0].path)]
-            )
-            found = merge.merge((*found, *drawn.found))
+        if carried:
+            before = _traced((marked(one, self._changed) for one in carried), node)
+            found = merge.apart((*found, *before))
+        found, proved = self._settled(node, found, ask, metrics)
+        notes, uncovered = (*notes, *proved.notes), proved.uncovered
+        metrics.update(proved.metrics)
+        is_root = node.parent is None
+        is_drawn = is_root and len(self._prompts) != 1  # else the one prompt asked for it
+        if ask is not None and is_drawn and ARCHITECTURE in self.options["domains"]:
+            unread = [one for one in found if self._is_unread(one.finding.evidence[0].path)]
+            drawn = draw(ask, unread)
+            argued = self._prover.prove(None, drawn.found)
+            metrics.update(argued.metrics)
+            found = merge.merge((*found, *argued.findings))
             claims += [one.finding.to_dict() for one in drawn.found]
             counts += drawn.counts
             notes = (*notes, *drawn.notes)
-            uncovered = ((".", drawn.uncovered),) if drawn.uncovered else ()
-        if carried:
-            before = _traced((marked(one, self._changed) for one in carried), node)
-            found = merge.merge((*found, *before))
+            uncovered += ((".", drawn.uncovered),) if drawn.uncovered else ()
         if len(notes) > _NOTES:
             notes = (*notes[:_NOTES], f"and {len(notes) - _NOTES:,} more notes")
-        metrics: Counter[str] = Counter()
-        for child in children:
-            metrics.update(child.metrics)
+        if is_root:
+            metrics["looked"] += self._read(children)
+            uncovered = (*uncovered, *self._missing)
         return NodeResult(
             node.id,
             COMPLETED,
@@ -360,12 +378,23 @@ class ReviewObjective:
             counts=counts,
             metrics=metrics,
             data={
-                **self._kept([*map(Finding.from_dict, claims), *carried]),
-                "scripts": sorted(
-                    {path for child in children for path in child.data.get("scripts", ())}
-                ),
+                **self._kept([*map(Finding.from_dict, claims), *carried], proved),
+                "scripts": _below(children, "scripts"),
+                "unknown": [] if is_root else _below(children, "unknown"),
             },
         )
+
+
+def _below(children: Sequence[NodeResult], name: str) -> list[str]:
+    """The paths that the data of children have under a name."""
+    return sorted({path for child in children for path in child.data.get(name, ())})
+
+
+def _sum(*numbers: Mapping[str, float]) -> dict[str, float]:
+    total: Counter[str] = Counter()
+    for some in numbers:
+        total.update(some)
+    return dict(total)
 
 
 def _traced(found: Iterable[Finding], node: Node) -> list[TracedFinding]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from rlm_ci.errors import UnavailableError
-from rlm_ci.judge.options import output_of
+from rlm_ci.judge.options import endpoint_of, output_of
+from rlm_ci.pipelines import load
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.job import RepositoryJob
 from rlm_ci.pipelines.repository.plan import RecursionPlan
@@ -15,17 +16,22 @@ from rlm_ci.recursion.corpus import eligibility as why_not
 from rlm_ci.report import render, suppressions
 from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, Finding, Part, Severity
 from rlm_ci.report.links import Links
-from rlm_ci.review import objective
+from rlm_ci.review import objective, prover
 from rlm_ci.review.analyzers.checkouts import AnalyzedTree
 from rlm_ci.review.analyzers.from_repository import AUTO, AnalyzerContext, not_asked
 from rlm_ci.review.analyzers.programs import Analyzer
 from rlm_ci.review.analyzers.ruff_settings import settings_at
 from rlm_ci.review.analyzers.run import known
 from rlm_ci.review.analyzers.sandboxed import AnalyzerUnavailableError, available
-from rlm_ci.review.change.affected_files import AffectedFiles
+from rlm_ci.review.change import carry_over
 from rlm_ci.review.change.carry_over import TOO_MUCH, CarriedReview, pack
-from rlm_ci.review.change.changed_lines import changed_of
-from rlm_ci.review.model.finder import source_of
+from rlm_ci.review.change.changed_lines import changed_of, went
+from rlm_ci.review.change_prompts.parts import near_of, part_of
+from rlm_ci.review.change_prompts.prompts import prompts_of
+from rlm_ci.review.exploration.depth import depth_of, explorer_of
+from rlm_ci.review.exploration.explorer import NO_TOOLS, QUICK, NodeQuestions
+from rlm_ci.review.guidelines import guidelines
+from rlm_ci.review.model.finder import room_for_change, source_of
 from rlm_ci.review.results import report as results_report
 from rlm_ci.source.languages import language
 from rlm_ci.system import installation
@@ -42,8 +48,10 @@ if TYPE_CHECKING:
     from rlm_ci.models.record.record import Record
     from rlm_ci.pipelines.repository.plan import RecursionResult, RepositoryOptions
     from rlm_ci.recursion.corpus.corpus import Corpus
-    from rlm_ci.report.findings import Coverage, Report, Subject
+    from rlm_ci.report.findings import Report, Subject
+    from rlm_ci.review.change.affected_files import AffectedFiles
     from rlm_ci.review.change.previous_review import PreviousReviews
+    from rlm_ci.review.change_prompts.listing import ChangePrompts
     from rlm_ci.runs.run import Run
 
 
@@ -61,10 +69,26 @@ class ReviewJob(RepositoryJob):
     """The pipeline ``review``."""
 
     name = results_report.PART
+    _near: AffectedFiles | None = None
+
+    _held: ExitStack
+
+    def __call__(self, run: Run, goal: str | None) -> tuple[int, str]:
+        with ExitStack() as self._held:
+            return super().__call__(run, goal)
 
     def options(self, here: RepositoryScope) -> dict[str, Any]:
         settings = self.settings
         change = scope.change_of(here, self.repository)
+        has_one = has_model(settings, here)
+        depth, why = depth_of(
+            settings.review.depth if has_one else QUICK,
+            settings.sandbox,
+            by_default=settings.sources["review.depth"] == "default",
+            is_change=change is not None,
+            is_git=bool(self.repository.git_dir),
+            may_write=self.may_write(),
+        )
         told = objective.options(
             domains=settings.review.domains,
             analyzers=() if self.is_own() else settings.review.analyzers,
@@ -73,14 +97,39 @@ class ReviewJob(RepositoryJob):
             extend=settings.values["review.ruff.extend"],
             refute_level=settings.review.refute_level,
             changed=None if change is None else changed_of(change),
+            depth=depth,
+            notes=[why] if why else [],
         )
         if self.is_own() and self.may_write():
             told = objective.with_own(told, self._place(here, change))
+        if has_one:
+            told = {**told, "guidelines": self._guidelines(here, change)}
+        proofs, setup = settings.review.proofs, settings.review.setup
+        validator = settings.loop.validator
+        proofs = prover.options(proofs, setup, validator, change, may_write=self.may_write())
+        told = {**told, "proofs": proofs}
         if change is None:
             return told
         settings_files = settings_at(self.repository, change.names(), change.base)
         told = {**told, "settings": settings_files}
         return objective.with_base(told, change, here.max_file_bytes)
+
+    def _guidelines(self, here: RepositoryScope, change: ChangeSet | None) -> list[dict[str, Any]]:
+        """What the maintainers wish for; never as the head of a pull request has it."""
+        rows, repository = self.settings.review.guidelines, self.repository
+        commit, side = here.commit, "new"
+        if change is not None:
+            commit, side = here.merge_base or here.base, "old"
+        elif changes := load.changes_of(self.settings, repository):
+            policy = changes[0].policy_commit
+            commit, side = (policy, "") if policy else (commit, side)
+        found = []
+        if at := commit or (repository.git_dir and repository.head_commit()):
+            names = None if change is None else change.names()
+            found = guidelines.in_files(repository, at, names, side)
+            found = found if commit else guidelines.on_disk(repository, found)
+        pointed = commit if side else None
+        return guidelines.kept([*guidelines.in_settings(repository, pointed, rows, side), *found])
 
     def is_own(self) -> bool:
         """Whether the repository's own analyzers are asked for."""
@@ -107,7 +156,7 @@ class ReviewJob(RepositoryJob):
     def plan(
         self,
         run: Run,
-        record: Record,  # noqa: ARG002 - it asks no model itself
+        record: Record,
         agreed: RepositoryOptions,
         corpus: Corpus,
     ) -> RecursionPlan:
@@ -124,7 +173,41 @@ class ReviewJob(RepositoryJob):
             paths = [file.path for file in corpus.files]
             settings = settings_at(self.repository, paths, agreed.scope.commit)
             options = {**options, "settings": settings}
-        return RecursionPlan(corpus, objective.ReviewObjective(options))
+        change = scope.change_of(agreed.scope, self.repository)
+        has_prompts = change is not None and agreed.model is not None
+        whole = self.near(agreed.scope).corpus if has_prompts else corpus
+        sandbox, environ = self.settings.sandbox, self.settings.environ
+        held, is_replay = self._held, bool(self.replay)
+        place = prover.ProverPlace(sandbox, environ, change, run, record, held, is_replay)
+        claims = prover.prover(place, options, whole)
+        explorer = None
+        if agreed.model is not None and agreed.options.get("depth", QUICK) != QUICK:
+            made = explorer_of(agreed, self.repository, record.fact, whole, claims.runner)
+            explorer = self._held.enter_context(made)
+        most = NodeQuestions(explorer).prompt_bytes(agreed.prompt_bytes)
+        found = self.prompts(agreed, options, most)
+        parts = [part_of(one, self.near(agreed.scope)) for one in found.prompts] if found else ()
+        review = objective.ReviewObjective(options, explorer, found, claims)
+        return RecursionPlan(corpus, review, tuple(parts))
+
+    def prompts(
+        self, agreed: RepositoryOptions, options: Mapping[str, Any], most: int
+    ) -> ChangePrompts | None:
+        """What a model is asked about a change, in prompts of at most ``most`` bytes."""
+        change = scope.change_of(agreed.scope, self.repository)
+        if change is None or agreed.model is None:
+            return None
+        self.progress.step("reading the change")
+        wishes = guidelines.Guidelines(options.get("guidelines", ()))
+        room = room_for_change(most, wishes)
+        asked = (options.get("onward") or {}).get("asked")
+        return prompts_of(change, self.near(agreed.scope), agreed.scope, room, asked)
+
+    def near(self, here: RepositoryScope) -> AffectedFiles:
+        """All files at the head, as a change affects them."""
+        if self._near is None:
+            self._near = near_of(here, self.repository, self.skipped)
+        return self._near
 
     def without(self, part: Part, done: RecursionResult) -> Part:
         """A change cannot hide its files from the analyzers, by their size for instance.
@@ -173,12 +256,11 @@ class ReviewJob(RepositoryJob):
         return bool(self.settings.review.model != "off")
 
     def corpus(self, agreed: RepositoryOptions) -> Corpus:
-        """For a change, its files and those that they affect."""
-        whole = super().corpus(agreed)
+        """For a change, its files: a model sees of others what its prompts show."""
         change = scope.change_of(agreed.scope, self.repository)
         if change is None:
-            return whole
-        return whole.limited(AffectedFiles(whole).concerned(change.names()))
+            return super().corpus(agreed)
+        return self.near(agreed.scope).corpus.limited(change.names())
 
     def conclude(self, done: RecursionResult) -> Report:
         settings, result, agreed = self.settings, done.result, done.agreed
@@ -195,9 +277,15 @@ class ReviewJob(RepositoryJob):
             part = _adding(part, f"ran without a sandbox: {', '.join(names)}")
         if lacking := agreed.options.get("notes", ()):
             part = _adding(part, "; ".join(lacking[:_NOTES]))
+        if NO_TOOLS in result.notes:
+            part = _adding(part, NO_TOOLS)
         part = self._with_reach(part, done, frozenset(path for path, _ in unseen))
-        part = suppressions.apply(part, settings.suppressions, settings.sources["suppressions"])
-        report = done.report(part, Severity.from_label(settings.fail_level), unseen=unseen)
+        part = suppressions.apply(
+            part, settings.suppressions, settings.sources["suppressions"],
+            redact=done.run.redactor.finding,
+        )  # fmt: skip
+        level, refuted = Severity.from_label(settings.fail_level), prover.refuted(result)
+        report = done.report(part, level, unseen=unseen, refuted=refuted)
         options = output_of(settings).options().replace(colour=False)
         title = agreed.scope.repository or agreed.scope.under or "the repository"
         texts = results_report.artifacts(
@@ -209,6 +297,7 @@ class ReviewJob(RepositoryJob):
             redact=done.run.redactor.report,
             mask=done.run.redactor.text,
         )
+        prover.write(result, done)
         for name, text in texts.items():
             done.write(name, text)
         return report
@@ -217,8 +306,8 @@ class ReviewJob(RepositoryJob):
 class ChangeReviewJob(ReviewJob):
     """The review of a given change, with the settings of its base.
 
-    Without a model, it looks at the changed files only. ``before`` are earlier reviews of the
-    change. If a comment asks for it, nothing of the change is written to the disk.
+    ``before`` are earlier reviews of the change. If a comment asks for it, nothing of the change
+    is written to the disk.
     """
 
     change: ChangeSet
@@ -226,8 +315,6 @@ class ChangeReviewJob(ReviewJob):
     before: PreviousReviews
     #: What the next review may use, "" for nothing.
     kept = ""
-    _whole: Corpus | None = None
-    _vicinity: AffectedFiles | None = None
 
     def may_write(self) -> bool:
         return not self.before.is_asked
@@ -254,21 +341,11 @@ class ChangeReviewJob(ReviewJob):
                 told = {**told, "left_out": [row.to_dict() for row in rows]}
         if not has_model(self.settings, here):
             return told
-        self._whole = whole = scope.corpus(here, self.repository, self.skipped)
-        self._vicinity = vicinity = AffectedFiles(whole)
-        corpus = whole.limited(vicinity.concerned(self.change.names()))
-        model = self.settings.model
+        model, near = self.settings.model, self.near(here)
         begun = self.before.begin(
-            self.change, corpus, vicinity, source_of(model), objective.asked_for(told, model)
+            self.change, near, source_of(model), objective.asked_for(told, model)
         )
         return {**told, "onward": begun.to_dict()}
-
-    def corpus(self, agreed: RepositoryOptions) -> Corpus:
-        whole = self._whole or scope.corpus(agreed.scope, self.repository, self.skipped)
-        changed = self.change.names()
-        if agreed.model is None:
-            return whole.limited(changed)
-        return whole.limited((self._vicinity or AffectedFiles(whole)).concerned(changed))
 
     def without(self, part: Part, done: RecursionResult) -> Part:
         part = super().without(part, done)
@@ -282,13 +359,18 @@ class ChangeReviewJob(ReviewJob):
     def conclude(self, done: RecursionResult) -> Report:
         report = super().conclude(done)
         told, result = done.agreed.options.get("onward"), done.result
-        if told is None or result is None or self._vicinity is None:
+        if told is None or result is None:
             return report
         begun = CarriedReview.from_dict(told)
         (part,) = report.parts
         if part.state is None and begun.is_kept:
             claims = [Finding.from_dict(one) for one in result.data["claims"]]
-            marks = [self._vicinity.mark(file.path) for file in done.corpus.files]
+            changed = done.agreed.options["changed"]
+            # What rests on a deleted file is asked again: the next review cannot open its lines.
+            again = {one.path for claim in claims for one in claim.evidence if went(one, changed)}
+            claims = [one for one in claims if not any(went(at, changed) for at in one.evidence)]
+            near = self.near(done.agreed.scope)
+            marks = [near.mark(path) for path in self.change.names() if path not in again]
             asked_for = objective.asked_for(done.agreed.options, done.agreed.model)
             self.kept = pack(claims, marks, asked_for, done.run.redactor.text) or TOO_MUCH
         asked = len(done.corpus.files) if begun.asked is None else len(begun.asked)
@@ -299,10 +381,12 @@ class ChangeReviewJob(ReviewJob):
             "carried": len(begun.claims),
         }
         part = part.replace(
-            summary=printable(f"{part.summary}{_told(begun, asked)}"),
+            summary=printable(f"{part.summary}{carry_over.told(begun, asked)}"),
             metrics={**part.metrics, **metrics},
         )
-        return report.replace(parts=(part,), coverage=_covered(report.coverage, begun, done.corpus))
+        paths = [file.path for file in done.corpus.files]
+        coverage = carry_over.covered(report.coverage, begun, paths)
+        return report.replace(parts=(part,), coverage=coverage)
 
 
 def _adding(part: Part, text: str) -> Part:
@@ -345,23 +429,6 @@ def _reach(
 
 def has_model(settings: Settings, here: RepositoryScope) -> bool:
     """Whether a model takes part in the review of a pull request."""
-    has_way = bool(settings.openai.api_key or settings.openai.base_url)
+    has_way = not endpoint_of(settings).lack
     is_off = settings.review.model == "off" or bool(here.from_outside)
     return bool(settings.model and has_way and not is_off)
-
-
-def _told(begun: CarriedReview, asked: int) -> str:
-    if begun.since is None:
-        return f"; everything again: {begun.why}" if begun.is_doubt else ""
-    told = f"; since {begun.since[:12]} the model was asked about {count(asked, 'file')}"
-    carried = len(begun.claims)
-    hold = "holds" if carried == 1 else "hold"
-    return f"{told}, and {count(carried, 'claim')} of it from before {hold}"
-
-
-def _covered(coverage: Coverage, begun: CarriedReview, corpus: Corpus) -> Coverage:
-    if begun.since is None or begun.asked is None:
-        return coverage
-    why = f"not read again by the model: nothing changed since {begun.since[:12]}"
-    rest = [(file.path, why) for file in corpus.files if file.path not in frozenset(begun.asked)]
-    return coverage.replace(omitted=(*coverage.omitted, *rest))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from rlm_ci.errors import ConfigError
 
@@ -37,6 +38,12 @@ def is_run_id(text: str) -> bool:
     import re  # a hook asks for none, and to compile it takes as long as the rest of this
 
     return re.fullmatch(_RUN_ID, text) is not None
+
+
+def new_run_id(now: float) -> str:
+    """The id of a run that begins ``now``, in seconds since the epoch."""
+    stamp = time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime(now))
+    return f"{stamp}-{os.urandom(4).hex()}"
 
 
 def is_task_id(text: str) -> bool:

@@ -9,6 +9,7 @@ import os
 import stat
 import tarfile
 
+from rlm_ci.runs import delegated
 from rlm_ci.system import files
 from rlm_ci.system.lock import NAME as LOCK
 from rlm_ci.values import Value
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 SUMS = "SHA256SUMS"
 #: Copies of the work tree that lie beside the private git folder of a run.
 _COPIES = ("work", "verdict")
+#: The locks, and a secret of the run.
+_LEFT_OUT = (LOCK, delegated.LOCK, delegated.TOKEN)
 
 
 class ExportedRun(Value):
@@ -131,7 +134,7 @@ def names(folder: str, inside: str = "") -> Iterator[str]:
         if stat.S_ISDIR(mode):
             if not _is_working_copy(os.path.join(folder, inside), name):
                 yield from names(folder, f"{shown}/")
-        elif stat.S_ISREG(mode) and name != LOCK and not name.endswith(".tmp"):
+        elif stat.S_ISREG(mode) and name not in _LEFT_OUT and not name.endswith(".tmp"):
             yield shown
 
 

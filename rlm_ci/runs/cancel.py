@@ -8,8 +8,10 @@ import signal
 import time
 from contextlib import suppress
 
-from rlm_ci.errors import ConfigError
+from rlm_ci.errors import TERMINATED, ConfigError
+from rlm_ci.runs import CANCELLED, QUEUED
 from rlm_ci.runs import manifest as manifests
+from rlm_ci.runs.delegated import is_delegated
 from rlm_ci.runs.run import Run, holder_of, is_free
 from rlm_ci.runs.store import sibling
 from rlm_ci.system.lock import ProcessStatus
@@ -41,7 +43,7 @@ class CancelledRun(Value):
 def cancel(
     path: str, manifest: Manifest, *, redactor: Redactor, out: str, grace: float = GRACE
 ) -> CancelledRun:
-    """End the run in the folder ``path``, and those that it started.
+    """End the run in the folder ``path``, and those that are its steps, not delegated ones.
 
     Its process gets SIGTERM, and after ``grace`` seconds SIGKILL with all that it has started. A
     run that has ended stays as it is. Raises LockedError where another process still holds the
@@ -57,11 +59,30 @@ def cancel(
             return CancelledRun(run.manifest, ended_now=False, process=process)
         for child in run.manifest.child_runs:
             inner = sibling(path, child.run_id)
-            if inner is not None:
+            if inner is not None and not is_delegated(inner):
                 ended = cancel(inner, manifests.read(inner), redactor=redactor, out=out)
                 run.add_child(ended.manifest)
         run.cancel()
         return CancelledRun(run.manifest, ended_now=True, process=process)
+
+
+def interrupt(path: str, *, redactor: Redactor, out: str, grace: float = GRACE) -> None:
+    """End the run in the folder ``path`` as a signal does: it can be resumed.
+
+    One whose process does not come is cancelled for good. Raises as ``cancel``.
+    """
+    until = time.monotonic() + grace
+    while manifests.read(path).status == QUEUED and time.monotonic() < until:
+        time.sleep(_LOOK)
+    held = holder_of(path)
+    if held is not None and held.alive:
+        _end(path, held, grace)
+    with Run.open(path, redactor=redactor, out=out) as run:
+        end_leftovers(run.id)
+        if run.manifest.status == QUEUED:
+            run.cancel()
+        elif not run.manifest.has_ended:  # it was killed
+            run.finish(CANCELLED, exit_code=TERMINATED, detail=manifests.INTERRUPTED)
 
 
 def end_leftovers(run_id: str) -> None:

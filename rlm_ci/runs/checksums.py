@@ -13,7 +13,7 @@ from hashlib import file_digest, sha256
 
 from rlm_ci import __version__
 from rlm_ci.errors import RlmCiError
-from rlm_ci.runs import CANCELLED, FAILED, SUCCEEDED, archive
+from rlm_ci.runs import CANCELLED, FAILED, SUCCEEDED, archive, delegated
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.journal.journal import replay
 from rlm_ci.system import files
@@ -32,10 +32,12 @@ EVENTS: Final = "events.jsonl"
 LOG: Final = "runner.log"
 #: The page of a run, which is made after its end.
 VIEW: Final = "view.html"
+#: The actor of the events of the process that holds the run; others may follow its end.
+RUNNER: Final = "runner"
 #: The event that ends a run, by its status.
 ENDINGS: Final = {SUCCEEDED: "run_completed", FAILED: "run_failed", CANCELLED: "run_canceled"}
 #: Files that change after the end: a process writes its output until it is gone.
-_NO_EVIDENCE: Final = frozenset((LOG, VIEW, archive.SUMS))
+_NO_EVIDENCE: Final = frozenset((LOG, VIEW, archive.SUMS)) | delegated.FILES
 #: Files that the last event verifies, not the list.
 _OWN: Final = frozenset((NAME, EVENTS, manifests.NAME))
 #: It may be huge, and its own index verifies it.
@@ -118,9 +120,9 @@ class _OtherError(Exception):
 
 
 def _ending(folder: str, run: Manifest) -> Mapping[str, Any]:
-    """The payload of the event that ended the run, which must be the last."""
+    """The payload of the event that ended the run, which must be its own last."""
     path = os.path.join(folder, EVENTS)
-    last = _last(replay(path))
+    last = last_event(path)
     with open(path, "rb") as source:
         source.seek(-1, os.SEEK_END)
         is_whole = source.read() == b"\n"
@@ -136,12 +138,14 @@ def _ending(folder: str, run: Manifest) -> Mapping[str, Any]:
 
 def tells_an_end(folder: str) -> bool:
     """Whether the last event of a run is its end, whatever the manifest says."""
-    last = _last(replay(os.path.join(folder, EVENTS), live=True))
+    last = last_event(os.path.join(folder, EVENTS), live=True)
     return last.get("event") in ENDINGS.values()
 
 
-def _last(records: Iterator[dict[str, Any]]) -> Mapping[str, Any]:
-    return next(iter(deque(records, maxlen=1)), {})
+def last_event(path: str, *, live: bool = False) -> Mapping[str, Any]:
+    """The last event of a run itself, not of its inbox; empty for none. Raises as ``replay``."""
+    own = (one for one in replay(path, live=live) if one.get("actor") == RUNNER)
+    return next(iter(deque(own, maxlen=1)), {})
 
 
 def _listed(folder: str) -> Iterator[str]:

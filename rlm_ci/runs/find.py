@@ -80,9 +80,9 @@ class FoundRun(Value):
 
     def is_going(self, now: float) -> bool:
         """Whether the run is queued or in progress, and not gone."""
-        return self.standing(now) in (QUEUED, IN_PROGRESS)
+        return self.status_at(now) in (QUEUED, IN_PROGRESS)
 
-    def standing(self, now: float) -> str:
+    def status_at(self, now: float) -> str:
         """The status of the manifest, or ``GONE``, or ``DAMAGED``."""
         if self.manifest is None:
             return DAMAGED

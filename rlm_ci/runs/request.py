@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: Settings of one command line alone, which a run does not keep.
 OF_A_COMMAND = frozenset((
     "repo", "task", "format", "output", "quiet", "verbose", "color", "interactive", "loop.goal",
-    "parent_run",
+    "parent_run", "run_id",
 ))  # fmt: skip
 VERSION = 1
 NAME = "request.json"

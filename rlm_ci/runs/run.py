@@ -12,10 +12,13 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 
+from rlm_ci import errors
 from rlm_ci.errors import INTERNAL, INTERRUPTED, TERMINATED, RlmCiError, StorageError, UsageError
 from rlm_ci.runs import CANCELLED, FAILED, IN_PROGRESS, QUEUED, SUCCEEDED, task_summary
 from rlm_ci.runs import manifest as manifests
-from rlm_ci.runs.checksums import ENDINGS, EVENTS, sum_up
+from rlm_ci.runs.checksums import ENDINGS, EVENTS, RUNNER, sum_up
+from rlm_ci.runs.delegated import Control
+from rlm_ci.runs.inbox import Intake
 from rlm_ci.runs.journal.journal import Journal
 from rlm_ci.runs.manifest import ChildRun, Manifest, StepRecord
 from rlm_ci.runs.store import remove_unfinished, require_plain_run
@@ -92,7 +95,11 @@ class Run(Closing):
         self.raised = False
         #: The manifest before it was resumed.
         self._before: Manifest | None = None
-        self._events = Journal.open(os.path.join(path, EVENTS))
+        self._control = Control(path)
+        #: The run of which this one carries out a stage: its pause is a pause of both.
+        self.above: Run | None = None
+        self._intake = Intake(path)
+        self._events = Journal.open(os.path.join(path, EVENTS), take=self._intake.seen)
 
     @classmethod
     def create(
@@ -104,6 +111,7 @@ class Run(Closing):
         redactor: Redactor,
         out: str,
         parent_run_id: str | None = None,
+        run_id: str | None = None,
         log: str = EVENTS,
         now: Callable[[], float] = time.time,
     ) -> Self:
@@ -112,7 +120,7 @@ class Run(Closing):
         ``log`` is the file in its folder that tells what happens: the output of a run in the
         background.
         """
-        run_id, path = store.new_run(task_id, now)
+        run_id, path = store.new_run(task_id, now, run_id)
         lock = Lock.take(os.path.join(path, LOCK))
         try:
             at = manifests.timestamp(now())
@@ -131,7 +139,7 @@ class Run(Closing):
         cls, path: str, *, redactor: Redactor, out: str, now: Callable[[], float] = time.time
     ) -> Self:
         """Take over the run in ``path``. Raises LockedError, DamagedError, StorageError."""
-        lock = Lock.take(os.path.join(path, LOCK))
+        lock = Lock.take_over(os.path.join(path, LOCK))
         try:
             require_plain_run(path)
             manifest = manifests.read(path)
@@ -175,6 +183,7 @@ class Run(Closing):
             )
         resumed = before.status != QUEUED
         self._before = before if resumed else None
+        self._control.begin(anew=not resumed)
         payload = {"pipeline_id": before.pipeline_id, "from": before.status}
         self.event("run_resumed" if resumed else "run_started", payload, durable=True)
         steps = tuple(
@@ -188,6 +197,13 @@ class Run(Closing):
         self._heart = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         self._heart.start()
 
+    def heed(self) -> None:
+        """Raise Paused if a pause was asked for: here the run may stop, and lose nothing."""
+        if threading.current_thread() is threading.main_thread():  # only there it ends the run
+            self._control.heed()
+        if self.above is not None:
+            self.above.heed()
+
     def _beat(self) -> None:
         while not self._stopped.wait(manifests.HEARTBEAT):
             # A full disk ends the run at a write that matters.
@@ -196,6 +212,13 @@ class Run(Closing):
                     return
                 at = manifests.timestamp(self.now())
                 self._write(self.manifest.replace(heartbeat_at=at, updated_at=at))
+                self._take_in()
+
+    def _take_in(self) -> None:
+        """Take in what other processes have posted. Raises StorageError."""
+        self._intake.into(self._events, self._clean)
+        for child in self._intake.moved(self.manifest.child_runs):
+            self.add_child(child)
 
     def finish(
         self, status: str, *, exit_code: int, summary: str | None = None, detail: str | None = None
@@ -207,6 +230,8 @@ class Run(Closing):
         before = process.defer()  # interrupts wait until all is written
         try:
             self._still()
+            with suppress(StorageError):  # it will be met again
+                self._take_in()
             return self._finish(status, exit_code, self._said(summary, _SUMMARY), detail)
         finally:
             process.undefer(before)
@@ -244,6 +269,9 @@ class Run(Closing):
                 return self._as_before(self._before, error)
             summary = str(error)
             return self.finish(FAILED, exit_code=error.code, summary=summary, detail=self.detail)
+        if isinstance(error, errors.Paused):
+            paused = manifests.PAUSED
+            return self.finish(FAILED, exit_code=errors.LIMIT, summary=paused, detail=paused)
         if isinstance(error, Exception):
             what = f"internal error: {type(error).__name__}: {error}"
             return self.finish(FAILED, exit_code=INTERNAL, summary=what)
@@ -279,6 +307,7 @@ class Run(Closing):
         self._still()
         self._events.close()
         self._lock.release()
+        self._intake.close(self.redactor)
 
     def _still(self) -> None:
         """Stop the heartbeat: it must not overwrite the manifest of an ended run."""
@@ -296,7 +325,7 @@ class Run(Closing):
                 "task_id": self.task_id,
                 "run_id": self.id,
                 "event": name,
-                "actor": "runner",
+                "actor": RUNNER,
                 "payload": self._clean(dict(payload)),
             },
             durable=durable,
@@ -314,7 +343,8 @@ class Run(Closing):
         title, command = self._said(title) or "", self._said(command, _SUMMARY) or ""
         name = name or title or "step"
         entry = self._step_begun(name, title, command, kind)
-        log = f"commands/{entry.index + 1:02}-{_slug(name)}.log"
+        slug = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "step"
+        log = f"commands/{entry.index + 1:02}-{slug}.log"
         step = Step(self, entry, self.path_of(*log.split("/")))
         try:
             yield step
@@ -418,8 +448,3 @@ def holder_of(path: str) -> LockHolder | None:
 def is_free(path: str) -> bool:
     """Whether no process holds the run in the folder ``path``. Raises StorageError."""
     return Lock.is_free(os.path.join(path, LOCK))
-
-
-def _slug(name: str) -> str:
-    """``name`` as part of a file's name."""
-    return re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "step"

@@ -9,7 +9,7 @@ from contextlib import suppress
 from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.git.hardening import without_hook
 from rlm_ci.git.repository import Repository, discover
-from rlm_ci.runs import is_task_id
+from rlm_ci.runs import is_task_id, new_run_id
 from rlm_ci.system import files
 from rlm_ci.values import Value
 
@@ -105,19 +105,28 @@ class RunStore:
         """As ``is_brought``, of a run in any folder, also of another repository."""
         return self._environ is not None and bool(tracked(path, self._environ))
 
-    def new_run(self, task_id: str, now: Callable[[], float] = time.time) -> tuple[str, str]:
-        """Make the folder of a new run, for the owner alone; its id and its path."""
-        stamp = time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime(now()))
-        run_id = f"{stamp}-{os.urandom(4).hex()}"
+    def new_run(
+        self, task_id: str, now: Callable[[], float] = time.time, run_id: str | None = None
+    ) -> tuple[str, str]:
+        """Make the folder of a new run, for the owner alone; its id and its path.
+
+        Raises StorageError, also for a ``run_id`` that a run has.
+        """
+        run_id = run_id or new_run_id(now())
         self.require_plain(task_id, "cli")
         if not os.path.isdir(self.root):
             files.make_folder(self.root, 0o700)
             # Without `rlm-ci init` the runs could be committed by accident.
             files.write(os.path.join(self.root, ".gitignore"), b"*\n")
         path = self.root
-        for name in (task_id, "cli", run_id):
+        for name in (task_id, "cli"):
             path = os.path.join(path, name)
             files.make_folder(path, 0o700)
+        path = os.path.join(path, run_id)
+        try:
+            os.mkdir(path, 0o700)
+        except OSError as error:
+            raise files.storage_error(error, path) from None
         return run_id, path
 
     def subagent_runs(self, task_id: str, accept: Accept) -> Iterator[ManifestCandidate]:
@@ -227,11 +236,14 @@ def require_plain_run(path: str) -> None:
 
 
 def remove_unfinished(path: str) -> None:
-    """Remove the temporary files that a kill left in a run's folder."""
+    """Remove the temporary files that a kill left in a run's folder; others may write theirs."""
+    from rlm_ci.runs.delegated import FILES  # imported here to keep hooks fast
+
+    others = tuple(f".{name}." for name in FILES)
     for folder, inner, names in os.walk(path):
         inner[:] = [name for name in inner if name not in _TREES]
         for name in names:
-            if name.startswith(".") and name.endswith(".tmp"):
+            if name.startswith(".") and name.endswith(".tmp") and not name.startswith(others):
                 with suppress(OSError):
                     os.unlink(os.path.join(folder, name))
 

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from rlm_ci.ask.report import REPL
 from rlm_ci.ask.run import AskRun
 from rlm_ci.config.options import PROGRAM
@@ -17,6 +19,7 @@ from rlm_ci.pipelines import load, stored_runs
 from rlm_ci.pipelines.attempt import NoContextError
 from rlm_ci.pipelines.job import Mode, PipelineJob, without_runs
 from rlm_ci.runs.manifest import PAUSED
+from rlm_ci.solve.review_gate import ReviewGate
 from rlm_ci.system import files, process
 from rlm_ci.text.printable import count
 
@@ -67,6 +70,8 @@ class RlmJob(PipelineJob):
             run.detail = PAUSED if goes_on else None
             raise attempt.error
         run.detail = final.status if final.status in attempt.told_ends else None
+        if final.status in attempt.paused_ends:
+            run.detail = PAUSED
         reason = self.report.parts[0].metrics.get("not_applied")
         return final.exit_code, f"{_told(final)}{f'; not applied: {reason}' if reason else ''}"
 
@@ -85,6 +90,7 @@ class RlmJob(PipelineJob):
                 self.progress.say(f"no context, so it is a fix loop: {error}")
                 mode = Mode(ITERATIVE, f"{mode.reason}, and cannot be built: {error}")
         fix = FixRun(self, run, goal, record, mode)
+        fix.review = partial(ReviewGate, self.settings.environ)
         return fix, *fix.carry_out()
 
 
@@ -135,6 +141,8 @@ def make(
     if chosen.inputs:
         source = f"inputs of the pipeline {PIPELINE}, {chosen.source}"
         settings.apply({"loop": dict(chosen.inputs)}, source, PROGRAM)
+    of_loop, source = load.loop_settings(settings, repository)
+    settings.apply({"loop": of_loop}, f"loops[].rlms of {source}", PROGRAM)
     is_wanted = settings.interactive and not (settings.non_interactive or settings.ci)
     return RlmJob(
         settings,

@@ -11,20 +11,16 @@ import os
 
 from rlm_ci.ask.compute import FOLDER
 from rlm_ci.ask.verify.artifacts import PLANNER
-from rlm_ci.console.progress import Progress
 from rlm_ci.errors import RlmCiError
 from rlm_ci.evaluation.run import EpisodeJob
 from rlm_ci.models.record.index import COMPLETION
 from rlm_ci.pipelines.definition import EPISODE
-from rlm_ci.pipelines.job import without_runs
-from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.review.run import ReviewJob
 from rlm_ci.runs import checksums, request
 from rlm_ci.runs.journal.journal import replay
 from rlm_ci.runs.request import RunRequest
-from rlm_ci.runs.run import Run
 from rlm_ci.solve.pipeline import CALLS, PIPELINE, RlmJob
-from rlm_ci.solve.verify_record import SameName, begin_alike, settings_of
+from rlm_ci.solve.verify_record import begin_alike, repetition, settings_of
 from rlm_ci.wiki.run import WikiJob
 
 TYPE_CHECKING = False
@@ -56,8 +52,6 @@ def read(
 
     A question keeps its prompts as files.
     """
-    from tempfile import TemporaryDirectory
-
     found: dict[str, Messages] = {}
 
     def keep(asked: ModelRequest, place: str) -> None:
@@ -68,32 +62,21 @@ def read(
     is_kept = any(os.path.isdir(os.path.join(folder, "rlm", name)) for name in names)
     if kind is None or is_kept or not (request.is_kept(folder) and _has_calls(folder)):
         return found, ""
-    with TemporaryDirectory(prefix="rlm-ci-view-") as scratch:
-        try:
-            rests_on = _rests_on(folder)
-            if rests_on is None:
-                return found, "" if run.has_ended else "that needs a run that has ended"
-            on_step("repeating the run without a model, for its prompts")
-            settings = settings_of(rests_on, today.environ, repository.root)
-            with (
-                Progress(settings.environ, quiet=True) as progress,
-                Run.create(
-                    SameName(scratch, run),
-                    run.task_id,
-                    pipeline_id=run.pipeline_id,
-                    redactor=Redactor(settings.environ),
-                    out=os.path.join(scratch, "out"),
-                ) as held,
-            ):
-                own = without_runs(repository.root, settings.runs_dir, settings.out_dir)
-                begin_alike(folder, held)
-                goal = RunRequest.read(folder, run.pipeline_id).goal
-                calls = os.path.join(folder, CALLS)
-                work = kind(settings, repository, progress, skipped=(*own, scratch), replay=calls)
-                work.on_answer = keep
-                work(held, goal)
-        except RlmCiError as error:
-            return found, "" if error.code == run.exit_code else error.what
+    try:
+        rests_on = _rests_on(folder)
+        if rests_on is None:
+            return found, "" if run.has_ended else "that needs a run that has ended"
+        on_step("repeating the run without a model, for its prompts")
+        settings = settings_of(rests_on, today.environ, repository.root)
+        with repetition(run, settings, repository) as (held, progress, skipped):
+            begin_alike(folder, held)
+            goal = RunRequest.read(folder, run.pipeline_id).goal
+            calls = os.path.join(folder, CALLS)
+            work = kind(settings, repository, progress, skipped=skipped, replay=calls)
+            work.on_answer = keep
+            work(held, goal)
+    except RlmCiError as error:
+        return found, "" if error.code == run.exit_code else error.what
     return found, ""
 
 
@@ -109,7 +92,6 @@ def _has_calls(folder: str) -> bool:
 
 def _rests_on(folder: str) -> Mapping[str, Any] | None:
     """What the results of a run rest on, by its last event; None before its end."""
-    last: Mapping[str, Any] = {}
-    for record in replay(os.path.join(folder, checksums.EVENTS)):
-        last = record.get("payload", {})
-    return last.get("rests_on")
+    last = checksums.last_event(os.path.join(folder, checksums.EVENTS))
+    rests_on: Mapping[str, Any] | None = last.get("payload", {}).get("rests_on")
+    return rests_on

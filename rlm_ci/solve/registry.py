@@ -39,6 +39,10 @@ def _maker(name: str) -> Callable[..., PipelineJob]:
         from rlm_ci.solve import pipeline
 
         return pipeline.make
+    if name == definition.BENCH:
+        from rlm_ci.evaluation.bench import run as bench
+
+        return bench.make
     if name == definition.EPISODE:
         from rlm_ci.evaluation import run
 
@@ -73,4 +77,4 @@ def actions(
 
         return carry_out
 
-    return {name: action(name) for name in definition.BUILT_IN}
+    return {name: action(name) for name in (*definition.BUILT_IN, definition.BENCH)}

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import stat
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from rlm_ci import __version__
 from rlm_ci.ask.report import REPL
@@ -33,7 +33,6 @@ from rlm_ci.recursion.journal import run_json
 from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.solver import RLM
 from rlm_ci.redaction.redactor import Redactor
-from rlm_ci.review.change.affected_files import AffectedFiles
 from rlm_ci.review.run import ChangeReviewJob, ReviewJob
 from rlm_ci.runs import archive, checksums, request
 from rlm_ci.runs.request import RunRequest
@@ -47,7 +46,7 @@ from rlm_ci.wiki.run import WikiJob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
     from rlm_ci.git.repository import Repository
@@ -61,9 +60,10 @@ if TYPE_CHECKING:
 #: tree. Nothing else of the git folder, where a configuration can be.
 _BEGINNING = ("snapshot.json", "git/excludes", "git/objects/objects")
 _LIMIT = 1 << 30
-#: What a run makes besides its report; of that, what tells when, or in which order.
+#: What a run makes besides its report; of that, what tells when, or in which order. The times of
+#: a trajectory are facts.
 _MADE = "rlm/"
-_TIMED = re.compile(r"rlm/(?:(?:run|state|snapshot)\.json|[a-z]+\.jsonl|before/.*)")
+_TIMED = re.compile(r"rlm/(?:(?:run|state|snapshot)\.json|(?!trajectory\.)[a-z]+\.jsonl|before/.*)")
 _ARTIFACTS = "rlm/artifacts/"
 _RELEASE = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}", re.ASCII)
 _FIRST = (0, 1, 0)
@@ -119,28 +119,12 @@ class _StoredChangeReview(ChangeReviewJob):
         if change is None:
             raise ConfigError("it is not a review of a change", where=CALLS, hint="restore it")
         self.change = change
-        if agreed.options.get("onward") is not None:
-            self._whole = scope.corpus(agreed.scope, self.repository, self.skipped)
-            self._vicinity = AffectedFiles(self._whole)
         return super().corpus(agreed)
 
 
 class _StoredWiki(WikiJob):
     def _cache(self) -> str:
         return os.path.join(self.skipped[-1], "cache")
-
-
-class SameName(RunStore):
-    """A store elsewhere, in which a run gets the name of ``run``."""
-
-    def __init__(self, root: str, run: Manifest) -> None:
-        super().__init__(root, "runs")
-        self._name = run.run_id
-
-    def new_run(self, task_id: str, now: Any = None) -> tuple[str, str]:  # noqa: ARG002 - as it is called
-        path = os.path.join(self.root, task_id, "cli", self._name)
-        files.make_folder(path, 0o700)
-        return self._name, path
 
 
 def examine(
@@ -235,25 +219,32 @@ def _held(
     return DerivedFiles(number, tuple(map(printable, problems)))
 
 
-def _derive(
-    folder: str, run: Manifest, report: Report, settings: Settings, repository: Repository
-) -> DerivedFiles:
-    """Repeat the run in ``folder``, and compare its files byte by byte."""
-    from tempfile import TemporaryDirectory
-
+@contextmanager
+def repetition(
+    run: Manifest, settings: Settings, repository: Repository
+) -> Iterator[tuple[Run, Progress, tuple[str, ...]]]:
+    """A run of the same ids in a folder that is removed, and what its job must skip."""
     with (
-        TemporaryDirectory(prefix="rlm-ci-verify-") as scratch,
+        files.scratch("rlm-ci-repeat-") as scratch,
         Progress(settings.environ, quiet=True) as progress,
         Run.create(
-            SameName(scratch, run),
+            RunStore(scratch, "runs"),
             run.task_id,
+            run_id=run.run_id,
             pipeline_id=run.pipeline_id,
             redactor=Redactor(settings.environ),
             out=os.path.join(scratch, "out"),
         ) as held,
     ):
         own = without_runs(repository.root, settings.runs_dir, settings.out_dir)
-        skipped = (*own, scratch)
+        yield held, progress, (*own, scratch)
+
+
+def _derive(
+    folder: str, run: Manifest, report: Report, settings: Settings, repository: Repository
+) -> DerivedFiles:
+    """Repeat the run in ``folder``, and compare its files byte by byte."""
+    with repetition(run, settings, repository) as (held, progress, skipped):
         calls = os.path.join(folder, CALLS)
         work: Any
         goal = None
@@ -299,13 +290,7 @@ def _untold(folder: str, report: Report, told: str) -> DerivedFiles:
 
 def _compared(folder: str, scratch: str, made: Report, settings: Settings) -> DerivedFiles:
     names = [name for name, _ in output.FILES]
-    names += [
-        name
-        for name in archive.names(scratch)
-        if (name.startswith(_MADE) or name == RESULT)
-        and not _TIMED.fullmatch(name)
-        and name not in names
-    ]
+    names += [name for name in made_again(scratch) if name not in names]
     known = {name: b"".join(pieces) for name, pieces in output_of(settings).rendered(made)}
     pairs = (
         (name, known[name] if name in known else files.read(_below(scratch, name), _LIMIT))
@@ -320,6 +305,31 @@ def _compared(folder: str, scratch: str, made: Report, settings: Settings) -> De
         if name not in names
     )
     return found.replace(problems=(*found.problems, *more))
+
+
+def made_again(folder: str) -> list[str]:
+    """The files of a run besides its report that follow from its record."""
+    return [
+        name
+        for name in archive.names(folder)
+        if (name.startswith(_MADE) or name == RESULT) and not _TIMED.fullmatch(name)
+    ]
+
+
+def differing(folder: str, replay: str, clean: Callable[[str], str]) -> tuple[str, ...]:
+    """What is wrong with the files of the run in ``folder`` that its ``replay`` made again.
+
+    Their own ids may differ, and what ``clean`` masks.
+    """
+    old, new = map(os.path.basename, (folder, replay))
+    made = (
+        (
+            name.replace(new, old),
+            files.read(_below(replay, name), _LIMIT).replace(new.encode(), old.encode()),
+        )
+        for name in made_again(replay)
+    )
+    return _held(folder, made, "it is not what the record of the run gives", clean).problems
 
 
 def _below(folder: str, name: str) -> str:

@@ -120,8 +120,8 @@ class ReferenceIndex:
         """The names that a definition calls, in order of their first calls."""
         content = self._read(definition.path) or b""
         first, last = definition.symbol.line_start, definition.symbol.line_end
-        uses = sorted(_uses(self._outline(definition.path, content), content))
-        called = (name for line, name, kind in uses if kind == CALL and first <= line <= last)
+        found = sorted(uses(self._outline(definition.path, content), content))
+        called = (name for line, name, kind in found if kind == CALL and first <= line <= last)
         return list(dict.fromkeys(called))
 
     def _containing(self, word: str) -> dict[str, bytes]:
@@ -190,7 +190,7 @@ def _within(symbols: Sequence[Symbol], line: int) -> str:
 
 def _uses_of(name: str, known: Outline, content: bytes) -> Iterator[tuple[int, str]]:
     if known.state != UNPARSED:
-        yield from ((line, kind) for line, found, kind in _uses(known, content) if found == name)
+        yield from ((line, kind) for line, found, kind in uses(known, content) if found == name)
         return
     whole = re.compile(
         rb"(?<![\w$])" + re.escape(name.encode("utf-8", "surrogatepass")) + rb"(?![\w$])"
@@ -200,7 +200,7 @@ def _uses_of(name: str, known: Outline, content: bytes) -> Iterator[tuple[int, s
             yield line, TEXT
 
 
-def _uses(known: Outline, content: bytes) -> Iterator[tuple[int, str, str]]:
+def uses(known: Outline, content: bytes) -> Iterator[tuple[int, str, str]]:
     """The names that a file uses, each with its line and the kind of its use."""
     if known.language == "Python":
         source = python_outline.utf8(content)

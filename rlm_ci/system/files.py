@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 from contextlib import contextmanager, suppress
+from functools import cache
 
 from rlm_ci.errors import StorageError
 
@@ -23,6 +24,8 @@ _ALWAYS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os,
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = os.O_RDONLY | _ALWAYS | _NO_FOLLOW | getattr(os, "O_DIRECTORY", 0)
 _CHUNK = 1 << 20
+#: How the names of scratch folders end whose makers hold their locks.
+_HELD = "-held"
 
 
 class UnreadableError(Exception):
@@ -262,15 +265,72 @@ def clear(place: str) -> None:
 
 @contextmanager
 def scratch(prefix: str) -> Iterator[str]:
-    """A temporary folder, removed however deep: ``tempfile`` takes a stack frame for each level."""
-    from tempfile import mkdtemp
+    """A temporary folder, removed however deep: ``tempfile`` takes a stack frame for each level.
 
-    place = mkdtemp(prefix=prefix)
+    This process holds the lock of the folder, so another can tell one that a killed process left,
+    and removes it when it makes its first.
+    """
+    _sweep()
+    place, descriptor = _held_folder(prefix)
     try:
         yield place
     finally:
         with suppress(OSError):
             clear(place)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _held_folder(prefix: str) -> tuple[str, int | None]:
+    """A new temporary folder, and the descriptor that holds its lock, if there are locks here."""
+    from tempfile import mkdtemp
+
+    while os.name == "posix":
+        place = mkdtemp(prefix=prefix, suffix=_HELD)
+        with suppress(FileNotFoundError, BlockingIOError):  # another process takes it for a dead
+            descriptor = os.open(place, _FOLDER)
+            try:
+                _lock(descriptor)
+                if os.path.samestat(os.lstat(place), os.fstat(descriptor)):
+                    return place, descriptor
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)
+    return mkdtemp(prefix=prefix), None
+
+
+@cache
+def _sweep() -> None:
+    """Remove the scratch folders whose lock no process holds; once."""
+    from tempfile import gettempdir
+
+    with suppress(OSError), os.scandir(gettempdir()) as found:
+        names = [one for one in found if one.name.startswith("rlm-ci-")]
+        for one in names:
+            if one.name.endswith(_HELD) and one.is_dir(follow_symlinks=False):
+                with suppress(OSError):  # it is held, or another's, or has just gone
+                    descriptor = os.open(one.path, _FOLDER)
+                    try:
+                        if os.fstat(descriptor).st_uid == os.geteuid() and _lock(descriptor):
+                            clear(one.path)
+                    finally:
+                        os.close(descriptor)
+
+
+def _lock(folder: int) -> bool:
+    """Lock an open folder; False where this system cannot. Raises BlockingIOError."""
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        return False
+    return True
 
 
 def _emptied(folder: int) -> list[str]:

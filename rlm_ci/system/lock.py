@@ -22,6 +22,8 @@ _LIMIT = 4096
 _TRIES = 100
 #: Seconds between two looks at a lock that another process holds.
 _PAUSE = 0.02
+#: Seconds to wait for who only posts an event, or looks.
+_MOMENT = 2.0
 #: Its file in the folder of a run.
 NAME = ".lock"
 #: Its file in a folder of the work tree; the fix loop leaves names like this out of its snapshots.
@@ -45,13 +47,17 @@ class LockHolder(Value):
 class Lock(Closing):
     """A lock that this process holds until ``release``."""
 
-    def __init__(self, path: str, descriptor: int) -> None:
+    def __init__(self, path: str, descriptor: int, *, signs: bool = True) -> None:
         self.path = path
         self._descriptor = descriptor
+        self._signs = signs
 
     @classmethod
-    def take(cls, path: str, now: Callable[[], float] = time.time) -> Lock:
-        """The lock at ``path``, at once or not at all. Raises LockedError, StorageError."""
+    def take(cls, path: str, now: Callable[[], float] = time.time, *, signs: bool = True) -> Lock:
+        """The lock at ``path``, at once or not at all. Raises LockedError, StorageError.
+
+        Without ``signs`` the content of the file stays: it names no holder, or is not for that.
+        """
         try:
             import fcntl
         except ImportError:
@@ -66,11 +72,12 @@ class Lock(Closing):
                     # Somebody may have put another file there in between; that one is the lock.
                     if _is_at(path, descriptor):
                         try:
-                            _sign(descriptor, now())
+                            if signs:
+                                _sign(descriptor, now())
                         except OSError:
                             os.unlink(path)
                             raise
-                        return cls(path, descriptor)
+                        return cls(path, descriptor, signs=signs)
                 except BaseException:
                     os.close(descriptor)
                     raise
@@ -82,14 +89,27 @@ class Lock(Closing):
         raise _locked(path, now())
 
     @classmethod
-    def wait(cls, path: str, seconds: float) -> Lock:
+    def wait(cls, path: str, seconds: float, *, signs: bool = True) -> Lock:
         """As ``take``, but wait for the holder for so many seconds."""
         deadline = time.monotonic() + seconds
         while True:
             try:
-                return cls.take(path)
+                return cls.take(path, signs=signs)
             except LockedError:
                 if time.monotonic() > deadline:
+                    raise
+                time.sleep(_PAUSE)
+
+    @classmethod
+    def take_over(cls, path: str) -> Lock:
+        """As ``take``, but wait a little for who has not signed it: such have it for a moment."""
+        deadline = time.monotonic() + _MOMENT
+        while True:
+            try:
+                return cls.take(path)
+            except LockedError:
+                by = holder(path)
+                if time.monotonic() > deadline or (by is not None and by.alive):
                     raise
                 time.sleep(_PAUSE)
 
@@ -103,12 +123,13 @@ class Lock(Closing):
         return True
 
     def release(self) -> None:
-        """Release the lock; the file stays, empty."""
+        """Release the lock; the file stays, empty if it was signed."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor < 0:
             return
         try:
-            os.ftruncate(descriptor, 0)
+            if self._signs:
+                os.ftruncate(descriptor, 0)
         except OSError as error:
             raise files.storage_error(error, self.path) from None
         finally:

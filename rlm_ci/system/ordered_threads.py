@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
+#: Seconds without the end of a task after which a thread is added.
+_PATIENCE = 0.005
+
 
 def in_order(
     tasks: Sequence[Callable[[], T]], concurrency: int
@@ -20,12 +23,16 @@ def in_order(
     Tasks begin in order, up to ``concurrency`` at once. After an error no more begin; those under
     way end. The result is None for a task that raised or did not begin. An interrupt of the caller
     is raised at once; daemon threads keep the rest.
+
+    A thread is added whenever no task has ended for a few milliseconds: threads whose tasks hardly
+    wait only take the interpreter's lock from each other.
     """
     results: list[T | None] = [None] * len(tasks)
     failures: dict[int, BaseException] = {}
     waiting = iter(range(len(tasks)))
     lock = threading.Lock()
     stop = threading.Event()
+    ended: list[int] = []
 
     def work() -> None:
         while True:
@@ -38,6 +45,7 @@ def in_order(
             except BaseException as error:  # noqa: BLE001 - returned to the caller
                 failures[index] = error
                 stop.set()
+            ended.append(index)
 
     # Not an executor: the interpreter waits for its threads before it ends.
     count = min(concurrency, len(tasks))
@@ -45,6 +53,10 @@ def in_order(
     try:
         for thread in threads:
             thread.start()
+            seen = -1
+            while seen < len(ended) and threads[0].is_alive():
+                seen = len(ended)
+                threads[0].join(_PATIENCE)
         for thread in threads:
             thread.join()
     except BaseException:

@@ -60,10 +60,7 @@ def prose(text: str, *, cell: bool = False) -> str:
     """
     written = []
     for is_code, piece in segments(one_line(text).strip()):
-        if is_code and not (cell and "|" in piece):
-            written.append(code(piece))
-        else:
-            written.append(_plain(f"`{piece}`" if is_code else piece))
+        written.append(code(piece, cell=cell) if is_code else _plain(piece))
     return _not_a_block("".join(written))
 
 
@@ -86,32 +83,59 @@ def _not_a_block(text: str) -> str:
 def code(text: str, *, cell: bool = False) -> str:
     """``text`` as a code span, on one line, whatever backticks it has itself.
 
-    A pipe cannot be written in the code of a table ``cell`` after a backslash; there such
-    a text is shown as running text.
+    A span cannot hold all in the ``cell`` of a table, nor what others obey: that is HTML.
     """
-    shown = _no_marker(printable(text))
+    shown = printable(text)
     if not shown.strip(" "):
         return "(empty)" if not shown else "(blank)"
-    if cell and "|" in shown:
-        # What follows may be a colon of ours, and with it the name of an emoji.
-        return _not_a_block(_plain(shown)) + (GAP if ":" in shown else "")
+    if (cell and "|" in shown) or is_obeyed(shown):
+        return f"<code>{''.join(map(_entity, shown))}</code>"
     fence = "`" * (longest_run(shown) + 1)
     pad = " " if shown[0] in "` " or shown[-1] in "` " else ""
     return f"{fence}{pad}{shown}{pad}{fence}"
 
 
+def _entity(char: str) -> str:
+    """A character of inline HTML, in which Markdown and the marks of links still hold."""
+    if char == "@":
+        return "<span>&#64;</span>"
+    return char if char.isalnum() or char == " " else f"&#{ord(char)};"
+
+
 def fence(text: str, language: str = "") -> str:
-    """``text`` as a fenced block; its lines stay lines, tabs become spaces.
+    """``text`` as a block of code, to the letter: what is copied from it is what was given.
 
-    ``language`` must be a word of ours: some languages make GitHub draw or embed.
+    What others obey is written in entities, for no mark may be put into it. ``language`` must be
+    a word of ours: some languages make GitHub draw or embed.
     """
-    lines = [_no_marker(printable(line.expandtabs(4))) for line in text.split("\n")]
-    marks = "`" * max(3, *(longest_run(line) + 1 for line in lines))
-    return "\n".join([f"{marks}{language}", *lines, marks])
+    shown = code_lines(text)
+    if is_obeyed(shown):
+        named = f' lang="{language}"' if language else ""
+        for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+            shown = shown.replace(char, entity)
+        return f"<pre{named}><code>{without_commands(shown)}\n</code></pre>"
+    marks = "`" * max(3, longest_run(shown) + 1)
+    return "\n".join([f"{marks}{language}", shown, marks])
 
 
-def _no_marker(text: str) -> str:
-    return text.replace("<!--", f"<!{GAP}--")
+def code_lines(text: str) -> str:
+    """Lines of code as they are; only what cannot be seen is written out."""
+    lines = (line.removesuffix("\r").split("\t") for line in text.split("\n"))
+    return "\n".join("\t".join(map(printable, pieces)) for pieces in lines)
+
+
+def is_obeyed(text: str) -> bool:
+    """Whether a step that prints ``text`` runs a command, or a reader finds a marker of ours."""
+    return "<!-- rlm-ci:" in text or document(text) != text
+
+
+def without_commands(text: str) -> str:
+    """HTML that a browser shows as ``text``, without a workflow command."""
+    lines = text.replace("##[", "#&#35;[").split("\n")
+    return "\n".join(
+        line.replace("::", "&#58;:", 1) if line.lstrip().startswith("::") else line
+        for line in lines
+    )
 
 
 def log(line: str) -> str:

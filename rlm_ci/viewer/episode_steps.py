@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+from rlm_ci.environments.repl.host import query_log
 from rlm_ci.text.printable import printable
 from rlm_ci.viewer.folder import (
     mapping_in,
@@ -44,6 +45,8 @@ class ViewedEpisodes:
         self._steps: dict[tuple[str, ...], ViewedStep] = {(): top}
         #: The turn of each episode that is under way.
         self._now: dict[tuple[str, ...], ViewedStep] = {}
+        #: Prompts by their places, by the folders of their blocks.
+        self._questions: dict[str, Mapping[str, str]] = {}
 
     def read(self, calls: Sequence[RecordedCall]) -> None:
         for one in calls:
@@ -94,16 +97,27 @@ class ViewedEpisodes:
     def _call(self, one: RecordedCall, title: str, conversation: str | None = None) -> ViewedStep:
         step = self._prompts.step(one, title, f"of {conversation}" if conversation else "")
         if one.place.startswith(f"{REPL}/") and not _has(step, "Prompt"):
-            prompt = self._folder.text(f"{one.place}/prompt.txt")
+            asked = self._asked(one.place.rpartition("/")[0])
+            prompt = asked.get(one.place) or self._folder.text(f"{one.place}/prompt.txt")
             if prompt:
                 step.texts.insert(0, ViewedText("Prompt", prompt))
         return step
+
+    def _asked(self, block: str) -> Mapping[str, str]:
+        """The prompts of a block's questions, by their places."""
+        if block not in self._questions:
+            log = f"{block}/{query_log.NAME}"
+            self._questions[block] = {
+                query_log.place_of(log, {"id": text_in(one, "id")}): text_in(one, "prompt")
+                for one in self._folder.objects(log)
+            }
+        return self._questions[block]
 
     def _executed(self, step: ViewedStep, one: RecordedCall) -> None:
         """A block of code, and what came of it."""
         error = text_in(one.value, "error")
         step.status = FAILED if error or one.state == FAILED else one.state
-        step.seconds = number_in(one.value, "seconds")
+        step.start, step.seconds = one.start, number_in(one.value, "seconds")
         step.tell("questions", whole_in(one.value, "asked") or None)
         step.tell("limit", text_in(one.value, "limit"))
         step.show("Output", text_in(one.value, "output"))
@@ -124,14 +138,7 @@ class ViewedEpisodes:
         self._now[owner] = step
 
     def _lines(self, name: str, owner: tuple[str, ...]) -> None:
-        for line in self._folder.text(name).splitlines():
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                self._folder.problem(f"{name}: a line is not JSON")
-                continue
-            if not isinstance(record, dict):
-                continue
+        for record in self._folder.objects(name):
             episode = self._step(owner)
             if text_in(record, "task") and ":" not in episode.title:
                 episode.title = f"{episode.title}: {text_in(record, 'task')}"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 
+from rlm_ci.fix.role_prompts import spoken
 from rlm_ci.viewer import phases
 from rlm_ci.viewer.folder import (
+    call_step,
     command_step,
     mappings_in,
     number_in,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from rlm_ci.viewer.prompts import Prompts
 
 _INNER = re.compile(r"iteration-([0-9]{1,9})/([a-z]+(?:-[0-9]+)?)(?:/turn-([0-9]+))?")
+_ANALYSIS = re.compile(r"rlm/rlms/([a-z]+)-iter-([0-9]{1,9})(?:-attempt-[0-9]+)?/(.+)")
 _JUDGED = re.compile(r"(validator|canary)-([0-9]{1,9})(?:-(.+))?")
 #: Tools whose result is a fact, and its kind.
 _FACTS = {"run": "command", "run_tests": "tests", "history": "history"}
@@ -100,12 +103,12 @@ class ViewedFix:
             self._parts[inner[1], inner[2]] = self._in(inner[1], _AGENT, step)
         elif judged and one.kind == "validator":
             self._judged(one, judged[1], judged[2], judged[3] or "")
+        elif one.kind == "completion" and (within := _ANALYSIS.fullmatch(one.place)):
+            self._analysis(one, within[1], within[2], within[3])
         elif one.kind == "completion":
             self._root.add(self._prompts.step(one, one.place))
         elif one.kind == "landed":
-            step = self._root.add(ViewedStep("result", "Apply the result", one.state))
-            self._in("", _APPLY, step)
-            step.order = one.seq
+            step = self._in("", _APPLY, self._root.add(one.step("result", "Apply the result")))
             step.tell("not applied", text_in(one.value, "reason"))
 
     def _turn(self, one: RecordedCall, number: str, role: str, turn: str) -> None:
@@ -121,6 +124,18 @@ class ViewedFix:
             if name in _FACTS:
                 self._pending.setdefault(_FACTS[name], []).append(tool)
 
+    def _analysis(self, one: RecordedCall, role: str, number: str, name: str) -> None:
+        """A call of the analysis before a role's turn."""
+        key = number, f"analysis-{role}"
+        if key not in self._parts:
+            step = ViewedStep("agent", f"Analysis for the {spoken(role)}", DONE)
+            self._parts[key] = self._iteration(number).add(step)
+            result = self._folder.json(f"rlm/rlms/{role}-iter-{number}.json")
+            step.status = DONE if result.get("ok") is True else FAILED
+            step.show("Summary", self._folder.text(f"rlm/rlms/{role}-iter-{number}.md"))
+        call = self._parts[key].add(call_step(one, name))
+        call.show("Prompt", self._folder.text(f"{one.place}/prompt.txt"))
+
     def _result(self, one: RecordedCall, number: str) -> None:
         """The result of a tool that is a fact itself."""
         step = command_step(one, "command", one.place.rpartition("/")[2])
@@ -132,7 +147,7 @@ class ViewedFix:
             self._iteration(number).add(step)
             return
         tool = waiting.pop(0)
-        tool.status, tool.seconds = step.status, step.seconds
+        tool.status, tool.start, tool.seconds = step.status, step.start, step.seconds
         tool.facts += step.facts
         tool.texts += [text for text in step.texts if text.label == "Output"]
 
@@ -160,9 +175,19 @@ class ViewedFix:
         step = self._iteration(str(whole_in(record, "n")))
         for name, label in _STATE:
             step.tell(label, text_in(record, name))
+        for turn in mappings_in(record, "turns"):
+            role = text_in(turn, "role")
+            step.tell(f"analysis for the {role}", text_in(turn, "analysis"))
+            step.tell(f"taken back from the {role}", text_in(turn, "takenBack"))
+            step.tell(f"verdict of the {role}", text_in(turn, "verdict"))
+        gates = mappings_in(record, "gates")
+        for gate in gates:
+            told = f"{text_in(gate, 'verdict')}: {text_in(gate, 'reason')}"
+            step.tell(f"gate {text_in(gate, 'name')}", told)
         step.tell("guard", ", ".join(texts_in(record, "tampering")))
         step.tell("agent's exit code", number_in(record, "agentExitCode") or None)
         passed = record.get("validatorPassed") is True
+        passed = passed and all(text_in(one, "verdict") == "passed" for one in gates)
         step.status = DONE if passed and not record.get("tampering") else FAILED
 
     def _files(self, number: str, step: ViewedStep) -> None:
@@ -188,7 +213,7 @@ class ViewedFix:
         for (number, what), steps in self._phases.items():
             start, seconds = known.get((number, what), (None, None))
             for one in steps if what != _AGENT or len(steps) == 1 else []:
-                one.start = start
+                one.start = start if one.start is None else one.start
                 one.seconds = seconds if one.seconds is None else one.seconds
 
 
@@ -198,8 +223,7 @@ def _as(role: str) -> str:
 
 def _agent(one: RecordedCall, role: str) -> ViewedStep:
     """One assignment of an external agent."""
-    step = ViewedStep("agent", _as(role.partition("-")[0]), one.state)
-    step.order = one.seq
+    step = one.step("agent", _as(role.partition("-")[0]))
     code, reason = number_in(one.value, "exit_code"), text_in(one.value, "reason")
     if code or reason:
         step.status = FAILED

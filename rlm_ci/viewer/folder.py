@@ -33,7 +33,8 @@ _PROBLEMS = 100
 class RecordedCall(Row):
     """One fact of a run's record, or the failure to get it.
 
-    ``value`` is empty where it failed, or was under way at the end: ``state`` says so.
+    ``value`` is empty where it failed, or was under way at the end: ``state`` says so. ``start`` is
+    in seconds since the run began; older runs have no times.
     """
 
     seq: int
@@ -44,6 +45,14 @@ class RecordedCall(Row):
     charge: Mapping[str, Any]
     error: Mapping[str, Any]
     cached: bool
+    start: float | None
+    seconds: float | None
+
+    def step(self, kind: str, title: str) -> ViewedStep:
+        """A step for it."""
+        step = ViewedStep(kind, title, self.state)
+        step.order, step.start, step.seconds = self.seq, self.start, self.seconds
+        return step
 
 
 class RunFolder:
@@ -78,6 +87,17 @@ class RunFolder:
             return {}
         return found if isinstance(found, dict) else {}
 
+    def objects(self, name: str) -> Iterator[dict[str, Any]]:
+        """The objects in a file, one in each line; none where there is no file."""
+        for line in self.text(name).split("\n"):
+            try:
+                found = json.loads(line or "null")
+            except (ValueError, RecursionError):
+                self.problem(f"{name}: a line is not JSON")
+                continue
+            if isinstance(found, dict):
+                yield found
+
     def names(self, folder: str, pattern: str) -> list[tuple[str, ...]]:
         """The groups of ``pattern`` for each name in a folder that it fits, in order."""
         try:
@@ -107,7 +127,12 @@ class RunFolder:
             state = {"fact": DONE, "failed": FAILED}.get(text_in(record, "type"), RUNNING)
             value, charge, error = (mapping_in(record, name) for name in _TOLD)
             cached = record.get("cached") is True
-            one = RecordedCall(record["seq"], kind, place, state, value, charge, error, cached)
+            at, took = number_in(record, "at"), number_in(record, "ms")
+            one = RecordedCall(
+                record["seq"], kind, place, state, value, charge, error, cached,
+                None if at is None else max(0.0, at / 1000 - self.began),
+                None if took is None else max(0.0, took / 1000),
+            )  # fmt: skip
             identity = (place, text_in(record, "key"))
             waiting.pop(identity, None)
             if state == RUNNING:
@@ -178,8 +203,7 @@ def _is_fit(value: Any) -> bool:
 
 def call_step(one: RecordedCall, title: str) -> ViewedStep:
     """A call of a model."""
-    step = ViewedStep("call", title, one.state)
-    step.order = one.seq
+    step = one.step("call", title)
     step.model = text_in(one.value, "model")
     paid = one.value or one.charge
     usage = mapping_in(paid, "usage")
@@ -205,9 +229,11 @@ def command_step(one: RecordedCall, kind: str, title: str) -> ViewedStep:
     value = one.value
     code = number_in(value, "returncode")
     is_good = code == 0 and not text_in(value, "reason")
-    step = ViewedStep(kind, title, one.state if one.state != DONE or is_good else FAILED)
-    step.order = one.seq
-    step.seconds = number_in(value, "seconds")
+    step = one.step(kind, title)
+    if one.state == DONE and not is_good:
+        step.status = FAILED
+    seconds = number_in(value, "seconds")
+    step.seconds = one.seconds if seconds is None else seconds
     step.tell("exit code", code)
     step.tell("ended by", text_in(value, "reason"))
     step.tell("error", text_in(one.error, "what"))

@@ -12,6 +12,9 @@ from collections import deque
 from hashlib import sha256
 
 from rlm_ci import __version__
+from rlm_ci.report import wording
+from rlm_ci.report.details import suggestions
+from rlm_ci.report.proof import ARGUED
 from rlm_ci.resources import loader
 from rlm_ci.text.printable import clip, count, printable
 from rlm_ci.viewer.folder import mappings_in, number_in, text_in
@@ -38,6 +41,7 @@ _FACT = 2_000
 _PLACES, _QUOTE = 20, 4_000
 _FINDING = ("rule", "severity", "message", "hint", "domain", "source", "suppression", "subject",
             "suggested_fix")  # fmt: skip
+_PROOF = ("level", "reason", "command", "reproduction", "head", "base", "repair")
 
 
 def render(run: ViewedRun, redact: Callable[[str], str]) -> str:
@@ -133,9 +137,8 @@ class _Shown:
             "facts": [[name, self._lines(value)] for name, value in run.facts],
             "budgets": dict(run.budgets),
             "steps": steps,
-            "findings": [
-                self._finding(one) for one in self._some(run.findings, _FINDINGS, "findings")
-            ],
+            "findings": [self._finding(one) for one in self._findings()],
+            "argued": wording.argued(sum(map(_is_argued, run.findings))),
             "documents": [
                 [self.line(text_in(one, "path"), _TITLE), self._text(text_in(one, "text"))]
                 for one in run.documents
@@ -184,11 +187,31 @@ class _Shown:
                 [[one.label, self._text(one.text), one.form] for one in step.texts],
             ]
 
+    def _findings(self) -> list[Mapping[str, Any]]:
+        """Those that are only argued come last, and people need no more than some of them."""
+        argued = [one for one in self._run.findings if _is_argued(one)]
+        others = tuple(one for one in self._run.findings if not _is_argued(one))
+        return [*self._some(others, _FINDINGS, "findings"), *argued[: wording.ARGUED_SHOWN]]
+
     def _finding(self, one: Mapping[str, Any]) -> dict[str, Any]:
         by = self._finders.get(_identity(one), [])
         found: dict[str, Any] = {name: self._lines(text_in(one, name)) for name in _FINDING}
         places = [self._place(place) for place in mappings_in(one, "evidence")[:_PLACES]]
-        return {**found, "confidence": number_in(one, "confidence"), "places": places, "steps": by}
+        fix = suggestions.pieces(text_in(one, "suggested_fix"))
+        if len(fix) == 1:  # what is copied is the code, without its fence
+            found["suggested_fix"] = self._text(fix[0][1])
+        known = one.get("proof")
+        proof = None
+        if isinstance(known, dict):
+            proof = {name: self._text(text_in(known, name)) for name in _PROOF}
+        return {
+            **found,
+            "confidence": number_in(one, "confidence"),
+            "places": places,
+            "steps": by,
+            "proof": proof,
+            "argued": _is_argued(one),
+        }
 
     def _place(self, place: Mapping[str, Any]) -> dict[str, Any]:
         start, end = (number_in(place, name) for name in ("line_start", "line_end"))
@@ -202,6 +225,12 @@ class _Shown:
             "before": [self.line(one) for one in before],
             "after": [self.line(one) for one in after],
         }
+
+
+def _is_argued(finding: Mapping[str, Any]) -> bool:
+    proof = finding.get("proof")
+    is_open = finding.get("suppression") is None
+    return isinstance(proof, dict) and text_in(proof, "level") == ARGUED and is_open
 
 
 def _identity(finding: Mapping[str, Any]) -> tuple[str, str, float | None]:

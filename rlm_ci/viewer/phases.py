@@ -1,4 +1,4 @@
-"""When the parts of an iteration were: the record has no times, the events of the run have."""
+"""When the iterations of a run were, and their parts, by the events of the run."""
 
 from __future__ import annotations
 

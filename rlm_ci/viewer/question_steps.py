@@ -57,11 +57,6 @@ class ViewedQuestion:
             step = self._root.add(ViewedStep("iteration", f"Iteration {number}", DONE))
             self._iteration(step, number, records.get(number), some)
             phases.give(known, number, step)
-            start, seconds = known.get((number, "asking for a plan"), (None, None))
-            if step.children and step.children[0].kind == "call":
-                step.children[0].start = start
-                if sum(one.kind == "call" for one in step.children) == 1:
-                    step.children[0].seconds = seconds
 
     def _iteration(
         self,

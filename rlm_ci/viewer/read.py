@@ -67,11 +67,12 @@ def read(
     if not root.children:
         _parts(report, root)
     _commands(folder, root, run)
-    standing = entry.standing(time.time())
-    root.status = _STATUSES.get(standing, PARTIAL)
+    _span(root)
+    status = entry.status_at(time.time())
+    root.status = _STATUSES.get(status, PARTIAL)
     if run is not None:
         root.took(0.0, (_end(run) or time.time()) - folder.began)
-    _explain(folder, run, standing)
+    _explain(folder, run, status)
     if lacking:
         folder.problem(f"some prompts are missing, as the run cannot be repeated: {lacking}")
     goal = text_in(folder.json("request.json"), "goal")
@@ -79,7 +80,7 @@ def read(
         run_id=entry.run_id,
         pipeline=pipeline,
         title=goal or (run.commands[0].title if run and run.commands else pipeline),
-        status=standing,
+        status=status,
         has_ended=run is not None and run.has_ended,
         summary=(run.summary if run else "") or "",
         began=folder.began,
@@ -123,6 +124,19 @@ def _steps(
     fix = ViewedFix(folder, root, prompts)
     fix.read(calls)
     return [(title, patch) for title, patch in fix.diffs() if patch.strip()]
+
+
+def _span(root: ViewedStep) -> None:
+    """Give each step without times those of the steps below it."""
+    for _, step in reversed(list(root.walk())):
+        starts = [one.start for one in step.children if one.start is not None]
+        ends = [
+            one.start + one.seconds
+            for one in step.children
+            if one.start is not None and one.seconds is not None
+        ]
+        if step.start is None and step.seconds is None and starts:
+            step.took(min(starts), max(ends, default=None))
 
 
 def _parts(report: Mapping[str, Any], root: ViewedStep) -> None:
@@ -170,10 +184,10 @@ def _end(run: Manifest) -> float | None:
     return None if run.heartbeat_at is None else manifests.moment(run.heartbeat_at)
 
 
-def _explain(folder: RunFolder, run: Manifest | None, standing: str) -> None:
+def _explain(folder: RunFolder, run: Manifest | None, status: str) -> None:
     """Say what a run lacks that has not ended."""
     if run is not None and not run.has_ended:
-        told = "its process is gone" if standing == "gone" else "it goes on"
+        told = "its process is gone" if status == "gone" else "it goes on"
         folder.problem(f"the run has not ended ({told}): the page shows what there is so far")
 
 

@@ -6,10 +6,11 @@ import json
 import os
 import re
 
-from rlm_ci.errors import ConfigError, DamagedError, UnavailableError
-from rlm_ci.github import session
+from rlm_ci.errors import ConfigError, DamagedError
+from rlm_ci.git.remote_clone import RemoteUser
+from rlm_ci.github.proposal import Proposal
 from rlm_ci.judge.judge import from_remote
-from rlm_ci.system import files, installation
+from rlm_ci.system import files
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 from rlm_ci.wiki.update.state import NAME, WikiState, is_page, place_of
@@ -71,14 +72,12 @@ def push(place: WikiTarget, repository: Repository, source: str) -> Iterator[str
 
     Raises ConfigError, RemoteError, UnavailableError.
     """
-    from rlm_ci.git.clone import told
-
     target, pages = place.target, _pages(source)
     with _clone(place, repository) as clone:
         if target == _WIKI:
-            yield told(clone.deliver(clone.head() or "master", flat(pages), _MESSAGE))
+            yield clone.deliver(clone.head() or "master", flat(pages), _MESSAGE).told()
         elif target != PR:
-            yield told(clone.deliver(target.removeprefix(_BRANCH), pages, _MESSAGE))
+            yield clone.deliver(target.removeprefix(_BRANCH), pages, _MESSAGE).told()
         else:
             base = clone.head()
             if base is None:
@@ -89,7 +88,7 @@ def push(place: WikiTarget, repository: Repository, source: str) -> Iterator[str
                 )
             placed = {f"{place.folder}/{name}": data for name, data in pages.items()}
             delivered = clone.deliver(OURS, placed, _MESSAGE, base=base)
-            yield told(delivered)
+            yield delivered.told()
             if delivered.differs:
                 yield _pull(place, repository, delivered, base)
 
@@ -191,51 +190,16 @@ def _pages(folder: str) -> dict[str, bytes]:
 
 
 def _clone(place: WikiTarget, repository: Repository) -> AbstractContextManager[Clone]:
-    try:
-        from rlm_ci.git.clone import cloned
-    except ModuleNotFoundError as error:
-        raise UnavailableError(
-            f"pushing needs the library {error.name}, which is not installed",
-            where="--push",
-            hint=installation.command("wiki"),
-        ) from None
-    url = repository.config(f"remote.{repository.remote()}.url") if repository.git_dir else ""
-    if not url:
-        raise ConfigError(
-            "the repository has no remote to push to",
-            where="--push",
-            hint="git remote add origin URL; or write the pages to a folder: --out DIR",
-        )
-    if place.target == _WIKI:
-        url = f"{url.rstrip('/').removesuffix('.git')}.wiki.git"
+    suffix = ".wiki.git" if place.target == _WIKI else ""
     access = place.access
-    return cloned(url, place.environ, token=access.token, ours=access.server_url)
+    hint = "or write the pages to a folder: --out DIR"
+    who = RemoteUser(access.token, access.server_url, place.environ, "--push", hint, "wiki")
+    return who.clone(repository, suffix)
 
 
 def _pull(place: WikiTarget, repository: Repository, delivered: Delivery, base: str) -> str:
-    """Open the pull request unless it is open; one line about it."""
     access = place.access
-    name = place.repository or from_remote(repository, access.server_url)
-    if not (access.token and name):
-        lack = "there is no token" if name else "the remote is not GitHub's"
-        return f"no pull request is opened: {lack}; {delivered.branch} is on the remote"
-    client = session.client(access)
-    path = f"/repos/{name}/pulls"
-    owner = name.partition("/")[0]
-
-    def done() -> object | None:
-        asked = {"state": "open", "head": f"{owner}:{delivered.branch}", "base": base}
-        return next(iter(client.pages(path, **asked)), None)
-
-    found = done()
-    word = "updated" if delivered.commit else "unchanged"
-    if found is None:
-        body = {
-            "title": _MESSAGE,
-            "head": delivered.branch,
-            "base": base,
-            "body": _BODY.format(folder=place.folder),
-        }
-        found, word = client.write("POST", path, body, done=done), "opened"
-    number = found.get("number") if isinstance(found, dict) else None
-    return f"pull request {printable(str(number))}: {word}"
+    name = place.repository or from_remote(repository, access.server_url) or ""
+    body = _BODY.format(folder=place.folder)
+    proposal = Proposal(name, delivered.branch, base, _MESSAGE, body)
+    return proposal.open(access, is_new=delivered.commit is not None)

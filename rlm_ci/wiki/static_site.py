@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 from hashlib import sha256
 from importlib.util import find_spec
 
@@ -97,7 +96,7 @@ def build(folder: str, out: str, environment: Mapping[str, str]) -> int:
     texts = {name: files.read(place_of(folder, name), _LIMIT).decode()
              for name in sorted(state.pages)}  # fmt: skip
     script = mermaid_script()
-    with tempfile.TemporaryDirectory(prefix="rlm-ci-site-") as work:
+    with files.scratch("rlm-ci-site-") as work:
         pages = os.path.join(work, "pages")
         for name, text in texts.items():
             path = place_of(pages, name)

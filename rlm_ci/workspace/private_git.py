@@ -87,6 +87,10 @@ class PrivateGit:
         where = {"GIT_DIR": git_dir, "GIT_WORK_TREE": tree, "GIT_INDEX_FILE": self.path(index)}
         return Repository(tree, git_dir, {**self._env, **where})
 
+    def at(self, tree: str) -> Repository:
+        """All objects, to be read, as those of a repository whose work tree is ``tree``."""
+        return self.repository(self._view, tree, "no-index")
+
     def write(
         self, tree: str, index: str, *args: str, stdin: bytes = b"", ok: Sequence[int] = (0,)
     ) -> bytes:

@@ -49,6 +49,20 @@ def search_path(environ: Mapping[str, str], repository: str) -> str:
     return os.pathsep.join(dict.fromkeys([*own[:1], *ours, *system]))
 
 
+def command_environment(
+    environ: Mapping[str, str], repository: str
+) -> tuple[dict[str, str], tuple[Mount, ...]]:
+    """The variables of a command in the sandbox, and the mounts of the tools on its PATH.
+
+    Of ``environ``, ours, only PATH and what no secret is in reaches it.
+    """
+    path = search_path(environ, repository)
+    ours = {**environ, "PATH": path}
+    passed = {name: environ[name] for name in _PASSED if name in environ}
+    env = {**passed, **_SET, "PATH": path, **toolchain_variables(ours)}
+    return env, toolchain_mounts(ours, repository)
+
+
 class Launch(Value):
     """A program for the sandbox, started in the work tree's root.
 
@@ -93,16 +107,12 @@ class SandboxedCommands:
         environ: Mapping[str, str],
         on_output: Callable[[bytes], object] | None = None,
     ) -> None:
-        """``environ`` is ours; of it only PATH and what no secret is in reaches a command."""
+        """``environ`` is ours."""
         self.sandbox = sandbox
         self.workspace = workspace
         self.place = repository
         self._on_output = on_output
-        self.env = {name: environ[name] for name in _PASSED if name in environ} | _SET
-        self.env["PATH"] = search_path(environ, repository)
-        ours = {**environ, "PATH": self.env["PATH"]}
-        self._tools = toolchain_mounts(ours, repository)
-        self.env |= toolchain_variables(ours)
+        self.env, self._tools = command_environment(environ, repository)
 
     @property
     def root(self) -> str:
@@ -111,6 +121,10 @@ class SandboxedCommands:
 
     def tree(self) -> str:
         return self.workspace.tree()
+
+    def restore(self, tree: str) -> None:
+        self.workspace.restore(tree)
+        self.workspace.settled = None
 
     def status(self, before: str, after: str) -> str:
         return "" if before == after else self.workspace.status(before, after)

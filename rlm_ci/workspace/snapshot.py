@@ -117,7 +117,7 @@ class WorktreeListing(Value):
 def take(
     private: PrivateGit, repository: Repository, bounds: SnapshotLimits, skipped: Iterable[str] = ()
 ) -> Snapshot:
-    """The snapshot of ``repository``, which may be outside git, without ``skipped`` folders.
+    """The snapshot of ``repository``, which may be outside git, without what is ``skipped``.
 
     Raises ConfigError for a file that cannot be read and for a tree beyond ``bounds``.
     """
@@ -150,7 +150,8 @@ def look(
     folders = {folder for path in staged for folder in parents(path)}
     dependencies = tuple(name for name in dependency_folders(root) if name not in folders)
     ours = [files.below(root, folder) for folder in skipped]
-    fixed = [anchored(name) for name in (*dependencies, *filter(None, ours))]
+    fixed = [anchored(name) for name in dependencies]
+    fixed += [anchored(name).removesuffix("/") for name in filter(None, ours)]  # may be a file
     patterns = (*_LITTER, *_OURS, *fixed)
     omitted = [(path, _WHOLE) for path in submodules if is_whole_repository(root, path)]
     modes: dict[str, str] = {}
@@ -160,7 +161,7 @@ def look(
     tracked = (path for path in staged if path not in submodules)
     for path in (*tracked, *_untracked(private, repository, patterns)):
         reason = _reason(path)
-        if path.startswith(hidden):
+        if f"{path}/".startswith(hidden):
             continue
         if reason:
             omitted.append((path, reason))

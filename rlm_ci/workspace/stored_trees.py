@@ -39,14 +39,12 @@ def held(
 
     The folder may come from anywhere, so each content must match its hash.
     """
-    from tempfile import TemporaryDirectory
-
     ours = (one for one in report.findings if one.rule.startswith(_OWN))
     wanted = dict.fromkeys(place for one in ours for place in one.evidence)
     begun = _snapshot(folder)
     if not wanted or begun is None:
         return frozenset()
-    with TemporaryDirectory(prefix="rlm-ci-") as scratch:
+    with files.scratch("rlm-ci-") as scratch:
         git = PrivateGit(scratch, environ)
         git.make((*_objects(folder), *object_folders(repository)), sha256=is_sha256(begun.commit))
         sides = {"old": _entries(git, begun.tree), "new": _result(git, folder, begun)}
@@ -95,6 +93,17 @@ def _objects(folder: str) -> tuple[str, ...]:
     except files.UnreadableError as error:
         return (place,) if error.missing else ()
     return () if others else (place,)
+
+
+def put(folder: str, tree: str, environ: Mapping[str, str]) -> None:
+    """Apply the patch of the run with the artifacts in ``folder`` to the files below ``tree``."""
+    patch = files.read_inside(folder, PATCH, _LIMIT)
+    if not patch:
+        return
+    with files.scratch("rlm-ci-") as scratch:
+        git = PrivateGit(scratch, environ)
+        git.make(())
+        git.read(tree, "index", "apply", "--whitespace=nowarn", "-", stdin=patch)
 
 
 def _entries(git: PrivateGit, tree: str) -> Mapping[str, TreeEntry]:

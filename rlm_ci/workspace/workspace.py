@@ -132,6 +132,10 @@ class Workspace:
 
     # ── trees ──
 
+    def trees(self) -> Repository:
+        """What reads all trees of the copy, at the place of the user's repository."""
+        return self._git.at(self._repository.root)
+
     def tree(self) -> str:
         """The id of the tree that the copy holds now. Raises LimitError beyond the bounds."""
         return self._copy.tree()

@@ -85,7 +85,7 @@ def test_ruff_mends_what_it_safely_can(real: Shop) -> None:
     text = (real.workspace.path / "a.py").read_text()
     assert "import sys" not in text
     assert "x={1:2}" in text, "nobody asked for another format"
-    assert "ruff check --fix: ran" in outcome.summary
+    assert "ruff check --fix: ran, a.py\n" in outcome.summary
     assert "changed:\na.py" in outcome.summary
     assert real.lines == ["ruff check --fix"]
     assert sorted(one.name for one in real.workspace.path.iterdir()) == ["a.py", "pyproject.toml"]
@@ -107,7 +107,9 @@ def test_ruff_formats_where_it_is_the_formatter(real: Shop) -> None:
     outcome = real.act()
     assert (real.workspace.path / "a.py").read_text() == "x = {1: 'a'}\n"
     assert "ruff format: ran" in outcome.summary
-    assert real.act().summary.endswith("nothing was changed")
+    again = real.act().summary
+    assert "ruff format: ran, nothing to change" in again
+    assert again.endswith("nothing was changed")
 
 
 def test_ruff_with_a_broken_configuration(real: Shop) -> None:

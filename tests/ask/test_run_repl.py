@@ -49,8 +49,7 @@ def test_it_counts_all_of_a_text_and_cites_what_it_printed(stage: Asking) -> Non
     assert "there is no variable 'nothing'" in prompt_of(turns[4])
     assert all(len(prompt_of(one)) < len(log()) / 10 for one in turns)
     assert TELLING[0] in prompt_of(turns[1])
-    for folder in (run.folder / "rlm/repl").rglob("meta.json"):
-        assert {"prompt.txt", "output.txt"} <= {one.name for one in folder.parent.iterdir()}
+    assert len((run.folder / "rlm/repl/block-2/queries.jsonl").read_text().splitlines()) == 7
     assert not list((run.folder / "rlm/repl").rglob("state"))
     checked = stage.cli("verify", run.id)
     assert checked.code == 0, checked
@@ -60,11 +59,11 @@ def test_it_counts_all_of_a_text_and_cites_what_it_printed(stage: Asking) -> Non
     assert again.code == 0, again
     assert left(stage.runs()[-1]) == left(run)
     assert len(stage.llm.asked) == before
-    changed = next((run.folder / "rlm/repl/block-2").glob("llm-*/prompt.txt"))
+    changed = run.folder / "rlm/repl/block-2/queries.jsonl"
     changed.write_text(changed.read_text().replace("What", "When"))
     found = stage.cli("verify", run.id)
     assert found.code == 1
-    assert "prompt.txt is not what was written" in found.stdout
+    assert "queries.jsonl is not what was written" in found.stdout
 
 
 def parts_of(stage: Asking) -> list[str]:

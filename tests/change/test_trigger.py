@@ -11,7 +11,7 @@ import pytest
 from rlm_ci.change import change_set, trigger
 from rlm_ci.config.core_options import CORE
 from rlm_ci.config.settings import Settings
-from rlm_ci.errors import CONFIG, ConfigError
+from rlm_ci.errors import CONFIG, ConfigError, UsageError
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.judge.options import change_choice
 from testing.repositories import events
@@ -93,9 +93,24 @@ def sources(history: History, folder: Path) -> list[tuple[str, dict[str, Any], d
 def test_the_first_that_is_given_wins(history: History, tmp_path: Path, first: int) -> None:
     given = sources(history, tmp_path)
     expected = given[first][0] if first < len(given) else STATED
-    flags = {key: value for _, more, _ in given[first:] for key, value in more.items()}
+    flags = given[first][1] if first < len(given) else {}
     environ = {key: value for _, _, more in given[first:] for key, value in more.items()}
     assert one(select(history.repo, flags, environ)).trigger == expected
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        ({"staged": True, "base": "HEAD"}, "--staged and --base"),
+        ({"staged": True, "commit": "HEAD"}, "--commit and --staged"),
+        ({"commit": "HEAD", "base": "HEAD", "head": "HEAD"}, "--commit and --base and --head"),
+    ],
+)
+def test_flags_that_name_two_changes_are_refused(
+    history: History, flags: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(UsageError, match=f"{told} name different changes"):
+        select(history.repo, flags)
 
 
 BROKEN = "refs/heads/no-such-branch"
@@ -108,7 +123,7 @@ def test_one_that_does_not_resolve_is_an_error_and_never_the_next(
     given = sources(history, tmp_path)
     if first == 1:
         pytest.skip("the index is always there")
-    flags = {key: value for _, more, _ in given[first + 1 :] for key, value in more.items()}
+    flags = {}
     environ = {key: value for _, _, more in given[first + 1 :] for key, value in more.items()}
     for key in given[first][1]:
         flags[key] = str(tmp_path / "no-such-event") if key == "event" else BROKEN

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rlm_ci.checks.delegation_guard import _key, _owner
+from rlm_ci.checks.delegation_guard import owner_of, task_key
 from testing.repositories.delegated_runs import (
     BAD_INDEXES,
     BAD_MANIFESTS,
@@ -27,7 +27,13 @@ from testing.repositories.delegated_runs import (
     write_index,
     write_run,
 )
-from testing.repositories.events import actions_environment, pull_request, write_event
+from testing.repositories.events import (
+    actions_environment,
+    merge_group,
+    pull_request,
+    push,
+    write_event,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -291,7 +297,7 @@ def test_an_override_does_not_excuse_a_wrong_id(cli: Cli, shop: GitRepo) -> None
     ],
 )
 def test_the_key_of_a_row(row: dict[str, Any], key: str) -> None:
-    assert _key(row) == key
+    assert task_key(row) == key
 
 
 @pytest.mark.parametrize(
@@ -302,7 +308,7 @@ def test_the_key_of_a_row(row: dict[str, Any], key: str) -> None:
     ],
 )  # fmt: skip
 def test_the_longest_registered_prefix_owns(name: str, owner: str | None) -> None:
-    assert _owner(name, frozenset(("a-b-c-d", "a", "a-b"))) == owner
+    assert owner_of(name, frozenset(("a-b-c-d", "a", "a-b"))) == owner
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -476,6 +482,16 @@ def test_in_ci_it_wants_receipts_too(cli: Cli, shop: GitRepo) -> None:
     assert _state(cli, shop, "--base", head, "--head", gone, CI="true") == "off"
 
 
+def test_in_ci_a_push_names_no_task(cli: Cli, shop: GitRepo, tmp_path: Path) -> None:
+    """Else each push would fail, once the first receipt is on the default branch."""
+    base = shop.write(".delegation/x.json", "{}").commit()
+    head = shop.write("a", "x").commit()
+    for name, payload in (("push", push(base, head)), ("merge_group", merge_group(base, head))):
+        env = actions_environment(name, write_event(tmp_path, payload))
+        assert _state(cli, shop, **env) == "off"
+        assert _state(cli, shop, "--task", TASK, **env) == "findings"
+
+
 def test_an_index_that_cannot_be_read_does_not_turn_it_off(cli: Cli, repo: GitRepo) -> None:
     write_index(repo.path, "{")
     assert _state(cli, repo) == "findings"
@@ -507,6 +523,9 @@ def test_in_ci_the_task_comes_from_the_pull_request(
     code, rules, metrics = judged(ended)
     assert metrics["task_id"] == task
     assert (code, rules) == ((0, []) if task else (1, ["missing-task-id"]))
+    if not task:
+        told = "name the task in the pull request's body, by a line such as Task: "
+        assert ended.json()["findings"][0]["hint"] == f"{told}{TASK}"
     stronger = cli(*GUARD, "--format", "json", "--task", "x", cwd=shop, env=env)
     assert judged(stronger)[2]["task_id"] == "x"
 

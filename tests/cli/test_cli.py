@@ -97,7 +97,7 @@ def test_wrong_words(words: list[str], what: str) -> None:
         (
             ["zzz"],
             "unknown command 'zzz'",
-            "known are: bench, cancel, chat, check, config, context, doctor, export, init, list",
+            "known are: answer, archive, bench, cancel, chat, check, config, context, doctor",
         ),
         (["a\x1b[31m\n::error::x"], r"unknown command 'a\x1b[31m\n::error::x'", ""),
         (["x" * 5000], "unknown command 'xxxx", ""),
@@ -120,7 +120,7 @@ def test_wrong_words(words: list[str], what: str) -> None:
         (["verify", "a", "b"], "verify takes one report or run", ""),
         (["verify", "a", "--format", "html"], "verify has no form 'html'", ""),
         (["help", "chek"], "unknown command 'chek'", ""),
-        (["bench"], "bench takes list, run PACK, or compare", ""),
+        (["bench"], "bench takes list, run PACK, review, or compare", ""),
     ],
 )
 def test_wrong_use_is_2_with_nothing_on_stdout(

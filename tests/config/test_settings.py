@@ -231,9 +231,16 @@ def test_pyproject_is_asked_for_our_table_only() -> None:
         parse_config(b"[tool]\nrlm-ci = 3", "p", "rlm-ci")
 
 
-def test_the_nearest_name_or_all_of_them() -> None:
+def test_the_nearest_name_or_all_names() -> None:
     assert nearest("bse", ["base", "head"]) == "did you mean base?"
     assert nearest("zzz", ["b", "a"]) == "known are: a, b"
+
+
+def test_a_name_in_several_sections_and_the_names_of_a_section() -> None:
+    known = ["loop.auto.files", "budget.files", "budget.lines", "count"]
+    assert nearest("files", known) == "did you mean budget.files or loop.auto.files?"
+    assert nearest("budget.q", known) == "known are: budget.files, budget.lines"
+    assert nearest("zzz", known) == "known are: budget, count, loop"
 
 
 # -- the table itself ---------------------------------------------------------------------------

@@ -172,3 +172,78 @@ def test_code_and_an_engine_of_the_caller_are_replayed(
     assert made.execution_engine.ran == ["work"]
     replayed = cli("replay", result.run_id, "--check", cwd=tmp_path)
     assert replayed.code == 0, replayed
+
+
+def test_a_sub_model_without_a_price_is_an_error_before_anything_is_paid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Priced:
+        model = "gpt-4o"
+
+        def generate_response(self, _prompt: str) -> str:
+            raise AssertionError("it is asked")
+
+    monkeypatch.setenv("RLM_CI_BUDGET_USD", "1")
+    made = RLMRunner(Priced(), None, workdir=tmp_path)
+    with pytest.raises(ConfigError, match="price of the model 'nobody-knows'"):
+        made.run_task("t", sub_model="nobody-knows")
+    with pytest.raises(ConfigError, match="price of the model 'nobody-knows'"):
+        made.run_benchmark(limit=1, sub_model="nobody-knows")
+
+
+@pytest.mark.full
+def test_the_record_of_many_sub_calls_grows_with_their_number(tmp_path: Path) -> None:
+    """By hand with 20,000: 573 bytes and 1 ms a call, as with 1,000."""
+
+    class Many:
+        model = "m"
+        calls = 0
+
+        def generate_response(self, prompt: str) -> str:
+            if prompt.startswith("q"):
+                return f"a{prompt}"
+            code = (
+                f"found = [one for i in range({self.calls // 100}) "
+                "for one in llm_query_batched([f'q{i}-{j}' for j in range(100)])]"
+            )
+            return f"```repl\n{code}\nFINAL(str(len(set(found))))\n```"
+
+    sizes = []
+    for number in (200, 800):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        connector = Many()
+        connector.calls = number
+        made = RLMRunner(connector, None, workdir=folder)
+        result = made.run_task("count", environment="pure_rlm", exec_timeout=300)
+        assert result.final_response == str(number)
+        assert result.usage_summary is not None
+        assert result.usage_summary["total_calls"] == number + 1
+        sizes += [sum(one.stat().st_size for one in folder.rglob("*") if one.is_file())]
+    assert sizes[1] < 4.2 * sizes[0]
+
+
+def test_an_episode_with_a_context_is_replayed_whatever_the_settings_name(
+    tmp_path: Path, cli: Cli
+) -> None:
+    """That of a benchmark's case is gone by then, and another variable may be set."""
+
+    class Reads:
+        model = "m"
+
+        def generate_response(self, prompt: str) -> str:
+            said = "7" if "The number is 7." in prompt else "none"
+            return json.dumps({"action": "final", "final_response": said})
+
+    made = RLMRunner(Reads(), None, workdir=tmp_path)
+    (tmp_path / "other.txt").write_text("other")
+    (tmp_path / "pack.json").write_text(
+        json.dumps([{"id": "a", "task": "Which?", "context": "The number is 7.", "expected": 7,
+                     "environment": "generic"}])
+    )  # fmt: skip
+    [entry] = made.run_benchmark(preset=str(tmp_path / "pack.json")).case_results
+    without = made.run_task("Which?")
+    for run_id, said in ((entry["run_id"], "7"), (without.run_id, "none")):
+        env = {"RLM_CONTEXT_PATH": str(tmp_path / "other.txt")}
+        ended = cli("replay", run_id, "--check", cwd=tmp_path, env=env)
+        assert (ended.code, said in ended.stdout) == (0, True), ended

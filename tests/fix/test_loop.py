@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.errors import LimitError
+from rlm_ci.fix.gates.gate import GateResult
 from rlm_ci.fix.loop import FixLimits, TurnResult, ValidationResult, run
 from rlm_ci.report.findings import Finding, Severity
 
@@ -76,6 +77,9 @@ class Tree:
     def probe(self) -> tuple[Finding, ...]:
         self.judgements.append("probe")
         return DISARMED if "disarmed" in self.text else ()
+
+    def gated(self, _iteration: int, judged: ValidationResult) -> ValidationResult:
+        return judged
 
     def is_unchanged(self) -> bool:
         return self.text == self.first
@@ -362,3 +366,52 @@ def test_what_is_only_worth_a_look_stops_nothing() -> None:
 
     ended = run(Told(["goal"]), FOREVER)
     assert (ended.final.status, ended.tampering) == ("passed", DISARMED[1:])
+
+
+class Gated(Tree):
+    """A tree with a gate that fails until the text has ``gate``, and one that waits then."""
+
+    def gated(self, iteration: int, judged: ValidationResult) -> ValidationResult:
+        self.judgements.append(f"gates {iteration}")
+        if self.text.endswith("approved"):
+            return judged.replace(gates=(GateResult("person", "passed", "approved"),))
+        verdict = "waiting" if "gate" in self.text else "failed"
+        gate = GateResult("person", verdict, "no")
+        told = f"gate person: {verdict}"
+        return judged.replace(
+            passed=False, feedback=told, reason=told, failures=told, gates=(gate,)
+        )
+
+
+def test_a_gate_that_fails_goes_to_the_agent_and_one_that_waits_pauses_the_run() -> None:
+    tree = Gated(["goal", " more", " gate", "never"])
+    final = run(tree, FOREVER).final
+    assert (final.status, final.exit_code, final.reason) == ("paused", 3, "gate person: waiting")
+    assert tree.told == ["", "gate person: failed", "gate person: failed"]
+    assert tree.notes[-1] == (3, False, 0)
+    assert end(Gated(["goal approved"])) == ("passed", 0)
+
+
+def test_no_gate_is_asked_of_a_result_that_the_guard_refuses() -> None:
+    tree = Gated(["goal x", "approved"])
+    assert end(tree) == ("tampered", 1)
+    assert not [one for one in tree.judgements if one.startswith("gates")]
+
+
+def test_the_end_says_which_gate_fails() -> None:
+    final = run(Gated(["goal"]), FixLimits(1, None)).final
+    assert final.reason.endswith("is reached; the validator passes, but gate person: failed")
+    final = run(Gated(["goal"]), FixLimits(1, None, has_validator=False)).final
+    assert final.reason.endswith("is reached; gate person: failed")
+    final = run(Gated(["goal approved"]), FixLimits(1, None, has_validator=False)).final
+    assert final.reason == "the gates pass after 1 iteration"
+
+
+def test_turns_that_leave_the_same_failures_end_it() -> None:
+    limits = FixLimits(9, None, stuck_turns=3)
+    stuck = run(Gated(["goal", "a", "b", "c"]), limits)
+    assert (stuck.final.status, stuck.final.exit_code) == ("no_progress", 3)
+    assert stuck.final.reason.startswith("3 turns in a row left the same failures")
+    endless = Gated(["goal", *"abcdefgh"])
+    assert end(endless, limits.replace(stuck_turns=0)) == ("max_iterations", 3)
+    assert end(Tree(["a", "b", "c", "goal"]), limits) == ("passed", 0)

@@ -12,6 +12,8 @@ from rlm_ci.workspace.apply.staging import STAGING
 from testing.fix_stage import BUG, MENDED
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from testing.fix_stage import Stage
 
 AGENT = ("--agent", "sed -i s/-/+/ calc.py")
@@ -75,6 +77,15 @@ def test_a_goal_that_may_hold_already(stage: Stage) -> None:
     assert ended.stdout.splitlines()[-1] == "✓ Nothing to do: the validator passes without a change"
     replayed = stage.cli("replay", run.id, "--check")
     assert replayed.code == 0, replayed
+
+
+@pytest.mark.full
+def test_a_file_of_the_agent_that_the_sandbox_hides(stage: Stage, tmp_path: Path) -> None:
+    script = tmp_path / "agent.sh"
+    script.write_text("sed -i s/-/+/ calc.py")
+    ended, _ = stage.fixed("--agent", f"bash {script}")
+    assert ended.code == 3, ended
+    assert f"the sandbox does not show {script}: keep it in the repository" in ended.stderr
 
 
 @pytest.mark.full

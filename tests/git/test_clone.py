@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rlm_ci.errors import ConfigError, DamagedError, RemoteError
-from rlm_ci.git import clone as git_clone
-from rlm_ci.git.clone import LEDGER, Delivery, cloned, told
+from rlm_ci.git import remote_access
+from rlm_ci.git.clone import LEDGER, Delivery, cloned
 from testing.git_http_server import serving
 from testing.repositories.git_repo import GitRepo
 
@@ -55,7 +55,7 @@ def test_a_first_delivery_a_second_one_and_none(upstream: Upstream) -> None:
     assert upstream.bare.text("show", f"{OURS}:a.py") == "one"
     again = upstream.deliver(PAGES)
     assert (again.commit, again.differs) == (None, True)
-    assert "nothing to push" in told(again)
+    assert "nothing to push" in again.told()
     assert upstream.bare.sha(OURS) == first.commit
     changed = upstream.deliver({"docs/wiki/index.md": b"# Shop, again\n"})
     assert upstream.bare.text("rev-parse", f"{changed.commit}^") == first.commit
@@ -94,7 +94,7 @@ def test_a_page_that_somebody_edited_is_left_alone(upstream: Upstream) -> None:
     assert done.kept == ("docs/wiki/index.md",)
     assert upstream.bare.text("show", f"{OURS}:docs/wiki/index.md") == "# By hand"
     assert upstream.bare.text("show", f"{OURS}:docs/wiki/modules/a.md") == "# b"
-    assert "1 page that people have edited" in told(done)
+    assert "1 page that people have edited" in done.told()
 
 
 @pytest.mark.parametrize(
@@ -166,16 +166,16 @@ def test_a_remote_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_git_is_told_the_token_only_for_our_own_server(tmp_path: Path) -> None:
-    env = git_clone._environment(str(tmp_path), "t0ken")
+    env = remote_access.environment_of(str(tmp_path), "t0ken")
     for question, said in (("Username for 'https://x': ", "x-access-token"), ("Password", "t0ken")):
         ended = subprocess.run(
             [env["GIT_ASKPASS"], question], env=env, capture_output=True, text=True, check=True
         )
         assert ended.stdout == f"{said}\n"
     assert "t0ken" not in "".join(path.read_text() for path in tmp_path.iterdir())
-    assert git_clone._is_at("https://github.com/a/b", "https://github.com")
-    assert not git_clone._is_at("https://github.com.evil.example/a/b", "https://github.com")
-    assert not git_clone._is_at("https://evil.example/a/b", "https://github.com/")
+    assert remote_access.is_at("https://github.com/a/b", "https://github.com")
+    assert not remote_access.is_at("https://github.com.evil.example/a/b", "https://github.com")
+    assert not remote_access.is_at("https://evil.example/a/b", "https://github.com/")
 
 
 def test_the_token_is_in_no_argument_and_no_file(

@@ -86,7 +86,7 @@ def test_both_at_once_are_refused(cli: Cli, repo: GitRepo) -> None:
         ("= 3", "not valid TOML"),
         ("a = " + "[" * 100_000, "not valid TOML"),
         ("\xff", ""),
-        ("max_files = 3", "did you mean diff_budget.max_files?"),
+        ("max_files = 3", "did you mean diff_budget.max_files"),
         ("fail-level = 'low'", "did you mean fail_level?"),
         ("[diff_budgt]", "unknown setting 'diff_budgt'"),
         ("[diff_budget]\nmax_files = -1", "diff_budget.max_files must be a whole number"),

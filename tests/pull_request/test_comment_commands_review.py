@@ -61,7 +61,8 @@ def test_the_change_is_read_from_git_and_the_review_posted(pushes: Pushes) -> No
     rules = {one["rule"] for one in stage.report["findings"]}
     assert {"review/fault-one", "review/ruff-b006", "review/ruff-f401"} <= rules
     assert pushes.part["metrics"]["model"] == "critic"
-    assert pushes.beside()["one"] is True
+    assert not pushes.beside()  # nothing of it is run, and what is argued stands in the summary
+    assert "The fault one is here" in stage.summary
     assert stage.conclusions == ["success"]
     assert stage.clone.text("status", "--porcelain") == ""
     assert sorted(os.listdir(stage.clone.path)) == files
@@ -81,13 +82,14 @@ def test_a_check_by_a_comment_closes_none_of_its_comments(pushes: Pushes) -> Non
 @pytest.mark.full
 def test_a_check_by_a_comment_turns_no_review_green(pushes: Pushes) -> None:
     configure(pushes.stage, "fail_level = 'medium'\n")
+    pushes.push(d="def q(db, n):\n    return db.execute(\"SELECT * FROM t WHERE n = '%s'\" % n)\n")
     assert pushes.say(ASK)[0] == 1
     for _ in range(2):  # however often: what it said is known from run to run
         assert pushes.say("/rlm-ci check") == (3, set())
         assert pushes.part["verdict"] == "incomplete"
         assert "the last review of this commit: findings" in pushes.part["summary"]
         assert pushes.stage.conclusions[-1] == "action_required"
-    pushes.push(a="one = 1\n")  # of another commit nobody knows a review yet
+    pushes.push(a="one = 1\n", d="q = 1\n")  # of another commit nobody knows a review yet
     for why in ("this commit has no review yet", "the last review of this commit"):
         assert pushes.say("/rlm-ci check")[0] == 3
         assert why in pushes.part["summary"]
@@ -99,9 +101,7 @@ def test_a_check_by_a_comment_turns_no_review_green(pushes: Pushes) -> None:
 @pytest.mark.full
 def test_the_next_push_goes_on_from_it(pushes: Pushes) -> None:
     pushes.say(ASK)
-    pushes.stage.monkeypatch.undo()
-    pushes.__post_init__()
-    pushes.stage.monkeypatch.setattr("rlm_ci.github.session.client", pushes.stage.quick)
+    pushes.stage.monkeypatch.setattr(execution, "ScratchFolder", ScratchFolder)
     pushes.push(b="two = 3  # FAULT two\n")
     assert pushes.judge() == {"src/b.py"}
     assert pushes.faults == {"one", "two"}

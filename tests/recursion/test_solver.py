@@ -12,6 +12,7 @@ import pytest
 from rlm_ci.errors import LimitError, RemoteError, StorageError
 from rlm_ci.models import Completion
 from rlm_ci.recursion import coverage
+from rlm_ci.recursion.corpus.corpus import CorpusFile
 from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.journal.progress import ProgressWatch
 from rlm_ci.recursion.journal.verify import verify
@@ -20,7 +21,7 @@ from rlm_ci.recursion.nodes import COMPLETED, FAILED, PARTIAL, NodeResult
 from rlm_ci.recursion.process_pool import ProcessPool
 from rlm_ci.recursion.scheduler import DFS, HYBRID, ORDERS, Frontier
 from rlm_ci.recursion.solver import RLM
-from rlm_ci.recursion.split.tree import TreeShape
+from rlm_ci.recursion.split.tree import PromptPart, TreeShape
 from rlm_ci.redaction.redactor import Redactor
 from testing.solver_cases import SMALL, UNLIMITED, USUAL, Counting, corpus, records, shop, solve
 
@@ -55,6 +56,9 @@ class Saying:
         self.most = 0
         self.count = 0
         self.pause = 0.0
+
+    def calls_left(self) -> int | None:
+        return None
 
     def __call__(self, place: str, messages: Any, **_: Any) -> Completion:
         with self._lock:
@@ -407,3 +411,35 @@ def test_orders() -> None:
     assert turns("bfs") == "r a b c d e f c1 c2 e1 e2"
     assert turns(DFS) == "r a c c1 c2 d b e e1 e2 f"
     assert turns(HYBRID) == "r a b c c2 c1 d e e1 e2 f"
+
+
+def test_prompts_are_leaves_beside_the_files_and_answer_for_theirs(tmp_path: Path) -> None:
+    """A prompt gets the texts that are there; if it fails, all that it is about is uncovered."""
+    files = {one.path: one for one in corpus(shop()).files}
+    gone = CorpusFile("gone.py", "", 0)
+    prompts = [
+        PromptPart("part 1", (files["README.md"], gone), (files["large.txt"],), 100),
+        PromptPart("part 2", (files["lib/only/one/down.py"],), (), 50),
+    ]
+
+    def answer(path: str, place: str) -> str:
+        if path == "part 1":
+            raise LimitError("no more", budget="max_calls")
+        return path + place
+
+    results = []
+    for folder in ("one", "two"):
+        with Journals.open(str(tmp_path / folder)) as store:
+            made = RLM(
+                corpus(shop()), store, ask=lambda _node: Saying(answer), prompts=prompts, name="a"
+            )
+            results.append(made.solve(made.root, Counting(), UNLIMITED, USUAL))
+    assert results[0] == results[1]
+    assert {path for path, _ in results[0].uncovered} == {"README.md", "gone.py"}
+    assert "part 2count" in results[0].data["said"]
+    assert results[0].data["lines"] == LINES + 1 + 90 + 1
+    assert verify(str(tmp_path / "one")) == []
+    scopes = [
+        one for one in records(tmp_path / "one", "nodes") if one.get("scope_type") == "prompt"
+    ]
+    assert [one["scope_ref"] for one in scopes] == ["part 1", "part 2"]

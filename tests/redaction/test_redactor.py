@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_ci.redaction.redactor import SIGN, Redactor
-from rlm_ci.report.findings import Finding, Location, Part, Report, Severity, Subject
+from rlm_ci.report.findings import (
+    Finding,
+    Location,
+    Part,
+    RefutedClaim,
+    Report,
+    Severity,
+    Subject,
+)
+from rlm_ci.report.proof import ARGUED, Proof
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -180,9 +189,12 @@ def test_no_text_of_a_report_keeps_a_secret_and_a_quote_is_whole_or_not_there() 
         "x/y", Severity.HIGH, f"message {CANARY}", f"hint {CANARY}", (place, other),
         subject=CANARY, suggested_fix=CANARY, suppression=CANARY,
     )  # fmt: skip
-    part = Part("x", f"summary {CANARY}", {}, (finding,), block=CANARY)
+    texts = dict.fromkeys(Proof._fields, f"a {CANARY}")
+    proved = finding.replace(proof=Proof(**{**texts, "level": ARGUED}))
+    part = Part("x", f"summary {CANARY}", {}, (finding, proved), block=CANARY)
     clean = Part("y", "clean")
-    report = Report(Subject(), Severity.HIGH, (part, clean))
+    refuted = (RefutedClaim(proved, f"reason {CANARY}"),)
+    report = Report(Subject(), Severity.HIGH, (part, clean), refuted=refuted)
     told = REDACTOR.report(report)
     assert CANARY not in repr(told)
     assert told.findings[0].evidence == (place.replace(quote=None), other)

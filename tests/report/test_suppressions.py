@@ -8,7 +8,7 @@ import pytest
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.report import suppressions
-from rlm_ci.report.findings import Finding, Location, Part, Severity
+from rlm_ci.report.findings import Finding, Location, Part, Severity, fingerprints
 
 RULE = "demo/broken"
 
@@ -20,7 +20,8 @@ def _part(quote: str | None = None, path: str = "docs/a.md", **fields: Any) -> P
 
 
 def _entry(**fields: str | None) -> dict[str, str | None]:
-    return {"rule": RULE, "path": None, "reason": "known", "until": None, **fields}
+    return {"rule": RULE, "path": None, "fingerprint": None, "reason": "known", "until": None,
+            **fields}  # fmt: skip
 
 
 def _reason(part: Part, *entries: dict[str, str | None], today: str = "2026-06-01") -> str | None:
@@ -53,6 +54,43 @@ def test_an_entry_covers_by_rule_or_check_path_and_day(
     entry: dict[str, str | None], holds: bool
 ) -> None:
     assert _reason(_part(), entry) == ("known" if holds else None)
+
+
+def test_a_fingerprint_covers_one_finding_while_its_lines_stand() -> None:
+    """It is that of the report: of findings in its order, without secrets."""
+    lines = ["x = 1", "x  = 1", "x = 2", "token = 'hush'"]
+    found = tuple(
+        Finding(RULE, Severity.HIGH, "m", evidence=(Location("a.py", at, at, quote=line),))
+        for at, line in enumerate(lines, 1)
+    )
+
+    def redact(one: Finding) -> Finding:
+        place = one.evidence[0]
+        bare = place.replace(quote=None) if "hush" in (place.quote or "") else place
+        return one.replace(evidence=(bare,))
+
+    marks = fingerprints(map(redact, found))
+    for at, mark in enumerate(marks):
+        part = Part("demo", "s", findings=found[::-1])
+        entry = _entry(fingerprint=mark)
+        marked = suppressions.apply(part, [entry], redact=redact).findings[::-1]
+        assert [one.suppression for one in marked] == ["known" if n == at else None
+                                                       for n in range(4)]  # fmt: skip
+    edited = found[2].replace(evidence=(Location("a.py", 3, 3, quote="x = 3"),))
+    (again,) = suppressions.apply(
+        Part("demo", "s", findings=(edited,)), [_entry(fingerprint=marks[2])]
+    ).findings
+    assert again.suppression is None
+    other = _entry(fingerprint=marks[0], rule="demo/old")
+    assert _reason(Part("demo", "s", findings=found[:1]), other) is None
+
+
+@pytest.mark.parametrize("mark", ["abc", "g" * 32, "A" * 32, "0" * 33])
+def test_a_fingerprint_that_is_none_is_told(mark: str) -> None:
+    with pytest.raises(ConfigError, match="has 32 hexadecimal digits, not") as raised:
+        _require(_entry(fingerprint=mark))
+    assert "rlm-ci suppress" in raised.value.hint
+    assert _require(_entry(fingerprint="0" * 32)) == []
 
 
 def test_the_first_that_covers_gives_the_reason() -> None:

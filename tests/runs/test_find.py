@@ -47,7 +47,7 @@ def test_a_broken_neighbour_is_shown_and_hides_nobody(place: Place, content: str
     data = content.encode() if isinstance(content, str) else content
     Path(bad.path, "manifest.json").write_bytes(data)
     found = find.entries(place.store)
-    assert [entry.standing(place.seconds) for entry in found] == ["damaged", "succeeded"]
+    assert [entry.status_at(place.seconds) for entry in found] == ["damaged", "succeeded"]
     assert find.find(place.store, "latest").run_id == good.id
     with pytest.raises(DamagedError):
         find.find(place.store, bad.id)
@@ -174,15 +174,15 @@ def test_a_held_run_is_never_gone(place: Place) -> None:
         run.begin()
         entry = find.find(place.store, run.id)
         assert not entry.is_gone(place.seconds + 1e6)
-        assert entry.standing(place.seconds + 1e6) == "in_progress"
+        assert entry.status_at(place.seconds + 1e6) == "in_progress"
 
 
 def test_a_run_that_nobody_holds_is_gone_after_a_while(place: Place) -> None:
     with place.create() as run:
         pass
     entry = find.find(place.store, run.id)
-    assert entry.standing(place.seconds + 29) == "queued"
-    assert entry.standing(place.seconds + 31) == "gone"
+    assert entry.status_at(place.seconds + 29) == "queued"
+    assert entry.status_at(place.seconds + 31) == "gone"
     assert not find.find(place.store, place.finished().id).is_gone(place.seconds + 1e6)
 
 
@@ -288,10 +288,10 @@ def test_a_run_of_a_dead_process_that_nobody_reaps_is_gone_at_once(place: Place)
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         entry = find.find(place.store, child.stdout.readline().strip())
-        assert entry.standing(time.time()) == "in_progress"
+        assert entry.status_at(time.time()) == "in_progress"
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # dead, and still there
-        assert entry.standing(time.time()) == "gone"
+        assert entry.status_at(time.time()) == "gone"
 
 
 def test_a_run_is_pruned_whatever_an_agent_has_left_in_it(place: Place) -> None:

@@ -16,8 +16,8 @@ import pytest
 
 from rlm_ci.errors import DamagedError, LockedError, RemoteError, StorageError, UsageError
 from rlm_ci.resources import loader
+from rlm_ci.runs import cancel, task_summary
 from rlm_ci.runs import manifest as manifests
-from rlm_ci.runs import task_summary
 from rlm_ci.runs.journal.journal import replay
 from testing.run_store import SECRET, Place
 
@@ -62,6 +62,18 @@ def test_a_new_run_is_queued_and_on_disk(place: Place) -> None:
         assert run.manifest.parent_run_id == "p"
         with pytest.raises(LockedError, match=f"process {os.getpid()}"):
             place.open(run.path)
+
+
+@pytest.mark.parametrize(("code", "detail"), [(3, manifests.PAUSED), (8, None)])
+def test_a_run_that_waits_to_be_resumed_can_be_cancelled(
+    place: Place, code: int, detail: str | None
+) -> None:
+    with place.create() as run:
+        run.begin()
+        run.finish("failed", exit_code=code, detail=detail)
+    outcome = cancel.cancel(run.path, run.manifest, redactor=place.redactor, out=place.out)
+    assert (outcome.ended_now, outcome.manifest.status) == (True, "cancelled")
+    assert not manifests.read(run.path).is_resumable
 
 
 def test_a_run_from_begin_to_end(place: Place) -> None:

@@ -7,6 +7,8 @@ import socket
 import stat
 import subprocess
 import sys
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +18,6 @@ from rlm_ci.system import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 posix = pytest.mark.skipif(os.name != "posix", reason="links, pipes and modes of POSIX")
 as_root = pytest.mark.skipif(
@@ -389,3 +390,39 @@ def test_folders_are_made_with_their_parents(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageError):
         files.make_folder(str(tmp_path / "file" / "below"))
+
+
+@posix
+def test_scratch_folders_of_killed_processes_go_and_those_of_live_ones_stay(tmp_path: Path) -> None:
+    """By the kernel's locks: no process is asked for, as it may be one of another container."""
+    source = (
+        "import sys, time\n"
+        "from rlm_ci.system import files\n"
+        "with files.scratch('rlm-ci-repl-') as place:\n"
+        "    open(place + '/kept', 'w').close()\n"
+        "    print(place, flush=True)\n"
+        "    sys.argv[1:] and time.sleep(60)\n"
+    )
+    argv = [sys.executable, "-c", source]
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+
+    def start() -> tuple[subprocess.Popen[str], Path]:
+        child = subprocess.Popen([*argv, "wait"], stdout=subprocess.PIPE, text=True, env=env)
+        assert child.stdout is not None
+        return child, Path(child.stdout.readline().strip())
+
+    (tmp_path / "rlm-ci-other-held").symlink_to(tmp_path)
+    (tmp_path / "rlm-ci-older").mkdir()
+    with ExitStack() as held:
+        killed, left = start()
+        held.callback(killed.communicate)
+        killed.kill()
+        killed.wait()
+        assert left.exists()
+        live, kept = start()
+        held.callback(live.communicate)
+        held.callback(live.kill)
+        assert not left.exists()
+        subprocess.run(argv, env=env, check=True, stdout=subprocess.DEVNULL)
+        assert (kept / "kept").exists()
+        assert leftovers(tmp_path) == sorted([kept.name, "rlm-ci-older", "rlm-ci-other-held"])

@@ -82,6 +82,8 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore"):
         shutil.copy(ROOT / name, folder)
+    (folder / "docs").mkdir()
+    shutil.copy(ROOT / "docs" / "rules.md", folder / "docs")
     git(folder, "init", "-q")
     git(folder, "add", "-A")
     git(folder, *IDENTITY, "commit", "-qm", "All")

@@ -242,3 +242,11 @@ def test_a_file_of_the_folder_is_not_taken_for_the_lock(tmp_path: Path) -> None:
         assert fnmatch(own, ".rlm-ci-*.tmp")
         assert mine.read_text() == "mine"
     assert os.listdir(tmp_path) == [".lock"]
+
+
+def test_who_has_not_signed_a_lock_is_waited_for_a_little(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    passing = Lock.take(path, signs=False)
+    threading.Timer(0.1, passing.release).start()
+    with Lock.take_over(path), pytest.raises(LockedError):
+        Lock.take_over(path)  # its holder has signed it

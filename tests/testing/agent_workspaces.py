@@ -58,6 +58,14 @@ class Folder:
         self._trees[digest] = files
         return digest
 
+    def restore(self, tree: str) -> None:
+        for one in self.path.rglob("*"):
+            if one.is_file():
+                one.unlink()
+        for name, data in self._trees[tree].items():
+            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.path / name).write_bytes(data)
+
     def settled_tree(self) -> str:
         return self.tree()
 

@@ -75,6 +75,7 @@ class Stage:
     clients: list[GitHubClient] = field(default_factory=list)
     said: str = ""
     before: int = 0  # requests, before the last run
+    keeps_runs: bool = False  # instead of writing the report to a folder
 
     @property
     def pull(self) -> Pull:
@@ -122,7 +123,8 @@ class Stage:
             patch.chdir(self.clone.path)
             self.capture.readouterr()
             self.before = len(self.github.log)
-            code = program.main(["pr", "--out", str(self.folder / "out"), *args])
+            place = ("--out", str(self.folder / "out")) if not self.keeps_runs else ()
+            code = program.main(["pr", *place, *args])
         told = self.capture.readouterr()
         self.said = told.err
         for line in f"{told.out}\n{told.err}".split("\n"):  # commands to the runner are ours

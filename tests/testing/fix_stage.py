@@ -36,6 +36,7 @@ STATE_KEYS = {
 ITERATION_KEYS = {
     "n", "startedAt", "summary", "agentExitCode", "changed", "validatorExitCode",
     "validatorPassed", "validatorReason", "validatorLogPath", "diffSummary", "tampering",
+    "turns",
 }  # fmt: skip
 
 
@@ -177,7 +178,8 @@ def alike(run: Outcome, original: Outcome | None = None) -> dict[str, str]:
 def timeless(run: Outcome, name: str, text: str) -> str:
     """A file of a run without its times, its id and its usage, as any run of the same has it."""
     text = text.replace(run.id, "RUN")
-    text = re.sub(r'("startedAt"|"created_at"): "[^"]+"', r'\1: "TIME"', text)
+    text = re.sub(r'("startedAt"|"created_at"|"generated_at"): "[^"]+"', r'\1: "TIME"', text)
+    text = re.sub(r'("duration_ms"|"elapsed_seconds"): [\d.]+', r"\1: 0", text)
     if name == "report.json":
         record = json.loads(text)
         del record["usage"]

@@ -28,6 +28,8 @@ FILES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "typical.html": ("typical", "html", {}),
     "clean.txt": ("clean", "text", {}),
     "clean.md": ("clean", "markdown", {}),
+    "proven.txt": ("proven", "text", {}),
+    "proven.md": ("proven", "markdown", {}),
     "guarded.txt": ("guarded", "text", {}),
 }
 

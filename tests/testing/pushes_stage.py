@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from testing.comment_commands_stage import Stage
     from testing.loopback_model.server import Asked, ModelServer
 
-_FILE = re.compile(r"^=== (.+) ===$")
-_LINE = re.compile(r"^ *(\d+)[+ ]\| (.*)$")
+_FILE = re.compile(r"^=== (.+) === (.*)$")
+_LINE = re.compile(r"^(\d+)[+|](.*)$")
 
 
 @dataclass
@@ -28,16 +28,25 @@ class Critic:
     llm: ModelServer
     severity: str = "medium"
     seen: Counter[tuple[str, str]] = field(default_factory=Counter)
+    #: Whether it shows each fault, of a function with its name, by a script.
+    proves: bool = False
 
     def __call__(self, asked: Asked) -> Answer:
         text = str(asked.messages[-1]["content"])
+        if self.proves and (
+            claimed := re.search(r"\(\w+, src/(\w+)\.py, .*\n?The fault (\w+)", text)
+        ):
+            return Answer(json.dumps(_reproduction(*claimed.groups())))
+        if '"verdict"' in text:
+            return Answer(json.dumps({"verdict": "fault", "reason": "it is one"}))
         found: list[dict[str, Any]] = []
         shown: dict[str, list[str]] = {}
         path = ""
         for line in text.split("\n"):
             if head := _FILE.match(line):
-                path = head[1]
-                shown[path] = []
+                is_read = not re.search("unchanged|not shown|not part|another part", head[2])
+                path = head[1] if is_read else ""
+                shown |= {path: []} if is_read else {}
             elif path and (numbered := _LINE.match(line)):
                 shown[path].append(numbered[2])
                 if fault := re.search(r"FAULT (\w+)", numbered[2]):
@@ -57,7 +66,8 @@ class Critic:
         return {
             "OPENAI_API_KEY": self.llm.key, "OPENAI_BASE_URL": self.llm.url,
             "RLM_CI_MODEL": "critic", "RLM_CI_REVIEW_ENABLED": "auto",
-            "RLM_CI_DIFF_BUDGET_MAX_FILES": "99",
+            "RLM_CI_DIFF_BUDGET_MAX_FILES": "99", "RLM_CI_REVIEW_DEPTH": "quick",
+            "RLM_CI_REVIEW_PROOFS": "auto" if self.proves else "off",
         }  # fmt: skip
 
     def take(self) -> set[str]:
@@ -66,6 +76,13 @@ class Critic:
         paths = {path for path, _ in self.seen}
         self.seen.clear()
         return paths
+
+
+def _reproduction(module: str, word: str) -> dict[str, Any]:
+    """Shows the fault of ``def word():`` in ``module``."""
+    content = f"from {module} import {word}\n\nassert {word}() == 0, {word}()\n"
+    return {"kind": "script", "path": "shows.py", "content": content,
+            "expects": "AssertionError", "breaks": f"{word} is not 0"}  # fmt: skip
 
 
 @dataclass

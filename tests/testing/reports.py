@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from hypothesis import strategies as st
 
 from rlm_ci import errors
-from rlm_ci.report.findings import Coverage, Finding, Location, Part, Report, Severity, Subject
+from rlm_ci.report.findings import (
+    Coverage,
+    Finding,
+    Location,
+    Part,
+    RefutedClaim,
+    Report,
+    Severity,
+    Subject,
+)
+from rlm_ci.report.proof import ARGUED, LEVELS, PROVEN, REPRODUCED, Proof
 
 HEAD = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 BASE = "a" * 40
@@ -100,6 +111,89 @@ def clean() -> Report:
     return Report(subject(), Severity.HIGH, (part,))
 
 
+_TEST = """\
+from urls import URL
+
+
+def test_a_colon_in_the_name_stays_in_the_name():
+    url = URL("http://h", username="a:b", password="c")
+    assert url.password == "c"
+"""
+REPAIR = """\
+--- a/src/urls.py
++++ b/src/urls.py
+@@ -41,2 +41,2 @@
+     def userinfo(self):
+-        return self.username + ":" + self.password
++        return quote(self.username) + ":" + quote(self.password)
+"""
+#: Code that Markdown, GitHub or the Actions runner would take for theirs.
+HOSTILE_CODE = """\
+# ::error::x</code></pre></details> @alice #1 https://evil.example
+::error file=a::owned
+##[error]owned
+<!-- rlm-ci:report -->
+```suggestion
+\tif a < b && c | d:  # $x$ :tada:
+~~~~
+"""
+
+
+def proven() -> Report:
+    """What a model claims: proven, reproduced and argued, with refuted claims."""
+
+    def claim(number: int, level: str, severity: Severity, message: str, **more: Any) -> Finding:
+        place = Location(
+            "src/urls.py",
+            number,
+            number,
+            "new",
+            "c" * 40,
+            '        return self.username + ":" + self.password',
+        )
+        known = {"why": "it fails at the head, twice, and passes at the merge base, twice"}
+        proof = Proof(level, more.pop("why", known["why"]), **more.pop("proof", {}))
+        return Finding(
+            f"review/kind-{number}",
+            severity,
+            message,
+            evidence=(place,),
+            domain="quality",
+            confidence=0.9,
+            source="model:m-1",
+            proof=proof,
+            **more,
+        )
+
+    ran = {
+        "command": "python -m pytest tests/test_user_info.py",
+        "path": "rlm/artifacts/review/proofs/42",
+        "reproduction": _TEST,
+    }
+    findings = (
+        claim(42, PROVEN, Severity.HIGH,
+              '`URL("http://h", username="a:b")` sends password `b:c`; at the base it sent `c`.',
+              proof={**ran, "head": "E  AssertionError: assert 'b:c' == 'c'\n1 failed in 0.04s\n",
+                     "base": "1 passed in 0.03s\n", "repair": REPAIR}),
+        claim(60, REPRODUCED, Severity.MEDIUM, "`parse` takes a tab for the end of the host.",
+              why="it fails at the head; the function is new", proof={**ran, "head": "1 failed\n"},
+              suggested_fix=f"````suggestion\n{HOSTILE_CODE}````"),
+        *(claim(70 + number, ARGUED, Severity.MEDIUM, f"Argument number {number}.",
+                why="nothing can run here: no sandbox", suggested_fix="if a:\n\treturn `b`")
+          for number in range(5)),
+        claim(90, REPRODUCED, Severity.LOW, "The docstring names the wrong exception.",
+              why="it fails at the head", proof={"head": "x"},
+              suggested_fix="Name `ValueError`, which is what it raises."),
+    )  # fmt: skip
+    refuted = (
+        RefutedClaim(findings[1].replace(message="`join` loses the port.", proof=None),
+                     "the reproduction passes at the head"),
+    )  # fmt: skip
+    part = Part("review", "8 findings in 66 files, 3 of them changed", {"model": "m-1"}, findings)
+    return Report(subject(), Severity.HIGH, (part,), refuted=refuted,
+                  run_id="20261120T124500Z-0123abcd")  # fmt: skip
+
+
 def guarded() -> Report:
     """The delegation guard alone, failing, with its own block."""
     finding = Finding("delegation-guard/no-subagent-manifest", Severity.HIGH, "No run.", "Run it.")
@@ -172,12 +266,18 @@ def _has_half_a_pair(text: str) -> bool:
 
 
 @cache
+def proofs() -> st.SearchStrategy[Proof]:
+    return st.builds(Proof, st.sampled_from(LEVELS), *[hostile()] * 7)
+
+
+@cache
 def findings(rule: str) -> st.SearchStrategy[Finding]:
     return st.builds(
         Finding, st.just(rule), st.sampled_from(Severity), hostile(), st.none() | hostile(),
         st.lists(locations(), max_size=3).map(tuple), st.none() | st.just("security"),
         st.none() | st.floats(0, 1), st.none() | hostile(), st.none() | hostile(),
         st.none() | hostile(), st.sampled_from(("check", "analyzer:ruff", "model:x/y")),
+        st.none() | proofs(),
     )  # fmt: skip
 
 
@@ -211,4 +311,6 @@ def reports() -> st.SearchStrategy[Report]:
         Report, subjects, st.sampled_from(Severity), some_parts, hostile(),
         coverage=st.builds(Coverage, st.just(9), st.just(3), omitted.map(tuple)),
         run_id=st.sampled_from((None, "20261120T124500Z-0123abcd")),
+        refuted=st.lists(st.builds(RefutedClaim, findings("policy/edited"), hostile()),
+                         max_size=2).map(tuple),
     )  # fmt: skip

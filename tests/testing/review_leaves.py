@@ -13,6 +13,9 @@ from rlm_ci.change.evidence import flaw
 from rlm_ci.errors import LimitError
 from rlm_ci.models import ModelRequest
 from rlm_ci.recursion.nodes import FILE_GROUP, FILE_SLICE, REPO, LeafTask, LeafText, Node, NodeScope
+from rlm_ci.report.findings import Severity
+from rlm_ci.review.model.claim_context import Sources
+from rlm_ci.review.model.prove import Prover
 from rlm_ci.review.objective import ReviewObjective, analyse, options
 from testing.model_clients import client_of
 
@@ -43,20 +46,33 @@ def text(path: str, content: str | bytes, line_start: int = 1) -> LeafText:
     return LeafText(path, blob(data), data, line_start)
 
 
-def leaf(texts: Sequence[LeafText], chosen: Mapping[str, Any], *, kind: str = REPO) -> LeafTask:
+def leaf(
+    texts: Sequence[LeafText], chosen: Mapping[str, Any], *, kind: str = REPO, path: str = ""
+) -> LeafTask:
     parent = None if kind == REPO else "root"
-    path = texts[0].path if kind == FILE_SLICE else ""
+    path = texts[0].path if kind == FILE_SLICE else path
     node = Node("leaf", parent, 0 if parent is None else 1, NodeScope(kind, path, 0, len(texts)))
     return LeafTask(node, tuple(texts), chosen)
 
 
 def reviewed(
-    texts: Sequence[LeafText], ask: Asking | None = None, *, kind: str = REPO, **more: Any
+    texts: Sequence[LeafText],
+    ask: Asking | None = None,
+    *,
+    kind: str = REPO,
+    guidelines: Sequence[Mapping[str, Any]] = (),
+    **more: Any,
 ) -> NodeResult:
     """The result of a leaf."""
-    chosen = options(**more)
+    level = more.pop("refute_level", "high")
+    chosen = {**options(**more), "guidelines": guidelines}
     task = leaf(texts, chosen, kind=kind)
-    return ReviewObjective(chosen).judge(task.node, task, analyse(task), ask)
+    known = {one.path: one.complete for one in texts}
+    prover = Prover(
+        Sources(list(known), known.get),
+        level=None if level == "off" else Severity.from_label(level),
+    )
+    return ReviewObjective(chosen, prover=prover).judge(task.node, task, analyse(task), ask)
 
 
 def by_file(files: Mapping[str, str], **more: Any) -> NodeResult:
@@ -81,15 +97,21 @@ class Asking:
         messages: Sequence[Message],
         *,
         response_format: Message | None = None,
+        tools: Sequence[Message] = (),
     ) -> Completion:
         if len(self.places) >= self._calls:
             raise LimitError("no more calls", budget="max_calls")
         size = sum(len(str(one["content"]).encode()) for one in messages)
-        assert size <= self.max_bytes, f"a prompt of {size} bytes"
+        assert tools or size <= self.max_bytes, f"a prompt of {size} bytes"
         self.places.append(place)
         self.prompts.append(str(messages[0]["content"]))
-        request = ModelRequest(self.model, tuple(messages), 2000, response_format=response_format)
+        request = ModelRequest(
+            self.model, tuple(messages), 2000, tuple(tools), response_format=response_format
+        )
         return self._client.complete(request)
+
+    def calls_left(self) -> int | None:
+        return self._calls - len(self.places)
 
 
 SHOP = '''"""Orders."""

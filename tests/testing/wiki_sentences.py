@@ -125,13 +125,18 @@ class Scripted:
         messages: Sequence[Message],
         *,
         response_format: Message | None = None,
+        tools: Sequence[Message] = (),
     ) -> Completion:
         assert response_format is None
+        assert not tools
         self.places.append(place)
         said = self.answer(place, str(messages[-1]["content"]))
         return Completion(
             said if isinstance(said, str) else json.dumps(said), (), "stop", "scripted"
         )
+
+    def calls_left(self) -> int | None:
+        return None
 
 
 def all_by(ask: Scripted) -> Callable[[object], Scripted]:

@@ -24,18 +24,13 @@ PLACES = {
 }
 
 
-def shown(text: str, *, cell: bool = False) -> str:
+def shown(text: str) -> str:
     """What a reader must see of ``text``: itself, without the backticks around code.
 
-    In a table a piece of code that has a pipe is not code; blank code is told in words.
+    Blank code is told in words.
     """
-    seen = []
-    for is_code, piece in neutralise.segments(neutralise.one_line(text).strip()):
-        if is_code and cell and "|" in piece:
-            seen.append(f"`{piece}`")
-        else:
-            seen.append("(blank)" if is_code and not piece.strip(" ") else piece)
-    return "".join(seen)
+    pieces = neutralise.segments(neutralise.one_line(text).strip())
+    return "".join("(blank)" if code and not one.strip(" ") else one for code, one in pieces)
 
 
 def visible(text: str) -> str:
@@ -101,7 +96,7 @@ def test_a_cell_stays_one_cell(text: str) -> None:
     cells = [cell.text() for cell in page.root.all("td")]
     assert len(cells) == 3
     assert (cells[0], cells[2]) == ("x", "z")
-    assert visible(cells[1]) == visible(shown(text, cell=True))
+    assert visible(cells[1]) == visible(shown(text))
     assert {element.tag for element in page.root.all()} <= {
         "table", "thead", "tbody", "tr", "th", "td", "code", "span",
     }  # fmt: skip
@@ -112,14 +107,18 @@ def test_a_cell_stays_one_cell(text: str) -> None:
 @example("``a` b```")
 @example(" a")
 @example("a\\")
+@example("##[error]x")
+@example(f"{neutralise.MARKER} @alice www.evil.example a@evil.example `*b*` &lt;")
 def test_code_is_one_code_span_with_that_text(text: str) -> None:
     page = github_html(f"see {neutralise.code(text)} there")
     codes = page.root.all("code")
-    assert [element.tag for element in page.root.all()] == ["p", *["code"] * len(codes)]
+    tags = [element.tag for element in page.root.all() if element.tag != "span"]
+    assert tags == ["p", *["code"] * len(codes)]
     expected = printable(text)
     if expected.strip(" "):
         assert len(codes) == 1
-        assert codes[0].text().replace(neutralise.GAP, "") == expected
+        assert codes[0].text() == expected
+        assert not github_commands(neutralise.code(text))
     else:
         assert not codes
 
@@ -134,13 +133,16 @@ def test_code_in_a_cell(text: str) -> None:
     page = github_html(f"| a | b |\n|---|---|\n| {neutralise.code(text, cell=True)} | z |")
     cells = page.root.all("td")
     assert [cell.text() for cell in cells[1:]] == ["z"]
-    if printable(text).strip():
-        assert visible(cells[0].text()) == printable(text).strip()
+    assert {element.tag for element in cells[0].all()} <= {"code", "span"}
+    if printable(text).strip(" "):
+        assert cells[0].text().strip(" ") == printable(text).strip(" ")
 
 
 @given(text=hostile(20), indent=st.sampled_from(("", "  ")))
 @example("```\n```` x\n# no heading", "  ")
 @example("~~~\n<!-- rlm-ci:report -->", "")
+@example("::error::a\n\n\tif a < b &amp;&amp; c:\n\n</code></pre>@alice ##[error]x", "  ")
+@example("\tx\r\n  \ty", "  ")
 def test_a_fence_holds(text: str, indent: str) -> None:
     lines = neutralise.fence(text, "python").split("\n")
     block = "\n".join(
@@ -149,16 +151,20 @@ def test_a_fence_holds(text: str, indent: str) -> None:
     page = github_html(f"- item\n\n{block}\n\nafter" if indent else f"{block}\n\nafter")
     blocks = page.root.all("pre")
     assert len(blocks) == 1
-    expected = "\n".join(printable(line.expandtabs(4)) for line in text.split("\n"))
-    assert blocks[0].text().replace(neutralise.GAP, "") == f"{expected}\n"
+    pieces = (line.removesuffix("\r").split("\t") for line in text.split("\n"))
+    expected = "\n".join("\t".join(map(printable, line)) for line in pieces)
+    assert blocks[0].text() == f"{expected}\n"
+    assert blocks[0].attributes == {"lang": "python"}
+    assert not github_commands(block)
     assert page.root.all("p")[-1].text() == "after"
     assert neutralise.MARKER not in block
 
 
 @given(text=hostile())
 def test_nothing_invisible_is_left(text: str) -> None:
-    for form in (neutralise.prose(text), neutralise.code(text), neutralise.fence(text)):
-        for line in form.replace(neutralise.GAP, "").split("\n"):
+    prose = neutralise.prose(text).replace(neutralise.GAP, "")
+    for form in (prose, neutralise.code(text), neutralise.fence(text)):
+        for line in form.replace("\t", "").split("\n"):
             assert printable(line) == line
 
 

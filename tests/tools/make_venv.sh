@@ -42,6 +42,7 @@ if [ -e "$venv" ] && ! recent "$venv/bin/python"; then
     rm -rf "$venv"
 fi
 [ -x "$venv/bin/pip" ] || "$python" -m venv "$venv" || fail "cannot make the environment in $venv"
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+# Most modules are never imported: Python compiles those that are, at their first import.
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --require-hashes \
     --requirement "$lock" ||
     fail "cannot install from $lock: see pip's message above (a mirror is set by pip's own configuration)"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.report.proof import Proof
 from rlm_ci.viewer import page
 from rlm_ci.viewer.steps import DONE, FAILED, ViewedRun, ViewedStep
 from testing import browser
@@ -99,6 +100,7 @@ def hostile() -> ViewedRun:
     finding = {
         "rule": "review/x", "severity": "high", "message": EVIL, "confidence": 0.5,
         "evidence": [{"path": "a.py", "line_start": 3, "line_end": 3, "quote": EVIL}],
+        "proof": {**dict.fromkeys(Proof._fields, EVIL), "level": "proven"},
     }  # fmt: skip
     return ViewedRun(
         "run-1", "review", EVIL, "failed", True, EVIL, 1.7e9, root,

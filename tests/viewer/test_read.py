@@ -56,6 +56,7 @@ def test_a_fix_loop(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
     assert seen.record["budgets"] == {"budget_usd": 2.0}
     assert [seen.step(f"Iteration {n}")["status"] for n in (1, 2)] == ["failed", "done"]
     assert seen.step("Iteration 1")["seconds"] > 0
+    require_times(seen)
     assert seen.step("Last verdict, in a fresh tree")["start"] > 0
     assert "new: a + b" in seen.text("edit calc.py", "Arguments")
     # Prompts and results of tools are in no file: they are made again.
@@ -67,6 +68,14 @@ def test_a_fix_loop(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
     # The page lies in the folder of the run, and is no evidence of it.
     assert stage.cli("verify", run.id).code == 0
     _damaged(run.folder)
+
+
+def require_times(seen: ViewedPage) -> None:
+    """Each call of a model has its time, within that of the run."""
+    calls = [step for step in seen.steps if step["calls"]]
+    assert calls
+    for one in calls:
+        assert 0 < one["start"] <= one["start"] + one["seconds"] <= seen.steps[0]["seconds"] + 0.01
 
 
 def shown(folder: Path) -> ViewedPage:
@@ -124,6 +133,8 @@ def test_a_question(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
         "rlm > Iteration 2 > Plan",
     ]
     assert seen.total("calls") == run.report["usage"]["calls"] == 6
+    require_times(seen)
+    assert seen.step("Map mp0001 to extract: Who?")["start"] > 0
     assert "In short" in seen.text("Map mp0001 to extract: Who?", "Result")
     assert "In short" in seen.text("Sub-call mp0001-c000002: extract", "Answer")
     assert seen.text("Read bytes 112,836 to 113,010", "Text") == "\n".join(ask_stage.TELLING)
@@ -143,6 +154,7 @@ def test_a_question(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
     ]
     assert seen.text("Sub-call 1", "Prompt") == "same"
     assert seen.step("Turn 1")["seconds"] > 0
+    require_times(seen)
 
 
 @pytest.mark.full
@@ -171,11 +183,12 @@ def test_a_review_and_a_wiki(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
         assert ["decision", "split: too many files"] in nodes[0]["facts"]
         assert seen.total("calls") == report["usage"]["calls"] > 0
         assert seen.record["problems"] == []
+        require_times(seen)
         calls = [step for step in seen.steps if step["kind"] == "call"]
         assert all(one["texts"][0][0] == "Prompt" for one in calls)
         by = {one["rule"]: one["steps"] for one in seen.record["findings"]}
         if verb == "review":
-            [place] = by["review/division-by-zero"]
+            place = by["review/division-by-zero"][0]
             [found] = [one for one in seen.record["findings"] if "division" in one["rule"]]
             assert found["places"][0]["before"] == ["", "", "def total(some):"]
             assert (

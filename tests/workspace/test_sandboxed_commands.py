@@ -10,6 +10,7 @@ import pytest
 
 from rlm_ci.agents.agent import AgentOutcome
 from rlm_ci.fix import loop
+from rlm_ci.fix.handover import Handover
 from rlm_ci.fix.roles import Roles
 from rlm_ci.fix.steps import FixSteps
 from rlm_ci.fix.verdict import verdict
@@ -72,11 +73,12 @@ def run(
     judge = Validator(Command.parse(validator), root=root, exists=lambda _path: True, redact=str,
                       find=lambda name: name, mark="mark", trust_exit_code=True)  # fmt: skip
     diff = lambda: patch(commands.workspace).decode()  # noqa: E731
-    roles = Roles(writer, commands, diff=diff)
     shared = context(folder, commands, judge, max_iterations=iterations, agent="openai")
+    handover = Handover(shared.path_of)
+    roles = Roles(writer, commands, diff=diff, handover=handover)
     state = RunState(shared.path_of("rlm", "state.json"), {})
     result_judge = ResultJudge(shared)
-    steps = FixSteps(shared, result_judge, roles, state)
+    steps = FixSteps(shared, result_judge, roles, handover, state)
     writer.tests = result_judge.tests
     return loop.run(steps, shared.options.limits)
 

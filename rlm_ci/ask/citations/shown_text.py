@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 
+from rlm_ci.environments.repl.host import query_log
+from rlm_ci.environments.repl.host.query_log import is_log
 from rlm_ci.environments.symbolic.artifacts import FILES
 from rlm_ci.system import files
 
@@ -63,12 +65,25 @@ class ShownText:
         if self._is_read:
             return
         for path in self._prompts:
-            place = os.path.join(self._folder, *path.split("/"))
-            data = files.read_or_none(place, _LIMIT)
-            if data is not None and _is_answered(os.path.join(os.path.dirname(place), META)):
-                self._texts.append(data)
+            self._texts += _of_log(self._folder, path) if is_log(path) else self._alone(path)
         self._lines = frozenset(line.strip() for one in self._texts for line in one.split(b"\n"))
         self._is_read = True
+
+    def _alone(self, path: str) -> list[bytes]:
+        """The prompt in a file of its own, such as that of a turn."""
+        place = os.path.join(self._folder, *path.split("/"))
+        data = files.read_or_none(place, _LIMIT)
+        is_shown = _is_answered(os.path.join(os.path.dirname(place), META))
+        return [data] if data is not None and is_shown else []
+
+
+def _of_log(folder: str, path: str) -> list[bytes]:
+    """The prompts that models have answered, of those in a block's log."""
+    try:
+        found = list(query_log.questions(query_log.read(folder, path)))
+        return [one["prompt"].encode() for one in found if one["finish_reason"] is not None]
+    except (files.UnreadableError, ValueError, KeyError, AttributeError, RecursionError):
+        return []
 
 
 def _is_answered(path: str) -> bool:

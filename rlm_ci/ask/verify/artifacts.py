@@ -44,15 +44,15 @@ class RunArtifacts:
         self._folder = folder
         self._context = context
 
-    def bytes_of(self, path: str) -> bytes:
+    def bytes_of(self, path: str, limit: int = _LIMIT) -> bytes:
         """The content. Raises WrongError, as all methods do; DamagedError for a file too large."""
         place, size = os.path.join(self._folder, path), 0
         with suppress(OSError):
             size = os.lstat(place).st_size
-        if size > _LIMIT:
-            raise _too_large(place, f"it has {size:,} bytes, more than {_LIMIT:,}")
+        if size > limit:
+            raise _too_large(place, f"it has {size:,} bytes, more than {limit:,}")
         try:
-            return files.read_inside(self._folder, path, _LIMIT)
+            return files.read_inside(self._folder, path, limit)
         except files.UnreadableError as error:
             raise WrongError(f"{path}: {error}") from None
 

@@ -8,6 +8,8 @@ to the same report is checked by repeating the run from its record (``solve/veri
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
+from hashlib import sha256
 
 from rlm_ci.ask.citations.citations import cite
 from rlm_ci.ask.citations.compare_files import refuted_by
@@ -17,7 +19,9 @@ from rlm_ci.ask.verify.answer import AnswerCheck
 from rlm_ci.ask.verify.artifacts import RunArtifacts, WrongError
 from rlm_ci.ask.verify.recorded_answers import MisshapenError, RecordedAnswers
 from rlm_ci.environments.repl.environment import is_prompt
-from rlm_ci.environments.symbolic.artifacts import FILES
+from rlm_ci.environments.repl.host.query_log import is_log, place_of, questions
+from rlm_ci.environments.repl.host.run_files import LIMIT
+from rlm_ci.environments.symbolic.artifacts import FILES, digest
 from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.models import ModelRequest
 from rlm_ci.models.record.record import completion_key
@@ -27,7 +31,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from rlm_ci.context.context import Context
@@ -78,7 +82,10 @@ class _Examination:
         except (DamagedError, StorageError) as error:
             self._problems.append(printable(str(error)))
         for path in self._prompts():
-            self._check(os.path.dirname(path))
+            if is_log(path):
+                self._check_log(path)
+            else:
+                self._check(os.path.dirname(path))
         exposure = ComputedExposure(
             self._turns,
             len(self._sizes) - self._turns,
@@ -109,23 +116,47 @@ class _Examination:
         }
 
     def _check(self, place: str) -> None:
-        try:
+        """A question with a folder of its own: a turn's; of an older run also that of a block."""
+        with self._naming(place):
             meta = self._files.record(f"{place}/{FILES['meta']}")
             prompt = self._files.as_told(f"{place}/{FILES['prompt']}", meta["prompt"])
             self._files.as_told(f"{place}/{FILES['output']}", meta["output"])
-            if meta["finish_reason"] is None:  # no model has answered; perhaps a child has
-                return
-            if not self._answers.has(place, meta):
-                raise WrongError("it names an answer that is not in the journal")
-            self._sizes.append(len(prompt))
-            if place.rpartition("/")[2].startswith(_TURN):
-                self._turns += 1
-            elif self._key(meta["asked"], prompt.decode()) not in self._answers.keys[place]:
-                raise WrongError("its prompt is not what was asked")
+            self._compare(place, prompt, meta)
+
+    def _check_log(self, path: str) -> None:
+        """The questions of a block."""
+        with self._naming(path):
+            data = self._files.bytes_of(path, LIMIT)
+            written = {told["files"].get(path) for told in self._own_blocks().values()}
+            if sha256(data).hexdigest() not in written:
+                raise WrongError(f"{path} is not what was written")
+            for one in questions(data):
+                place = place_of(path, one)
+                with self._naming(place):
+                    meta = {**one, "output": digest(one["output"].encode())}
+                    self._compare(place, one["prompt"].encode(), meta)
+
+    @contextmanager
+    def _naming(self, place: str) -> Iterator[None]:
+        """Make what is wrong at ``place`` a problem."""
+        try:
+            yield
         except WrongError as error:
             self._problem(place, str(error))
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             self._problem(place, f"it is not as it was written ({type(error).__name__})")
+
+    def _compare(self, place: str, prompt: bytes, meta: Mapping[str, Any]) -> None:
+        """Compare a question to the journal. Raises WrongError."""
+        if meta["finish_reason"] is None:  # no model has answered; perhaps a child has
+            return
+        if not self._answers.has(place, meta):
+            raise WrongError("it names an answer that is not in the journal")
+        self._sizes.append(len(prompt))
+        if place.rpartition("/")[2].startswith(_TURN):
+            self._turns += 1
+        elif self._key(meta["asked"], prompt.decode()) not in self._answers.keys[place]:
+            raise WrongError("its prompt is not what was asked")
 
     def _key(self, model: str, prompt: str) -> str:
         terms = self._answers.terms or {}

@@ -10,7 +10,7 @@ from rlm_ci.system import files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable
+    from collections.abc import Collection, Container, Iterable, Mapping
     from typing import Self
 
     from rlm_ci.change.change_set import ChangeSet
@@ -33,32 +33,47 @@ IS_STUB = "is itself a stub"
 
 def read_policy(changes: ChangeSet) -> tuple[str, LinkTarget]:
     """The archive branch, and where the links must lead; from the base on a pull request."""
-    record: object = {}
-    data = _read_policy(changes)
-    if data is not None:
-        import json
+    record = policy_record(changes) or {}
+    branch, url = place_of(record, changes.repository)
+    return branch, LinkTarget.from_url(url) or LinkTarget()
 
-        try:
-            record = json.loads(data)
-        except (ValueError, RecursionError):
-            record = None
-    if not isinstance(record, dict):
-        raise _bad_policy("the archive policy is not a JSON object")
+
+def place_of(record: Mapping[str, object], repository: Repository) -> tuple[str, str]:
+    """The archive branch, and the address of its repository, by a policy or the remote.
+
+    The address is "" where neither says it. Raises ConfigError.
+    """
     branch = record.get("archive_branch", DEFAULT_BRANCH)
     url = record.get("repo_url")
-    if url is None and changes.repository.git_dir:
-        url = changes.repository.config(f"remote.{changes.repository.remote()}.url")
-    if not isinstance(branch, str) or not _is_branch(branch):
-        raise _bad_policy("archive_branch is not the name of a branch")
-    target = LinkTarget.from_url(url) if isinstance(url, str) else None
-    if target is None and "repo_url" in record:
+    if url is None and repository.git_dir:
+        url = repository.config(f"remote.{repository.remote()}.url")
+    if not isinstance(branch, str) or not is_branch(branch):
+        raise bad_policy("archive_branch is not the name of a branch")
+    address = url if isinstance(url, str) and LinkTarget.from_url(url) else ""
+    if not address and "repo_url" in record:
         hint = "write it as https://HOST/OWNER/NAME"
-        raise _bad_policy("repo_url is not the address of a repository", hint)
-    return branch, target or LinkTarget()
+        raise bad_policy("repo_url is not the address of a repository", hint)
+    return branch, address
 
 
-def _bad_policy(what: str, hint: str = "fix it on the base branch") -> ConfigError:
+def bad_policy(what: str, hint: str = "fix it on the base branch") -> ConfigError:
     return ConfigError(what, where=POLICY, hint=hint)
+
+
+def policy_record(changes: ChangeSet) -> dict[str, object] | None:
+    """The policy; None without one. Raises ConfigError for one that is no JSON object."""
+    data = _read_policy(changes)
+    if data is None:
+        return None
+    import json
+
+    try:
+        record = json.loads(data)
+    except (ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict):
+        raise bad_policy("the archive policy is not a JSON object")
+    return record
 
 
 def _read_policy(changes: ChangeSet) -> bytes | None:
@@ -71,10 +86,11 @@ def _read_policy(changes: ChangeSet) -> bytes | None:
         if error.missing:
             return None
         what = f"the archive policy cannot be read: {error}"
-        raise _bad_policy(what, "fix or remove it") from None
+        raise bad_policy(what, "fix or remove it") from None
 
 
-def _is_branch(name: str) -> bool:
+def is_branch(name: str) -> bool:
+    """Whether git takes ``name`` for that of a branch."""
     parts = name.split("/")
     return (
         bool(name)
@@ -244,5 +260,6 @@ def missing_archive(repository: Repository, branch: str) -> ConfigError:
     return ConfigError(
         f"the archive branch {branch!r} is not in this clone",
         where=POLICY if branch != DEFAULT_BRANCH else f"the default, which {POLICY} may change",
-        hint=f"git fetch {quote(remote)} {quote(refspec)} (or use --fetch)",
+        hint=f"git fetch {quote(remote)} {quote(refspec)} (or use --fetch); "
+        "if there is none yet, rlm-ci archive makes it",
     )

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: A stub has about eight lines, but may be padded to hide it.
 LIMIT = 1 << 20
+#: Texts that may link to what is archived are kept, so many bytes in all.
+_KEPT = 16 << 20
 #: Smaller documents are read with fewer system calls.
 _SMALL = 16 << 10
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -25,6 +27,22 @@ _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC",
 _QUICK = os.open in os.supports_dir_fd and hasattr(os, "pread") and hasattr(os, "O_NOFOLLOW")
 if _QUICK:
     _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+
+
+class LinkingTexts:
+    """Documents that are no stubs and may link to a heading of another, or into the archive."""
+
+    def __init__(self, branch: str) -> None:
+        self.branch = branch
+        self.within = f"/{branch}/".encode("utf-8", "surrogateescape")
+        self.texts: dict[str, bytes] = {}
+        self._left = _KEPT
+
+    def add(self, path: str, data: bytes) -> None:
+        is_linking = b".md#" in data or b".markdown#" in data or b".mdx#" in data
+        if (is_linking or self.within in data) and len(data) <= self._left:
+            self.texts[path] = data
+            self._left -= len(data)
 
 
 def in_worktree(repository: Repository, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.checks._shown_markdown import LEAD, fence_of, shown_lines
 from rlm_ci.report.findings import Severity
 from rlm_ci.text.dates import is_day
 from rlm_ci.text.printable import count
@@ -30,14 +29,18 @@ _FIRST = "'> Archived on … Full content: …'"
 #: What must be escaped in a link.
 _ODD = " \t<>[]()"
 _AS_CODES = "a blank as %20, ( and ) as %28 and %29, [ and ] as %5B and %5D, < and > as %3C and %3E"
-#: The target of a Markdown link, and the title after it.
-_TITLED = re.compile(r"""(\S+)[ \t]+(?:"[^"]*"|'[^']*')""")
+#: The target of a Markdown link, and the title after it; few stubs have one.
+_TITLED = r"""(\S+)[ \t]+(?:"[^"]*"|'[^']*')"""
 _BRANCH = "Archive branch:"
 _PATH = "Archive path:"
 #: What needs no escape in a link or a line.
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-")
 
-_OPEN = re.compile(r"\[ \][ \t]+\S")
+#: The heading of a stub whose document has none; characters of a heading that is copied.
+_TITLE = "# Archived document"
+_TITLE_LIMIT = 300
+#: Documents whose stubs say when they were reviewed, as the full texts do.
+_REVIEWED = "tasks/specs/"
 
 
 _OLDER = "Severity `info` for a stub that the change does not touch."
@@ -48,6 +51,8 @@ RULES = {
     "dangling": Severity.HIGH,
     "payload-is-stub": Severity.HIGH,
     "open-items": Severity.MEDIUM,
+    "old-anchor": Severity.INFO,
+    "archive-link": Severity.INFO,
 }
 
 
@@ -60,22 +65,28 @@ class LinkTarget(Value):
     @classmethod
     def from_url(cls, url: str) -> LinkTarget | None:
         """From ``https://host/owner/name``, ``git@host:owner/name.git``, ``ssh://…``."""
-        rest = url.strip().rstrip("/").removesuffix(".git")
-        scheme, separator, after = rest.partition("://")
-        if not separator:
-            host, colon, path = rest.partition(":")
-            if not colon or "/" in host or "@" not in host:
-                return None  # a path on this machine
-        elif scheme in ("http", "https", "ssh", "git"):
-            host, _, path = after.partition("/")
-            host = host.partition(":")[0] if scheme in ("ssh", "git") else host
-            if "@" in host and ":" in host:
-                host = host.rpartition("@")[2]
-        else:
+        found = _split_address(url)
+        return cls(*(one.lower() for one in found)) if found else None
+
+
+def _split_address(url: str) -> tuple[str, str] | None:
+    """Host and ``owner/name`` of the address of a repository; None for a path on this machine."""
+    rest = url.strip().rstrip("/").removesuffix(".git")
+    scheme, separator, after = rest.partition("://")
+    if not separator:
+        host, colon, path = rest.partition(":")
+        if not colon or "/" in host or "@" not in host:
             return None
-        host = host.rpartition("@")[2].lower()
-        owner, _, name = path.strip("/").partition("/")
-        return cls(host, f"{owner}/{name}".lower()) if host and owner and name else None
+    elif scheme in ("http", "https", "ssh", "git"):
+        host, _, path = after.partition("/")
+        host = host.partition(":")[0] if scheme in ("ssh", "git") else host
+        if "@" in host and ":" in host:
+            host = host.rpartition("@")[2]
+    else:
+        return None
+    host = host.rpartition("@")[2].lower()
+    owner, _, name = path.strip("/").partition("/")
+    return (host, f"{owner}/{name}") if host and owner and name else None
 
 
 class StubFlaw(Value):
@@ -154,6 +165,36 @@ class StubFormat:
         if isinstance(parsed, Stub):
             return True, parsed.flaw_at(path, self._branch, self._target)
         return parsed is not None, parsed
+
+
+def write(path: str, day: str, branch: str, address: str, heading: str = "") -> bytes | None:
+    """The stub for ``path``, whose full text is on ``branch`` of the repository at ``address``.
+
+    None where no stub can say so: for a path with a line break, or an address without a site.
+    """
+    link = link_to(address, branch, path)
+    if not link:
+        return None
+    review = f"last_review: {day}\n\n" if path.startswith(_REVIEWED) else ""
+    form = StubFormat(branch, LinkTarget.from_url(address) or LinkTarget())
+    for title in (heading, _TITLE):
+        data = (
+            f"{title}\n\n{review}{MARKER.decode()}\n{_QUOTE}{day}{_LINK}{link}\n\n"
+            f"- {_BRANCH} {branch}\n- {_PATH} {path}\n"
+        ).encode(*_BYTES)
+        # What the check does not take is not written.
+        if len(title) <= _TITLE_LIMIT and form.judge(path, data) == (True, None):
+            return data
+    return None
+
+
+def link_to(address: str, branch: str, path: str) -> str:
+    """The page of a file on a branch of the repository at ``address``; "" without a site."""
+    from urllib.parse import quote
+
+    found = _split_address(address)
+    within = quote(f"{branch}/{path}", errors="surrogateescape")
+    return f"https://{'/'.join(found)}/blob/{within}" if found else ""
 
 
 def _plain(branch: str, target: LinkTarget) -> re.Pattern[bytes] | None:
@@ -256,6 +297,8 @@ def _said(line: str) -> str:
 
 def _scan(lines: list[str]) -> tuple[list[int], bool]:
     """The lines with the marker outside of fences, and whether a heading comes first."""
+    from rlm_ci.checks._shown_markdown import fence_of  # most stubs need no look at their lines
+
     marker = MARKER.decode()
     marked = []
     fence = ""
@@ -297,7 +340,7 @@ def _link(quote: str) -> str:
     link = link.strip()
     if link.startswith("[") and link.endswith(")"):
         link = link.partition("](")[2][:-1].strip()
-        titled = _TITLED.fullmatch(link)
+        titled = re.fullmatch(_TITLED, link)
         link = titled[1] if titled else link
     return link[1:-1] if link.startswith("<") and link.endswith(">") else link
 
@@ -306,17 +349,3 @@ def _bullet(line: str, label: str) -> str:
     if line[:2] not in ("- ", "* ", "+ ") or not line[2:].lstrip().startswith(label):
         return ""
     return line[2:].lstrip()[len(label) :].strip().strip("`")
-
-
-def open_items(data: bytes) -> list[tuple[int, str]]:
-    """The lines with an open ``[ ]`` item, each with its number (1-based), as GitHub shows them.
-
-    They are in a list, also in a quote or another list, and not in fenced code or a comment.
-    """
-    text = data.decode(*_BYTES).replace("\r\n", "\n")
-    lines = text.split("\n")
-    return [
-        (number, lines[number - 1])
-        for number, line in shown_lines(text)
-        if (lead := LEAD.match(line)) and lead[1] and _OPEN.match(line, lead.end())
-    ]

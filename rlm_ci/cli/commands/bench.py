@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from decimal import Decimal
+
 from rlm_ci import errors
 from rlm_ci.config.core_options import COMMON
-from rlm_ci.config.options import BUDGET, MODEL, PROGRAM
+from rlm_ci.config.options import BUDGET, EPISODE, MODEL, PROGRAM
 from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.console.progress import Progress
 from rlm_ci.errors import UsageError
@@ -13,26 +16,36 @@ from rlm_ci.evaluation.bench import run as benchmarks
 from rlm_ci.evaluation.bench.benchmark import MODES, STRATEGIES, WINDOW, BenchOptions
 from rlm_ci.evaluation.bench.compare import Gates
 from rlm_ci.evaluation.bench.packs import catalogue
+from rlm_ci.evaluation.planted_bugs import benchmark, generate
 from rlm_ci.judge.judge import open_repository, repository_name, subject_of
-from rlm_ci.judge.options import output_of
+from rlm_ci.judge.options import models_of, output_of
+from rlm_ci.models.gateway import Gateway, require_endpoint
+from rlm_ci.models.record.clock import RunClock
+from rlm_ci.models.record.record import Record
 from rlm_ci.pipelines import load
 from rlm_ci.pipelines.stored_runs import OUT_DIR, SANDBOX, StoredRuns
 from rlm_ci.report.findings import Subject
+from rlm_ci.system import files
 from rlm_ci.text import neutralise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.config.arguments import Arguments
+    from rlm_ci.evaluation.planted_bugs.generate import ReviewCase
 
 SUMMARY = "run benchmarks of models and environments, and compare them"
-USAGE = "list [--pack PATH] | run PACK [OPTION...] | compare [CANDIDATE [BASELINE]] [OPTION...]"
-TAKES = ("list, run PACK, or compare CANDIDATE BASELINE", 1, 3)
+USAGE = (
+    "list [--pack PATH] | run PACK [OPTION...] | review [OPTION...] | "
+    "compare [CANDIDATE [BASELINE]] [OPTION...]"
+)
+TAKES = ("list, run PACK, review, or compare CANDIDATE BASELINE", 1, 3)
 EXAMPLES = (
     "rlm-ci bench list",
     "rlm-ci bench run needle --mode direct-llm --model gpt-5-mini --budget-usd 1",
+    "rlm-ci bench review --model gpt-5-mini --budget-usd 5",
     "rlm-ci bench compare latest previous --format markdown",
 )
 EXITS = {
@@ -74,12 +87,21 @@ _RUN = (
     _own("sub_model", "model for sub-calls", metavar="NAME"),
     _own("sub_provider", "provider of the model for sub-calls", metavar="NAME"),
     _own("judge_model", "model that scores by rubrics (default: the same)", metavar="NAME"),
-    _own("include_mcp", "accepted for scripts of rlm-code: the harness has its own tools only",
+    _own("include_mcp", "give the harness the tools of the MCP servers of --mcp-config",
          default=False, kind="boolean"),
-    _own("mcp_server", "the same; it is recorded", metavar="NAME"),
+    _own("mcp_server", "only this one of them (default: all)", metavar="NAME"),
     _own("harness_strategy", "how the harness plans", "tool_call", "choice", choices=STRATEGIES,
          metavar="NAME"),
 )  # fmt: skip
+_REVIEW = (
+    _own("seed", "seed of the changes", 1, "integer", minimum=0, metavar="N"),
+    _own("bugs", "number of planted bugs", 40, "integer", minimum=1, metavar="N"),
+    _own("honest", "number of changes without a bug", 10, "integer", minimum=0, metavar="N"),
+    _own("folder", "folder of the changes and of what is done; a second run in it goes on "
+         "(default: bench-review in the folder of the runs)", metavar="DIR"),
+    _own("dry_run", "make the changes, and ask no model", default=False, kind="boolean"),
+)  # fmt: skip
+_MCP = tuple(row for row in EPISODE if row.key == "episode.mcp_config")
 _COMPARE = (
     _own("min_score_delta", "least change of the score that passes", 0.0, "number", metavar="X"),
     _own("min_reward_delta", "least change of the reward that passes", 0.0, "number", metavar="X"),
@@ -91,11 +113,13 @@ _COMPARE = (
     _own("max_latency_increase", "share by which the seconds of a case may rise (default: any)",
          kind="number", minimum=0, metavar="X"),
     _own("fail_on_completion_regression", "fail when a case is not completed any more, or one side "
-         "lacks it", default=True, kind="boolean", off="let single cases regress"),
+         "lacks it, or a repeat of it", default=True,
+         kind="boolean", off="let single cases regress"),
 )  # fmt: skip
 _ROWS = {
     "list": (*_PACKS, *COMMON, *OUT_DIR),
-    "run": (*_RUN, *_PACKS, *COMMON, *OUT_DIR, *SANDBOX, *MODEL, *BUDGET),
+    "run": (*_RUN, *_MCP, *_PACKS, *COMMON, *OUT_DIR, *SANDBOX, *MODEL, *BUDGET),
+    "review": (*_REVIEW, *COMMON, *OUT_DIR, *SANDBOX, *MODEL, *BUDGET),
     "compare": (*_COMPARE, *COMMON, *OUT_DIR),
 }
 
@@ -110,17 +134,22 @@ def rows(argv: Sequence[str]) -> tuple[Setting, ...]:
 
 def run(arguments: Arguments) -> int:
     action, *words = arguments.words
-    actions = {"list": (_list, 0, 0), "run": (_run, 1, 1), "compare": (_compare, 0, 2)}
+    actions = {
+        "list": (_list, 0, 0),
+        "run": (_run, 1, 1),
+        "review": (_review, 0, 0),
+        "compare": (_compare, 0, 2),
+    }
     carry_out, fewest, most = actions.get(action, (None, 0, 0))
     if carry_out is None or not fewest <= len(words) <= most:
         known = action in actions
         what = f"bench {action} takes other words" if known else f"bench does not know {action!r}"
         raise UsageError(what[:120], where="rlm-ci bench", hint=f"rlm-ci bench {USAGE}")
     table = {row.key: row for row in (*PROGRAM, *rows([action]))}
-    return carry_out(words, Settings(table.values(), arguments.flags))
+    return carry_out(words, Settings(table.values(), arguments.flags), arguments.flags)
 
 
-def _list(_words: Sequence[str], settings: Settings) -> int:
+def _list(_words: Sequence[str], settings: Settings, _flags: Mapping[str, Any]) -> int:
     output = output_of(settings).require_text_or_json("bench list")
     known = catalogue.presets(settings.bench.pack)
     stored = summary.of_store(StoredRuns(settings).store)
@@ -136,7 +165,7 @@ def _list(_words: Sequence[str], settings: Settings) -> int:
     return errors.OK
 
 
-def _compare(words: Sequence[str], settings: Settings) -> int:
+def _compare(words: Sequence[str], settings: Settings, _flags: Mapping[str, Any]) -> int:
     output = output_of(settings)
     output.require_place()
     own = settings.bench
@@ -158,15 +187,19 @@ def _subject(settings: Settings) -> Subject:
     return Subject(head=repository.head_commit() if repository.git_dir else None)
 
 
-def _run(words: Sequence[str], settings: Settings) -> int:
+def _run(words: Sequence[str], settings: Settings, flags: Mapping[str, Any]) -> int:
     output = output_of(settings).require_text_or_json("bench run")
     output.require_place()
     own = settings.bench
     preset = catalogue.choose(words[0], own.pack)
     options = BenchOptions(**{name: getattr(own, name) for name in BenchOptions._fields})
     runs = StoredRuns(settings)
+    if settings.episode.mcp_config:  # a resumed benchmark may be in another folder
+        flags = {**flags, "episode.mcp_config": os.path.abspath(settings.episode.mcp_config)}
     with Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress:
-        result, failure = benchmarks.carry_out(preset, options, settings, runs, progress=progress)
+        result, failure = benchmarks.carry_out(
+            preset, options, settings, runs, progress=progress, flags=flags
+        )
     told = summary.read(str(result.summary_path)).record
     if settings.format == "json":
         output.emit(neutralise.record(dict(told), depth=4))
@@ -176,6 +209,51 @@ def _run(words: Sequence[str], settings: Settings) -> int:
     if failure:
         raise failure
     return errors.OK
+
+
+def _review(_words: Sequence[str], settings: Settings, flags: Mapping[str, Any]) -> int:
+    output = output_of(settings).require_text_or_json("bench review")
+    output.require_place()
+    own = settings.bench
+    cases = generate.cases(own.seed, own.bugs, own.honest)
+    if own.dry_run:
+        told = benchmark.outline(cases)
+        shown = benchmark.changes(told)
+    else:
+        told = _measured(settings, flags, cases)
+        shown = benchmark.table(told)
+    is_json = settings.format == "json"
+    output.emit(neutralise.record(told, depth=4) if is_json else _lines(shown))
+    return errors.OK
+
+
+def _measured(
+    settings: Settings, flags: Mapping[str, Any], cases: Iterable[ReviewCase]
+) -> dict[str, Any]:
+    """The figures of a model. Raises ConfigError without one."""
+    options = models_of(settings)
+    require_endpoint(options, "or only make the changes: --dry-run")
+    runs = StoredRuns(settings)
+    own = settings.bench
+    name = f"bench-review/{own.seed}-{own.bugs}-{own.honest}"
+    folder = os.path.abspath(own.folder or os.path.join(runs.store.root, name))
+    files.make_folder(folder)
+    passed = [row for row in (*MODEL, *SANDBOX) if row.key in flags and row.flag]
+    words = tuple(word for row in passed for word in (str(row.flag), str(flags[row.key])))
+    budget = settings.budget_usd
+    with (
+        Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress,
+        Record.open(os.path.join(folder, "calls.jsonl"), redact=runs.redactor.text) as record,
+    ):
+
+        def gateway(spent: float) -> Gateway:
+            left = None if budget is None else Decimal(str(max(0.0, budget - spent)))
+            limited = options.replace(budget_usd=left)
+            clock = RunClock(record.fact)
+            return Gateway(limited, record, clock, model=settings.model, max_minutes=None)
+
+        reviewer = benchmark.Reviewer(words, dict(settings.environ), gateway, budget)
+        return benchmark.carry_out(cases, folder, reviewer, progress.step)
 
 
 def _lines(shown: str) -> str:

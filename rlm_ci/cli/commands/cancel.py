@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from rlm_ci import errors
 from rlm_ci.config.settings import Settings
 from rlm_ci.judge.options import output_of
-from rlm_ci.pipelines.stored_runs import ONE_RUN, ROWS, StoredRuns, record, standing
-from rlm_ci.runs.cancel import cancel
+from rlm_ci.pipelines.stored_runs import ONE_RUN, ROWS, StoredRuns, record, status_in_words
 from rlm_ci.text import neutralise
 
 TYPE_CHECKING = False
@@ -29,26 +27,13 @@ def run(arguments: Arguments) -> int:
     output = output_of(settings).require_text_or_json("cancel")
     runs = StoredRuns(settings)
     entry = runs.own(arguments.words[0])
-    outcome = cancel(entry.path, entry.run, redactor=runs.redactor, out=runs.out)
-    if outcome.ended_now:
-        _mark(entry.path, runs)
+    outcome = runs.cancel(entry)
     entry = entry.replace(manifest=outcome.manifest)
     if settings.format == "json":
         text = neutralise.record(record(entry) | {"cancelled": outcome.ended_now})
     elif outcome.ended_now:
         text = f"{entry.run_id} is cancelled{_TOLD[outcome.process]}\n"
     else:
-        text = f"{entry.run_id} had ended already: {standing(entry, time.time())}\n"
+        text = f"{entry.run_id} had ended already: {status_in_words(entry, time.time())}\n"
     output.emit(text)
     return errors.OK
-
-
-def _mark(path: str, runs: StoredRuns) -> None:
-    """Mark the nodes of a review or a wiki as cancelled, too."""
-    inner = os.path.join(path, "rlm")
-    if not os.path.lexists(os.path.join(inner, "run.json")):
-        return
-    from rlm_ci.recursion.journal import run_json
-
-    with runs.open(path):
-        run_json.cancel(inner)

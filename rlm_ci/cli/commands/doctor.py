@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
-from rlm_ci import __version__, errors
-from rlm_ci.config.core_options import COMMON, MACHINE
-from rlm_ci.config.options import LOOP, MODEL, PUBLISH
+from rlm_ci import __version__, checks, errors
+from rlm_ci.config.core_options import COMMON, CORE
+from rlm_ci.config.options import BUDGET, LOOP, MODEL, PROGRAM, PUBLISH
 from rlm_ci.config.settings import Setting, Settings
-from rlm_ci.errors import RlmCiError
-from rlm_ci.judge.options import output_of
+from rlm_ci.errors import ConfigError, RlmCiError
+from rlm_ci.judge import config_file
+from rlm_ci.judge.judge import open_repository
+from rlm_ci.judge.options import endpoint_of, models_of, output_of
+from rlm_ci.pipelines import load
 from rlm_ci.system import installation, process, process_stream
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import count, printable
@@ -24,15 +28,25 @@ if TYPE_CHECKING:
     from rlm_ci.sandbox import Probe
 
 SUMMARY = "show what this machine can run, and what is missing"
-USAGE = "[OPTION...]"
-TAKES = ("no arguments", 0, 0)
-EXAMPLES = ("rlm-ci doctor", "rlm-ci doctor --environment coding")
+USAGE = "[OPTION...] [MODEL]"
+TAKES = ("at most one model", 0, 1)
+EXAMPLES = (
+    "rlm-ci doctor",
+    "rlm-ci doctor --model groq:NAME",
+    "rlm-ci doctor --environment coding",
+    "rlm-ci doctor --rlms",
+)
 EXITS = {errors.OK: "no problem found", errors.UNAVAILABLE: "a problem found"}
 _OWN = (
     *(row for row in LOOP if row.key in ("sandbox", "loop.agent")),
     Setting("doctor.environment", "also check what episodes in this environment need: generic, "
             "coding or pure_rlm", flag="--environment", metavar="NAME", file=False,
             own_env=False),
+    Setting("doctor.model", "ask MODEL, or the model that is set, three small questions",
+            default=False, kind="boolean", flag="--model", file=False, own_env=False),
+    Setting("doctor.rlms", "also carry out a small analysis, as before a role's turn: with the "
+            "model that is set up, or a scripted one", default=False, kind="boolean",
+            flag="--rlms", file=False, own_env=False),
     Setting("doctor.fix", "make the folder of the runs ready, for you alone", default=False,
             kind="boolean", flag="--fix", file=False, own_env=False),
 )  # fmt: skip
@@ -58,18 +72,19 @@ ROWS = (*COMMON, *_OWN)
 
 
 def run(arguments: Arguments) -> int:
-    table = {row.key: row for row in (*COMMON, *LOOP, *MODEL, *PUBLISH, *MACHINE, *_OWN)}
-    settings = Settings(table.values(), arguments.flags)
+    settings = _settings(arguments)
     output = output_of(settings).require_text_or_json("doctor")
     sections = {
         "machine": tuple(_machine(settings.environ)),
         "sandbox": tuple(_sandboxes(settings)),
         "extras": tuple(_extras(settings)),
-        "model": tuple(_model(settings)),
+        "model": (*_model(settings), *(_trial(settings) if settings.doctor.model else ())),
         "GitHub": (_set(settings, "token", "github.token"),),
     }
     if settings.doctor.environment or settings.doctor.fix:
         sections["episodes"] = tuple(_episodes(settings))
+    if settings.doctor.rlms:
+        sections["analysis"] = tuple(_analysis(settings))
     problems = [fact for facts in sections.values() for fact in facts if fact.problem]
     if settings.format == "json":
         output.emit(_json(sections, problems, settings))
@@ -78,6 +93,26 @@ def run(arguments: Arguments) -> int:
         lines = _text(sections, problems, settings)
         output.emit("".join(f"{_painted(line, colour)}\n" for line in lines))
     return errors.UNAVAILABLE if problems else errors.OK
+
+
+def _settings(arguments: Arguments) -> Settings:
+    """The settings, with those of a config file where a model is asked. Raises RlmCiError."""
+    table = {row.key: row for row in (*CORE, *LOOP, *MODEL, *BUDGET, *PUBLISH, *_OWN)}
+    for model in arguments.words:
+        if not arguments.flags.get("doctor.model"):
+            raise errors.UsageError(
+                f"unexpected argument {model[:80]!r}",
+                where="rlm-ci doctor",
+                hint="to ask a model: rlm-ci doctor --model NAME",
+            )
+        arguments = arguments.replace(flags={**arguments.flags, "model": model})
+    settings = Settings(table.values(), arguments.flags)
+    if (settings.doctor.model or settings.doctor.rlms) and not settings.model:
+        with suppress(ConfigError):  # no repository
+            for change in load.changes_of(settings, open_repository(settings))[:1]:
+                record, source = config_file.read(settings, change)
+                settings.apply(record, source, (*PROGRAM, *checks.rows(checks.names())))
+    return settings
 
 
 # ── what is installed ──
@@ -141,11 +176,11 @@ def _complaint(settings: Settings) -> RlmCiError | None:
 
 def _extras(settings: Settings) -> Iterator[DoctorLine]:
     needed = {
-        "models": settings.openai.api_key or settings.openai.base_url,
+        "models": not endpoint_of(settings).lack,
         "github": settings.github.token,
     }
     lacking = []
-    ready = {"models": "a key or a base URL is set", "github": "a token is set"}
+    ready = {"models": "a model is set up", "github": "a token is set"}
     for extra, packages in _required().items():
         versions = {name: _version(name) for name in packages}
         missing = [name for name, version in versions.items() if version is None]
@@ -194,8 +229,13 @@ def _version(package: str) -> str | None:
 
 
 def _model(settings: Settings) -> Iterator[DoctorLine]:
-    yield _set(settings, "key", "openai.api_key")
-    yield _set(settings, "base URL", "openai.base_url")
+    endpoint = endpoint_of(settings)
+    if endpoint.provider:
+        told = f"{endpoint.provider}, {endpoint.base_url or 'no address'}"
+        yield DoctorLine(_ABSENT if endpoint.lack else _GOOD, "provider", endpoint.lack or told)
+    else:
+        yield _set(settings, "key", "openai.api_key")
+        yield _set(settings, "base URL", "openai.base_url")
     agent = settings.loop.agent
     if agent in _AGENTS:
         try:
@@ -205,12 +245,34 @@ def _model(settings: Settings) -> Iterator[DoctorLine]:
             yield DoctorLine(_BAD, "agent", f"{agent} is not on PATH", problem=error)
 
 
+def _trial(settings: Settings) -> Iterator[DoctorLine]:
+    """What the model answers; this costs a few tokens."""
+    from rlm_ci.models import gateway, trial
+
+    if not settings.model:
+        problem = errors.ConfigError(
+            "no model is named", where="--model", hint="say which one: rlm-ci doctor --model NAME"
+        )
+        yield DoctorLine(_BAD, "answer", "none", problem=problem)
+        return
+    options = models_of(settings)
+    try:
+        gateway.require_endpoint(options, "set it, or choose another provider")
+        with gateway.opened(options) as model:
+            for one in trial.results(model, settings.model, gateway.price_of(options)):
+                lacks = _BAD if one.error else _ABSENT
+                sign = _GOOD if one.works else lacks
+                yield DoctorLine(sign, one.name, one.detail, problem=one.error)
+    except RlmCiError as error:
+        yield DoctorLine(_BAD, "answer", "none", problem=error)
+
+
 def _episodes(settings: Settings) -> Iterator[DoctorLine]:
     from rlm_ci.evaluation import readiness
     from rlm_ci.pipelines.stored_runs import StoredRuns
 
     runs = StoredRuns(settings)
-    is_ready = settings.openai.api_key or settings.openai.base_url
+    is_ready = not endpoint_of(settings).lack
     needs = readiness.EpisodeNeeds(
         settings.doctor.environment or "generic",
         runs.root,
@@ -227,6 +289,20 @@ def _episodes(settings: Settings) -> Iterator[DoctorLine]:
             problem = errors.UnavailableError(check.detail, where=check.name, hint=advice or "")
         more = f" ({advice})" if advice and problem is None else ""
         yield DoctorLine(signs[check.status], check.name, f"{check.detail}{more}", problem=problem)
+
+
+def _analysis(settings: Settings) -> Iterator[DoctorLine]:
+    from rlm_ci.fix.rlms import canary
+    from rlm_ci.fix.rlms.options import RlmsOptions
+
+    options = RlmsOptions.of(settings.values, settings.sources)
+    model = None if endpoint_of(settings).lack else settings.model
+    found = canary.try_out(options, models_of(settings), model=model, sandbox=settings.sandbox,
+                           environ=settings.environ)  # fmt: skip
+    for name, detail in found.lines:
+        yield DoctorLine(_GOOD, name, detail)
+    if found.problem is not None:
+        yield DoctorLine(_BAD, "result", str(found.problem), problem=found.problem)
 
 
 def _set(settings: Settings, name: str, key: str) -> DoctorLine:

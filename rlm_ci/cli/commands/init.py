@@ -226,6 +226,10 @@ def _toml(value: object) -> str:
 
 
 def _example(column: Setting) -> str:
+    if column.choices:
+        return f'"{column.choices[0]}"'
+    if column.kind == "boolean":
+        return "true"
     return {"integer": "100", "number": "0.5", "cap": "60"}.get(column.kind, '"…"')
 
 

@@ -75,7 +75,7 @@ def _record(entry: FoundRun, now: float) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "run_id": entry.run_id,
         "task_id": entry.task_id,
-        "status": entry.standing(now),
+        "status": entry.status_at(now),
         "manifest": entry.place,
         "problem": None if entry.problem is None else entry.problem.what,
     }
@@ -98,7 +98,7 @@ def _text(found: list[FoundRun], now: float) -> str:
 
 def _cells(entry: FoundRun, now: float) -> tuple[str, ...]:
     run = entry.manifest
-    word = entry.standing(now).replace("_", " ")
+    word = entry.status_at(now).replace("_", " ")
     if run is None:
         why = entry.problem.what if entry.problem else ""
         return entry.run_id, entry.task_id, "-", word, "-", neutralise.clip(printable(why), 100)

@@ -26,7 +26,7 @@ from rlm_ci.console.messages import say
 from rlm_ci.github.session import GitHubSession
 from rlm_ci.judge.judge import judge, read_templates
 from rlm_ci.judge.options import access_of, output_of, rests_on
-from rlm_ci.pull_request import comment_commands, overrides, posting
+from rlm_ci.pull_request import answers, comment_commands, overrides, posting
 from rlm_ci.pull_request.slash_grammar import CHECK
 from rlm_ci.pull_request.slash_grammar import REVIEW as REVIEWS
 from rlm_ci.redaction.redactor import Redactor
@@ -122,7 +122,7 @@ def _report(judgement: Judgement, asked: CommentCommand | None, held: Run | None
     plain = output_of(settings).options().replace(colour=False)
     _write(paths["report.json"], render.render(report, "json", plain), run_id)
     held_back = overrides.held(settings, report, to, way, asked)
-    report = overrides.apply(report, held_back)
+    report = answers.apply(settings, overrides.apply(report, held_back), to, way)
     if in_actions:
         _write_outputs(settings, report, paths, judgement.report.subject.head or "", _patch(held))
     output.explain_parts(report)

@@ -19,7 +19,7 @@ from rlm_ci.github.session import GitHubSession
 from rlm_ci.judge import config_file
 from rlm_ci.judge.judge import Judgement, open_repository, read_templates
 from rlm_ci.judge.options import access_of, output_of
-from rlm_ci.pull_request import overrides, posting
+from rlm_ci.pull_request import answers, overrides, posting
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report.findings import Subject, Usage
 from rlm_ci.text import neutralise
@@ -69,7 +69,7 @@ def run(arguments: Arguments) -> int:
     destination, report, pull = _addressed(settings, report, way.client())
     report = Redactor(settings.environ).report(report)
     held = overrides.held(settings, report, destination, way)
-    report = overrides.apply(report, held)
+    report = answers.apply(settings, overrides.apply(report, held), destination, way)
     judgement = Judgement(report, settings, repository, (ours,))
     options = output.options(read_templates(judgement))
     publication = posting.post(

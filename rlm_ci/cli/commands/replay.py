@@ -16,14 +16,14 @@ from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import definition, load, stored_runs
 from rlm_ci.runs.request import RunRequest
 from rlm_ci.runs.store import require_plain_run
-from rlm_ci.solve import registry
+from rlm_ci.solve import registry, verify_record
 from rlm_ci.solve.pipeline import CALLS
-from rlm_ci.solve.verify_record import begin_alike
 from rlm_ci.system import files
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from rlm_ci.config.arguments import Arguments
@@ -35,11 +35,13 @@ TAKES = stored_runs.ONE_RUN
 EXAMPLES = ("rlm-ci replay 2026-11-23T08-07-09Z-e35eefc6 --check",)
 EXITS = {
     errors.OK: "the run succeeds again; with `--check`, its report is the same",
-    errors.FINDINGS: "with `--check`, the report differs; without it, codes are those of the run",
+    errors.FINDINGS: "with `--check`, the report or a file differs; without it, codes are those of "
+    "the run",
 }
 _OWN = (
-    Setting("check", "exit with 1 if the report differs from the original", default=False,
-            kind="boolean", flag="--check", file=False, own_env=False),
+    Setting("check", "exit with 1 if the report differs from the original, or a file that follows "
+            "from the record", default=False, kind="boolean", flag="--check", file=False,
+            own_env=False),
 )  # fmt: skip
 #: The fields in which a run and its replay may differ.
 _OWN_KEYS = ("run_id", "usage", "publication")
@@ -62,7 +64,7 @@ def run(arguments: Arguments) -> int:
         runs.create(entry.run.task_id, asked.pipeline_id, parent_run_id=entry.run.run_id) as held,
     ):
         # Keep no request: nothing may resume an interrupted replay with keys and commands.
-        begin_alike(entry.path, held)
+        verify_record.begin_alike(entry.path, held)
         progress.say(f"Run: {held.id}, a replay of {entry.run.run_id}")
         record = os.path.join(entry.path, CALLS)
         work = registry.make(asked.pipeline_id, settings, runs, progress, record)
@@ -78,7 +80,7 @@ def run(arguments: Arguments) -> int:
     if work.report is not None:
         output_of(settings).show(work.report)
     if settings.check:
-        differs = _compare(entry.path, held.path)
+        differs = _compare(entry.path, held.path, held.redactor.text)
         if differs:
             _name_version(entry.path)
         return differs
@@ -111,16 +113,18 @@ def _name_version(path: str) -> None:
             say(f"rlm-ci {made_by} made the run, and this is {__version__}: use {made_by}")
 
 
-def _compare(before: str, now: str) -> int:
+def _compare(before: str, now: str, clean: Callable[[str], str]) -> int:
     reports = [_report(folder) for folder in (before, now)]
     keys = dict.fromkeys(key for report in reports for key in report)
     absent = object()
     differing = [key for key in keys if reports[0].get(key, absent) != reports[1].get(key, absent)]
-    for key in differing:
-        say(f"the report differs in {key}")
-    if not differing:
-        say("the report is the same")
-    return FINDINGS if differing else 0
+    told = [f"the report differs in {key}" for key in differing]
+    told += verify_record.differing(before, now, clean)
+    for line in told or [
+        "the report is the same, and so is every file that follows from the record"
+    ]:
+        say(line)
+    return FINDINGS if told else 0
 
 
 def _report(folder: str) -> dict[str, Any]:

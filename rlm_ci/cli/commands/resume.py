@@ -13,7 +13,7 @@ import time
 from rlm_ci import errors
 from rlm_ci.cli.commands.wait import code_of
 from rlm_ci.config.core_options import CORE
-from rlm_ci.config.options import PIPELINES, RECURSION, SYMBOLIC, WIKI
+from rlm_ci.config.options import EPISODE, PIPELINES, RECURSION, SYMBOLIC, WIKI
 from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import say
 from rlm_ci.console.progress import Progress
@@ -24,7 +24,6 @@ from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import budget_increase, load, stored_runs
 from rlm_ci.pipelines.run_context import STDIN
 from rlm_ci.pipelines.stored_runs import StoredRuns, resume_with
-from rlm_ci.report import render
 from rlm_ci.runs.cancel import end_leftovers
 from rlm_ci.runs.request import RunRequest
 from rlm_ci.solve import registry
@@ -54,8 +53,11 @@ _OUTPUTS = {
     "wiki.out": "--out", "wiki.site": "--site", "wiki.push": "--push",
     "recursion.scheduler": "--scheduler",
 }  # fmt: skip
+#: Files that may name programs to run.
+_PROGRAMS = ("config", "episode.mcp_config")
 ROWS = (
     *stored_runs.SANDBOX,
+    *(row for row in EPISODE if row.key in _PROGRAMS),
     *(row for row in SYMBOLIC if row.key == _CONTEXT),
     *budget_increase.ROWS,
     *(row for row in (*RECURSION, *WIKI) if row.key in _OUTPUTS),
@@ -92,8 +94,7 @@ def run(arguments: Arguments) -> int:
         output.emit(neutralise.record(stored_runs.record(entry)))
     else:
         # Show the report as its own command does; of a fix only its end.
-        reports = (work.report for work in done if work.report and work.tells)
-        shown = [f"{render.render(one, 'text', output.options())}\n" for one in reports]
+        shown = (work.shown(output.options()) for work in done)
         output.emit("".join([*shown, stored_runs.tell(entry, time.time())]))
     return code
 
@@ -110,7 +111,7 @@ def _go_on(
     end_leftovers(held.id)
     try:
         asked = RunRequest.read(held.path, held.manifest.pipeline_id)
-        known = load.load(settings, open_repository(settings))
+        known = load.of_run(load.load(settings, open_repository(settings)), asked)
         load.require_same(known, asked)
         if more:
             budget_increase.require(held.manifest, more, asked, held.path_of(CALLS))
@@ -138,8 +139,11 @@ def _require_repeated(begun: Manifest, asked: RunRequest, settings: Settings, ro
     missing = []
     if "none" in (asked.flags.get("sandbox"), begun.sandbox) and settings.sandbox != "none":
         missing.append("--sandbox none")
-    if "config" in asked.flags and not settings.config:
-        missing.append(f"--config {shlex.quote(asked.flags['config'])}")
+    missing += [
+        f"{settings.rows[key].flag} {shlex.quote(asked.flags[key])}"
+        for key in _PROGRAMS
+        if key in asked.flags and not settings.values[key]
+    ]
     for key, flag in _OUTPUTS.items():
         value = asked.flags.get(key)
         if value and value != settings.values[key] and not _is_harmless(key, value, root):
@@ -147,7 +151,8 @@ def _require_repeated(begun: Manifest, asked: RunRequest, settings: Settings, ro
             missing.append(flag if value is True else f"{flag} {shown}")
     if missing:
         raise _unrepeated(begun.run_id, " ".join(missing), "which only a command line can set")
-    if place == "none" and begun.sandbox not in (None, "none"):
+    is_told = repeated or place == "none"
+    if is_told and place != "auto" and begun.sandbox not in (None, place):
         raise ConfigError(
             f"the run began in the sandbox {printable(begun.sandbox)[:80]}, and continues in it",
             where=settings.sources["sandbox"],

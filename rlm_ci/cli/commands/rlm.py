@@ -6,15 +6,20 @@ import os
 
 from rlm_ci import errors
 from rlm_ci.config.core_options import COMMON
-from rlm_ci.config.options import BUDGET, LOOP, MODEL, SYMBOLIC
+from rlm_ci.config.options import BUDGET, LOOP, MODEL, RLMS_DRY_RUN, SYMBOLIC
+from rlm_ci.console.progress import Progress
 from rlm_ci.errors import UsageError
-from rlm_ci.pipelines import stored_runs
+from rlm_ci.fix.rlms import dry_run
+from rlm_ci.judge.judge import open_repository
+from rlm_ci.judge.options import output_of
+from rlm_ci.pipelines import load, stored_runs
 from rlm_ci.pipelines.run_context import STDIN
-from rlm_ci.solve import foreground
+from rlm_ci.solve import foreground, pipeline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.config.arguments import Arguments
+    from rlm_ci.config.settings import Settings
 
 SUMMARY = "fix until green, or answer a question from a long text"
 USAGE = '"GOAL" [OPTION...]'
@@ -31,7 +36,7 @@ EXITS = {
     errors.LIMIT: "a budget is used up, or nothing changed",
 }
 PIPELINE = "rlm"
-ROWS = (*COMMON, *LOOP, *SYMBOLIC, *MODEL, *BUDGET)
+ROWS = (*COMMON, *LOOP, *RLMS_DRY_RUN, *SYMBOLIC, *MODEL, *BUDGET)
 
 
 def run(arguments: Arguments) -> int:
@@ -45,4 +50,29 @@ def run(arguments: Arguments) -> int:
     goal = settings.loop.goal
     if not goal or not goal.strip():
         raise UsageError("there is no goal", where="rlm-ci rlm", hint=f"rlm-ci rlm {USAGE}")
+    if settings.values["loop.rlms.dry_run"]:
+        return _dry_run(settings, goal)
     return foreground.conduct(PIPELINE, settings, flags, goal)
+
+
+def _dry_run(settings: Settings, goal: str) -> int:
+    """Print for which roles an analysis would run before the turn."""
+    output = output_of(settings).require_text_or_json("--dry-run")
+    output.require_place()
+    repository = open_repository(settings)
+    runs = stored_runs.StoredRuns(settings)
+    with Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress:
+        job = pipeline.make(settings, repository, runs, progress)
+    mode = pipeline.select(settings, goal)
+    if mode.name != pipeline.ITERATIVE:
+        raise UsageError(
+            "a question has no roles",
+            where=f"--dry-run: {mode.reason}",
+            hint="leave out --dry-run, or use --mode iterative",
+        )
+    changes = load.changes_of(settings, repository)
+    labels = [name for one in changes if one.pull_request for name in one.pull_request.labels]
+    found = dry_run.decisions(job, goal, labels)
+    as_json = settings.format == "json"
+    output.emit(dry_run.as_json(found) if as_json else dry_run.as_text(found))
+    return errors.OK

@@ -40,6 +40,8 @@ def run(arguments: Arguments) -> int:
     source = settings.context.source
     if source and source != STDIN:  # a resumed run may be in another folder
         flags["context.source"] = os.path.abspath(source)
+    if settings.episode.mcp_config:
+        flags["episode.mcp_config"] = os.path.abspath(settings.episode.mcp_config)
     task = arguments.words[0] if arguments.words else ""
     if not task.strip():
         raise UsageError("there is no task", where="rlm-ci run", hint=f"rlm-ci run {USAGE}")

@@ -18,7 +18,6 @@ from rlm_ci.runs import manifest
 from rlm_ci.runs.checksums import EVENTS
 from rlm_ci.runs.journal.journal import replay
 from rlm_ci.text import neutralise
-from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,16 +142,6 @@ class _Drawn(_Lines):
 
 
 def _line(event: Mapping[str, Any]) -> str:
-    payload = event.get("payload")
-    payload = payload if isinstance(payload, dict) else {}
-    words = [str(event.get("event", "")).replace("_", " ")]
-    for name in ("title", "text", "tool", "summary", "status_detail"):
-        value = payload.get(name)
-        if isinstance(value, str) and value:
-            words.append(neutralise.clip(neutralise.one_line(value), 160))
-    code = payload.get("exit_code")
-    if isinstance(code, int) and code:
-        words.append(f"exit {code}")
     stamp = event.get("timestamp")
     clock = stamp[11:19] if isinstance(stamp, str) and manifest.is_time(stamp) else "--:--:--"
-    return neutralise.log(printable(f"{clock}  {'  '.join(words)}"))
+    return f"{clock}  {stored_runs.event_text(event)}"

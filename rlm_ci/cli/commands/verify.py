@@ -13,12 +13,15 @@ from rlm_ci.ask.report import REPL
 from rlm_ci.ask.verify.computed import ComputedExposure
 from rlm_ci.change import evidence
 from rlm_ci.config.core_options import COMMON, CORE
-from rlm_ci.config.settings import Settings
+from rlm_ci.config.options import LOOP, REVIEW
+from rlm_ci.config.settings import Setting, Settings
+from rlm_ci.console.progress import Progress
 from rlm_ci.errors import ConfigError, DamagedError
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import stored_runs
 from rlm_ci.pipelines.definition import EPISODE
+from rlm_ci.pull_request import answers
 from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, SCHEMA_VERSION, Report
 from rlm_ci.report.wording import headline
 from rlm_ci.resources import loader
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from rlm_ci.config.arguments import Arguments
     from rlm_ci.git.repository import Repository
     from rlm_ci.report.findings import Part
+    from rlm_ci.review.proofs.again import ProofsAgain
 
 SUMMARY = "check every evidence pointer of a stored report again, offline"
 USAGE = "REPORT|RUN [OPTION...]"
@@ -55,13 +59,19 @@ EXITS = {
 }
 #: Bytes of a report with a hundred thousand findings.
 _LIMIT = 512 << 20
-ROWS = COMMON
+ROWS = (
+    Setting("run_proofs", "run the proofs of a review once more, in the sandbox, with the settings "
+            "of today", default=False, kind="boolean", flag="--run-proofs", file=False,
+            own_env=False),
+    *stored_runs.SANDBOX,
+    *COMMON,
+)  # fmt: skip
 
 
 def run(arguments: Arguments) -> int:
-    settings = Settings((*CORE, *stored_runs.OUT_DIR), arguments.flags)
+    settings = Settings((*CORE, *stored_runs.OUT_DIR, *ROWS), arguments.flags)
     output = output_of(settings).require_text_or_json("verify")
-    path, folder = _place(arguments.words[0], settings)
+    path, folder = report_of(arguments.words[0], settings)
     tree = _tree(folder)
     report = read_report(path) if folder is None or os.path.lexists(path) else None
     question = None if folder is None or report is None else _Question.of(folder, report)
@@ -78,11 +88,14 @@ def run(arguments: Arguments) -> int:
     stored = None if folder is None else _Stored.of(folder, report, repository, settings, tree)
     problems = [*(checked.problems if checked else ()), *(question.problems if question else ())]
     problems += [*(tree or ()), *(stored.problems if stored else ())]
+    proofs = _proofs(folder, report, repository, arguments) if settings.run_proofs else None
+    problems += proofs.problems if proofs else ()
     notes = (*(checked.notes if checked else ()), *(stored.notes if stored else ()))
     if settings.format == "json":
         record = _record(checked, question, problems, notes)
         record |= {} if tree is None else {"journals": tree}
         record |= {} if stored is None else {"files": stored.counts}
+        record |= {} if proofs is None else {"proofs": proofs.to_dict()}
         output.emit(neutralise.record(record))
     else:
         lines = [*(f"✗ {problem}" for problem in problems), *(f"· {note}" for note in notes)]
@@ -93,8 +106,38 @@ def run(arguments: Arguments) -> int:
             flaws = count(len(tree), "flaw") if tree else "intact"
             lines.append(f"journals of the recursion: {flaws}")
         lines += [stored.told] if stored else []
+        if proofs is not None:
+            lines.append(proofs.told)
         output.emit("".join(f"{neutralise.log(line)}\n" for line in lines))
     return errors.FINDINGS if problems else errors.OK
+
+
+def _proofs(
+    folder: str | None, report: Report | None, repository: Repository, arguments: Arguments
+) -> ProofsAgain:
+    """Run the proofs of a review again, with the settings of today."""
+    if folder is None or report is None or not report.subject.merge_base:
+        raise ConfigError(
+            "there are no proofs to run",
+            where="--run-proofs",
+            hint="name the run of a review of a change",
+        )
+    from rlm_ci.review.proofs import again
+    from rlm_ci.review.proofs.trees import ProofPlace
+
+    settings = Settings((*CORE, *LOOP, *REVIEW, *ROWS), arguments.flags)
+    subject = report.subject
+    place = ProofPlace.of(
+        repository,
+        str(subject.merge_base),
+        None if subject.worktree else subject.head,
+        settings.environ,
+        sandbox=settings.sandbox,
+        setup=settings.review.setup,
+        validator=settings.loop.validator,
+    )
+    with Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress:
+        return again.run(folder, place, progress.step)
 
 
 class _Stored(Value):
@@ -163,7 +206,7 @@ class _Stored(Value):
 
 
 def _unlike(report: Report | None, inside: Report | None) -> list[str]:
-    """The differences of a report from the inner run that made a part, without suppressions."""
+    """The differences of a report from the inner run that made a part, without what people said."""
     own = {part.id: part for part in report.parts} if report is not None else {}
     problems = []
     for part in inside.parts if inside is not None and own else ():
@@ -178,7 +221,7 @@ def _unlike(report: Report | None, inside: Report | None) -> list[str]:
 
 def _result(part: Part) -> list[Any]:
     found = [one.replace(suppression=None) for one in part.findings]
-    return [part.summary, dict(part.metrics), part.state, found]
+    return [answers.without(part.summary), dict(part.metrics), part.state, found]
 
 
 def _tree(folder: str | None) -> list[str] | None:
@@ -302,7 +345,7 @@ def _lines(checked: CheckedReport, question: _Question | None) -> Iterator[str]:
     )
 
 
-def _place(word: str, settings: Settings) -> tuple[str, str | None]:
+def report_of(word: str, settings: Settings) -> tuple[str, str | None]:
     """The path of the report that ``word`` names, or of the run's report, and the run's folder."""
     is_path = os.path.lexists(word) or word.endswith(".json") or os.sep in word
     if not is_path:

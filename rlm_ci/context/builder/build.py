@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.context.builder.file_table import SourceFile
     from rlm_ci.context.builder.gather import Gathered
+    from rlm_ci.context.builder.sources import SourceListing
 
 POINTERS = "pointers.md"
 #: Files that it lists.
@@ -41,7 +42,7 @@ class EmptyError(ConfigError):
 
 
 def build(
-    source: str | BinaryIO,
+    source: str | BinaryIO | SourceListing,
     folder: str,
     *,
     target_bytes: int = 65536,
@@ -56,11 +57,11 @@ def build(
 ) -> Context:
     """Build a context object of ``source`` in ``folder``, which must be missing or empty.
 
-    ``source`` is a file, a folder, a glob, or an open binary stream. With ``adopt``, a source
-    that is an object is verified, and shared or copied. With ``link`` the object shares the file
-    if possible: a later change of it damages the object. Names of files are relative to ``root``,
-    if they are in it. The folders ``without``, and objects, are left out; ``environ`` is for git.
-    ``required`` refuses an empty source.
+    ``source`` is a file, a folder, a glob, an open binary stream, or a listing of files. With
+    ``adopt``, a source that is an object is verified, and shared or copied. With ``link`` the
+    object shares the file if possible: a later change of it damages the object. Names of files are
+    relative to ``root``, if they are in it. The folders ``without``, and objects, are left out;
+    ``environ`` is for git. ``required`` refuses an empty source.
 
     Raises ConfigError (EmptyError for an empty source), DamagedError, StorageError, and what git
     raises.
@@ -103,7 +104,7 @@ def _adopt(source: str, folder: str, *, required: bool) -> Context:
 
 
 def _plan(
-    source: str | BinaryIO,
+    source: str | BinaryIO | SourceListing,
     root: str | None,
     environ: Mapping[str, str],
     most: int,
@@ -112,6 +113,8 @@ def _plan(
     link: bool,
 ) -> tuple[Callable[[str], Gathered], int]:
     """A function that writes the source to a path, and the digits of blob ids."""
+    if isinstance(source, sources.SourceListing):
+        return lambda path: gather.from_listing(source, path, most), source.blob_digits
     if not isinstance(source, str):
         return lambda path: gather.from_stream(source, path, most), 40
     if "\0" in source:

@@ -1,9 +1,11 @@
-"""What the agent asks of the code itself: definitions, references, the outline of a file."""
+"""What the agent asks of the code itself: definitions, references, outlines, the history."""
 
 from __future__ import annotations
 
 from rlm_ci.environments.coding import replace_text
 from rlm_ci.environments.quoting import OUTPUT_LIMIT, numbered, quoted, visible
+from rlm_ci.errors import DamagedError
+from rlm_ci.git.history import of_lines
 from rlm_ci.source import UNPARSED
 from rlm_ci.source.outline import outline
 from rlm_ci.text.printable import clip, count, printable
@@ -12,10 +14,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rlm_ci.git.repository import Repository
     from rlm_ci.source.references import ReferenceIndex
 
 #: Definitions whose lines are shown, lines of each, and rows of any answer.
 _SHOWN, _LINES, _ROWS = 3, 120, 100
+#: Bytes of a history.
+_HISTORY = 64 << 10
 
 
 def definition(index: ReferenceIndex, text_of: Callable[[str], str], name: str) -> str:
@@ -70,3 +75,16 @@ def outlined(path: str, content: bytes) -> str:
     ]
     head = f"{path}, {known.language}, {count(known.lines, 'line')}"
     return quoted(head, clip("\n".join(rows), OUTPUT_LIMIT)) if rows else f"{head}: no definitions."
+
+
+def history(repository: Repository, commit: str, path: str, lines: tuple[int, int]) -> str:
+    """The commits that changed lines of a file, numbered as at ``commit``."""
+    first, last = lines
+    try:
+        found = of_lines(repository, commit, path, first, last)
+    except DamagedError as error:
+        return f"No history: {printable(str(error))}"
+    told = found[:_HISTORY].decode("utf-8", "replace").split("\n")
+    return quoted(
+        f"Commits that changed {path}, lines {first}-{last}", "\n".join(map(visible, told))
+    )

@@ -13,6 +13,7 @@ from functools import partial
 from rlm_ci.environments.coding import code_queries, replace_text, search_text, tool_schemas
 from rlm_ci.environments.quoting import OUTPUT_LIMIT, SUMMARY_LIMIT, numbered, quoted
 from rlm_ci.environments.turn_loop import Observation
+from rlm_ci.system import files
 from rlm_ci.system.safe_tree import FILE_LIMIT, Missing, Refused, SafeTree, checked, matches
 from rlm_ci.text.printable import clip, count, printable
 from rlm_ci.values import Value
@@ -56,11 +57,25 @@ class Services(Value):
 
 
 class CodeTools:
-    """The tools for the files below ``root``; with ``read_only``, none that edits or runs."""
+    """The tools for the files below ``root``.
+
+    With ``read_only``, there is none that edits, and none that runs unless it ``may_run``.
+    ``given`` are files outside that it can read, too: their names, and paths.
+    """
 
     def __init__(
-        self, root: str, services: Services | None = None, *, read_only: bool = False
+        self,
+        root: str,
+        services: Services | None = None,
+        *,
+        read_only: bool = False,
+        may_run: bool = False,
+        given: Mapping[str, str] = {},
     ) -> None:
+        self._given = given
+        #: Kept where nothing can change the files.
+        self._kept: ReferenceIndex | None = None
+        self._is_fixed = read_only and not may_run
         self._tree = SafeTree(root)
         services = services or Services()
         named: dict[str, Callable[[Mapping[str, Any]], str] | None] = {
@@ -79,6 +94,9 @@ class CodeTools:
                 "write": self._write,
                 "delete": self._delete,
                 "restore": services.restore and partial(_restore, services.restore),
+            }
+        if may_run or not read_only:
+            named |= {
                 "run": services.run and partial(_run, services.run),
                 "run_tests": services.tests and partial(_run_tests, services.tests),
             }
@@ -106,9 +124,16 @@ class CodeTools:
 
     def _read(self, arguments: Mapping[str, Any]) -> str:
         path = checked(arguments["path"])
-        lines = replace_text.lines(_text(path, self._tree.read(path)))
+        data = self._handed(path) if path in self._given else self._tree.read(path)
+        lines = replace_text.lines(_text(path, data))
         first, number = arguments.get("start", 1), arguments.get("lines", READ_LINES)
         return numbered(path, lines, max(1, first), max(1, number))
+
+    def _handed(self, path: str) -> bytes:
+        try:
+            return files.read(self._given[path], FILE_LIMIT)
+        except files.UnreadableError as error:
+            raise Refused(f"{path} cannot be read: {error}") from None
 
     def _list(self, arguments: Mapping[str, Any]) -> str:
         folder = arguments.get("path", "")
@@ -124,9 +149,9 @@ class CodeTools:
         return quoted(head, clip("\n".join(found[:PATHS]), OUTPUT_LIMIT))
 
     def _search(self, arguments: Mapping[str, Any]) -> str:
-        files = self._files(arguments.get("path", ""), arguments.get("glob", ""))
+        paths = self._files(arguments.get("path", ""), arguments.get("glob", ""))
         return search_text.search(
-            ((path, self._searched(path)) for path in files),
+            ((path, self._searched(path)) for path in paths),
             arguments["text"],
             regex=arguments.get("regex", False),
             fold=arguments.get("ignore_case", False),
@@ -146,7 +171,9 @@ class CodeTools:
     def _index(self) -> ReferenceIndex:
         from rlm_ci.source.references import ReferenceIndex
 
-        return ReferenceIndex(self._files("", ""), self._content)
+        if self._kept is None or not self._is_fixed:
+            self._kept = ReferenceIndex(self._files("", ""), self._content)
+        return self._kept
 
     def _content(self, path: str) -> bytes | None:
         with suppress(Refused):

@@ -6,15 +6,12 @@ left.
 
 from __future__ import annotations
 
-from rlm_ci.environments.coding import test_report
+from rlm_ci.environments.coding import code_queries, test_report
 from rlm_ci.environments.generic import Execution
-from rlm_ci.environments.quoting import quoted, visible
-from rlm_ci.errors import DamagedError
-from rlm_ci.git.history import of_lines
+from rlm_ci.environments.quoting import quoted
 from rlm_ci.guard import secret_in_diff
 from rlm_ci.system.command_line import SHELL, Command
 from rlm_ci.system.transcript import transcribe
-from rlm_ci.text.printable import printable
 from rlm_ci.validators.test_selection import narrowed_in
 from rlm_ci.validators.validator import failure
 from rlm_ci.workspace.recorded_change import ended_of, record_of, recorded
@@ -148,16 +145,7 @@ class WorkspaceServices:
         first, last = lines
 
         def produce() -> Mapping[str, Any]:
-            try:
-                text = of_lines(repository, str(commit), path, first, last)
-            except DamagedError as error:
-                return {"error": str(error), "text": ""}
-            said = text[:_KEEP].decode("utf-8", "replace")
-            return {"error": "", "text": self._redactor.text(said)}
+            return {"text": code_queries.history(repository, str(commit), path, lines)}
 
         key = {"path": path, "first": first, "last": last, "commit": commit}
-        told = self._fact("history", self._place("history"), key, produce)
-        if told["error"]:
-            return f"No history: {printable(told['error'])}"
-        text = "\n".join(map(visible, told["text"].split("\n")))
-        return quoted(f"Commits that changed {path}, lines {first}-{last}", text)
+        return str(self._fact("history", self._place("history"), key, produce)["text"])

@@ -8,9 +8,8 @@ from time import monotonic
 
 from rlm_ci.environments.repl import states
 from rlm_ci.environments.repl.block import ENDED, Block
-from rlm_ci.environments.repl.session import BlockResult
+from rlm_ci.environments.repl.session import BlockResult, LockedSession
 from rlm_ci.environments.repl.worker_process import WorkerProcess
-from rlm_ci.values import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class CPythonWorkers:
             spare.close()
 
 
-class CPythonSession(Closing):
+class CPythonSession(LockedSession):
     """Blocks of code on the variables of one worker, or of the next when that is lost."""
 
     def __init__(
@@ -68,6 +67,7 @@ class CPythonSession(Closing):
         parts: dict[int, bytes],
         submit: Callable[[Callable[[], None]], object] | None,
     ) -> None:
+        super().__init__()
         self.name, self.isolated = workers.sandbox.name, workers.sandbox.isolated
         self._workers = workers
         self._limits = workers.limits
@@ -77,9 +77,6 @@ class CPythonSession(Closing):
         self._parts = parts
         self._context = context
         self._number = 0
-        self._closed = False
-        self._lock = threading.RLock()
-        self._running = False
         self._worker: WorkerProcess | None = self._opened()
 
     def _opened(self) -> WorkerProcess:
@@ -98,16 +95,6 @@ class CPythonSession(Closing):
         found.begin(self._functions, self._submit, self._context)
         found.channel.send(order, *self._parts.values())
         return found
-
-    def execute(self, code: str, *, seconds: float) -> BlockResult:
-        with self._lock:
-            self._running = True
-            try:
-                return self._execute(code, seconds)
-            finally:
-                self._running = False
-                if self._closed:
-                    self._end()
 
     def _execute(self, code: str, seconds: float) -> BlockResult:
         begun = monotonic()
@@ -144,13 +131,9 @@ class CPythonSession(Closing):
         told = lost.close(has_ended=why == ENDED) if lost is not None else ""
         return CLOSED if self._closed else told or why
 
-    def close(self) -> None:
-        self._closed = True
+    def _stop(self) -> None:
         if (running := self._worker) is not None:
             running.stop()
-        with self._lock:
-            if not self._running:  # else it is the end of it that does this
-                self._end()
 
     def _end(self) -> None:
         self._lose("")

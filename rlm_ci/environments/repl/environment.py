@@ -16,6 +16,7 @@ from rlm_ci.environments.repl.host.context_functions import ContextFunctions
 from rlm_ci.environments.repl.host.masked_source import masked_source
 from rlm_ci.environments.repl.host.model_functions import ModelFunctions
 from rlm_ci.environments.repl.host.options import ERRORS
+from rlm_ci.environments.repl.host.query_log import is_log
 from rlm_ci.environments.rewards import FINAL, RLMRewardProfile
 from rlm_ci.environments.symbolic.artifacts import FILES
 from rlm_ci.environments.turn_loop import Observation
@@ -108,6 +109,9 @@ class ReplEnvironment(Closing):
         answer, error = told["answer"], told["error"]
         if answer is not None and not answer.strip():
             error, answer = error or "The answer is empty.", None
+        judge = None if self._delegation.depth else self._services.flaw
+        if answer is not None and judge and (flaw := judge(answer)):
+            error, answer = f"The answer is not accepted: {flaw}", None
         reward = told["reward"] + self._rewards.python(succeeded=not error, has_stderr=False)
         reward += _QUERY * min(told["asked"], _QUERIES)
         if answer is not None:
@@ -174,7 +178,8 @@ class ReplEnvironment(Closing):
         models = ModelFunctions(self._options, self._services, self._delegation, folder)
         self._models = models
         self._reading = seconds = self._seconds()
-        ended = session.execute(code, seconds=seconds)
+        with models.log:
+            ended = session.execute(code, seconds=seconds)
         self._models = None
         failure = models.failure
         if failure is not None and not isinstance(failure, LimitError):
@@ -276,7 +281,8 @@ class ReplEnvironment(Closing):
 
 
 def is_prompt(path: str) -> bool:
-    return path.rpartition("/")[2] == FILES["prompt"]
+    """Whether a file has a prompt, or several."""
+    return is_log(path) or path.rpartition("/")[2] == FILES["prompt"]
 
 
 def _host(function: Any) -> HostFunction:

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 _RULES = "prompts/repl.md.j2"
 _QUESTION = "prompts/repl-question.md.j2"
-#: Characters of the question that are shown: it may be the context itself.
-_SHOWN = 4000
 #: Files and folders of the context that are listed.
 _LISTED = 12
 VERSION = 1
@@ -94,8 +92,8 @@ class ReplEpisodes:
         asked = redact(encodable(question))
         atlas = FileMap.of(context)
         shown = {
-            "question": asked[:_SHOWN],
-            "left_out": max(0, len(asked) - _SHOWN),
+            "question": asked[: options.question_limit],
+            "left_out": max(0, len(asked) - options.question_limit),
             "context": context,
             "files": [
                 {"path": quote(redact(encodable(one.path)), 120), "size": one.size}

@@ -9,11 +9,10 @@ from time import monotonic
 
 from rlm_ci.environments.repl import states
 from rlm_ci.environments.repl.channel import is_count
-from rlm_ci.environments.repl.session import RESERVED, BlockResult
+from rlm_ci.environments.repl.session import RESERVED, BlockResult, LockedSession
 from rlm_ci.errors import RlmCiError
 from rlm_ci.sandbox.monty import CodeError, LostInterpreterError
 from rlm_ci.system.process_stream import Clip
-from rlm_ci.values import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ class _Told:
     state = b""
 
 
-class MontySession(Closing):
+class MontySession(LockedSession):
     """Blocks of code on the variables of one interpreter, or of the next when that is lost."""
 
     name = "monty"
@@ -99,6 +98,7 @@ class MontySession(Closing):
         functions: dict[str, HostFunction],
         dump: bytes,
     ) -> None:
+        super().__init__()
         self._interpreters = interpreters
         self._limits = limits
         self._maker = maker
@@ -109,11 +109,8 @@ class MontySession(Closing):
         self._dump = dump
         self._shown: tuple[tuple[str, str, int], ...] = ()
         self._interpreter: MontyInterpreter | None = None
-        self._closed = False
-        self._clock = Clock(0.0, self._kill)
+        self._clock = Clock(0.0, self._stop)
         self._faults: list[BaseException] = []
-        self._lock = threading.RLock()
-        self._running = False
 
     def _callable(self, name: str, function: HostFunction) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -135,7 +132,7 @@ class MontySession(Closing):
                 raise
             except BaseException as error:
                 self._faults.append(error)
-                self._kill()
+                self._stop()
                 raise
             finally:
                 self._clock.go()
@@ -151,19 +148,9 @@ class MontySession(Closing):
         show.__name__ = "SHOW_VARS"
         return show
 
-    def _kill(self) -> None:
+    def _stop(self) -> None:
         if (running := self._interpreter) is not None:
             running.kill()
-
-    def execute(self, code: str, *, seconds: float) -> BlockResult:
-        with self._lock:
-            self._running = True
-            try:
-                return self._execute(code, seconds)
-            finally:
-                self._running = False
-                if self._closed:
-                    self._lose()
 
     def _execute(self, code: str, seconds: float) -> BlockResult:
         begun = monotonic()
@@ -181,11 +168,11 @@ class MontySession(Closing):
                 told.state, told.state_error = self._saved(running)
         except LostInterpreterError as ended:
             told.lost = self._why(ended, seconds)
-            self._lose()
+            self._end()
             why = f"{told.lost}. All variables are as they were before this block."
             told.error = f"{told.error}\n{why}".strip()
         if self._faults:
-            self._lose()
+            self._end()
             raise self._faults.pop()
         return BlockResult(
             clip.clipped().text(),
@@ -200,7 +187,7 @@ class MontySession(Closing):
 
     @contextmanager
     def _clocked(self, seconds: float) -> Iterator[None]:
-        self._clock = Clock(seconds, self._kill)
+        self._clock = Clock(seconds, self._stop)
         self._clock.go()
         try:
             yield
@@ -289,17 +276,10 @@ class MontySession(Closing):
             return f"The block ran for more than {seconds:g} s and was stopped"
         return _REPLACED if str(ended) == _REPLACED else "The interpreter ended"
 
-    def _lose(self) -> None:
+    def _end(self) -> None:
         lost, self._interpreter = self._interpreter, None
         if lost is not None:
             lost.close()
-
-    def close(self) -> None:
-        self._closed = True
-        self._kill()
-        with self._lock:
-            if not self._running:  # else it is the end of it that does this
-                self._lose()
 
 
 class Clock:

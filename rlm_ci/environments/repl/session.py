@@ -6,7 +6,9 @@ A session runs blocks of code on the same variables, one after the other. Whatev
 
 from __future__ import annotations
 
-from rlm_ci.values import Value
+import threading
+
+from rlm_ci.values import Closing, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +33,46 @@ if TYPE_CHECKING:
 
         def close(self) -> None:
             """End all that the session has started. A running ``execute`` returns."""
+
+
+class LockedSession(Closing):
+    """What the sessions of both sandboxes share: a block at a time, and an end that waits for it.
+
+    ``close`` may come from another thread, or from a function that the block calls.
+    """
+
+    def __init__(self) -> None:
+        self._closed = False
+        self._lock = threading.RLock()
+        self._running = False
+
+    def execute(self, code: str, *, seconds: float) -> BlockResult:
+        with self._lock:
+            self._running = True
+            try:
+                return self._execute(code, seconds)
+            finally:
+                self._running = False
+                if self._closed:
+                    self._end()
+
+    def close(self) -> None:
+        self._closed = True
+        self._stop()
+        with self._lock:
+            if not self._running:  # else it is the end of it that does this
+                self._end()
+
+    def _execute(self, code: str, seconds: float) -> BlockResult:
+        raise NotImplementedError
+
+    def _stop(self) -> None:
+        """Make a block that runs end."""
+        raise NotImplementedError
+
+    def _end(self) -> None:
+        """End all that the session has started, once no block runs."""
+        raise NotImplementedError
 
 
 #: Names that every session has, beside its context and the functions of the host.

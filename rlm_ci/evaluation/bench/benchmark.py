@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import ExitStack
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 
 from rlm_ci.config.settings import nearest
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from rlm_ci.evaluation.bench.packs.pack import Preset
     from rlm_ci.evaluation.bench.prepare import PreparedCase
     from rlm_ci.evaluation.bench.scoring.score import Reply
-    from rlm_ci.evaluation.results import RLMRunResult
+    from rlm_ci.evaluation.results import BenchmarkCase, RLMRunResult
     from rlm_ci.sandbox.job import Sandbox
 
     RunCase = Callable[[PreparedCase, "BenchOptions"], "CaseRun"]
+    Entry = Mapping[str, Any]
 
 DIRECT = "direct-llm"
 #: Tokens that most models can read.
@@ -86,12 +87,13 @@ class BenchOptions(Value):
 class CaseRun(Value):
     """What one attempt returned. ``limit`` is why a budget ended it, and the benchmark with it.
 
-    ``harness`` are the counters of the mode harness.
+    ``budget`` is that one, ``harness`` are the counters of the mode harness.
     """
 
     result: RLMRunResult
     cost_usd: float | None = None
     limit: str = ""
+    budget: str = ""
     harness: Mapping[str, Any] = {}
 
 
@@ -99,7 +101,8 @@ class BenchServices(Value):
     """What a benchmark needs of its caller.
 
     ``run_case`` makes one attempt (not needed for ``direct-llm``), ``ask`` puts one prompt to the
-    model, ``judge`` to the one that scores by rubrics. ``clean`` redacts, ``step`` shows progress.
+    model, ``judge`` to the one that scores by rubrics. ``recorded`` returns the result of the
+    attempt at a place, made once. ``clean`` redacts, ``step`` shows progress.
     """
 
     model: str
@@ -107,44 +110,59 @@ class BenchServices(Value):
     run_case: RunCase | None = None
     judge: Callable[[str], Reply] | None = None
     sandbox: Callable[[], Sandbox] | None = None
+    recorded: Callable[[str, Callable[[], Entry]], Entry] | None = None
     clean: Callable[[str], str] = str
     step: Callable[[str], None] | None = None
     now: Callable[[], float] = time.time
 
 
 class _StoppedError(Exception):
-    """A budget is used up: what there is counts, and nothing more is run."""
+    """A ``budget`` is used up: what there is counts, and nothing more is run."""
+
+    def __init__(self, reason: str, budget: str) -> None:
+        super().__init__(reason)
+        self.budget = budget
 
 
 def run(
-    preset: Preset, options: BenchOptions, services: BenchServices, benchmark_id: str, path: str
+    preset: Preset,
+    options: BenchOptions,
+    services: BenchServices,
+    benchmark_id: str,
+    path: str,
+    *,
+    started_at: str = "",
 ) -> RLMBenchmarkResult:
     """Run a preset, and write its summary to ``path`` after each case.
+
+    ``started_at`` is when it began, if that was before.
 
     A budget that is used up ends it early, with ``cancelled`` set. So does an error or a signal,
     which is raised once what there is has been written.
     """
     options.require()
     preset = prepare.with_options(preset, seed=options.seed, tokens=options.tokens)
-    return _Benchmark(preset, options, services, benchmark_id, path).run()
+    started_at = started_at or timestamp(services.now())
+    return _Benchmark(preset, options, services, benchmark_id, path, started_at).run()
 
 
 class _Benchmark:
-    def __init__(
+    def __init__(  # noqa: PLR0917 - as ``run`` has them
         self,
         preset: Preset,
         options: BenchOptions,
         services: BenchServices,
         benchmark_id: str,
         path: str,
+        started_at: str,
     ) -> None:
         self._options = options
         self._services = services
         self._path = path
         self._preset = preset
         self._cases = preset.cases[: options.limit]
-        self._results: list[dict[str, Any]] = []
-        self._baseline: list[dict[str, Any]] = []
+        self._results: list[Entry] = []
+        self._baseline: list[Entry] = []
         self._failures = 0
         suite = prepare.suite(preset)
         self._head = {
@@ -152,7 +170,7 @@ class _Benchmark:
             "preset": preset.name,
             "mode": options.mode,
             "model": services.model,
-            "started_at": timestamp(services.now()),
+            "started_at": started_at,
             "suite_hash": prepare.suite_hash(suite),
             "suite": suite,
             "options": options.to_dict(),
@@ -160,7 +178,7 @@ class _Benchmark:
         }
 
     def run(self) -> RLMBenchmarkResult:
-        reason = "it was interrupted"
+        reason, budget = "it was interrupted", ""
         try:
             with files.scratch("rlm-ci-bench-") as scratch:
                 for number, case in enumerate(self._cases):
@@ -168,12 +186,12 @@ class _Benchmark:
                     self._write("it goes on, or its process was killed")
             reason = ""
         except _StoppedError as error:
-            reason = str(error)
+            reason, budget = str(error), error.budget
         except RlmCiError as error:
             reason = str(error)
             raise
         finally:
-            record = self._write(reason)
+            record = self._write(reason, budget)
         return RLMBenchmarkResult(
             summary_path=Path(self._path),
             **{
@@ -183,39 +201,49 @@ class _Benchmark:
             },
         )
 
-    def _write(self, reason: str) -> dict[str, Any]:
+    def _write(self, reason: str, budget: str = "") -> dict[str, Any]:
         record = summary.record(
             self._head,
             timestamp(self._services.now()),
             self._results,
             self._baseline if self._options.mode != DIRECT else None,
             cancelled=reason,
+            budget=budget,
         )
         summary.write(self._path, record)
         return record
 
-    def _case(self, case: Any, folder: str, number: int) -> None:
-        prepared = prepare.prepare(case, self._preset.folder, folder)
-        changes = {
-            name: value
-            for name in ("environment", "max_steps", "exec_timeout")
-            if (value := getattr(self._options, name)) is not None
-        }
-        prepared = prepared.replace(case=replace(prepared.case, **changes))
-        for repeat in range(1, self._options.repeats + 1):
-            told = f"{prepared.case.case_id} ({number} of {len(self._cases)}"
-            told += f", repeat {repeat})" if self._options.repeats > 1 else ")"
+    def _case(self, case: BenchmarkCase, folder: str, number: int) -> None:
+        @cache
+        def prepared() -> PreparedCase:
+            """Made for the first attempt that was not made before: it may be large."""
+            made = prepare.prepare(case, self._preset.folder, folder)
+            changes = {
+                name: value
+                for name in ("environment", "max_steps", "exec_timeout")
+                if (value := getattr(self._options, name)) is not None
+            }
+            return made.replace(case=replace(made.case, **changes))
+
+        def make(mode: str, repeat: int) -> Entry:
             if self._services.step is not None:
-                self._services.step(told)
+                told = f"{prepared().case.case_id} ({number} of {len(self._cases)}"
+                told += f", repeat {repeat})" if self._options.repeats > 1 else ")"
+                is_baseline = mode == DIRECT != self._options.mode
+                self._services.step(f"{told}, one prompt" if is_baseline else told)
+            with files.scratch("rlm-ci-bench-work-") as work:
+                attempt = prepared().attempt(os.path.join(work, "files"))
+                return self._attempt(attempt, mode, repeat)
+
+        for repeat in range(1, self._options.repeats + 1):
             for mode, results in self._modes():
-                with ExitStack() as stack:
-                    work = stack.enter_context(files.scratch("rlm-ci-bench-work-"))
-                    attempt = prepared.attempt(os.path.join(work, "files"))
-                    results.append(self._attempt(attempt, mode, repeat))
+                made, record = partial(make, mode, repeat), self._services.recorded
+                place = f"case-{number}/{mode}-{repeat}"
+                results.append(made() if record is None else record(place, made))
         if os.path.isdir(folder):  # it may be large
             files.clear(folder)
 
-    def _modes(self) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    def _modes(self) -> Iterator[tuple[str, list[Entry]]]:
         if self._options.mode != DIRECT:
             yield self._options.mode, self._results
             yield DIRECT, self._baseline
@@ -257,7 +285,7 @@ class _Benchmark:
                 entry["total_reward"] = scored.value
             self._failures = 0
         except LimitError as error:
-            raise _StoppedError(str(error)) from None
+            raise _StoppedError(str(error), error.budget) from None
         except RemoteError as error:
             self._failures += 1
             if self._failures >= _PATIENCE:
@@ -293,7 +321,7 @@ class _Benchmark:
             )
         ended = self._services.run_case(prepared, self._options)
         if ended.limit:
-            raise _StoppedError(ended.limit)
+            raise _StoppedError(ended.limit, ended.budget)
         result = ended.result
         entry |= {
             **ended.harness,

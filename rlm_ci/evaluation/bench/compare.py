@@ -38,20 +38,30 @@ class Gates(Value):
 
 
 class CaseChange(Value):
-    """A case on both sides; a side that lacks it has None. Rates and means are over the repeats."""
+    """A case on both sides; a side that lacks it has None. Rates and means are over the repeats.
+
+    ``attempts`` are how many of them candidate and baseline have.
+    """
 
     case_id: str
     candidate: Mapping[str, float] | None
     baseline: Mapping[str, float] | None
+    attempts: tuple[int, int] = (1, 1)
 
     @property
     def is_missing(self) -> bool:
         return self.candidate is None or self.baseline is None
 
     @property
+    def missing_repeats(self) -> int:
+        """How many repeats one side has less than the other, if both have the case."""
+        ours, theirs = self.attempts
+        return 0 if self.is_missing else abs(ours - theirs)
+
+    @property
     def is_completion_regression(self) -> bool:
-        """Lacking on one side, or completed by most repeats before and not any more."""
-        if self.candidate is None or self.baseline is None:
+        """Lacking a repeat on one side, or completed by most before and not any more."""
+        if self.candidate is None or self.baseline is None or self.missing_repeats:
             return True
         return self.baseline["completed"] >= 0.5 > self.candidate["completed"]
 
@@ -121,6 +131,7 @@ def compare(
         case_summary={
             "common_cases": sum(not case.is_missing for case in cases),
             "missing_cases": sum(case.is_missing for case in cases),
+            "missing_repeats": sum(case.missing_repeats for case in cases),
             "completion_regressions": regressions,
             "score_regressions": sum(case.is_score_regression for case in cases),
             "reward_regressions": sum(case.is_reward_regression for case in cases),
@@ -137,7 +148,8 @@ def compare(
     return Comparison(result, ours, theirs, cases, intervals, tolerances)
 
 
-#: A figure of a comparison, and the field of an attempt that it is the mean of.
+#: A figure of a comparison, and the field of an attempt that it is the mean of. Each case counts
+#: once, however many repeats it has.
 _FIELDS = {
     "avg_score": "score",
     "completion_rate": "completed",
@@ -149,11 +161,12 @@ _FIELDS = {
 
 def _figures(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     found = {
-        name: confidence.mean([float(entry[field]) for entry in entries])
+        name: confidence.mean_of_cases(metrics.values(entries, field))
         for name, field in _FIELDS.items()
     }
-    total = metrics.cost(entries)
-    return found if total is None else {**found, "avg_cost_usd": total / len(entries)}
+    if metrics.cost(entries) is None:
+        return found
+    return {**found, "avg_cost_usd": confidence.mean_of_cases(metrics.values(entries, "cost_usd"))}
 
 
 def _judged(
@@ -197,7 +210,12 @@ def _changes(ours: StoredBenchmark, theirs: StoredBenchmark) -> list[CaseChange]
     tried = {entry["case_id"] for one in (ours, theirs) for entry in one.record["case_results"]}
     tried.update(ours.planned if ours.record.get("cancelled") else ())
     return [
-        CaseChange(name, _means(mine.get(name)), _means(other.get(name)))
+        CaseChange(
+            name,
+            _means(mine.get(name)),
+            _means(other.get(name)),
+            (len(mine.get(name, ())), len(other.get(name, ()))),
+        )
         for name in ours.record["suite"]
         if name in tried
     ]

@@ -99,6 +99,9 @@ def _lost(case: CaseChange) -> str:
     name = printable(case.case_id)
     if case.candidate is None or case.baseline is None:
         return f"{name}: the {'candidate' if case.candidate is None else 'baseline'} lacks it"
+    if case.missing_repeats:
+        side = "candidate" if case.attempts[0] < case.attempts[1] else "baseline"
+        return f"{name}: the {side} has {min(case.attempts)} of {max(case.attempts)} repeats"
     scores = f"score {case.baseline['score']:.2f} before, {case.candidate['score']:.2f} now"
     return f"{name} is not completed any more ({scores})"
 
@@ -118,6 +121,12 @@ def _table(comparison: Comparison) -> Iterator[str]:
     if missing:
         yield f"Figures are of the {count(result.case_summary['common_cases'], 'case')} of both."
         yield ""
+    for number, side in enumerate(("candidate", "baseline")):
+        fewer = [one for one in comparison.cases if one.attempts[number] < max(one.attempts)]
+        lacking = sum(one.missing_repeats for one in fewer)
+        if lacking:
+            yield f"The {side} lacks {count(lacking, 'repeat')}: its sample is smaller."
+            yield ""
     rows = [("figure", "baseline", "candidate", "change", "95 % interval", "gate")]
     gates = {figure: gate for gate, figure in _GATES.items()}
     for figure, title in _TITLES.items():
@@ -134,10 +143,14 @@ def _table(comparison: Comparison) -> Iterator[str]:
             )
         )
     yield from table(rows)
-    changed = [case for case in comparison.cases if case.is_score_regression or _is_better(case)]
+    changed = [
+        case
+        for case in comparison.cases
+        if case.is_score_regression or _is_better(case) or case.missing_repeats
+    ]
     if changed:
         yield ""
-        yield "Cases whose score changed, or that one side lacks:"
+        yield "Cases whose score changed, or that one side lacks, or has not repeated as often:"
         yield ""
         yield from table([("case", "baseline", "candidate", ""), *map(_row, changed[:_SHOWN])])
     if len(changed) > _SHOWN:
@@ -145,12 +158,15 @@ def _table(comparison: Comparison) -> Iterator[str]:
 
 
 def _row(case: CaseChange) -> tuple[str, ...]:
+    ours, theirs = case.attempts
     scores = (
-        "lacks it" if side is None else f"{side['score']:.2f}"
-        for side in (case.baseline, case.candidate)
+        "lacks it"
+        if side is None
+        else f"{side['score']:.2f}{f' ({number})' if case.missing_repeats else ''}"
+        for side, number in ((case.baseline, theirs), (case.candidate, ours))
     )
     word = (
-        "better" if _is_better(case) else "regression" if case.is_completion_regression else "worse"
+        "regression" if case.is_completion_regression else "better" if _is_better(case) else "worse"
     )
     return (printable(case.case_id)[:60], *scores, word)
 

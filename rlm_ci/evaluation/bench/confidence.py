@@ -7,7 +7,7 @@ import random
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     Interval = tuple[float, float]
 
@@ -51,21 +51,33 @@ def bootstrap(groups: Sequence[Sequence[float]]) -> Interval | None:
 def bootstrap_difference(
     ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]
 ) -> Interval | None:
-    """The same for ``ours`` less ``theirs``. None where neither has repeats."""
-    return _interval(ours, theirs)
+    """The same for ``ours`` less ``theirs``, each case counted once. None without repeats."""
+    return _interval(ours, theirs, mean_of_cases)
+
+
+def mean_of_cases(groups: Sequence[Sequence[float]]) -> float:
+    """The mean of the means of groups, which may have different numbers of repeats."""
+    return mean([mean(group) for group in groups])
+
+
+def _mean_of_all(groups: Sequence[Sequence[float]]) -> float:
+    return mean([value for group in groups for value in group])
 
 
 def _interval(
-    ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]
+    ours: Sequence[Sequence[float]],
+    theirs: Sequence[Sequence[float]],
+    figure: Callable[[Sequence[Sequence[float]]], float] = _mean_of_all,
 ) -> Interval | None:
     if not any(len(group) > 1 for group in (*ours, *theirs)):
         return None
     # Only a chance that is the same each time makes the same figures each time.
     chance = random.Random(_SEED)  # noqa: S311 - no secret depends on it
-    found = sorted(_drawn(ours, chance) - _drawn(theirs, chance) for _ in range(_ROUNDS))
+    found = sorted(
+        figure(_drawn(ours, chance)) - figure(_drawn(theirs, chance)) for _ in range(_ROUNDS)
+    )
     return percentile(found, 0.025), percentile(found, 0.975)
 
 
-def _drawn(groups: Sequence[Sequence[float]], chance: random.Random) -> float:
-    drawn = [chance.choice(group) for group in groups for _ in group]
-    return mean(drawn)
+def _drawn(groups: Sequence[Sequence[float]], chance: random.Random) -> list[list[float]]:
+    return [[chance.choice(group) for _ in group] for group in groups]

@@ -10,7 +10,7 @@ from hashlib import sha256
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.evaluation.bench import generators
-from rlm_ci.evaluation.bench.generators.seeded import CONTEXT, FILES, Call
+from rlm_ci.evaluation.bench.generators.seeded import CONTEXT, FILES, KnownCall
 from rlm_ci.system import files
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
@@ -35,7 +35,7 @@ class PreparedCase(Value):
     context: str | None = None
     workdir: str | None = None
     module: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[KnownCall, ...] = ()
 
     def attempt(self, folder: str) -> PreparedCase:
         """The same with files of its own, copied to ``folder``."""

@@ -5,57 +5,114 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-from decimal import Decimal
+import time
+from contextlib import suppress
 from functools import partial
 
 from rlm_ci import sandbox
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Settings
+from rlm_ci.environments.mcp import configuration
+from rlm_ci.environments.mcp.tools import PREFIX as MCP
 from rlm_ci.environments.names import environment_of
 from rlm_ci.environments.turn_loop import MIN_TOKENS
-from rlm_ci.errors import OK, LimitError, RemoteError
-from rlm_ci.evaluation.bench import benchmark, confidence, summary
-from rlm_ci.evaluation.bench.benchmark import DIRECT, WINDOW, BenchOptions, BenchServices, CaseRun
+from rlm_ci.errors import OK, ConfigError, DamagedError, LimitError, RemoteError
+from rlm_ci.evaluation.bench import benchmark, confidence, prepare, summary, text
+from rlm_ci.evaluation.bench.benchmark import WINDOW, BenchOptions, BenchServices
+from rlm_ci.evaluation.bench.case_episodes import CaseEpisodes
 from rlm_ci.evaluation.bench.generators.seeded import CONTEXT
+from rlm_ci.evaluation.bench.packs import catalogue, pack
 from rlm_ci.evaluation.bench.scoring.score import Reply
 from rlm_ci.evaluation.episodes import trajectory
-from rlm_ci.evaluation.results import of_episode
 from rlm_ci.evaluation.run import EpisodeJob
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import models_of
 from rlm_ci.models import ModelRequest, prices
-from rlm_ci.models.budget import BudgetUse
-from rlm_ci.models.gateway import Gateway, require_endpoint
+from rlm_ci.models.gateway import Gateway, provider_of, require_endpoint
 from rlm_ci.models.record.clock import RunClock
 from rlm_ci.models.record.record import FILE, Record
-from rlm_ci.pipelines import definition, load
-from rlm_ci.pipelines.job import without_runs
-from rlm_ci.runs import FAILED, SUCCEEDED
-from rlm_ci.runs.request import RunRequest
+from rlm_ci.pipelines import budget_increase, definition, load, stored_runs
+from rlm_ci.pipelines.job import PipelineJob, without_runs
+from rlm_ci.runs.manifest import timestamp
+from rlm_ci.runs.request import OF_A_COMMAND, RunRequest
 from rlm_ci.system import files, process
+from rlm_ci.text.printable import printable
+from rlm_ci.values import Value
+from rlm_ci.workspace import stored_trees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from rlm_ci.console.progress import Progress
     from rlm_ci.errors import RlmCiError
+    from rlm_ci.evaluation.bench.benchmark import CaseRun
     from rlm_ci.evaluation.bench.packs.pack import Preset
     from rlm_ci.evaluation.bench.prepare import PreparedCase
     from rlm_ci.evaluation.results import RLMBenchmarkResult
     from rlm_ci.evaluation.terms import EpisodeCaller
+    from rlm_ci.git.repository import Repository
     from rlm_ci.pipelines.stored_runs import StoredRuns
+    from rlm_ci.report.render import RenderOptions
     from rlm_ci.runs.run import Run
 
-PIPELINE = "bench"
+#: Kinds of facts: what the benchmark began with, and the result of an attempt.
+_TERMS, _ATTEMPT = "benchmark", "attempt"
 HARNESS = "harness"
 _CODING = "coding"
 #: The test that the agent of a generated repository sees.
 _TESTS = "python3 -m unittest"
-#: What ends an episode and the benchmark with it.
-_SHARED = ("max_calls", "max_tokens", "budget_usd")
 _BY_CODE = "Act by programs: use run_python, and let one program do many steps."
 _BY_FILE = f"The context is the file {CONTEXT}."
+
+
+class BenchTerms(Value):
+    """What a benchmark began with, and keeps when it is resumed.
+
+    ``pack`` is the file of the preset, "" for a bundled one.
+    """
+
+    preset: str
+    pack: str
+    suite_hash: str
+    options: BenchOptions
+    model: str
+    provider: str
+    started_at: str
+
+    def fact(self) -> dict[str, Any]:
+        return {**self.to_dict(), "options": self.options.to_dict()}
+
+    @classmethod
+    def of(cls, record: Record) -> BenchTerms:
+        """Those in the record of a benchmark. Raises DamagedError."""
+
+        def missing() -> Mapping[str, Any]:
+            raise DamagedError("it has no beginning", where=record.path, hint="start a new run")
+
+        def shaped(told: Mapping[str, Any]) -> BenchTerms:
+            return cls(**{**told, "options": BenchOptions(**told["options"])})
+
+        return record.shaped(_TERMS, "start", {}, missing, shaped)
+
+    def loaded(self) -> Preset:
+        """The preset. Raises ConfigError where the pack has another suite now."""
+        self.options.require()
+        packs = pack.read(self.pack) if self.pack else catalogue.load().values()
+        preset = next((one for one in packs if one.name == self.preset), None)
+        if preset is None or _suite_hash(preset, self.options) != self.suite_hash:
+            raise ConfigError(
+                f"the cases of {printable(self.preset)[:80]} have changed since the run began",
+                where=printable(self.pack or self.preset)[:200],
+                hint="put them back, or start a new run",
+            )
+        return preset
+
+
+def _suite_hash(preset: Preset, options: BenchOptions) -> str:
+    changed = prepare.with_options(preset, seed=options.seed, tokens=options.tokens)
+    return prepare.suite_hash(prepare.suite(changed))
 
 
 def carry_out(
@@ -65,115 +122,209 @@ def carry_out(
     runs: StoredRuns,
     *,
     progress: Progress,
+    flags: Mapping[str, Any] | None = None,
     caller: EpisodeCaller | None = None,
 ) -> tuple[RLMBenchmarkResult, RlmCiError | None]:
     """Run a preset; the result, and why not all of its cases have a score of their own.
 
-    Raises what keeps it from its end, once what was run is stored.
+    ``flags`` are those of the command line, for a resume. Raises what keeps it from its end, once
+    what was run is stored.
     """
     options.require()
-    process.harden()
-    load.configure(settings, open_repository(settings), "a benchmark")
+    job = make(settings, open_repository(settings), runs, progress, caller=caller)
     if caller is None or caller.model is None:
         require_endpoint(models_of(settings), "set one of them: any endpoint with OpenAI's API")
     for name in {options.environment, *(case.environment for case in preset.cases)} - {None}:
         environment_of(str(name))
-    with (
-        runs.create(runs.task_or_own(), PIPELINE) as held,
-        Record.open(held.path_of(FILE), redact=held.redactor.text) as record,
-    ):
+    terms = job.terms(preset, options)
+    kept = {row.key for row in PROGRAM if row.flag} - OF_A_COMMAND
+    asked = RunRequest(
+        definition.BENCH,
+        None,
+        {key: value for key, value in (flags or {}).items() if key in kept},
+        definition.digest(definition.BENCHMARKS, definition.BENCH),
+    )
+    with runs.create(runs.task_or_own(), definition.BENCH) as held:
+        with Record.open(held.path_of(FILE), redact=held.redactor.text) as record:
+            record.fact(_TERMS, "start", {}, terms.fact)
+        asked.write(held.path)  # from here on it can be resumed
         progress.say(f"Run: {held.id}")
-        held.begin()
+        actions = {definition.BENCH: job}
         try:
-            job = BenchmarkJob(settings, runs, held, record, progress=progress, caller=caller)
-            result = job.run(preset, options)
-        except BaseException as error:
-            held.stop(error)
-            raise
-        failure = _failure(result)
-        score = confidence.mean([one["score"] for one in result.case_results])
-        done = (
-            f"{result.completed_cases} of {result.total_cases} cases completed, score {score:.3f}"
+            load.conduct(held, asked, runs, definition.BENCHMARKS, actions)
+        finally:
+            stored_runs.tell_way_on(held, progress.say)
+    return job.ended()
+
+
+def make(
+    settings: Settings,
+    repository: Repository,
+    runs: StoredRuns,
+    progress: Progress,
+    replay: str | None = None,
+    *,
+    caller: EpisodeCaller | None = None,
+) -> BenchJob:
+    """The job of a benchmark. Raises ConfigError, also if the change's code must not run."""
+    if replay:
+        raise ValueError("a benchmark is not replayed, but its episodes are")
+    process.harden()
+    load.configure(settings, repository, "a benchmark")
+    skipped = without_runs(runs.root, settings.runs_dir, settings.out_dir)
+    return BenchJob(settings, repository, progress, skipped=skipped, runs=runs, caller=caller)
+
+
+def _failure(record: Mapping[str, Any], path: str) -> RlmCiError | None:
+    if record["cancelled"]:
+        hint = f"what was run is in {path}"
+        budget = str(record["cancelled_budget"])
+        return LimitError(
+            str(record["cancelled_reason"]), budget=budget, where="rlm-ci bench", hint=hint
         )
-        code = OK if failure is None else failure.code
-        held.finish(FAILED if failure else SUCCEEDED, exit_code=code, summary=done)
-    return result, failure
-
-
-def _failure(result: RLMBenchmarkResult) -> RlmCiError | None:
-    path = result.summary_path
-    if result.cancelled:
-        what = str(summary.read(str(path)).record["cancelled_reason"])
-        hint = f"raise the budget, and run it again; what was run is in {path}"
-        return LimitError(what, budget="", where="rlm-ci bench", hint=hint)
-    failed = sum(bool(one["error"]) for one in result.case_results)
+    failed = sum(bool(one["error"]) for one in record["case_results"])
     if failed:
-        what = f"the model did not answer {failed} of {result.total_cases} cases"
+        what = f"the model did not answer {failed} of {record['total_cases']} cases"
         return RemoteError(what, where="rlm-ci bench", hint=f"see the error of each in {path}")
     return None
 
 
-class BenchmarkJob:
-    """What a benchmark needs of its run, and the episodes of its cases: runs beside it."""
+class BenchJob(PipelineJob):
+    """The pipeline of a benchmark, begun or resumed: what is recorded is not made again."""
 
     def __init__(
-        self,
-        settings: Settings,
-        runs: StoredRuns,
-        held: Run,
-        record: Record,
-        *,
-        progress: Progress,
-        caller: EpisodeCaller | None,
+        self, *args: Any, runs: StoredRuns, caller: EpisodeCaller | None = None, **more: Any
     ) -> None:
-        self._settings = settings
+        super().__init__(*args, **more)
         self._runs = runs
-        self._held = held
-        self._progress = progress
         self._caller = caller
-        model = caller.model if caller else None
-        self._gateway = Gateway(
-            models_of(settings),
+        self._result: RLMBenchmarkResult | None = None
+        self._attempt = ""
+        self._numbers = itertools.count(1)
+
+    def terms(self, preset: Preset, options: BenchOptions) -> BenchTerms:
+        """Those of a new benchmark. Raises ConfigError without a model."""
+        settings, address = self.settings, models_of(self.settings)
+        own = self._caller.model if self._caller else None
+        model = settings.model or (own.model if own else "")
+        if options.context_tokens is None:
+            window = (
+                prices.context_window(address.endpoint.own_name(model), address.endpoint.base_url)
+                or WINDOW
+            )
+            options = options.replace(context_tokens=window)
+        is_bundled = preset.source in catalogue.aliases().values()
+        return BenchTerms(
+            preset.name,
+            "" if is_bundled else os.path.abspath(preset.source),
+            _suite_hash(preset, options),
+            options,
+            model,
+            own.name if own else provider_of(address),
+            timestamp(time.time()),
+        )
+
+    def __call__(self, run: Run, goal: str | None) -> tuple[int, str]:  # noqa: ARG002 - as it is called
+        with self.recording(run) as record:
+            terms = BenchTerms.of(record)
+            preset, options = terms.loaded(), terms.options
+            _, more = budget_increase.carried(record, self.more)
+            budget_increase.apply(self.settings, more)
+            self._gateway = self._opened(record, terms)
+            budget_increase.keep(record, self.more)
+            with suppress(ConfigError):  # not every benchmark needs one
+                place = sandbox.choose(self.settings.sandbox, self.settings.environ)
+                run.set_sandbox(place.name)
+            self._servers = self._named_servers(options)
+            self._held, self._record = run, record
+            self._episodes = CaseEpisodes(run, record, self._gateway.ledger, self._runs)
+            result = benchmark.run(
+                preset,
+                options,
+                self._services(options),
+                run.id,
+                run.path_of(*summary.INSIDE),
+                started_at=terms.started_at,
+            )
+        self._result = result
+        failure = self.ended()[1]
+        if isinstance(failure, LimitError):
+            run.detail = failure.budget
+        score = confidence.mean([one["score"] for one in result.case_results])
+        done = (
+            f"{result.completed_cases} of {result.total_cases} cases completed, score {score:.3f}"
+        )
+        return OK if failure is None else failure.code, done
+
+    def _named_servers(self, options: BenchOptions) -> str | None:
+        """The file of the MCP servers that the harness connects. Raises ConfigError."""
+        path: str | None = self.settings.episode.mcp_config
+        if not options.include_mcp or options.mode != HARNESS:
+            if path and self.settings.sources["episode.mcp_config"] == "--mcp-config":
+                self.progress.say("no MCP server is connected: give --mode harness --include-mcp")
+            return None
+        if not path:
+            self.progress.say("no MCP server is connected: --mcp-config names none")
+            return None
+        environ, root = self.settings.environ, self.repository.root
+        configuration.load(path, environ, root=root, wanted=options.mcp_server)
+        return os.path.abspath(path)
+
+    def ended(self) -> tuple[RLMBenchmarkResult, RlmCiError | None]:
+        """The result, and why not all cases have a score."""
+        if self._result is None:
+            raise RuntimeError("the benchmark has not been run")
+        path = str(self._result.summary_path)
+        return self._result, _failure(summary.read(path).record, path)
+
+    def shown(self, _options: RenderOptions) -> str:
+        if self._result is None:
+            return ""
+        return text.result(summary.read(str(self._result.summary_path)).record)
+
+    def _opened(self, record: Record, terms: BenchTerms) -> Gateway:
+        return Gateway(
+            models_of(self.settings),
             record,
             RunClock(record.fact),
-            model=settings.model or (model.model if model else None),
+            model=terms.model,
             max_minutes=None,
-            provider=model.name if model else None,
-            connector=model,
+            provider=terms.provider,
+            connector=self._caller.model if self._caller else None,
+            others=(terms.options.judge_model, terms.options.sub_model),
         )
-        self._numbers = itertools.count(1)
-        self._known = dict(definition.BUILT_IN)
 
-    def run(self, preset: Preset, options: BenchOptions) -> RLMBenchmarkResult:
-        if options.context_tokens is None:
-            address = models_of(self._settings).base_url
-            window = prices.context_window(self._gateway.model, address) or WINDOW
-            options = options.replace(context_tokens=window)
-        if options.include_mcp:
-            self._progress.say("the harness has its own tools only: no MCP server is connected")
-        if options.judge_model:
-            self._gateway.ledger.require_price(options.judge_model)
-        services = BenchServices(
+    def _services(self, options: BenchOptions) -> BenchServices:
+        settings = self.settings
+        return BenchServices(
             self._gateway.model,
             self._ask,
             self._episode,
             judge=partial(self._ask, model=options.judge_model),
-            sandbox=lambda: sandbox.choose(self._settings.sandbox, self._settings.environ),
+            sandbox=lambda: sandbox.choose(settings.sandbox, settings.environ),
+            recorded=self._recorded,
             clean=self._held.redactor.text,
-            step=self._progress.step,
+            step=self.progress.step,
         )
-        path = self._held.path_of(*summary.INSIDE)
-        return benchmark.run(preset, options, services, self._held.id, path)
+
+    def _recorded(self, place: str, made: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+        """The result of an attempt. One that the model did not answer is made again."""
+        found = self._record.find(_ATTEMPT, place, {})
+        if found is not None:
+            return found
+        self._attempt, self._numbers = place, itertools.count(1)
+        entry = made()
+        return entry if entry["error"] else self._record.fact(_ATTEMPT, place, {}, lambda: entry)
 
     def _ask(self, prompt: str, model: str | None = None) -> Reply:
         messages = ({"role": "user", "content": prompt},)
-        most = self._settings.models.max_completion_tokens
+        most = self.settings.models.max_completion_tokens
         # Near the end of a budget, a shorter answer is better than none.
         request = ModelRequest(
             model or self._gateway.model, messages, most, min_tokens=min(MIN_TOKENS, most)
         )
         # Each at a place of its own: a repeat is asked again.
-        said = self._gateway.complete(request, f"{DIRECT}-{next(self._numbers)}")
+        said = self._gateway.complete(request, f"{self._attempt}/{next(self._numbers)}")
         usage = said.usage
         return Reply(
             said.text,
@@ -197,7 +348,8 @@ class BenchmarkJob:
             if options.harness_strategy == "codemode":
                 task = f"{task}\n\n{_BY_CODE}"
             ended = self._run_episode(prepared.replace(context=None), options, _CODING, task)
-        return ended.replace(harness=_counters(ended, options))
+        counters = _counters(ended, options, has_servers=self._servers is not None)
+        return ended.replace(harness=counters)
 
     def _run_episode(
         self,
@@ -207,51 +359,34 @@ class BenchmarkJob:
         task: str | None = None,
     ) -> CaseRun:
         settings = self._of_case(prepared, options, environment)
-        repository = open_repository(settings)
         task = prepared.case.task if task is None else task
         own = {key: settings.values[key] for key in settings.rows if key.startswith("episode.")}
         asked = RunRequest(
             definition.EPISODE,
             self._held.redactor.text(task),
             {key: str(value) for key, value in own.items() if value is not None},
-            definition.digest(self._known, definition.EPISODE),
+            definition.digest(definition.BUILT_IN, definition.EPISODE),
         )
-        # The change and its config file have been looked at: generated files have none.
-        job = EpisodeJob(
-            settings,
-            repository,
-            self._progress,
-            skipped=without_runs(self._runs.root, settings.runs_dir, settings.out_dir),
-            caller=self._caller,
-        )
-        created = self._runs.create(
-            self._held.task_id, definition.EPISODE, parent_run_id=self._held.id
-        )
-        with created as run:
-            asked.write(run.path)
-            try:
-                load.conduct(run, asked, self._runs, self._known, {definition.EPISODE: job})
-            finally:
-                self._held.add_child(run.manifest)
-                usage = None if job.report is None else job.report.usage
-                if usage is not None:
-                    use = BudgetUse(
-                        usage.calls,
-                        usage.prompt_tokens,
-                        usage.completion_tokens,
-                        Decimal(str(usage.cost_usd or 0)),
-                    )
-                    self._gateway.ledger.charge(use)
-            result = of_episode(run, job, task, environment)
-        budget = job.end.budget if job.end else ""
-        told = f"the rest of the budget is not enough for another case ({budget})"
-        limit = told if budget in _SHARED else ""
-        return CaseRun(result, usage.cost_usd if usage else None, limit)
+
+        def made() -> EpisodeJob:
+            # The change and its config file have been looked at: generated files have none.
+            skipped = without_runs(self._runs.root, settings.runs_dir, settings.out_dir)
+            repository = open_repository(settings)
+            return EpisodeJob(
+                settings, repository, self.progress, skipped=skipped, caller=self._caller
+            )
+
+        ended = self._episodes.conduct(self._attempt, asked, made, task)
+        if prepared.module and prepared.workdir and ended.result.completed:
+            folder = ended.result.run_path.parent
+            stored_trees.put(str(folder), prepared.workdir, settings.environ)
+        return ended
 
     def _of_case(self, prepared: PreparedCase, options: BenchOptions, environment: str) -> Settings:
         """The settings of the benchmark, with those of one case, and the rest of its budgets."""
         case = prepared.case
         own: dict[str, Any] = {
+            "model": self._gateway.model,
             "episode.environment": environment,
             "episode.max_steps": case.max_steps,
             "episode.exec_timeout": case.exec_timeout,
@@ -259,35 +394,39 @@ class BenchmarkJob:
             "episode.framework": options.framework,
             "episode.sub_model": options.sub_model,
             "episode.sub_provider": options.sub_provider,
+            # Those to a case's own files come from the episode's folder, also in a resumed run.
+            "loop.apply": False,
+            "episode.mcp_config": self._servers,
+            "episode.mcp_server": options.mcp_server,
             "context.source": prepared.context,
-            **self._gateway.ledger.rest(),
+            **self._episodes.rest(self._attempt),
         }
         if prepared.workdir is not None:
-            own |= {"repo": prepared.workdir, "loop.apply": True}
+            own["repo"] = prepared.workdir
             own["loop.validator"] = _TESTS if prepared.module else "none"
-        settings = Settings(PROGRAM, {}, self._settings.environ)
+        settings = Settings(PROGRAM, {}, self.settings.environ)
         for key, row in settings.rows.items():
-            if key in self._settings.rows:
-                settings.values[key] = self._settings.values[key]
-                settings.sources[key] = self._settings.sources[key]
+            if key in self.settings.rows:
+                settings.values[key] = self.settings.values[key]
+                settings.sources[key] = self.settings.sources[key]
             if key in own:
                 settings.values[row.key] = own[key]
                 settings.sources[row.key] = f"case {case.case_id}"
         return settings
 
 
-def _counters(ended: CaseRun, options: BenchOptions) -> dict[str, Any]:
-    """The fields that the mode harness adds. It has its own tools only, none of MCP servers."""
+def _counters(ended: CaseRun, options: BenchOptions, *, has_servers: bool) -> dict[str, Any]:
+    """The fields that the mode harness adds."""
     taken = [line.get("action") for line in trajectory.read(str(ended.result.run_path))]
     actions = [one.get("action") for one in taken if isinstance(one, dict)]
     programs = sum(name == "run_python" for name in actions)
     is_codemode = options.harness_strategy == "codemode"
     return {
-        "mcp_enabled": False,
+        "mcp_enabled": has_servers,
         "mcp_server": options.mcp_server,
         "harness_strategy": options.harness_strategy,
         "harness_tool_calls": len(actions),
-        "mcp_tool_calls": 0,
+        "mcp_tool_calls": sum(str(name).startswith(MCP) for name in actions),
         "codemode_chain_calls": programs if is_codemode else 0,
         "codemode_search_calls": 0,
         "codemode_discovery_calls": 0,

@@ -68,8 +68,9 @@ def record(
     baseline: Sequence[Mapping[str, Any]] | None,
     *,
     cancelled: str,
+    budget: str = "",
 ) -> dict[str, Any]:
-    """The summary; ``cancelled`` is why it ended early, "" if it did not."""
+    """The summary; ``cancelled`` is why it ended early, by which ``budget``; "" if it did not."""
     beside = None
     if baseline is not None:
         beside = {**metrics.summed(baseline), "case_results": list(baseline)}
@@ -80,6 +81,7 @@ def record(
         "finished_at": finished_at,
         "cancelled": bool(cancelled),
         "cancelled_reason": cancelled,
+        "cancelled_budget": budget,
         **metrics.summed(results),
         "case_results": list(results),
         "direct": beside,

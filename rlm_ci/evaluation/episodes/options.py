@@ -6,7 +6,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
 
@@ -15,6 +15,7 @@ class EpisodeOptions(Value):
 
     ``engine``: code runs in the caller's own. ``max_minutes`` is the time budget, ``rewards`` the
     profile, ``session`` the chat session that the episode is a turn of, with what was said before.
+    ``mcp`` are the tools of MCP servers.
     """
 
     task: str
@@ -39,3 +40,4 @@ class EpisodeOptions(Value):
     validator: str | None = None
     mark: str = ""
     session: Mapping[str, Any] | None = None
+    mcp: Sequence[Mapping[str, Any]] = ()

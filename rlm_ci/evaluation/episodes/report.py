@@ -36,9 +36,11 @@ def build(
         message = f"The episode ended without an answer: {end.reason}"
         source = f"model:{metrics['model']}"
         findings = (Finding(UNSOLVED, Severity.HIGH, message, source=source),)
+    done = "answered" if "session" in metrics else "solved"
+    unsandboxed = _UNSANDBOXED if metrics["sandbox"] == "none" else ""
     part = Part(
         PART,
-        f"{summary(end)}{_changed(metrics)}{_UNSANDBOXED if metrics['sandbox'] == 'none' else ''}",
+        f"{_summary(end, done)}{_changed(metrics)}{unsandboxed}",
         {"status": end.status, **metrics},
         findings,
         state=INCOMPLETE if end.budget else None,
@@ -58,14 +60,15 @@ def _changed(metrics: Mapping[str, Any]) -> str:
         told = "applied"
     else:
         told = f"not applied: {why}" if why else f"not applied, in {metrics['patch']}"
-    return f"; {count(metrics['files'], 'file')} changed, {told}"
+    untested = "" if metrics["validator"] else "; nothing tested it (no validator)"
+    return f"; {count(metrics['files'], 'file')} changed, {told}{untested}"
 
 
-def summary(end: EpisodeEnd) -> str:
+def _summary(end: EpisodeEnd, done: str) -> str:
     """How the episode ended, in a line."""
     reward = f"reward {end.reward:g}"
     if end.completed:
-        return f"solved in {count(end.steps, 'step')}, {reward}"
+        return f"{done} in {count(end.steps, 'step')}, {reward}"
     if end.budget:
         return f"{end.reason}, {reward}"
     return f"no answer after {count(end.steps, 'step')}, {reward}"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from functools import partial
+from itertools import count
 
 from rlm_ci.environments.answer_formats import JsonActions
 from rlm_ci.environments.generic import Execution, GenericEnvironment, GenericServices
+from rlm_ci.environments.mcp.tools import McpEnvironment
 from rlm_ci.environments.names import CODING, GENERIC, environment_of
 from rlm_ci.environments.quoting import quoted
 from rlm_ci.environments.rewards import RLMRewardProfile
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
+    from rlm_ci.environments.mcp.tools import CallTool, McpServers
     from rlm_ci.environments.turn_loop import Complete, Environment
     from rlm_ci.evaluation.episodes.code_runs import Interpreter
     from rlm_ci.evaluation.episodes.node import EpisodeNode
@@ -54,6 +57,7 @@ class Setups:
         work_tree: WorkTree | None = None,
         repl: ReplSetups | None = None,
         context: str = "",
+        servers: McpServers | None = None,
     ) -> None:
         self._options = options
         self._complete = complete
@@ -64,6 +68,7 @@ class Setups:
         self._work_tree = work_tree
         self._repl = repl
         self._context = context
+        self._servers = servers
 
     def of(self, node: EpisodeNode) -> EpisodeSetup:
         """The environment of ``node``. Raises ConfigError for one that is not there."""
@@ -84,7 +89,9 @@ class Setups:
 
     def _generic(self, node: EpisodeNode) -> EpisodeSetup:
         services = self._services_of(node, self._executing(node.place))
-        environment = GenericEnvironment(services, name=node.environment)
+        environment = self._with_servers(
+            GenericEnvironment(services, name=node.environment), node.place
+        )
 
         @contextmanager
         def scratch(place: str) -> Iterator[Environment]:
@@ -118,8 +125,39 @@ class Setups:
             with tree.scratch(tried, node.environment, place) as copy:
                 yield copy
 
-        prompts = (("system", self._rules(environment, node)), ("user", self._task(node)))
-        return EpisodeSetup(environment, JsonActions(), prompts, scratch, environment.translate)
+        own_and_more = self._with_servers(environment, node.place)
+        prompts = (("system", self._rules(own_and_more, node)), ("user", self._task(node)))
+        return EpisodeSetup(own_and_more, JsonActions(), prompts, scratch, environment.translate)
+
+    def _with_servers(self, environment: Environment, place: str) -> Environment:
+        """The same with the tools of MCP servers; no branch tries them, as they act outside."""
+        if not self._options.mcp:
+            return environment
+        return McpEnvironment(environment, self._options.mcp, self._calling(place))
+
+    def _calling(self, place: str) -> CallTool:
+        """Calls tools of MCP servers, each call a fact."""
+        numbers = count(1)
+
+        def call(server: str, tool: str, arguments: Mapping[str, Any]) -> tuple[str, bool]:
+            def produce() -> Mapping[str, Any]:
+                if self._servers is None:
+                    raise ConfigError(
+                        "the run began with MCP servers, which are not named now",
+                        where="--mcp-config",
+                        hint="repeat --mcp-config FILE",
+                    )
+                limit, seconds = self._seconds(), self._options.exec_timeout
+                ended = self._servers.call(server, tool, arguments, min(seconds, limit))
+                if ended["timed_out"] and limit < seconds:
+                    raise out_of_time()
+                return ended
+
+            key = {"server": server, "tool": tool, "arguments": dict(arguments)}
+            told = self._fact("mcp", f"{place}/mcp-{next(numbers)}", key, produce)
+            return told["text"], told["failed"]
+
+        return call
 
     def _services_of(
         self, node: EpisodeNode, execute: Callable[[str, float], Execution] | None

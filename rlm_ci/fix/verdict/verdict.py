@@ -93,7 +93,9 @@ class ResultJudge:
             sizes = self._space.sizes(wanted)
             return self._space.contents(oid for oid in wanted if sizes[oid] <= LIMIT) or [None]
 
-        return Protection.of(entries, read, validator.command.text if validator else "")
+        commands = self._context.options.gates.commands
+        texts = ([validator.command.text] if validator else []) + list(commands)
+        return Protection.of(entries, read, "\n;".join(texts))
 
     def begin(self, iteration: int) -> None:
         """An agent's turn begins."""
@@ -110,7 +112,7 @@ class ResultJudge:
         if is_first:
             verdict = self._learned(verdict)
         self._added = self._ran.outcomes.held - self._space.entries(self._base).keys()
-        return _judged(verdict)
+        return self._judged(verdict)
 
     def _learned(self, verdict: Verdict) -> Verdict:
         """Keep which files have tests, and how the tests end in the first run.
@@ -133,10 +135,22 @@ class ResultJudge:
         self._runs.protection = self.protection.learning(self._first, entries)
         return verdict
 
+    def learn(self, more: outcomes.TestOutcomes) -> None:
+        """Protect the tests of another command, too, which it ran before any edit."""
+        first = self._first
+        both = outcomes.TestOutcomes(
+            first.tests + more.tests,
+            first.complete and more.complete,
+            first.held | more.held,
+            first.opened | more.opened,
+        )
+        entries = self._space.entries(self._base)
+        self._runs.protection = self.protection.learning(both, entries)
+
     def confirm(self) -> ValidationResult:
         """Run the validator in a fresh tree, with what decides as it was at the start."""
         self._context.on_step(f"iteration {self.iteration}: last verdict, in a fresh tree")
-        result, tree = self._space.entries(self._space.settled_tree()), self._fresh()
+        result, tree = self._space.entries(self._space.settled_tree()), self.fresh()
         self._undone = _put_back(result, self._space.entries(tree), self.protection)
         try:
             verdict = self._validate(f"{self.iteration}-final", fresh=tree)
@@ -146,13 +160,23 @@ class ResultJudge:
         if self._ran.missing and not self._prepared_badly:
             raise self._unavailable(f"there is no {self._ran.missing[0]}")
         self.rewritten = tuple(path for path in self._ran.written if path not in self._habits)
-        return _judged(verdict).replace(manner=self._in_fresh())
+        return self._judged(verdict).replace(manner=self._in_fresh())
+
+    def _judged(self, verdict: Verdict) -> ValidationResult:
+        printed = self._ran.ended.output
+        return ValidationResult(
+            verdict.passed,
+            verdict.feedback,
+            verdict.findings,
+            verdict.reason,
+            failures=verdict.feedback if printed.head or printed.tail else "",
+        )
 
     def lost(self) -> tuple[str, ...]:
         """The tests of the first run that are missing in the last one, in words."""
         return () if self._allow_test_edits else outcomes.lost(self._first, self._ran.outcomes)
 
-    def _fresh(self) -> str:
+    def fresh(self) -> str:
         """The tree of the last verdict: the result, with what decides as it was."""
         allowed = self._allow_test_edits
 
@@ -274,7 +298,7 @@ class ResultJudge:
         """Whether the tests that have just passed can still fail."""
         if self._validator is None:
             return ()
-        tree, landed = self._fresh(), self.result(self._space.settled_tree())
+        tree, landed = self.fresh(), self.result(self._space.settled_tree())
         if self._probed[0] == (tree, landed):  # no turn has changed anything since
             return self._probed[1]
         self._context.on_step(f"iteration {self.iteration}: canary, tests that must fail")
@@ -288,10 +312,6 @@ class ResultJudge:
             file = self._context.path_of("rlm", place, _flat(path))
             files.write(file, text.encode("utf-8", "surrogateescape"), 0o600)
         return found
-
-
-def _judged(verdict: Verdict) -> ValidationResult:
-    return ValidationResult(verdict.passed, verdict.feedback, verdict.findings, verdict.reason)
 
 
 def _put_back(

@@ -105,7 +105,7 @@ def conclusion(report: Report, unfinished: str) -> str:
 
 def _annotations(report: Report, most: int) -> tuple[list[dict[str, Any]], int]:
     """Annotations for findings on lines of the head, and how many findings have none."""
-    live = [one for one in wording.worst_first(report.findings) if one.suppression is None]
+    live, _ = wording.parted(wording.worst_first(report.findings))  # nothing is folded here
     able = [
         one
         for one in live

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.report import suggestions, wording
+from rlm_ci.report import wording
+from rlm_ci.report.details import suggestions
+from rlm_ci.report.details.fixes_and_proofs import fix_of, proof_of
 from rlm_ci.report.formats.markdown import ROOM
 from rlm_ci.report.links import Links
 from rlm_ci.report.markdown_report import MarkdownSurface
@@ -26,6 +28,8 @@ _MARKER = re.compile(rf"{_OPENS}([0-9a-f]{{32}}){_CLOSES}\r?(?:\n|$)")
 #: Further places of a finding that a comment names.
 _PLACES = 5
 
+#: Lines of an output.
+_OUTPUT_LINES = 20
 #: Characters that each text may take before it is made harmless, which can make it longer.
 _LENGTHS = (4000, 1000, 100)
 
@@ -76,6 +80,9 @@ class CommentTexts:
         more = finding.evidence[1 : 1 + _PLACES]
         # A shortened block would be another change.
         offered = placed.suggestion is not None and length > _LENGTHS[-1]
+        proof = proof_of(finding, self._surface, length, _OUTPUT_LINES)
+        if proof and placed.is_run and offered:
+            proof["repair"] = proof["left_out"] = None  # the suggestion is it
         return {
             "severity": finding.severity.label,
             "severity_icons": SEVERITY_ICONS,
@@ -86,7 +93,9 @@ class CommentTexts:
             "message": self._text(finding.message, length),
             "hint": self._text(finding.hint, length) if finding.hint else None,
             "suggestion": suggestions.block(placed.suggestion or "") if offered else None,
-            "fix": self._fix(finding.suggested_fix, length),
+            "is_run": placed.is_run,
+            "fix": fix_of(finding, self._surface, length, length),
+            "proof": proof,
             "reason": self._text(placed.reason, length),
             "lines": wording.spoken_lines(spot) if spot else "",
             "url": self._links.place(spot) if spot else None,
@@ -100,17 +109,6 @@ class CommentTexts:
 
     def _text(self, text: str, length: int) -> str:
         return self._surface.text(neutralise.clip(text, length))
-
-    def _fix(self, fix: str | None, length: int) -> str | None:
-        """A fix that cannot be applied by a click: code to read, or advice."""
-        if not fix:
-            return None
-        code = suggestions.replacement(fix)
-        if code is None:
-            return self._text(fix, length)
-        if not code:
-            return "Delete these lines."
-        return neutralise.fence(neutralise.clip(code.removesuffix("\n"), length))
 
     def _place(self, place: Location) -> dict[str, Any]:
         lines = wording.lines(place)

@@ -6,7 +6,9 @@ the hunks first. No finding is dropped; one that is not inline has the reason.
 
 from __future__ import annotations
 
-from rlm_ci.report import suggestions, wording
+from rlm_ci.github.posting.repair import replaced
+from rlm_ci.report import wording
+from rlm_ci.report.details import suggestions
 from rlm_ci.report.findings import Severity
 from rlm_ci.text.printable import encodable
 from rlm_ci.values import Value
@@ -34,6 +36,7 @@ class PlacedFinding(Value):
     ``path`` is GitHub's name of the file: the new one, on both sides. ``line`` and ``side`` (LEFT
     or RIGHT) are those of the last line; ``start_line`` and ``start_side`` are for ranges only.
     ``suggestion`` replaces these lines: each ends in a line break; empty to delete them.
+    ``is_run``: it is a repair that was run.
     """
 
     finding: Finding
@@ -45,6 +48,7 @@ class PlacedFinding(Value):
     start_line: int | None = None
     start_side: str | None = None
     suggestion: str | None = None
+    is_run: bool = False
 
 
 class CommentLimits(Value):
@@ -78,6 +82,8 @@ def _place(finding: Finding, diff: PatchDiff, *, least: Severity) -> PlacedFindi
 
     if finding.suppression is not None:
         return summary("it is suppressed")
+    if finding.is_argued:
+        return summary("nothing that ran shows it")
     if finding.severity < least:
         return summary(f"its severity is {finding.severity.label}, less than {least.label}")
     if not finding.evidence:
@@ -100,10 +106,23 @@ def _place(finding: Finding, diff: PatchDiff, *, least: Severity) -> PlacedFindi
     reason = _doubt(hunk, quoted=quoted, named=named)
     if isinstance(hunk, str) or reason:
         return PlacedFinding(finding, FILE, reason, file.path)
+    return _inline(finding, file.path, hunk, quoted=bool(quoted))
+
+
+def _inline(finding: Finding, path: str, hunk: Hunk, *, quoted: bool) -> PlacedFinding:
+    """The place beside the lines; where they are as ``quoted``, with what can be applied."""
+    spot = finding.evidence[0]
     start, end = _span(spot)
+    suggestion = None
+    is_run = bool(finding.proof and finding.proof.repair)
+    if quoted and is_run:
+        start, end, suggestion = _repair(finding, path, hunk)
+    elif quoted:
+        text = suggestions.replacement(finding.suggested_fix)
+        suggestion = _offered(finding, hunk, text, start, end)
     side = _SIDES[spot.side]
-    suggestion = _suggestion(finding, hunk) if quoted else None
-    inline = PlacedFinding(finding, INLINE, "", file.path, end, side, suggestion=suggestion)
+    inline = PlacedFinding(finding, INLINE, "", path, end, side, suggestion=suggestion)
+    inline = inline.replace(is_run=is_run and suggestion is not None)
     return inline.replace(start_line=start, start_side=side) if start < end else inline
 
 
@@ -157,15 +176,24 @@ def _quoted(hunk: Hunk, spot: Location) -> bool | None:
     return list(map(encodable, said)) == list(map(encodable, lines))
 
 
-def _suggestion(finding: Finding, hunk: Hunk) -> str | None:
-    """The replacement of the quoted lines, if GitHub can offer it."""
+def _repair(finding: Finding, path: str, hunk: Hunk) -> tuple[int, int, str | None]:
+    """The lines of the comment and its suggestion: those that the repair edits, if it can be."""
     spot = finding.evidence[0]
-    text = suggestions.replacement(finding.suggested_fix)
-    if text is None or spot.side != "new" or not suggestions.is_plain(text):
+    span = _span(spot)
+    repair = finding.proof.repair if finding.proof else ""
+    found = replaced(repair, path, hunk, span) if spot.side == "new" else None
+    if found is None or _offered(finding, hunk, found[2], *found[:2]) is None:
+        return (*span, None)
+    return found
+
+
+def _offered(finding: Finding, hunk: Hunk, text: str | None, start: int, end: int) -> str | None:
+    """``text`` for the lines from ``start`` to ``end``, if GitHub can offer it."""
+    if text is None or finding.evidence[0].side != "new" or not suggestions.is_plain(text):
         return None
     # GitHub writes all lines of a file with the same ending once it applies a suggestion.
     endings = {line.endswith("\r") for line in hunk.texts("new", *hunk.span("new"))}
-    lines = [line.removesuffix("\r") for line in hunk.texts("new", *_span(spot))]
+    lines = [line.removesuffix("\r") for line in hunk.texts("new", start, end)]
     same = text == "".join(f"{line}\n" for line in lines)
     return None if same or len(endings) > 1 else text
 

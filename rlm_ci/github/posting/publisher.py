@@ -76,12 +76,13 @@ class Publisher:
         overrides: Sequence[Override] = (),
         pull: dict[str, Any] | None = None,
         author: str = "",
+        threads: PullRequestThreads | None = None,
         review: str = "",
     ) -> None:
         """``run`` is the run's id, ``config`` the fingerprint of the settings.
 
-        ``pull`` is the API's record of the pull request, ``author`` our login, if known;
-        ``review`` is state for the next run.
+        ``pull`` is the API's record of the pull request, ``author`` our login, ``threads``
+        the review threads, if known; ``review`` is state for the next run.
         """
         self._client = client
         self._to = destination
@@ -95,6 +96,7 @@ class Publisher:
         self._denied: set[str] = set()
         self._alert = ""
         self._author = author
+        self._known = threads
         self._sticky: SummaryComments | None = None
         self._kept: SummaryComment | None = None
         self._url: str | None = None
@@ -163,7 +165,7 @@ class Publisher:
             return FAILED
 
     def _review(self, notes: list[str]) -> str:
-        look = self._threads()
+        look = self._known or self._threads()
         self._author, known = look.login, look.threads
         found = self._report.findings
         marks = fingerprints(found)
@@ -365,10 +367,14 @@ def _of_review(report: Report) -> str:
 
 
 def _elsewhere(placed: Sequence[PlacedFinding]) -> list[str]:
-    """How many findings are not beside their lines, by reason; without those that have no lines."""
+    """How many findings are not beside their lines, by reason.
+
+    Left out are those that have no lines, and those that are only argued: their fold says it.
+    """
     reasons: Counter[tuple[str, str]] = Counter()
     for one in placed:
-        live = one.finding.suppression is None and one.finding.evidence
+        finding = one.finding
+        live = finding.suppression is None and finding.evidence and not finding.is_argued
         if one.where != INLINE and live and one.reason:
             reasons["on the file" if one.where == FILE else "only here", _kind(one.reason)] += 1
     beside = sum(one.where == INLINE for one in placed)

@@ -18,10 +18,16 @@ _BATCH = 50
 _FIELDS = """\
 id
 isResolved
-resolvedBy { login }
+resolvedBy { login databaseId }
 comments(first: 20) {
   totalCount
-  nodes { id body isMinimized minimizedReason author { __typename login } }
+  nodes { id body isMinimized minimizedReason lastEditedAt author { __typename login } }
+}
+reacted: comments(first: 1) {
+  nodes { reactions(content: THUMBS_DOWN, last: 50) { nodes { user { login databaseId } } } }
+}
+latest: comments(last: 20) {
+  nodes { body lastEditedAt author { __typename login ... on User { databaseId } } }
 }"""
 
 _VIEWER = "query { viewer { login } }"
@@ -42,11 +48,15 @@ class ReviewThread(Value):
 
 
 class PullRequestThreads(Value):
-    """A pull request as it is now: its ``head``, our threads, and the login we write under."""
+    """A pull request as it is now: its ``head``, our threads, and the login we write under.
+
+    ``rows`` are GitHub's records of our threads.
+    """
 
     login: str
     head: str
     threads: tuple[ReviewThread, ...]
+    rows: tuple[dict[str, Any], ...] = ()
 
 
 def viewer(client: GitHubClient) -> str:
@@ -62,8 +72,10 @@ def read(client: GitHubClient, repository: str, number: int) -> PullRequestThrea
     found = client.of_pull_request(
         repository, number, "reviewThreads", fields=_FIELDS, what="review threads"
     )
-    ours = (_ours(record(node), found.login) for node in found.rows)
-    return PullRequestThreads(found.login, found.head, tuple(filter(None, ours)))
+    nodes = [record(node) for node in found.rows]
+    ours = [(one, node) for node in nodes if (one := _ours(node, found.login))]
+    threads, known = zip(*ours, strict=True) if ours else ((), ())
+    return PullRequestThreads(found.login, found.head, threads, known)
 
 
 def _ours(node: dict[str, Any], login: str) -> ReviewThread | None:

@@ -54,6 +54,8 @@ _ERROR_SECONDS: Final = 5
 #: As JSON an answer may be six times as long, and must fit into a record of the journal.
 _ANSWER_LIMIT: Final = 8 << 20
 _MESSAGE: Final = 300
+#: Headers of the package that no endpoint needs, as those about the machine: each takes time.
+_UNSAID: Final = ("x-stainless-async", "x-stainless-retry-count")
 _CAPS: Final = ("max_tokens", "max_completion_tokens")
 
 
@@ -76,8 +78,8 @@ class OpenAIModel(Closing):
     """A model behind ``base_url``; one client for all threads, made when first asked.
 
     With ``azure_api_version``, ``base_url`` is that of the Azure resource, and a model's name that
-    of its deployment. Raises ConfigError without a key for OpenAI or Azure; other servers may need
-    none.
+    of its deployment. ``own_name`` turns a model's name into that of the endpoint. Raises
+    ConfigError without a key for OpenAI or Azure; other servers may need none.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class OpenAIModel(Closing):
         base_url: str = "",
         api_key: str = "",
         azure_api_version: str = "",
+        own_name: Callable[[str], str] = str,
         patience: RetryLimits = RetryLimits(),  # noqa: B008 - immutable
         answer_limit: int = _ANSWER_LIMIT,
         sleep: Callable[[float], None] = time.sleep,
@@ -102,6 +105,7 @@ class OpenAIModel(Closing):
             )
         self._key = checked_key(api_key)
         self._azure_version = azure_api_version
+        self._own_name = own_name
         self._patience = patience
         self._limit = answer_limit
         self._sleep, self._clock, self._chance = sleep, clock, chance
@@ -148,7 +152,7 @@ class OpenAIModel(Closing):
         began = self._clock()
         end = min(began + self._patience.answer, deadline)
         try:
-            with self._sent("/chat/completions", end, _body(request, cap), once) as got:
+            with self._sent("/chat/completions", end, self._body(request, cap), once) as got:
                 return responses.whole(self._parsed(got), request.model)
         except DeadlineError:
             raise SpentError(
@@ -162,6 +166,19 @@ class OpenAIModel(Closing):
             error.what = self._redact(error.what)[:_MESSAGE]
             error.args = (error.what,)
             raise
+
+    def _body(self, request: ModelRequest, cap: str) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self._own_name(request.model),
+            "messages": request.messages,
+            cap: request.max_tokens,
+        }
+        options = {
+            "tools": request.tools or None,
+            "temperature": request.temperature,
+            "response_format": request.response_format,
+        }
+        return body | {name: value for name, value in options.items() if value is not None}
 
     @contextmanager
     def _sent(
@@ -179,7 +196,8 @@ class OpenAIModel(Closing):
         # Waits after the connection have the deadline.
         connect = min(self._patience.connect, max(0.001, end - self._clock()))
         options: dict[str, Any] = {"timeout": openai.Timeout(None, connect=connect, pool=connect)}
-        options["headers"] = {ONCE: once} if once else {}
+        options["headers"] = dict.fromkeys((*client.platform_headers(), *_UNSAID), openai.omit)
+        options["headers"] |= {ONCE: once} if once else {}
         if not self._key:
             options["headers"]["Authorization"] = openai.omit
         response: httpx2.Response | None = None
@@ -336,17 +354,6 @@ class OpenAIModel(Closing):
 
     def _where(self, request: ModelRequest) -> str:
         return f"{self._url}, model {printable(request.model[:100])}"
-
-
-def _body(request: ModelRequest, cap: str) -> dict[str, Any]:
-    body: dict[str, Any] = {"model": request.model, "messages": request.messages}
-    body[cap] = request.max_tokens
-    options = {
-        "tools": request.tools or None,
-        "temperature": request.temperature,
-        "response_format": request.response_format,
-    }
-    return body | {name: value for name, value in options.items() if value is not None}
 
 
 def _broken(cause: BaseException) -> Exception:

@@ -91,6 +91,8 @@ def _terms(value: Any) -> bool:
         return True
     if "branch_width" in value:
         return _fits(_EPISODE, value)
+    if not _maybe(_RLMS)(value.get("rlms")):
+        return False
     return "limits" not in value or _fits(_QUESTION, value)
 
 
@@ -146,10 +148,77 @@ _EPISODE: Final = {
         "history": [{"user": str, "assistant": str, "run_id": str, "timestamp": str}],
         "summaries": [str],
     }),
+    "mcp?": [{"server": str, "tool": str, "name": str, "description": str, "schema": dict}],
+}  # fmt: skip
+_RLMS: Final = {
+    "enabled": bool,
+    "mode": str,
+    "request_keyword": str,
+    "context": str,
+    "max_lines": _count,
+    "max_estimated_tokens": _count,
+    "max_files": _count,
+    "roles": [str],
+    "force_on": bool,
+    "force_off": bool,
+    "max_steps": _positive,
+    "max_depth": _positive,
+    "timeout_seconds": _positive,
+    "max_subcalls": _positive,
+    "require_citations": bool,
+    "fail_mode": str,
+}
+_BENCHMARK: Final = {
+    "preset": str,
+    "pack": str,
+    "suite_hash": str,
+    "options": {
+        "mode": str,
+        "repeats": _positive,
+        "limit": _maybe(_positive),
+        "environment": _maybe(str),
+        "framework": _maybe(str),
+        "max_steps": _maybe(_positive),
+        "exec_timeout": _maybe(_number),
+        "branch_width": _positive,
+        "sub_model": _maybe(str),
+        "sub_provider": _maybe(str),
+        "include_mcp": bool,
+        "mcp_server": _maybe(str),
+        "harness_strategy": str,
+        "context_tokens": _maybe(_positive),
+        "judge_model": _maybe(str),
+        "seed": _maybe(_count),
+        "tokens": _maybe(_positive),
+    },
+    "model": str,
+    "provider": str,
+    "started_at": str,
+}  # fmt: skip
+_ATTEMPT: Final = {
+    "case_id": str,
+    "repeat": _positive,
+    "scorer": str,
+    "completed": bool,
+    "steps": _count,
+    "total_reward": _reward,
+    "usage": _named(_count),
+    "final_response": str,
+    "score": _number,
+    "score_note": str,
+    "cost_usd": _maybe(_number),
+    "error": str,
+    "seconds": _number,
+    "context_bytes_left_out?": _count,
 }  # fmt: skip
 _SHAPES: Final[Mapping[str, Shape]] = {
+    "analysis": {"result": dict, "files": _named(str)},
     "applied": {"done": bool, "reason": str},
+    "approval": {"approved": bool, "said": str},
+    "approval-asked": {"file": str},
     "artifacts": _named({"bytes": _count, "sha256": str}),
+    "attempt": _ATTEMPT,
+    "benchmark": _BENCHMARK,
     "branches": {
         "chosen": _positive,
         "scores": [_maybe(_reward)],
@@ -191,7 +260,9 @@ _SHAPES: Final[Mapping[str, Shape]] = {
         "rows?": [{"spans": [[_count]], "hits": _count}],
         "first?": [[_count]],
     },
+    "decision": {"run": bool, "reason": str},
     "environment": {"variables": [str]},
+    "episode": {"attempt": str, "run_id": str},
     "execution": {
         "output": str,
         "error": str,
@@ -211,6 +282,7 @@ _SHAPES: Final[Mapping[str, Shape]] = {
     },
     "failed": _FAILURE,
     "left": {"calls": _maybe(_count)},
+    "look": {"text": str},
     "map": {
         "error": _maybe(str),
         "parts?": _count,
@@ -220,10 +292,35 @@ _SHAPES: Final[Mapping[str, Shape]] = {
         "usd?": _maybe(_money),
         "most_usd?": _maybe(_money),
     },
+    "mcp": {"text": str, "failed": bool, "timed_out": bool},
     "mode": {
         "name": _one_of("iterative", "symbolic"),
         "reason": str,
         "wanted": _one_of("auto", "iterative", "symbolic"),
+    },
+    "share": {
+        "rest": {
+            "max_calls": _maybe(_count),
+            "max_tokens": _maybe(_count),
+            "budget_usd": _maybe(_money),
+        },
+        "used": {
+            "calls": _count,
+            "prompt_tokens": _count,
+            "completion_tokens": _count,
+            "usd": _money,
+        },
+    },
+    "repair": {"why": str},
+    "repair-validator": {"reason": str, "code": int, "failed": [str], "passed": _count},
+    "reproducible": {"why": str, "output": str},
+    "reproduction": {
+        "status": str,
+        "reason": str,
+        "output": str,
+        "failures": [
+            {"kinds": [str], "message": str, "line": str, "is_own": bool, "errno": int},
+        ],
     },
     "standing": {"refuted": _named(str)},
     "structured": {"takes_schema": bool, "said?": str},

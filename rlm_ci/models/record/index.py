@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from decimal import Decimal
 
 from rlm_ci.errors import DamagedError
-from rlm_ci.models import Completion
 from rlm_ci.models.budget import BudgetUse, Charge
 from rlm_ci.models.record import errors, fact_schemas
 from rlm_ci.runs.journal.journal import Journal
@@ -91,6 +90,9 @@ class FactIndex:
     def has_place(self, place: str) -> bool:
         return any(identity[0] == place for identity in self._numbers)
 
+    def places(self, prefix: str) -> list[str]:
+        return [place for place, _ in self._numbers if place.startswith(prefix)]
+
     def take_open(self, identity: Identity) -> int:
         """How many productions an earlier process began and did not end."""
         return self._open.pop(identity, 0)
@@ -145,7 +147,6 @@ class FactIndex:
             ) from None
 
     def _count(self, record: Mapping[str, Any]) -> None:
-        if record["kind"] == COMPLETION and not record["cached"]:
-            completion = Completion.from_dict(record["value"])
-            if completion.usage is not None:
-                self.charge(Charge(completion.usage, completion.cost))
+        is_paid = record["kind"] == COMPLETION and not record["cached"]
+        if is_paid and record["value"]["usage"] is not None:
+            self.charge(Charge.from_dict(record["value"]))

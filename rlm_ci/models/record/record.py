@@ -2,7 +2,8 @@
 
 A fact is an answer of a model or the output of a command. Its kind, its place in the run and all
 that it depends on identify it. A resume runs again and finds the facts; a replay does so without
-a model; a cache over runs looks them up without the place.
+a model; a cache over runs looks them up without the place. ``at`` and ``ms``, when a fact was begun
+and how long it took, are for readers of the record: nothing depends on them.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 FILE: Final = "calls.jsonl"
 #: Attempts at an answer that is lost on the way.
 _TRIES: Final = 2
+_SHARED: Final = 0.02  # seconds of completions that a failure of power may lose in a batch
 
 
 class Record(Closing):
@@ -68,6 +70,8 @@ class Record(Closing):
         self._on_answer = on_answer
         self._lock = threading.Lock()
         self._busy: dict[Identity, threading.Event] = {}
+        self._batches = 0
+        self._synced = 0.0
 
     @classmethod
     def open(
@@ -94,13 +98,9 @@ class Record(Closing):
             for facts in opened:
                 facts.close()
             raise
-        return cls(
-            opened[0],
-            redact,
-            replay_only=replay_only,
-            cache=tuple(opened[1:]),
-            on_answer=on_answer,
-        )
+        own, *others = opened
+        more = tuple(others)
+        return cls(own, redact, replay_only=replay_only, cache=more, on_answer=on_answer)
 
     @property
     def spent(self) -> BudgetUse:
@@ -143,6 +143,11 @@ class Record(Closing):
         """A fact of this run, if there is one."""
         with self._lock:
             return self._facts.find((place, _digest(kind, key)))
+
+    def places(self, prefix: str) -> list[str]:
+        """The places of all facts that begin with ``prefix``."""
+        with self._lock:
+            return self._facts.places(prefix)
 
     @property
     def path(self) -> str:
@@ -194,6 +199,22 @@ class Record(Closing):
                     raise lost.error from None
         raise AssertionError("the last try returns or raises")
 
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Completions share an fsync inside, and are on the disk at the end. Raises StorageError.
+
+        Use it where nothing acts on one of them before another fact.
+        """
+        with self._lock:
+            self._batches += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._batches -= 1
+            if not self._replay_only:
+                self._facts.journal.sync()
+
     def close(self) -> None:
         """Close the files. Raises StorageError."""
         for facts in (self._facts, *self._cache):
@@ -224,7 +245,7 @@ class Record(Closing):
             if value is not None and kind == COMPLETION:
                 self.replayed += 1
         if is_new and value is not None and not self._replay_only:
-            self._keep(kind, identity, value, cached=True)
+            self._keep(kind, identity, value)
         return value
 
     def _cached(self, identity: Identity) -> dict[str, Any] | None:
@@ -238,24 +259,32 @@ class Record(Closing):
         (place, key), journal = identity, self._facts.journal
         intent = {"v": VERSION, "type": "intent", "kind": kind, "place": place, "key": key}
 
+        times: dict[str, int] = {}
+        since = 0.0
+
         def begin() -> None:
+            nonlocal since
             with self._lock:
                 open_before = self._facts.take_open(identity)
                 self.repeated += open_before if kind == COMPLETION else 0
+            since, times["at"] = time.monotonic(), int(time.time() * 1000)
             # Not synced: it survives a kill, which is enough.
-            journal.append(intent, durable=False)
+            journal.append({**intent, **times}, durable=False)
+
+        def end() -> None:
+            if times:
+                times["ms"] = int((time.monotonic() - since) * 1000)
 
         try:
             value = produce(begin)
+            end()
         except Exception as error:
+            end()
             charge = error.charge if isinstance(error, _LostError) else None
             cause = error.error if isinstance(error, _LostError) else error
-            failed = {
-                **intent,
-                "type": "failed",
-                "error": errors.to_dict(cause, self._redact),
-                "charge": None if charge is None else charge.to_dict(),
-            }
+            told = errors.to_dict(cause, self._redact)
+            failed = {**intent, "type": "failed", "error": told, "charge": None, **times}
+            failed |= {} if charge is None else {"charge": charge.to_dict()}
             journal.append(failed, durable=charge is not None)
             if charge is not None:
                 with self._lock:
@@ -265,15 +294,26 @@ class Record(Closing):
             with self._lock:
                 self.calls += 1
         kept: dict[str, Any] = _told(dict(value), self._redact)
-        self._keep(kind, identity, kept, cached=False)
+        self._keep(kind, identity, kept, times)
         return kept
 
-    def _keep(self, kind: str, identity: Identity, value: dict[str, Any], *, cached: bool) -> None:
-        """Write a fact durably."""
+    def _keep(
+        self,
+        kind: str,
+        identity: Identity,
+        value: dict[str, Any],
+        times: Mapping[str, int] | None = None,
+    ) -> None:
+        """Write a fact durably: produced now, at ``times``, or found in another run's journal."""
         place, key = identity
         record = {"v": VERSION, "type": "fact", "kind": kind, "place": place, "key": key}
-        record |= {"cached": cached, "value": value}
-        seq = self._facts.journal.append(record)
+        record |= {"cached": times is None, "value": value, **(times or {})}
+        now = time.monotonic()
+        with self._lock:
+            is_late = now - self._synced > _SHARED
+            durable = not self._batches or kind != COMPLETION or is_late
+            self._synced = now if durable else self._synced
+        seq = self._facts.journal.append(record, durable=durable)
         with self._lock:
             self._facts.add(identity, seq, record)
 
@@ -317,13 +357,14 @@ class _Told(dict[str, object]):
 
     @classmethod
     def of(cls, value: Mapping[str, Any], facts: FactIndex, place: str) -> _Told:
-        def guarded(inner: Any) -> Any:
-            return cls.of(inner, facts, place) if isinstance(inner, dict) else inner
-
-        return cls({name: guarded(inner) for name, inner in value.items()}, facts, place)
+        below = {key: cls.of(one, facts, place) for key, one in value.items() if type(one) is dict}
+        return cls({**value, **below}, facts, place)
 
     def __missing__(self, name: str) -> NoReturn:
         raise self._facts.misshapen(self._place)
+
+    def __reduce__(self) -> tuple[type, tuple[dict[str, object]]]:
+        return dict, (dict(self),)  # another process gets the values alone
 
 
 class _LostError(Exception):

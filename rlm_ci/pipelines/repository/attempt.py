@@ -7,7 +7,7 @@ from functools import partial
 
 from rlm_ci.console.failures import failure
 from rlm_ci.errors import ConfigError, UnavailableError
-from rlm_ci.judge.options import models_of
+from rlm_ci.judge.options import endpoint_of, models_of
 from rlm_ci.models import ModelRequest
 from rlm_ci.models.gateway import Gateway, provider_of
 from rlm_ci.pipelines.attempt import RunAttempt
@@ -16,6 +16,7 @@ from rlm_ci.pipelines.repository.plan import RecursionResult, RepositoryOptions
 from rlm_ci.recursion import coverage
 from rlm_ci.recursion.journal import run_json
 from rlm_ci.recursion.journal.journal import Journals
+from rlm_ci.recursion.journal.progress import in_words
 from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.scheduler import BFS, ORDERS
 from rlm_ci.recursion.solver import RLM
@@ -27,7 +28,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from concurrent.futures import Executor
     from typing import Any
 
@@ -68,22 +69,24 @@ class RepositoryAttempt(RunAttempt):
         options = self._options()
         self._step("reading the repository")
         corpus = work.corpus(options)
-        if not corpus.files:
-            if options.scope.base is None:
-                raise ConfigError(
-                    "there are no files to read",
-                    where=options.scope.under or work.repository.root,
-                    hint="name another folder; --worktree takes files that are not committed; "
-                    "recursion.exclude may be too wide",
-                )
+        if not corpus.files and options.scope.base is None:
+            raise ConfigError(
+                "there are no files to read",
+                where=options.scope.under or work.repository.root,
+                hint="name another folder; --worktree takes files that are not committed; "
+                "recursion.exclude may be too wide",
+            )
+        is_empty = not corpus.files and options.model is None
+        plan = None if is_empty else work.plan(run, self._record, options, corpus)
+        if plan is None or not (corpus.files or plan.prompts):
             state = NOT_RUN if corpus.omitted else None
             part = Part(work.name, "the change has no file to review", state=state)
             level = Severity.from_label(work.settings.fail_level)
             done = RecursionResult(run, options, corpus, None, self._usage(), _refuse)
             return done.report(work.without(part, done), level)
-        plan = work.plan(run, self._record, options, corpus)
         folder = os.path.dirname(run.path_of("rlm", run_json.NAME))
-        result = self._result(options, plan, folder) if plan.corpus.files else None
+        has_work = plan.corpus.files or plan.prompts
+        result = self._result(options, plan, folder) if has_work else None
         if result is not None:
             self.goes_on = any(
                 why.partition(":")[0] in coverage.AGAIN for _, why in result.uncovered
@@ -109,54 +112,30 @@ class RepositoryAttempt(RunAttempt):
         executor = self._executor()
         ask = None
         if gateway is not None:
-            ask = partial(_NodeModel, gateway, options)
+            ask = partial(_NodeModel, gateway, options, self._tell)
         budget, constraints = self._budget(options, gateway), self._constraints(options)
         try:
             with Journals.open(folder, redactor=self._run.redactor) as store:
-                rlm = RLM(plan.corpus, store, executor=executor, ask=ask, name=self._run.id)
+                rlm = RLM(
+                    plan.corpus, store, executor=executor, ask=ask, name=self._run.id,
+                    prompts=plan.prompts,
+                )  # fmt: skip
                 return rlm.solve(rlm.root, plan.objective, budget, constraints)
         finally:
             if executor is not None:
                 executor.shutdown(wait=False, cancel_futures=True)
 
+    def _tell(self, text: str) -> None:
+        if not self._all.replay:  # which asks nobody
+            self._all.progress.step(text)
+
     # ── the options ──
 
     def _options(self) -> RepositoryOptions:
         def produce() -> Mapping[str, Any]:
-            settings = self._all.settings
-            here = self._all.scope()
-            recursion = settings.recursion
-            return RepositoryOptions(
-                scope=here,
-                options=self._all.options(here),
-                model=self._model(here),
-                provider=provider_of(models_of(settings)),
-                order=address(settings).order,
-                leaf_bytes=recursion.leaf_bytes,
-                leaf_files=recursion.leaf_files,
-                max_depth=recursion.max_depth,
-                attempts=recursion.attempts,
-                prompt_bytes=recursion.prompt_bytes,
-                max_completion_tokens=settings.models.max_completion_tokens,
-            ).to_dict()
+            return options_of(self._all).to_dict()
 
         return self._record.shaped("terms", "start", {}, produce, RepositoryOptions.from_dict)
-
-    def _model(self, here: RepositoryScope) -> str | None:
-        """The name of the model to ask; None without one, or if it may not read the code."""
-        settings = self._all.settings
-        if not self._all.wants_model():
-            return None
-        has_way = bool(settings.openai.api_key or settings.openai.base_url)
-        if not (settings.model and has_way):
-            if settings.model:
-                lack = "neither OPENAI_API_KEY nor OPENAI_BASE_URL is set"
-                self._all.progress.say(f"no model is used: {lack}")
-            return None
-        if here.from_outside:
-            self._all.progress.say(f"no model is used: {here.from_outside}")
-            return None
-        return str(settings.model)
 
     def _gateway(self, options: RepositoryOptions) -> Gateway | None:
         if options.model is None:
@@ -177,13 +156,18 @@ class RepositoryAttempt(RunAttempt):
 
     def _budget(self, options: RepositoryOptions, gateway: Gateway | None) -> Budget:
         cap = options.max_completion_tokens
-        left = None if gateway is None else (lambda: gateway.calls_left(cap))
+        left = None if gateway is None else partial(self._calls_left, gateway, cap)
         return Budget(
             max_depth=options.max_depth,
             minutes=None if self._all.replay else self._minutes(),
             reserve=0 if gateway is None else 1,
             calls_left=left,
         )
+
+    def _calls_left(self, gateway: Gateway, cap: int) -> int | None:
+        """Asked before each node that needs a model. Raises Paused."""
+        self._run.heed()
+        return gateway.calls_left(cap)
 
     def _constraints(self, options: RepositoryOptions) -> Constraints:
         return Constraints(
@@ -208,23 +192,94 @@ class RepositoryAttempt(RunAttempt):
         return DaskPool(place)
 
 
+def options_of(work: RepositoryVerb) -> RepositoryOptions:
+    """The options of a run of ``work`` that begins now."""
+    settings = work.settings
+    here = work.scope()
+    recursion = settings.recursion
+    return RepositoryOptions(
+        scope=here,
+        options=work.options(here),
+        model=_model(work, here),
+        provider=provider_of(models_of(settings)),
+        order=address(settings).order,
+        leaf_bytes=recursion.leaf_bytes,
+        leaf_files=recursion.leaf_files,
+        max_depth=recursion.max_depth,
+        attempts=recursion.attempts,
+        prompt_bytes=recursion.prompt_bytes,
+        max_completion_tokens=settings.models.max_completion_tokens,
+    )
+
+
+def _model(work: RepositoryVerb, here: RepositoryScope) -> str | None:
+    """The name of the model to ask; None without one, or if it may not read the code."""
+    settings = work.settings
+    if not work.wants_model():
+        return None
+    lack = endpoint_of(settings).lack
+    if lack or not settings.model:
+        if settings.model:
+            work.progress.say(f"no model is used: {lack}")
+        return None
+    if here.from_outside:
+        work.progress.say(f"no model is used: {here.from_outside}")
+        return None
+    return str(settings.model)
+
+
+#: What a question is for, by the beginning of its place; others are about their node's files.
+_PURPOSES = {
+    "reproduce": "for a reproduction of a claim",
+    "mend": "for a repair",
+    "judge": "what a failing reproduction shows",
+    "refute": "to refute a claim",
+}
+
+
 class _NodeModel:
     """One node's access to the model: its calls are recorded under its id."""
 
-    def __init__(self, gateway: Gateway, options: RepositoryOptions, node: Node) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        options: RepositoryOptions,
+        tell: Callable[[str], None],
+        node: Node,
+    ) -> None:
         self.model = gateway.model
+        self._tell = tell
+        scope = node.scope
+        every = count(scope.last - scope.first, "file")
+        self._where = (
+            in_words(dict(zip(scope._fields, scope, strict=True))) if scope.path else every
+        )
+        self._asked = 0
         self.max_bytes = options.prompt_bytes
         self._gateway = gateway
         self._max_tokens = options.max_completion_tokens
         self._node = node.id
 
     def __call__(
-        self, place: str, messages: Sequence[Message], *, response_format: Message | None = None
+        self,
+        place: str,
+        messages: Sequence[Message],
+        *,
+        response_format: Message | None = None,
+        tools: Sequence[Message] = (),
     ) -> Completion:
+        self._asked += 1
+        again = f", question {self._asked:,}" if self._asked > 1 else ""
+        about = _PURPOSES.get(place.partition("-")[0], f"about {self._where}")
+        self._tell(f"asking the model {about}{again}")
         request = ModelRequest(
-            self.model, tuple(messages), self._max_tokens, response_format=response_format
-        )
+            self.model, tuple(messages), self._max_tokens, tuple(tools),
+            response_format=response_format,
+        )  # fmt: skip
         return self._gateway.complete(request, f"{self._node}/{place}")
+
+    def calls_left(self) -> int | None:
+        return self._gateway.calls_left(self._max_tokens)
 
 
 def _refuse(name: str, _text: str | Iterable[str]) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rlm_ci.console.messages import warn
-from rlm_ci.judge.options import output_of
+from rlm_ci.judge.options import models_of, output_of
+from rlm_ci.models.gateway import require_endpoint
 from rlm_ci.pipelines.job import without_runs
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.attempt import RepositoryAttempt, address
@@ -89,6 +90,8 @@ def making(kind: type[Kind]) -> Callable[..., Kind]:
         replay: str | None = None,
     ) -> Kind:
         _prepare(settings, repository)
+        if replay is None and settings.sources["model"] == "--model":
+            require_endpoint(models_of(settings), "set its key, or leave --model out")
         skipped = without_runs(runs.root, settings.runs_dir, settings.out_dir)
         return kind(settings, repository, progress, skipped=skipped, replay=replay)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.nodes import NodeResult
     from rlm_ci.recursion.objective import Objective
+    from rlm_ci.recursion.split.tree import PromptPart
     from rlm_ci.report.findings import Part, Severity, Usage
     from rlm_ci.runs.run import Run
 
@@ -47,10 +48,14 @@ class RepositoryOptions(Value):
 
 
 class RecursionPlan(Value):
-    """The objective of a recursion, and its files: none if all results are known already."""
+    """The objective of a recursion, and its files: none if all results are known already.
+
+    ``prompts`` are leaves beside the files.
+    """
 
     corpus: Corpus
     objective: Objective
+    prompts: tuple[PromptPart, ...] = ()
 
 
 class RecursionResult(Value):

@@ -91,7 +91,7 @@ class ProgressWatch:
             identifier, status = record["node_id"], record["status"]
             if status == "queued":
                 self._depths[record["depth"]] += 1
-                self._parents[identifier] = record["parent_id"], _shown(scope_of(record))
+                self._parents[identifier] = record["parent_id"], in_words(scope_of(record))
             else:
                 counts[states.get(identifier, "")] -= 1
                 if status == "running" and record["decision"] == SPLIT:
@@ -112,7 +112,8 @@ class ProgressWatch:
         return tuple(reversed(found))
 
 
-def _shown(scope: Mapping[str, Any]) -> str:
+def in_words(scope: Mapping[str, Any]) -> str:
+    """A scope in words."""
     where = scope["path"] or "."
     if scope["line_start"]:
         return f"{where}:{scope['line_start']}-{scope['line_end']}"

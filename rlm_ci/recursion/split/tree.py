@@ -2,7 +2,8 @@
 
 A part is a plain tuple, because a large repository has hundreds of thousands of them: its kind,
 its path, its first file and the one behind its last, its first and last line (0 for whole files),
-its bytes. The parts of a part lie end to end and leave nothing out.
+its bytes. The parts of a part lie end to end and leave nothing out. Beside its files, a root may
+have prompts: leaves that a model answers, about lines of several files.
 """
 
 from __future__ import annotations
@@ -13,8 +14,17 @@ from bisect import bisect_left, bisect_right
 from hashlib import sha256
 from itertools import accumulate
 
-from rlm_ci.recursion.nodes import FILE_GROUP, FILE_SLICE, FOLDER, MODULE, REPO, Node, NodeScope
-from rlm_ci.values import Value
+from rlm_ci.recursion.nodes import (
+    FILE_GROUP,
+    FILE_SLICE,
+    FOLDER,
+    MODULE,
+    PROMPT,
+    REPO,
+    Node,
+    NodeScope,
+)  # fmt: skip
+from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +45,7 @@ DEADLINE_EXCEEDED = "deadline_exceeded"
 #: Why a node is split.
 TOO_LARGE = "too_large"
 TOO_MANY_FILES = "too_many_files"
+HAS_PROMPTS = "has_prompts"
 
 #: Confidence that parts make sense separately, if they are files.
 _BY_FILES = 0.9
@@ -62,10 +73,23 @@ class TreeShape(Value):
     most_parts: int = 64
 
 
+class PromptPart(Row):
+    """A leaf of the root beside its files. ``covered`` are the files that it answers for, also
+    those that are gone, without an id; ``around`` are others that it shows lines of.
+    """
+
+    label: str
+    covered: tuple[CorpusFile, ...]
+    around: tuple[CorpusFile, ...]
+    size: int
+
+
 class SplitTree:
     """The parts of a corpus. Only a file that has to be cut is read."""
 
-    def __init__(self, corpus: Corpus, shape: TreeShape) -> None:
+    def __init__(
+        self, corpus: Corpus, shape: TreeShape, prompts: Sequence[PromptPart] = ()
+    ) -> None:
         if shape.leaf_bytes < 1 or shape.leaf_files < 1 or shape.most_parts < 2:
             raise ValueError("a leaf has a byte and a file, a split at least two parts")
         self.shape = shape
@@ -75,6 +99,7 @@ class SplitTree:
         #: Bytes before each file.
         self._before = array("q", accumulate(sizes, initial=0))
         self._lines = LineStarts(corpus)
+        self._prompts = {one.label: one for one in prompts}
 
     def whole(self) -> Part:
         return REPO, "", 0, len(self._files), 0, 0, self._before[-1]
@@ -88,8 +113,21 @@ class SplitTree:
     def _fits(self, size: int, files: int) -> bool:
         return size <= self.shape.leaf_bytes and files <= self.shape.leaf_files
 
+    def has_prompts(self, part: Part) -> bool:
+        return bool(self._prompts) and part[0] == REPO
+
     def files(self, part: Part) -> Sequence[CorpusFile]:
+        """The files that a part answers for."""
+        if part[0] == PROMPT:
+            return self._prompts[part[1]].covered
         return self._files[part[2] : part[3]]
+
+    def readable(self, part: Part) -> Sequence[CorpusFile]:
+        """The files whose texts a leaf gets."""
+        if part[0] != PROMPT:
+            return self.files(part)
+        one = self._prompts[part[1]]
+        return [file for file in (*one.covered, *one.around) if file.oid]
 
     def confidence(self, part: Part) -> float:
         """The confidence that its parts make sense separately; 0.0 if it cannot be split."""
@@ -101,8 +139,18 @@ class SplitTree:
     def parts(self, part: Part) -> list[Part]:
         """The parts of a part, in order; the part itself if it cannot be split."""
         _, _, first, last, start, end, _ = part
+        if self.has_prompts(part):
+            return self._beside(first, last)
         found = self._sliced(first, start, end) if last - first == 1 else self._units(part)
         return self._few(part, found) if found else [part]
+
+    def _beside(self, first: int, last: int) -> list[Part]:
+        """The files as one part, and the prompts."""
+        files: list[Part] = [(FILE_GROUP, "", first, last, 0, 0, self.size(first, last))]
+        prompts = (
+            (PROMPT, one.label, last, last, 0, 0, one.size) for one in self._prompts.values()
+        )
+        return [*(files if last > first else ()), *prompts]
 
     def _units(self, part: Part) -> list[Part]:
         """Its files and folders; small neighbours together."""

@@ -28,7 +28,7 @@ def render(report: Report, _options: RenderOptions) -> str:
         title = f"{wording.join(parts)} {_LABELS.get(state, state)}"
         levels["error"].append(neutralise.command("error", {"title": title}, _cut(cause)))
     for finding in wording.worst_first(report.findings):
-        if finding.suppression is not None:
+        if finding.suppression is not None or finding.is_argued:  # nothing is folded here
             continue
         level = _level(finding)
         levels[level].append(_annotation(level, finding))

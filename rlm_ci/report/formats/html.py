@@ -43,22 +43,17 @@ class HtmlSurface:
         return [
             {
                 "number": None if place.line_start is None else place.line_start + index,
-                "text": printable(line.rstrip("\r").expandtabs(4)),
+                "text": neutralise.code_lines(line),
             }
             for index, line in enumerate(split[:lines])
         ]
 
     def block(self, text: str, _language: str = "") -> str:
-        return "\n".join(printable(line) for line in text.split("\n"))
+        return neutralise.code_lines(text)
 
 
 def render(report: Report, options: RenderOptions) -> str:
     view = View(report, HtmlSurface(), options)
     page = loader.load_template("report.html.j2", overrides=options.templates, autoescape=True)
     variables = {**view.build(PAGE), "marks": _MARKS, "parts_off": wording.OFF}
-    # Written as entities, a browser sees the same and the log of a step no command.
-    lines = page(variables).replace("##[", "##&#91;").split("\n")
-    return "\n".join(
-        line.replace("::", "&#58;:", 1) if line.lstrip().startswith("::") else line
-        for line in lines
-    )
+    return neutralise.without_commands(page(variables))

@@ -35,20 +35,27 @@ def render(report: Report, options: RenderOptions) -> str:
     links = Links(report.subject, options)
     findings = report.findings
     # GitHub opens an alert for a suppressed result like for any other.
-    marked = [
+    live = [
         pair
         for pair in zip(findings, fingerprints(findings), strict=True)
         if pair[0].suppression is None
     ]
-    marked.sort(key=lambda pair: -pair[0].severity)
+    live.sort(key=lambda pair: -pair[0].severity)
+    # An alert is for people too: of what is only argued it has no more than they see elsewhere.
+    argued = [pair for pair in live if pair[0].is_argued]
+    marked = [pair for pair in live if not pair[0].is_argued] + argued[: wording.ARGUED_SHOWN]
     shown = marked[:MOST]
+    left_out = {
+        "suppressed finding": len(findings) - len(live),
+        "argued finding": len(live) - len(marked),
+    }
     rules = _rules([finding for finding, _mark in shown], links)
     indexes = {rule["id"]: index for index, rule in enumerate(rules)}
     run: dict[str, Any] = {
         "tool": {"driver": {"name": "rlm-ci", "semanticVersion": __version__, "rules": rules}},
         "automationDetails": {"id": "rlm-ci/"},
         "columnKind": "utf16CodeUnits",
-        "invocations": [_invocation(report, len(marked) - len(shown), len(findings) - len(marked))],
+        "invocations": [_invocation(report, len(marked) - len(shown), left_out)],
         "results": (
             # Each is made when its turn comes to be written.
             map(_result, *zip(*shown, strict=True), repeat(indexes)) if shown else []
@@ -98,10 +105,13 @@ def _result(finding: Finding, mark: str, indexes: dict[str, int]) -> dict[str, A
         value = getattr(finding, name)
         if value is not None:
             properties[name] = encodable(value) if isinstance(value, str) else value
+    if finding.proof is not None:
+        proof = finding.proof.to_dict()  # the rest would make a large file larger still
+        properties["proof"] = {name: proof[name] for name in ("level", "reason", "command")}
     result: dict[str, Any] = {
         "ruleId": rule,
         "ruleIndex": indexes[rule],
-        "level": _level(finding.severity),
+        "level": "note" if finding.is_argued else _level(finding.severity),
         "message": {"text": _message(finding.message)},
         "locations": [_location(finding.evidence[0] if finding.evidence else None)],
         "partialFingerprints": {"rlmCi/v1": mark},
@@ -137,7 +147,7 @@ def _location(place: Location | None) -> dict[str, Any]:
     return {"physicalLocation": {"artifactLocation": artifact, "region": region}}
 
 
-def _invocation(report: Report, left: int, suppressed: int) -> dict[str, Any]:
+def _invocation(report: Report, left: int, left_out: dict[str, int]) -> dict[str, Any]:
     """Whether everything was looked at, with notifications for the rest."""
     told = [
         {
@@ -151,8 +161,10 @@ def _invocation(report: Report, left: int, suppressed: int) -> dict[str, Any]:
     if left:
         text = f"{wording.count(left, 'result')} more than a run may have; all are in report.json"
         told.append({"level": "warning", "message": {"text": text}})
-    if suppressed:
-        text = f"{wording.count(suppressed, 'suppressed finding')} left out; all are in report.json"
+    for noun, number in left_out.items():
+        if not number:
+            continue
+        text = f"{wording.count(number, noun)} left out; all are in report.json"
         told.append({"level": "note", "message": {"text": text}})
     if report.verdict() not in ("clean", FINDINGS) and not told:
         told.append({"level": "error", "message": {"text": wording.headline(report)}})
@@ -171,4 +183,9 @@ def _message(text: str) -> str:
         shown = shown.replace("[", "\\[").replace("]", "\\]")
     if "{" in shown:
         shown = shown.replace("{", "{{").replace("}", "}}")
-    return neutralise.clip(shown.replace("@", f"@{neutralise.GAP}"), 5000) or "(no text)"
+    # No mark goes into code.
+    shown = "".join(
+        f"`{piece}`" if is_code else piece.replace("@", f"@{neutralise.GAP}")
+        for is_code, piece in neutralise.segments(shown)
+    )
+    return neutralise.clip(shown, 5000) or "(no text)"

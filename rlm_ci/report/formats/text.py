@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rlm_ci.report.findings import Document, Finding, Location, Part, Report
+    from rlm_ci.report.proof import Proof
     from rlm_ci.report.render import RenderOptions
 
 _RED, _GREEN, _YELLOW, _BLUE, _DIM, _BOLD = "31", "32", "33", "34", "2", "1"
@@ -56,8 +57,11 @@ class _TextWriter:
             findings = wording.worst_first(part.findings)
             if quiet or not self._options.verbose:  # one line counts the others
                 findings = [one for one in findings if one.suppression is None]
+            findings = [one for one in findings if not one.is_argued or one.suppression]
             for finding, following in zip(findings, [*findings[1:], None], strict=False):
                 yield from self._finding(finding, following)
+        if not quiet:
+            yield from self._argued()
         names = max((_cells(printable(part.id)) for part in report.parts), default=0)
         above = ""
         for part in report.parts:
@@ -70,6 +74,7 @@ class _TextWriter:
                 yield from self._part(part, names, told)
             above = result
         if self._options.verbose:
+            yield from self._refuted()
             yield from self._omitted()
         yield from self._end(quiet=quiet)
 
@@ -105,9 +110,13 @@ class _TextWriter:
         label, colour = finding.severity.label, _SEVERITIES.get(finding.severity, _DIM)
         if finding.suppression is not None:
             label, colour = f"{label}, suppressed", _DIM
+        elif finding.proof is not None:
+            label = f"{label}, {finding.proof.level}"
         rule = printable(finding.rule)
         yield f"{self._ink(where, _BOLD)}  {self._ink(rule, _DIM)}  {self._ink(label, colour)}"
         yield from self._wrap(finding.message, "  ")
+        if (proof := finding.proof) is not None:
+            yield from self._wrap(f"{proof.level.title()}: {proof.reason}", "  ")
         yield from self._quote(place)
         if self._options.verbose:
             for other in finding.evidence[1:]:
@@ -116,7 +125,64 @@ class _TextWriter:
             yield from self._wrap(finding.suppression, "  ", "because ")
         elif finding.hint and not (following and _same_hint(finding, following)):
             yield from self._wrap(finding.hint, "  ", "→ ")
+        if finding.suppression is None:
+            yield from self._proof(finding)
         yield ""
+
+    def _argued(self) -> Iterator[str]:
+        """What nothing shows that ran, in brief; nothing can be folded here."""
+        _, argued = wording.parted(wording.worst_first(self._report.findings))
+        if not argued:
+            return
+        yield self._ink(wording.argued(len(argued)), _BOLD)
+        yield ""
+        for finding in argued[: wording.ARGUED_SHOWN]:
+            yield from self._finding(finding, None)
+
+    def _refuted(self) -> Iterator[str]:
+        refuted = self._report.refuted
+        if refuted:
+            yield ""
+            yield f"{wording.count(len(refuted), 'claim')} refuted:"
+        for one in refuted:
+            where = f"{_position(one.finding.evidence[0])}: " if one.finding.evidence else ""
+            yield from self._wrap(f"{where}{one.finding.message} ({one.reason})", "  ")
+
+    def _proof(self, finding: Finding) -> Iterator[str]:
+        """What proves it, and what to write instead."""
+        proof = finding.proof
+        repair = proof.repair if proof else ""
+        if proof is not None:
+            yield from self._reproduction(proof)
+        if finding.suggested_fix and not repair:
+            from rlm_ci.report.details import suggestions  # no hook has one
+
+            for is_code, piece in suggestions.pieces(finding.suggested_fix):
+                if is_code:
+                    yield f"  {self._ink('Suggested:', _DIM)}"
+                yield from self._code(piece) if is_code else self._wrap(piece, "  ", "→ ")
+        if repair:
+            yield f"  {self._ink('Repair, which was run:', _DIM)}"
+            yield from self._code(repair)
+
+    def _reproduction(self, proof: Proof) -> Iterator[str]:
+        if proof.is_argued:
+            return
+        if proof.command:
+            yield f"  {self._ink('To run it:', _DIM)} {printable(proof.command)}"
+        if proof.path:
+            yield f"  {self._ink('The file is in the run, in', _DIM)} {printable(proof.path)}"
+        if self._options.verbose:
+            for title, text in _outputs(proof):
+                yield f"  {self._ink(title, _DIM)}"
+                yield from self._code(text)
+
+    def _code(self, text: str) -> Iterator[str]:
+        lines = neutralise.code_lines(text.rstrip("\n")).split("\n")
+        for line in lines[:_QUOTED]:
+            yield f"    {self._ink('│', _DIM)} {line.expandtabs(4)}".rstrip()
+        if len(lines) > _QUOTED:
+            yield f"    {self._ink(f'│ … {len(lines) - _QUOTED} more', _DIM)}"
 
     def _quote(self, place: Location | None) -> Iterator[str]:
         if place is None or place.quote is None or place.line_start is None:
@@ -188,6 +254,13 @@ class _TextWriter:
 
     def _ink(self, text: str, *codes: str) -> str:
         return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if self._options.colour else text
+
+
+def _outputs(proof: Proof) -> list[tuple[str, str]]:
+    texts = (
+        ("Reproduction:", proof.reproduction), ("Here:", proof.head), ("At the base:", proof.base)
+    )  # fmt: skip
+    return [(title, text) for title, text in texts if text.strip()]
 
 
 def _same_hint(finding: Finding, following: Finding) -> bool:

@@ -7,7 +7,6 @@ over head and base before the leaves begin; its row has the results for the revi
 from __future__ import annotations
 
 import os
-import tempfile
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from shutil import which
@@ -216,19 +215,18 @@ def _look(  # noqa: PLR0917 - where, and what of it
     seconds: float = _SECONDS,
 ) -> _TreeResults:
     """Run a tool over a tree, with the settings that count; ``left_out`` are as in the base."""
-    top = os.path.realpath(tempfile.mkdtemp(prefix="rlm-ci-"))
-    folder, out = os.path.join(top, "tree"), os.path.join(top, "out")
     try:
-        os.mkdir(folder, 0o700)
-        os.mkdir(out, 0o700)
-        checkouts.lay(tree, place.policy, folder, left_out, place.base)
-        printout = _printout(tool, program, place, tree, _TreePlace(folder, out, seconds))
+        with files.scratch("rlm-ci-") as made:
+            top = os.path.realpath(made)
+            folder, out = os.path.join(top, "tree"), os.path.join(top, "out")
+            os.mkdir(folder, 0o700)
+            os.mkdir(out, 0o700)
+            checkouts.lay(tree, place.policy, folder, left_out, place.base)
+            printout = _printout(tool, program, place, tree, _TreePlace(folder, out, seconds))
     except (AnalyzerError, SarifError) as error:
         return _TreeResults(
             {}, printable(str(error))[:_SAID], isinstance(error, AnalyzerUnavailableError)
         )
-    finally:
-        files.clear(top)  # however deep, and whatever a tool has made of its modes
     paths = [*filter(matcher(tool.files), tree.modes)]
     by_path: dict[str, list[AnalyzerResult]] = {path: [] for path in paths}
     for one in printout.results:

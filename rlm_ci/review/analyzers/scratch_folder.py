@@ -68,9 +68,8 @@ class ScratchFolder:
         self.held: tuple[ScratchFile, ...] = ()
 
     def __enter__(self) -> Self:
-        from tempfile import mkdtemp
-
-        self._top = os.path.realpath(mkdtemp(prefix="rlm-ci-"))
+        self._scratch = files.scratch("rlm-ci-")
+        self._top = os.path.realpath(self._scratch.__enter__())
         self.root = os.path.join(self._top, "files")
         self.empty = os.path.join(self._top, "empty")
         self.out = os.path.join(self._top, "out")
@@ -85,8 +84,7 @@ class ScratchFolder:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        with suppress(OSError):
-            files.clear(self._top)
+        self._scratch.__exit__(None, None, None)
 
     def find(self, address: str) -> int | None:
         """The number of the text that a SARIF address means, None when it is none of ours."""

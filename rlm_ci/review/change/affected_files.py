@@ -7,51 +7,68 @@ from hashlib import sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from rlm_ci.recursion.corpus.corpus import Corpus
+    from rlm_ci.recursion.corpus.corpus import Corpus, CorpusFile
     from rlm_ci.source import Outline
-    from rlm_ci.source.import_graph import ImportGraph
+    from rlm_ci.source.import_graph import ImportEdge, ImportGraph
 
 #: Hexadecimal digits of a mark: an author may search for collisions.
 DIGITS = 32
 
 
 class AffectedFiles:
-    """A corpus with its imports, which are read on first use."""
+    """A corpus with its imports, which are read on first use.
 
-    def __init__(self, corpus: Corpus) -> None:
-        self._corpus = corpus
-        self._oids = {file.path: file.oid for file in corpus.files}
+    ``gone`` are paths that the change removes: who still imports them is concerned.
+    """
+
+    def __init__(self, corpus: Corpus, gone: Sequence[str] = ()) -> None:
+        self.corpus = corpus
+        self._gone = gone
+        self._files = {file.path: file for file in corpus.files}
 
     def concerned(self, changed: Sequence[str]) -> list[str]:
         """The changed files, and those that import them, are called by them, or test them.
 
         Changed files outside of the corpus are among them.
         """
-        known = [path for path in self._oids if path in frozenset(changed)]
+        known = [path for path in (*self._files, *self._gone) if path in frozenset(changed)]
         if not known:
             return [*changed]
-        return [*dict.fromkeys((*changed, *self._graph.touching(known, self._outlines)))]
+        outlines = [*self._outlines.values()]
+        return [*dict.fromkeys((*changed, *self._graph.touching(known, outlines)))]
+
+    def importers(self, path: str) -> tuple[ImportEdge, ...]:
+        """The files that import ``path``, which may be gone, each with its line."""
+        return self._graph.importers(path)
+
+    def outline(self, path: str) -> Outline | None:
+        """The outline of a file of the corpus."""
+        return self._outlines.get(path)
+
+    def files(self, paths: Iterable[str]) -> list[CorpusFile]:
+        """Those of ``paths`` that are in the corpus."""
+        return [self._files[path] for path in paths if path in self._files]
 
     def mark(self, path: str) -> str:
         """A hash over the content of a file and of those that import it or that it imports."""
         near = {edge.target for edge in self._graph.importers(path)}
         near |= {edge.target for edge in self._graph.internal.get(path, ())}
         rows = (path, *sorted(near - {path}))
-        text = "".join(f"{one}\0{self._oids.get(one, '')}\0" for one in rows)
+        oids = ((one, self._files[one].oid if one in self._files else "") for one in rows)
+        text = "".join(f"{one}\0{oid}\0" for one, oid in oids)
         return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:DIGITS]
 
     @cached_property
-    def _outlines(self) -> list[Outline]:
+    def _outlines(self) -> dict[str, Outline]:
         from rlm_ci.source.outline import outline
 
-        files = self._corpus.files
-        contents = self._corpus.read(files)
-        return [outline(file.path, content) for file, content in zip(files, contents, strict=True)]
+        pairs = zip(self._files, self.corpus.read(self.corpus.files), strict=True)
+        return {path: outline(path, content) for path, content in pairs}
 
     @cached_property
     def _graph(self) -> ImportGraph:
         from rlm_ci.source.import_graph import ImportGraph
 
-        return ImportGraph.of(self._outlines, [*self._oids])
+        return ImportGraph.of([*self._outlines.values()], [*self._files, *self._gone])

@@ -13,13 +13,15 @@ from rlm_ci.change.evidence import VERIFIED, anchor
 from rlm_ci.report.findings import Evidence, Finding, Location, Severity
 from rlm_ci.resources import loader
 from rlm_ci.review.change.affected_files import DIGITS
-from rlm_ci.text.printable import encodable
+from rlm_ci.text.printable import count, encodable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
+
+    from rlm_ci.report.findings import Coverage
 
 _SCHEMA = "review-carried.schema.json"
 #: Claims that are kept, and bytes of all of it unpacked.
@@ -112,8 +114,9 @@ def pack(
             one.rule, one.severity.label, one.domain, one.confidence,
             mask(one.message)[:_MESSAGE],
             None if one.hint is None else mask(one.hint)[:_MESSAGE],
-            None if one.suggested_fix is None else mask(one.suggested_fix)[:_FIX],
-            [place(spot) for spot in one.evidence],
+            None if not (fix := mask(one.suggested_fix or "")) or len(fix) > _FIX else fix,
+            # A guideline stands at the base, where the next review looks for it anew.
+            [place(spot) for spot in one.evidence if spot.side == "new"],
         ]
         for one in claims
     ]  # fmt: skip
@@ -230,3 +233,25 @@ def _opened(place: HashedLines, contents: Mapping[str, tuple[str, bytes]]) -> Lo
     told = anchor(Location(place.path, place.line_start, place.line_end), found[1], found[0])
     is_same = told.location is not None and _digest(told.location.quote) == place.digest
     return told.location if is_same and told.outcome == VERIFIED else None
+
+
+# ── for people ──
+
+
+def told(begun: CarriedReview, asked: int) -> str:
+    """What a summary says of it; ``asked`` is the number of files that the model reads now."""
+    if begun.since is None:
+        return f"; everything again: {begun.why}" if begun.is_doubt else ""
+    told = f"; since {begun.since[:12]} the model was asked about {count(asked, 'file')}"
+    carried = len(begun.claims)
+    hold = "holds" if carried == 1 else "hold"
+    return f"{told}, and {count(carried, 'claim')} of it from before {hold}"
+
+
+def covered(coverage: Coverage, begun: CarriedReview, paths: Sequence[str]) -> Coverage:
+    """``coverage`` with those of ``paths`` that the model does not read again."""
+    if begun.since is None or begun.asked is None:
+        return coverage
+    why = f"not read again by the model: nothing changed since {begun.since[:12]}"
+    rest = [(path, why) for path in paths if path not in frozenset(begun.asked)]
+    return coverage.replace(omitted=(*coverage.omitted, *rest))

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     #: For each changed path the first and last lines of what it changes, in order.
     Ranges = Mapping[str, Sequence[Sequence[int]]]
 
+#: The lines of a file that is gone: none of the new side.
+GONE = [0, 0]
 #: A line after the last one of any file.
 _END = 1 << 31
 
@@ -23,8 +25,8 @@ _END = 1 << 31
 def changed_of(change: ChangeSet) -> dict[str, list[list[int]]]:
     """The changed lines of each file, new side; for removed lines, the two around the gap.
 
-    A text or test that becomes code by its new name is new as a whole, and so is a file whose
-    patch cannot be read.
+    A deleted file has GONE alone. A text or test that becomes code by its new name is new as a
+    whole, and so is a file whose patch cannot be read.
     """
     hunks, unknown = change.hunks(context=0)
     found = {path: [[1, _END]] for path in unknown}
@@ -36,7 +38,7 @@ def changed_of(change: ChangeSet) -> dict[str, list[list[int]]]:
         found[path] = _runs(sorted(touched - {0}))
     for one in change.files():
         if one.status[:1] == "D":
-            found.pop(one.path, None)
+            found[one.path] = [GONE]
             continue
         found.setdefault(one.path, [])
         moved = one.status[:1] in ("R", "C") and one.old_path
@@ -74,7 +76,7 @@ def marked(finding: Finding, changed: Ranges | None) -> Finding:
         return finding
     if not is_touched(finding, changed):
         return finding.replace(suppression=UNTOUCHED)
-    places = sorted(finding.evidence, key=lambda place: not _overlaps(place, changed))
+    places = sorted(finding.evidence, key=lambda place: (place.side, not _overlaps(place, changed)))
     return finding.replace(evidence=tuple(places))
 
 
@@ -84,7 +86,16 @@ def is_touched(finding: Finding, changed: Ranges) -> bool:
 
 
 def _overlaps(place: Location, changed: Ranges) -> bool:
-    return place.path in changed and overlaps(place, changed[place.path])
+    lines = changed.get(place.path)
+    if lines is None:
+        return False
+    return went(place, changed) if place.side == "old" else overlaps(place, lines)
+
+
+def went(place: Location, changed: Ranges) -> bool:
+    """Whether ``place`` went with its file; other places of the old side are guidelines."""
+    lines = changed.get(place.path, ())
+    return place.side == "old" and any(list(one) == GONE for one in lines)
 
 
 def overlaps(place: Location, lines: Sequence[Sequence[int]]) -> bool:

@@ -15,12 +15,11 @@ from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.github.posting.outcome import Destination
     from rlm_ci.github.session import GitHubSession
-    from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.review.change.affected_files import AffectedFiles
     from rlm_ci.review.change.carry_over import SavedReview
 
@@ -48,12 +47,11 @@ class PreviousReviews:
     def begin(
         self,
         change: ChangeSet,
-        corpus: Corpus,
-        vicinity: AffectedFiles,
+        near: AffectedFiles,
         source: str,
         asked_for: str,
     ) -> CarriedReview:
-        """What a review of the files of ``corpus`` can take from the last one.
+        """What a review of ``change`` can take from the last one.
 
         ``source`` is that of the model's findings, ``asked_for`` a hash of its task.
         """
@@ -75,7 +73,7 @@ class PreviousReviews:
         kept = _read(last.review, source, asked_for)
         if isinstance(kept, str):
             return CarriedReview(kept, is_doubt=True, is_kept=True)
-        return _gone_on(since, why, kept, corpus, vicinity)
+        return _gone_on(since, why, kept, change.names(), near)
 
     def _last(self, to: Destination) -> tuple[Checkpoint | None, str]:
         """The checkpoint of the last run, or why there is none."""
@@ -114,10 +112,11 @@ def _read(text: str, source: str, asked_for: str) -> SavedReview | str:
 
 
 def _gone_on(
-    since: str, why: str, kept: SavedReview, corpus: Corpus, vicinity: AffectedFiles
+    since: str, why: str, kept: SavedReview, changed: Sequence[str], near: AffectedFiles
 ) -> CarriedReview:
+    corpus = near.corpus
     known = {file.path: file for file in corpus.files}
-    new = [path for path in known if vicinity.mark(path) not in kept.marks]
+    new = [path for path in changed if near.mark(path) not in kept.marks]
     asked = carry_over.stale(kept.claims, new, known.keys())
     told = {place.path for one in kept.claims for place in one.places} & known.keys() - asked
     files = [known[path] for path in sorted(told)]
@@ -129,5 +128,5 @@ def _gone_on(
         return CarriedReview(
             f"{lost} cannot be found again", is_doubt=True, is_kept=True, counts=counts
         )
-    order = tuple(path for path in known if path in asked)
+    order = tuple(path for path in changed if path in asked)
     return CarriedReview(why, is_kept=True, since=since, asked=order, claims=claims, counts=counts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.errors import LimitError
+from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.models.json_question import REPAIR, ask_object
 from rlm_ci.recursion.nodes import TracedFinding
 from rlm_ci.recursion.prompt_windows import LEAST, fence, name
@@ -65,6 +65,8 @@ def draw(ask: Ask, found: Sequence[TracedFinding]) -> ArchitectureClaims:
     except LimitError as error:
         why = f"budget: architecture not looked at, no room in {error.budget}"
         return ArchitectureClaims(uncovered=why)
+    except RemoteError as error:
+        return ArchitectureClaims(uncovered=f"remote: architecture not looked at: {error}")
     if answer is None:
         why = "architecture: the model's answer could not be read, twice"
         return ArchitectureClaims(uncovered=why)

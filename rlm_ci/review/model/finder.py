@@ -7,24 +7,28 @@ import re
 from rlm_ci.change.evidence import REANCHORED, REJECTED, VERIFIED, AnchoredClaim, anchor
 from rlm_ci.environments.quoting import said_of
 from rlm_ci.errors import LimitError
-from rlm_ci.models.json_question import REPAIR, ask_object
+from rlm_ci.models.json_question import REPAIR
 from rlm_ci.recursion.prompt_windows import LEAST, fence, name, windows
 from rlm_ci.report.findings import Evidence, Finding, Location, Severity
 from rlm_ci.report.rules import kebab
 from rlm_ci.resources import loader
+from rlm_ci.review.exploration.explorer import NodeQuestions
 from rlm_ci.text.printable import clip, count, encodable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.nodes import LeafText
-    from rlm_ci.recursion.prompt_windows import PromptWindow, Ranges
+    from rlm_ci.review.change_prompts.listing import ChangePrompt
+    from rlm_ci.review.guidelines.guidelines import Guidelines, ShownGuidelines
 
-_TEMPLATE = "prompts/review.md.j2"
+_TEMPLATE, CHANGE_TEMPLATE = "prompts/review.md.j2", "prompts/review-change.md.j2"
+#: Bytes of what differs between prompts besides their data.
+_DIFFERENT = 300
 _SCHEMA = "review-claim.schema.json"
 #: Claims that are taken from an answer.
 _CLAIMS = 60
@@ -44,47 +48,106 @@ class FinderResult(Value):
     notes: tuple[str, ...] = ()
 
 
-def look(
-    ask: Ask,
-    texts: Sequence[LeafText],
-    domains: Sequence[str],
-    changed: Ranges | None,
-    analyzers: Sequence[str] = (),
-) -> FinderResult:
-    """Ask for the faults in ``texts``, window by window. Raises RemoteError.
+class Finder:
+    """Asks a model for faults of some domains.
 
-    No rule of a model begins with one of the names ``analyzers``.
+    No rule of a model begins with one of the names ``analyzers``. ``questions`` puts each question.
+    ``more`` are further instructions about a change.
     """
-    render = loader.load_template(_TEMPLATE)
-    told = {
-        "domains": ", ".join(domains),
-        "example": domains[0],
-        "is_change": changed is not None,
-        "fence": fence(""),
-        "listing": "",
-    }
-    room = ask.max_bytes - len(render(told).encode()) - REPAIR
-    if room < LEAST:
-        why = f"a prompt of {ask.max_bytes:,} bytes has no room for it"
-        return FinderResult(uncovered=tuple((text.path, why) for text in texts))
-    cut = windows(texts, room, changed)
-    opener = _Opener(texts, domains, ask.model, analyzers)
-    uncovered = list(cut.missing)
-    for number, window in enumerate(cut.windows, 1):
-        prompt = render({**told, "fence": fence(window.listing), "listing": window.listing})
+
+    def __init__(
+        self,
+        ask: Ask,
+        domains: Sequence[str],
+        analyzers: Sequence[str] = (),
+        guidelines: Guidelines | None = None,
+        questions: NodeQuestions | None = None,
+        *,
+        more: str = "",
+    ) -> None:
+        self._ask = ask
+        self._more = more
+        self._questions = questions or NodeQuestions()
+        self._domains = domains
+        self._analyzers = analyzers
+        self._guidelines = guidelines
+
+    def look(self, texts: Sequence[LeafText]) -> FinderResult:
+        """Ask for the faults in ``texts``, window by window. Raises RemoteError."""
+        wishes = self._wishes([one.path for one in texts])
+        told = self._told(wishes)
+        render = loader.load_template(_TEMPLATE)
+        most = self._questions.prompt_bytes(self._ask.max_bytes)
+        room = most - len(render(told).encode()) - REPAIR
+        if room < LEAST:
+            why = f"a prompt of {self._ask.max_bytes:,} bytes has no room for it"
+            return FinderResult(uncovered=tuple((text.path, why) for text in texts))
+        cut = windows(texts, room)
+        opener = self._opener(texts, wishes)
+        uncovered = list(cut.missing)
+        for number, window in enumerate(cut.windows, 1):
+            prompt = render({**told, "fence": fence(window.listing), "listing": window.listing})
+            why, is_over = self._take(f"find-{number}", prompt, opener)
+            lost = cut.windows[number - 1 :] if is_over else [window] if why else ()
+            uncovered += [(texts[one.text].path, why) for some in lost for one in some.shown]
+            if is_over:
+                break
+        return opener.result(uncovered)
+
+    def look_at_change(self, prompt: ChangePrompt, texts: Sequence[LeafText]) -> FinderResult:
+        """Ask for the faults of a change by ``prompt``; ``texts`` are the files that it shows.
+
+        Raises RemoteError.
+        """
+        wishes = self._wishes(prompt.paths)
+        opener = self._opener(texts, wishes, prompt.gone)
+        told = {**self._told(wishes), "part": prompt.part}
+        data = {"fence": fence(prompt.text), "listing": prompt.text}
+        asked = loader.load_template(CHANGE_TEMPLATE)({**told, **data})
+        why, _ = self._take("find-1", asked, opener)
+        return opener.result([(path, why) for path in prompt.paths if why])
+
+    def _opener(
+        self,
+        texts: Sequence[LeafText],
+        wishes: ShownGuidelines | None,
+        gone: Sequence[LeafText] = (),
+    ) -> _Opener:
+        return _Opener(
+            texts, self._domains, self._ask.model, self._analyzers,
+            guidelines=wishes, others=self._questions.text, gone=gone,
+        )  # fmt: skip
+
+    def _take(self, place: str, prompt: str, opener: _Opener) -> tuple[str, bool]:
+        """Take an answer; why there is none, and whether there will be no other."""
         try:
-            answer = ask_object(ask, f"find-{number}", prompt, _misfit)
+            answer = self._questions(self._ask, place, prompt, _misfit)
         except LimitError as error:
-            rest = cut.windows[number - 1 :]
-            uncovered += _unseen(rest, texts, f"budget: no room in {error.budget}")
-            break
+            return f"budget: no room in {error.budget}", True
         if answer is None:
-            uncovered += _unseen([window], texts, "the model's answer could not be read, twice")
-        else:
-            opener.take(answer["findings"])
-    return FinderResult(
-        tuple(opener.findings), opener.counts(), tuple(dict.fromkeys(uncovered)), opener.notes()
-    )
+            return "the model's answer could not be read, twice", False
+        opener.take(answer["findings"])
+        return "", False
+
+    def _wishes(self, paths: Sequence[str]) -> ShownGuidelines | None:
+        given = self._guidelines
+        return given.for_paths(paths, self._ask.max_bytes) if given else None
+
+    def _told(self, wishes: ShownGuidelines | None) -> dict[str, Any]:
+        return {
+            "domains": ", ".join(self._domains),
+            "example": self._domains[0],
+            "guidelines": self._more + (wishes.text if wishes else ""),
+            "fence": fence(""),
+            "listing": "",
+        }
+
+
+def room_for_change(max_bytes: int, guidelines: Guidelines) -> int:
+    """The bytes of a listing in a prompt of ``max_bytes``."""
+    told = {"domains": "x" * _DIFFERENT, "example": "", "guidelines": "", "part": ""}
+    empty = loader.load_template(CHANGE_TEMPLATE)({**told, "fence": fence(""), "listing": ""})
+    return max_bytes - len(empty.encode()) - guidelines.most(max_bytes) - REPAIR
 
 
 def _misfit(answer: Mapping[str, Any]) -> str:
@@ -94,12 +157,6 @@ def _misfit(answer: Mapping[str, Any]) -> str:
         return "findings must be a list"
     told = [loader.misfit(claim, _SCHEMA) for claim in claims[:_CLAIMS]]
     return told[0] if told and all(told) else ""
-
-
-def _unseen(
-    some: Sequence[PromptWindow], texts: Sequence[LeafText], why: str
-) -> list[tuple[str, str]]:
-    return [(texts[one.text].path, why) for window in some for one in window.shown]
 
 
 def source_of(model: str) -> str:
@@ -114,17 +171,27 @@ class _Opener:
         domains: Sequence[str],
         model: str,
         analyzers: Sequence[str],
+        *,
+        guidelines: ShownGuidelines | None = None,
+        others: Callable[[str], LeafText | None],
+        gone: Sequence[LeafText] = (),
     ) -> None:
-        self._shown = texts
+        self._shown = [*texts, *gone]
+        #: Finds a file that the model may have read besides; those that were asked for.
+        self._others = others
+        self._read: dict[str, list[LeafText]] = {}
         self._texts: dict[str, list[LeafText]] = {}
-        for text in texts:  # slices of one file share its path
+        #: Deleted files, whose lines stand at the base.
+        self._gone = frozenset(text.path for text in gone)
+        for text in self._shown:  # slices of one file share its path
             for known in {text.path, encodable(text.path), name(text.path)}:
                 self._texts.setdefault(known, []).append(text)
         self._domains = domains
         self._source = source_of(model)
         self._analyzers = tuple(f"{one}-" for one in analyzers)
         self._outcomes = {VERIFIED: 0, REANCHORED: 0, REJECTED: 0}
-        self._dropped = self._odd = 0
+        self._dropped = self._odd = self._unfounded = 0
+        self._guidelines = guidelines
         self.findings: list[Finding] = []
 
     def take(self, claims: Sequence[Mapping[str, Any]]) -> None:
@@ -135,34 +202,55 @@ class _Opener:
                 self._outcomes[REJECTED] += 1
                 continue
             place = self._open(claim)
-            others = [self._open(one) for one in claim.get("also", ())]
+            others = [self._open(one, anywhere=True) for one in claim.get("also", ())]
+            hint, is_founded = None, True
+            if named := claim.get("guideline"):
+                told = self._guidelines.open(named) if self._guidelines else None
+                self._outcomes[REJECTED if told is None else VERIFIED] += 1
+                is_founded = told is not None
+                rests_on, hint = told or (None, None)
+                others.append(rests_on)
             if place is None:
                 self._dropped += 1
+            elif not is_founded:
+                self._unfounded += 1
             elif claim["domain"] in self._domains:
-                self.findings.append(self._finding(claim, place, others))
+                self.findings.append(self._finding(claim, place, others).replace(hint=hint))
 
-    def counts(self) -> Evidence:
-        return Evidence(sum(self._outcomes.values()), *self._outcomes.values())
+    def result(self, uncovered: Sequence[tuple[str, str]]) -> FinderResult:
+        counts = Evidence(sum(self._outcomes.values()), *self._outcomes.values())
+        lacking = tuple(dict.fromkeys(uncovered))
+        return FinderResult(tuple(self.findings), counts, lacking, self._notes())
 
-    def notes(self) -> tuple[str, ...]:
+    def _notes(self) -> tuple[str, ...]:
         told = (
             (self._dropped, "the quote is not in the files"),
+            (self._unfounded, "the guideline that they name is not there"),
             (self._odd, "not in the form that was asked for"),
         )
         dropped = ((count(number, "claim"), why) for number, why in told if number)
         return tuple(f"{claims} of the model dropped: {why}" for claims, why in dropped)
 
-    def _open(self, claim: Mapping[str, Any]) -> Location | None:
+    def _open(self, claim: Mapping[str, Any], *, anywhere: bool = False) -> Location | None:
         path, quote = claim["path"], claim["quote"]
         place = Location(path, int(claim["line_start"]), int(claim["line_end"]), quote=quote)
         best = AnchoredClaim()
-        for text in self._texts.get(path, ()):
-            known = place.replace(path=text.path)
+        texts = self._texts.get(path) or (self._elsewhere(path) if anywhere else ())
+        for text in texts:
+            side = "old" if text.path in self._gone else "new"
+            known = place.replace(path=text.path, side=side)
             found = anchor(known, text.content, text.blob, text.line_start)
             if best.location is None or found.outcome == VERIFIED:
                 best = found
         self._outcomes[best.outcome] += 1
         return best.location
+
+    def _elsewhere(self, path: str) -> Sequence[LeafText]:
+        if path not in self._read:
+            found = self._others(path)
+            self._read[path] = [found] if found else []
+            self._shown += self._read[path]
+        return self._read[path]
 
     def _finding(
         self, claim: Mapping[str, Any], place: Location, others: Sequence[Location | None]
@@ -179,6 +267,6 @@ class _Opener:
             evidence=tuple(places),
             domain=claim["domain"],
             confidence=round(min(_SUREST, float(claim["confidence"])), 3),
-            suggested_fix=fix[:_FIX] if fix else None,
+            suggested_fix=fix if fix and len(fix) <= _FIX else None,  # cut, it is another
             source=self._source,
         )

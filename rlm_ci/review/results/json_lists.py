@@ -8,6 +8,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 from rlm_ci.report.findings import Severity
+from rlm_ci.report.wording import ARGUED_SHOWN
 from rlm_ci.review.model.refute import VERDICTS
 from rlm_ci.review.results.merge import without_count
 from rlm_ci.text.neutralise import record_pieces
@@ -65,6 +66,7 @@ def findings(
         "subject": outline["subject"],
         "confidence": result.confidence,
         "findings": map(row, found, (cluster_of[number] for number in range(len(found)))),
+        **({"refuted": outline["refuted"]} if report.refuted else {}),
         "coverage": outline["coverage"],
         "evidence": result.counts.to_dict(),
         "verdicts": {name: int(result.metrics.get(name, 0)) for name in VERDICTS},
@@ -73,9 +75,14 @@ def findings(
 
 
 def code_quality(found: Sequence[ListedFinding]) -> Iterator[str]:
-    """GitLab's form, without suppressed findings and findings without a place."""
-    shown = (one for one in found if one.finding.suppression is None and one.finding.evidence)
-    return record_pieces(map(_gitlab, shown), 1)
+    """GitLab's form, without suppressed findings and findings without a place.
+
+    People read it on the merge request: of what is only argued it has three.
+    """
+    shown = [one for one in found if one.finding.suppression is None and one.finding.evidence]
+    argued = [one for one in shown if one.finding.is_argued]
+    left_out = {id(one) for one in argued[ARGUED_SHOWN:]}
+    return record_pieces(map(_gitlab, (one for one in shown if id(one) not in left_out)), 1)
 
 
 def _gitlab(one: ListedFinding) -> dict[str, Any]:
@@ -86,7 +93,7 @@ def _gitlab(one: ListedFinding) -> dict[str, Any]:
         "description": printable(finding.message),
         "check_name": finding.rule,
         "fingerprint": one.mark,
-        "severity": _GITLAB[finding.severity],
+        "severity": "info" if finding.is_argued else _GITLAB[finding.severity],
         "location": {"path": encodable(place.path), "lines": lines},
     }
 

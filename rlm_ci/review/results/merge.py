@@ -80,6 +80,25 @@ def merge(found: Iterable[TracedFinding]) -> tuple[TracedFinding, ...]:
     return tuple(sorted(kept, key=_rank))
 
 
+def apart(found: Iterable[TracedFinding]) -> tuple[TracedFinding, ...]:
+    """As ``merge``, with the claims of a model beside what tools found.
+
+    What a claim rests on is decided for each alone.
+    """
+    some = list(found)
+    tools = merge(one for one in some if not is_claim(one.finding))
+    return tuple(sorted((*tools, *merge(claims_of(some))), key=_rank))
+
+
+def claims_of(found: Iterable[TracedFinding]) -> list[TracedFinding]:
+    return [one for one in found if is_claim(one.finding)]
+
+
+def is_claim(finding: Finding) -> bool:
+    """Whether a model says it, and no tool."""
+    return finding.source.startswith("model:")
+
+
 class _Kept:
     """The findings of one file, each once, indexed by their lines."""
 
@@ -117,7 +136,7 @@ class _Kept:
         """Those nearby that may mean the same; for a tool, those of other sources."""
         if end - start >= _LONG:
             return list(range(len(self.all)))[:_MANY]
-        is_tool = not finding.source.startswith("model:")
+        is_tool = not is_claim(finding)
         near: set[int] = set()
         for line in range(start - _NEAR, end + _NEAR + 1):
             for source, indexes in self._at.get(line, {}).items():
@@ -151,7 +170,7 @@ def _is_same(one: Finding, other: Finding) -> bool:
         return one.rule == other.rule and one.message == other.message
     lines, others = _lines(one), _lines(other)
     same_rule = one.rule == other.rule
-    if one.source == other.source and not one.source.startswith("model:"):
+    if one.source == other.source and not is_claim(one):
         return same_rule and lines == others and one.message == other.message
     gap = max(lines[0] - others[1], others[0] - lines[1], 0)
     if gap > _NEAR or (gap and one.source == other.source):
@@ -221,14 +240,18 @@ def _united(first: TracedFinding, second: TracedFinding) -> TracedFinding:
         or (place.path, place.line_start, place.line_end, place.side) not in spans
     ]  # fmt: skip
     accepted = None if None in (one.suppression, other.suppression) else one.suppression
+    # An argument makes what a tool says no more severe.
+    raised = one.severity if other.is_argued else max(one.severity, other.severity)
+    shown = (each.proof for each in (one, other) if each.proof and not each.is_argued)
     return TracedFinding(
         one.replace(
-            severity=Severity(max(one.severity, other.severity)),
+            severity=Severity(raised),
             confidence=_surer(one, other),
             evidence=tuple(kept[:_PLACES]),
             hint=_told(one, other),
             suggested_fix=one.suggested_fix or other.suggested_fix,
             suppression=accepted,
+            proof=next(shown, one.proof),
         ),
         tuple(sorted({*first.nodes, *second.nodes})),
     )

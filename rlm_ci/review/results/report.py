@@ -12,8 +12,10 @@ from posixpath import splitext
 from rlm_ci.recursion.coverage import refusal
 from rlm_ci.recursion.nodes import FAILED, PARTIAL
 from rlm_ci.report import wording
+from rlm_ci.report.details.fixes_and_proofs import fix_of, proof_of
 from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, OLD, Part, Severity, fingerprints, order
-from rlm_ci.report.markdown_report import excerpt
+from rlm_ci.report.markdown_report import MarkdownSurface, excerpt
+from rlm_ci.report.proof import LEVELS
 from rlm_ci.resources import loader
 from rlm_ci.review.analyzers import run
 from rlm_ci.review.analyzers.programs import Analyzer
@@ -49,8 +51,11 @@ _ROWS = 40
 _NOT_SEEN = 100
 #: Characters of a reason in a summary.
 _REASON = 200
-#: Lines of a quote that are shown.
+#: Lines of a quote, and of an output, that are shown; characters of code.
 _QUOTED = 12
+_OUTPUT_LINES = 40
+_CODE = 20_000
+_SURFACE = MarkdownSurface()
 
 
 def part(
@@ -89,9 +94,8 @@ def part(
         "analyzers": [f"{one['name']} {one['version']}".strip() for one in options["analyzers"]],
         "domains": list(options["domains"]),
         "model": model,
-        **{
-            name: int(metrics.get(name, 0)) for name in ("claims", "merged", "elsewhere", *VERDICTS)
-        },
+        **{name: int(metrics.get(name, 0)) for name in ("claims", "merged", *VERDICTS, *LEVELS)},
+        **{name: int(metrics[name]) for name in ("turns", "looks") if name in metrics},
     }
     return Part(PART, summary, shown, found, state, refusal(result), evidence=result.counts)
 
@@ -187,13 +191,15 @@ def _page(
     *,
     link: Link,
 ) -> str:
-    open_ones = [one for one in findings if one.suppression is None]
+    open_ones, argued = wording.parted(findings)
     grave = [one for one in open_ones if one.severity >= Severity.MEDIUM]
     minor = [one for one in open_ones if one.severity < Severity.MEDIUM]
     (own,) = report.parts
-    levels = [(level, sum(one.severity == level for one in open_ones)) for level in Severity]
     render = loader.load_template("review/report.md.j2")
-    groups = [one for one in groups if one["accepted"] < len(one["findings"])]
+    counting = {id(one) for one in (*grave, *minor)}
+    groups = [
+        one for one in groups if any(id(findings[number]) in counting for number in one["findings"])
+    ]
     return render({
         "title": prose(title),
         "base": code(report.subject.base[:12]) if report.subject.base else "",
@@ -205,7 +211,7 @@ def _page(
         ),
         "analyzers": ", ".join(map(prose, own.metrics["analyzers"])) or "none",
         "model": code(own.metrics["model"]) if own.metrics["model"] else "none",
-        "levels": [f"{number:,} {level.label}" for level, number in reversed(levels) if number],
+        "levels": _levels(open_ones, argued),
         "clusters": [
             {
                 **one,
@@ -216,8 +222,7 @@ def _page(
             for one in groups[:_ROWS]
         ],
         "more_clusters": max(0, len(groups) - _ROWS),
-        "grave": [_entry(one, link) for one in grave[:_MOST]],
-        "minor": _minor(minor[:_MOST], link),
+        **_listed(grave, minor, argued, report, link),
         "left": max(0, len(grave) - _MOST) + max(0, len(minor) - _MOST),
         "accepted": _accepted(findings),
         "unseen": [
@@ -230,11 +235,44 @@ def _page(
         "files": count(int(own.metrics["files"]), "file"),
         "looked": f"{int(own.metrics['looked']):,}",
         "confidence": f"{100 * result.confidence:.0f} %",
+        "confident": _confident(own),
         "counts": result.counts,
         "verdicts": [
             f"{int(own.metrics[name]):,} {name}" for name in VERDICTS if own.metrics[name]
         ],
     })  # fmt: skip
+
+
+def _levels(found: Sequence[Finding], argued: Sequence[Finding]) -> list[str]:
+    counts = Counter(one.severity for one in found)
+    told = [(level.label, counts[level]) for level in reversed(Severity)]
+    return [f"{number:,} {name}" for name, number in (*told, ("argued", len(argued))) if number]
+
+
+def _listed(
+    grave: Sequence[Finding],
+    minor: Sequence[Finding],
+    argued: Sequence[Finding],
+    report: Report,
+    link: Link,
+) -> dict[str, Any]:
+    told = [one for one in minor[:_MOST] if _is_told(one)]
+    return {
+        "grave": [_entry(one, link) for one in grave[:_MOST]],
+        "low": [_entry(one, link) for one in told],
+        "minor": _minor([one for one in minor[:_MOST] if not _is_told(one)], link),
+        "argued": [_entry(one, link) for one in argued[: wording.ARGUED_SHOWN]],
+        "argued_told": wording.argued(len(argued)),
+        "refuted": [
+            {
+                "place": _place(one.finding.evidence[0], link),
+                "message": prose(_sentence(one.finding.message)),
+                "reason": prose(_sentence(one.reason)),
+            }
+            for one in report.refuted[:_NOT_SEEN]
+        ],
+        "more_refuted": max(0, len(report.refuted) - _NOT_SEEN),
+    }
 
 
 def _entry(finding: Finding, link: Link) -> dict[str, Any]:
@@ -250,14 +288,35 @@ def _entry(finding: Finding, link: Link) -> dict[str, Any]:
                 code(finding.rule.partition("/")[2]),
                 finding.domain or "",
                 code(finding.source),
-                "" if sure is None else f"{100 * sure:.0f} % sure",
+                "" if sure is None else f"{100 * sure:.0f} % sure ({_reason(finding)})",
             )
             if one
         ),
         "quote": _quoted(finding.evidence[0].quote),
         "hint": _hint(finding),
-        "fix": fence(finding.suggested_fix) if finding.suggested_fix else "",
+        "fix": fix_of(finding, _SURFACE, _CODE, _CODE),
+        "proof": proof_of(finding, _SURFACE, _CODE, _OUTPUT_LINES),
     }
+
+
+def _reason(finding: Finding) -> str:
+    """Why the confidence in a finding is what it is."""
+    if finding.proof is not None:
+        return finding.proof.level
+    by_model = finding.source.startswith("model:")
+    return "the model's own figure" if by_model else "the rule's record"
+
+
+def _confident(part: Part) -> str:
+    """What the confidence that there is nothing else rests on."""
+    files, looked = int(part.metrics["files"]), int(part.metrics["looked"])
+    who = "a model read" if part.metrics["model"] else "analyzers, and no model, looked at"
+    return f"{who} {looked:,} of {count(files, 'file')}"
+
+
+def _is_told(finding: Finding) -> bool:
+    """Whether a minor finding has more to say than its rule and its place."""
+    return finding.suggested_fix is not None or finding.source.startswith("model:")
 
 
 def _hint(finding: Finding) -> str:

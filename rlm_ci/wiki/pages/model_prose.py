@@ -106,7 +106,7 @@ class _Teller:
             return
         turn, self._why = 0, ""
         for some in _apart(full, self._room):
-            cut = windows(some, self._room, None)
+            cut = windows(some, self._room)
             self._uncovered += cut.missing
             for window in cut.windows:
                 turn += 1

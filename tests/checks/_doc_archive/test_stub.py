@@ -12,9 +12,9 @@ from rlm_ci.checks._doc_archive.stub import (
     Stub,
     StubFlaw,
     StubFormat,
-    open_items,
     parse,
 )
+from rlm_ci.checks._shown_markdown import open_items
 from testing.repositories.archives import BRANCH, MARKER, MENTIONS, REPO_URL, stub
 
 PATH = "docs/PRD-1.md"

@@ -25,6 +25,8 @@ def test_a_turn_remembers_the_one_before_until_it_is_forgotten(
     ended = stage.cli("chat", "I am Ada.", *words)
     assert ended.code == 0, ended
     assert ended.stdout.startswith("Hello, Ada.\n")
+    assert "✓ run  answered in 1 step" in ended.stdout
+    assert "✓ Answered" in ended.stdout
     assert stage.cli("chat", "Who am I?", *words, "--reset").code == 0
     assert "I am Ada." not in llm.completions[1].messages[-1]["content"]
     [kept] = repo.path.glob(".runs/*/sessions/names.json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,9 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.sandbox.self_test import TITLES
+from testing.loopback_model.replies import Answer, Call, refusal
+from testing.loopback_model.server import ModelServer
 
 if TYPE_CHECKING:
     from testing.program import Cli
+    from testing.repositories.git_repo import GitRepo
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is for Linux")
 
@@ -32,7 +36,7 @@ def bare(tmp_path: Path) -> str:
 
 
 def test_a_machine_that_has_all_it_needs(cli: Cli) -> None:
-    ended = cli("doctor")
+    ended = cli("doctor", "--rlms")
     assert (ended.code, ended.stderr) == (0, ""), ended
     lines = ended.stdout.splitlines()
     assert lines[-1] == "✓ everything that is configured can run"
@@ -42,6 +46,10 @@ def test_a_machine_that_has_all_it_needs(cli: Cli) -> None:
     assert any(line.split()[:3] == ["✓", "python", f"{sys.version.split()[0]},"] for line in lines)
     assert any(line.startswith("  ✓ git         2.") for line in lines)
     assert any(line.startswith("  ✓ bubblewrap  ") for line in lines)
+    analysis = lines[lines.index("analysis") + 1 :][:3]
+    assert analysis[0].endswith("run (force_on), 2 files, 7 lines")
+    assert "2 steps, 1 sub-call, sandbox bubblewrap; scripted in this process" in analysis[1]
+    assert analysis[2].endswith("1 of 1 held, first shop/prices.py:2")
     assert "✗" not in ended.stdout
 
 
@@ -119,3 +127,38 @@ def test_wrong_use_is_told(cli: Cli, args: tuple[str, ...]) -> None:
     assert ended.code in (2, 5)
     assert ended.stderr.startswith("error: ")
     assert "hint: " in ended.stderr
+
+
+def test_a_model_is_asked_what_it_can(cli: Cli, repo: GitRepo) -> None:
+    repo.write("rlm-ci.toml", 'model = "gpt-4o-mini"\n').commit()
+    answers = [Answer("ready"), Answer(calls=[Call("report_ready")]), Answer('{"state": "ready"}')]
+    with ModelServer(answers) as served:
+        environ = {"OPENAI_BASE_URL": served.url, "OPENAI_API_KEY": served.key}
+        ended = cli("doctor", "--model", "--sandbox", "none", env=environ, cwd=repo)
+        assert [asked.body["model"] for asked in served.completions] == ["gpt-4o-mini"] * 3
+    assert ended.code == 0, ended
+    assert re.search(r"✓ answer  +'ready' after \d+\.\d s, \d+ tokens, \$0\.0000", ended.stdout)
+    assert re.search(r"✓ tools  +work", ended.stdout)
+    assert re.search(r"✓ JSON schema  +works", ended.stdout)
+
+
+@pytest.mark.full
+def test_what_a_model_lacks_is_no_problem_and_no_answer_is_one(cli: Cli) -> None:
+    refused = refusal(400, "tools are not supported")
+    with ModelServer([Answer("ready"), refused, Answer("I am ready")]) as served:
+        environ = {"OPENAI_BASE_URL": served.url, "RLM_CI_MODELS_PROVIDER": "vllm"}
+        environ["VLLM_API_KEY"] = served.key
+        args = ("doctor", "--model", "vllm:mine", "--sandbox", "none")
+        ended = cli(*args, env=environ)
+        assert {asked.body["model"] for asked in served.completions} == {"mine"}
+        assert ended.code == 0, ended
+        assert "its price is not known" in ended.stdout
+        assert re.search(r"· tools  +refused: .*tools are not supported", ended.stdout)
+        assert re.search(r"· JSON schema  +not used; the answer was: I am ready", ended.stdout)
+        served.script([refusal(401, "no such key")])
+        ended = cli(*args, env=environ)
+        assert (ended.code, "no such key" in ended.stdout) == (4, True), ended
+    assert cli("doctor", "mine").code == 2
+    assert cli("doctor", "--model").code == 4
+    unset = cli("doctor", "--model", "groq:llama")
+    assert (unset.code, "the key of groq is not set: GROQ_API_KEY" in unset.stdout) == (4, True)

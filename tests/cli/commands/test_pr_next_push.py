@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rlm_ci import cli as program
 from rlm_ci.review.change import carry_over
 from testing.comment_commands_stage import NAME, NUMBER, Stage, stage
+from testing.loopback_github.state import Reaction
 from testing.loopback_model.fixture import llm
 from testing.pushes_stage import Critic, Pushes
 
@@ -23,6 +26,11 @@ __all__ = ["llm", "stage"]
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
 
 A, B = "src/a.py", "src/b.py"
+
+
+def fault(word: str, number: int) -> str:
+    """A function that a critic who ``proves`` shows to be wrong."""
+    return f"def {word}():\n    return {number}  # FAULT {word}\n"
 
 
 @pytest.fixture
@@ -49,7 +57,6 @@ def test_only_what_is_new_is_asked_and_the_rest_stays(pushes: Pushes) -> None:
     assert pushes.part["metrics"]["carried"] == 1
     assert pushes.stage.last.calls == 2
     assert "src/a.py: not read again by the model" in pushes.stage.summary.replace("`", "")
-    assert pushes.beside() == {"one": True, "two": False, "four": True}
 
     assert pushes.judge() == set()  # the same commit once more
     assert pushes.faults == {"one", "four"}
@@ -58,7 +65,6 @@ def test_only_what_is_new_is_asked_and_the_rest_stays(pushes: Pushes) -> None:
     pushes.push(a="one = 1\n")
     assert pushes.judge() == {A}
     assert pushes.faults == {"four"}
-    assert pushes.beside() == {"one": False, "two": False, "four": True}
 
     pushes.push(e="five = 5  # FAULT five\n")
     assert pushes.judge() == {"src/e.py"}
@@ -78,9 +84,43 @@ def test_whoever_imports_what_changed_is_asked_about_again(pushes: Pushes) -> No
 
 
 @pytest.mark.full
+def test_a_finding_that_a_person_settled_stays_settled_while_its_lines_stand(
+    pushes: Pushes,
+) -> None:
+    stage, env = pushes.stage, {"RLM_CI_FAIL_LEVEL": "medium"}
+    pushes.critic.proves = True  # what is argued alone has no comment beside its line
+    pushes.push(a=fault("one", 1), b=fault("two", 2))
+    pushes.judge(**env)
+    made = {re.findall(r"fault-(\w+)", one.body)[0]: one for one in stage.pull.review_comments}
+    now = stage.github.world.now()
+    made["one"].reactions.append(Reaction(1, "ada", "-1", now))
+    made["two"].reactions.append(Reaction(2, "eve", "-1", now))
+
+    def accepted() -> dict[str, str | None]:
+        return {one["rule"][-3:]: one["suppression"] for one in stage.report["findings"]}
+
+    pushes.push(c="three = 4\n")
+    pushes.judge(**env)
+    told = "ada gave the review comment a thumbs down"
+    assert accepted() == {"one": told, "two": None}
+    assert told in stage.summary
+    assert pushes.beside() == {"one": False, "two": True}
+    stage.keeps_runs = True
+    pushes.judge(**env)
+    (report,) = stage.clone.path.glob(".runs/*/cli/*/report.json")
+    assert "on the pull request: 1 finding settled" in report.read_text()
+    assert program.main(["verify", "latest", "-C", str(stage.clone.path)]) == 0
+    stage.keeps_runs = False
+    pushes.push(a=fault("one", 3), b="two = 2\n")
+    pushes.judge(**env)
+    assert (accepted(), stage.report["verdict"]) == ({"one": None}, "findings")
+
+
+@pytest.mark.full
 def test_a_grave_finding_of_before_still_fails(pushes: Pushes) -> None:
-    pushes.critic.severity = "high"
+    pushes.critic.severity, pushes.critic.proves = "high", True
     env = {"RLM_CI_REVIEW_REFUTE_LEVEL": "off"}
+    pushes.push(a=fault("one", 1), b=fault("two", 2))
     pushes.judge(**env)
     assert pushes.stage.report["verdict"] == "findings"
     pushes.push(c="three = 5\n")
@@ -200,7 +240,6 @@ def test_ten_pushes(pushes: Pushes) -> None:
         assert pushes.judge() == {f"src/{name}.py"}
         faults = {"one", "two"} | {text.split()[-1] for text in texts.values()}
         assert pushes.faults == faults
-        assert {word for word, is_open in pushes.beside().items() if is_open} == faults
         assert len(stage.github.log) - stage.before <= 8 + (number > 3)  # one is closed then
     assert stage.last.calls == 11
     assert len([one for one in stage.pull.comments if "rlm-ci:report" in one.body]) == 1

@@ -53,6 +53,16 @@ def test_a_task_is_solved_and_its_run_is_one_like_any_other(stage: Stage) -> Non
     assert "rebuilt from its record" in verified.stdout
     replayed = stage.cli("replay", run.id, "--check", env={"OPENAI_BASE_URL": None})
     assert replayed.code == 0, replayed
+    for name in ("run.json", "rlm/trajectory.jsonl", "rlm/answer.md"):
+        path = run.folder / name
+        kept = path.read_text()
+        path.write_text(kept.replace("5050", "5051", 1))
+        assert path.read_text() != kept
+    differs = stage.cli("replay", run.id, "--check")
+    assert differs.code == 1
+    told = "it is not what the record of the run gives"
+    for name in ("run.json", "rlm/trajectory.jsonl", "rlm/answer.md"):
+        assert f"{name}: {told}" in differs.stderr, differs
 
 
 def test_a_wrong_environment_is_an_error_that_lists_the_known_ones(stage: Stage) -> None:
@@ -78,7 +88,7 @@ def test_code_is_mended_in_a_copy_and_applied_at_the_end(stage: Stage) -> None:
     words = ("--environment", "dspy", "--branch-width", "2", "--validator", tests, "--model", "m")
     ended = stage.cli("run", "Mend add", *words)
     assert ended.code == 0, ended
-    assert "1 file changed, applied" in ended.stdout
+    assert "1 file changed, applied\n" in ended.stdout
     assert "a + b" in stage.source()
     run = stage.only()
     [first, *_] = [one["value"] for one in run.facts("branches")]
@@ -86,8 +96,13 @@ def test_code_is_mended_in_a_copy_and_applied_at_the_end(stage: Stage) -> None:
     assert "+    return a + b" in run.text("rlm/result.patch")
     assert stage.cli("verify", run.id).code == 0
     stage.repo.run("checkout", "calc.py")
-    assert stage.cli("replay", run.id, "--check").code == 0
+    for where in ("", "true"):  # it is applied where it began, and replayed anywhere
+        assert stage.cli("replay", run.id, "--check", env={"CI": where}).code == 0
     assert "a - b" in stage.source()
+    edit = action("patch_file", path="calc.py", search="a - b", replace="a + b")
+    stage.llm.script([edit, action("final", final_response="It adds now.")])
+    ended = stage.cli("run", "Mend add", "--environment", "dspy", "--model", "m")
+    assert "applied; nothing tested it (no validator)" in " ".join(ended.stdout.split())
 
 
 def counting(asked: Asked) -> str:
@@ -111,6 +126,9 @@ def test_a_context_is_a_variable_of_the_repl(stage: Stage) -> None:
     ended = stage.cli("run", "how many orders?", *words, "--max-steps", "1")
     assert ended.code == 3, ended
     run = stage.only()
+    for name in ("monty", "none"):
+        refused = stage.cli("resume", run.id, "--max-iterations", "4", "--sandbox", name)
+        assert (refused.code, "continues in it" in refused.stderr) == (5, True), refused
     resumed = stage.cli("resume", run.id, "--max-iterations", "4")
     assert resumed.code == 0, resumed
     assert resumed.stdout.startswith("5000 after begin\n"), resumed

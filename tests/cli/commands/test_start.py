@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci.resources import loader
-from testing.leftovers import eventually, is_running, processes_of
+from testing.leftovers import eventually, is_running, mentioning, processes_of
 from testing.pipelines_stage import Stage
 
 if TYPE_CHECKING:
@@ -425,6 +425,16 @@ def test_a_run_that_was_cancelled_in_the_queue_never_begins(stage: Stage) -> Non
     # The race between the two has two outcomes, and no third one.
     status = stage.manifest(run_id)["status"]
     assert (status, waited.code) in {("cancelled", 143), ("succeeded", 0)}
+
+
+def test_a_review_that_is_cancelled_in_the_queue_is_not_taken_up(repo: GitRepo, cli: Cli) -> None:
+    """By the process that was to begin it, since a cancelled review can be resumed."""
+    repo.write("a.py", "a = 1\n").commit()
+    run_id = cli("start", "review", "--quiet", cwd=repo).stdout.strip()
+    ended = cli("cancel", run_id, cwd=repo)
+    assert eventually(lambda: not mentioning(run_id))
+    status = cli("status", run_id, "--format", "json", cwd=repo).json()["status"]
+    assert (ended.stdout.split()[1], status) in {("is", "cancelled"), ("had", "succeeded")}
 
 
 @pytest.mark.full

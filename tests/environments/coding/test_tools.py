@@ -282,5 +282,22 @@ def test_who_only_looks_has_no_other_tools(bench: Bench) -> None:
     looking = CodeTools(str(bench.root), Services(tests=lambda _tests: ""), read_only=True)
     asks = ["read", "search", "list", "outline", "definition", "references"]
     assert names(looking) == [*asks, "done"]
+    services = Services(tests=lambda _tests: "", run=lambda _line: "", restore=lambda _path: True)
+    testing = CodeTools(str(bench.root), services, read_only=True, may_run=True)
+    assert names(testing) == [*asks, "run", "run_tests", "done"]
     assert names(CodeTools(str(bench.root)))[-3:] == ["delete", "done", "blocked"]
     assert "run_tests" in names(bench.environment)
+
+
+def test_files_of_the_run_can_be_read_by_their_names(bench: Bench, tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    note.write_text("one\ntwo\n")
+    given = {"rlm/note.md": str(note), "rlm/gone.md": str(tmp_path / "gone")}
+    tools = CodeTools(str(bench.root), given=given)
+    assert "2\ttwo" in tools.act("read", {"path": "rlm/note.md", "start": 2}).text
+    assert tools.act("read", {"path": "rlm/gone.md"}).text == (
+        "Refused: rlm/gone.md cannot be read: it does not exist"
+    )
+    said = tools.act("edit", {"path": "rlm/note.md", "old": "one", "new": "1"}).text
+    assert said.startswith("Refused")
+    assert note.read_text() == "one\ntwo\n"

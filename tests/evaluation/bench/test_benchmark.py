@@ -13,7 +13,7 @@ from rlm_ci import sandbox
 from rlm_ci.errors import ConfigError, LimitError, RemoteError
 from rlm_ci.evaluation.bench import benchmark, summary
 from rlm_ci.evaluation.bench.benchmark import BenchOptions, BenchServices, CaseRun
-from rlm_ci.evaluation.bench.generators.seeded import Call
+from rlm_ci.evaluation.bench.generators.seeded import KnownCall
 from rlm_ci.evaluation.bench.packs import catalogue, pack
 from rlm_ci.evaluation.bench.scoring import hidden_tests
 from rlm_ci.evaluation.bench.scoring.score import Reply
@@ -234,8 +234,9 @@ def test_a_module_cannot_forge_what_its_hidden_tests_return(tmp_path: Path) -> N
         "def end(x): os._exit(0)\n"
     )
     calls = [
-        Call("same", [1], 5), Call("true", [1], 1), Call("loud", [1], 8), Call("missing", [1], 2),
-        Call("right", [4], 5), Call("end", [1], 2), Call("right", [1], 2),
+        KnownCall("same", [1], 5), KnownCall("true", [1], 1), KnownCall("loud", [1], 8),
+        KnownCall("missing", [1], 2),
+        KnownCall("right", [4], 5), KnownCall("end", [1], 2), KnownCall("right", [1], 2),
     ]  # fmt: skip
     found = hidden_tests.verify(
         sandbox.choose("auto", {}), str(tmp_path), "agent", calls, seconds=20

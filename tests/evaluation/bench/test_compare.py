@@ -237,3 +237,31 @@ def test_every_format_has_the_comparison_and_hostile_names_stay_text(tmp_path: P
     assert "| score | 1 | 0 | \\-1 | – | failed |" in markdown
     assert "The candidate does not pass its gates" in markdown
     assert text.presets([], known).count("letters") == 2
+
+
+@pytest.mark.parametrize("fewer", ["candidate", "baseline"])
+def test_a_repeat_that_one_side_lacks_is_a_regression(tmp_path: Path, fewer: str) -> None:
+    """As a missing case is; figures count each case once, whatever its repeats."""
+    often = [attempt(letter, 1.0, repeat=number) for letter in "abc" for number in (1, 2, 3)]
+    seldom = [*often[:3], *often[3:5], {**often[6], "error": "refused"}, *often[7:]]
+    sides = [often, seldom] if fewer == "candidate" else [seldom, often]
+    stored(tmp_path, "old", "2026-01-01T00:00:00Z", sides[0])
+    stored(tmp_path, "new", "2026-01-02T00:00:00Z", sides[1])
+    known = summary.of_folder(str(tmp_path))
+    found = compare.compare(known)
+    assert found.result.case_summary["missing_repeats"] == 2
+    assert found.result.case_summary["completion_regressions"] == 2
+    assert found.result.gates["completion_regressions"] is False
+    report = comparison_report.build(found)
+    assert [one.message for one in report.findings] == [
+        f"{letter}: the {fewer} has 2 of 3 repeats" for letter in "bc"
+    ]
+    shown = render(report, "text")
+    assert f"The {fewer} lacks 2 repeats: its sample is smaller." in shown
+    assert compare.compare(known, gates=Gates(fail_on_completion_regression=False)).result.passed
+
+
+def test_figures_count_each_case_once(tmp_path: Path) -> None:
+    ours = [attempt("a", 1.0), attempt("b", 0.0), attempt("b", 0.0, repeat=2), attempt("c", 1.0)]
+    found = compared(tmp_path, ours)
+    assert found.result.candidate_metrics["avg_score"] == pytest.approx(2 / 3)

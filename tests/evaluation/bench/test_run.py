@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -13,13 +12,13 @@ from rlm_ci.console.progress import Progress
 from rlm_ci.errors import ConfigError
 from rlm_ci.evaluation import RLMRunner
 from rlm_ci.evaluation.bench.benchmark import BenchOptions
-from rlm_ci.evaluation.bench.generators import programs
 from rlm_ci.evaluation.bench.packs import catalogue
 from rlm_ci.evaluation.bench.run import carry_out
 from rlm_ci.evaluation.connectors import ConnectorModel
 from rlm_ci.evaluation.terms import EpisodeCaller
 from rlm_ci.pipelines import stored_runs
 from rlm_ci.runs import manifest
+from testing.mending_model import mending
 from testing.repositories import events
 
 if TYPE_CHECKING:
@@ -52,21 +51,6 @@ class Connector:
             return said
         said = "9" if self.wrong else said
         return json.dumps({"action": "final", "final_response": said})
-
-
-def mending(prompt: str) -> str:
-    """Write the right program, run its test, end; as a baseline, answer with the program."""
-    module = re.findall(r"Mend (\w+)\.py", prompt)[0]
-    found = {one.function.__name__: one.function for one in programs.PROGRAMS}
-    source = inspect.getsource(found[module.rpartition("_")[0]])
-    if "exactly one JSON object" not in prompt:
-        return f"It is mended:\n```python\n{source}```\n"
-    steps = (
-        {"action": "write_file", "path": f"{module}.py", "content": source},
-        {"action": "run_tests"},
-        {"action": "final", "final_response": "mended"},
-    )
-    return json.dumps(steps[prompt.count("[assistant]\n")])
 
 
 class Engine:
@@ -236,3 +220,37 @@ def test_another_model_may_be_the_judge(tmp_path: Path) -> None:
     assert asked == [(None, False), ("judge", True)]
     [entry] = result.case_results
     assert (entry["score"], entry["score_note"], entry["completed"]) == (0.5, "half", True)
+
+
+def test_a_case_never_changes_the_user_s_own_files(tmp_path: Path) -> None:
+    """A pack may ask for the coding environment without files of its own."""
+
+    class Writer:
+        def generate_response(self, prompt: str) -> str:
+            if "exactly one JSON object" not in prompt:
+                return "1"
+            if "[assistant]\n" in prompt:
+                return json.dumps({"action": "final", "final_response": "1"})
+            return json.dumps({"action": "write", "path": "own.txt", "content": "theirs"})
+
+    (tmp_path / "own.txt").write_text("mine")
+    case = {"id": "c", "task": "Say 1.", "expected": 1, "environment": "coding"}
+    (tmp_path / "pack.json").write_text(json.dumps([case]))
+    made = RLMRunner(Writer(), None, workdir=tmp_path)
+    assert made.run_benchmark(preset=str(tmp_path / "pack.json")).completed_cases == 1
+    assert (tmp_path / "own.txt").read_text() == "mine"
+
+
+@pytest.mark.full
+def test_the_longest_answer_is_a_result(tmp_path: Path) -> None:
+    """A million characters, each of six bytes in JSON."""
+
+    class Long:
+        def generate_response(self, prompt: str) -> str:
+            return "```repl\nFINAL(chr(1) * 1_000_000)\n```" if "```repl" in prompt else "1"
+
+    case = {"id": "c", "task": "Say it.", "expected": "1", "context": "text"}
+    (tmp_path / "pack.json").write_text(json.dumps([case]))
+    made = RLMRunner(Long(), None, workdir=tmp_path)
+    [entry] = made.run_benchmark(preset=str(tmp_path / "pack.json")).case_results
+    assert entry["final_response"].startswith("\x01" * 9_000)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rlm_ci import errors
 from rlm_ci.github.posting.comment_text import CommentTexts, marker, read_marker
 from rlm_ci.github.posting.placement import FILE, INLINE, PlacedFinding
-from rlm_ci.report import suggestions
+from rlm_ci.report.details import suggestions
 from rlm_ci.report.findings import Finding, Location, Severity, Subject, fingerprints
 from rlm_ci.report.formats.markdown import ROOM
 from rlm_ci.report.render import RenderOptions
@@ -202,6 +202,34 @@ def test_only_one_whole_block_is_a_replacement(fix: str | None, text: str | None
 
 
 @pytest.mark.parametrize(
+    ("fix", "pieces"),
+    [
+        ("Use `x`.", [(False, "Use `x`.")]),
+        ("Check the length first", [(False, "Check the length first")]),
+        ("if a:\n\treturn b", [(True, "if a:\n\treturn b")]),
+        ("x = 1", [(True, "x = 1")]),
+        ("Foo bar = new Foo();", [(True, "Foo bar = new Foo();")]),
+        ("FROM python:3.12 AS base", [(True, "FROM python:3.12 AS base")]),
+        ("```py\n@a\n\nb\n```", [(True, "@a\n\nb")]),
+        ("Do it:\n```\n  a\n```\nthen\n\nstop",
+         [(False, "Do it:"), (True, "  a"), (False, "then"), (False, "stop")]),
+        ("So:\n````\n```\na", [(False, "So:"), (True, "```\na")]),
+        ("```a``` is wrong.", [(False, "```a``` is wrong.")]),
+        ("```suggestion\n  a\r\n```", [(True, "  a")]),
+        ("```suggestion\n```", [(False, "Delete these lines.")]),
+    ],
+)  # fmt: skip
+def test_a_fix_is_prose_or_code_to_the_letter(fix: str, pieces: list[tuple[bool, str]]) -> None:
+    assert suggestions.pieces(fix) == pieces
+
+
+@given(hostile(30))
+def test_no_fix_loses_a_line_of_code(fix: str) -> None:
+    for is_code, piece in suggestions.pieces(fix):
+        assert not is_code or piece in fix.replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize(
     "text",
     ["a\u202eb\n", "a\u200bb\n", "a\rb\n", "a\x00\n", "a\x1b[0m\n", "\udcff\n", "a\u2028\n",
      "::error::x\n", "  ::add-mask::x\n", "##[error]x\n", f"{marker(OTHER)}\n", "x" * 20_001],
@@ -256,9 +284,9 @@ def test_a_comment_on_a_file_names_the_lines_and_why_it_is_not_beside_them() -> 
 @pytest.mark.parametrize(
     ("fix", "told"),
     [
-        ("Use `x`.", "Suggested:\nUse x."),
+        ("Use `x`.", "Suggested: Use x."),
         ("```suggestion\nd = 1\n```", "Suggested:\nd = 1\n"),
-        ("```suggestion\n```", "Suggested:\nDelete these lines."),
+        ("```suggestion\n```", "Suggested: Delete these lines."),
     ],
 )
 def test_a_fix_that_cannot_be_applied_is_still_told(fix: str, told: str) -> None:
@@ -268,6 +296,22 @@ def test_a_fix_that_cannot_be_applied_is_still_told(fix: str, told: str) -> None
     offered = REMARKS.body(inline(suggested_fix=fix, suggestion="d = 1\n"), MARK)
     assert "Suggested:" not in offered
     assert [block.text() for block in blocks(offered)] == ["d = 1\n"]
+
+
+def test_a_repair_is_a_suggestion_marked_as_run() -> None:
+    (part,) = reports.proven().parts
+    placed = PlacedFinding(part.findings[0], INLINE, "", "src/urls.py", 42, "RIGHT")
+    body = REMARKS.body(placed.replace(suggestion="x\n", is_run=True), MARK)
+    page = github_html(body)
+    assert [block.text() for block in blocks(body)] == ["x\n"]
+    assert "Repair, which was run: the reproduction passes with it." in body
+    assert "--- a/src/urls.py" not in body
+    assert page.root.all("summary")[0].text().startswith("Reproduction: it fails here")
+    assert not page.stray
+    # Where the lines cannot be replaced by a click, the patch is there to read.
+    body = REMARKS.body(placed, MARK)
+    assert blocks(body) == []
+    assert reports.REPAIR in [block.text() for block in github_html(body).root.all("pre")]
 
 
 def test_a_comment_always_fits() -> None:
@@ -291,7 +335,7 @@ def test_a_block_that_has_no_room_is_told_as_advice() -> None:
     body = REMARKS.body(placed, MARK)
     assert ROOM.has(body)
     assert blocks(body) == []
-    assert "Suggested:\ny\ny\n" in shown(body)
+    assert "Suggested: 10,000 lines of code, which report.json has." in shown(body)
 
 
 def test_a_template_of_the_project_keeps_the_marker_and_the_room() -> None:

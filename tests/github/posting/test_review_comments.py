@@ -9,8 +9,11 @@ import pytest
 from rlm_ci.github.posting import comment_text
 from rlm_ci.github.posting.outcome import PostingOptions
 from rlm_ci.report.findings import Finding, Location, Severity
+from rlm_ci.report.proof import ARGUED, PROVEN, Proof
 from testing.loopback_github.scene import ADA, BOT, NAME, NUMBER, lines
+from testing.markup_judges import github_html
 from testing.posting_stage import Stage, words
+from testing.reports import HOSTILE_CODE
 
 NO_CONTENTS = {
     "contents": "read", "pull_requests": "write", "issues": "write", "checks": "write",
@@ -242,6 +245,35 @@ def test_a_suggestion_replaces_exactly_its_lines(stage: Stage) -> None:
     assert (comment.original_start_line, comment.original_line) == (9, 10)
     if "suggestion" in comment.body:
         assert "\n````suggestion\nbetter ``` 10\nmore\n````\n" in comment.body
+
+
+def test_a_repair_that_was_run_is_offered_and_what_is_argued_is_beside_no_line(
+    stage: Stage,
+) -> None:
+    head = stage.git.text("show", "feature:src/a.py").split("\n")
+    hunk = f"@@ -10,2 +10,2 @@\n {head[9]}\n-{head[10]}\n+    @mended  # ::x"
+    proof = Proof(
+        PROVEN,
+        "why",
+        "run it",
+        reproduction=HOSTILE_CODE,
+        repair=f"--- a/src/a.py\n+++ b/src/a.py\n{hunk}\n",
+    )
+    proven = stage.finding(10, proof=proof)
+    argued = stage.finding(40, severity=Severity.CRITICAL, proof=Proof(ARGUED, "no sandbox"))
+    report = stage.report(proven, argued)
+    assert report.failing() == (proven,)
+    assert stage.publish(report).ok
+    (comment,) = stage.state.review_comments
+    assert (comment.original_start_line, comment.original_line) == (10, 11)
+    assert f"\n```suggestion\n{head[9]}\n    @mended  # ::x\n```\n" in comment.body
+    assert "Repair, which was run" in comment.body
+    assert HOSTILE_CODE in [one.text() for one in github_html(comment.body).root.all("pre")]
+    assert "1 finding argued only: nothing that ran shows it" in stage.summary
+    assert "only here" not in stage.summary
+    (check,) = stage.home.checks
+    assert [one["start_line"] for one in check.annotations] == [10]
+    assert check.title == "1 finding fails this change"
 
 
 def test_the_same_words_on_two_lines_are_two_findings(stage: Stage) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "cached_tokens": 0, "estimated": False}
+FIELDS: dict[str, Any] = {
+    "enabled": True, "mode": "auto", "request_keyword": "ASK", "context": "all", "max_lines": 1,
+    "max_estimated_tokens": 2, "max_files": 3, "roles": ("planner",),
+}  # fmt: skip
+LIMITS = {
+    "force_on": False, "force_off": False, "max_steps": 1, "max_depth": 1, "timeout_seconds": 1,
+    "max_subcalls": 1, "require_citations": True, "fail_mode": "fail_role",
+}  # fmt: skip
 ANSWER = {
     "text": "a", "tool_calls": [], "finish_reason": "stop", "model": "m", "usage": USAGE,
     "cost": "0.25",
@@ -49,3 +57,30 @@ def test_what_a_lost_answer_cost_is_looked_at_too(tmp_path: Path) -> None:
 def test_a_count_beyond_all_numbers_is_none(count: object) -> None:
     with pytest.raises(TypeError):
         fact_schemas.require("completion", {**ANSWER, "usage": {**USAGE, "prompt_tokens": count}})
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("analysis", {"result": {}, "files": {"a": "b"}}),
+        ("decision", {"run": True, "reason": "force_on"}),
+        (
+            "share",
+            {
+                "rest": {"max_calls": 1, "max_tokens": None, "budget_usd": "0.5"},
+                "used": {"calls": 1, "prompt_tokens": 2, "completion_tokens": 3, "usd": "0"},
+            },
+        ),
+        ("terms", {"rlms": {**FIELDS, **LIMITS, "roles": ["planner"]}}),
+    ],
+)
+def test_a_fact_of_an_analysis_has_all_its_members(kind: str, value: dict[str, Any]) -> None:
+    fact_schemas.require(kind, value)
+    for name, inner in value.items():
+        wrong: list[Any] = [[], "x", 7.5]
+        if isinstance(inner, dict) and kind in ("share", "terms"):
+            wrong += [{**inner, member: [[]]} for member in inner]
+        for one in wrong:
+            if type(one) is not type(inner) or isinstance(inner, dict):
+                with pytest.raises(TypeError):
+                    fact_schemas.require(kind, {**value, name: one})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import subprocess
 import sys
@@ -47,6 +48,32 @@ def test_a_completion_carries_what_it_cost(path: Path) -> None:
             "calls": 1, "replayed": 1, "prompt_tokens": 7, "completion_tokens": 50,
             "cost_usd": 0.005,
         }  # fmt: skip
+    lines(path)
+
+
+def test_the_answers_of_a_batch_share_fsyncs_and_end_on_the_disk(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    fsync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_size)
+        fsync(descriptor)
+
+    with opened(path) as record:
+        monkeypatch.setattr(os, "fsync", watched)
+        with record.batch():
+            for number in range(100):
+                record.complete(ScriptedModel(["hi"]), Ledger(), question(), f"{number}")
+            before = len(synced)
+            record.fact("command", "1", {}, lambda: {"code": 0})  # alone, as what acts on them
+            assert len(synced) == before + 1
+            record.complete(ScriptedModel(["hi"]), Ledger(), question(), "the last")
+        assert before < 100
+        assert synced[-1] == path.stat().st_size
+        record.complete(ScriptedModel(["hi"]), Ledger(), question(), "alone")
+        assert synced[-1] == path.stat().st_size
     lines(path)
 
 

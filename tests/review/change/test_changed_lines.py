@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rlm_ci.change.change_set import from_range
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.report.findings import UNTOUCHED, Finding, Location, Severity
-from rlm_ci.review.change.changed_lines import changed_of, marked, removed_of
+from rlm_ci.review.change.changed_lines import GONE, changed_of, marked, removed_of
 
 if TYPE_CHECKING:
     from testing.repositories.git_repo import GitRepo
@@ -37,7 +37,7 @@ def test_lines_are_those_of_the_new_side_and_what_went_has_none(repo: GitRepo) -
     base = repo.write("a.py", "1\n2\n3\n4\n5\n6\n").commit()
     repo.run("rm", "-q", "gone.py")
     repo.write("a.py", "1\n2\nthree\n4\n6\n").write("b.py", "x\ny\n").commit()
-    assert changed(repo, base) == {"a.py": [[3, 5]], "b.py": [[1, 2]]}
+    assert changed(repo, base) == {"a.py": [[3, 5]], "b.py": [[1, 2]], "gone.py": [GONE]}
 
 
 def test_where_lines_went_those_around_the_gap_are_changed(repo: GitRepo) -> None:

@@ -11,9 +11,10 @@ import pytest
 from rlm_ci.errors import RemoteError
 from rlm_ci.recursion.journal.record_lines import result as record
 from rlm_ci.recursion.journal.record_lines import text_of
-from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
+from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, PROMPT, NodeResult
 from rlm_ci.recursion.prompt_windows import fence, windows
 from rlm_ci.report.findings import UNTOUCHED, Evidence
+from rlm_ci.review.change_prompts.listing import ChangePrompt, ChangePrompts
 from rlm_ci.review.objective import DOMAINS, ReviewObjective, analyse, options
 from testing.loopback_model.replies import Answer
 from testing.review_leaves import (
@@ -251,7 +252,7 @@ def test_a_prompt_without_room_asks_nothing(llm: ModelServer) -> None:
 def test_windows_part_the_texts_without_a_gap() -> None:
     texts = [text(f"{number}.txt", "a\nbb\n\nccc\n" * number) for number in range(20)]
     for room in (60, 100, 333, 5000):
-        cut = windows(texts, room, None)
+        cut = windows(texts, room)
         lines = [
             (shown.text, line)
             for window in cut.windows
@@ -289,16 +290,43 @@ def test_a_change_marks_its_lines_and_answers_for_them_alone(llm: ModelServer) -
     elsewhere = claim(5, "    return total(rows, 1)", "It is odd", path="cart.py", rule="odd")
     llm.script([answering(breaking, elsewhere)])
     asking = Asking(llm)
-    result = reviewed(
-        [*TEXTS, caller], asking, changed={"shop.py": [[13, 14]]}, domains=("quality",)
+    chosen = options(changed={"shop.py": [[13, 14]]}, domains=("quality",), ruff="off")
+    prompt = ChangePrompt(
+        "part 1 of 2", "part 1 of 2: shop.py", "14+    result = 0", ("shop.py",), ()
     )
+    review = ReviewObjective(chosen, prompts=ChangePrompts((prompt,), (("odd.js", "no lines"),)))
+    task = leaf([*TEXTS, caller], chosen, kind=PROMPT, path=prompt.label)
+    result = review.judge(task.node, task, analyse(task), asking)
     marks = {one.rule: one.suppression for one in by_model(result)}
     assert marks == {"review/breaks-caller": None, "review/odd": UNTOUCHED}
     (broken,) = [one for one in by_model(result) if one.rule == "review/breaks-caller"]
     assert [place.path for place in broken.evidence] == ["shop.py", "cart.py"]
-    assert "   14+|     result = 0" in asking.prompts[0]
-    assert "   15 |     for row in rows:" in asking.prompts[0]
-    assert "lines with a `+`" in asking.prompts[0]
+    (asked,) = asking.prompts
+    assert "\n14+    result = 0\n" in asked
+    assert "This is part 1 of 2 of the change" in asked
+    assert "shop.py" not in asked.partition("-----data")[0]  # a name is data, too
+
+
+def test_the_leaves_of_a_change_ask_nothing_and_the_root_tells_what_was_read(
+    llm: ModelServer,
+) -> None:
+    chosen = options(changed={"shop.py": [[13, 14]], "a.txt": [[1, 1]], "b.txt": [[1, 1]]})
+    prompt = ChangePrompt("part 1 of 1", "part 1 of 1: a", "1+a", ("shop.py", "a.txt"), ())
+    review = ReviewObjective(chosen, prompts=ChangePrompts((prompt,), (("b.txt", "no lines"),)))
+    asking = Asking(llm)
+    files = leaf([*TEXTS, text("a.txt", "a\n"), text("b.txt", "b\n")], chosen, kind=FILE_GROUP)
+    below = review.judge(files.node, files, analyse(files), asking)
+    assert (below.metrics["looked"], below.metrics["files"]) == (1, 4)  # ruff knows shop.py
+    llm.script([answering()])
+    task = leaf([text("a.txt", "a\n")], chosen, kind=PROMPT, path=prompt.label)
+    read = review.judge(task.node, task, analyse(task), asking)
+    root = leaf([], chosen).node
+    result = review.aggregate(root, [below, read], asking)
+    assert result.metrics["looked"] == 2
+    assert result.uncovered == (("b.txt", "no lines"),)
+    lost = read.replace(uncovered=(("a.txt", "remote: gone"),))
+    assert review.aggregate(root, [below, lost], asking).metrics["looked"] == 1
+    assert len(asking.places) == 1
 
 
 # ── the tree ──

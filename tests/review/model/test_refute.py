@@ -42,9 +42,11 @@ def test_grave_claims_must_withstand_a_second_look(
     llm.script([answering(GRAVE, TOTAL), *map(verdict, said)])
     asking = Asking(llm)
     result = reviewed(TEXTS, asking, ruff="off")
-    assert asking.places[:2] == ["find-1", "refute-1"]
+    assert [place.partition("-")[0] for place in asking.places[:2]] == ["find", "refute"]
     assert result.metrics[word] == 1
     grave = [one for one in by_model(result) if one.rule == "review/deletes"]
+    assert all(one.severity == Severity.MEDIUM and one.is_argued for one in grave)
+    assert len(result.data["refuted"]) == (confidence is None)
     assert [one.confidence for one in grave] == ([] if confidence is None else [confidence])
     assert len(by_model(result)) == 1 + len(grave)  # the other was not grave enough
     told = [note for note in result.notes if note.startswith("refuted: shop.py:9")]

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import cmarkgfm
 import pytest
+from cmarkgfm.cmark import Options
 
+from rlm_ci.recursion.nodes import TracedFinding
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report import suppressions
 from rlm_ci.report.findings import (
@@ -27,6 +29,8 @@ from rlm_ci.review.objective import ReviewObjective, analyse, options
 from rlm_ci.review.results import report as results_report
 from rlm_ci.review.results.json_lists import clusters
 from rlm_ci.review.results.merge import rank
+from testing import reports
+from testing.markup_judges import github_html
 from testing.review_leaves import (
     GRAVE,
     SHOP,
@@ -182,7 +186,7 @@ def test_nothing_from_outside_is_more_than_text(llm: ModelServer) -> None:
     result = reviewed([text(path, code)], Asking(llm), ruff="off")
     assert len(result.findings) == 2
     page = files(result, reported(result, model="m<b>"))["report.md"]
-    html = cmarkgfm.github_flavored_markdown_to_html(page)
+    html = cmarkgfm.github_flavored_markdown_to_html(page, Options.CMARK_OPT_UNSAFE)
     for tag in ("<script", "<img", "<b>", 'evil.example"', "<h1>heading", "<!--"):
         assert tag not in html, tag
     running = re.sub(r"<(pre|code)>.*?</\1>", "", html, flags=re.DOTALL)
@@ -217,8 +221,9 @@ def test_a_minor_finding_of_many_files_names_each(llm: ModelServer) -> None:
     also = {"path": "CONTRIBUTING.md", "line_start": 1, "line_end": 1, "quote": "# Contributing"}
     llm.script([answering({**TOTAL, "severity": "low", "also": [also]})])
     page = files(reviewed(TEXTS, Asking(llm), ruff="off"))["report.md"]
-    assert "- `shop.py`: [16](<" in page
-    assert "), [`CONTRIBUTING.md:1`](<" in page
+    assert "### low: [`shop.py:16`](<" in page
+    assert f"```\n{TOTAL['quote']}\n```" in page
+    assert "Also at [`CONTRIBUTING.md:1`](<" in page
 
 
 def test_the_page_of_a_rule_is_a_link() -> None:
@@ -247,6 +252,34 @@ def test_secrets_are_taken_out_before_anything_is_escaped(llm: ModelServer) -> N
         assert "A1b2" not in text_of, name
     found = json.loads(shown["findings.json"])["findings"]
     assert [one["nodes"] for one in found] == [["leaf"], ["leaf"]]
+
+
+def test_proofs_are_shown_and_all_are_in_the_list() -> None:
+    (part,) = reports.proven().parts
+    result = by_file({"src/urls.py": "x = 1\n"})
+    result = result.replace(findings=tuple(TracedFinding(one, ("leaf",)) for one in part.findings))
+    report = reported(result, model="m-1").replace(refuted=reports.proven().refuted)
+    made = files(result, report)
+    found = json.loads(made["findings.json"])
+    assert loader.misfit(found, "findings.schema.json") == ""
+    levels = [one["proof"]["level"] for one in found["findings"]]
+    assert sorted(levels) == ["argued"] * 5 + ["proven"] + ["reproduced"] * 2
+    assert [one["reason"] for one in found["refuted"]] == ["the reproduction passes at the head"]
+    page = github_html(made["report.md"])
+    assert not page.stray
+    blocks = [one.text() for one in page.root.all("pre")]
+    assert {reports.HOSTILE_CODE, reports.REPAIR} <= set(blocks)
+    assert blocks.count("if a:\n\treturn `b`\n") == 3
+    text = page.root.text()
+    assert "3 of 5 findings argued only: nothing that ran shows them. All are in" in text
+    assert set(re.findall(r"Argument number \d", text)) == {
+        f"Argument number {n}" for n in range(3)
+    }
+    assert "join loses the port. Refuted: the reproduction passes at the head." in text
+    assert "model:m-1, 90 % sure (proven)" in text
+    assert "Suggested: Name ValueError, which is what it raises." in text
+    rows = [one["severity"] for one in json.loads(made["codequality.json"])]
+    assert sorted(rows) == ["critical", "info", "info", "info", "major", "minor"]
 
 
 def test_the_page_names_what_was_looked_for() -> None:

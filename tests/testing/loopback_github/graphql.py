@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 SCHEMA = NODE_MODULES / "@octokit/graphql-schema/schema.graphql"
 
 Node = dict[str, Any]
+#: What REST calls these reactions.
+_CONTENT = {"THUMBS_DOWN": "-1", "THUMBS_UP": "+1"}
 
 
 class NotModelledError(GraphQLError):
@@ -265,6 +267,8 @@ class Graph:
             "startLine": place.start_line, "originalLine": made.original_line,
             "originalStartLine": made.original_start_line, "outdated": place.outdated,
             "diffHunk": made.diff_hunk, "subjectType": made.subject.upper(),
+            "lastEditedAt": made.updated_at if made.updated_at != made.created_at else None,
+            "reactions": _reactions(made),
             "state": "SUBMITTED", "originalCommit": {"oid": made.commit},
             "commit": {"oid": made.commit if place.outdated else pr.head_sha},
         }  # fmt: skip
@@ -334,6 +338,21 @@ class Graph:
             raise _refuse("FORBIDDEN", f"{who.login} does not have permission to delete it")
         pr.review_comments.remove(made)
         return {"clientMutationId": asked.get("clientMutationId")}
+
+
+def _reactions(made: ReviewComment) -> Callable[..., Node]:
+    """All reactions to a comment, or those of one kind."""
+
+    def field(info: Any, content: str | None = None, **args: Any) -> Node:
+        wanted = _CONTENT.get(content or "", content)
+        kept = [one for one in made.reactions if content is None or one.content == wanted]
+        rows = connection(kept, lambda one: {
+            "__typename": "Reaction", "content": content, "createdAt": one.created_at,
+            "user": actor(one.user),
+        })  # fmt: skip
+        return rows(info, **args)
+
+    return field
 
 
 def _edits(made: Comment) -> Node:

@@ -15,7 +15,8 @@ from functools import partial
 from hashlib import sha256
 
 from rlm_ci.environments.delegation import ChildResult, ChildTask
-from rlm_ci.environments.symbolic.artifacts import FILES, digest
+from rlm_ci.environments.repl.host.query_log import QueryLog
+from rlm_ci.environments.symbolic.artifacts import digest
 from rlm_ci.environments.symbolic.iteration import NOT_ALLOWED
 from rlm_ci.environments.turn_loop import MIN_TOKENS
 from rlm_ci.errors import ConfigError, LimitError, RemoteError, RlmCiError
@@ -82,7 +83,7 @@ class _Question(Value):
 
     prompt: str
     model: str
-    folder: str
+    place: str
     context: str | None = None
 
 
@@ -90,7 +91,7 @@ class ModelFunctions:
     """The model functions of one block, whose files are in ``folder``.
 
     ``failure`` is what ends the block's episode, or the whole run. ``files`` are those of the
-    block and of its children. ``reward`` is that of refused children.
+    block and of its children, ``log`` has its questions. ``reward`` is that of refused children.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class ModelFunctions:
         self._numbers: Counter[str] = Counter()
         self.failure: RlmCiError | None = None
         self.files = services.files.tracked()
+        self.log = QueryLog(self.files, folder)
         self.asked = self.failed = self.cut = self.not_allowed = 0
         self.reward = 0.0
 
@@ -157,7 +159,8 @@ class ModelFunctions:
         if len(questions) > 1:
             self._services.on_step(f"asking {count(len(questions), 'question')} of a block")
         tasks = [partial(self._ask, one) for one in questions]
-        replies, error = in_order(tasks, self._options.concurrency)
+        with self._services.batch():
+            replies, error = in_order(tasks, self._options.concurrency)
         if error is not None:
             self._end(error)
         return [one for one in replies if one is not None]
@@ -167,7 +170,7 @@ class ModelFunctions:
         messages = ({"role": "user", "content": question.prompt},)
         request = ModelRequest(question.model, messages, most, min_tokens=MIN_TOKENS)
         try:
-            completion = services.complete(request, question.folder)
+            completion = services.complete(request, question.place)
         except (RemoteError, ConfigError) as error:
             if isinstance(error, ConfigError) and not self._is_unpriced(error, question.model):
                 raise
@@ -245,25 +248,21 @@ class ModelFunctions:
 
     def _keep(self, question: _Question, reply: QueryReply) -> None:
         completion = reply.completion
-        prompt, output = question.prompt.encode(), encodable(reply.text).encode()
-        meta = {
+        told = {
             "version": VERSION,
+            "id": question.place.rpartition("/")[2],
             "status": "succeeded" if reply.error is None else "failed",
             "error": reply.error,
             "asked": question.model,
             "model": completion and completion.model,
             "finish_reason": completion and completion.finish_reason,
             "usage": completion and completion.usage and completion.usage.to_dict(),
-            "prompt": digest(prompt),
-            "output": digest(output),
+            "prompt": question.prompt,
+            "output": encodable(reply.text),
         }
         if question.context is not None:
-            meta["context"] = digest(question.context.encode())
-        # On one line, which takes a fraction of the time: there may be thousands.
-        text = json.dumps(meta, sort_keys=True).encode() + b"\n"
-        data = {"prompt": prompt, "output": output, "meta": text}
-        for name, content in data.items():
-            self.files.write(f"{question.folder}/{FILES[name]}", content)
+            told["context"] = digest(question.context.encode())
+        self.log.add(told)
         with self._lock:
             self.asked += 1
             self.failed += reply.error is not None

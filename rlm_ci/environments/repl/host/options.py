@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from rlm_ci.environments.repl.host.run_files import RunFiles
     from rlm_ci.environments.repl.session import ReplSession
@@ -35,6 +38,8 @@ class ReplOptions(Value):
     concurrency: int = 4
     block_seconds: float = 120.0
     max_turns: int = 30
+    #: Characters of the question that are shown: it may be the context itself.
+    question_limit: int = 4000
     sandbox: str = "bubblewrap"
 
     @property
@@ -53,7 +58,9 @@ class ReplServices(Value):
     ``complete`` asks models within the budgets, ``fact`` records, ``redact`` takes out secrets of
     at most ``longest`` bytes. ``open`` opens a session, as ``SessionPool.open``; ``left`` are the
     calls that the budgets have left, None for many. ``scratch`` is a folder for files that only
-    this process needs; ``on_step`` reports what takes long.
+    this process needs; ``on_step`` reports what takes long. ``batch`` is entered for questions that
+    are asked together. ``flaw`` says what is wrong with the answer of the root, for the model,
+    which goes on then; "" for nothing.
     """
 
     complete: Complete
@@ -65,3 +72,5 @@ class ReplServices(Value):
     scratch: str
     longest: int = 0
     on_step: Callable[[str], object] = str
+    batch: Callable[[], AbstractContextManager[object]] = nullcontext
+    flaw: Callable[[str], str] | None = None

@@ -10,7 +10,8 @@ from hashlib import sha256
 from rlm_ci.errors import DamagedError
 from rlm_ci.system import files
 
-_LIMIT = 1 << 30
+#: Bytes of a file that are read.
+LIMIT = 1 << 30
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -28,17 +29,23 @@ class RunFiles:
         It is not synced: an answer is in the record, and a killed run writes its block's files
         again.
         """
-        place = self._made(path)
-        left = memoryview(data)
+        descriptor = self.open(path)
         try:
-            descriptor = os.open(place, _WRITE, 0o600)
-            try:
-                while left:
-                    left = left[os.write(descriptor, left) :]
-            finally:
-                os.close(descriptor)
+            write_all(descriptor, data, path)
+        finally:
+            os.close(descriptor)
+        self.note(path, sha256(data).hexdigest())
+
+    def open(self, path: str) -> int:
+        """The descriptor of a new file; ``note`` it when it is written. Raises StorageError."""
+        place = self._made(path)
+        try:
+            return os.open(place, _WRITE, 0o600)
         except OSError as error:
             raise files.storage_error(error, place) from None
+
+    def note(self, path: str, digest: str) -> None:
+        """Take note of a file that was written."""
 
     def restore(self, path: str, digest: str) -> None:
         """Copy a file of a block that a replay does not run. Raises DamagedError, StorageError."""
@@ -69,11 +76,9 @@ class RunFiles:
         place = self._place(path)
         folder = os.path.dirname(place)
         if folder not in self._folders:
-            parent = os.path.dirname(folder)
-            if not (parent in self._folders and _is_new(folder)):
-                files.require_inside(self._folder, folder)
-                files.make_folder(folder, 0o700)
-            self._folders |= {folder, parent}
+            files.require_inside(self._folder, folder)
+            files.make_folder(folder, 0o700)
+            self._folders.add(folder)
         return place
 
     def _place(self, path: str) -> str:
@@ -89,31 +94,25 @@ class TrackedFiles(RunFiles):
         self._lock = threading.Lock()
         self.written: dict[str, str] = {}
 
-    def write(self, path: str, data: bytes) -> None:
-        self._inner.write(path, data)
-        self._note(path, sha256(data).hexdigest())
-
-    def restore(self, path: str, digest: str) -> None:
-        self._inner.restore(path, digest)
-        self._note(path, digest)
-
-    def _note(self, path: str, digest: str) -> None:
+    def note(self, path: str, digest: str) -> None:
+        self._inner.note(path, digest)
         with self._lock:
             self.written[path] = digest
 
 
-def _is_new(folder: str) -> bool:
-    """Whether ``folder`` was made now, and so cannot be a link."""
+def write_all(descriptor: int, data: bytes, path: str) -> None:
+    """Write ``data`` to the end of a file. Raises StorageError."""
+    left = memoryview(data)
     try:
-        os.mkdir(folder, 0o700)
-    except OSError:
-        return False
-    return True
+        while left:
+            left = left[os.write(descriptor, left) :]
+    except OSError as error:
+        raise files.storage_error(error, path) from None
 
 
 def _verified(folder: str, path: str, digest: str) -> bytes:
     try:
-        data = files.read_inside(folder, path, _LIMIT)
+        data = files.read_inside(folder, path, LIMIT)
     except files.UnreadableError as error:
         raise _damaged(folder, path, str(error)) from None
     if sha256(data).hexdigest() != digest:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from rlm_ci.errors import ConfigError
 from rlm_ci.evaluation.bench.generators.seeded import Chance, ContextFile, Made
-from rlm_ci.evaluation.bench.generators.sentences import LABELS, question
+from rlm_ci.evaluation.bench.generators.sentences import LABELS, TYPES, record, users_of_records
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,18 +16,11 @@ VERSION = 1
 OPTIONS = {"kind": "count", "users": 12}
 KINDS = ("count", "most", "least", "compare", "user", "month", "filter")
 _MOST_USERS = 200
-_TYPES = f"Each record ends in a question of one of these types: {', '.join(LABELS)}."
 
 
 def make(folder: str, seed: int, tokens: int, *, kind: str, users: int) -> Made:
-    if kind not in KINDS or not 1 <= users <= _MOST_USERS:
-        raise ConfigError(
-            f"kind must be one of {', '.join(KINDS)}, and users from 1 to {_MOST_USERS}",
-            where="context",
-            hint="fix that value",
-        )
     chance = Chance("aggregation", seed)
-    names = [10_000 + number * 37 for number in chance.shuffled(range(2000))[:users]]
+    names = users_of_records(chance, users, kind, kinds=KINDS, least=1, most=_MOST_USERS)
     counts: Counter[tuple[str, int, int]] = Counter()
     with ContextFile(folder, tokens) as file:
         for label, user, month, line in _records(chance, names):
@@ -43,9 +35,7 @@ def _records(chance: Chance, names: list[int]) -> Iterator[tuple[str, int, int, 
     weighted = [label for label in LABELS for _ in range(2 + chance.below(6))]
     while True:
         label, user = chance.pick(weighted), chance.pick(names)
-        month, day = 1 + chance.below(12), 1 + chance.below(28)
-        asked = question(chance, label)
-        yield label, user, month, f"Date: 2025-{month:02}-{day:02} || User: {user} || {asked}\n"
+        yield label, user, *record(chance, user, label)
 
 
 def _asked(
@@ -60,13 +50,13 @@ def _asked(
         most = (max if kind == "most" else min)(by_label.values())
         right = [one for one in LABELS if by_label[one] == most]
         what = f"Which type is the {kind} frequent one? Answer with the type alone."
-        return Made(f"{_TYPES} {what}", right)
+        return Made(f"{TYPES} {what}", right)
     if kind == "compare":
         difference = by_label[label] - by_label[other]
         forms = ("as common as", "more common than", "less common than")
         what = f"Is the type {label} {forms[1]}, {forms[2]}, or {forms[0]} the type {other}?"
         said = f"Answer with one of: {', '.join(forms)}."
-        return Made(f"{_TYPES} {what} {said}", forms[(difference > 0) - (difference < 0)])
+        return Made(f"{TYPES} {what} {said}", forms[(difference > 0) - (difference < 0)])
     of_user, of_month = kind in ("user", "filter"), kind in ("month", "filter")
     limits = f" by the user {user}" if of_user else ""
     limits += f" on or after 2025-{month:02}-01" if of_month else ""
@@ -76,4 +66,4 @@ def _asked(
         if one == label and (not of_user or who == user) and (not of_month or when >= month)
     )
     what = f"How many records{limits} end in a question of the type {label}?"
-    return Made(f"{_TYPES} {what} Answer with the number alone.", right_count, "numeric")
+    return Made(f"{TYPES} {what} Answer with the number alone.", right_count, "numeric")

@@ -8,7 +8,7 @@ import os
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.evaluation.bench.generators.programs import PROGRAMS
-from rlm_ci.evaluation.bench.generators.seeded import FILES, Call, Chance, Made
+from rlm_ci.evaluation.bench.generators.seeded import FILES, Chance, KnownCall, Made
 from rlm_ci.system import files
 
 TYPE_CHECKING = False
@@ -76,5 +76,5 @@ def make(folder: str, seed: int, tokens: int, *, hidden: int) -> Made:  # noqa: 
     return Made(task, scorer="tests", context=False, module=module, calls=tuple(calls))
 
 
-def _call(function: Any, arguments: list[Any]) -> Call:
-    return Call(function.__name__, arguments, function(*copy.deepcopy(arguments)))
+def _call(function: Any, arguments: list[Any]) -> KnownCall:
+    return KnownCall(function.__name__, arguments, function(*copy.deepcopy(arguments)))

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from rlm_ci.errors import ConfigError
 from rlm_ci.evaluation.bench.generators.seeded import Chance, ContextFile, Made
-from rlm_ci.evaluation.bench.generators.sentences import LABELS, question
+from rlm_ci.evaluation.bench.generators.sentences import LABELS, TYPES, record, users_of_records
 
 VERSION = 1
 #: What holds of a pair; see ``KINDS``. Users are few enough for a model to list the pairs.
 OPTIONS = {"kind": "both", "users": 14}
 KINDS = ("both", "either", "one-each")
 _MOST_USERS = 60
-_TYPES = f"Each record ends in a question of one of these types: {', '.join(LABELS)}."
 _FORM = "List each pair once, one a line, as (user, user). Write none if there is no pair."
 
 
 def make(folder: str, seed: int, tokens: int, *, kind: str, users: int) -> Made:
-    if kind not in KINDS or not 2 <= users <= _MOST_USERS:
-        raise ConfigError(
-            f"kind must be one of {', '.join(KINDS)}, and users from 2 to {_MOST_USERS}",
-            where="context",
-            hint="fix that value",
-        )
     chance = Chance("pairs", seed)
-    names = [10_000 + number * 37 for number in chance.shuffled(range(2000))[:users]]
+    names = users_of_records(chance, users, kind, kinds=KINDS, least=2, most=_MOST_USERS)
     # Each asks some types only, so that what is asked for is rare at any length.
     asks = {user: chance.shuffled(LABELS)[:3] for user in names}
     seen: dict[int, set[str]] = {user: set() for user in names}
@@ -33,8 +25,7 @@ def make(folder: str, seed: int, tokens: int, *, kind: str, users: int) -> Made:
         while True:
             user = chance.pick(names)
             label = chance.pick(asks[user])
-            day = f"2025-{1 + chance.below(12):02}-{1 + chance.below(28):02}"
-            if not file.add(f"Date: {day} || User: {user} || {question(chance, label)}\n"):
+            if not file.add(record(chance, user, label)[1]):
                 break
             seen[user].add(label)
     one, other = chance.shuffled(LABELS)[:2]
@@ -54,4 +45,4 @@ def make(folder: str, seed: int, tokens: int, *, kind: str, users: int) -> Made:
         for left, right in combinations(sorted(names), 2)
         if (left in firsts and right in seconds) or (right in firsts and left in seconds)
     ]
-    return Made(f"{_TYPES} List all pairs of different users where {told}. {_FORM}", right, "f1")
+    return Made(f"{TYPES} List all pairs of different users where {told}. {_FORM}", right, "f1")

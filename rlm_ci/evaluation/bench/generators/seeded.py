@@ -20,7 +20,7 @@ BYTES_PER_TOKEN = 4
 CONTEXT, FILES = "context.txt", "files"
 
 
-class Call(Value):
+class KnownCall(Value):
     """A hidden test: ``function`` of the agent's module must return ``expected``."""
 
     function: str
@@ -39,7 +39,7 @@ class Made(Value):
     scorer: str = "exact"
     context: bool = True
     module: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[KnownCall, ...] = ()
 
 
 class Chance:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from rlm_ci.errors import ConfigError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rlm_ci.evaluation.bench.generators.seeded import Chance
 
 _PEOPLE = (
@@ -79,6 +83,28 @@ QUESTIONS = {
     ),
 }  # fmt: skip
 LABELS = tuple(QUESTIONS)
+#: What a task says of records.
+TYPES = f"Each record ends in a question of one of these types: {', '.join(LABELS)}."
+
+
+def users_of_records(
+    chance: Chance, number: int, kind: str, *, kinds: Sequence[str], least: int, most: int
+) -> list[int]:
+    """The users who ask. Raises ConfigError for a kind that is not known, or another number."""
+    if kind not in kinds or not least <= number <= most:
+        raise ConfigError(
+            f"kind must be one of {', '.join(kinds)}, and users from {least} to {most}",
+            where="context",
+            hint="fix that value",
+        )
+    return [10_000 + one * 37 for one in chance.shuffled(range(2000))[:number]]
+
+
+def record(chance: Chance, user: int, label: str) -> tuple[int, str]:
+    """A line with a question of a user on some day of 2025, and its month."""
+    month, day = 1 + chance.below(12), 1 + chance.below(28)
+    asked = question(chance, label)
+    return month, f"Date: 2025-{month:02}-{day:02} || User: {user} || {asked}\n"
 
 
 def question(chance: Chance, label: str) -> str:

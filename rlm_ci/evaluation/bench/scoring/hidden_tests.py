@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.evaluation.bench.generators.seeded import Call
+    from rlm_ci.evaluation.bench.generators.seeded import KnownCall
     from rlm_ci.sandbox.job import Sandbox
 
 _PLACE = "/work"
@@ -39,7 +39,7 @@ for number, (function, arguments) in enumerate(calls):
 
 
 def verify(
-    sandbox: Sandbox, folder: str, module: str, calls: Sequence[Call], *, seconds: float
+    sandbox: Sandbox, folder: str, module: str, calls: Sequence[KnownCall], *, seconds: float
 ) -> list[bool]:
     """Of each call, whether it returns what is expected; ``folder`` is what the agent left.
 

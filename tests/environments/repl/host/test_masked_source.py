@@ -41,7 +41,7 @@ def test_lines_keep_their_bytes_and_their_places() -> None:
 
 
 def test_only_a_text_with_secrets_is_copied(tmp_path: Path) -> None:
-    for name, text in (("plain", "a\n" * 9), ("secret", f"a\n{SECRET}\n" * 60_000)):
+    for name, text in (("plain", "a\n" * 9), ("secret", f"{'a' * 200}\n{SECRET}\n" * 7000)):
         (tmp_path / name).write_text(text)
         with build(str(tmp_path / name), str(tmp_path / f"{name}.object")) as context:
             path = masked_source(context, str(tmp_path / "copies" / name), redact)

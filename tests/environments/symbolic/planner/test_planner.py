@@ -9,121 +9,23 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci import errors
-from rlm_ci.environments.symbolic.model_access import ModelAccess
 from rlm_ci.environments.symbolic.planner.plan import (
     PARSE_ERROR,
     VALIDATION_ERROR,
-    Plan,
-    PlanLimits,
-    Read,
 )
-from rlm_ci.environments.symbolic.planner.planner import BadPlanError, Planner
-from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.models import Completion, Model, ModelRequest, SpentError
-from rlm_ci.models.budget import Ledger
-from rlm_ci.models.record.record import Record
+from rlm_ci.environments.symbolic.planner.planner import BadPlanError
+from rlm_ci.errors import RemoteError
 from rlm_ci.resources import loader
-from rlm_ci.system import files
-from testing.loopback_model.server import ModelServer
-from testing.model_clients import client_of
-from testing.planner_steps import CHUNK, CONTEXT, OBJECT, read, search, step, subcall
-from testing.scripted_model import ScriptedModel
+from testing.planner_steps import OBJECT, read, search, step, subcall
+from testing.planner_studio import FINAL, GOOD, PLAN, Studio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from rlm_ci.environments.symbolic.iteration import Iteration
     from rlm_ci.environments.symbolic.planner.planner import AcceptedPlan
 
-GOOD = json.dumps(
-    {
-        "schema_version": 1,
-        "intent": "continue",
-        "reads": [{"pointer": CHUNK, "bytes": 10**6, "reason": "begin"}],
-    }
-)
-PLAN = Plan("continue", reads=(Read(CHUNK, 0, 8192, "begin"),))
-FINAL = json.dumps({"schema_version": 1, "intent": "final", "final_answer": "It is 7."})
 UNKNOWN = json.dumps({"schema_version": 1, "intent": "sing"})
-REFUSALS = (
-    "the request was refused (400): 'response_format' of type 'json_schema' is not supported",
-    "the request was refused (400): This response_format type is unavailable now",
-    "the request was refused (422): [{'loc': ['body'], 'msg': 'Extra inputs are not permitted'}]",
-    "the request was refused (400)",
-    "the model service failed (500): failed to parse grammar",
-    "the endpoint does not know the model m (404): No endpoint takes the requested parameters",
-)
-
-
-def same(text: str) -> str:
-    return text
-
-
-def flaw(pointer: str) -> str | None:
-    return None if pointer == CHUNK else "there is no such chunk"
-
-
-class Studio:
-    """A planner on the record of a run in ``path``; what it keeps is written there as well."""
-
-    def __init__(
-        self,
-        path: Path,
-        answers: Sequence[Any] | Callable[[ModelRequest], Any],
-        *,
-        replay: bool = False,
-        redact: Callable[[str], str] = same,
-        asks: Model | None = None,
-        model: str = "m",
-        left: Callable[[], int | None] = lambda: None,
-        **limits: int,
-    ) -> None:
-        self.path = path
-        self.model = ScriptedModel(answers, name="scripted")
-        calls = str(path / "calls.jsonl")
-        self.record = Record.open(calls, redact=redact, replay_only=replay)
-        self.asks = asks or self.model
-        self.ledger = Ledger()
-        self.places: list[str] = []
-        access = ModelAccess(
-            complete=self._complete,
-            fact=self.record.fact,
-            write=self._write,
-            redact=redact,
-            limits=PlanLimits(**limits),
-            model=model,
-            max_tokens=500,
-        )
-        self.planner = Planner(access, flaw, left)
-
-    def _complete(self, request: ModelRequest, place: str) -> Completion:
-        self.places.append(place)
-        return self.record.complete(self.asks, self.ledger, request, place)
-
-    def _write(self, path: str, data: bytes) -> None:
-        target = self.path / path
-        files.make_folder(str(target.parent), 0o700)
-        files.write(str(target), data, 0o600)
-
-    def plan(self, iteration: int = 0, *steps: Iteration, goal: str = "How many?") -> AcceptedPlan:
-        return self.planner.plan(iteration, goal, CONTEXT, steps)
-
-    def kept(self, name: str, iteration: int = 0, attempt: int = 1) -> bytes:
-        folder = self.path / "rlm" / "planner" / str(iteration) / f"attempt-{attempt}"
-        return (folder / name).read_bytes()
-
-    def meta(self, iteration: int = 0, attempt: int = 1) -> dict[str, Any]:
-        meta: dict[str, Any] = json.loads(self.kept("meta.json", iteration, attempt))
-        return meta
-
-    def asked(self, number: int) -> str:
-        """The contents of all messages of a request, one after the other."""
-        return "".join(one["content"] for one in self.model.requests[number].messages)
-
-    def files(self) -> dict[str, bytes]:
-        found = (self.path / "rlm").rglob("*")
-        return {str(one.relative_to(self.path)): one.read_bytes() for one in found if one.is_file()}
 
 
 # ── one plan ──
@@ -365,127 +267,6 @@ def test_a_lone_surrogate_is_refused_and_can_be_kept(tmp_path: Path) -> None:
     studio = Studio(tmp_path, [FINAL.replace("7", "\ud83d"), FINAL])
     assert studio.plan().errors[0]["kind"] == PARSE_ERROR
     assert b"\\ud83d" in studio.kept("output.txt")
-
-
-# ── endpoints that know no schemas ──
-
-
-@pytest.mark.parametrize("said", REFUSALS)
-def test_an_endpoint_that_refuses_the_schema_is_asked_without_it(tmp_path: Path, said: str) -> None:
-    """Decision 13c: "tried on the first planner call and remembered; no separate probe"."""
-    studio = Studio(tmp_path, [RemoteError(said), "no plan", GOOD, FINAL])
-    assert studio.plan().plan == PLAN
-    assert studio.plan(1).plan.intent == "final"
-    forms = [request.response_format is not None for request in studio.model.requests]
-    assert forms == [True, False, False, False], "once for the whole run"
-    assert studio.meta()["structured"] is False
-    assert studio.record.calls == 3
-    studio.record.close()
-    replayed = Studio(tmp_path, [], replay=True)
-    assert (replayed.plan().plan, replayed.plan(1).plan.intent) == (PLAN, "final")
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        RemoteError("the key was refused (401)"),
-        RemoteError("too many requests (429)"),
-        SpentError("the answer is JSON that was cut; schema"),
-        RemoteError("the endpoint does not know the model schema-7b (404)"),
-        LimitError("no calls left", budget="max_calls"),
-    ],
-)
-def test_another_failure_is_no_refusal_of_the_schema(tmp_path: Path, error: Exception) -> None:
-    studio = Studio(tmp_path, [error, GOOD], model="schema-7b")
-    with pytest.raises(type(error)):
-        studio.plan()
-    assert len(studio.model.requests) == 1
-    studio.record.close()
-    again = Studio(tmp_path, [GOOD], model="schema-7b")
-    assert again.plan().plan == PLAN
-    assert again.model.requests[0].response_format is not None, "it is still to be found out"
-
-
-def test_a_real_endpoint_that_knows_no_response_format(tmp_path: Path) -> None:
-    """Over HTTP, with what our own client makes of the refusal."""
-    with ModelServer([GOOD, FINAL]) as served, client_of(served) as client:
-        served.unknown_parameter = "response_format"
-        studio = Studio(tmp_path, [], asks=client)
-        assert studio.plan().plan == PLAN
-        assert studio.plan(1).plan.final_answer == "It is 7."
-        assert not served.unexpected()
-        forms = [one.body.get("response_format") is not None for one in served.completions]
-    assert forms == [True, False, False]
-    with ModelServer([GOOD]) as served, client_of(served) as client:
-        other = tmp_path / "other"
-        other.mkdir()
-        assert Studio(other, [], asks=client).plan().plan == PLAN
-        assert not served.unexpected()
-        assert len(served.completions) == 1
-
-
-@pytest.mark.sample(2)
-@pytest.mark.parametrize("said", REFUSALS)
-def test_an_endpoint_may_refuse_the_schema_later(tmp_path: Path, said: str) -> None:
-    """Decision 13c: what a later call finds out is remembered as well, and decided once."""
-    answers = ["no plan", GOOD, RemoteError(said), FINAL, FINAL]
-
-    def play(studio: Studio) -> list[AcceptedPlan]:
-        return [studio.plan(), studio.plan(1), studio.plan(2)]
-
-    first = Studio(tmp_path, answers)
-    expected = play(first)
-    forms = [request.response_format is not None for request in first.model.requests]
-    assert forms == [True, True, True, False, False], "from then on without it"
-    assert [first.meta(n)["structured"] for n in range(3)] == [True, False, False]
-    first.record.close()
-    lines = (tmp_path / "calls.jsonl").read_bytes().splitlines(keepends=True)
-    for cut in range(len(lines) + 1):
-        place = tmp_path / f"cut-{cut}"
-        place.mkdir()
-        (place / "calls.jsonl").write_bytes(b"".join(lines[:cut]))
-        known = sum(b'"finish_reason"' in one for one in lines[:cut])
-        settled = any(b'"takes_schema":false' in one for one in lines[:cut])
-        rest = answers[known:] if known < 2 else answers[known + 1 :]
-        if known >= 2 and not settled:  # nobody knows yet: it is asked, and refused, again
-            rest = [answers[2], *rest]
-        again = Studio(place, rest)
-        assert play(again) == expected
-        assert again.record.calls == 4 - known
-        assert again.files() == first.files()
-        again.record.close()
-    replayed = tmp_path / "replayed"
-    replayed.mkdir()
-    (replayed / "calls.jsonl").write_bytes(b"".join(lines))
-    again = Studio(replayed, [], replay=True)
-    assert play(again) == expected
-    assert again.files() == first.files()
-
-
-def test_a_failure_after_the_first_question_is_no_refusal(tmp_path: Path) -> None:
-    studio = Studio(tmp_path, [GOOD, RemoteError("too many requests (429)")])
-    studio.plan()
-    with pytest.raises(RemoteError, match="429"):
-        studio.plan(1)
-    studio.record.close()
-    replayed = Studio(tmp_path, [], replay=True)
-    replayed.plan()
-    with pytest.raises(RemoteError, match="429"):
-        replayed.plan(1)
-    again = Studio(tmp_path, [FINAL])
-    assert (again.plan().plan, again.plan(1).plan.intent) == (PLAN, "final")
-    assert again.model.requests[0].response_format is not None
-
-
-def test_a_request_that_is_refused_either_way_tells_nothing_of_schemas(tmp_path: Path) -> None:
-    refused = RemoteError("the request was refused (400): bad")
-    studio = Studio(tmp_path, [refused, RemoteError("the request was refused (400): worse")])
-    with pytest.raises(RemoteError, match="worse"):
-        studio.plan()
-    studio.record.close()
-    again = Studio(tmp_path, [GOOD])
-    again.plan()
-    assert again.model.requests[0].response_format is not None
 
 
 # ── resumed and replayed ──

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.report.document_blocks import blocks
+from rlm_ci.report.details.document_blocks import blocks
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Dangling stubs repaired: full texts of the history, put to the archive branch."""

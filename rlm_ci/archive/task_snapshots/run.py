@@ -1,0 +1,273 @@
+"""The tasks archive: completed snapshots of ``docs/TASKS.md`` go to a file a year on a branch.
+
+They are appended to what the branch holds, pushed, and found there again, before the file in the
+work tree loses them. Run again after a kill, what is there already is not added again.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.archive.payloads import folders_of
+from rlm_ci.archive.task_snapshots.policy import TasksPolicy
+from rlm_ci.archive.task_snapshots.snapshots import (
+    TASKS,
+    TaskNames,
+    TaskSnapshot,
+    lines_of,
+    snapshots,
+    without,
+)
+from rlm_ci.archive.tasks import read_tasks
+from rlm_ci.archive.work_tree import DocumentTree
+from rlm_ci.errors import ConfigError, RemoteError
+from rlm_ci.git import tracked
+from rlm_ci.system import files
+from rlm_ci.text.neutralise import log
+from rlm_ci.text.printable import count, encodable, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.archive.tasks import ArchiveTask
+    from rlm_ci.git.clone import Clone
+    from rlm_ci.git.remote_clone import RemoteUser
+    from rlm_ci.git.repository import Repository
+
+_LIMIT = 16 << 20
+_SHOWN = 10
+_BYTES = ("utf-8", "surrogateescape")
+
+
+class TasksPlan(Value):
+    """The snapshots that go, oldest completion first, with the day of each; why others stay."""
+
+    lines: tuple[str, ...]
+    taken: tuple[tuple[TaskSnapshot, str], ...]
+    kept: tuple[tuple[TaskSnapshot, str], ...]
+
+    def additions(self) -> dict[str, list[str]]:
+        """The texts for each year's file."""
+        found: dict[str, list[str]] = {}
+        for one, day in self.taken:
+            found.setdefault(day[:4], []).append(one.text.replace("\r\n", "\n"))
+        return found
+
+    def after(self, policy: TasksPolicy, years: Iterable[str]) -> str:
+        """The file without what goes; ``years`` are those of the archive."""
+        taken = [one for one, _ in self.taken]
+        return "".join(without(self.lines, taken, policy.index(years)))
+
+
+def plan_tasks(
+    data: bytes, tasks: Iterable[ArchiveTask], policy: TasksPolicy, years: Iterable[str]
+) -> TasksPlan:
+    """What has to go from the file ``data``; ``years`` are those that the archive has.
+
+    Nothing, while the file is within its limit. Raises ConfigError where it cannot be reached.
+    """
+    lines = lines_of(data.decode(*_BYTES))
+    if len(lines) <= policy.max_lines:
+        return TasksPlan(tuple(lines), (), ())
+    candidates, kept, names = [], [], TaskNames(tasks)
+    for one in snapshots(lines):
+        day, why = one.completed_on(names)
+        if day:
+            candidates.append((day, one.start, one))
+        else:
+            kept.append((one, why))
+    taken: list[tuple[TaskSnapshot, str]] = []
+    known = set(years)
+    left, added = len(lines), 0
+    for day, _, one in sorted(candidates):
+        if left + added <= policy.target and taken:
+            break
+        taken.append((one, day))
+        left -= one.end - one.start
+        if day[:4] not in known or len(taken) == 1:
+            known.add(day[:4])
+            added = len(without(lines, (), policy.index(known))) - len(lines)
+    if not taken or left + added > policy.target:
+        raise _unreachable(len(lines), left + added if taken else len(lines), policy, kept)
+    return TasksPlan(tuple(lines), tuple(taken), tuple(kept))
+
+
+def _unreachable(
+    lines: int, left: int, policy: TasksPolicy, kept: Sequence[tuple[TaskSnapshot, str]]
+) -> ConfigError:
+    names: dict[str, list[str]] = {}
+    for one, why in kept[:_SHOWN]:
+        names.setdefault(why, []).append(one.key or f"line {one.start + 1}")
+    shown = [f"{', '.join(some)}: {why}" for why, some in names.items()]
+    more = f"; and {len(kept) - _SHOWN:,} more" if len(kept) > _SHOWN else ""
+    what = (
+        f"{count(lines, 'line')}, and no snapshot that may go"
+        if left == lines
+        else f"{count(lines, 'line')}, and {left:,} are left without every snapshot that may go"
+    )
+    return ConfigError(
+        f"{what}; the target is {policy.target:,}",
+        where=TASKS,
+        hint=printable(f"complete tasks, or shorten it; these stay: {'; '.join(shown)}{more}")
+        if kept
+        else "it has no snapshots: shorten it",
+    )
+
+
+def year_file(before: bytes | None, year: str, texts: Sequence[str]) -> bytes:
+    """The file of a year with ``texts`` behind what it has; each is there once."""
+    whole = before.decode(*_BYTES) if before else ""
+    if not whole.strip():
+        whole = f"# Task archive {year}\n\nCompleted snapshots of `{TASKS}`, as they were.\n"
+    whole += "" if whole.endswith("\n") else "\n"
+    known = set(whole.split("\n"))  # most are told apart by their first lines
+    added: dict[str, None] = {}
+    for text in texts:
+        if text.partition("\n")[0] not in known or f"\n{text}\n" not in f"\n{whole}":
+            added[text] = None
+    whole += "".join(f"\n{text}\n" for text in added)
+    return whole.encode(*_BYTES)
+
+
+def year_files(
+    plan: TasksPlan, policy: TasksPolicy, before: Mapping[str, bytes | None]
+) -> dict[str, bytes]:
+    """The files of the archive that change, by path; ``before`` is what the branch has."""
+    found = {}
+    for year, texts in plan.additions().items():
+        path = policy.path(year)
+        data = year_file(before.get(path), year, texts)
+        if data != before.get(path):
+            found[path] = data
+    return found
+
+
+class TasksOutcome(Value):
+    """What was planned, and what became of it: the commit, the lines that are left."""
+
+    policy: TasksPolicy
+    plan: TasksPlan
+    left: int
+    pushed: str | None = None
+
+    def record(self, *, dry_run: bool) -> dict[str, Any]:
+        """The report as JSON has it."""
+        policy = self.policy
+        return {
+            "version": 1,
+            "dry_run": dry_run,
+            "archive_branch": policy.branch,
+            "archive_commit": self.pushed,
+            "lines": len(self.plan.lines),
+            "lines_left": self.left,
+            "max_lines": policy.max_lines,
+            "target": policy.target,
+            "archived": [
+                {
+                    "task": encodable(one.key) or None,
+                    "line": one.start + 1,
+                    "completed_at": day,
+                    "file": policy.path(day[:4]),
+                }
+                for one, day in self.plan.taken
+            ],
+            "kept": [
+                {
+                    "task": encodable(one.key) or None,
+                    "line": one.start + 1,
+                    "reason": encodable(why),
+                }
+                for one, why in self.plan.kept
+            ],
+        }
+
+    def text(self, *, dry_run: bool) -> str:
+        """The report for people."""
+        return "".join(f"{log(printable(line))}\n" for line in self._lines(dry_run=dry_run))
+
+    def _lines(self, *, dry_run: bool) -> Iterator[str]:
+        policy, lines = self.policy, len(self.plan.lines)
+        if not self.plan.taken:
+            yield f"nothing to archive: {TASKS} has {lines:,} of {policy.max_lines:,} lines"
+            return
+        number = count(len(self.plan.taken), "snapshot")
+        if dry_run:
+            yield f"{number} would be archived on {policy.branch}"
+        else:
+            commit = f" (pushed {self.pushed[:12]})" if self.pushed else ", which had them"
+            yield f"{number} archived on {policy.branch}{commit}"
+        for one, day in self.plan.taken:
+            yield f"  {day}  {one.key or f'line {one.start + 1}'}  {policy.path(day[:4])}"
+        yield f"{TASKS}: {lines:,} lines, {self.left:,} left, {policy.max_lines:,} allowed"
+        if not dry_run:
+            yield f"next: commit {TASKS}"
+
+
+def archive_tasks(repository: Repository, user: RemoteUser, *, dry_run: bool) -> TasksOutcome:
+    """Carry the plan out. Raises RlmCiError; the work tree changes last."""
+    data = _read(repository)
+    policy = TasksPolicy.read(repository)
+    tasks = read_tasks(repository)
+    if len(lines_of(data.decode(*_BYTES))) <= policy.max_lines:
+        plan = plan_tasks(data, tasks, policy, ())
+        return TasksOutcome(policy, plan, len(plan.lines))
+    with user.clone(repository) as clone:
+        plan = plan_tasks(data, tasks, policy, policy.years(clone.held(policy.branch)))
+        pushed = None if dry_run else _push(clone, plan, policy)
+        years = {*policy.years(clone.held(policy.branch)), *plan.additions()}
+    after = plan.after(policy, years)
+    if not dry_run:
+        tree = DocumentTree(repository)
+        tree.replace(TASKS, repository.blob_id(data), after.encode(*_BYTES))
+    return TasksOutcome(policy, plan, len(lines_of(after)), pushed)
+
+
+def _push(clone: Clone, plan: TasksPlan, policy: TasksPolicy) -> str | None:
+    """Append the snapshots, and find them on the remote. Raises RemoteError."""
+
+    def files_of() -> dict[str, bytes | None]:
+        held = clone.held(policy.branch)
+        paths = [policy.path(year) for year in plan.additions()]
+        _require_free(paths, held, policy.branch)
+        known = [path for path in paths if path in held]
+        texts = clone.contents([held[path] for path in known])
+        return dict.fromkeys(paths) | dict(zip(known, texts, strict=True))
+
+    def choose(_held: Mapping[str, str]) -> Mapping[str, str]:
+        changed = year_files(plan, policy, files_of())
+        oids = clone.store(*changed.values()) if changed else []
+        return dict(zip(changed, oids, strict=True))
+
+    number = count(len(plan.taken), "task snapshot")
+    pushed = clone.add(policy.branch, choose, f"Archive {number}").commit
+    clone.fetch()
+    lost = year_files(plan, policy, files_of())
+    if lost:
+        raise RemoteError(
+            f"the snapshots cannot be found again on the branch {policy.branch}",
+            where=next(iter(lost)),
+            hint=f"{TASKS} is as it was; look at the branch, then run it again",
+        )
+    return pushed
+
+
+def _require_free(paths: Iterable[str], held: Mapping[str, str], branch: str) -> None:
+    """Raise ConfigError where the branch has something else in the place of a year's file."""
+    folders = {folder for path in held for folder in folders_of(path)}
+    for path in paths:
+        above = any(folder in held for folder in folders_of(path))
+        if path in folders or above or not held.get(path, "-"):
+            raise ConfigError(
+                f"something else than a regular file is in its place on the branch {branch}",
+                where=printable(path),
+                hint="move it away there, then run it again",
+            )
+
+
+def _read(repository: Repository) -> bytes:
+    try:
+        return tracked.read(repository, TASKS, _LIMIT)
+    except files.UnreadableError as error:
+        what = "there is no such file" if error.missing else f"it cannot be read: {error}"
+        raise ConfigError(what, where=TASKS, hint="--tasks archives its snapshots") from None

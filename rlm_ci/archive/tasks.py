@@ -1,0 +1,153 @@
+"""The tasks of ``tasks/index.json``, and the documents that belong to each."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.archive.documents import is_document
+from rlm_ci.checks.delegation_guard import INDEX, INDEX_LIMIT, task_key
+from rlm_ci.errors import ConfigError
+from rlm_ci.git import tracked
+from rlm_ci.runs import is_task_id
+from rlm_ci.runs.store import parse
+from rlm_ci.system import files
+from rlm_ci.text.dates import is_day
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from rlm_ci.archive.documents import DocumentFacts, DocumentReader
+    from rlm_ci.archive.policy import ArchivePolicy
+    from rlm_ci.git.repository import Repository
+
+TERMINAL = frozenset(("succeeded", "completed", "done"))
+#: Fields of a row, and of its ``paths``, that name documents.
+_FIELDS = ("path", "relates_to")
+_PATHS = ("task", "spec", "agent_task", "docs", "prd", "action_plan", "findings")
+#: Where the documents of a task lie by its key, and which of all documents are checklists.
+_MIRRORS = ("tasks/tasks-{}.md", "tasks/specs/{}.md", ".agent/task/{}.md")
+_CHECKLISTS = ("tasks/tasks-", ".agent/task/")
+_NUMBER = re.compile(r"\A[0-9]+-")
+_KIND = re.compile(r"[A-Z]+(?:_[A-Z]+)*[_-]")
+
+
+class ArchiveTask(Value):
+    """A task; ``day`` is that of its end, else of its last review, else "".
+
+    ``named`` are documents that its row names, ``derived`` those that its key stands for.
+    """
+
+    key: str
+    is_terminal: bool
+    day: str
+    named: tuple[str, ...]
+    derived: tuple[str, ...]
+
+
+def read_tasks(repository: Repository) -> list[ArchiveTask]:
+    """The tasks of the index, in its order; none without an index. Raises ConfigError."""
+    try:
+        record = parse(tracked.read(repository, INDEX, INDEX_LIMIT))
+    except files.UnreadableError as error:
+        if error.missing:
+            return []
+        what = f"the index of tasks cannot be read: {error}"
+        raise ConfigError(what, where=INDEX, hint="fix it") from None
+    items = record.get("items") if isinstance(record, dict) else None
+    if not isinstance(items, list):
+        raise ConfigError(
+            'the index of tasks is not JSON of the form {"items": [...]}',
+            where=INDEX,
+            hint="correct it",
+        )
+    return [_task(item) for item in items if isinstance(item, dict)]
+
+
+def _task(item: Mapping[str, Any]) -> ArchiveTask:
+    key = task_key(item)
+    key = key if is_task_id(key) else ""
+    ended = _day(item.get("completed_at"))
+    status = item.get("status")
+    is_done = isinstance(status, str) and status.strip().lower() in TERMINAL
+    paths = item.get("paths")
+    values = [item.get(name) for name in _FIELDS]
+    values += [paths.get(name) for name in _PATHS] if isinstance(paths, dict) else []
+    named = (one.strip() for value in values for one in _texts(value))
+    derived = tuple(form.format(key) for form in _MIRRORS) if key else ()
+    day = ended or _day(item.get("last_review"))
+    return ArchiveTask(
+        key, is_done or bool(ended), day, tuple(dict.fromkeys(filter(None, named))), derived
+    )
+
+
+def _texts(value: object) -> Iterator[str]:
+    for one in value if isinstance(value, list) else [value]:
+        if isinstance(one, str):
+            yield one.removeprefix("./")
+
+
+def _day(value: object) -> str:
+    """The day of a date or a time stamp; "" for anything else."""
+    found = value[:10] if isinstance(value, str) else ""
+    return found if is_day(found) else ""
+
+
+class TaskDocuments:
+    """Which tasks each document belongs to, and what holds up the documents of a task."""
+
+    def __init__(
+        self, tasks: list[ArchiveTask], policy: ArchivePolicy, reader: DocumentReader
+    ) -> None:
+        #: The tasks of each path, also of one that a row names and that is not there.
+        self.by_path: dict[str, list[ArchiveTask]] = {}
+        #: The documents of a task that have open items; by its identity, since tasks may be large.
+        self._open: dict[int, list[str]] = {}
+        first = {path for task in tasks for path in (*task.named, *task.derived)}
+        facts = reader.facts([path for path in first if is_document(path)])
+        own = [self._own(task, policy, reader, facts) for task in tasks]
+        facts = reader.facts({path for paths in own for path in paths})
+        for task, paths in zip(tasks, own, strict=True):
+            for path in paths:
+                self.by_path.setdefault(path, []).append(task)
+                known = facts.get(path)
+                is_packet = path.startswith(_CHECKLISTS) or policy.covers(path)
+                if is_packet and known and known.stub is None and known.open_items:
+                    self._open.setdefault(id(task), []).append(path)
+
+    def _own(
+        self,
+        task: ArchiveTask,
+        policy: ArchivePolicy,
+        reader: DocumentReader,
+        facts: Mapping[str, DocumentFacts | None],
+    ) -> list[str]:
+        """The documents of a task: named, derived, and cited in these under its key."""
+        own = [*task.named, *(path for path in task.derived if path in reader.entries)]
+        cited = [
+            path
+            for place in own
+            if (known := facts.get(place)) is not None and known.stub is None
+            for path in known.cited
+            if policy.covers(path) and _is_of(path, task.key)
+        ]
+        return list(dict.fromkeys([*own, *cited]))
+
+    def open_document(self, path: str) -> str:
+        """Another document of the tasks of ``path`` that has open items; "" without one."""
+        tasks = self.by_path.get(path, ())
+        found = (one for task in tasks for one in self._open.get(id(task), ()) if one != path)
+        return next(found, "")
+
+
+def _is_of(path: str, key: str) -> bool:
+    """Whether the name of a cited document is the key of a task behind a kind, such as ``PRD-``.
+
+    Or the words of the key, without its number.
+    """
+    stem = path.rpartition("/")[2].rpartition(".")[0]
+    kind = _KIND.match(stem)
+    rest = stem[kind.end() :] if kind else stem
+    return bool(rest) and rest in (key, _NUMBER.sub("", key))

@@ -1,0 +1,1 @@
+"""Delegation: an MCP server through which an agent starts runs and follows them."""

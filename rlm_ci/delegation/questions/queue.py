@@ -1,0 +1,301 @@
+"""The questions that delegated runs ask of the person at their parent.
+
+They are events in the inbox of the parent, which keeps them; what is read here follows from these.
+A question expires as soon as somebody reads or writes after its time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import threading
+import time
+
+from rlm_ci.errors import LimitError, RlmCiError, UsageError
+from rlm_ci.runs import manifest as manifests
+from rlm_ci.runs.inbox import ACTOR, USER, Inbox
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.redaction.redactor import Redactor
+    from rlm_ci.runs.inbox import Post
+
+QUEUED, ANSWERED, EXPIRED, DISMISSED = STATES = ("queued", "answered", "expired", "dismissed")
+URGENCIES = ("low", "med", "high")
+PAUSE, RESUME, FAIL = FALLBACKS = ("pause", "resume", "fail")
+#: Characters of a question, and of its answer.
+PROMPT, ANSWER = 8_000, 16_000
+#: Questions of one child, open ones and all; and all questions to one parent.
+MOST_OPEN, MOST_OF_ONE, MOST = 100, 1_000, 10_000
+#: Milliseconds until a question expires at the latest, if it does: 30 days.
+LONGEST = 30 * 86_400_000
+_ADDED, _ANSWERED, _CLOSED = "question_queued", "question_answered", "question_closed"
+
+
+class RunQuestion(Value):
+    """A question, and its answer."""
+
+    question_id: str
+    parent_run_id: str
+    from_run_id: str
+    from_manifest_path: str
+    prompt: str
+    urgency: str
+    queued_at: str
+    expires_at: str | None
+    expires_in_ms: int | None
+    auto_pause: bool
+    expiry_fallback: str
+    status: str = QUEUED
+    answer: str | None = None
+    closed_at: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self.status == QUEUED
+
+    @property
+    def fallback(self) -> str | None:
+        """What is done about it, since it has expired."""
+        return self.expiry_fallback if self.status == EXPIRED else None
+
+    def to_record(self) -> dict[str, Any]:
+        expired = self.closed_at if self.status == EXPIRED else None
+        return {**self.to_dict(), "expired_at": expired, "fallback_action": self.fallback}
+
+
+class Asker(Value):
+    """The delegated run that asks, which has shown that it is that one."""
+
+    run_id: str
+    manifest_path: str
+
+
+class QuestionQueue:
+    """The questions to the run in the folder ``path``, safe for threads and other processes.
+
+    ``settle`` gets all questions for which one child pauses, by their ids, and those of them that
+    have been closed; also once those that were closed before. It finds out itself what is left to
+    do. ``problems`` are the errors of that.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        redactor: Redactor,
+        settle: Callable[[Mapping[str, RunQuestion], Sequence[RunQuestion]], object],
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.problems: list[RlmCiError] = []
+        self._run_id = os.path.basename(os.path.abspath(path))
+        self._redactor = redactor
+        self._settle = settle
+        self._now = now
+        self._inbox = Inbox(path, redactor, take=self._fold, now=now)
+        self._mutex = threading.RLock()
+        self._questions: dict[str, RunQuestion] = {}
+        self._asked: dict[str, list[str]] = {}  # for each child, as the next ones
+        self._open: dict[str, int] = {}
+        self._expiring: list[tuple[float, str]] = []
+        # Those for which it pauses, and of these the newly closed ones.
+        self._pausing: dict[str, dict[str, RunQuestion]] = {}
+        self._unsettled: dict[str, list[RunQuestion]] = {}
+
+    def read(self) -> Mapping[str, RunQuestion]:
+        """All questions by their ids, the oldest first.
+
+        Raises DamagedError, StorageError, LockedError.
+        """
+        with self._mutex:
+            self._inbox.read()
+            if self._is_due():
+                with self._inbox.writing() as post:
+                    self._expire(post)
+            while self._unsettled:
+                child, closed = self._unsettled.popitem()
+                try:
+                    self._settle(self._pausing[child], closed)
+                except RlmCiError as error:
+                    self.problems.append(error)
+            return self._questions
+
+    def latest(self, child: str) -> RunQuestion | None:
+        """The latest question of one child. Raises as ``read``."""
+        with self._mutex:
+            known = self.read()
+            return known[self._asked[child][-1]] if child in self._asked else None
+
+    def enqueue(
+        self,
+        asker: Asker,
+        prompt: str,
+        *,
+        urgency: str = "med",
+        expires_in_ms: int | None = None,
+        auto_pause: bool = True,
+        fallback: str = PAUSE,
+    ) -> RunQuestion:
+        """Ask. Raises LimitError where too much was asked, and as ``read``."""
+        with self._mutex, self._inbox.writing() as post:
+            self._expire(post)
+            self._require_room(asker.run_id)
+            at = self._now()
+            until = None if expires_in_ms is None else at + expires_in_ms / 1000
+            question_id = f"q-{len(self._questions) + 1:04}-{os.urandom(4).hex()}"
+            asked = RunQuestion(
+                question_id,
+                self._run_id,
+                asker.run_id,
+                asker.manifest_path,
+                prompt,
+                urgency,
+                manifests.timestamp(at),
+                None if until is None else manifests.timestamp(until),
+                expires_in_ms,
+                auto_pause,
+                fallback,
+            )
+            told = asked.to_dict()
+            post(_ADDED, {name: told[name] for name in _FIELDS}, ACTOR)
+            return self._questions[question_id]
+
+    def paused(self, question_id: str) -> RunQuestion:
+        """The question, once its child was asked to pause: it may have been closed before."""
+        with self._mutex:
+            found = self.read()[question_id]
+            if not found.is_open:
+                self._unsettled.setdefault(found.from_run_id, []).append(found)
+                self.read()
+            return found
+
+    def answer(self, question_id: str, text: str) -> RunQuestion:
+        """Answer a question, for a person. Raises UsageError for one that is closed, and as
+        ``read``.
+        """
+        return self._close(question_id, _ANSWERED, {"status": ANSWERED, "answer": text}, USER)
+
+    def dismiss(self, question_id: str) -> RunQuestion:
+        """Close a question without an answer. Raises as ``answer``."""
+        return self._close(question_id, _CLOSED, {"status": DISMISSED}, USER)
+
+    def _close(
+        self, question_id: str, event: str, payload: Mapping[str, Any], actor: str
+    ) -> RunQuestion:
+        with self._mutex:
+            with self._inbox.writing() as post:
+                self._expire(post)
+                known = self._questions[question_id]
+                if known.is_open:
+                    self._post_end(post, event, question_id, payload, actor)
+            self.read()
+            if not known.is_open:
+                raise UsageError(
+                    f"the question is closed: it was {known.status} at {known.closed_at}",
+                    where=question_id,
+                    hint="rlm-ci questions lists those that are open",
+                )
+            return self._questions[question_id]
+
+    def _post_end(
+        self, post: Post, event: str, question_id: str, payload: Mapping[str, Any], actor: str
+    ) -> None:
+        at = manifests.timestamp(self._now())
+        post(event, {"question_id": question_id, "closed_at": at, **payload}, actor)
+
+    def _require_room(self, child: str) -> None:
+        waiting, asked = self._open.get(child, 0), len(self._asked.get(child, ()))
+        if waiting >= MOST_OPEN:
+            what = f"{waiting:,} questions of this run wait for an answer"
+        elif asked >= MOST_OF_ONE:
+            what = f"this run has asked {asked:,} questions"
+        elif len(self._questions) >= MOST:
+            what = f"the run was asked {len(self._questions):,} questions"
+        else:
+            return
+        raise LimitError(
+            f"{what}, and no more are taken",
+            budget="questions",
+            where=self._run_id,
+            hint="go on without; a person closes questions with rlm-ci answer",
+        )
+
+    # -- expiry --
+
+    def _is_due(self) -> bool:
+        return bool(self._expiring) and self._expiring[0][0] <= self._now()
+
+    def _expire(self, post: Post) -> None:
+        while self._is_due():
+            _, question_id = heapq.heappop(self._expiring)
+            if self._questions[question_id].is_open:
+                self._post_end(post, _CLOSED, question_id, {"status": EXPIRED}, ACTOR)
+
+    # -- what the inbox says --
+
+    def _fold(self, records: Sequence[Mapping[str, Any]]) -> None:
+        for record in records:
+            event, payload = record["event"], record["payload"]
+            if event == _ADDED:
+                self._add(payload)
+            elif event in (_ANSWERED, _CLOSED):
+                self._end(payload, (ANSWERED,) if event == _ANSWERED else (EXPIRED, DISMISSED))
+
+    def _add(self, payload: Mapping[str, Any]) -> None:
+        if not all(judge(payload.get(name)) for name, judge in _FIELDS.items()):
+            return  # no question of ours
+        asked = RunQuestion(**{name: payload[name] for name in _FIELDS})
+        if asked.question_id in self._questions or asked.parent_run_id != self._run_id:
+            return
+        self._keep(asked)
+        self._asked.setdefault(asked.from_run_id, []).append(asked.question_id)
+        self._open[asked.from_run_id] = self._open.get(asked.from_run_id, 0) + 1
+        if asked.expires_at is not None:
+            until = manifests.moment(asked.expires_at)
+            heapq.heappush(self._expiring, (until, asked.question_id))
+
+    def _end(self, payload: Mapping[str, Any], possible: Sequence[str]) -> None:
+        known = self._questions.get(str(payload.get("question_id")))
+        status, at = payload.get("status"), payload.get("closed_at")
+        is_end = status in possible and manifests.is_time(at)
+        if known is None or not known.is_open or not is_end:
+            return
+        answer = payload.get("answer")
+        said = answer if status == ANSWERED and isinstance(answer, str) else None
+        closed = known.replace(status=status, answer=said, closed_at=at)
+        self._keep(closed)
+        self._open[known.from_run_id] -= 1
+        if known.auto_pause:
+            self._unsettled.setdefault(known.from_run_id, []).append(closed)
+
+    def _keep(self, question: RunQuestion) -> None:
+        self._questions[question.question_id] = question
+        if question.auto_pause:
+            self._pausing.setdefault(question.from_run_id, {})[question.question_id] = question
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= 2 * PROMPT
+
+
+def _is_span(value: object) -> bool:
+    return value is None or (type(value) is int and 0 < value <= LONGEST)
+
+
+#: What a question is made of when it is asked, and what each part must be.
+_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "question_id": _is_text,
+    "parent_run_id": _is_text,
+    "from_run_id": _is_text,
+    "from_manifest_path": _is_text,
+    "prompt": _is_text,
+    "urgency": lambda value: value in URGENCIES,
+    "queued_at": manifests.is_time,
+    "expires_at": lambda value: value is None or manifests.is_time(value),
+    "expires_in_ms": _is_span,
+    "auto_pause": lambda value: type(value) is bool,
+    "expiry_fallback": lambda value: value in FALLBACKS,
+}

@@ -1,0 +1,83 @@
+"""``delegate.status``: where a run stands, from its manifest and its events."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+
+from rlm_ci.delegation.tool import ToolError
+from rlm_ci.pipelines import stored_runs
+from rlm_ci.runs import manifest
+from rlm_ci.runs.checksums import EVENTS, LOG
+from rlm_ci.runs.journal.journal import replay
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rlm_ci.delegation.tool import Call
+    from rlm_ci.runs.find import FoundRun
+
+#: The latest events that a status has.
+_EVENTS = 10
+_FIELDS = (
+    "pipeline_id", "parent_run_id", "status", "status_detail", "started_at", "updated_at",
+    "completed_at", "exit_code", "summary",
+)  # fmt: skip
+
+
+def status(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The run that ``manifest_path`` or ``run_id`` means; live or ended."""
+    return record(found(call, arguments))
+
+
+def found(call: Call, arguments: dict[str, Any]) -> FoundRun:
+    """The run that a call is about. Raises ToolError, RlmCiError."""
+    # No schema says this: some models' services take no alternatives in that of an input.
+    words = [arguments[name] for name in ("manifest_path", "run_id") if name in arguments]
+    if len(words) != 1:
+        raise ToolError("invalid_arguments", "name the run by manifest_path, or by run_id")
+    return call.server.find(words[0], arguments.get("repo"))
+
+
+def record(entry: FoundRun) -> dict[str, Any]:
+    """What a status says of a run."""
+    told = stored_runs.record(entry)
+    steps = [{name: step[name] for name in ("title", "status")} for step in told["commands"]]
+    return {
+        **named(entry),
+        **{name: told[name] for name in _FIELDS},
+        "gone": told["gone"],
+        "steps": steps,
+        "child_runs": told["child_runs"],
+        "recursion": told.get("recursion"),
+        "events": _events(os.path.join(entry.path, EVENTS)),
+    }
+
+
+def named(entry: FoundRun) -> dict[str, Any]:
+    """The ids of a run and its files, which may not be there yet, by their absolute paths."""
+    path = os.path.abspath(entry.path)
+    log = os.path.join(path, LOG)
+    return {
+        "run_id": entry.run_id,
+        "task_id": entry.task_id,
+        "manifest_path": os.path.join(path, manifest.NAME),
+        "events_path": os.path.join(path, EVENTS),
+        "log_path": log if os.path.exists(log) else None,  # of a run in the background
+    }
+
+
+def _events(path: str) -> list[dict[str, Any]]:
+    if not os.path.exists(path):
+        return []
+    latest = deque(replay(path, live=True), _EVENTS)
+    return [
+        {
+            "seq": one["seq"],
+            "timestamp": one.get("timestamp"),
+            "event": one.get("event"),
+            "text": stored_runs.event_text(one),
+        }
+        for one in latest
+    ]

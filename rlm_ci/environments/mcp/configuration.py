@@ -1,0 +1,116 @@
+"""Reads which MCP servers there are: a JSON file in the form that agents have, ``mcpServers``."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+from rlm_ci.config.settings import nearest
+from rlm_ci.errors import ConfigError
+from rlm_ci.runs.cancel import MARK
+from rlm_ci.system import files
+from rlm_ci.text.printable import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+_LIMIT = 1 << 20
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}", re.ASCII)
+#: A value that is one variable of ours.
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
+#: What a server gets of our environment: no secret is among these.
+_INHERITED = (
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    MARK,
+)
+
+
+class McpProgram(Value):
+    """A server: its command, its whole environment, and where it starts (None: nowhere special).
+
+    ``own`` are the variables that the file gives it.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = {}
+    cwd: str | None = None
+    own: Mapping[str, str] = {}
+
+
+def load(
+    path: str, environ: Mapping[str, str], *, root: str, wanted: str | None = None
+) -> tuple[McpProgram, ...]:
+    """The servers that the file at ``path`` names, or the one that is ``wanted``.
+
+    Raises ConfigError, also for a file below ``root``: a repository must not name programs.
+    """
+    place = os.path.realpath(path)
+    if files.below(os.path.realpath(root), place) is not None:
+        raise _wrong(path, "it is in the repository, which must not name programs to run", _ELSE)
+    try:
+        record = json.loads(files.read(place, _LIMIT))
+    except files.UnreadableError as error:
+        raise _wrong(path, f"it cannot be read: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise _wrong(path, f"it is not valid JSON: {printable(str(error))[:200]}") from None
+    servers = record.get("mcpServers") if isinstance(record, dict) else None
+    if not isinstance(servers, dict) or not servers:
+        raise _wrong(path, "it names no servers")
+    if wanted is not None and wanted not in servers:
+        told = f"there is no server {printable(wanted)[:80]!r} in it"
+        raise _wrong(path, told, nearest(wanted, list(servers)))
+    names = servers if wanted is None else (wanted,)
+    return tuple(_program(path, name, servers[name], environ) for name in names)
+
+
+_FORM = 'give {"mcpServers": {"NAME": {"command": "PROGRAM", "args": […], "env": {…}}}}'
+_ELSE = "keep it elsewhere, such as ~/.config/rlm-ci/mcp.json"
+
+
+def _program(path: str, name: str, given: Any, environ: Mapping[str, str]) -> McpProgram:
+    if not _NAME.fullmatch(name):
+        told = f"{printable(name)[:80]!r} is no name: letters, digits, - and _, 32 at most"
+        raise _wrong(path, told)
+    where = f"{path}: {name}"
+    if not isinstance(given, dict):
+        raise _wrong(where, "it is no table")
+    command, args, env = (given.get(key) for key in ("command", "args", "env"))
+    if not _is_text(command) or not command:
+        raise _wrong(where, "it has no command; servers at an address are not connected")
+    words, own = args or [], env or {}
+    if not isinstance(words, list) or not all(map(_is_text, words)):
+        raise _wrong(where, "args is no list of texts")
+    if not isinstance(own, dict) or not all(map(_is_text, own.values())):
+        raise _wrong(where, "env is no table of texts")
+    cwd = given.get("cwd")
+    if cwd is not None and not (_is_text(cwd) and os.path.isabs(cwd)):
+        raise _wrong(where, "cwd is no absolute path")
+    variables = {key: environ[key] for key in _INHERITED if key in environ}
+    for key, value in own.items():
+        named = _VARIABLE.fullmatch(value)
+        if named and named[1] not in environ:
+            raise _wrong(where, f"the variable {named[1]} is not set", f"set {named[1]}")
+        variables[key] = environ[named[1]] if named else value
+    return McpProgram(name, (command, *words), variables, cwd, {key: variables[key] for key in own})
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and "\0" not in value
+
+
+def _wrong(where: str, why: str, hint: str = _FORM) -> ConfigError:
+    return ConfigError(why, where=printable(where)[:300], hint=hint)

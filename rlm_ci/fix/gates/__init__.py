@@ -1,0 +1,1 @@
+"""Gates: what must hold besides the validator for a result to be green."""

@@ -1,0 +1,1 @@
+"""Whether a role gets an analysis of its context before its turn."""

@@ -1,0 +1,269 @@
+"""Before a role's turn: decide on an analysis of its context, carry it out, and offer it."""
+
+from __future__ import annotations
+
+import os
+from hashlib import sha256
+
+from rlm_ci.console.messages import warn
+from rlm_ci.environments.repl.host.run_files import RunFiles
+from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
+from rlm_ci.fix.rlms import results
+from rlm_ci.fix.rlms.analysis import Analysis, AnalysisTask
+from rlm_ci.fix.rlms.measure import context_files, measure
+from rlm_ci.fix.rlms.results import FOLDER, ResultFiles, RoleContext
+from rlm_ci.fix.rlms.trigger import SWITCHES, Decision, decide
+from rlm_ci.fix.role_prompts import AnalysisNote, spoken
+from rlm_ci.resources import loader
+from rlm_ci.runs import archive
+from rlm_ci.system import files
+from rlm_ci.workspace.tree_diff import differing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rlm_ci.fix.options import FixOptions
+    from rlm_ci.fix.rlms.analysis import AnalysisContext
+    from rlm_ci.fix.rlms.options import RlmsOptions
+    from rlm_ci.fix.rlms.requests import Requests
+    from rlm_ci.fix.role_prompts import RoleBrief
+    from rlm_ci.runs.run import Run
+
+#: The kinds of the facts.
+DECISION, ANALYSIS = "decision", "analysis"
+_EMPTY = "empty_context"
+_INSTEAD = "to end the run instead, set loop.rlms.policy.fail_mode to fail_role"
+_TEMPLATE = "prompts/analysis.md.j2"
+#: Bytes of a file that an analysis leaves.
+_LIMIT = 1 << 30
+#: What each role needs, by its switch.
+_NEEDS = {
+    "planner": "It writes a plan. Find the causes, every place that has to change, and what else "
+    "depends on these places.",
+    "implementer": "It edits. Find the code that has to change, the code that calls it, and the "
+    "conventions that an edit must keep.",
+    "tester": "It runs tests and commands, and changes nothing. Find the tests of the code that "
+    "matters, cases that no test has, and how the behaviour can be observed.",
+    "reviewer": "It reads the change. Find what the change can break, callers that it forgot, and "
+    "cases that it handles wrongly.",
+}
+
+
+def question(role: str, switch: str, brief: RoleBrief, options: RlmsOptions) -> str:
+    """What an analysis is asked for the role with this ``switch``."""
+    return loader.load_template(_TEMPLATE)(
+        {
+            "role": spoken(role),
+            "needs": _NEEDS[switch],
+            "brief": brief.to_dict(),
+            "limits": options,
+            "must_cite": options.require_citations,
+        }
+    )
+
+
+class AnalysisFailedError(RlmCiError):
+    """An analysis failed whose role must not go on without it: the run ends as ``failed``."""
+
+
+class Analyses:
+    """The analyses of a run. ``before_turn`` is for ``Roles``; ``failed`` are those that failed."""
+
+    def __init__(
+        self,
+        shared: AnalysisContext,
+        run: Run,
+        requests: Requests,
+        *,
+        options: FixOptions,
+        original: str | None,
+    ) -> None:
+        """``original`` is the folder of the run that is replayed."""
+        self._all = shared
+        self._run = run
+        self._requests = requests
+        self._goal = options.goal
+        self._mark = options.mark
+        self._switches = SWITCHES[options.roles]
+        self._original = original
+        self._files = ResultFiles(self._write, run.id)
+        #: The figures of blobs, by their ids.
+        self._measured: dict[str, tuple[int, int, int]] = {}
+        self.failed: list[str] = []
+
+    def before_turn(self, role: str, brief: RoleBrief, said: str) -> AnalysisNote | None:
+        """The analysis for a role's turn, if there is one.
+
+        Raises AnalysisFailedError, if a failure is to end the run; StorageError, DamagedError.
+        """
+        whose = RoleContext(self._run.id, role, brief.iteration)
+        tree = self._all.workspace.tree()
+        paths = self._paths(tree)
+        requested = self._requests.made(said)
+        decision = self._decide(whose, tree, paths, requested=requested)
+        if not decision.run or not decision.figures.files:
+            reason = decision.reason if not decision.run else _EMPTY
+            self._files.skip(whose, decision, reason)
+            return None
+        folder = f"{FOLDER}/{whose.name}"
+        task = AnalysisTask(folder, self._asked(role, brief), tree, tuple(paths))
+        told = self._result(whose, decision, task, requested=requested)
+        name = self._files.add(whose, decision, told)
+        if not told["ok"]:
+            self._fail(whose, told)
+        self._all.on_step(f"iteration {whose.iteration}: agent")
+        return AnalysisNote(name, results.as_markdown(told)) if told["ok"] else None
+
+    def keyword(self, role: str) -> str:
+        """The word by which a role asks for an analysis before its next turn; "" if it cannot."""
+        options = self._all.options
+        decides = options.mode != "auto" and not (options.force_on or options.force_off)
+        return options.request_keyword if decides and self._switches[role] in options.roles else ""
+
+    # ── the decision ──
+
+    def _paths(self, tree: str) -> list[str]:
+        copy = self._all.workspace
+        entries = copy.entries(tree)
+        changed = differing(copy.entries(copy.snapshot.tree), entries)
+        return context_files(entries, changed, self._goal, self._all.options.context)
+
+    def _decide(
+        self, whose: RoleContext, tree: str, paths: list[str], *, requested: bool
+    ) -> Decision:
+        """The decision, which is a fact so that its events come once."""
+        copy, options = self._all.workspace, self._all.options
+
+        def sizes(oids: list[str]) -> list[int]:
+            known = copy.sizes(oids)
+            return [known[oid] for oid in oids]
+
+        figures = measure(paths, copy.entries(tree), sizes, copy.contents, self._measured)
+        switch = self._switches[whose.role]
+        decided = decide(options, switch, figures, requested=requested)
+
+        def produce() -> Mapping[str, Any]:
+            run, reason = decided.run, decided.reason
+            told = {"decision": "run" if run else "skip", "reason": reason, "mode": options.mode}
+            more = {"request_detected": requested, "figures": results.figures_of(figures)}
+            self._event(whose, "rlms_decision", **told, **more)
+            if not run or not figures.files:
+                self._event(whose, "rlms_skipped", reason=reason if not run else _EMPTY)
+            return {"run": run, "reason": reason}
+
+        key = {"figures": results.figures_of(figures), "requested": requested}
+        self._all.record.fact(DECISION, f"{FOLDER}/{whose.name}", key, produce)
+        return decided
+
+    def _event(self, whose: RoleContext, name: str, **more: Any) -> None:
+        self._run.event(name, {"role": whose.role, "iteration": whose.iteration, **more})
+
+    # ── the analysis ──
+
+    def _asked(self, role: str, brief: RoleBrief) -> str:
+        told = question(role, self._switches[role], brief, self._all.options)
+        return told.replace(f" {self._mark}", "").replace(self._mark, "")  # it is in a fence here
+
+    def _result(
+        self, whose: RoleContext, decision: Decision, task: AnalysisTask, *, requested: bool
+    ) -> Mapping[str, Any]:
+        """The result: a fact. Raises DamagedError for a record with something else."""
+        key = {"question": task.question, "tree": task.tree}
+        task = self._attempt(task, key)
+        is_fresh = False
+
+        def produce() -> Mapping[str, Any]:
+            nonlocal is_fresh
+            is_fresh = True
+            self._all.on_step(f"iteration {whose.iteration}: analysis for the {spoken(whose.role)}")
+            self._event(whose, "rlms_start", reason=decision.reason)
+            told = results.result(
+                whose, decision, self._all.options, task, Analysis(self._all, task).run(),
+                requested=requested, goal=self._goal, model=self._all.gateway.model,
+                sandbox=self._all.sandbox,
+            )  # fmt: skip
+            self._tell_end(whose, told)
+            return {"result": told, "files": self._kept(task.folder)}
+
+        kept = self._all.record.fact(ANALYSIS, task.folder, key, produce)
+        told: Mapping[str, Any] = kept["result"]
+        if not is_fresh:
+            self._restore(task.folder, kept)
+            if wrong := loader.misfit(told, results.SCHEMA):
+                raise _damaged(task.folder, wrong)
+        return told
+
+    def _attempt(self, task: AnalysisTask, key: Mapping[str, Any]) -> AnalysisTask:
+        """The task in a new folder, if it ended the run before, which goes on now."""
+        found, number = task, 1
+        while self._all.options.fails_role:
+            known = self._all.record.find(ANALYSIS, found.folder, key)
+            number += 1
+            following = task.replace(folder=f"{task.folder}-attempt-{number}")
+            if known is None or known["result"]["ok"]:
+                break
+            is_last = self._all.record.find(ANALYSIS, following.folder, key) is None
+            if self._original and is_last:
+                break
+            found = following
+        return found
+
+    def _tell_end(self, whose: RoleContext, told: Mapping[str, Any]) -> None:
+        if told["ok"]:
+            self._event(
+                whose, "rlms_end", metrics=told["metrics"], citations=len(told["citations"])
+            )
+            return
+        error = self._all.redactor.text(told["error"])
+        self._event(whose, "rlms_failed", error_code=told["error_code"], error=error)
+        if not self._all.options.fails_role:
+            warn(
+                ConfigError(
+                    f"the {spoken(whose.role)} goes on without an analysis: {error}",
+                    where=f"iteration {whose.iteration}, {told['error_code']}",
+                    hint="" if self.failed else _INSTEAD,
+                )
+            )
+
+    def _fail(self, whose: RoleContext, told: Mapping[str, Any]) -> None:
+        where = f"{spoken(whose.role)} in iteration {whose.iteration}"
+        self.failed.append(f"{where}: {told['error_code']}")
+        if self._all.options.fails_role:
+            raise AnalysisFailedError(
+                f"the analysis for the {where} failed: {told['error']}",
+                where=str(told["error_code"]),
+                hint="rlm-ci resume tries it again",
+            )
+
+    # ── its files ──
+
+    def _write(self, name: str, data: bytes) -> None:
+        files.write(self._run.path_of(*name.split("/")), data, 0o600)
+
+    def _kept(self, folder: str) -> dict[str, str]:
+        """The files that an analysis leaves, with their digests; its variables are removed."""
+        run = RunFiles(self._run.path)
+        found = {}
+        is_there = os.path.isdir(os.path.join(self._run.path, *folder.split("/")))
+        for name in list(archive.names(self._run.path, f"{folder}/")) if is_there else ():
+            if name.endswith("/state"):  # of an analysis that an error ended
+                run.remove(name)
+                continue
+            data = files.read_inside(self._run.path, name, _LIMIT)
+            found[name] = sha256(data).hexdigest()
+        return found
+
+    def _restore(self, folder: str, kept: Mapping[str, Any]) -> None:
+        """Copy the files of an analysis that a replay does not carry out."""
+        run = RunFiles(self._run.path, self._original)
+        for name, digest in kept["files"].items():
+            if not str(name).startswith(f"{folder}/"):
+                raise _damaged(folder, "it names a file that is not of the analysis")
+            run.restore(name, digest)
+
+
+def _damaged(place: str, what: str) -> DamagedError:
+    hint = "restore calls.jsonl from a copy, or start a new run"
+    return DamagedError(f"the record of an analysis is damaged: {what}", where=place, hint=hint)

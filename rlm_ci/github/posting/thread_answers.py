@@ -1,0 +1,71 @@
+"""How people have answered our review comments, as GitHub tells it.
+
+Whether a person may say so is for the caller to ask. Of what others have written, only that a reply
+begins with "won't fix" counts; a reply that was edited does not, since somebody else may have done
+that.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.github.api.errors import record, rows, text
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from rlm_ci.github.posting.review_threads import PullRequestThreads
+
+#: What a person did.
+REPLIED, RESOLVED, REACTED = (
+    'answered "won\'t fix" to the review comment', "resolved the review comment",
+    "gave the review comment a thumbs down",
+)  # fmt: skip
+#: The first line of a reply: these words, then its end or a mark.
+_WONT_FIX = re.compile(r"won['\u2019]?t[ -]?fix[ \t]*($|[.,:;!(\u2013\u2014-])", re.IGNORECASE)
+
+
+class ThreadAnswer(Value):
+    """What the person ``login`` with this ``number`` did about the finding ``fingerprint``."""
+
+    fingerprint: str
+    did: str
+    login: str
+    number: int
+
+
+def of(found: PullRequestThreads) -> list[ThreadAnswer]:
+    """The answers in all of our threads, the plainest of each thread first.
+
+    Raises UnreachableError for an invalid thread.
+    """
+    pairs = zip(found.threads, found.rows, strict=True)
+    ours = found.login.removesuffix("[bot]")
+    return [one for thread, row in pairs for one in _answers(thread.fingerprint, row, ours)]
+
+
+def _answers(mark: str, thread: dict[str, Any], ours: str) -> Iterator[ThreadAnswer]:
+    if record(rows(record(thread.get("comments")).get("nodes"))[0]).get("lastEditedAt"):
+        return  # the fingerprint in it may be another one now
+    for node in rows(record(thread.get("latest")).get("nodes")):
+        reply = record(node)
+        line = text(reply.get("body")).lstrip().partition("\n")[0].rstrip()
+        if _WONT_FIX.match(line) and not reply.get("lastEditedAt"):
+            yield from _by(reply.get("author"), mark, REPLIED)
+    by = record(thread.get("resolvedBy"))
+    if thread.get("isResolved") and by.get("login") != ours:  # we resolve what is gone
+        yield from _by(by, mark, RESOLVED)
+    for node in rows(record(thread.get("reacted")).get("nodes")):
+        for reaction in rows(record(record(node).get("reactions")).get("nodes")):
+            yield from _by(record(reaction).get("user"), mark, REACTED)
+
+
+def _by(account: Any, mark: str, did: str) -> Iterator[ThreadAnswer]:
+    """The answer, if a person gave it: bots have no number here, and ghosts no name."""
+    person = record(account)
+    login, number = text(person.get("login")), person.get("databaseId")
+    if login and type(number) is int and person.get("__typename", "User") == "User":
+        yield ThreadAnswer(mark, did, login, number)

@@ -1,0 +1,61 @@
+"""A part of a run's budgets, with limits of its own."""
+
+from __future__ import annotations
+
+from rlm_ci.errors import LimitError
+from rlm_ci.models.budget import Ledger
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rlm_ci.models import ModelRequest, TokenUsage
+    from rlm_ci.models.budget import BudgetUse, Charge, Reservation
+    from rlm_ci.models.prices import Price
+
+
+class PartLedger(Ledger):
+    """The budgets of a part: a call needs room in them and in ``whole``, and is charged to both.
+
+    ``told`` says what is used up, by budget. Other arguments are those of ``Ledger``.
+    """
+
+    def __init__(self, whole: Ledger, told: Mapping[str, str], **own: Any) -> None:
+        super().__init__(**own)
+        self._whole = whole
+        self._told = told
+        #: By the identity of the reservation in ``whole``: the one here.
+        self._pairs: dict[int, Reservation] = {}
+
+    def seconds_left(self) -> float | None:
+        left = [one for one in (super().seconds_left(), self._whole.seconds_left())
+                if one is not None]  # fmt: skip
+        return min(left, default=None)
+
+    def out_of_time(self) -> LimitError | None:
+        own = super().seconds_left()
+        return super().out_of_time() if own == 0 else self._whole.out_of_time()
+
+    def reserve(self, request: ModelRequest) -> Reservation:
+        own = super().reserve(request)
+        try:
+            made = self._whole.reserve(request.replace(max_tokens=own.most.completion_tokens))
+        except BaseException:
+            super().release(own)
+            raise
+        self._pairs[id(made)] = own
+        return made
+
+    def commit(self, reservation: Reservation, usage: TokenUsage | None) -> Charge:
+        super().commit(self._pairs.pop(id(reservation)), usage)
+        return self._whole.commit(reservation, usage)
+
+    def release(self, reservation: Reservation) -> None:
+        super().release(self._pairs.pop(id(reservation)))
+        self._whole.release(reservation)
+
+    def _refusal(self, budget: str, most: BudgetUse, price: Price | None = None) -> LimitError:
+        if budget not in self._told:
+            return super()._refusal(budget, most, price)
+        return LimitError(self._told[budget], budget=budget)

@@ -1,0 +1,116 @@
+"""Providers with an OpenAI-compatible endpoint: ``--model PROVIDER:NAME``.
+
+A row has all that is particular to a provider, as its own documentation says it.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.errors import ConfigError
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Provider(Value):
+    """``keys`` are the variables that may hold its key, the strongest first.
+
+    ``base_url`` is "" where each customer has an address of their own. A ``local`` server needs no
+    key.
+    """
+
+    base_url: str
+    keys: tuple[str, ...] = ()
+    local: bool = False
+
+
+OPENAI = "openai"
+_AZURE = "azure"
+PROVIDERS: Mapping[str, Provider] = {
+    OPENAI: Provider("https://api.openai.com/v1", ("OPENAI_API_KEY",)),
+    "anthropic": Provider("https://api.anthropic.com/v1", ("ANTHROPIC_API_KEY",)),
+    _AZURE: Provider("", ("AZURE_OPENAI_API_KEY",)),
+    "gemini": Provider(
+        "https://generativelanguage.googleapis.com/v1beta/openai",
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    ),
+    "github": Provider(
+        "https://models.github.ai/inference", ("RLM_CI_GITHUB_TOKEN", "GITHUB_TOKEN")
+    ),
+    "groq": Provider("https://api.groq.com/openai/v1", ("GROQ_API_KEY",)),
+    "lmstudio": Provider("http://127.0.0.1:1234/v1", local=True),
+    "mistral": Provider("https://api.mistral.ai/v1", ("MISTRAL_API_KEY",)),
+    "ollama": Provider("http://127.0.0.1:11434/v1", local=True),
+    "openrouter": Provider("https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
+    "together": Provider("https://api.together.xyz/v1", ("TOGETHER_API_KEY",)),
+    "vllm": Provider("http://127.0.0.1:8000/v1", ("VLLM_API_KEY",), local=True),
+}
+
+
+class Endpoint(Value):
+    """Where a model is asked. ``provider`` is "" where the caller chose none.
+
+    ``lack`` says why it cannot be asked, "" where it can.
+    """
+
+    base_url: str
+    api_key: str
+    api_version: str
+    provider: str = ""
+    lack: str = ""
+
+    def own_name(self, model: str) -> str:
+        """The name that the provider knows ``model`` by.
+
+        Raises ConfigError for a model of another provider: a run has one endpoint.
+        """
+        named, _, rest = model.partition(":")
+        if not self.provider or named not in PROVIDERS or not rest:
+            return model
+        if named != self.provider:
+            raise ConfigError(
+                f"the model {model[:80]!r} is at another provider than this run: {self.provider}",
+                where="model",
+                hint="all models of a run are asked at one provider",
+            )
+        return rest
+
+
+def choose(
+    model: str,
+    provider: str,
+    given: Endpoint,
+    environ: Mapping[str, str],
+    *,
+    from_file: bool,
+) -> Endpoint:
+    """The endpoint for ``model``: what was ``given`` by hand, else what its provider has.
+
+    A ``provider`` that is set, or the model's prefix, names it. With an address by hand a prefix is
+    a part of the name, as for ``mistral:7b`` of a local server. A provider that a config file names
+    (``from_file``) gets its own key only: it must not direct the key of another one.
+    """
+    prefix, _, rest = model.partition(":")
+    name = provider or (prefix if rest and not given.base_url and prefix in PROVIDERS else "")
+    if not name:
+        is_set = given.api_key or given.base_url
+        return given if is_set else given.replace(lack=_neither(PROVIDERS[OPENAI]))
+    row = PROVIDERS[name]
+    key = next((environ[one].strip() for one in row.keys if environ.get(one, "").strip()), "")
+    if not key and not row.local and (given.base_url or not from_file):
+        key = given.api_key
+    address = given.base_url or row.base_url
+    lack = ""
+    if not address:
+        lack = f"the address of {name} is not set: OPENAI_BASE_URL"
+    elif name == _AZURE and not given.api_version:
+        lack = "the version of Azure's API is not set: OPENAI_API_VERSION"
+    elif not key and not row.local and not given.base_url:
+        lack = f"the key of {name} is not set: {' or '.join(row.keys)}"
+    version = given.api_version if name == _AZURE or given.base_url else ""
+    return Endpoint(address, key, version, name, lack)
+
+
+def _neither(row: Provider) -> str:
+    return f"neither {row.keys[0]} nor OPENAI_BASE_URL is set"

@@ -1,0 +1,111 @@
+"""What a model can do, found out by small questions: ``rlm-ci doctor --model``."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from rlm_ci.errors import RlmCiError
+from rlm_ci.models import ModelRequest
+from rlm_ci.text.printable import count, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from rlm_ci.models import Completion, Message, Model
+    from rlm_ci.models.prices import Price
+
+#: Tokens of an answer: models that reason use some before they write.
+_TOKENS = 1_000
+_SECONDS = 60.0
+_SAID = 60
+_PLAIN = "Answer with the single word: ready"
+_CALL = "Call the tool report_ready. Write nothing else."
+_SCHEMA: Message = {
+    "type": "object",
+    "properties": {"state": {"type": "string"}},
+    "required": ["state"],
+    "additionalProperties": False,
+}
+_TOOL: Message = {
+    "type": "function",
+    "function": {
+        "name": "report_ready",
+        "description": "Report that you are ready.",
+        "parameters": {"type": "object", "properties": {}},
+    },
+}
+_FORMAT: Message = {
+    "type": "json_schema",
+    "json_schema": {"name": "state", "strict": True, "schema": _SCHEMA},
+}
+
+
+class TrialResult(Value):
+    """One thing that was tried. ``error`` is why the model gave no answer."""
+
+    name: str
+    works: bool
+    detail: str
+    error: RlmCiError | None = None
+
+
+def results(model: Model, name: str, price: Callable[[str], Price | None]) -> Iterator[TrialResult]:
+    """An answer, then tools and structured output; nothing more if there is no answer."""
+    began = time.monotonic()
+    try:
+        said = _asked(model, name, _PLAIN)
+    except RlmCiError as error:
+        yield TrialResult("answer", works=False, detail="none", error=error)
+        return
+    yield TrialResult("answer", works=True, detail=_told(said, time.monotonic() - began, price))
+    yield _tried("tools", model, name, lambda said: bool(said.tool_calls), _CALL, tools=(_TOOL,))
+    yield _tried(
+        "JSON schema", model, name, _is_object, f"{_PLAIN}, as JSON.", response_format=_FORMAT
+    )
+
+
+def _asked(model: Model, name: str, prompt: str, **more: Any) -> Completion:
+    messages = ({"role": "user", "content": prompt},)
+    return model.complete(ModelRequest(name, messages, _TOKENS, seconds=_SECONDS, **more))
+
+
+def _tried(
+    what: str,
+    model: Model,
+    name: str,
+    holds: Callable[[Completion], bool],
+    prompt: str,
+    **more: Any,
+) -> TrialResult:
+    try:
+        said = _asked(model, name, prompt, **more)
+    except RlmCiError as error:
+        return TrialResult(what, works=False, detail=f"refused: {printable(str(error))[:200]}")
+    if holds(said):
+        return TrialResult(what, works=True, detail="work" if what == "tools" else "works")
+    shown = printable(said.text)[:_SAID] or "nothing"
+    return TrialResult(what, works=False, detail=f"not used; the answer was: {shown}")
+
+
+def _is_object(said: Completion) -> bool:
+    try:
+        found = json.loads(said.text)
+    except ValueError:
+        return False
+    return isinstance(found, dict) and set(found) == {"state"}
+
+
+def _told(said: Completion, seconds: float, price: Callable[[str], Price | None]) -> str:
+    text = f"{printable(said.text)[:_SAID]!r} after {seconds:.1f} s"
+    if said.usage is None:
+        return f"{text}; the endpoint counts no tokens"
+    used, known = said.usage, price(said.model)
+    text += f", {count(used.prompt_tokens + used.completion_tokens, 'token')}"
+    if known is None:
+        return f"{text}; its price is not known"
+    dollars = known.cost(used.prompt_tokens, used.completion_tokens, used.cached_tokens)
+    return f"{text}, ${dollars:.6f}"

@@ -1,0 +1,126 @@
+"""Findings of a review that a person with write permission has settled, as accepted ones.
+
+They said "won't fix", resolved the review comment, or gave it a thumbs down. That holds on this
+pull request, while the lines of the finding stand and the person may still write.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.console.messages import say
+from rlm_ci.errors import ConfigError, RlmCiError, UnavailableError
+from rlm_ci.github.posting.outcome import REVIEW as COMMENTS
+from rlm_ci.pull_request.comment_commands import require_writer
+from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.report.findings import fingerprints
+from rlm_ci.text.printable import count
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.github.api.client import GitHubClient
+    from rlm_ci.github.posting.outcome import Destination
+    from rlm_ci.github.posting.thread_answers import ThreadAnswer
+    from rlm_ci.github.session import GitHubSession
+    from rlm_ci.report.findings import Finding, Part, Report
+
+_PART = "review"
+#: Begins what is added to the summary of the review.
+_HERE = "; on the pull request: "
+#: People that GitHub is asked about.
+_MOST = 30
+
+
+def apply(settings: Settings, report: Report, to: Destination | None, way: GitHubSession) -> Report:
+    """``report`` with the settled findings of its review marked.
+
+    If GitHub cannot be asked, nothing is marked, and the part says so.
+    """
+    marks = fingerprints(report.findings)
+    known = {
+        mark: one for mark, one in zip(marks, report.findings, strict=True) if _can_settle(one)
+    }
+    if to is None or not known or settings.publish.comment != COMMENTS:
+        return report
+    try:
+        from rlm_ci.github.posting import review_threads, thread_answers
+
+        client = way.client()
+        way.threads = review_threads.read(client, to.repository, to.number)
+        said = thread_answers.of(way.threads)
+        settled, doubt = _settled(client, to, [one for one in said if one.fingerprint in known])
+    except UnavailableError:
+        return report  # posting needs it too, and reports it
+    except RlmCiError as error:
+        settled, doubt = {}, f"the answers to review comments cannot be read: {error}"
+    if doubt:
+        doubt = Redactor(settings.environ).text(doubt)
+        say(f"note: {doubt}")
+    return _marked(report, {id(known[mark]): why for mark, why in settled.items()}, doubt)
+
+
+def without(summary: str) -> str:
+    """The summary of a review as it was before :func:`apply`."""
+    return summary.partition(_HERE)[0]
+
+
+def _can_settle(finding: Finding) -> bool:
+    """Whether an answer to the finding counts: its lines must show that they still stand."""
+    is_open = finding.suppression is None and finding.rule.partition("/")[0] == _PART
+    return is_open and bool(finding.evidence and finding.evidence[0].quote)
+
+
+def _settled(
+    way: GitHubClient, to: Destination, said: Sequence[ThreadAnswer]
+) -> tuple[dict[str, str], str]:
+    """Why each of the findings is settled, and whom GitHub was not asked about."""
+    may: dict[tuple[str, int], bool] = {}
+    settled: dict[str, str] = {}
+    unasked: set[str] = set()
+    for one in said:
+        who = one.login, one.number
+        if one.fingerprint in settled:
+            continue
+        if who not in may and len(may) >= _MOST:
+            unasked.add(one.login)
+            continue
+        if who not in may:
+            may[who] = _may_write(way, to.repository, one)
+        if may[who]:
+            settled[one.fingerprint] = f"{one.login} {one.did}"
+    left = count(len(unasked), "more account")
+    doubt = f"{_MOST} accounts answered review comments, and {left}, whose answers do not count"
+    return settled, doubt if unasked else ""
+
+
+def _may_write(way: GitHubClient, repository: str, one: ThreadAnswer) -> bool:
+    """Whether GitHub says so now. Raises RemoteError."""
+    from rlm_ci.github.api.errors import GitHubRefusedError
+
+    way.more()
+    try:
+        require_writer(way, repository, {"login": one.login, "id": one.number})
+    except ConfigError:
+        return False
+    except GitHubRefusedError as refused:
+        if refused.status != 404:  # there is no such account any more
+            raise
+        return False
+    return True
+
+
+def _marked(report: Report, reasons: dict[int, str], doubt: str) -> Report:
+    if not (reasons or doubt):
+        return report
+    told = [f"{count(len(reasons), 'finding')} settled"] if reasons else []
+    more = "; ".join((*told, *([doubt] if doubt else ())))
+
+    def marked(part: Part) -> Part:
+        found = tuple(
+            one.replace(suppression=reasons.get(id(one), one.suppression)) for one in part.findings
+        )
+        return part.replace(findings=found, summary=f"{part.summary}{_HERE}{more}")
+
+    parts = (marked(one) if one.id == _PART else one for one in report.parts)
+    return report.replace(parts=tuple(parts))

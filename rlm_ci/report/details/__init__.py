@@ -1,0 +1,1 @@
+"""What a finding or a document shows: fixes, proofs, tables."""

@@ -1,0 +1,112 @@
+"""What a finding shows besides its message: what to write instead, and what proves it."""
+
+from __future__ import annotations
+
+from rlm_ci.report.details import suggestions
+from rlm_ci.report.proof import PROVEN, REPRODUCED
+from rlm_ci.text import neutralise
+from rlm_ci.text.printable import count
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rlm_ci.report.findings import Finding
+    from rlm_ci.report.surface import Surface
+
+#: What a person reads above a reproduction.
+SHOWN_BY = {
+    PROVEN: "Reproduction: it fails here, and passes at the base",
+    REPRODUCED: "Reproduction: it fails here, and the base has nothing to compare with",
+}
+#: Characters of a line of output.
+_WIDTH = 200
+
+
+def fix_of(
+    finding: Finding, surface: Surface, longest: int, longest_code: int
+) -> list[dict[str, Any]]:
+    """What is suggested, piece by piece, each with a ``text`` or with ``code`` to the letter.
+
+    A text is cut after ``longest`` characters. Code of more than ``longest_code`` is left out as
+    a whole: half of it is another change. A repair that was run takes the place of what is only
+    suggested.
+    """
+    if not finding.suggested_fix or (finding.proof and finding.proof.repair):
+        return []
+    pieces: list[dict[str, Any]] = []
+    for is_code, piece in suggestions.pieces(finding.suggested_fix):
+        if not is_code:
+            pieces.append({"text": surface.text(neutralise.clip(piece, longest)), "code": None})
+        elif len(piece) <= longest_code:
+            language = language_of(finding)
+            pieces.append({"text": None, "code": surface.block(piece, language)})
+        else:
+            told = f"{count(piece.count(chr(10)) + 1, 'line')} of code, which `report.json` has."
+            pieces.append({"text": surface.text(told), "code": None})
+    return pieces
+
+
+def proof_of(
+    finding: Finding, surface: Surface, longest: int, output_lines: int
+) -> dict[str, Any] | None:
+    """What a model's claim rests on, as a template shows it; None for any other finding.
+
+    ``longest`` is in characters of code, ``output_lines`` are the last ones of an output; with
+    none of them there is only the level and its reason.
+    """
+    proof = finding.proof
+    if proof is None:
+        return None
+    view: dict[str, Any] = {
+        "level": proof.level,
+        "reason": surface.text(neutralise.clip(proof.reason, longest)),
+        **dict.fromkeys(
+            ("shown_by", "command", "code", "path", "head", "base", "repair", "left_out")
+        ),
+    }
+    if proof.is_argued or not output_lines:
+        return view
+
+    def code(text: str, language: str) -> Any:
+        return surface.block(text.rstrip("\n"), language) if 0 < len(text) <= longest else None
+
+    repair = code(proof.repair, "diff")
+    told = "There is a repair, which was run: it is `repair.patch` in the proof's folder."
+    return {
+        **view,
+        "shown_by": SHOWN_BY[proof.level],
+        "command": code(proof.command, "shell"),
+        "code": code(proof.reproduction, language_of(finding)),
+        "path": surface.code(proof.path) if proof.path else None,
+        "head": _output(proof.head, surface, output_lines),
+        "base": _output(proof.base, surface, output_lines),
+        "repair": repair,
+        "left_out": surface.text(told) if proof.repair and not repair else None,
+    }
+
+
+def _output(text: str, surface: Surface, most: int) -> Any:
+    lines = text.rstrip("\n").split("\n")[-most:]
+    shown = "\n".join(neutralise.clip(line, _WIDTH) for line in lines)
+    return surface.block(shown) if shown.strip() else None
+
+
+#: Languages of quotes by the ending of a name, but for those that GitHub draws or embeds.
+_LANGUAGES: dict[str, str] = {
+    "c": "c", "cc": "cpp", "cpp": "cpp", "cs": "csharp", "css": "css", "go": "go", "h": "c",
+    "html": "html", "java": "java", "js": "javascript", "json": "json", "kt": "kotlin",
+    "md": "markdown", "php": "php", "py": "python", "rb": "ruby", "rs": "rust", "sh": "shell",
+    "sql": "sql", "swift": "swift", "toml": "toml", "ts": "typescript", "tsx": "tsx",
+    "yaml": "yaml", "yml": "yaml",
+}  # fmt: skip
+
+
+def language(path: str) -> str:
+    """The word for the language of a file, "" if it has none."""
+    return _LANGUAGES.get(path.rpartition(".")[2].lower(), "")
+
+
+def language_of(finding: Finding) -> str:
+    """The language of the file that a finding points to first."""
+    return language(finding.evidence[0].path) if finding.evidence else ""

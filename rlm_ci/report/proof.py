@@ -1,0 +1,58 @@
+"""What a model's claim rests on: a reproduction that ran, or lines alone."""
+
+from __future__ import annotations
+
+from rlm_ci.text.neutralise import clip
+from rlm_ci.text.printable import encodable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+#: It fails at head and passes at the base; it fails at head, and there is nothing to compare
+#: with; nothing was run, or what ran decides nothing.
+PROVEN, REPRODUCED, ARGUED = LEVELS = ("proven", "reproduced", "argued")
+#: Characters of a reproduction and of a repair, of the output of a run, and of a line.
+CODE, OUTPUT, LINE = 4_000, 2_000, 500
+
+
+class Proof(Value):
+    """``reason`` says in a line why the level is what it is; ``command`` runs it again.
+
+    ``path`` is the folder in the run that has everything in full. ``head`` and ``base`` are the
+    last lines of what the ``reproduction`` printed there. ``repair`` is a patch, "" for none;
+    one that is given was run.
+    """
+
+    level: str
+    reason: str
+    command: str = ""
+    path: str = ""
+    reproduction: str = ""
+    head: str = ""
+    base: str = ""
+    repair: str = ""
+
+    @property
+    def is_argued(self) -> bool:
+        """Whether nothing that ran shows it."""
+        return self.level not in (PROVEN, REPRODUCED)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Within the limits; code that is too long is left out, for half of it is other code."""
+        texts = {name: encodable(text) for name, text in super().to_dict().items()}
+        for name in ("reason", "command", "path"):
+            texts[name] = clip(texts[name], LINE)
+        for name in ("head", "base"):
+            if len(texts[name]) > OUTPUT:
+                texts[name] = f"…{texts[name][1 - OUTPUT :]}"
+        for name in ("reproduction", "repair"):
+            if len(texts[name]) > CODE:
+                texts[name] = ""
+        return texts
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Proof:
+        return cls(**{name: record[name] for name in cls._fields})

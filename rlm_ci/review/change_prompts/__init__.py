@@ -1,0 +1,1 @@
+"""A change as a model sees it: hunks, and what stands around them."""

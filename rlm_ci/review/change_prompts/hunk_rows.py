@@ -1,0 +1,215 @@
+"""The hunks of a file as rows for a prompt, with the real numbers of both sides.
+
+A row is the line's number, a mark and the line: ``12|`` stands on both sides, ``12+`` is new,
+``12-`` was removed and has its old number.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from functools import cached_property
+from itertools import accumulate
+
+from rlm_ci.recursion.prompt_windows import name
+from rlm_ci.source.test_files import is_trial
+from rlm_ci.text.printable import encodable
+from rlm_ci.values import Row, Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rlm_ci.git.patches import Hunk
+    from rlm_ci.source import Symbol
+
+    #: First and last lines of the new side, in order; the last may be one behind the file.
+    Spans = Sequence[tuple[int, int]]
+
+#: Kinds of a changed file, by how much context its hunks need.
+CODE, DOCUMENT, LOCK = "code", "document", "lock"
+#: Kinds of definitions that hold lines.
+BLOCKS = frozenset((
+    "class", "function", "method", "interface", "enum", "struct", "trait", "module", "macro",
+))  # fmt: skip
+#: Marks behind the number of a line.
+SAME, NEW, REMOVED = "|", "+", "-"
+#: Spans whose ends are so close are one.
+_GAP = 2
+#: Bytes that stay for the heading of a file, and of an unchanged line that is shown.
+_HEADING, _LINE = 2_000, 2_000
+#: Stands between parts that are shown apart.
+_APART = "..."
+
+
+class LineEdit(Row):
+    """Before line ``at``, ``removed`` went (from the old line ``old``); ``added`` lines came."""
+
+    at: int
+    added: int
+    old: int
+    removed: tuple[str, ...]
+
+    @property
+    def last(self) -> int:
+        return self.at + max(self.added, 1) - 1
+
+
+class PromptRow(Row):
+    """A row of a prompt; ``new`` is its line on the new side, 0 without one; "" marks a heading."""
+
+    text: str
+    new: int
+    size: int
+    mark: str
+
+
+class ReadableFile(Value):
+    """A file of a change: its lines at the head, its edits, its definitions.
+
+    ``heading`` stands behind its name above its hunks. ``gone`` is the path that it no longer has,
+    ``blob`` its id at the base; ``removed`` are names that it no longer defines, ``resigned`` those
+    with another signature.
+    """
+
+    path: str
+    heading: str
+    kind: str
+    lines: tuple[str, ...]
+    edits: tuple[LineEdit, ...]
+    gone: str = ""
+    blob: str = ""
+    symbols: tuple[Symbol, ...] = ()
+    removed: tuple[str, ...] = ()
+    resigned: tuple[str, ...] = ()
+
+    @property
+    def is_gone(self) -> bool:
+        return self.gone == self.path
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it is new, or all of it is gone."""
+        return len(self.edits) == 1 and self.edits[0].added == len(self.lines)
+
+    @cached_property
+    def edit_at(self) -> dict[int, LineEdit]:
+        """The edits by the lines where they begin."""
+        return {edit.at: edit for edit in self.edits}
+
+    @cached_property
+    def shifts(self) -> list[int]:
+        """By how many lines the first edits move the lines behind them: none, one, two, ..."""
+        return [*accumulate((one.added - len(one.removed) for one in self.edits), initial=0)]
+
+    @cached_property
+    def new(self) -> frozenset[int]:
+        """The lines that are new."""
+        return frozenset(n for one in self.edits for n in range(one.at, one.at + one.added))
+
+    @cached_property
+    def around(self) -> dict[int, tuple[Symbol, ...]]:
+        """The definitions around each edit, by where it begins; the outermost first."""
+        waiting = [one for one in self.symbols if one.kind in BLOCKS][::-1]
+        found, active = {}, []
+        for edit in self.edits:
+            while waiting and waiting[-1].line_start <= edit.at:
+                active.append(waiting.pop())
+            active = [one for one in active if one.line_end >= edit.at]
+            found[edit.at] = tuple(one for one in active if one.line_end >= edit.last)
+        return found
+
+
+def edits_of(hunks: Iterable[Hunk]) -> tuple[LineEdit, ...]:
+    """The edits of hunks without context."""
+    found: list[LineEdit] = []
+    for hunk in hunks:
+        gone = tuple(line.text for line in hunk.lines if line.kind == "-")
+        come = [line.text for line in hunk.lines if line.kind == "+"]
+        at, old = hunk.new_start + (0 if hunk.new_count else 1), hunk.old_start
+        if found and found[-1].at == at:  # another type: git deletes, then creates
+            before = found.pop()
+            gone, old = (*before.removed, *gone), before.old
+        found.append(LineEdit.of((at, len(come), old, gone)))
+    return tuple(found)
+
+
+def is_of_endings(hunks: Iterable[Hunk]) -> bool:
+    """Whether hunks change nothing but the ends of lines."""
+    return all(
+        [line.text.rstrip("\r") for line in hunk.lines if line.kind == "-"]
+        == [line.text.rstrip("\r") for line in hunk.lines if line.kind == "+"]
+        for hunk in hunks
+    )
+
+
+def joined(spans: Iterable[tuple[int, int]], last: int, gap: int = _GAP) -> list[tuple[int, int]]:
+    """Spans within 1 and ``last``, in order; those that meet, or nearly do, are one."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted((max(1, low), min(last, high)) for low, high in spans):
+        if found and start <= found[-1][1] + gap:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        elif start <= end:
+            found.append((start, end))
+    return found
+
+
+def rows(file: ReadableFile, spans: Spans) -> list[PromptRow]:
+    """The lines of ``spans`` with what was removed among them.
+
+    The lines of both sides stand above a part with edits.
+    """
+    found: list[PromptRow] = []
+    for start, end in spans:
+        if file.edits and not file.is_whole:
+            before = bisect_right(file.edits, end, key=lambda one: one.at)
+            is_edited = before and file.edits[before - 1].last >= start
+            found.append(_row(_both(file, start) if is_edited else _APART))
+        elif found:
+            found.append(_row(_APART))
+        for number in range(start, end + 1):
+            if edit := file.edit_at.get(number):
+                found += [
+                    _row(f"{old}{REMOVED}{_shown(text)}", mark=REMOVED)
+                    for old, text in enumerate(edit.removed, edit.old)
+                ]
+            if number <= len(file.lines):
+                mark = NEW if number in file.new else SAME
+                text = f"{number}{mark}{_shown(file.lines[number - 1])}"
+                found.append(_row(text, number, mark))
+    return found
+
+
+def shown_rows(file: ReadableFile, spans: Spans, room: int) -> list[PromptRow]:
+    """The rows that a prompt of ``room`` bytes can show."""
+    return [row for row in rows(file, spans) if fits(row, room)]
+
+
+def fits(row: PromptRow, room: int) -> bool:
+    return row.size <= (room - _HEADING if row.mark in (NEW, REMOVED) else _LINE)
+
+
+def heading(file: ReadableFile) -> PromptRow:
+    return _row(f"=== {name(file.path)} === {file.heading}")
+
+
+def kind_rank(file: ReadableFile) -> tuple[int, bool, bool]:
+    """The order in a prompt: code, its tests, files without definitions, documents."""
+    rank = (CODE, DOCUMENT, LOCK).index(file.kind)
+    return rank, not file.symbols, is_trial(file.path)
+
+
+def _row(text: str, new: int = 0, mark: str = "") -> PromptRow:
+    return PromptRow.of((text, new, len(text.encode("utf-8", "replace")) + 1, mark))
+
+
+def _shown(line: str) -> str:
+    return encodable(line.rstrip("\r"))
+
+
+def _both(file: ReadableFile, line: int) -> str:
+    """The lines of both sides at which ``line``, or what was removed before it, stands."""
+    edit = file.edit_at.get(line)
+    if edit is not None and edit.removed:
+        return f"@@ -{edit.old} +{line} @@"
+    before = bisect_left(file.edits, line, key=lambda one: one.at)
+    return f"@@ -{max(0, line - file.shifts[before])} +{line} @@"

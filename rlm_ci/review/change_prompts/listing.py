@@ -1,0 +1,177 @@
+"""The listing of one prompt: hunks, then definitions and other files as far as there is room."""
+
+from __future__ import annotations
+
+from rlm_ci.recursion.nodes import LeafText
+from rlm_ci.recursion.prompt_windows import name
+from rlm_ci.review.change_prompts.hunk_rows import (
+    heading,
+    joined,
+    kind_rank,
+    shown_rows,
+)
+from rlm_ci.review.change_prompts.pieces import rows_of
+from rlm_ci.review.change_prompts.surroundings import spans, wholes
+from rlm_ci.text.printable import count
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rlm_ci.review.change_prompts.hunk_rows import LineEdit, PromptRow, ReadableFile
+    from rlm_ci.review.change_prompts.neighbours import Neighbours
+    from rlm_ci.review.change_prompts.pieces import Piece
+
+#: The share of the spare bytes for whole definitions.
+_DEFINITIONS = 0.6
+#: The most bytes above lines that are shown apart, and of a line's number.
+_ABOVE, _NUMBER = 24, 9
+AROUND = "=== lines elsewhere: what is called, and what uses what changed ==="
+
+
+class ChangePrompt(Value):
+    """One prompt's share of a change; ``part`` says which, and ``label`` also what it is about.
+
+    ``text`` is the listing: hostile data, which belongs between fences. ``paths`` are the changed
+    files whose hunks it shows, also deleted ones; ``shown`` are all lines of the new side in it,
+    each as path, first and last line. ``gone`` are the deleted files, as they were.
+    """
+
+    part: str
+    label: str
+    text: str
+    paths: tuple[str, ...]
+    shown: tuple[tuple[str, int, int], ...]
+    gone: tuple[LeafText, ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All files of the new side of which it shows lines."""
+        return tuple(dict.fromkeys(path for path, _, _ in self.shown))
+
+
+class ChangePrompts(Value):
+    """All prompts; ``missing`` are pairs of path and reason for what no prompt shows."""
+
+    prompts: tuple[ChangePrompt, ...] = ()
+    missing: tuple[tuple[str, str], ...] = ()
+
+
+class _FileListing:
+    """What a prompt shows of one file: ``spans`` of it in any order, or parts of its rows."""
+
+    def __init__(self, file: ReadableFile, context: int, room: int) -> None:
+        self.file = file
+        self.edits: list[LineEdit] = []
+        self.parts: list[tuple[Sequence[PromptRow], int]] = []
+        self.spans: list[tuple[int, int]] = []
+        self._shown: set[int] = set()
+        self._removed = {one.at: one.removed for one in file.edits}
+        self._context, self._room = context, room
+
+    def add(self, piece: Piece) -> None:
+        if piece.part is None:
+            self.edits = sorted((*self.edits, *piece.edits), key=lambda one: one.at)
+            self.show(*spans(self.file, piece.edits, self._context))
+        else:
+            self.parts.append((rows_of(piece, self._context, self._room), piece.part[0]))
+
+    def show(self, *more: tuple[int, int]) -> None:
+        self.spans += more
+        self._shown.update(n for low, high in more for n in range(low, high + 1))
+
+    def shows(self, line: int) -> bool:
+        return line in self._shown
+
+    def cost(self, span: tuple[int, int]) -> int:
+        """About the bytes of the lines of ``span`` that are not shown yet."""
+        new = [n for n in range(span[0], span[1] + 1) if n not in self._shown]
+        lines = [line for n in new for line in self._removed.get(n, ())]
+        lines += [self.file.lines[n - 1] for n in new if n <= len(self.file.lines)]
+        size = sum(len(line.encode("utf-8", "replace")) + _NUMBER for line in lines)
+        above = _ABOVE + (0 if self.spans else heading(self.file).size)
+        return size + above if new else 0
+
+    def rows(self) -> Iterator[PromptRow]:
+        if self.spans or not self.parts:
+            yield heading(self.file)
+            shown = joined(self.spans, len(self.file.lines) + 1)
+            yield from shown_rows(self.file, shown, self._room)
+        for listed, first in sorted(self.parts, key=lambda one: one[1]):
+            more = " (continued)" if first else ""
+            yield heading(self.file.replace(heading=f"{self.file.heading}{more}"))
+            yield from listed
+
+
+class Listing:
+    """The listing of the pieces of one prompt, of at most ``room`` bytes."""
+
+    def __init__(self, group: Sequence[Piece], context: int, room: int) -> None:
+        self._room = room
+        self._files: dict[str, _FileListing] = {}
+        for piece in sorted(group, key=lambda one: kind_rank(one.file)):
+            path = piece.file.path
+            self._files.setdefault(path, _FileListing(piece.file, context, room)).add(piece)
+        #: Files whose hunks are not in this prompt.
+        self._others: dict[str, _FileListing] = {}
+
+    def fill(self, known: Neighbours, spare: int) -> None:
+        """Show whole definitions, and lines of other places, of at most ``spare`` bytes."""
+        some = [(one, span) for one in self._files.values() for span in wholes(one.file, one.edits)]
+        costs = [(one.cost(span), at) for at, (one, span) in enumerate(some)]
+        left = int(_DEFINITIONS * spare)
+        for cost, at in sorted(costs):
+            if cost > left:
+                break
+            some[at][0].show(some[at][1])
+            left -= cost
+            spare -= cost
+        touched = [(one.file, one.edits) for one in self._files.values()]
+        for path, span in known.around(touched, self._shows):
+            one = self._files.get(path) or self._others.get(path)
+            if one is None:
+                one = _FileListing(known.file(path), 0, self._room)
+            cost = one.cost(span)
+            if 0 < cost <= spare:
+                spare -= cost
+                one.show(span)
+                if path not in self._files:
+                    self._others[path] = one
+
+    def _shows(self, path: str, line: int) -> bool:
+        one = self._files.get(path) or self._others.get(path)
+        return one is not None and one.shows(line)
+
+    def prompt(self, number: int, total: int, silent: str) -> ChangePrompt:
+        texts: list[str] = []
+        shown: list[tuple[str, int, int]] = []
+        for one in self._files.values():
+            listed = [*one.rows()]
+            texts += [row.text for row in listed]
+            shown += _runs(one.file.path, [row.new for row in listed if row.new])
+        if self._others:
+            texts.append(AROUND)
+        for _, one in sorted(self._others.items()):
+            listed = [*one.rows()]
+            texts += [row.text for row in listed]
+            shown += _runs(one.file.path, [row.new for row in listed if row.new])
+        if silent:
+            texts.append(silent)
+        part = f"part {number} of {total}"
+        first = name(next(iter(self._files), ""))
+        more = f" and {count(len(self._files) - 1, 'more file')}" if len(self._files) > 1 else ""
+        label = f"{part}: {first}{more}"
+        gone = tuple(_before(one.file) for one in self._files.values() if one.file.is_gone)
+        return ChangePrompt(part, label, "\n".join(texts), tuple(self._files), tuple(shown), gone)
+
+
+def _before(file: ReadableFile) -> LeafText:
+    """A deleted file as it was."""
+    lines = (line for edit in file.edits for line in edit.removed)
+    text = "".join(f"{line}\n" for line in lines)
+    return LeafText.of((file.path, file.blob, text.encode("utf-8", "surrogateescape"), 1, None))
+
+
+def _runs(path: str, numbers: Sequence[int]) -> list[tuple[str, int, int]]:
+    return [(path, low, high) for low, high in joined(((n, n) for n in numbers), 1 << 31, gap=1)]

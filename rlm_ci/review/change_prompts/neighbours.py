@@ -1,0 +1,143 @@
+"""What a change has to do with the rest: heads of what it calls, uses of what it changes."""
+
+from __future__ import annotations
+
+from functools import cache, cached_property
+
+from rlm_ci.review.change_prompts.hunk_rows import BLOCKS, CODE, ReadableFile
+from rlm_ci.review.change_prompts.pieces import defined, used_name
+from rlm_ci.review.change_prompts.surroundings import head
+from rlm_ci.source.references import CALL, IMPORT, uses
+from rlm_ci.source.test_files import is_trial
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from rlm_ci.review.change.affected_files import AffectedFiles
+    from rlm_ci.review.change_prompts.hunk_rows import LineEdit
+    from rlm_ci.source import Symbol
+
+    Touched = Sequence[tuple[ReadableFile, Sequence[LineEdit]]]
+
+#: Uses that are shown of a name: one that went or has another signature, and any other.
+_USES, _OTHER_USES = 6, 3
+#: Definitions that a name may stand for.
+_SAME_NAME = 3
+
+
+class Neighbours:
+    """The files that a change affects, which are read when they are asked for."""
+
+    def __init__(
+        self, near: AffectedFiles, changed: Sequence[str], files: Sequence[ReadableFile]
+    ) -> None:
+        self._near = near
+        self._changed = changed
+        self._readable = {one.path: one for one in files}
+        #: Lines of a file, and its uses of names.
+        self.lines = cache(self._lines)
+        self._uses = cache(self._uses_of)
+
+    def file(self, path: str) -> ReadableFile:
+        """A file beside the hunks of a prompt."""
+        if path in self._readable:
+            one = self._readable[path]
+            return one.replace(heading=f"{one.heading}; its hunks are in another part")
+        told = "changed; not part of this review" if path in self._changed else "unchanged"
+        return ReadableFile(path, told, CODE, self.lines(path), ())
+
+    def around(
+        self, touched: Touched, is_shown: Callable[[str, int], bool]
+    ) -> Iterator[tuple[str, tuple[int, int]]]:
+        """Path and lines of what belongs to the edits of some files, the most important first."""
+        for file, _ in touched:
+            for edge in self._near.importers(file.gone) if file.gone else ():
+                yield edge.target, (edge.line, edge.line)
+        code = [(file, edits) for file, edits in touched if file.kind == CODE and edits]
+        gone = self._rarest(used_name(one) for file, _ in code for one in file.removed)
+        grave = self._rarest(used_name(one) for file, _ in code for one in file.resigned)
+        names = self._rarest(name for file, edits in code for name in defined(file, edits))
+        told = {*gone, *grave}
+        for name in gone:
+            yield from self._used(name, _USES, is_shown, imports=True)
+        for name in grave:
+            yield from self._used(name, _USES, is_shown)
+        yield from self._called(code)
+        for name in names:
+            yield from self._used(name, 0 if name in told else _OTHER_USES, is_shown)
+
+    def _rarest(self, names: Iterable[str]) -> list[str]:
+        """Names by how often they are used: a rare one is rarely that of something else."""
+        return sorted(dict.fromkeys(names), key=lambda one: len(self._by_name.get(one, ())))
+
+    def _used(
+        self, name: str, most: int, is_shown: Callable[[str, int], bool], *, imports: bool = False
+    ) -> Iterator[tuple[str, tuple[int, int]]]:
+        """Uses of a name that are not shown yet, each wording once; those in tests last."""
+        told: set[str] = set()
+        for path, line, kind in self._by_name.get(name, ()):
+            if len(told) == most:
+                break
+            if (imports or kind != IMPORT) and not is_shown(path, line):
+                # A parser may count more lines than git does.
+                text = "".join(self.lines(path)[line - 1 : line]).strip()
+                if text and text not in told:
+                    told.add(text)
+                    yield path, (line, line)
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[tuple[str, int, str]]]:
+        """Path, line and kind of the uses of each name."""
+        found: dict[str, list[tuple[str, int, str]]] = {}
+        for path in sorted(self._paths, key=is_trial):
+            own = {(one.line_start, one.name.rpartition(".")[2]) for one in self._symbols(path)}
+            for line, used, kind in self._uses(path):
+                if (line, used) not in own:
+                    found.setdefault(used, []).append((path, line, kind))
+        return found
+
+    def _called(self, touched: Touched) -> Iterator[tuple[str, tuple[int, int]]]:
+        """The heads of what new lines call."""
+        for file, edits in touched:
+            new = {line for edit in edits for line in range(edit.at, edit.at + edit.added)}
+            found = self._uses(file.path)
+            calls = dict.fromkeys(
+                used for line, used, kind in found if kind == CALL and line in new
+            )
+            for used in calls:
+                some = self._defined.get(used, ())
+                if len(some) <= _SAME_NAME:
+                    for path, one in some:
+                        yield path, head(self.lines(path), one)
+
+    @cached_property
+    def _defined(self) -> dict[str, list[tuple[str, Symbol]]]:
+        """Definitions by the last part of their names; what makes a class by the name of it."""
+        found: dict[str, list[tuple[str, Symbol]]] = {}
+        for path in self._paths:
+            for one in self._symbols(path):
+                if one.kind in BLOCKS:
+                    found.setdefault(used_name(one.name), []).append((path, one))
+        return found
+
+    @cached_property
+    def _paths(self) -> Sequence[str]:
+        return self._near.concerned(self._changed)
+
+    def _symbols(self, path: str) -> Sequence[Symbol]:
+        known = self._near.outline(path)
+        return () if known is None else known.symbols
+
+    @cached_property
+    def _contents(self) -> dict[str, bytes]:
+        files = self._near.files(self._paths)
+        contents = self._near.corpus.read(files) if files else ()
+        return {file.path: content for file, content in zip(files, contents, strict=True)}
+
+    def _lines(self, path: str) -> tuple[str, ...]:
+        return tuple(self._contents[path].decode("utf-8", "surrogateescape").split("\n"))
+
+    def _uses_of(self, path: str) -> Sequence[tuple[int, str, str]]:
+        known = self._near.outline(path)
+        return () if known is None else sorted(set(uses(known, self._contents[path])))

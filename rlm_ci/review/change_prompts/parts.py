@@ -1,0 +1,32 @@
+"""The prompts of a change as leaves of a recursion."""
+
+from __future__ import annotations
+
+from rlm_ci.pipelines.repository import scope
+from rlm_ci.recursion.corpus.corpus import CorpusFile
+from rlm_ci.recursion.split.tree import PromptPart
+from rlm_ci.review.change.affected_files import AffectedFiles
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.pipelines.repository.scope import RepositoryScope
+    from rlm_ci.review.change_prompts.listing import ChangePrompt
+
+
+def near_of(here: RepositoryScope, repository: Repository, own: Sequence[str]) -> AffectedFiles:
+    """All files at the head of ``here``; ``own`` are folders in which rlm-ci writes."""
+    change = scope.change_of(here, repository)
+    kinds = {} if change is None else change.kinds
+    gone = [path for path, kind in kinds.items() if kind == "D"]
+    return AffectedFiles(scope.corpus(here, repository, own), gone)
+
+
+def part_of(prompt: ChangePrompt, near: AffectedFiles) -> PromptPart:
+    """A prompt as a leaf, with the files that it answers for and those that it shows besides."""
+    known = {file.path: file for file in near.files((*prompt.paths, *prompt.files))}
+    covered = tuple(known.pop(path, CorpusFile.of((path, "", 0))) for path in prompt.paths)
+    size = len(prompt.text.encode("utf-8", "replace"))
+    return PromptPart.of((prompt.label, covered, tuple(known.values()), size))

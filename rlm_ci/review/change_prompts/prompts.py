@@ -1,0 +1,98 @@
+"""The prompts of a change: all of its hunks, parted by relation, with what stands around them."""
+
+from __future__ import annotations
+
+from rlm_ci.recursion.prompt_windows import LEAST, TOO_LONG
+from rlm_ci.review.change_prompts.changed_files import readable
+from rlm_ci.review.change_prompts.hunk_rows import CODE, DOCUMENT, NEW, REMOVED, fits, joined, rows
+from rlm_ci.review.change_prompts.listing import AROUND, ChangePrompts, Listing
+from rlm_ci.review.change_prompts.neighbours import Neighbours
+from rlm_ci.review.change_prompts.pieces import packed, pieces_of, size_of
+from rlm_ci.review.change_prompts.surroundings import MOST, PROSE, spans
+from rlm_ci.text.printable import clip
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator, Sequence
+
+    from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.pipelines.repository.scope import RepositoryScope
+    from rlm_ci.review.change.affected_files import AffectedFiles
+    from rlm_ci.review.change_prompts.hunk_rows import ReadableFile
+
+#: All listings of a change have at most so many times the bytes of its diff with 12 lines of
+#: context (3 in documents), or as many bytes as this where the change is small.
+_TIMES, _LEAST = 1.3, 24_000
+#: The share of it that the hunks may need; context is cut until they do.
+_HUNKS = 0.85
+#: The share of each prompt that hunks fill where they need several.
+_FILLED = 0.87
+_CONTEXTS = (MOST, 8, 5, 3, 1)
+#: Characters about files without lines to show.
+_SILENT = 4_000
+
+
+def prompts_of(
+    change: ChangeSet,
+    near: AffectedFiles,
+    here: RepositoryScope,
+    room: int,
+    asked: Container[str] | None = None,
+) -> ChangePrompts:
+    """The prompts of ``change``, each listing of at most ``room`` bytes.
+
+    Only the changed files ``asked`` are shown (None: all). Every line of theirs that is new or
+    removed is in a prompt, or its file is missing. Raises StorageError.
+    """
+    read = readable(change, near.corpus, here, asked)
+    silent = clip("\n".join(read.silent), min(_SILENT, room // 4))
+    room -= len(silent.encode("utf-8", "replace")) + len(AROUND) + 2
+    if room < 2 * LEAST:
+        missing = ((file.path, "a prompt has no room for its hunks") for file in read.files)
+        return ChangePrompts((), (*read.missing, *missing))
+    limit = max(_LEAST, int(_TIMES * sum(map(_diffed, read.files))))
+    context = _context(read.files, int(_HUNKS * limit))
+    fill = room
+    pieces = [one for file in read.files for one in pieces_of(file, context, fill, room)]
+    if sum(one.size for one in pieces) > room:
+        fill = int(_FILLED * room)
+        pieces = [one for file in read.files for one in pieces_of(file, context, fill, room)]
+    total = sum(one.size for one in pieces)
+    groups = packed(pieces, context, fill, room)
+    known = Neighbours(near, change.names(), read.files)
+    made = []
+    for number, group in enumerate(groups, 1):
+        size = sum(one.size for one in group)
+        spare = min(room - size, max(0, limit - total) * size // max(1, total))
+        listing = Listing(group, context, room)
+        listing.fill(known, spare)
+        made.append(listing.prompt(number, len(groups), silent if number == 1 else ""))
+    lost = (row for file in read.files for row in _missing(file, room))
+    return ChangePrompts(tuple(made), tuple(dict.fromkeys((*read.missing, *lost))))
+
+
+def _missing(file: ReadableFile, room: int) -> Iterator[tuple[str, str]]:
+    """What no prompt of ``room`` bytes shows of the changes of a file."""
+    for row in rows(file, spans(file, file.edits, 0)):
+        if row.mark in (NEW, REMOVED) and not fits(row, room):
+            number = row.text.partition(row.mark)[0]
+            side = "removed " if row.mark == REMOVED else ""
+            yield file.path, f"{side}line {number} {TOO_LONG}"
+
+
+def _diffed(file: ReadableFile) -> int:
+    """About the bytes of a file in git's diff, with the context that a person would ask for."""
+    around = {CODE: MOST, DOCUMENT: PROSE}.get(file.kind, 0)
+    shown = joined(((edit.at - around, edit.last + around) for edit in file.edits), len(file.lines))
+    gone = sum(len(line) + 2 for edit in file.edits for line in edit.removed)
+    lines = (line for low, high in shown for line in file.lines[low - 1 : high])
+    return gone + sum(len(line) + 2 for line in lines)
+
+
+def _context(files: Sequence[ReadableFile], most: int) -> int:
+    """The most lines of context with which the hunks have at most ``most`` bytes."""
+    for context in _CONTEXTS:
+        listed = (rows(file, spans(file, file.edits, context)) for file in files)
+        if sum(map(size_of, listed)) <= most:
+            return context
+    return _CONTEXTS[-1]

@@ -1,0 +1,58 @@
+"""How much of a file stands around its hunks: lines, heads of definitions, whole definitions."""
+
+from __future__ import annotations
+
+from rlm_ci.review.change_prompts.hunk_rows import CODE, DOCUMENT, joined
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rlm_ci.review.change_prompts.hunk_rows import LineEdit, ReadableFile
+    from rlm_ci.source import Symbol
+
+#: Lines around an edit, at most and beyond the definition that it is in; around one in a document.
+MOST, PROSE, _BEYOND = 12, 3, 3
+#: Lines of a definition's head, and of a definition that may be shown whole.
+_HEAD, _WHOLE = 12, 150
+
+
+def spans(file: ReadableFile, edits: Sequence[LineEdit], context: int) -> list[tuple[int, int]]:
+    """The lines to show of ``file`` for ``edits``, with ``context`` lines around each."""
+    found = []
+    for edit in edits:
+        if file.kind != CODE:
+            around = min(context, PROSE) if file.kind == DOCUMENT else 0
+            found.append((edit.at - around, edit.last + around))
+            continue
+        low, high = edit.at - context, edit.last + context
+        chain = file.around[edit.at]
+        if chain:
+            inner, beyond = chain[-1], min(context, _BEYOND)
+            low = max(low, min(inner.line_start, edit.at - beyond))
+            high = min(high, max(inner.line_end, edit.last + beyond))
+        found.append((low, high))
+        if context:
+            found += [head(file.lines, one) for one in chain if one.line_start < low]
+    # What was removed at the end stands before the line behind the last one.
+    return joined(found, max((len(file.lines), *(edit.last for edit in edits))))
+
+
+def head(lines: Sequence[str], one: Symbol) -> tuple[int, int]:
+    """The lines of a definition's decorators and head, as far as they are few."""
+    last = one.line_start
+    for number in range(one.line_start, min(one.line_start + _HEAD, one.line_end + 1)):
+        last = number
+        line = lines[number - 1].rstrip() if number <= len(lines) else ""
+        if line.endswith((":", "{", ";")):
+            break
+    return one.line_start, last
+
+
+def wholes(file: ReadableFile, edits: Sequence[LineEdit]) -> Iterator[tuple[int, int]]:
+    """The innermost definitions around ``edits``, where they are short enough."""
+    chains = (file.around[edit.at] for edit in edits)
+    inner = dict.fromkeys(chain[-1] for chain in chains if chain)
+    for one in inner:
+        if one.line_end - one.line_start < _WHOLE:
+            yield one.line_start, one.line_end

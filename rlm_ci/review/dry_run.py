@@ -1,0 +1,163 @@
+"""``rlm-ci review --dry-run``: the questions that read the code, and what they cost.
+
+The recursion runs as it would, with a model that finds nothing and counts what it is sent.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from tempfile import TemporaryDirectory
+
+from rlm_ci.judge.options import models_of
+from rlm_ci.models import Completion, ModelRequest
+from rlm_ci.models.gateway import price_of
+from rlm_ci.pipelines.repository.attempt import options_of
+from rlm_ci.recursion.journal.journal import Journals
+from rlm_ci.recursion.limits import Budget, Constraints
+from rlm_ci.recursion.solver import RLM
+from rlm_ci.recursion.split.tree import TreeShape
+from rlm_ci.review.change_prompts.parts import part_of
+from rlm_ci.review.exploration.explorer import LIMITS, QUICK
+from rlm_ci.review.model.metered import CALLS, TOKENS, limit_of
+from rlm_ci.review.objective import ReviewObjective
+from rlm_ci.text.printable import count
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rlm_ci.models import Message
+    from rlm_ci.pipelines.repository.plan import RepositoryOptions
+    from rlm_ci.recursion.nodes import Node
+    from rlm_ci.redaction.redactor import Redactor
+    from rlm_ci.review.run import ReviewJob
+
+#: Bytes of a token, in code with its line numbers.
+_TOKEN = 3.5
+_EMPTY = '{"findings": [], "claims": []}'
+
+
+class ReviewCost(Value):
+    """What reading sends, and what at most if the model looks around; no ``model``, nothing.
+
+    ``usd`` is without answers, None where the price is not known. Claims are looked at again only
+    below the limits, which count what was read.
+    """
+
+    model: str | None
+    calls: int = 0
+    prompt_tokens: int = 0
+    usd: Decimal | None = None
+    most_calls: int = 0
+    most_prompt_tokens: int = 0
+    most_usd: Decimal | None = None
+    answer_tokens: int = 0
+    limit_calls: int = 0
+    limit_prompt_tokens: int = 0
+
+
+class _Counter:
+    """Stands in for the model, and keeps the size of each prompt."""
+
+    def __init__(self, options: RepositoryOptions, most: int) -> None:
+        self.model = options.model or ""
+        self.max_bytes = most
+        self.sizes: list[int] = []
+
+    def __call__(
+        self,
+        place: str,  # noqa: ARG002 - as it is called
+        messages: Sequence[Message],
+        *,
+        response_format: Message | None = None,
+        tools: Sequence[Message] = (),
+    ) -> Completion:
+        request = ModelRequest(
+            self.model, tuple(messages), 0, tuple(tools), response_format=response_format
+        )
+        self.sizes.append(request.prompt_bytes())
+        return Completion(_EMPTY, (), "stop", self.model)
+
+    def calls_left(self) -> int | None:
+        return None
+
+
+def cost_of(job: ReviewJob, redactor: Redactor) -> ReviewCost:
+    """What the model of ``job`` would be asked to read. Raises ConfigError, StorageError."""
+    settings = job.settings
+    settings.values |= {"review.ruff": "off", "review.analyzers": ()}  # they cost nothing
+    agreed = options_of(job)
+    if agreed.model is None:
+        return ReviewCost(None)
+    depth = LIMITS.get(agreed.options.get("depth", QUICK))
+    most = agreed.prompt_bytes if depth is None else int(depth.prompt * agreed.prompt_bytes)
+    counter = _Counter(agreed, most)
+    _solve(job, agreed, counter, redactor)
+    turns = 1 if depth is None else depth.turns
+    sent = [size if depth is None else depth.most_sent(size) for size in counter.sizes]
+    price = price_of(models_of(settings))(agreed.model)
+    least, worst = (int(sum(sizes) / _TOKEN) for sizes in (counter.sizes, sent))
+    answers = agreed.max_completion_tokens
+
+    def usd(calls: int, prompts: int, completion: int) -> Decimal | None:
+        if price is None or not calls:
+            return None if price is None else Decimal(0)
+        return price.most(prompts // calls, completion) * calls
+
+    calls = len(sent)
+    limit = limit_of(agreed.options["changed"], {CALLS: calls, TOKENS: least})
+    return ReviewCost(
+        agreed.model, calls, least, usd(calls, least, 0), calls * turns, worst,
+        usd(calls * turns, worst, answers), answers, *map(int, limit),
+    )  # fmt: skip
+
+
+def _solve(
+    job: ReviewJob, agreed: RepositoryOptions, counter: _Counter, redactor: Redactor
+) -> None:
+    corpus, found = job.corpus(agreed), job.prompts(agreed, agreed.options, counter.max_bytes)
+    near = job.near(agreed.scope) if found else None
+    parts = [part_of(one, near) for one in found.prompts] if found and near else []
+    if not corpus.files and not parts:
+        return
+
+    def ask(_node: Node) -> _Counter:
+        return counter
+
+    shape = TreeShape(leaf_bytes=agreed.leaf_bytes, leaf_files=agreed.leaf_files)
+    with (
+        TemporaryDirectory(prefix="rlm-ci-", ignore_cleanup_errors=True) as folder,
+        Journals.open(folder, redactor=redactor) as store,
+    ):
+        rlm = RLM(corpus, store, ask=ask, prompts=parts)
+        limits = Constraints(order=agreed.order, shape=shape)
+        review = ReviewObjective(agreed.options, prompts=found)
+        rlm.solve(rlm.root, review, Budget(max_depth=agreed.max_depth), limits)
+
+
+def as_json(found: ReviewCost) -> str:
+    record = found.to_dict()
+    usd = {name: record[name] for name in ("usd", "most_usd")}
+    texts = {name: None if value is None else f"{value:.4f}" for name, value in usd.items()}
+    return json.dumps({**record, **texts}, indent=2) + "\n"
+
+
+def as_text(found: ReviewCost) -> str:
+    if found.model is None:
+        return "No model is used: the review costs nothing\n"
+    rows = [
+        ("To read it", found.calls, found.prompt_tokens, found.usd, "without the answers"),
+        ("At most", found.most_calls, found.most_prompt_tokens, found.most_usd,
+         f"with answers of {found.answer_tokens:,} tokens each"),
+    ]  # fmt: skip
+    lines = [f"Model: {found.model}"]
+    for name, calls, tokens, usd, what in rows:
+        money = "price not known" if usd is None else f"${usd:.2f} {what}"
+        lines.append(f"{name}: {count(calls, 'call')}, about {tokens:,} tokens of prompts, {money}")
+    lines.append(
+        f"What it finds is looked at again, until all has taken {count(found.limit_calls, 'call')}"
+        f" or {found.limit_prompt_tokens:,} tokens of prompts"
+    )
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,61 @@
+"""How deep a review goes, and what it looks around with."""
+
+from __future__ import annotations
+
+from rlm_ci.review.analyzers.sandboxed import AnalyzerUnavailableError, available
+from rlm_ci.review.exploration.explorer import LIMITS, QUICK, Explorer
+from rlm_ci.review.exploration.tools import ReviewTools
+from rlm_ci.review.exploration.trees import ReviewTrees
+from rlm_ci.review.proofs.trees import BASE, HEAD
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.pipelines.repository.plan import RepositoryOptions
+    from rlm_ci.recursion.corpus.corpus import Corpus
+    from rlm_ci.review.proofs.runner import ProofRunner
+    from rlm_ci.runs import Fact
+
+_WITHOUT = "the model read without looking around"
+
+
+def depth_of(
+    wanted: str, sandbox: str, *, by_default: bool, is_change: bool, is_git: bool, may_write: bool
+) -> tuple[str, str]:
+    """The depth of a review, and why it is less than ``wanted``; "" if it is not.
+
+    ``by_default``: nobody has said what is wanted.
+    """
+    if wanted == QUICK:
+        return QUICK, ""
+    if by_default and not is_change:  # its many prompts would each become a conversation
+        return QUICK, ""
+    if not is_git:
+        return QUICK, f"{_WITHOUT}: the folder is in no git repository"
+    if not may_write:
+        return QUICK, f"{_WITHOUT}: a comment asked for the review"
+    try:
+        has_sandbox = available(sandbox) != "none"
+    except AnalyzerUnavailableError:
+        has_sandbox = False
+    if by_default and not has_sandbox:
+        return QUICK, f"{_WITHOUT}: there is no sandbox"
+    return wanted, ""
+
+
+def explorer_of(
+    agreed: RepositoryOptions,
+    repository: Repository,
+    fact: Fact,
+    corpus: Corpus,
+    runner: ProofRunner | None = None,
+) -> Explorer:
+    """What the conversations of a review share; ``corpus`` is what there is at the head."""
+    where = agreed.scope
+    sides = {HEAD: where.commit}
+    if where.merge_base is not None:
+        sides[BASE] = where.merge_base
+    limits = LIMITS[agreed.options["depth"]]
+    trees = ReviewTrees(repository, sides)
+    tools = ReviewTools(trees, repository, where.head, runner, limits.seconds)
+    return Explorer(fact, tools, limits, corpus)

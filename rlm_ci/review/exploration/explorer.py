@@ -1,0 +1,269 @@
+"""A question to a model that may look around with tools before it answers.
+
+Each request of a conversation begins with the messages of the one before it. Each answer and each
+result of a tool is a fact of the run, so a resumed run asks and looks for nothing twice.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+
+from rlm_ci.environments import tool_calls
+from rlm_ci.environments.conversation import Conversation
+from rlm_ci.environments.tool_support import takes_tools
+from rlm_ci.environments.turn_loop import CALLS_LIMIT, Actions, Observation
+from rlm_ci.models.json_question import ask_object, read_answer, repair_prompt
+from rlm_ci.recursion.nodes import LeafText
+from rlm_ci.resources import loader
+from rlm_ci.text.printable import clip, count
+from rlm_ci.values import Closing, Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.environments.tool_calls import ToolCall
+    from rlm_ci.models import Completion
+    from rlm_ci.models.json_question import Ask, Misfit
+    from rlm_ci.recursion.corpus.corpus import Corpus
+    from rlm_ci.review.exploration.tools import ReviewTools
+    from rlm_ci.runs import Fact
+
+#: Depths of a review; a quick one is without tools.
+QUICK, NORMAL, DEEP = "quick", "normal", "deep"
+_TEMPLATE = "prompts/review-explore.md.j2"
+#: Bytes of a prompt that is not short any more, and of all requests of a short one.
+_SMALL, _LEAST_SENT = 20_000, 300_000
+#: Bytes of one result: at most, while there is room, and the shortest that is of use.
+_RESULT, _USUAL, _SHORTEST = 8_000, 2_000, 300
+#: Calls of one answer that are carried out.
+_CALLS = 8
+#: Calls of a model that a look takes: one that asks for it, and one that answers.
+_LOOK = 2
+NO_TOOLS = "the model read without looking around: its endpoint takes no tools"
+NO_END = "the model gave no answer while it could look around, and was asked again without tools"
+NO_CALLS = "the model read without looking around: the budget has room for one call"
+
+
+class ExplorationLimits(Value):
+    """How far a conversation goes: its answers; the share of its prompt in its bytes; and by the
+    bytes of its prompt what tools may add (to a short one at least ``least``), and all requests.
+    Code may run for ``seconds`` in a review.
+    """
+
+    turns: int
+    prompt: float
+    room: float
+    least: int
+    sent: float
+    seconds: float
+
+    def most_sent(self, size: int) -> int:
+        """The bytes of all requests that begin with a prompt of ``size`` bytes."""
+        return max(_LEAST_SENT, int(self.sent * size))
+
+
+LIMITS = {
+    NORMAL: ExplorationLimits(12, 2 / 3, 0.4, 16_000, 8, 300),
+    DEEP: ExplorationLimits(40, 1 / 2, 2, 64_000, 40, 1200),
+}
+
+
+class Explorer(Closing):
+    """What all conversations of a review share."""
+
+    def __init__(
+        self, fact: Fact, tools: ReviewTools, limits: ExplorationLimits, corpus: Corpus
+    ) -> None:
+        """``corpus`` is what there is at the head."""
+        self.fact = fact
+        self.tools = tools
+        self._corpus = corpus
+        self._known = {file.path: file for file in corpus.files}
+        self.limits = limits
+        self.instructions = loader.load_template(_TEMPLATE)(
+            {"has_base": tools.has_base, "runs": tools.runs}
+        )
+        self.fixed = _bytes(self.instructions) + _bytes(tools.tools())
+
+    def close(self) -> None:
+        self.tools.close()
+
+    def text(self, path: str) -> LeafText | None:
+        """A file at the head; None for one that no review reads."""
+        file = self._known.get(path)
+        if file is None:
+            return None
+        return LeafText(path, file.oid, self._corpus.read([file])[0])
+
+
+class NodeQuestions:
+    """Puts the questions of one node as ``ask_object`` does, with tools if there is an explorer.
+
+    ``node`` is its id. ``metrics`` count answers and calls of tools; ``notes`` are for the report.
+    """
+
+    def __init__(self, explorer: Explorer | None = None, node: str = "") -> None:
+        self._explorer = explorer
+        self._node = node
+        self.metrics: Counter[str] = Counter()
+        self.notes: list[str] = []
+
+    def prompt_bytes(self, most: int) -> int:
+        """The bytes of a prompt where a conversation may have ``most``."""
+        return most if self._explorer is None else int(most * self._explorer.limits.prompt)
+
+    def text(self, path: str) -> LeafText | None:
+        """A file at the head that the model may have read; None if it cannot have."""
+        if self._explorer is None or not self.metrics["looks"]:
+            return None
+        return self._explorer.text(path)
+
+    def __call__(self, ask: Ask, place: str, prompt: str, misfit: Misfit) -> dict[str, Any] | None:
+        """The object that the model answers, None when it is wrong twice.
+
+        Raises what asking does.
+        """
+        if self._explorer is None:
+            return ask_object(ask, place, prompt, misfit)
+        talk = _Conversation(self._explorer, ask, place, prompt, self._node)
+        found, why = self._talked(self._explorer.fact, talk, misfit)
+        if found is not None:
+            return found
+        if why not in self.notes:
+            self.notes.append(why)
+        return ask_object(ask, place, prompt, misfit)
+
+    def _talked(
+        self, fact: Fact, talk: _Conversation, misfit: Misfit
+    ) -> tuple[dict[str, Any] | None, str]:
+        """The answer in a conversation, or why there is none."""
+        if talk.is_last_call(0):
+            return None, NO_CALLS
+        first: list[Completion] = []
+        if not takes_tools(fact, "review", talk.model, lambda: first.append(talk.ask())):
+            return None, NO_TOOLS
+        found = talk.run(misfit, first)
+        self.metrics.update({"turns": talk.turn, "looks": talk.looks})
+        return found, NO_END
+
+
+class _Conversation:
+    """One question, until it is answered, or not. It is the environment of its own tools."""
+
+    def __init__(self, explorer: Explorer, ask: Ask, place: str, prompt: str, node: str) -> None:
+        self.turn = 1
+        self.looks = 0
+        #: Has the model read that nothing is left?
+        self._is_told = False
+        self.model = ask.model
+        self._ask = ask
+        self._place = place
+        self._node = node
+        self._explorer = explorer
+        self._actions = Actions(self)
+        self._history = Conversation(sys.maxsize)  # nothing is folded: requests begin alike
+        self._history.prompt(f"{explorer.instructions}\n{prompt}")
+        limits, size = explorer.limits, self._size()
+        self._last = limits.turns - 1  # one may be needed without tools
+        room = int(limits.room * size) - explorer.fixed
+        if size < _SMALL:
+            room = max(room, limits.least)
+        self._most = min(size + room, ask.max_bytes)
+        self._to_send = limits.most_sent(size)
+
+    def ask(self) -> Completion:
+        place = f"{self._place}/turn-{self.turn}"
+        return self._ask(place, self._history.messages(), tools=self._actions.tools)
+
+    def run(self, misfit: Misfit, first: list[Completion]) -> dict[str, Any] | None:
+        """The answer, None for none; ``first`` has the first completion, if that is known."""
+        was_wrong = False
+        while True:
+            self._to_send -= self._size()
+            completion = first.pop() if first else self.ask()
+            calls = tool_calls.from_tools(completion.tool_calls, self.turn)
+            self._history.answer(completion.text, calls)
+            if calls and (self._is_told or self._is_too_much(calls)):
+                return None
+            if calls:
+                self._carry_out(calls, completion)
+            else:
+                found, wrong = read_answer(completion, misfit)
+                if found is not None or was_wrong:
+                    return found
+                was_wrong = True
+                self._history.correct(repair_prompt(wrong))
+            self.turn += 1
+
+    def _carry_out(self, calls: Sequence[ToolCall], completion: Completion) -> None:
+        """Add the results of the calls; the last one says what is left."""
+        for call in calls:
+            text = f"Not carried out: an answer may have {_CALLS} calls."
+            if self._is_over():
+                text = "Not carried out."
+            elif call.index < _CALLS:
+                self.looks += 1
+                text = self._actions.carry_out(call, self.turn, completion)[0].text
+            if call is calls[-1]:
+                text += f"\n[{self._rest()}]"
+            self._history.result(call, text)
+
+    def _rest(self) -> str:
+        self._is_told = (
+            self.turn + 1 >= self._last or self._is_over() or self.is_last_call(self.turn)
+        )
+        if self._is_told:
+            return "nothing is left to look with: answer now, with the JSON object"
+        answers = count(self._last - 1 - self.turn, "more answer")
+        return f"left to look with: {answers}, {self._left():,} bytes"
+
+    def is_last_call(self, turn: int) -> bool:
+        """Whether the budgets have room for one call: a fact, as other leaves call, too."""
+        place = f"{self._node}/{self._place}/left-{turn}"
+        left = self._explorer.fact("left", place, {}, lambda: {"calls": self._ask.calls_left()})
+        return left["calls"] is not None and left["calls"] < _LOOK
+
+    def _is_over(self) -> bool:
+        return self._left() < _SHORTEST or self._to_send < self._size()
+
+    def _is_too_much(self, calls: Sequence[ToolCall]) -> bool:
+        """Whether an answer has too many calls, or too long ones, to go on with it."""
+        return len(calls) > CALLS_LIMIT or self._left() < -_RESULT
+
+    def _left(self) -> int:
+        return self._most - self._size()
+
+    def _size(self) -> int:
+        """Bytes of the messages so far."""
+        return _bytes(self._history.messages())
+
+    # ── the tools ──
+
+    def tools(self) -> tuple[dict[str, Any], ...]:
+        return self._explorer.tools.tools()
+
+    def act(self, name: str, arguments: Mapping[str, Any]) -> Observation:
+        """What a tool says: a fact, as what it takes from the machine may change."""
+        left = self._left()
+        limit = min(_RESULT, max(_USUAL, left // 2), left)
+
+        def produce() -> Mapping[str, Any]:
+            return {"text": _within(self._explorer.tools.act(name, arguments).text, limit)}
+
+        place = f"{self._node}/{self._place}/look-{self.looks}"
+        key = {"name": name, "arguments": dict(arguments)}
+        return Observation(self._explorer.fact("look", place, key, produce)["text"])
+
+
+def _bytes(value: object) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace"))
+
+
+def _within(text: str, limit: int) -> str:
+    """``text``, cut in its middle to about ``limit`` bytes."""
+    size = _bytes(text)
+    return text if size <= limit else clip(text, limit * len(text) // size)

@@ -1,0 +1,135 @@
+"""The tools of a reviewer: they read and run code, on each side of a change."""
+
+from __future__ import annotations
+
+import time
+from threading import Lock
+
+from rlm_ci.environments.coding import code_queries, tool_schemas
+from rlm_ci.environments.coding.tools import CodeTools, Services
+from rlm_ci.environments.quoting import OUTPUT_LIMIT, quoted
+from rlm_ci.environments.tool_calls import function
+from rlm_ci.environments.turn_loop import Observation
+from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.review.proofs.launch import OUTPUT
+from rlm_ci.review.proofs.trees import BASE, HEAD
+from rlm_ci.system.command_line import SHELL, Command
+from rlm_ci.system.transcript import transcribe
+from rlm_ci.text.printable import clip, printable
+from rlm_ci.validators.validator import failure
+from rlm_ci.values import Closing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.review.exploration.trees import ReviewTrees
+    from rlm_ci.review.proofs.runner import ProofRunner
+
+_SIDE = {"enum": [HEAD, BASE], "description": "the tree: head by default"}
+_READERS = ("read", "search", "list", "outline", "definition", "references")
+_COMPARE = function(
+    "compare",
+    "Run a Python script at head and at base, and show what each prints.",
+    {"script": {"type": "string"}},
+    1,
+)
+#: Characters of a command.
+_COMMAND = 8_000
+
+
+class ReviewTools(Closing):
+    """An environment that changes nothing; one for all conversations of a review.
+
+    ``commit`` is what the history begins at, None for a repository without one. ``runner`` runs
+    commands, for ``seconds`` in all; there are none without it, or where it is not available.
+    """
+
+    def __init__(
+        self,
+        trees: ReviewTrees,
+        repository: Repository,
+        commit: str | None,
+        runner: ProofRunner | None = None,
+        seconds: float = 0,
+    ) -> None:
+        self._trees = trees
+        self._repository = repository
+        self._commit = commit
+        self._runner = None if runner is None or runner.available else runner
+        self._seconds = seconds
+        self._code: dict[str, CodeTools] = {}
+        self._lock = Lock()
+
+    @property
+    def has_base(self) -> bool:
+        return BASE in self._trees.sides
+
+    @property
+    def runs(self) -> bool:
+        """Whether there are tools that run code."""
+        return self._runner is not None
+
+    def close(self) -> None:
+        self._trees.close()
+
+    def tools(self) -> tuple[dict[str, Any], ...]:
+        """The tools as OpenAI describes functions."""
+        found = [tool_schemas.schema(name) for name in (*_READERS, *(["run"] * self.runs))]
+        if self.has_base:
+            for one in found:
+                parameters = one["function"]["parameters"]
+                parameters["properties"] = {**parameters["properties"], "side": _SIDE}
+        history = [tool_schemas.schema("history")] if self._commit else []
+        return (*found, *history, *([_COMPARE] * self.runs))
+
+    def act(self, name: str, arguments: Mapping[str, Any]) -> Observation:
+        """Carry out one call. Raises StorageError."""
+        told = dict(arguments)
+        side = told.pop("side", HEAD)
+        if self._runner is None or name not in ("run", "compare"):
+            return self._read(side, name, told)
+        if self._seconds <= 0:
+            return Observation("Refused: no time is left to run code")
+        since = time.monotonic()
+        try:
+            if name == "compare":
+                return Observation(_compared(*self._runner.compare(told["script"])))
+            return Observation(_ran(self._runner, told["command"], side))
+        except (UnavailableError, ConfigError) as error:
+            return Observation(f"Nothing can be run: {printable(error.what)}")
+        finally:
+            self._seconds -= time.monotonic() - since
+
+    def _read(self, side: str, name: str, arguments: Mapping[str, Any]) -> Observation:
+        with self._lock:  # the index of a tree is for one thread at a time
+            if side not in self._code:
+                services = Services(history=self._history if self._commit else None)
+                root = self._trees.root(side)
+                self._code[side] = CodeTools(root, services, read_only=True)
+            return self._code[side].act(name, arguments)
+
+    def _history(self, path: str, lines: tuple[int, int]) -> str:
+        return code_queries.history(self._repository, str(self._commit), path, lines)
+
+
+def _ran(runner: ProofRunner, line: str, side: str) -> str:
+    if not line.strip() or "\0" in line or len(line) > _COMMAND:
+        return f"Refused: a command has 1 to {_COMMAND:,} characters, none of them NUL"
+    ended = runner.shell(line, side)
+    command = Command(line, (SHELL, "-c", line), (SHELL,), in_shell=True)
+    lines = transcribe(ended.output, str).lines  # secrets go where it is recorded
+    how = failure(ended, command) or "exit code 0"
+    if ended.reason == "stopped":
+        how = f"it printed more than {OUTPUT >> 20} MiB"
+    head = f"The command ended: {how}"
+    return quoted(head, clip("\n".join(lines), OUTPUT_LIMIT))
+
+
+def _compared(head: str, base: str) -> str:
+    half = OUTPUT_LIMIT // 2
+    if head == base:
+        return quoted("The same at head and at base", clip(head, half))
+    return f"{quoted('At head', clip(head, half))}\n{quoted('At base', clip(base, half))}"

@@ -1,0 +1,93 @@
+"""The review of a fix: does it mend the cause, or special-case the test? Claims are run."""
+
+from __future__ import annotations
+
+from rlm_ci.pipelines.repository import scope
+from rlm_ci.pipelines.repository.scope import RepositoryScope
+from rlm_ci.recursion.nodes import LeafText, TracedFinding
+from rlm_ci.report.proof import ARGUED
+from rlm_ci.resources import loader
+from rlm_ci.review.change.changed_lines import changed_of, marked
+from rlm_ci.review.change_prompts.parts import near_of
+from rlm_ci.review.change_prompts.prompts import prompts_of
+from rlm_ci.review.guidelines.guidelines import Guidelines
+from rlm_ci.review.model import metered
+from rlm_ci.review.model.finder import Finder, room_for_change
+from rlm_ci.review.model.metered import MeteredAsk
+from rlm_ci.review.model.prove import UNMENDED, Prover
+from rlm_ci.review.proofs.runner import ProofRunner
+from rlm_ci.review.prover import sources_of
+from rlm_ci.review.results import merge
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rlm_ci.models.json_question import Ask
+    from rlm_ci.report.findings import Finding
+    from rlm_ci.review.proofs.trees import ProofPlace
+    from rlm_ci.runs import Fact
+
+#: What a fix may break. Documents and style are no reason to send it back.
+_DOMAINS = ("quality", "security", "performance")
+
+
+class FixReview(Value):
+    """``objections`` were shown by a run, ``remarks`` are argued; so many claims were refuted.
+
+    ``lacking`` says why not all was reviewed, "" if it was. ``missing`` are pairs of path and
+    reason for what no prompt can show.
+    """
+
+    objections: tuple[Finding, ...] = ()
+    remarks: tuple[Finding, ...] = ()
+    refuted: int = 0
+    lacking: str = ""
+    missing: tuple[tuple[str, str], ...] = ()
+
+
+def review(place: ProofPlace, ask: Ask, fact: Fact) -> FixReview:
+    """Review the change from the base to the head of ``place``, which may be trees.
+
+    Raises RemoteError, StorageError, ConfigError.
+    """
+    here = RepositoryScope(
+        commit=place.head, head=place.head, base=place.base, merge_base=place.base
+    )
+    change = scope.change_of(here, place.repository)
+    if change is None:
+        raise AssertionError("a fix has two sides")
+    near, changed = near_of(here, place.repository, ()), changed_of(change)
+    more = loader.load_template("prompts/review-fix.md.j2")({})
+    room = room_for_change(ask.max_bytes, Guidelines(())) - len(more.encode())
+    shown = prompts_of(change, near, here, room)
+    limit = metered.limit_of(changed, {})
+    counted = MeteredAsk(ask, None, limit)
+    found: list[TracedFinding] = []
+    lacking: list[tuple[str, str]] = []
+    for prompt in shown.prompts:
+        files = near.files(dict.fromkeys((*prompt.paths, *prompt.files)))
+        contents = zip(files, near.corpus.read(files), strict=True)
+        texts = [LeafText(file.path, file.oid, content) for file, content in contents]
+        looked = Finder(counted, _DOMAINS, more=more).look_at_change(prompt, texts)
+        lacking += looked.uncovered
+        found += (
+            TracedFinding(one if one.rule == UNMENDED else marked(one, changed), (prompt.label,))
+            for one in looked.findings
+        )
+    with ProofRunner(place, fact) as runner:
+        prover = Prover(sources_of(change, near.corpus), runner, of_fix=True)
+        settled, proved = prover.settle(merge.apart(found), ask, limit, counted.spent())
+    standing = [_unfiled(one.finding) for one in settled if one.finding.suppression is None]
+    lacking += proved.uncovered
+    return FixReview(
+        tuple(one for one in standing if one.proof is not None and one.proof.level != ARGUED),
+        tuple(one for one in standing if one.proof is None or one.proof.level == ARGUED),
+        len(proved.refuted),
+        lacking[0][1] if lacking else "",
+        shown.missing,
+    )
+
+
+def _unfiled(one: Finding) -> Finding:
+    """A finding without the folder of its proof: a loop keeps none."""
+    return one if one.proof is None else one.replace(proof=one.proof.replace(path=""))

@@ -1,0 +1,1 @@
+"""What the maintainers wish for, as the base says it: found, shown to a model, pointed to."""

@@ -1,0 +1,283 @@
+"""The guidelines of a repository: gathered from its base, shown for the files they are about.
+
+They never come from the head of a pull request. A claim that rests on one names its line.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.change.evidence import anchor
+from rlm_ci.config.settings import CONFIG_FILES
+from rlm_ci.errors import ConfigError
+from rlm_ci.recursion.nodes import LeafText
+from rlm_ci.recursion.prompt_windows import fence, name, numbered
+from rlm_ci.report.findings import Location
+from rlm_ci.resources import loader
+from rlm_ci.review.guidelines import files
+from rlm_ci.review.guidelines.files import SETTINGS, GuidelineScope
+from rlm_ci.system import files as system_files
+from rlm_ci.text.printable import count, encodable, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.git.repository import Repository
+
+#: Bytes of a prompt that guidelines may take, and their share of a small one.
+ROOM = 8_000
+_SHARE = 8
+#: The most bytes of a block without the guidelines.
+_BLOCK = 1_500
+#: Bytes of a file that is read, files, and characters of all that are kept for a run.
+_FILE = 128 << 10
+_FILES = 300
+_KEPT = 256 << 10
+#: Where the guidelines of the settings stand if their lines are not found.
+_IN_SETTINGS = "review.guidelines"
+_HEADER = re.compile(r"\[\[(?:tool\.rlm-ci\.)?review\.guidelines\]\]")
+_TEMPLATE = "prompts/review-guidelines.md.j2"
+_SHOWN = 160
+
+
+class Guideline(Value):
+    """Lines of a file from ``line`` on, and what they are about.
+
+    ``side`` is that of a pointer to them, "" where none can be given.
+    """
+
+    path: str
+    blob: str
+    line: int
+    text: str
+    scope: GuidelineScope
+    side: str = "old"
+
+    def to_dict(self) -> dict[str, Any]:
+        scope = self.scope
+        told = [scope.rank, scope.folder, list(scope.patterns)]
+        return {**super().to_dict(), "text": encodable(self.text), "scope": told}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Guideline:
+        rank, folder, patterns = record["scope"]
+        return cls(**{**record, "scope": GuidelineScope(rank, folder, tuple(patterns))})
+
+    @property
+    def leaf_text(self) -> LeafText:
+        content = self.text.encode("utf-8", "surrogateescape")
+        return LeafText(self.path, self.blob, content, self.line)
+
+    def heading(self) -> str:
+        about = ", ".join((self.scope.folder + one) for one in self.scope.patterns)
+        about = about or (f"{self.scope.folder}**" if self.scope.folder else "")
+        return f"=== {name(self.path)}{f', for {printable(about)[:_SHOWN]}' if about else ''} ==="
+
+
+# ── from the base ──
+
+
+def in_files(
+    repository: Repository, commit: str, changed: Sequence[str] | None, side: str
+) -> list[Guideline]:
+    """What the files of ``commit`` say, of those about ``changed`` paths, or of all.
+
+    Links are not followed: they lead to a file that counts by itself, or to none.
+    """
+    tree = repository.tree(commit)
+    paths = [path for path, one in tree.items() if one.is_file and files.candidate(path)]
+    if changed is not None:
+        folders = {path[: at + 1] for path in changed for at in _slashes(path)} | {""}
+        paths = [path for path in paths if files.folder_of(path) in folders]
+    paths = sorted(paths, key=lambda path: (path.count("/"), path))[:_FILES]
+    oids = [tree[path].oid for path in paths]
+    contents = repository.read_small(oids, _FILE) if oids else []
+    found = []
+    for path, oid, content in zip(paths, oids, contents, strict=True):
+        made = _read(path, oid, content or b"", side)
+        if made is not None and (changed is None or any(map(_test(made), changed))):
+            found.append(made)
+    return found
+
+
+def _slashes(path: str) -> Iterator[int]:
+    return (at for at, char in enumerate(path) if char == "/")
+
+
+def _test(one: Guideline) -> Callable[[str], bool]:
+    try:
+        return one.scope.test()
+    except ValueError:  # a pattern that cannot be read is about nothing
+        return lambda _path: False
+
+
+def _read(path: str, blob: str, content: bytes, side: str) -> Guideline | None:
+    text = content.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+    text = text.removesuffix("\n")
+    head, skipped = files.front_matter(text)
+    scope = files.scope_of(path, head)
+    lines = text.split("\n")[skipped:]
+    while lines and not lines[0].strip():
+        lines, skipped = lines[1:], skipped + 1
+    if scope is None or not "".join(lines).strip() or "\0" in text:
+        return None
+    return Guideline(path, blob, skipped + 1, "\n".join(lines), scope, side)
+
+
+def in_settings(
+    repository: Repository, commit: str | None, rows: Iterable[Mapping[str, Any]], side: str
+) -> list[Guideline]:
+    """The rows of ``review.guidelines``; they point into the config file of ``commit``.
+
+    Raises ConfigError for a pattern that cannot be read.
+    """
+    rows = list(rows)
+    if not rows:
+        return []
+    names = [f"{commit}:{one}" for one in CONFIG_FILES] if commit else []
+    contents = repository.read_small(names, _FILE * 8) if names else []
+    config: list[tuple[str, bytes]] = [
+        (path, content)
+        for path, content in zip(CONFIG_FILES, contents, strict=False)
+        if content is not None
+    ]
+    found = []
+    for number, row in enumerate(rows, 1):
+        scope = GuidelineScope(SETTINGS, "", tuple(row["paths"] or ()))
+        try:
+            scope.test()
+        except ValueError as error:
+            raise ConfigError(
+                f"a pattern cannot be read: {error}",
+                where=f"[[review.guidelines]] number {number}",
+                hint="write it as in .gitignore",
+            ) from None
+        text = row["text"].strip("\n")
+        made = Guideline(_IN_SETTINGS, "", 1, text, scope, "")
+        for path, content in config:
+            if at := _lines_of(content, text, number):
+                blob = repository.blob_id(content)
+                line, text = at
+                made = Guideline(path, blob, line, text, scope, side)
+        found.append(made)
+    return found
+
+
+def _lines_of(content: bytes, text: str, number: int) -> tuple[int, str] | None:
+    """Where a config file has ``text``, the guideline ``number``: the line, and what it says."""
+    lines = [line.rstrip("\r") for line in content.decode("utf-8", "surrogateescape").split("\n")]
+    headers = [at for at, line in enumerate(lines) if _HEADER.match(line.replace(" ", ""))]
+    wanted = text.split("\n")
+    if number > len(headers):
+        return None
+    for at in range(headers[number - 1], len(lines) - len(wanted) + 1):
+        had = lines[at : at + len(wanted)]
+        is_other = had[0].lstrip().startswith("paths")
+        if not is_other and all(want in have for want, have in zip(wanted, had, strict=True)):
+            return at + 1, "\n".join(had)
+    return None
+
+
+def on_disk(repository: Repository, found: Iterable[Guideline]) -> list[Guideline]:
+    """``found`` as the work tree has them."""
+    made = []
+    for one in found:
+        try:
+            content = system_files.read_inside(repository.root, one.path, _FILE)
+        except system_files.UnreadableError:
+            continue
+        again = _read(one.path, repository.blob_id(content), content, one.side)
+        made += [again] if again else []
+    return made
+
+
+def kept(found: Iterable[Guideline]) -> list[dict[str, Any]]:
+    """As many of ``found`` as a run keeps, the most special first, each text once, as JSON."""
+    rows: list[dict[str, Any]] = []
+    texts: set[tuple[str, GuidelineScope]] = set()
+    room = _KEPT
+    order = sorted(found, key=lambda one: (one.scope.rank, -one.scope.folder.count("/"), one.path))
+    for one in order:
+        row = one.replace(text=one.text[: ROOM * 2]).to_dict()
+        size = len(row["text"])
+        if size <= room and (one.text, one.scope) not in texts:
+            texts.add((one.text, one.scope))
+            rows.append(row)
+            room -= size
+    return rows
+
+
+# ── for a model ──
+
+
+class ShownGuidelines(Value):
+    """``text`` is the block of a prompt, "" for none; ``given`` are what it shows."""
+
+    text: str = ""
+    given: tuple[Guideline, ...] = ()
+
+    def open(self, claim: Mapping[str, Any]) -> tuple[Location | None, str] | None:
+        """Where the guideline stands that a claim names, and a sentence; None if it is not there.
+
+        Without a place, the guideline is in no file that a pointer could lead to.
+        """
+        path, quote = claim["path"], claim["quote"]
+        wanted = Location(path, int(claim["line_start"]), int(claim["line_end"]), quote=quote)
+        for one in self.given:
+            if path not in (one.path, encodable(one.path), name(one.path)):
+                continue
+            place = wanted.replace(path=one.path, side=one.side or "old")
+            found = anchor(place, one.leaf_text.content, one.blob, one.line).location
+            if found is not None:
+                said = printable(" ".join((found.quote or "").split()))
+                said = f"{said[:_SHOWN]}…" if len(said) > _SHOWN else said
+                where = f"{name(one.path)}:{found.line_start}" if one.side else _IN_SETTINGS
+                return found if one.side else None, f"The maintainers ask for it, {where}: {said}"
+        return None
+
+
+class Guidelines:
+    """The guidelines of a run, from the rows that :func:`kept` gave."""
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        self._all = [(one, _test(one)) for one in map(Guideline.from_dict, rows)]
+
+    def most(self, max_bytes: int) -> int:
+        """The most bytes of a block for a prompt of ``max_bytes``."""
+        return min(ROOM, max_bytes // _SHARE) + _BLOCK if self._all else 0
+
+    def for_paths(self, paths: Iterable[str], max_bytes: int = ROOM * _SHARE) -> ShownGuidelines:
+        """The block for a prompt of ``max_bytes`` about ``paths``: the most special first."""
+        paths = list(paths)
+        room = min(ROOM, max_bytes // _SHARE)
+        listed: list[str] = []
+        given: list[Guideline] = []
+        for one, is_about in self._all:
+            if not any(map(is_about, paths)):
+                continue
+            lines = [one.heading()]
+            room -= len(lines[0].encode("utf-8", "replace")) + 1
+            every = numbered(one.leaf_text)
+            for line in every:
+                size = len(line.encode("utf-8", "replace")) + 1
+                if size > room:
+                    break
+                room -= size
+                lines.append(line)
+            if len(lines) == 1:
+                continue
+            left = len(every) - len(lines) + 1
+            text = "\n".join(one.text.split("\n")[: len(lines) - 1])
+            given.append(one.replace(text=text))
+            listed += lines
+            if left:
+                listed.append(f"({count(left, 'more line')} left out)")
+                break
+        if not given:
+            return ShownGuidelines()
+        listing = "\n".join(listed)
+        render = loader.load_template(_TEMPLATE)
+        return ShownGuidelines(render({"fence": fence(listing), "listing": listing}), tuple(given))

@@ -1,0 +1,90 @@
+"""Ask a model to mend a fault that a reproduction shows, and try what it answers."""
+
+from __future__ import annotations
+
+from difflib import unified_diff
+
+from rlm_ci.models.json_question import ask_object
+from rlm_ci.recursion.prompt_windows import fence
+from rlm_ci.resources import loader
+from rlm_ci.review.model.claim_context import place_of
+from rlm_ci.review.model.reproduce import tail
+from rlm_ci.review.proofs.repair import MOST_LINES
+from rlm_ci.text.printable import encodable, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from rlm_ci.models.json_question import Ask
+    from rlm_ci.report.findings import Finding
+    from rlm_ci.review.model.claim_context import Sources
+    from rlm_ci.review.model.reproduce import Trial
+    from rlm_ci.review.proofs.runner import ProofRunner
+
+    Read = Callable[[str], bytes | None]
+
+#: Edits of one repair.
+_MOST = 10
+
+
+def repair(  # noqa: PLR0917 - who asks, where it is tried, and what
+    ask: Ask, runner: ProofRunner, sources: Sources, mark: str, finding: Finding, trial: Trial
+) -> str:
+    """A patch that mends the fault, as it was run; "" for none. Raises what ``ask`` raises."""
+    one, outcome = trial.reproduction, trial.outcome
+    if one is None or outcome is None:
+        return ""
+    context = sources.around(finding)
+    told = {
+        "place": place_of(finding),
+        "claim": f"{printable(finding.message)}\n{trial.breaks}".strip(),
+        "kind": one.kind,
+        "content": encodable(one.content),
+        "output": tail(outcome.head),
+        "listing": context.listing,
+    }
+    prompt = loader.load_template("prompts/review-mend.md.j2")({
+        **told, "most": MOST_LINES, "fence": fence(*told.values())
+    })  # fmt: skip
+    answer = ask_object(ask, f"mend-{mark}", prompt, _misfit)
+    patch = "" if answer is None else patch_of(answer["edits"], sources.read)
+    return runner.try_repair(patch, one).patch if patch else ""
+
+
+def patch_of(edits: Iterable[Mapping[str, str]], read: Read) -> str:
+    """The edits as a patch of the files that ``read`` gives; "" if one of them does not fit."""
+    texts: dict[str, tuple[str, str]] = {}
+    for edit in edits:
+        path, old = edit["path"], edit["old"]
+        if path not in texts:
+            content = read(path)
+            text = "" if content is None else content.decode("utf-8", "surrogateescape")
+            texts[path] = text, text
+        before, now = texts[path]
+        # Without its last line break a file would need a mark that models, and difflib, forget.
+        if not old or now.count(old) != 1 or not before.endswith("\n"):
+            return ""
+        texts[path] = before, now.replace(old, edit["new"])
+    return "".join(
+        line
+        for path, (before, now) in texts.items()
+        for line in unified_diff(_lines(before), _lines(now), f"a/{path}", f"b/{path}")
+    )
+
+
+def _lines(text: str) -> list[str]:
+    return [f"{line}\n" for line in text.removesuffix("\n").split("\n")]
+
+
+def _misfit(answer: Mapping[str, Any]) -> str:
+    edits = answer.get("edits")
+    names = ("path", "old", "new")
+    is_list = isinstance(edits, list) and len(edits) <= _MOST
+    if is_list and all(
+        isinstance(one, dict) and all(isinstance(one.get(name), str) for name in names)
+        for one in edits or ()
+    ):
+        return ""
+    return f"edits must be a list of at most {_MOST} objects with the texts path, old and new"

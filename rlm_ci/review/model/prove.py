@@ -1,0 +1,285 @@
+"""Decide what each claim of a model rests on: a reproduction that ran, or lines alone.
+
+What nothing that ran shows is at most medium. The claims come once all are merged, the most severe
+first, so that a budget that ends early has shown these.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.errors import LimitError, RemoteError
+from rlm_ci.recursion import coverage
+from rlm_ci.recursion.prompt_windows import name
+from rlm_ci.report.findings import RefutedClaim, Severity, fingerprints
+from rlm_ci.report.proof import ARGUED, LEVELS, PROVEN, Proof
+from rlm_ci.review.model import mend, metered, refute
+from rlm_ci.review.model.architecture import DOMAIN as ARCHITECTURE
+from rlm_ci.review.model.claim_context import Sources
+from rlm_ci.review.model.metered import MeteredAsk
+from rlm_ci.review.model.reproduce import ClaimTrial, Trial
+from rlm_ci.review.proofs.stored_proofs import StoredProof
+from rlm_ci.review.results import merge
+from rlm_ci.text.printable import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.models.json_question import Ask
+    from rlm_ci.recursion.nodes import TracedFinding
+    from rlm_ci.report.findings import Finding
+    from rlm_ci.review.proofs.runner import ProofRunner
+
+#: Below it, a claim is not run; what is argued is not above it.
+LEVEL = Severity.MEDIUM
+#: The rule of a claim that a fix leaves the fault where it was, and only satisfies its test.
+UNMENDED = "review/special-cases-the-test"
+#: Our confidence in what is proven, and in what has nothing to be compared with.
+_SURE = {PROVEN: 0.98}
+_REPRODUCED = 0.95
+#: Characters of a note on a refuted claim, of each of its two texts.
+_TOLD = 200
+
+
+class ProvedClaims(Value):
+    """The claims that stand, each with its proof, and those that are refuted.
+
+    ``uncovered`` are pairs of path and reason where a budget had no room; ``stored`` has what was
+    run for a claim, by the id of its finding.
+    """
+
+    findings: tuple[TracedFinding, ...] = ()
+    refuted: tuple[RefutedClaim, ...] = ()
+    metrics: Mapping[str, float] = {}
+    notes: tuple[str, ...] = ()
+    uncovered: tuple[tuple[str, str], ...] = ()
+    stored: Mapping[str, StoredProof] = {}
+
+    def data(self) -> dict[str, Any]:
+        """What the report needs besides the findings, as JSON."""
+        if not self.metrics:
+            return {}
+        return {
+            "refuted": [one.to_dict() for one in self.refuted],
+            "proofs": {mark: one.to_dict() for mark, one in self.stored.items()},
+        }
+
+    def has_refuted(self, claim: Finding) -> bool:
+        """Whether ``claim`` is one of those that are refuted, or was merged into one."""
+        return any(
+            one.finding.rule == claim.rule and set(claim.evidence) <= set(one.finding.evidence)
+            for one in self.refuted
+        )
+
+
+class Prover:
+    """What decides about claims. Without a ``runner`` nothing is run, for the reason ``lacking``.
+
+    ``level`` is the severity from which a model is asked to refute what nothing shows. ``of_fix``:
+    the change is to mend something, so a claim may be that it does not; nobody asks for repairs.
+    """
+
+    def __init__(
+        self,
+        sources: Sources | None = None,
+        runner: ProofRunner | None = None,
+        lacking: str = "nothing can be run here",
+        level: Severity | None = Severity.HIGH,
+        *,
+        of_fix: bool = False,
+    ) -> None:
+        self.sources = sources or Sources((), lambda _path: None)
+        self.runner = runner
+        self.level = level
+        self.of_fix = of_fix
+        self._lacking = lacking
+
+    def lacking(self) -> str:
+        """Why nothing can be run; "" if something can."""
+        return self._lacking if self.runner is None else self.runner.available
+
+    def settle(
+        self,
+        found: tuple[TracedFinding, ...],
+        ask: Ask | None,
+        limit: tuple[float, float],
+        spent: Mapping[str, float],
+    ) -> tuple[tuple[TracedFinding, ...], ProvedClaims]:
+        """Decide about the claims in ``found``, then merge them with what tools found.
+
+        ``spent`` counts against ``limit``.
+        """
+        claims = merge.claims_of(found)
+        if not claims:
+            return found, ProvedClaims()
+        asked = None if ask is None else MeteredAsk(ask, spent, limit)
+        proved = self.prove(asked, claims)
+        if asked is not None:
+            proved = proved.replace(metrics={**proved.metrics, **asked.spent()})
+        tools = (one for one in found if not merge.is_claim(one.finding))
+        return merge.merge((*tools, *proved.findings)), proved
+
+    def prove(self, ask: Ask | None, claims: Sequence[TracedFinding]) -> ProvedClaims:
+        """Decide about ``claims``, the most severe first. Without ``ask`` all are argued."""
+        stage = _Stage(self, ask)
+        for one in claims:
+            stage.take(one)
+        if not self.of_fix:
+            stage.mend()
+        return stage.result()
+
+
+class _Stage:
+    """The claims of one review, one after the other."""
+
+    def __init__(self, prover: Prover, ask: Ask | None) -> None:
+        self._prover = prover
+        self._ask = ask
+        self._kept: list[TracedFinding] = []
+        self._refuted: list[RefutedClaim] = []
+        self._numbers: dict[str, float] = dict.fromkeys((*refute.VERDICTS, *LEVELS), 0)
+        self._notes: list[str] = []
+        self._uncovered: dict[tuple[str, str], None] = {}
+        self._stored: dict[str, StoredProof] = {}
+        self._marks: dict[str, int] = {}
+        #: What was shown by a run, by its place among those that are kept.
+        self._shown: dict[int, tuple[str, Trial]] = {}
+        #: Why no more is asked, once a limit is reached.
+        self._spent = "" if ask is not None else "no model answered"
+
+    def result(self) -> ProvedClaims:
+        return ProvedClaims(
+            tuple(self._kept),
+            tuple(self._refuted),
+            self._numbers,
+            tuple(self._notes),
+            tuple(self._uncovered),
+            self._stored,
+        )
+
+    def take(self, claim: TracedFinding) -> None:
+        """Decide about one claim."""
+        finding = claim.finding
+        mark = self._mark(finding)
+        trial = self._tried(finding, mark)
+        verdict = reason = ""
+        if trial.is_refuted:
+            verdict, reason = refute.REFUTED, "its reproduction passes at head"
+        elif trial.level == ARGUED and self._is_doubtful(finding):
+            verdict, reason = self._second_look(finding, mark)
+        if verdict:
+            self._numbers[verdict] += 1
+        if reason and not trial.is_refuted:
+            trial = trial.replace(reason=f"{trial.reason}; a second look: {reason}")
+        finding = self._with_proof(finding, mark, trial)
+        if verdict == refute.REFUTED:
+            self._refuted.append(RefutedClaim(finding, reason or "no reason given"))
+            self._notes.append(_told(finding, reason))
+            return
+        self._numbers[trial.level] += 1
+        if verdict in (refute.UNSURE, refute.UNEXAMINED):
+            doubted = round((finding.confidence or 0.0) * refute.DOUBT, 3)
+            finding = finding.replace(confidence=doubted)
+        if trial.level != ARGUED:
+            self._shown[len(self._kept)] = mark, trial
+        self._kept.append(claim.replace(finding=finding))
+
+    def mend(self) -> None:
+        """Have what was shown repaired, as long as there is room: a claim does not depend on it."""
+        for at, (mark, trial) in self._shown.items():
+            runner, sources = self._prover.runner, self._prover.sources
+            if self._ask is None or self._spent or runner is None:
+                return
+            claim = self._kept[at]
+            try:
+                patch = mend.repair(self._ask, runner, sources, mark, claim.finding, trial)
+            except (LimitError, RemoteError):
+                return
+            if patch and claim.finding.proof is not None:
+                self._stored[mark] = self._stored[mark].replace(repair=patch)
+                proof = claim.finding.proof.replace(repair=patch)
+                self._kept[at] = claim.replace(finding=claim.finding.replace(proof=proof))
+
+    def _tried(self, finding: Finding, mark: str) -> Trial:
+        why = self._why_not(finding)
+        if why or self._ask is None or self._prover.runner is None:
+            return Trial(ARGUED, why)
+        context = self._prover.sources.around(finding)
+        try:
+            trial = ClaimTrial(self._ask, self._prover.runner, mark, finding, context)
+            trial.unmended = self._prover.of_fix and finding.rule == UNMENDED
+            return trial.run()
+        except (LimitError, RemoteError) as error:
+            return Trial(ARGUED, self._ended(error, finding, "a severe claim that was not run"))
+
+    def _why_not(self, finding: Finding) -> str:
+        """Why a claim is not run; "" if it is to be."""
+        if finding.suppression is not None:
+            return "it does not count, and was not run"
+        if finding.severity < LEVEL:
+            return f"a claim of severity {finding.severity.label} is not run"
+        if finding.domain == ARCHITECTURE:
+            return "what many places show together cannot be run"
+        return self._prover.lacking() or self._no_room(finding)
+
+    def _is_doubtful(self, finding: Finding) -> bool:
+        level = self._prover.level
+        is_claimed = level is not None and finding.severity >= level
+        return is_claimed and finding.suppression is None and finding.domain != ARCHITECTURE
+
+    def _second_look(self, finding: Finding, mark: str) -> tuple[str, str]:
+        if self._ask is None or self._no_room(finding):
+            return refute.UNEXAMINED, ""
+        context = self._prover.sources.around(finding)
+        try:
+            verdict, reason = refute.refute(self._ask, mark, finding, context)
+        except (LimitError, RemoteError) as error:
+            self._ended(error, finding, "a severe claim without a second look")
+            return refute.UNEXAMINED, ""
+        return verdict, printable(reason)
+
+    def _no_room(self, finding: Finding) -> str:
+        """Why no more is asked; "" if there is room."""
+        if self._spent.startswith(coverage.BUDGET):
+            self._uncovered[finding.evidence[0].path, self._spent] = None
+        return self._spent
+
+    def _ended(self, error: LimitError | RemoteError, finding: Finding, what: str) -> str:
+        """Why no more is asked; a later attempt may go on, but not beyond our own limit."""
+        if isinstance(error, RemoteError):
+            why = f"{coverage.REMOTE}: {what}: {error}"
+        elif error.budget == metered.OWN:
+            self._spent = "the review has asked as much as it may"
+            return self._spent
+        else:
+            self._spent = why = f"{coverage.BUDGET}: {what}, no room in {error.budget}"
+        self._uncovered[finding.evidence[0].path, why] = None
+        return why
+
+    # ── proofs ──
+
+    def _mark(self, finding: Finding) -> str:
+        """The id of a finding, and of the questions about it."""
+        (mark,) = fingerprints([finding])
+        number = self._marks[mark] = self._marks.get(mark, 0) + 1
+        return mark if number == 1 else f"{mark}-{number}"
+
+    def _with_proof(self, finding: Finding, mark: str, trial: Trial) -> Finding:
+        proof = Proof(trial.level, trial.reason)
+        if trial.reproduction is not None and trial.outcome is not None:
+            stored = self._stored[mark] = StoredProof(trial.reproduction, trial.outcome)
+            # What a model says breaks counts only once a run has shown it.
+            is_shown = trial.level != ARGUED
+            reason = f"{trial.breaks} ({trial.reason})" if is_shown else trial.reason
+            proof = stored.proof(mark).replace(level=trial.level, reason=reason)
+        if trial.level == ARGUED:
+            return finding.replace(severity=min(finding.severity, LEVEL), proof=proof)
+        return finding.replace(confidence=_SURE.get(trial.level, _REPRODUCED), proof=proof)
+
+
+def _told(finding: Finding, reason: str) -> str:
+    place = finding.evidence[0]
+    claim = printable(finding.message)[:_TOLD]
+    why = printable(reason)[:_TOLD]
+    return f"refuted: {name(place.path)}:{place.line_start}: {claim} ({why or 'no reason given'})"

@@ -1,0 +1,168 @@
+"""Have a claim shown: ask for a reproduction, run it, and ask whether it shows a fault."""
+
+from __future__ import annotations
+
+import json
+
+from rlm_ci.environments.quoting import said_of
+from rlm_ci.models.json_question import ask_object
+from rlm_ci.recursion.prompt_windows import fence
+from rlm_ci.report.proof import ARGUED
+from rlm_ci.resources import loader
+from rlm_ci.review.model.claim_context import place_of
+from rlm_ci.review.proofs.reproduction import Reproduction
+from rlm_ci.text.printable import clip, encodable, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rlm_ci.models import Message
+    from rlm_ci.models.json_question import Ask
+    from rlm_ci.report.findings import Finding
+    from rlm_ci.review.model.claim_context import ClaimContext
+    from rlm_ci.review.proofs.reproduction import ProofOutcome, RunOutcome
+    from rlm_ci.review.proofs.runner import ProofRunner
+
+NONE = "none"
+FAULT, WRONG_TEST, UNSURE = _VERDICTS = ("fault", "wrong_test", "unsure")
+_SCHEMA = "review-reproduction.schema.json"
+#: Reproductions that a model may try for one claim.
+_TRIES = 2
+#: Characters of what a run printed that a model is shown, and of a line in a report.
+_SHOWN = 2_000
+_LINE = 300
+
+
+class Trial(Value):
+    """What came of a claim: its level, why, and the last reproduction with what ran, if any.
+
+    ``breaks`` says in a line what breaks.
+    """
+
+    level: str
+    reason: str
+    breaks: str = ""
+    reproduction: Reproduction | None = None
+    outcome: ProofOutcome | None = None
+
+    @property
+    def is_refuted(self) -> bool:
+        return self.outcome is not None and self.outcome.refuted
+
+
+class ClaimTrial:
+    """The trial of one claim. ``mark`` names its questions in the record."""
+
+    def __init__(
+        self, ask: Ask, runner: ProofRunner, mark: str, finding: Finding, context: ClaimContext
+    ) -> None:
+        self._ask = ask
+        self._runner = runner
+        self._mark = mark
+        self._finding = finding
+        self._context = context
+        self._messages: list[Message] = []
+        #: Whether the claim is that a fix leaves the fault where it was.
+        self.unmended = False
+
+    def run(self) -> Trial:
+        """Try a reproduction, and once more if it shows nothing. Raises what ``ask`` raises."""
+        trial = Trial(ARGUED, "the model gave no reproduction")
+        for number in range(1, _TRIES + 1):
+            question = self._first() if number == 1 else self._again(trial)
+            answer = ask_object(
+                self._ask, f"reproduce-{self._mark}-{number}", question, _misfit, self._messages
+            )
+            if answer is None:
+                return trial
+            if answer["kind"] == NONE:
+                why = self._line(answer["breaks"])
+                return trial.replace(reason=f"the model has no reproduction: {why}")
+            self._messages += [
+                {"role": "user", "content": question},
+                {"role": "assistant", "content": json.dumps(answer)},
+            ]
+            trial = self._tried(answer, number)
+            if trial.level != ARGUED or trial.is_refuted:
+                break
+        return trial
+
+    def _tried(self, answer: Mapping[str, Any], number: int) -> Trial:
+        reproduction = Reproduction(
+            *(encodable(answer[name]) for name in ("path", "content", "kind", "expects"))
+        )
+        outcome = self._runner.check(reproduction, unmended=self.unmended)
+        trial = Trial(
+            outcome.level, outcome.reason, self._line(answer["breaks"]), reproduction, outcome
+        )
+        if outcome.refuted or outcome.level == ARGUED:
+            return trial.replace(level=ARGUED)
+        verdict, why = self._judged(trial, number)
+        if verdict == FAULT:
+            return trial
+        doubt = "that the test is wrong" if verdict == WRONG_TEST else "nothing certain"
+        told = f"it fails at head, but a second look says {doubt}: {why or 'no reason given'}"
+        return trial.replace(level=ARGUED, reason=told)
+
+    def _first(self) -> str:
+        render = loader.load_template("prompts/review-reproduce.md.j2")
+        told = {
+            "severity": self._finding.severity.label,
+            "place": place_of(self._finding),
+            "claim": printable(self._finding.message),
+            "listing": self._context.listing,
+        }
+        more = {"unmended": self.unmended, "fence": fence(*told.values())}
+        return render({**told, **more})
+
+    def _again(self, trial: Trial) -> str:
+        render = loader.load_template("prompts/review-reproduce-again.md.j2")
+        output = "" if trial.outcome is None else tail(trial.outcome.head)
+        told = {"why": printable(trial.reason), "output": output}
+        return render({**told, "fence": fence(*told.values())})
+
+    def _judged(self, trial: Trial, number: int) -> tuple[str, str]:
+        """The verdict of a look that does not know the argument, and its reason."""
+        found, outcome = trial.reproduction, trial.outcome
+        if found is None or outcome is None:
+            raise AssertionError("only what ran is judged")
+        base = outcome.base
+        told = {
+            "place": place_of(self._finding),
+            "claim": trial.breaks,
+            "kind": found.kind,
+            "path": printable(found.path),
+            "content": encodable(found.content),
+            "head": outcome.head.status,
+            "head_output": tail(outcome.head),
+            "base": "" if base is None else base.status,
+            "base_output": "" if base is None else tail(base),
+            "listing": self._context.listing,
+        }
+        prompt = loader.load_template("prompts/review-judge.md.j2")({
+            **told, "fence": fence(*told.values())
+        })  # fmt: skip
+        answer = ask_object(self._ask, f"judge-{self._mark}-{number}", prompt, _misjudged)
+        return (UNSURE, "") if answer is None else (answer["verdict"], self._line(answer["reason"]))
+
+    def _line(self, text: str) -> str:
+        """Words of a model for a report, on one line."""
+        return clip(printable(" ".join(said_of(self._context.texts, text).split())), _LINE)
+
+
+def tail(ran: RunOutcome) -> str:
+    """The end of what a run printed."""
+    return encodable(ran.output)[-_SHOWN:].strip("\n")
+
+
+def _misfit(answer: Mapping[str, Any]) -> str:
+    return loader.misfit(answer, _SCHEMA)
+
+
+def _misjudged(answer: Mapping[str, Any]) -> str:
+    if answer.get("verdict") not in _VERDICTS:
+        return "verdict must be one of fault, wrong_test, unsure"
+    return "" if isinstance(answer.get("reason"), str) else "reason must be a text"

@@ -1,0 +1,80 @@
+"""The proofs of a stored review, run once more: ``rlm-ci verify RUN --run-proofs``."""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci.errors import DamagedError
+from rlm_ci.review.proofs import stored_proofs
+from rlm_ci.review.proofs.runner import ProofRunner
+from rlm_ci.text.printable import count, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from rlm_ci.review.proofs.reproduction import ProofOutcome
+    from rlm_ci.review.proofs.stored_proofs import StoredProof
+    from rlm_ci.review.proofs.trees import ProofPlace
+
+
+class ProofsAgain(Value):
+    """How many proofs were run, and those that ended otherwise than the run says."""
+
+    ran: int = 0
+    problems: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """In a line, for people."""
+        if not self.ran:
+            return "no proof was run again" if self.problems else "the run has no proofs"
+        held = f"{len(self.problems):,} not as before" if self.problems else "as before"
+        return f"{count(self.ran, 'proof')} run again: {held}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"ran": self.ran, "problems": list(self.problems)}
+
+
+def run(folder: str, place: ProofPlace, tell: Callable[[str], object]) -> ProofsAgain:
+    """Run all proofs of the run in ``folder``; ``tell`` hears of each. Raises UnavailableError."""
+    kept: dict[str, Mapping[str, Any]] = {}
+
+    def remembered(
+        kind: str, where: str, _key: Mapping[str, Any], produce: Callable[[], Mapping[str, Any]]
+    ) -> Mapping[str, Any]:
+        name = f"{kind} {where}"
+        if name not in kept:
+            kept[name] = produce()
+        return kept[name]
+
+    try:
+        stored = list(stored_proofs.read(os.path.join(folder, *stored_proofs.PLACE)))
+    except DamagedError as error:
+        return ProofsAgain(0, (printable(str(error)),))
+    problems: list[str] = []
+    with ProofRunner(place, remembered) as runner:
+        if stored and (why := runner.available):
+            return ProofsAgain(0, (f"proofs: none can be run here: {why}",))
+        for name, one in stored:
+            tell(f"running the proof of {printable(name)[:80]}")
+            problems += [f"proof of {printable(name)[:80]}: {why}" for why in _unlike(one, runner)]
+    return ProofsAgain(len(stored), tuple(problems))
+
+
+def _unlike(one: StoredProof, runner: ProofRunner) -> list[str]:
+    """What is not as it was. The level may be lower than the runs say, and so does not count."""
+    found = []
+    before, now = _told(one.outcome), _told(runner.check(one.reproduction))
+    if now != before:
+        found.append(f"now {now}; it was {before}")
+    if one.repair and not (tried := runner.try_repair(one.repair, one.reproduction)).ok:
+        found.append(f"its repair does not hold: {tried.reason}")
+    return found
+
+
+def _told(outcome: ProofOutcome) -> str:
+    base = "not run" if outcome.base is None else printable(outcome.base.status)
+    return f"{printable(outcome.head.status)} at head, {base} at the base"

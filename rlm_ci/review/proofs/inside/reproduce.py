@@ -1,0 +1,387 @@
+"""Runs one reproduction in the Python of the project under test, and reports how it ended.
+
+It needs Python 3.8 or later, and imports nothing of rlm_ci. ``runner`` starts it in the sandbox,
+with an order on standard input. What counts is the exception that a test raised, as pytest's or
+unittest's own loop saw it: no exit code, nothing that is printed, no report of a plugin. Beside the
+reproduction run control tests that must fail and pass: where code has bent the framework, they
+show it. The code under test shares this process, so the report proves nothing against code that
+was written to deceive this very script.
+"""  # noqa: INP001 - it runs by its path, in somebody else's Python
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import os
+import sys
+import traceback
+import types
+import unittest
+from contextlib import suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: Characters of a message, of a traceback, of all that is shown of tests.
+_MESSAGE, _TRACE, _SHOWN = 4_000, 12_000, 48_000
+#: Failures that are reported.
+_MOST = 50
+_START = os.getpid()
+#: How pytest ends where it cannot read a conftest.py.
+_USAGE = 4
+
+
+class _Report:
+    """How the tests of the reproduction ended, and the control tests."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        self.order = order
+        self.file = order["file"]
+        self.passed: list[str] = []
+        self.called: set[str] = set()
+        self.skipped: list[str] = []
+        self.failures: list[dict[str, Any]] = []
+        self.controls: dict[str, str] = {}
+        self.problem = ""
+        self.plugins: list[str] = []
+        self.shown: list[str] = []
+
+    def failed(self, name: str, error: BaseException) -> None:
+        if len(self.failures) < _MOST:
+            self.failures.append(_described(name, error, self.file))
+            self.show(f"{name}\n{self.failures[-1]['trace']}")
+
+    def ended(self, name: str, when: str, error: BaseException | None, *, is_skip: bool) -> None:
+        """A part of a test ended: it has passed if all of its parts have."""
+        if is_skip:
+            self.skipped.append(name)
+        elif error is not None:
+            self.failed(name, error)
+        elif when == "call":
+            self.called.add(name)
+        elif when == "teardown" and name in self.called:
+            self.passed.append(name)
+
+    def captured(self, told: Any) -> None:
+        """Show what pytest caught of the output of a test that failed."""
+        for title, text in getattr(told, "sections", ()):
+            self.show(f"--- {title} ---\n{text}")
+
+    def plugged(self, file: Any) -> None:
+        """A module became a plugin of pytest: note it if the project has it."""
+        root = f"{self.order['root']}/"
+        if isinstance(file, str) and file.startswith(root) and "/site-packages/" not in file:
+            self.plugins.append(file[len(root) :])
+
+    def control(self, name: str, error: BaseException | None) -> None:
+        """A control test ended; one that is told twice has no clear end."""
+        end = "passed" if error is None else f"{type(error).__name__}: {_text(error)}"
+        self.controls[name] = "twice" if name in self.controls else end
+
+    def show(self, text: str) -> None:
+        if sum(map(len, self.shown)) < _SHOWN:
+            self.shown.append(text[:_SHOWN])
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "token": self.order["token"],
+            "passed": self.passed[:_MOST],
+            "skipped": self.skipped[:_MOST],
+            "failures": self.failures,
+            "controls": self.controls,
+            "problem": self.problem,
+            "foreign": _foreign(self.order),
+            "plugins": self.plugins[:_MOST],
+            "shown": "\n".join(self.shown)[:_SHOWN],
+        }
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)[:_MESSAGE]
+    except BaseException as other:  # noqa: BLE001 - it is the code of others
+        return f"<its text raises {type(other).__name__}>"
+
+
+def _described(name: str, error: BaseException, file: str) -> dict[str, Any]:
+    """An exception as ``levels`` compares it, and its traceback from the reproduction on."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [at for at, frame in enumerate(frames) if frame.filename == file]
+    kinds = []
+    for kind in type(error).__mro__:
+        if kind not in (Exception, BaseException, object):
+            kinds += [kind.__name__, f"{kind.__module__}.{kind.__qualname__}"]
+    if "_pytest.outcomes.Failed" in kinds:  # pytest.fail and pytest.raises
+        kinds.append("AssertionError")
+    shown = frames[own[0] :] if own else frames[-2:]
+    lines = traceback.format_list(shown)
+    lines.append(f"{type(error).__name__}: {_text(error)}\n")
+    last = frames[own[-1]] if own else None
+    return {
+        "name": name,
+        "kinds": kinds,
+        "message": _text(error),
+        "line": (last.line or "") if last else "",
+        "is_own": bool(own) and own[-1] == len(frames) - 1,
+        "errno": error.errno if isinstance(error, OSError) and error.errno else 0,
+        "trace": "".join(lines)[-_TRACE:],
+    }
+
+
+def _foreign(order: dict[str, Any]) -> list[str]:
+    """Packages of the project that were imported from elsewhere, and so were not looked at."""
+    found = []
+    standard = getattr(sys, "stdlib_module_names", ())
+    for folder in order["paths"]:
+        if not folder.startswith(order["root"]):
+            continue
+        with suppress(OSError):
+            for entry in sorted(os.listdir(folder)):
+                name, ending = os.path.splitext(entry)
+                inner = os.path.join(folder, entry, "__init__.py")
+                if not (ending == ".py" or (not ending and os.path.isfile(inner))):
+                    continue
+                place = getattr(sys.modules.get(name), "__file__", None)
+                is_there = isinstance(place, str) and place.startswith(f"{order['root']}/")
+                if place and not is_there and name not in standard and name != "conftest":
+                    found.append(name)
+    return found[:10]
+
+
+# ── pytest and unittest ──
+
+
+def _with_pytest(pytest: Any, report: _Report, printed: str) -> None:
+    order = report.order
+    recorder = _recorder(pytest, report)
+    more = ["-n0"] if importlib.util.find_spec("xdist") else []
+    words = [
+        *("--rootdir", order["root"], "--maxfail=0", "--color=no", "--tb=short"),
+        *("--continue-on-collection-errors", "-o", f"cache_dir={order['scratch']}/pytest"),
+        *(*more, report.file, order["control"]),
+    ]
+    code = pytest.main(words, plugins=[recorder])
+    if int(code) == _USAGE and not report.controls:  # the base's conftest does not fit the head
+        code = pytest.main(["--noconftest", *words], plugins=[recorder])
+    if not (report.failures or report.passed or report.skipped):
+        report.problem = f"pytest ran no test of it, and ended with {int(code)}"
+        with suppress(OSError), open(printed, encoding="utf-8", errors="replace") as file:
+            report.show(file.read()[-_TRACE:])
+
+
+def _recorder(pytest: Any, report: _Report) -> Any:
+    """A plugin that hears of each exception before any report is made of it."""
+    skips = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
+
+    class Recorder:
+        @pytest.hookimpl(tryfirst=True)  # type: ignore[untyped-decorator]
+        def pytest_load_initial_conftests(self) -> None:
+            """Plugins of the environment are loaded: now the project may be found."""
+            sys.path[:0] = report.order["paths"]
+
+        @pytest.hookimpl(tryfirst=True)  # type: ignore[untyped-decorator]
+        def pytest_plugin_registered(self, plugin: Any) -> None:
+            report.plugged(getattr(plugin, "__file__", None))
+
+        def pytest_configure(self, config: Any) -> None:
+            """Let control tests be found whatever the project calls its own."""
+            config.addinivalue_line("python_functions", "test")
+
+        @pytest.hookimpl(hookwrapper=True, tryfirst=True)  # type: ignore[untyped-decorator]
+        def pytest_runtest_makereport(self, item: Any, call: Any) -> Any:
+            result = yield
+            error = call.excinfo.value if call.excinfo else None
+            if str(getattr(item, "path", None) or item.fspath) == report.file:
+                report.ended(item.name, call.when, error, is_skip=isinstance(error, skips))
+                report.captured(result.get_result() if error else None)
+            elif call.when == "call" or error:
+                report.control(item.name, error)
+
+        def pytest_exception_interact(self, node: Any, call: Any) -> None:
+            if not isinstance(node, pytest.Item) and call.excinfo:
+                error = call.excinfo.value
+                report.failed("collection", error.__cause__ or error)
+
+    return Recorder()
+
+
+class _Result(unittest.TestResult):
+    """The results of one file: of the reproduction, or of the control tests."""
+
+    def __init__(self, report: _Report, *, is_own: bool) -> None:
+        super().__init__()
+        self.report, self.is_own = report, is_own
+
+    def addError(self, test: Any, err: Any) -> None:  # noqa: N802 - the name is unittest's
+        if self.is_own:
+            self.report.failed(test.id(), err[1])
+        else:
+            self.report.control(test.id().rpartition(".")[2], err[1])
+
+    addFailure = addError  # noqa: N815 - see above
+
+    def addSubTest(self, _test: Any, subtest: Any, err: Any) -> None:  # noqa: N802 - see above
+        if err is not None:
+            self.addError(subtest, err)
+
+    def addSkip(self, test: Any, reason: str) -> None:  # noqa: ARG002, N802 - see above
+        self.report.skipped.append(test.id())
+
+    def addSuccess(self, test: Any) -> None:  # noqa: N802 - see above
+        if self.is_own:
+            self.report.passed.append(test.id())
+        else:
+            self.report.control(test.id().rpartition(".")[2], None)
+
+
+def _with_unittest(report: _Report) -> None:
+    sys.path[:0] = report.order["paths"]
+    for file in (report.file, report.order["control"]):
+        name = os.path.splitext(os.path.basename(file))[0]
+        spec = importlib.util.spec_from_file_location(name, file)
+        if spec is None or spec.loader is None:
+            report.problem = "it is no file of Python"
+            return
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException as error:  # noqa: BLE001 - it is the code of others
+            report.failed("import", error)
+            continue
+        tests = unittest.defaultTestLoader.loadTestsFromModule(module)
+        tests.run(_Result(report, is_own=file == report.file))
+    _bare_controls(report)
+    if not (report.failures or report.passed or report.skipped):
+        report.problem = "unittest found no test in it (pytest is not installed)"
+
+
+# ── scripts ──
+
+
+def _bare_controls(report: _Report) -> None:
+    """Run those control tests that are statements alone."""
+    for name, text in report.order["controls"].items():
+        try:
+            exec(compile(text, name, "exec"), {})  # noqa: S102 - it is our own
+            report.control(name, None)
+        except BaseException as error:  # noqa: BLE001 - whatever comes is compared
+            report.control(name, error)
+
+
+def _script(report: _Report) -> None:
+    order = report.order
+    sys.path[:0] = order["paths"]
+    main = types.ModuleType("__main__")
+    main.__file__ = report.file
+    sys.modules["__main__"] = main
+    sys.argv[:] = [report.file]
+    try:
+        with open(report.file, encoding="utf-8") as file:
+            code = compile(file.read(), report.file, "exec")
+        exec(code, main.__dict__)  # noqa: S102 - it is what this is for
+        report.passed.append("script")
+    except BaseException as error:  # noqa: BLE001 - it is the code of others
+        told = _described("script", error, report.file)
+        if isinstance(error, SystemExit) and not error.code:
+            if told["is_own"]:
+                report.passed.append("script")
+            else:
+                report.problem = "code that it calls ended it, by sys.exit"
+        else:
+            report.failures.append(told)
+            with suppress(BaseException):
+                sys.stderr.write(told["trace"])
+    with suppress(BaseException):
+        sys.stdout.flush()
+    _bare_controls(report)
+
+
+# ── what the project's code would do without its bodies ──
+
+_HOLLOW = '''
+class Hollow(BaseException):
+    """A value of the project was used."""
+class _Value:
+    def __init__(self): pass
+def _used(*_args, **_named):
+    raise Hollow("a value of the project decides")
+for _name in ("eq ne lt le gt ge bool len iter next call getattr getitem contains add radd sub mul "
+              "str repr format hash int float index enter exit await aiter").split():
+    setattr(_Value, f"__{_name}__", _used)
+value = _Value()
+'''
+
+
+def _hollow(order: dict[str, Any]) -> None:
+    """Let each function of the project return a value that raises wherever it is used."""
+    import ast
+    from importlib.machinery import SourceFileLoader
+
+    inside: dict[str, Any] = {}
+    exec(_HOLLOW, inside)  # noqa: S102 - it is our own
+    sys.modules["_rlm_ci_hollow"] = types.ModuleType("_rlm_ci_hollow")
+    vars(sys.modules["_rlm_ci_hollow"]).update(value=inside["value"])
+    body = ast.parse("from _rlm_ci_hollow import value\nreturn value").body
+    own = {order["file"], order["control"]}
+    compiled = SourceFileLoader.source_to_code
+
+    def source_to_code(self: Any, data: Any, path: Any, **more: Any) -> Any:
+        place = os.fsdecode(path) if isinstance(path, (str, bytes)) else ""
+        is_project = place.startswith(f"{order['root']}/") and "/site-packages/" not in place
+        if not is_project or place in own or os.path.basename(place) == "conftest.py":
+            return compiled(self, data, path, **more)
+        tree = ast.parse(data)
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                is_made = node.name in ("__init__", "__init_subclass__", "__set_name__")
+                node.body = [ast.Pass()] if is_made else list(body)
+        return compiled(self, ast.fix_missing_locations(tree), path, **more)
+
+    def path_stats(_self: Any, _path: Any) -> Any:
+        raise OSError  # so that no compiled file is used
+
+    SourceFileLoader.source_to_code = source_to_code  # type: ignore[method-assign]
+    SourceFileLoader.path_stats = path_stats  # type: ignore[method-assign, assignment]
+
+
+def main() -> None:
+    order = json.loads(sys.stdin.buffer.read())
+    place = os.open(order["report"], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    sys.path[:] = [one for one in sys.path if one != os.path.dirname(os.path.abspath(__file__))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(order["paths"])  # for what it starts
+    report = _Report(order)
+    pytest = None
+    if order["kind"] == "test" and importlib.util.find_spec("pytest"):
+        pytest = importlib.import_module("pytest")
+    if order["hollow"]:
+        _hollow(order)
+    write, end, encoded = os.write, os._exit, json.JSONEncoder().encode
+    if order["kind"] == "script":
+        _script(report)
+    else:
+        printed = os.path.join(order["scratch"], "printed")
+        kept = os.dup(1)
+        into = os.open(printed, os.O_WRONLY | os.O_CREAT, 0o600)
+        os.dup2(into, 1)
+        os.dup2(into, 2)
+        try:
+            if pytest is None:
+                _with_unittest(report)
+            else:
+                _with_pytest(pytest, report, printed)
+        except BaseException as error:  # noqa: BLE001 - it is the code of others
+            report.problem = f"the test runner broke: {type(error).__name__}: {_text(error)}"
+        if os.getpid() == _START:
+            write(kept, "\n".join(report.shown).encode("utf-8", "replace"))
+    if os.getpid() == _START:  # and not a copy that the code has forked
+        write(place, encoded(report.record()).encode("ascii"))
+    end(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,313 @@
+"""One run of a reproduction on one of the trees: started in the sandbox, judged by its report."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import secrets
+
+from rlm_ci.review.proofs import other_languages
+from rlm_ci.review.proofs import reproduction as ends
+from rlm_ci.review.proofs.levels import ClaimFailure
+from rlm_ci.review.proofs.trees import BASE
+from rlm_ci.sandbox import HOME, JobLimits, Mount, SandboxJob
+from rlm_ci.system import files
+from rlm_ci.system.command_line import SHELL
+from rlm_ci.text.printable import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Self
+
+    from rlm_ci.review.proofs.reproduction import Reproduction
+    from rlm_ci.review.proofs.trees import ProofTrees
+    from rlm_ci.system.process import StreamResult
+
+#: Seconds and bytes of output of one run.
+SECONDS, OUTPUT = 60.0, 1 << 20
+_LIMITS = JobLimits(
+    wall=SECONDS, memory=2 << 30, file_size=16 << 20, processes=256, scratch=256 << 20
+)
+#: Characters of an output that are recorded, both ends, and of a reason.
+_SHOWN, _REASON = 16_000, 300
+#: Where the sandbox shows what is ours.
+_INSIDE, _OWN, _OUT = "/proof/inside", "/proof/own", "/proof/out"
+_PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inside")
+_NO_SPACE = frozenset((errno.EFBIG, errno.ENOSPC, errno.EDQUOT))
+
+
+class Launcher:
+    """Runs reproductions on ``trees``, each for ``seconds`` at most."""
+
+    def __init__(self, trees: ProofTrees, seconds: float = SECONDS) -> None:
+        self._trees = trees
+        self._limits = _LIMITS.replace(wall=seconds)
+
+    def run(self, one: Reproduction, side: str, *, hollow: bool = False) -> dict[str, Any]:
+        """The record of a run. Raises UnavailableError if the setup fails, ConfigError."""
+        trees = self._trees
+        if one.kind == ends.TEST and not one.path.endswith(".py"):
+            return self._by_validator(one, side)
+        folder, python = trees.folder(side), trees.python()
+        if not python:
+            return record(ends.NOT_RUN, "there is no Python")
+        token = secrets.token_hex(16)
+        with files.scratch("rlm-ci-") as made, _Written(folder) as written:
+            top = os.path.realpath(made)
+            own, out = os.path.join(top, "own"), os.path.join(top, "out")
+            os.mkdir(own, 0o700)
+            os.mkdir(out, 0o700)
+            control = _Control(one.kind)
+            order = {
+                "kind": one.kind, "root": trees.root, "paths": trees.python_paths(side),
+                "scratch": HOME, "report": f"{_OUT}/report", "token": token, "hollow": hollow,
+                "controls": control.scripts,
+            }  # fmt: skip
+            if one.kind == ends.SCRIPT:
+                files.write(os.path.join(own, "script.py"), _bytes(one.content), 0o600)
+                order |= {"file": f"{_OWN}/script.py", "control": ""}
+            else:
+                beside = os.path.join(os.path.dirname(one.path), f"test_control_{token[:8]}.py")
+                if reason := written.write({one.path: one.content, beside: control.tests}):
+                    return record(ends.NOT_RUN, reason)
+                inside = [os.path.join(trees.root, path) for path in (one.path, beside)]
+                order |= {"file": inside[0], "control": inside[1]}
+            ended = self._started(
+                (python, "-s", "-B", "-X", "utf8", f"{_INSIDE}/reproduce.py"),
+                side,
+                json.dumps(order).encode("ascii"),
+                (Mount(_PROGRAM, _INSIDE), Mount(own, _OWN), Mount(out, _OUT, writable=True)),
+            )
+            report = _report(os.path.join(out, "report"), token)
+        told = _judged(ended, report, control.expected, trees.root)
+        if side != BASE and (changed := next(filter(trees.differs, _texts(report, "plugins")), "")):
+            reason = f"the change edits {printable(changed)}, a plugin of the tests"
+            return record(ends.NOT_RUN, reason, told["output"])
+        return told
+
+    def _by_validator(self, one: Reproduction, side: str) -> dict[str, Any]:
+        trees = self._trees
+        test = other_languages.ForeignTest(one, trees.place.validator, trees.root)
+        folder = trees.folder(side)
+        with _Written(folder) as written:
+            why = written.write({one.path: one.content}) or other_languages.why_not(test, folder)
+            if why:
+                return record(ends.NOT_RUN, why)
+            argv = test.argv(folder) or ()
+
+            def again(text: str) -> StreamResult:
+                files.write(os.path.join(folder, one.path), _bytes(text), 0o600)
+                return self._started(argv, side)
+
+            ended = self._started(argv, side)
+            told = _beyond_bounds(ended) or other_languages.record_of(test, ended, again)
+        return record(**told, output=_shown(ended, trees.root))
+
+    def shell(self, line: str, side: str) -> StreamResult:
+        """How a line of shell ends at the root of a tree. Raises as ``run``."""
+        paths = os.pathsep.join(self._trees.python_paths(side))
+        return self._started((SHELL, "-c", line), side, paths=paths)
+
+    def _started(
+        self,
+        argv: tuple[str, ...],
+        side: str,
+        stdin: bytes = b"",
+        mounts: tuple[Mount, ...] = (),
+        *,
+        paths: str = "",
+    ) -> StreamResult:
+        heard = 0
+        stop, stopping = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+
+        def count(data: bytes) -> None:
+            nonlocal heard
+            before, heard = heard, heard + len(data)
+            if before <= OUTPUT < heard:
+                os.write(stopping, b"\0")
+
+        trees = self._trees
+        job = SandboxJob(
+            argv,
+            cwd=trees.root,
+            env={
+                **other_languages.ELSEWHERE,
+                "PYTHONHASHSEED": "0",
+                "PYTHONPATH": paths,
+                "PYTEST_ADDOPTS": "",
+            },
+            stdin=stdin,
+            mounts=(*trees.mounts(side), *mounts),
+            limits=self._limits,
+            keep=OUTPUT,
+        )
+        try:
+            return trees.run(job, on_output=count, stop=stop)
+        finally:
+            os.close(stop)
+            os.close(stopping)
+
+
+class _Control:
+    """Tests beside the reproduction that must fail and pass, under names of no meaning.
+
+    They are methods and functions, which frameworks run in different ways.
+    """
+
+    def __init__(self, kind: str) -> None:
+        one, two, mark = (secrets.token_hex(8) for _ in range(3))
+        fails = f"assert '{one}' == '{two}', '{mark}'"
+        compares = f"self.assertEqual('{one}', '{two}', '{mark}')"
+        passes = f"assert '{one}' == '{one}', '{mark}'"
+        methods, functions = ({_name(): body for body in some} for some in (
+            (fails, compares, passes), (fails, passes),
+        ))  # fmt: skip
+        self.tests = "import unittest\n\n" + "".join(
+            f"def {name}():\n    {body}\n\n" for name, body in functions.items()
+        )
+        self.tests += f"class Test{secrets.token_hex(4)}(unittest.TestCase):\n" + "".join(
+            f"    def {name}(self):\n        {body}\n" for name, body in methods.items()
+        )
+        self.scripts = functions
+        told = functions if kind == ends.SCRIPT else methods | functions
+        #: What must be in the exception of each; "" where there is none.
+        self.expected = {name: "" if body == passes else mark for name, body in told.items()}
+
+
+def _name() -> str:
+    return f"test_{secrets.token_hex(6)}"
+
+
+class _Written:
+    """Files that lie in a tree while a reproduction runs."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._made: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for place in reversed(self._made):
+            files.clear(place)
+
+    def write(self, texts: Mapping[str, str]) -> str:
+        """Write new files; why not, where one is there already, or would lie elsewhere."""
+        for path, text in texts.items():
+            *folders, name = path.split("/")
+            parent = self._folder
+            for part in folders:
+                parent = os.path.join(parent, part)
+                if not os.path.lexists(parent):
+                    try:
+                        os.mkdir(parent, 0o700)
+                    except OSError as error:
+                        return f"{printable(path)[:_REASON]} cannot be written: {error.strerror}"
+                    self._made.append(parent)
+                if os.path.islink(parent) or not os.path.isdir(parent):
+                    return f"{printable(path)} leads out of the tree"
+            place = os.path.join(parent, name)
+            if os.path.lexists(place):
+                return f"{printable(path)} is a file of the project"
+            self._made.append(place)
+            files.write(place, _bytes(text), 0o600)
+        return ""
+
+
+def _report(path: str, token: str) -> Mapping[str, Any]:
+    """What our program reported; empty if that is not clear."""
+    try:
+        report = json.loads(files.read(path, OUTPUT))
+    except (files.UnreadableError, ValueError, RecursionError):
+        return {}
+    return report if isinstance(report, dict) and report.get("token") == token else {}
+
+
+def _texts(report: Mapping[str, Any], name: str) -> list[str]:
+    found = report.get(name)
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+
+
+def record(
+    status: str, reason: str, output: str = "", failures: tuple[Mapping[str, Any], ...] = ()
+) -> dict[str, Any]:
+    return {
+        "status": status, "reason": printable(reason)[:_REASON], "output": output,
+        "failures": list(failures),
+    }  # fmt: skip
+
+
+def _judged(
+    ended: StreamResult, report: Mapping[str, Any], expected: Mapping[str, str], root: str
+) -> dict[str, Any]:
+    """A run as its record: first whether it stayed within its bounds, then what it reported."""
+    told = _beyond_bounds(ended)
+    if not told and not report:
+        reason = f"it ended before its end, with code {ended.returncode}"
+        told = {"status": ends.NOT_RUN, "reason": reason}
+    return record(**(told or _of_report(report, expected, root)), output=_shown(ended, root))
+
+
+def _shown(ended: StreamResult, root: str) -> str:
+    output = ended.output.text().replace(f"{root}/", "").replace(f"{_OWN}/script.py", "script.py")
+    if len(output) > _SHOWN:
+        output = f"{output[: _SHOWN // 4]}\n…\n{output[-_SHOWN * 3 // 4 :]}"
+    return output
+
+
+def _beyond_bounds(ended: StreamResult) -> dict[str, Any]:
+    """How a run ended that did not stay within its bounds; empty for one that did."""
+    if ended.reason == "timeout":
+        reason = f"it takes more than {SECONDS:.0f} seconds"
+        return {"status": ends.TIMEOUT, "reason": reason}
+    if ended.output.size > OUTPUT or ended.reason in {"stopped", "disk"}:
+        reason = f"it prints or writes more than {OUTPUT >> 20} MiB"
+        return {"status": ends.TOO_MUCH_OUTPUT, "reason": reason}
+    if ended.reason:
+        return {"status": ends.NOT_RUN, "reason": f"it uses more than it may: {ended.reason}"}
+    return {}
+
+
+def _of_report(report: Mapping[str, Any], expected: Mapping[str, str], root: str) -> dict[str, Any]:
+    try:
+        failures = tuple(
+            one.replace(message=one.message.replace(f"{root}/", ""))
+            for one in map(ClaimFailure.from_dict, report["failures"])
+        )
+        controls, passed = dict(report["controls"]), list(report["passed"])
+        skipped, problem = report["skipped"], str(report["problem"])
+    except (KeyError, TypeError, ValueError):
+        return {"status": ends.NOT_RUN, "reason": "its report cannot be read"}
+    reason = ""
+    if foreign := _texts(report, "foreign"):
+        reason = f"{foreign[0][:80]} is imported from the environment, and not from the tree"
+    elif problem:
+        reason = problem
+    elif not all(_holds(controls.get(name), mark) for name, mark in expected.items()):
+        reason = "code under test changes how tests end: a control test did not end as it must"
+    if reason:
+        return {"status": ends.NOT_RUN, "reason": reason}
+    told = tuple(one.to_dict() for one in failures)
+    if any(one.errno == errno.EROFS for one in failures):
+        return {"status": ends.CHANGED_FILES, "reason": "it tries to change files of the project"}
+    if any(one.errno in _NO_SPACE for one in failures):
+        return {"status": ends.TOO_MUCH_OUTPUT, "reason": "it writes more than it may"}
+    if failures:
+        return {"status": ends.FAILED, "reason": failures[0].told, "failures": told}
+    if not passed:
+        reason = "its tests are skipped" if skipped else "it has no test"
+        return {"status": ends.NOT_RUN, "reason": reason}
+    return {"status": ends.PASSED, "reason": ""}
+
+
+def _holds(end: object, mark: str) -> bool:
+    if not mark:
+        return end == "passed"
+    return isinstance(end, str) and end.startswith("AssertionError") and mark in end
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")

@@ -1,0 +1,95 @@
+"""What runs at head and base say of a claim: a comparison, and no judgement of the code."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.text.printable import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rlm_ci.review.proofs.reproduction import RunOutcome
+
+_NAME = re.compile(r"[A-Za-z_][\w.]{0,200}")
+#: What Python raises where a name is not there.
+_MISSING = frozenset(("ImportError", "AttributeError", "NameError"))
+_SHOWN = 160
+#: Characters of an assertion that names no class: a letter is part of every message.
+_ENOUGH = 8
+
+
+class ClaimFailure(Value):
+    """An exception that a test or script ended with.
+
+    ``kinds`` are the names of its classes; ``line`` is the line of the reproduction that it passed
+    through last, and ``is_own`` says that it was raised there.
+    """
+
+    kinds: tuple[str, ...]
+    message: str
+    line: str = ""
+    is_own: bool = False
+    errno: int = 0
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> ClaimFailure:
+        return cls(
+            tuple(map(str, record["kinds"])),
+            str(record["message"]),
+            str(record["line"]),
+            record["is_own"] is True,
+            record["errno"] if isinstance(record["errno"], int) else 0,
+        )
+
+    @property
+    def told(self) -> str:
+        """In a line, for people."""
+        first = self.message.strip().partition("\n")[0]
+        return printable(f"{(*self.kinds, 'an exception')[0]}: {first}"[:_SHOWN]).rstrip(": ")
+
+    @property
+    def says_missing(self) -> bool:
+        """Whether it says that a name or a parameter is not there."""
+        # A call that is refused raises in the caller: the parameters do not fit.
+        is_refused = self.is_own and "TypeError" in self.kinds
+        return is_refused or not _MISSING.isdisjoint(self.kinds)
+
+    def is_like(self, other: ClaimFailure) -> bool:
+        return (self.kinds, self.message, self.line) == (other.kinds, other.message, other.line)
+
+
+class ReproductionRun(Value):
+    """One run: its outcome, and the exceptions that it ended with."""
+
+    outcome: RunOutcome
+    failures: tuple[ClaimFailure, ...] = ()
+
+    def fails_as(self, expects: str) -> ClaimFailure | None:
+        """The first failure that is the one claimed."""
+        return next((one for one in self.failures if is_expected(expects, one)), None)
+
+
+def is_expected(expects: str, failure: ClaimFailure) -> bool:
+    """Whether ``failure`` is the assertion or exception that ``expects`` names.
+
+    It names a class, a class and part of its message, or the assertion itself. ``Exception`` names
+    nothing: every failure is one.
+    """
+    text = _plain(expects)
+    name, colon, rest = (part.strip() for part in text.partition(":"))
+    known = _plain(f"{failure.message}\n{failure.line}")
+    if not failure.kinds:  # of another language, whose runner prints what it likes
+        return len(text) >= _ENOUGH and name in known and rest in known
+    if _NAME.fullmatch(name) and (colon or " " not in text):
+        last = name.rpartition(".")[2]
+        is_kind = name in failure.kinds or ("." in name and last in failure.kinds)
+        return is_kind and rest in known
+    return len(text) >= _ENOUGH and text in known
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.replace("`", " ").split())

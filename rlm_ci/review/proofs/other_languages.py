@@ -1,0 +1,112 @@
+"""Reproductions that are tests in Go, JavaScript, TypeScript or Rust, run by the validator.
+
+Here the project's own runner tells how a test ended. So a test that passes is run once more with
+its claims reversed: if it does not fail then, its passing shows nothing.
+"""
+
+from __future__ import annotations
+
+from random import SystemRandom
+
+from rlm_ci.canary import forms, readers
+from rlm_ci.review.proofs import reproduction as ends
+from rlm_ci.review.proofs.levels import ClaimFailure
+from rlm_ci.system.transcript import transcribe
+from rlm_ci.text.printable import printable
+from rlm_ci.validators import outcomes, parsers
+from rlm_ci.validators.test_selection import narrowed_in
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from rlm_ci.review.proofs.reproduction import Reproduction
+    from rlm_ci.system.command_line import Command
+    from rlm_ci.system.process import StreamResult
+
+#: Characters of an output in which the reason of a failure is looked for.
+_MESSAGE = 8_000
+#: Variables by which tools build elsewhere than in the tree, which is read-only.
+ELSEWHERE = {"CARGO_TARGET_DIR": "/tmp/home/target"}  # noqa: S108 - a folder of the sandbox's own
+
+
+class ForeignTest(Value):
+    """A test file that the ``validator`` runs; ``root`` is the project as it sees it."""
+
+    one: Reproduction
+    validator: Command | None
+    root: str
+
+    def named(self) -> tuple[str, ...]:
+        """The tests in it. Raises UnparsableError."""
+        one = self.one
+        found = tuple(test.name for test in readers.of(one.path).tests(one.path, one.content))
+        if not found:
+            raise forms.UnparsableError(one.path)
+        return found
+
+    def argv(self, folder: str) -> tuple[str, ...] | None:
+        """The command for these tests alone; None where it cannot be told."""
+        if self.validator is None:
+            return None
+        names = tuple(f"{self.one.path}::{name}" for name in self.named())
+        return narrowed_in(self.validator, names, folder)
+
+    def inverted(self) -> tuple[str, tuple[str, ...]]:
+        """The text with the claims reversed, and the tests that must fail now."""
+        one = self.one
+        wanted = dict.fromkeys(self.named(), forms.INVERTED)
+        made = readers.of(one.path).change(
+            one.path, one.content, wanted, SystemRandom(), plain=True
+        )
+        return made.text, tuple(made.made)
+
+    def failed(self, ended: StreamResult) -> tuple[ClaimFailure, ...]:
+        """The tests that failed, each with what was printed."""
+        output = ended.output.text()[-_MESSAGE:]
+        return tuple(
+            ClaimFailure((), f"{one.name}: {one.message}\n{output}")
+            for one in self._told(ended)
+            if one.state == outcomes.FAILED
+        )
+
+    def passed(self, ended: StreamResult) -> bool:
+        """Whether all of them passed, and the command says so, too."""
+        told = [one.state for one in self._told(ended)]
+        return bool(told) and set(told) == {outcomes.PASSED} and not ended.returncode
+
+    def _told(self, ended: StreamResult) -> Sequence[outcomes.TestOutcome]:
+        lines = transcribe(ended.output, str).lines
+        return parsers.outcomes(lines, self.root).tests
+
+
+def why_not(one: ForeignTest, folder: str) -> str:
+    """Why its tests cannot be run, in a line; "" where they can."""
+    try:
+        if one.argv(folder) is not None:
+            return ""
+    except forms.UnparsableError:
+        return "no test was found in it"
+    return f"the validator cannot run {printable(one.one.path)[:200]} alone"
+
+
+def record_of(
+    one: ForeignTest, ended: StreamResult, again: Callable[[str], StreamResult]
+) -> dict[str, Any]:
+    """Status, reason and failures of a run; ``again`` runs another text in its place."""
+    if failures := one.failed(ended):
+        told = tuple(failure.to_dict() for failure in failures)
+        first = failures[0].message.partition("\n")[0]
+        return {"status": ends.FAILED, "reason": printable(first), "failures": told}
+    if not one.passed(ended):
+        return {
+            "status": ends.NOT_RUN,
+            "reason": f"no test of it ran: exit code {ended.returncode}",
+        }
+    text, must_fail = one.inverted()
+    told_again = again(text)
+    if not must_fail or len(one.failed(told_again)) < len(must_fail) or not told_again.returncode:
+        return {"status": ends.NOT_RUN, "reason": "it passes with its claims reversed, too"}
+    return {"status": ends.PASSED, "reason": ""}

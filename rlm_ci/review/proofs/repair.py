@@ -1,0 +1,208 @@
+"""A patch for a proven fault, tried: it mends the reproduction, and harms nothing else."""
+
+from __future__ import annotations
+
+import os
+import re
+from hashlib import sha256
+
+from rlm_ci.errors import RlmCiError
+from rlm_ci.git.objects import TreeEntry
+from rlm_ci.guard import guard
+from rlm_ci.guard.protected.protection import Protection
+from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.report.findings import Severity
+from rlm_ci.review.proofs import reproduction as ends
+from rlm_ci.review.proofs.reproduction import RepairOutcome
+from rlm_ci.review.proofs.trees import HEAD
+from rlm_ci.sandbox import JobLimits, SandboxJob
+from rlm_ci.system import files
+from rlm_ci.system.transcript import transcribe
+from rlm_ci.text.printable import count, printable
+from rlm_ci.validators import outcomes, test_reports
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from rlm_ci.review.proofs.levels import ReproductionRun
+    from rlm_ci.review.proofs.reproduction import Reproduction
+    from rlm_ci.review.proofs.trees import ProofTrees
+    from rlm_ci.runs import Fact
+
+#: Lines that a patch may add and remove, and its characters.
+MOST_LINES, _LONGEST = 30, 16_000
+#: Seconds of the validator, and tests that are told by name.
+_SECONDS, _MOST = 600.0, 5_000
+_SAID = 200
+_HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@(.*)")
+
+
+class RepairTrial:
+    """Tries patches on the head of ``trees``; ``ran`` runs a reproduction on a side."""
+
+    def __init__(
+        self,
+        trees: ProofTrees,
+        fact: Fact,
+        key: Mapping[str, Any],
+        ran: Callable[[Reproduction, str, int], ReproductionRun],
+    ) -> None:
+        self._trees = trees
+        self._fact = fact
+        self._key = key
+        self._ran = ran
+
+    def attempt(self, patch: str, one: Reproduction) -> RepairOutcome:
+        """Whether the patch mends what ``one`` shows. Raises StorageError."""
+        patch = recounted(patch)
+        side = f"repair-{sha256(patch.encode('utf-8', 'backslashreplace')).hexdigest()[:12]}"
+        key = {**self._key, "patch": patch}
+        told = self._fact("repair", f"proofs/{side}", key, lambda: {"why": self._laid(side, patch)})
+        if why := str(told["why"]):
+            return RepairOutcome(ok=False, reason=why)
+        self._trees.patches[side] = patch
+        for number in (1, 2):
+            outcome = self._ran(one, side, number).outcome
+            if outcome.status != ends.PASSED:
+                reason = f"with the patch the reproduction does not pass: {outcome.reason}"
+                return RepairOutcome(ok=False, reason=reason)
+        if self._trees.place.validator is None:
+            reason = "the reproduction passes; there is no validator"
+            return RepairOutcome(ok=True, reason=reason, patch=patch)
+        why = _worse(self._validated(HEAD), self._validated(side))
+        reason = why or "the reproduction passes, and the validator is as green as before"
+        return RepairOutcome(not why, reason, "" if why else patch)
+
+    def _laid(self, side: str, patch: str) -> str:
+        """Lay the tree with the patch; why it is refused, "" if it is not."""
+        from rlm_ci.git import patches  # most reviews need no parser
+
+        try:
+            hunks = patches.hunks_by_path(patch) if len(patch) <= _LONGEST else {}
+        except ValueError as error:
+            return printable(f"it is no patch that edits files: {error}")[:_SAID]
+        changed = sum(
+            line.kind != " " for some in hunks.values() for one in some for line in one.lines
+        )
+        if not 0 < changed <= MOST_LINES:
+            return f"a repair changes at most {MOST_LINES} lines, and this one {changed:,}"
+        trees = self._trees
+        head = trees.listed(HEAD)
+        if missing := sorted(hunks.keys() - head.modes.keys()):
+            return f"{printable(missing[0])[:_SAID]} is no file of the change"
+        trees.patches[side] = patch
+        try:
+            folder = trees.folder(side)
+        except RlmCiError as error:
+            return printable(f"it does not apply: {error.what}")[:_SAID]
+        return _objections(trees, folder, hunks)
+
+    def _validated(self, side: str) -> Mapping[str, Any]:
+        command = self._trees.place.validator
+        if command is None:
+            raise AssertionError("nothing validates")
+        key = {**self._key, "side": side, "argv": list(command.argv)}
+        place = f"proofs/validator-{side}"
+        return self._fact("repair-validator", place, key, lambda: self._run(side, command.argv))
+
+    def _run(self, side: str, argv: tuple[str, ...]) -> dict[str, Any]:
+        """How the validator ends in a copy of a side that it may write to."""
+        trees = self._trees
+        with files.scratch("rlm-ci-") as made:
+            folder = os.path.realpath(made)
+            job = SandboxJob(
+                argv,
+                cwd=trees.root,
+                env=test_reports.environment(folder, trees.root, trees.env, short=True),
+                mounts=(*trees.mounts(side, trees.copy(side)), *test_reports.mounts(folder)),
+                limits=JobLimits(wall=_SECONDS),
+                keep=1 << 20,
+            )
+            try:
+                ended = trees.run(job)
+            except RlmCiError as error:
+                return {"reason": error.what, "code": -1, "failed": [], "passed": 0}
+            told = test_reports.read(
+                transcribe(ended.output, str).lines, test_reports.collect(folder), trees.root
+            )
+        failed = [
+            f"{one.place} {one.name} {one.case}".strip()
+            for one in told.tests
+            if one.state == outcomes.FAILED
+        ]
+        return {
+            "reason": ended.reason,
+            "code": ended.returncode,
+            "failed": sorted(set(failed))[:_MOST],
+            "passed": sum(one.state == outcomes.PASSED for one in told.tests),
+        }
+
+
+def recounted(patch: str) -> str:
+    """A patch with the counts of lines that its hunks have: models count badly."""
+    lines = patch.strip("\n").split("\n")
+    head, left = -1, [0, 0]
+    for at, line in enumerate([*lines, "@@"]):
+        if line.startswith(("@@", "diff ", "--- ")):
+            if head >= 0 and (found := _HUNK.match(lines[head])):
+                old, new, rest = found.groups()
+                lines[head] = f"@@ -{old},{left[0]} +{new},{left[1]} @@{rest}"
+            head, left = (at if line.startswith("@@") else -1), [0, 0]
+        elif head >= 0:
+            lines[at] = line or " "
+            left[0] += lines[at][0] in " -"
+            left[1] += lines[at][0] in " +"
+    return "\n".join(lines) + "\n"
+
+
+def _worse(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """How the validator is less green than before; "" if it is not."""
+    if reason := before["reason"] or after["reason"]:
+        return printable(f"the validator was stopped: {reason}")[:_SAID]
+    if new := sorted({*after["failed"]} - {*before["failed"]}):
+        return printable(f"{count(len(new), 'test')} more fails: {new[0]}")[:_SAID]
+    if after["code"] and (not before["code"] or not after["failed"]):
+        return f"the validator ends with exit code {after['code']}"
+    if after["passed"] < before["passed"]:
+        return f"{after['passed']:,} tests pass, and {before['passed']:,} did before"
+    return ""
+
+
+class _Edited(Value):
+    """The contents of the edited files, by what stands for their ids: the path, or a new one."""
+
+    old: Mapping[str, bytes]
+    new: Mapping[str, bytes]
+
+    def contents(self, oids: Iterable[str]) -> list[bytes | None]:
+        return [{**self.old, **self.new}.get(oid) for oid in oids]
+
+    def sizes(self, oids: Iterable[str]) -> dict[str, int]:
+        wanted = list(oids)
+        pairs = zip(wanted, self.contents(wanted), strict=True)
+        return {oid: -1 if data is None else len(data) for oid, data in pairs}
+
+
+def _objections(trees: ProofTrees, folder: str, hunks: Iterable[str]) -> str:
+    """What the guard has against the edits of ``hunks``; "" for nothing."""
+    head, paths = trees.listed(HEAD), sorted(hunks)
+    before = head.read(paths)
+    after = {f"\0{path}": files.read_inside(folder, path, 16 << 20) for path in paths}
+    base = {path: TreeEntry(mode, "blob", path) for path, mode in head.modes.items()}
+    now = {**base, **{path: base[path].replace(oid=f"\0{path}") for path in paths}}
+
+    def read(oids: Iterable[str]) -> list[bytes | None]:
+        wanted = list(oids)
+        found = head.read(wanted)
+        return [found.get(oid) for oid in wanted]
+
+    command = trees.place.validator
+    protection = Protection.of(base, read, command.text if command else "")
+    if of_tests := next(filter(protection.is_of_tests, paths), ""):
+        return f"{printable(of_tests)[:_SAID]} is of tests: it decides what green means"
+    found = guard.compared(base, now, _Edited(before, after), protection, Redactor({}))
+    refused = next((one for one in found if one.fails(Severity.HIGH)), None)
+    return printable(f"the guard refuses it: {refused.message}")[:_SAID] if refused else ""

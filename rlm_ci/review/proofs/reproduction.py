@@ -1,0 +1,97 @@
+"""A reproduction of a claim, and what came of running it."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+#: The kinds of a reproduction.
+TEST, SCRIPT = "test", "script"
+#: How a run ended.
+PASSED = "passed"
+FAILED = "failed"
+NOT_APPLICABLE = "not_applicable"
+TIMEOUT = "timeout"
+TOO_MUCH_OUTPUT = "too_much_output"
+CHANGED_FILES = "changed_files"
+FLAKY = "flaky"
+NOT_RUN = "not_run"
+
+
+class Reproduction(Value):
+    """The smallest code that shows a fault: a ``test`` of the project's framework, or a script.
+
+    ``path`` is where a test would lie in the project. ``expects`` names the assertion or exception
+    that it fails with: ``ValueError``, ``AssertionError: assert 'c' == 'b:c'``.
+    """
+
+    path: str
+    content: str
+    kind: str
+    expects: str
+
+    @property
+    def digest(self) -> str:
+        """The name under which its runs are recorded."""
+        text = json.dumps(self.to_dict(), sort_keys=True)
+        return sha256(text.encode("ascii")).hexdigest()[:16]
+
+
+class RunOutcome(Value):
+    """How a reproduction ended on one of the trees; ``output`` is bounded and has no secret.
+
+    ``failed`` is a failure of any kind; that it is the one claimed, only the ``ProofOutcome`` says.
+    """
+
+    status: str
+    reason: str = ""
+    output: str = ""
+
+
+class ProofOutcome(Value):
+    """What the runs say of a claim. ``level`` as in ``report/proof``; ``reason`` is one line.
+
+    ``refuted``: the reproduction passes at head. ``base`` is None where it was not run there.
+    ``command`` is a line with which a person runs the reproduction.
+    """
+
+    level: str
+    refuted: bool
+    reason: str
+    head: RunOutcome
+    base: RunOutcome | None = None
+    command: str = ""
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> ProofOutcome:
+        base = record["base"]
+        return cls(
+            record["level"],
+            record["refuted"],
+            record["reason"],
+            RunOutcome(**record["head"]),
+            None if base is None else RunOutcome(**base),
+            record["command"],
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        base = None if self.base is None else self.base.to_dict()
+        return {**super().to_dict(), "head": self.head.to_dict(), "base": base}
+
+
+class RepairOutcome(Value):
+    """Whether a patch mends what the reproduction shows, and harms nothing; else why not.
+
+    ``patch`` is the one that was run, with the right counts of lines; "" if it is not ``ok``.
+    """
+
+    ok: bool
+    reason: str
+    patch: str = ""

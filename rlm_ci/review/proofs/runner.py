@@ -1,0 +1,234 @@
+"""Runs the reproduction of a claim at head and at the base, and says what that shows.
+
+Each run is a fact of the run's record: a resumed review runs none again, and a replay runs none.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+from rlm_ci.canary import readers
+from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.redaction.token_forms import SIGN
+from rlm_ci.report.proof import ARGUED, PROVEN, REPRODUCED
+from rlm_ci.review.proofs import launch
+from rlm_ci.review.proofs import reproduction as ends
+from rlm_ci.review.proofs.levels import ClaimFailure, ReproductionRun
+from rlm_ci.review.proofs.repair import RepairTrial
+from rlm_ci.review.proofs.reproduction import (
+    ProofOutcome,
+    RepairOutcome,
+    Reproduction,
+    RunOutcome,
+)
+from rlm_ci.review.proofs.trees import BASE, HEAD, ProofTrees
+from rlm_ci.text.printable import printable
+from rlm_ci.validators import test_file_names
+from rlm_ci.values import Closing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rlm_ci.review.proofs.trees import ProofPlace
+    from rlm_ci.runs import Fact
+    from rlm_ci.system.command_line import Command
+    from rlm_ci.system.process import StreamResult
+
+#: Characters of a reason, and of a reproduction.
+_REASON, LARGEST = 300, 32_000
+#: Characters of what a setup printed.
+_LOG = 8_000
+
+
+class ProofRunner(Closing):
+    """Runs reproductions, one at a time; ``fact`` records each run."""
+
+    def __init__(self, place: ProofPlace, fact: Fact, *, seconds: float = launch.SECONDS) -> None:
+        self._fact = fact
+        self._trees = ProofTrees(place)
+        self._validator = place.validator
+        self._launcher = launch.Launcher(self._trees, seconds)
+        self._lock = threading.Lock()
+        self._key = {
+            "base": place.base,
+            "head": place.head,
+            "setup": list(place.setup.argv) if place.setup else None,
+            "validator": list(place.validator.argv) if place.validator else None,
+        }
+        self._available: str | None = None
+        #: What the setup printed, if it failed.
+        self._log = ""
+        self._repairs = RepairTrial(self._trees, fact, self._key, self._ran)
+
+    def close(self) -> None:
+        self._trees.close()
+
+    @property
+    def available(self) -> str:
+        """Why nothing can be run, in a line; "" where it can."""
+        if self._available is None:
+            told = self._fact("reproducible", "proofs", self._key, self._ready)
+            self._available, self._log = str(told["why"]), str(told["output"])
+        return self._available
+
+    def _ready(self) -> Mapping[str, str]:
+        why = self._trees.why_not()
+        return {"why": why, "output": self._trees.setup_output[-_LOG:]}
+
+    def check(self, one: Reproduction, *, unmended: bool = False) -> ProofOutcome:
+        """What runs of a reproduction show. Raises StorageError, and ConfigError in a replay.
+
+        ``unmended``: the claim is that head still has a fault of the base.
+        """
+        outcome = partial(self._argued, one)
+        if reason := self.available or _misshapen(one):
+            return outcome(reason, RunOutcome(ends.NOT_RUN, reason, self._log))
+        head = self._ran(one, HEAD, 1)
+        if head.outcome.status == ends.PASSED:
+            again = self._ran(one, HEAD, 2).outcome
+            if again.status != ends.PASSED:
+                return outcome("it passes at head, and not each time", _flaky(again))
+            return outcome("it passes at head", head.outcome).replace(refuted=True)
+        if head.outcome.status != ends.FAILED:
+            return outcome(f"at head {head.outcome.reason}", head.outcome)
+        if head.fails_as(one.expects) is None:
+            told = "; ".join(failure.told for failure in head.failures[:2])
+            return outcome(
+                f"at head it fails by {told}, which is not what is claimed", head.outcome
+            )
+        base = self._ran(one, BASE, 1)
+        if base.outcome.status == ends.PASSED:
+            return self._settled(one, head, base, PROVEN, "fails at head, passes at the base")
+        if base.outcome.status != ends.FAILED:
+            return outcome(f"at the base {base.outcome.reason}", head.outcome, base.outcome)
+        first = next(iter(base.failures), ClaimFailure((), ""))
+        is_left = unmended and base.fails_as(one.expects) is not None
+        if not is_left and (base.fails_as(one.expects) or not first.says_missing):
+            how = "alike" if base.fails_as(one.expects) else f"by {first.told}"
+            return outcome(f"it fails at the base, too, {how}", head.outcome, base.outcome)
+        why = "at the base for the same reason"
+        if not is_left:
+            why = f"the base has nothing to compare with: {first.told}"
+            gone = base.outcome.replace(status=ends.NOT_APPLICABLE, reason=why)
+            base = base.replace(outcome=gone)
+        hollow = self._ran(one, HEAD, 1, hollow=True)
+        if hollow.failures[:1] and hollow.failures[0].is_like(head.failures[0]):
+            reason = "it fails whatever the project's code returns"
+            return outcome(reason, head.outcome, base.outcome)
+        return self._settled(one, head, base, REPRODUCED, f"fails at head; {why}")
+
+    def try_repair(self, patch: str, one: Reproduction) -> RepairOutcome:
+        """Whether a patch for head mends what a reproduction shows, and harms nothing else."""
+        if reason := self.available or _misshapen(one):
+            return RepairOutcome(ok=False, reason=reason)
+        return self._repairs.attempt(patch, one)
+
+    def compare(self, script: str) -> tuple[str, str]:
+        """What a Python script prints at head, and at the base, and how it ends there."""
+        one = Reproduction("script.py", script, ends.SCRIPT, "")
+        if reason := self.available or _misshapen(one):
+            return (f"not run: {reason}",) * 2
+        head, base = (self._ran(one, side, 1) for side in (HEAD, BASE))
+        return _printout(head.outcome), _printout(base.outcome)
+
+    def shell(self, line: str, side: str) -> StreamResult:
+        """How a line of shell ends on a side, which it cannot change; the caller records it.
+
+        Raises UnavailableError, ConfigError.
+        """
+        with self._lock:
+            return self._launcher.shell(line, side)
+
+    def _settled(
+        self,
+        one: Reproduction,
+        head: ReproductionRun,
+        base: ReproductionRun,
+        level: str,
+        reason: str,
+    ) -> ProofOutcome:
+        """The level, if both sides end the same way once more."""
+        for side, before in ((HEAD, head), (BASE, base)):
+            again = self._ran(one, side, 2)
+            is_same = [*map(_named, again.failures)] == [*map(_named, before.failures)]
+            if again.outcome.status == ends.PASSED == before.outcome.status or (
+                again.failures and is_same
+            ):
+                continue
+            where = "head" if side == HEAD else "the base"
+            reason = f"at {where} it does not end the same way each time"
+            runs = {HEAD: head.outcome, BASE: base.outcome, side: _flaky(again.outcome)}
+            return self._argued(one, reason, runs[HEAD], runs[BASE])
+        return ProofOutcome(
+            level, refuted=False, reason=reason, head=head.outcome, base=base.outcome,
+            command=command(one, self._validator),
+        )  # fmt: skip
+
+    def _argued(
+        self, one: Reproduction, reason: str, head: RunOutcome, base: RunOutcome | None = None
+    ) -> ProofOutcome:
+        reason = reason[:_REASON]
+        return ProofOutcome(ARGUED, False, reason, head, base, command(one, self._validator))  # noqa: FBT003 - refuted
+
+    # ── one run ──
+
+    def _ran(
+        self, one: Reproduction, side: str, number: int, *, hollow: bool = False
+    ) -> ReproductionRun:
+        how = "hollow" if hollow else side
+        key = {**self._key, **one.to_dict(), "side": side, "hollow": hollow}
+
+        def produce() -> Mapping[str, Any]:
+            with self._lock:
+                try:
+                    return self._launcher.run(one, side, hollow=hollow)
+                except (UnavailableError, ConfigError) as error:
+                    return launch.record(ends.NOT_RUN, f"nothing could be run: {error.what}")
+
+        told = self._fact("reproduction", f"proofs/{one.digest}/{how}-{number}", key, produce)
+        outcome = RunOutcome(*(str(told[name]) for name in ("status", "reason", "output")))
+        return ReproductionRun(outcome, tuple(map(ClaimFailure.from_dict, told["failures"])))
+
+
+def command(one: Reproduction, validator: Command | None = None) -> str:
+    """A line with which a person runs it, once it lies at its path."""
+    if one.kind == ends.SCRIPT:
+        return "python reproduction.py"
+    if not one.path.endswith(".py"):
+        return printable(validator.text)[:200] if validator else ""
+    return f"python -m pytest {printable(one.path)[:200]}"
+
+
+def _misshapen(one: Reproduction) -> str:
+    """Why a reproduction is none that can be run; "" where it is one."""
+    if one.kind not in {ends.TEST, ends.SCRIPT}:
+        return f"a reproduction is a test or a script, and no {printable(one.kind)[:40]}"
+    if len(one.content) > LARGEST or not one.content.strip():
+        return "the reproduction is empty, or too long"
+    if SIGN in one.content:
+        # Of an answer only this is kept, and what runs must be what is kept.
+        return "a text in it looks like a secret, and was removed: put it together from parts"
+    parts = one.path.split("/")
+    if one.kind == ends.SCRIPT:
+        return ""
+    if {"", ".", "..", ".git"} & set(parts) or "\0" in one.path or len(one.path) > _REASON:
+        return "its path is none of a file in the project"
+    if not (readers.is_known(one.path) and test_file_names.is_file(one.path)):
+        return "it is no file of tests, by its name, in a language whose tests can be run"
+    return ""
+
+
+def _named(failure: ClaimFailure) -> tuple[str, ...]:
+    return failure.kinds
+
+
+def _flaky(outcome: RunOutcome) -> RunOutcome:
+    return outcome.replace(status=ends.FLAKY, reason="it does not end the same way each time")
+
+
+def _printout(outcome: RunOutcome) -> str:
+    end = "" if outcome.status == ends.PASSED else f"[{outcome.reason or outcome.status}]"
+    return f"{outcome.output.rstrip()}\n{end}".strip()

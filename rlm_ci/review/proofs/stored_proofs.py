@@ -1,0 +1,104 @@
+"""``proofs/ID/`` in the artifacts of a review: what was run for a finding, and what came of it."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from rlm_ci.errors import DamagedError
+from rlm_ci.report.proof import LEVELS, Proof
+from rlm_ci.review.proofs.reproduction import ProofOutcome, Reproduction
+from rlm_ci.system import files
+from rlm_ci.text.printable import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from rlm_ci.review.proofs.reproduction import RunOutcome
+
+#: The folder in the artifacts of a review, and the file that has all of a proof.
+FOLDER, RECORD = "proofs", "proof.json"
+#: Where the folder lies in a run.
+PLACE = ("rlm", "artifacts", "review", FOLDER)
+_LIMIT = 1 << 20
+#: Folders that are read again.
+_MOST = 1000
+
+
+class StoredProof(Value):
+    """A reproduction, what its runs said, and the patch that mended it, "" for none."""
+
+    reproduction: Reproduction
+    outcome: ProofOutcome
+    repair: str = ""
+
+    def proof(self, finding: str) -> Proof:
+        """As a report has it; ``finding`` is the id of the finding."""
+        outcome = self.outcome
+        return Proof(
+            outcome.level,
+            outcome.reason,
+            outcome.command,
+            "/".join((*PLACE, finding)),
+            self.reproduction.content,
+            outcome.head.output,
+            outcome.base.output if outcome.base else "",
+            self.repair,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        reproduction, outcome = self.reproduction.to_dict(), self.outcome.to_dict()
+        return {"reproduction": reproduction, "outcome": outcome, "repair": self.repair}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> StoredProof:
+        outcome = ProofOutcome.from_dict(record["outcome"])
+        return cls(Reproduction(**record["reproduction"]), outcome, record["repair"])
+
+    def write(self, finding: str, write: Callable[[str, str], object]) -> None:
+        """Write the files by ``write(name, text)``."""
+        outcome = self.outcome
+        _, dot, ending = self.reproduction.path.rpartition("/")[2].rpartition(".")
+        code = f"reproduction{dot}{ending}" if ending.isalnum() and dot else "reproduction"
+        texts = {
+            code: self.reproduction.content,
+            "head.txt": _told(outcome.head),
+            "base.txt": _told(outcome.base) if outcome.base else "",
+            "repair.patch": self.repair,
+            RECORD: json.dumps(self.to_dict(), indent=1) + "\n",
+        }
+        for name, text in texts.items():
+            if text:
+                write(f"{FOLDER}/{finding}/{name}", text)
+
+
+def _told(run: RunOutcome) -> str:
+    """How a run ended, on a line, and what it printed."""
+    reason = f": {run.reason}" if run.reason else ""
+    return f"{run.status}{reason}\n{run.output}"
+
+
+def read(folder: str) -> Iterator[tuple[str, StoredProof]]:
+    """All that the folder ``proofs`` of a review holds, by id. Raises DamagedError."""
+    try:
+        names = sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return
+    for name in names[:_MOST]:
+        place = os.path.join(folder, name, RECORD)
+        try:
+            stored = StoredProof.from_dict(json.loads(files.read(place, _LIMIT)))
+        except (files.UnreadableError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise _damaged(place, printable(str(error))[:200]) from None
+        level = stored.outcome.level
+        texts = (*stored.reproduction.to_dict().values(), stored.repair, level)
+        if not all(isinstance(text, str) for text in texts) or level not in LEVELS:
+            raise _damaged(place, "its values have the wrong type")
+        yield name, stored
+
+
+def _damaged(place: str, why: str) -> DamagedError:
+    return DamagedError(f"a proof cannot be read: {why}", where=printable(place))

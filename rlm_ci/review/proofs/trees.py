@@ -1,0 +1,340 @@
+"""Base and head as folders in which reproductions run: read-only, side by side, in one environment.
+
+Both are mounted where the repository stands, so that an environment finds either by its usual
+path. What configures a run of tests is the base's in both: a change must not relax its judge.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack, suppress
+from functools import partial
+
+from rlm_ci.errors import RlmCiError, UnavailableError
+from rlm_ci.guard.protected import by_name
+from rlm_ci.review.analyzers.checkouts import AnalyzedTree
+from rlm_ci.sandbox import JobLimits, Mount, SandboxJob, choose
+from rlm_ci.source.languages import language
+from rlm_ci.system import files
+from rlm_ci.system.command_line import Command
+from rlm_ci.text.printable import printable
+from rlm_ci.validators import detect
+from rlm_ci.values import Closing, Value
+from rlm_ci.workspace.private_git import PrivateGit
+from rlm_ci.workspace.sandboxed_commands import command_environment
+from rlm_ci.workspace.snapshot import dependency_folders
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.sandbox.job import Sandbox
+    from rlm_ci.system.process import StreamResult
+
+HEAD, BASE = "head", "base"
+_SETTING = "review.setup"
+#: Where tests find what they are run with. Of their sections no part can be told apart here.
+_SETTINGS = frozenset(("pyproject.toml", "setup.cfg", "tox.ini", "package.json"))
+_OF_BASE = frozenset((by_name.HOOKS, by_name.STARTUP, by_name.VALIDATOR, by_name.DEPENDENCY))
+_LINK = "120000"
+#: Files and folders that a setup may add, at the top of what is new.
+_MOST_ADDED = 500
+#: Seconds of a setup.
+_SETUP_SECONDS = 1800.0
+_SAID = 300
+_LANGUAGES = frozenset(("Go", "JavaScript", "TypeScript", "TSX", "Rust"))
+_ENVIRONMENTS = (".venv", "venv", "env")
+
+
+class ProofPlace(Value):
+    """What is compared: ``base`` is a commit, ``head`` too, or None for the work tree.
+
+    ``setup`` makes the environment in a copy of the base, with network; what it adds to the copy
+    is seen by both trees. ``validator`` judges repairs.
+    """
+
+    repository: Repository
+    base: str
+    head: str | None
+    sandbox: Callable[[], Sandbox]
+    environ: Mapping[str, str]
+    setup: Command | None = None
+    validator: Command | None = None
+
+    @classmethod
+    def of(
+        cls,
+        repository: Repository,
+        base: str,
+        head: str | None,
+        environ: Mapping[str, str],
+        *,
+        sandbox: str = "auto",
+        setup: str | None = None,
+        validator: str = detect.AUTO,
+    ) -> ProofPlace:
+        """With the values of settings; ``base`` is the merge base. Raises UsageError."""
+        command = Command.parse(setup, where=_SETTING) if setup else None
+        judge = validator_of(validator, repository.root)
+        chosen = partial(choose, sandbox, environ)
+        return cls(repository, base, head, chosen, environ, command, judge)
+
+
+class ProofTrees(Closing):
+    """The folders, made when they are first asked for, and removed at the end."""
+
+    def __init__(self, place: ProofPlace) -> None:
+        self.place = place
+        #: Where the sandbox shows a tree.
+        self.root = os.path.realpath(place.repository.root)
+        self.env, self._tools = command_environment(place.environ, self.root)
+        self._stack = ExitStack()
+        self._made: dict[str, str] = {}
+        self._trees: dict[str, AnalyzedTree] = {}
+        self._added: dict[str, str] | None = None
+        self._failure: UnavailableError | None = None
+        #: What a setup that failed has printed.
+        self.setup_output = ""
+        #: Patches on top of the head, by the side that has them.
+        self.patches: dict[str, str] = {}
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def listed(self, side: str) -> AnalyzedTree:
+        """The files of a side, without compiled ones, which nobody has read.
+
+        A side with a patch has those of the head.
+        """
+        side = BASE if side == BASE else HEAD
+        if side not in self._trees:
+            commit = self.place.base if side == BASE else self.place.head
+            tree = AnalyzedTree.of(self.place.repository, commit)
+            modes = {path: mode for path, mode in tree.modes.items() if "__pycache__" not in path}
+            self._trees[side] = tree.replace(modes=modes)
+        return self._trees[side]
+
+    def differs(self, path: str) -> bool:
+        """Whether a file as it is run is another one than at the base."""
+        if _is_of_base(path, self._homes()):
+            return False
+        base, head = (self.listed(side).read([path]) for side in (BASE, HEAD))
+        return base != head
+
+    def folder(self, side: str) -> str:
+        """The tree of a side, as files. Raises RlmCiError if a setup or a patch fails."""
+        if side not in self._made:
+            self._made[side] = self.copy(side)
+        return self._made[side]
+
+    def copy(self, side: str) -> str:
+        """Another folder with the tree of a side, for a command that writes to it."""
+        environment = self._environment()
+        folder = self._laid(side)
+        if side in self.patches:
+            _apply(self.patches[side], folder, self.place.environ)
+        for path, source in environment.items():
+            _make_room(folder, path, source)
+        return folder
+
+    def mounts(self, side: str, copy: str | None = None) -> tuple[Mount, ...]:
+        """All that a command on a side sees; nothing of it is writable but a ``copy``."""
+        folder = copy or self.folder(side)
+        found = [Mount(folder, self.root, writable=copy is not None)]
+        for path, source in self._environment().items():
+            is_there = os.path.lexists(os.path.join(folder, path))
+            if is_there and not os.path.islink(source) and path not in self.listed(side).modes:
+                found.append(Mount(source, os.path.join(self.root, path)))
+        return (*self._tools, *found)
+
+    def python(self) -> str:
+        """The Python of the project, as the sandbox sees it; "" for none."""
+        added = self._environment()
+        for folder in self._path().split(os.pathsep):
+            for name in ("python3", "python"):
+                place = os.path.join(folder, name)
+                inside = files.below(self.root, place)
+                top = (inside or "").partition("/")[0]
+                here = added[top] + inside[len(top) :] if inside and top in added else place
+                if os.access(here, os.X_OK):
+                    return place
+        return ""
+
+    def python_paths(self, side: str) -> list[str]:
+        """Where the project's packages lie: at the root, or in a folder for sources."""
+        folder, found = self.folder(side), [self.root]
+        for name in ("src", "lib"):
+            inner = os.path.join(folder, name)
+            if os.path.isdir(inner) and not os.path.lexists(os.path.join(inner, "__init__.py")):
+                found.insert(0, os.path.join(self.root, name))
+        return found
+
+    def why_not(self) -> str:
+        """Why nothing can be run, in a line; "" where it can. It makes the environment."""
+        place = self.place
+        try:
+            if not place.sandbox().isolated:
+                return "there is no sandbox, and code of a model runs in none but a real one"
+            paths = self.listed(HEAD).modes
+            others = [path for path in paths if not path.endswith(".py")]
+            if len(others) < len(paths) and self.python():
+                return ""
+            if place.validator is not None and any(map(_is_code, others)):
+                return ""
+            return "no tests of this project can be run here"
+        except RlmCiError as error:
+            return printable(error.what)[:_SAID]
+
+    def run(self, job: SandboxJob, **options: object) -> StreamResult:
+        """Run a job in the sandbox, with the tools' variables under its own."""
+        env = {**self.env, "PATH": self._path(), **job.env}
+        return self.place.sandbox().run(job.replace(env=env), **options)  # type: ignore[arg-type]
+
+    def _path(self) -> str:
+        """Where programs are: first in an environment that the setup has made."""
+        added = self._added or {}
+        folders = [os.path.join(self.root, name, "bin") for name in _ENVIRONMENTS if name in added]
+        return os.pathsep.join(dict.fromkeys((*folders, *self.env["PATH"].split(os.pathsep))))
+
+    # ── the trees ──
+
+    def _laid(self, side: str) -> str:
+        """A tree in a new folder, with what the base has to say of tests."""
+        folder = os.path.realpath(self._stack.enter_context(files.scratch("rlm-ci-")))
+        base = self.listed(BASE)
+        homes = self._homes()
+        if side == BASE:
+            base.write(folder, base.modes)
+            return folder
+        policy = [path for path in base.modes if _is_of_base(path, homes)]
+        base.write(folder, (path for path in policy if base.modes[path] != _LINK))
+        head = self.listed(side)
+        known = base.modes.keys()
+        head.write(
+            folder,
+            (
+                path
+                for path in head.modes
+                if not _is_of_base(path, homes)
+                # A new file must not stand for a module of Python, or of the framework.
+                and (path in known or not by_name.shadowed(path, known))
+            ),
+        )
+        return folder
+
+    def _homes(self) -> set[str]:
+        """The folders in which tools look for their settings."""
+        paths = self.listed(BASE).modes
+        return {path.rpartition("/")[0] for path in paths if by_name.is_manifest(path)} | {""}
+
+    # ── the environment ──
+
+    def _environment(self) -> dict[str, str]:
+        """What both trees see beside their files, by relative path: where it lies."""
+        if self._failure is not None:
+            raise self._failure
+        if self._added is None:
+            tracked = [*self.listed(BASE).modes, *self.listed(HEAD).modes]
+            added = {
+                name: os.path.join(self.root, name)
+                for name in dependency_folders(self.root)
+                if not any(path.startswith(f"{name}/") for path in tracked)
+            }
+            if self.place.setup is not None:
+                try:
+                    added |= self._set_up(self.place.setup)
+                except UnavailableError as error:
+                    self._failure = error
+                    raise
+            self._added = added
+        return self._added
+
+    def _set_up(self, command: Command) -> dict[str, str]:
+        folder = self._laid(BASE)
+        mounts = [Mount(folder, self.root, writable=True)]
+        job = SandboxJob(
+            command.argv,
+            cwd=self.root,
+            network=True,
+            mounts=(*self._tools, *mounts),
+            limits=JobLimits(wall=_SETUP_SECONDS, scratch=8 << 30),
+            keep=64 << 10,
+        )
+        ended = self.run(job)
+        if ended.returncode or ended.reason:
+            self.setup_output = text = ended.output.text().strip()
+            last = text.rpartition("\n")[2]
+            why = ended.reason or f"exit code {ended.returncode}"
+            raise UnavailableError(
+                f"the setup failed: {why}: {printable(last)[:_SAID]}",
+                where=_SETTING,
+                hint="run the command in a clone of the base, and mend it",
+            )
+        known = self.listed(BASE).modes
+        found = list(_new_paths(folder, known))
+        if len(found) > _MOST_ADDED:
+            raise UnavailableError(
+                f"the setup adds more than {_MOST_ADDED} files and folders",
+                where=_SETTING,
+                hint="let it write into folders of its own, such as .venv",
+            )
+        return {path: os.path.join(folder, path) for path in found}
+
+
+def validator_of(wanted: str, root: str) -> Command | None:
+    """The validator of a setting; None where it finds none, or more than one. Raises UsageError."""
+    with suppress(detect.NoValidatorError):
+        return detect.select(wanted, detect.detect(root)).command
+    return None
+
+
+def _is_code(path: str) -> bool:
+    """Whether there are tests that can be run in the language of a file."""
+    return language(path) in _LANGUAGES
+
+
+def _is_of_base(path: str, homes: set[str]) -> bool:
+    """Whether the base's version of the file counts, and no other."""
+    return path.rpartition("/")[2] in _SETTINGS or by_name.kind_of(path, homes) in _OF_BASE
+
+
+def _new_paths(folder: str, known: Mapping[str, str]) -> Iterator[str]:
+    """The files and folders that no file of ``known`` lies in, topmost ones alone."""
+    folders = {"/".join(path.split("/")[:n]) for path in known for n in range(path.count("/") + 1)}
+    waiting = [""]
+    while waiting:
+        inner = waiting.pop()
+        with os.scandir(os.path.join(folder, inner)) as entries:
+            for entry in sorted(entries, key=lambda one: one.name):
+                path = f"{inner}/{entry.name}" if inner else entry.name
+                if path in folders and entry.is_dir(follow_symlinks=False):
+                    waiting.append(path)
+                elif path not in known and entry.name not in {"__pycache__", ".git"}:
+                    yield path
+
+
+def _make_room(folder: str, path: str, source: str) -> None:
+    """Make what is mounted over, for a mount makes nothing in a read-only tree."""
+    place = os.path.join(folder, path)
+    parent = os.path.dirname(place)
+    if os.path.lexists(place) or os.path.realpath(parent) != parent:
+        return
+    with suppress(OSError):
+        os.makedirs(parent, 0o700, exist_ok=True)
+        if os.path.islink(source):
+            os.symlink(os.readlink(source), place)
+        elif os.path.isdir(source):
+            os.mkdir(place, 0o700)
+        else:
+            files.write(place, b"", 0o600)
+
+
+def _apply(patch: str, folder: str, environ: Mapping[str, str]) -> None:
+    """Apply a patch to the files below ``folder``. Raises what git refuses."""
+    with files.scratch("rlm-ci-") as scratch:
+        git = PrivateGit(scratch, environ)
+        git.make(())
+        data = patch.encode("utf-8", "surrogateescape")
+        data += b"" if data.endswith(b"\n") else b"\n"
+        git.read(folder, "index", "apply", "--whitespace=nowarn", "-", stdin=data)

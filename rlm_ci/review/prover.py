@@ -1,0 +1,120 @@
+"""The prover of a review: what it shows a model of a claim, and where its reproductions run."""
+
+from __future__ import annotations
+
+import shutil
+from functools import lru_cache
+
+from rlm_ci import sandbox
+from rlm_ci.report.findings import RefutedClaim, Severity
+from rlm_ci.review.model.claim_context import Sources
+from rlm_ci.review.model.prove import Prover
+from rlm_ci.review.proofs import stored_proofs
+from rlm_ci.review.proofs.runner import ProofRunner
+from rlm_ci.review.proofs.stored_proofs import StoredProof
+from rlm_ci.review.proofs.trees import ProofPlace, validator_of
+from rlm_ci.system.command_line import Command
+from rlm_ci.values import Value
+from rlm_ci.workspace.sandboxed_commands import ReplaySandbox
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import ExitStack
+    from typing import Any
+
+    from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.models.record.record import Record
+    from rlm_ci.pipelines.repository.plan import RecursionResult
+    from rlm_ci.recursion.corpus.corpus import Corpus
+    from rlm_ci.recursion.nodes import NodeResult
+    from rlm_ci.review.model.claim_context import Hunks
+    from rlm_ci.runs.run import Run
+    from rlm_ci.sandbox.job import Sandbox
+
+_SETUP = "review.setup"
+
+
+def options(
+    proofs: str, setup: str | None, validator: str, change: ChangeSet | None, *, may_write: bool
+) -> dict[str, str]:
+    """What proofs depend on besides the trees: why nothing is run, "" if it is, and commands.
+
+    Raises UsageError for a setup or a validator that is no command.
+    """
+    lacking = ""
+    if proofs == "off":
+        lacking = "review.proofs is off"
+    elif change is None:
+        lacking = "there is no change to compare with"
+    elif not may_write:
+        lacking = "nothing of a change is run that a comment asks to review"
+    if setup:
+        Command.parse(setup, where=_SETUP)
+    judge = None if change is None else validator_of(validator, change.repository.root)
+    return {"lacking": lacking, "setup": setup or "", "validator": judge.text if judge else ""}
+
+
+class ProverPlace(Value):
+    """What a prover is made for; ``held`` closes at the end of the job what it opens."""
+
+    sandbox: str
+    environ: Mapping[str, str]
+    change: ChangeSet | None
+    run: Run
+    record: Record
+    held: ExitStack
+    is_replay: bool
+
+
+def prover(at: ProverPlace, chosen: Mapping[str, Any], corpus: Corpus) -> Prover:
+    """The prover of a review with the options ``chosen``."""
+    label = chosen["refute_level"]
+    level = None if label == "off" else Severity.from_label(label)
+    change, told = at.change, chosen["proofs"]
+    sources = sources_of(change, corpus)
+    if told["lacking"] or change is None or change.merge_base is None:
+        return Prover(sources, None, told["lacking"], level)
+
+    def choose() -> Sandbox:
+        found = sandbox.choose(at.sandbox, at.environ)
+        at.run.set_sandbox(found.name)
+        return found
+
+    place = ProofPlace(
+        change.repository,
+        change.merge_base,
+        change.head,
+        ReplaySandbox if at.is_replay else choose,
+        at.environ,
+        Command.parse(told["setup"], where=_SETUP) if told["setup"] else None,
+        Command.parse(told["validator"]) if told["validator"] else None,
+    )
+    runner = at.held.enter_context(ProofRunner(place, at.record.fact))
+    return Prover(sources, runner, "", level)
+
+
+def sources_of(change: ChangeSet | None, corpus: Corpus) -> Sources:
+    """The files of ``corpus``, with what ``change`` did to them."""
+    known = {file.path: file for file in corpus.files}
+
+    @lru_cache(maxsize=256)
+    def read(path: str) -> bytes | None:
+        return corpus.read([known[path]])[0] if path in known else None
+
+    def hunks() -> Hunks:
+        return {} if change is None else change.hunks()[0]
+
+    return Sources(list(known), read, hunks)
+
+
+def refuted(result: NodeResult) -> tuple[RefutedClaim, ...]:
+    return tuple(map(RefutedClaim.from_dict, result.data.get("refuted", ())))
+
+
+def write(result: NodeResult, done: RecursionResult) -> None:
+    """Write what was run for the findings; an earlier attempt may have left other files."""
+    folder = done.run.path_of("rlm", "artifacts", "review", stored_proofs.FOLDER)
+    shutil.rmtree(folder, ignore_errors=True)
+    for mark, one in result.data.get("proofs", {}).items():
+        StoredProof.from_dict(one).write(mark, done.write)

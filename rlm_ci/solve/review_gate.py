@@ -1,0 +1,146 @@
+"""The gate ``review``: a model looks for what is wrong with a result before it is green.
+
+What it says and a run shows sends the result back; what it only argues is told. All that it asks
+and runs are facts of the record.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rlm_ci.fix.gates.gate import FAILED, NOT_ASKED, PASSED, Gate, GateResult
+from rlm_ci.models import ModelRequest
+from rlm_ci.review import fix_review
+from rlm_ci.review.proofs.trees import ProofPlace
+from rlm_ci.system.command_line import Command
+from rlm_ci.text.printable import clip, count, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.fix.gates.gate import GateView
+    from rlm_ci.fix.options import FixContext
+    from rlm_ci.models import Completion, Message
+    from rlm_ci.models.gateway import Gateway
+    from rlm_ci.report.findings import Finding
+    from rlm_ci.review.fix_review import FixReview
+
+#: Bytes of a prompt: no setting of today, so that a resumed run sends the same.
+_PROMPT = 120_000
+#: Objections that an agent is told of; characters of a reproduction and of what it printed.
+_TOLD, _CODE, _OUTPUT = 5, 4_000, 1_500
+_SAID = 200
+
+
+class ReviewGate(Gate):
+    """Asks by ``gateway``; ``environ`` is ours."""
+
+    name = "review"
+    line = "review: the change must mend the cause, and not special-case the tests"
+
+    def __init__(self, environ: Mapping[str, str], context: FixContext, gateway: Gateway) -> None:
+        self._context = context
+        self._gateway = gateway
+        self._environ = environ
+        #: The same result is not asked about twice.
+        self._known: dict[str, GateResult] = {}
+
+    def check(self, view: GateView) -> GateResult:
+        if any(one.verdict != PASSED for one in view.earlier):
+            return GateResult(self.name, NOT_ASKED, "another gate does not pass")
+        if view.result == view.base:
+            return GateResult(self.name, PASSED, "there is no change to review")
+        if view.result in self._known:
+            return self._known[view.result]
+        label = f"gate-review-{view.iteration}"
+        fact = self._context.fact
+
+        def prefixed(
+            kind: str, place: str, key: Mapping[str, Any], produce: Callable[[], Mapping[str, Any]]
+        ) -> Mapping[str, Any]:
+            return fact(kind, f"{label}/{place}", key, produce)
+
+        ask = _GateModel(self._context, self._gateway, label)
+        found = fix_review.review(self._place(view), ask, prefixed)
+        if found.lacking and not found.objections:
+            reason = f"the result was not reviewed: {printable(found.lacking)}"
+            return GateResult(self.name, FAILED, reason)
+        result = self._known[view.result] = self._result(found)
+        return result
+
+    def _place(self, view: GateView) -> ProofPlace:
+        commands, options = self._context.commands, self._context.options
+        return ProofPlace(
+            commands.workspace.trees(),
+            view.base,
+            view.result,
+            lambda: commands.sandbox,
+            self._environ,
+            options.setup_command(),
+            Command.parse(options.validator) if options.validator else None,
+        )
+
+    def _result(self, found: FixReview) -> GateResult:
+        told = partial(_told, self._context.redactor.text)
+        if shown := found.objections:
+            reason = f"{count(len(shown), 'objection')} shown by a run: {told(shown[0])}"
+            feedback = "\n\n".join(
+                ["A review of your change ran these, and they fail. Mend the cause.",
+                 *(self._shown(one) for one in shown[:_TOLD])]
+            )  # fmt: skip
+            return GateResult(self.name, FAILED, reason, shown, feedback)
+        some = count(len(found.remarks), "remark")
+        said = [f"{some} that no run shows: {told(one)}" for one in found.remarks[:1]]
+        said += [f"{count(found.refuted, 'claim')} refuted"] if found.refuted else []
+        said += [f"not shown: {printable(path)}: {why}" for path, why in found.missing[:1]]
+        return GateResult(self.name, PASSED, "; ".join(said) or "no objection", found.remarks)
+
+    def _shown(self, one: Finding) -> str:
+        proof = one.proof
+        if proof is None:
+            raise AssertionError("only what was shown is an objection")
+        clean = self._context.redactor.text
+        rows = (
+            f"{_told(clean, one)}: {printable(clean(proof.reason))}",
+            f"This must pass, and so must all like it:\n{clip(clean(proof.reproduction), _CODE)}",
+            f"It ends with:\n{clean(proof.head)[-_OUTPUT:]}",
+        )
+        return "\n\n".join(rows)
+
+
+def _told(clean: Callable[[str], str], one: Finding) -> str:
+    place = one.evidence[0]
+    said = printable(clean(one.message)).partition("\n")[0][:_SAID]
+    return f"{printable(place.path)}:{place.line_start}: {said}"
+
+
+class _GateModel:
+    """The way to the model for one look at a result; its calls are recorded below ``label``."""
+
+    max_bytes = _PROMPT
+
+    def __init__(self, context: FixContext, gateway: Gateway, label: str) -> None:
+        self.model = gateway.model
+        self._gateway = gateway
+        self._most = context.options.max_completion_tokens
+        self._redact = context.redactor.without_known
+        self._label = label
+
+    def __call__(
+        self,
+        place: str,
+        messages: Sequence[Message],
+        *,
+        response_format: Message | None = None,
+        tools: Sequence[Message] = (),
+    ) -> Completion:
+        clean = tuple({**one, "content": self._redact(one["content"])} for one in messages)
+        request = ModelRequest(
+            self.model, clean, self._most, tuple(tools), response_format=response_format
+        )
+        return self._gateway.complete(request, f"{self._label}/{place}")
+
+    def calls_left(self) -> int | None:
+        return self._gateway.calls_left(self._most)

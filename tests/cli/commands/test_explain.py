@@ -1,0 +1,60 @@
+"""``rlm-ci explain``: every rule of the page, without its Markdown."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rlm_ci.cli.commands import explain
+from rlm_ci.config.arguments import Arguments
+from rlm_ci.errors import UsageError
+
+if TYPE_CHECKING:
+    from testing.program import Cli
+
+PAGE = Path(__file__).parents[3] / "docs" / "rules.md"
+
+
+def told(rule: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert explain.run(Arguments({}, (rule,), ())) == 0
+    return capsys.readouterr().out
+
+
+def test_each_rule_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+    rules = re.findall(r"^### (.+/.+)$", PAGE.read_text(), re.MULTILINE)
+    assert len(rules) > 20
+    for rule in rules:
+        text = told(rule, capsys)
+        assert "Severity `" in text, rule
+        assert "Fix. " in text, rule
+        assert not re.search(r"\*\*[A-Z]|```|\]\(", text), rule
+
+
+def test_a_rule_of_ruff_has_its_own_row(capsys: pytest.CaptureFixture[str]) -> None:
+    text = told("review/ruff-S602", capsys)
+    assert "`review/ruff-s602`, security, medium, subprocess-popen-with-shell-equals-true" in text
+    assert "s604" not in text
+    assert "not among the rules" in told("review/ruff-zzz999", capsys)
+
+
+def test_a_name_that_a_tool_or_a_model_chose(capsys: pytest.CaptureFixture[str]) -> None:
+    text = told("review/lock-released-early", capsys)
+    assert "What another analyzer finds" in text
+    assert "What a model finds" in text
+
+
+def test_a_misspelt_rule_names_the_nearest() -> None:
+    with pytest.raises(UsageError) as caught:
+        explain.run(Arguments({}, ("diff-budget/file",), ()))
+    assert caught.value.hint == "did you mean diff-budget/files?"
+
+
+def test_as_a_user_runs_it(cli: Cli) -> None:
+    ended = cli("explain", "diff-budget/lines")
+    assert (ended.code, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("diff-budget/lines\n\nSeverity `high`. ")
+    assert ended.stdout.endswith("#diff-budgetlines\n")
+    assert cli("-V").stdout == cli("--version").stdout

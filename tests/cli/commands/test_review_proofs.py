@@ -1,0 +1,164 @@
+"""``rlm-ci review`` of a change: what a model claims is shown by something that runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from testing.leftovers import eventually
+from testing.loopback_model.fixture import llm
+from testing.pipelines_stage import Stage
+from testing.proving_model import BASE, CLAIM, HEAD, SHOWS, ProvingModel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from testing.loopback_model.server import ModelServer
+    from testing.program import Cli, Ended
+    from testing.repositories.git_repo import GitRepo
+
+__all__ = ["llm"]
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap")
+
+
+#: A new file with functions far enough apart for a claim on each.
+NEWS = "".join(f"def plus_{number}(value):\n    return value + {number}\n\n\n\n"
+               for number in range(12))  # fmt: skip
+
+
+@pytest.fixture
+def stage(repo: GitRepo, cli: Cli) -> Iterator[Stage]:
+    found = Stage(repo, cli)
+    repo.write("shop.py", BASE).commit()
+    repo.write("shop.py", HEAD).write("news.py", NEWS).commit()
+    yield found
+    found.clean()
+
+
+def reviewed(stage: Stage, llm: ModelServer, model: ProvingModel, *more: str) -> Ended:
+    llm.script(model)
+    env = {"OPENAI_API_KEY": llm.key, "OPENAI_BASE_URL": llm.url}
+    words = ("review", "--base", "HEAD~1", "--model", "m", "--format", "json", *more)
+    return stage.cli(*words, env=env)
+
+
+def claims(report: dict[str, Any]) -> dict[str, Any]:
+    return {one["message"]: one for one in report["findings"] if one["source"] == "model:m"}
+
+
+def test_a_fault_that_runs_is_proven_and_nothing_is_asked_or_run_again(
+    stage: Stage, llm: ModelServer
+) -> None:
+    model = ProvingModel()
+    ended = reviewed(stage, llm, model)
+    found = claims(ended.json())[CLAIM["message"]]
+    proof = found["proof"]
+    assert (ended.code, found["severity"], proof["level"]) == (1, "high", "proven"), proof
+    assert proof["reason"].startswith(SHOWS["breaks"])
+    folder = stage.folder(stage.only()) / proof["path"]
+    assert (folder / "reproduction.py").read_text() == proof["reproduction"] == SHOWS["content"]
+    assert "ZeroDivisionError" in (folder / "head.txt").read_text()
+    assert "+    return sum(prices) / len(prices) if prices else 0" in proof["repair"]
+    assert (folder / "repair.patch").read_text() == proof["repair"]
+    assert json.loads((folder / "proof.json").read_text())["outcome"]["level"] == "proven"
+    asked = len(llm.completions)
+    checked = stage.cli("verify", "latest", "--run-proofs")
+    assert checked.code == 0, checked
+    assert "1 proof run again: as before" in checked.stdout
+    replayed = stage.cli("replay", "latest", "--check")
+    assert replayed.code == 0, replayed
+    assert len(llm.completions) == asked == ended.json()["usage"]["calls"]
+
+
+def script(content: str, expects: str = "AssertionError") -> dict[str, Any]:
+    return {**SHOWS, "content": content, "expects": expects}
+
+
+IMPORT = "from shop import average\n"
+#: What a lying model sends in for a claim, and words of the reason why it shows nothing.
+LIES = {
+    "has no reproduction": ({"kind": "none", "breaks": "it is so"}, "no reproduction"),
+    "tests nothing": (script(f"{IMPORT}assert False\n"), "fails at the base, too"),
+    "imports what never was": (
+        script("from shop import nonsense\n", "ImportError"), "fails at the base, too",
+    ),
+    "fails in the new file alone": (
+        script("import news\nnews.plus_1(1)\nassert False\n"), "whatever the project's code",
+    ),
+    "edits the project": (
+        script("open('shop.py', 'w').write('')\n", "OSError"), "change files of the project",
+    ),
+    "fails otherwise than it says": (
+        script(f"{IMPORT}average([])\n", "KeyError"), "which is not what is claimed",
+    ),
+    "blames the base": (
+        script(f"{IMPORT}assert average([2, 4]) == 4\n"), "fails at the base, too",
+    ),
+    "cannot be read": ({"kind": "test", "breaks": "no content"}, "no reproduction"),
+}  # fmt: skip
+
+
+def claim(words: str, number: int) -> dict[str, Any]:
+    """A claim on a function of its own, so that no two are taken for one."""
+    line = 5 * number + 2
+    place = {"path": "news.py", "line_start": line, "line_end": line}
+    quote = f"    return value + {number}"
+    return {**CLAIM, **place, "quote": quote, "message": words, "rule": f"rule-{number}"}
+
+
+@pytest.mark.full
+def test_a_lying_model_proves_nothing(stage: Stage, llm: ModelServer) -> None:
+    passing = script(f"{IMPORT}assert average([2, 4]) == 3\n")
+    told = {words: one for words, (one, _) in LIES.items()} | {"passes": passing}
+    every = tuple(claim(words, number) for number, words in enumerate((*LIES, "passes")))
+    ended = reviewed(stage, llm, ProvingModel(told, claims=every))
+    report = ended.json()
+    found = claims(report)
+    for words, (_, why) in LIES.items():
+        one = found[words]
+        assert (one["severity"], one["proof"]["level"]) == ("medium", "argued"), words
+        assert why in one["proof"]["reason"], words
+    [refuted] = report["refuted"]
+    assert refuted["finding"]["message"] == "passes"
+    assert ended.code == 0  # an argument fails nobody
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("facts", [9, 14, 21])
+def test_a_killed_review_goes_on_where_it_was(stage: Stage, llm: ModelServer, facts: int) -> None:
+    """It ends with the bytes of one that nobody killed, and pays for nothing twice."""
+    model = ProvingModel(claims=(CLAIM, claim("adds another number", 3)))
+    whole = reviewed(stage, llm, model).json()
+    [first] = stage.ids()
+    paid = len(llm.completions)
+    env = {**os.environ, "OPENAI_API_KEY": llm.key, "OPENAI_BASE_URL": llm.url}
+    words = ("review", "--base", "HEAD~1", "--model", "m")
+
+    def recorded() -> bool:
+        later = [stage.folder(one) / "calls.jsonl" for one in stage.ids() if one != first]
+        return any(path.exists() and path.read_bytes().count(b"\n") >= facts for path in later)
+
+    with subprocess.Popen(
+        [sys.executable, "-I", "-m", "rlm_ci", *words], cwd=stage.repo, env=env,
+        stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+    ) as child:  # fmt: skip
+        assert eventually(recorded)
+        child.kill()
+    [killed] = [one for one in stage.ids() if one != first]
+    assert not (stage.folder(killed) / "report.json").exists()
+    ended = stage.cli("resume", killed, env=env)
+    again = json.loads((stage.folder(killed) / "report.json").read_text())
+    assert ended.code == 1, ended
+    assert (again["findings"], again["parts"]) == (whole["findings"], whole["parts"])
+    for made in (stage.folder(first) / "rlm/artifacts").rglob("*.*"):
+        other = stage.folder(killed) / made.relative_to(stage.folder(first))
+        assert other.read_bytes() == made.read_bytes(), made.name
+    # One call may have been on its way when the process died.
+    assert len(llm.completions) - paid in (paid, paid + 1)
+    assert again["usage"]["calls"] == whole["usage"]["calls"]

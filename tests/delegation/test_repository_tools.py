@@ -1,0 +1,91 @@
+"""Reviews and wikis of a repository, started and followed by tools."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testing.repositories.git_repo import GitRepo
+from testing.run_store import Place
+from testing.tool_calls import called, ended, refused, served
+
+
+def test_a_wiki_from_its_start_to_its_archive(repo: GitRepo) -> None:
+    repo.write("src/a.py", "def f() -> int:\n    return 1\n").commit()
+    server = served(repo.path)
+    begun = called(server, "repo_rlm_wiki", path="src", out="pages", prose=False, max_calls=0)
+    assert begun["status"] == "queued"
+    found = ended(server, begun["run_id"])
+    assert (found["status"], found["exit_code"]) == ("succeeded", 0)
+    assert found["recursion"]["total"] == found["recursion"]["solved"] > 0
+    assert found["events"][-1]["event"] == "run_completed"
+    assert "a.py" in "".join(one.read_text("utf-8") for one in repo.path.glob("pages/**/*.md"))
+    assert refused(server, "repo_rlm_resume", run_id=found["run_id"]) == "run_not_resumable"
+    assert not called(server, "repo_rlm_cancel", run_id=found["run_id"])["cancelled"]
+    kept = called(server, "repo_rlm_export", run_id=found["run_id"], out="a/kept.tar.gz")
+    with tarfile.open(kept["file"]) as archive:
+        assert any(name.endswith("manifest.json") for name in archive.getnames())
+    assert (
+        refused(server, "repo_rlm_export", run_id=found["run_id"], out="a/kept.tar.gz")
+        == "file_exists"
+    )
+    own = called(server, "repo_rlm_export", run_id=found["run_id"])
+    assert Path(own["file"]).parent.parent == repo.path / "out"
+    for out in (".git/x.tar.gz", ".runs/x.tar.gz", "../x.tar.gz", "a/x.zip"):
+        code = refused(server, "repo_rlm_export", run_id=found["run_id"], out=out)
+        assert code == "path_not_permitted"
+
+
+def test_a_root_may_hold_several_repositories(tmp_path: Path) -> None:
+    first, second = (GitRepo(tmp_path / "roots" / name) for name in ("first", "second"))
+    other = GitRepo(tmp_path / "other")
+    for repo in (first, second, other):
+        Place(repo.path).finished(task="t1", pipeline="wiki")
+    server = served(first.path, tmp_path / "roots")
+    assert refused(server, "repo_rlm_export", run_id="latest", repo=str(other.path)) == (
+        "path_not_permitted"
+    )
+    (manifest,) = second.path.glob(".runs/*/cli/*/manifest.json")
+    found = called(server, "delegate.status", manifest_path=str(manifest))
+    assert found == called(server, "repo_rlm_status", run_id="latest", repo=str(second.path))
+    kept = called(server, "repo_rlm_export", manifest_path=str(manifest))
+    assert Path(kept["file"]).is_relative_to(second.path / "out")
+    assert not called(server, "repo_rlm_cancel", manifest_path=str(manifest))["cancelled"]
+
+
+def test_a_run_that_came_with_the_repository_is_none(repo: GitRepo) -> None:
+    """Its request could run anything."""
+    run = Place(repo.path).finished(task="t1", pipeline="wiki")
+    repo.run("add", "--force", ".runs")
+    repo.commit()
+    server = served(repo.path)
+    for tool in ("delegate.status", "repo_rlm_resume", "repo_rlm_export"):
+        for named in ({"run_id": run.id}, {"manifest_path": f"{run.path}/manifest.json"}):
+            assert refused(server, tool, **named) == "manifest_not_found"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"objective": "rlm"}, "invalid_arguments"),
+        ({"objective": "review", "base": "--output=x"}, "invalid_arguments"),
+        ({"objective": "review", "head": "-x"}, "invalid_arguments"),
+        ({"objective": "review", "base": "nowhere"}, "config"),
+        ({"objective": "review", "path": "/etc"}, "path_not_permitted"),
+        ({"objective": "review", "path": "link"}, "path_not_permitted"),
+        ({"objective": "review", "path": "missing"}, "path_not_found"),
+        ({"objective": "review", "repo": "/etc"}, "path_not_permitted"),
+        ({"objective": "review", "task_id": "../x"}, "invalid_arguments"),
+        ({"objective": "review", "max_calls": -1}, "invalid_arguments"),
+        ({"objective": "wiki", "out": ".git/hooks"}, "path_not_permitted"),
+        ({"objective": "wiki", "out": "link/x"}, "path_not_permitted"),
+    ],
+)
+def test_a_start_leads_out_of_nothing(repo: GitRepo, arguments: dict[str, Any], code: str) -> None:
+    repo.write("a.txt", "1").commit()
+    (repo.path / "link").symlink_to("/etc")
+    assert refused(served(repo.path), "repo_rlm_start", **arguments) == code
+    assert not (repo.path / ".runs").exists()

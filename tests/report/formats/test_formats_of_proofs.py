@@ -1,0 +1,106 @@
+"""What every surface shows of proofs: reproductions folded, code to the letter."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from rlm_ci.report.details.fixes_and_proofs import proof_of
+from rlm_ci.report.findings import Report
+from rlm_ci.report.formats import markdown
+from rlm_ci.report.markdown_report import MarkdownSurface
+from rlm_ci.report.render import render
+from rlm_ci.text import neutralise
+from testing import reports
+from testing.markup_judges import Page, github_commands, github_html
+
+PEOPLE = ("text", "markdown", "summary", "html", "github", "sarif")
+
+
+@pytest.mark.parametrize("surface", PEOPLE)
+@pytest.mark.parametrize("verbose", [False, True])
+def test_people_see_three_arguments_and_how_many_there_are(surface: str, *, verbose: bool) -> None:
+    report = Report.from_dict(reports.proven().to_dict())  # as whoever posts it reads it
+    text = render(report, surface, verbose=verbose)
+    seen = len(set(re.findall(r"Argument number \d", text)))
+    assert seen == (0 if surface == "github" else 3)
+    told = "5 argued" if surface != "sarif" else "2 argued findings left out"
+    assert (told in text) == (surface != "github")
+    assert github_commands(text) == [] or surface == "github"
+    assert not any("Argument" in message for _, _, message in github_commands(text))
+
+
+def test_machines_get_all() -> None:
+    record = json.loads(render(reports.proven(), "json"))
+    levels = [one["proof"]["level"] for one in record["findings"]]
+    assert sorted(levels) == ["argued"] * 5 + ["proven"] + ["reproduced"] * 2
+    assert [one["reason"] for one in record["refuted"]] == ["the reproduction passes at the head"]
+
+
+@pytest.mark.parametrize("surface", ["markdown", "summary"])
+def test_a_reproduction_is_folded_and_code_is_to_the_letter(surface: str) -> None:
+    text = render(reports.proven(), surface)
+    page = github_html(text)
+    assert not page.stray
+    assert page.comments == [" rlm-ci:report "]
+    folds = [one.all("summary")[0].text() for one in page.root.all("details")]
+    assert folds[:3] == [
+        "Reproduction: it fails here, and passes at the base",
+        *["Reproduction: it fails here, and the base has nothing to compare with"] * 2,
+    ]
+    assert "3 of 5 findings argued only: nothing that ran shows them" in folds
+    blocks = [one.text() for one in page.root.all("pre")]
+    assert reports.HOSTILE_CODE in blocks
+    assert reports.REPAIR in blocks
+    assert "python -m pytest tests/test_user_info.py\n" in blocks
+    assert blocks.count("if a:\n\treturn `b`\n") == 3
+    assert neutralise.GAP not in "".join(one.text() for one in page.root.all("pre", "code"))
+    assert "Suggested: Name `ValueError`" in text
+
+
+def test_the_page_has_them_too() -> None:
+    page = Page(render(reports.proven(), "html"))
+    blocks = [one.text() for one in page.root.all("pre")]
+    for code in (reports.HOSTILE_CODE, reports.REPAIR, "if a:\n\treturn `b`\n"):
+        assert code.rstrip("\n") in blocks
+    refuted = page.root.all("details")[-2]
+    assert refuted.all("summary")[0].text() == "1 refuted claim"
+    assert "Refuted: the reproduction passes at the head" in refuted.text()
+
+
+def test_a_comment_with_much_to_prove_fits_and_its_code_is_whole() -> None:
+    report = reports.proven()
+    (part,) = report.parts
+    long = "".join(f"line {number}\n" for number in range(300))
+    first = part.findings[0]
+    assert first.proof is not None
+    proof = first.proof.replace(reproduction=long, repair=long, head=long, base=long)
+    fix = f"```suggestion\n{long}```"
+    many = (first.replace(proof=proof), first.replace(suggested_fix=fix, proof=None)) * 30
+    for findings in (many[:2], many[:12], many):
+        text = render(report.replace(parts=(part.replace(findings=findings),)), "markdown")
+        assert markdown.ROOM.has(text)
+        assert not github_html(text).stray
+        assert "line 7\n" not in text or "line 299\n" in text
+    short = proof_of(first, MarkdownSurface(), 10, 5)
+    assert short is not None
+    assert (short["repair"], short["code"]) == (None, None)
+    assert "`repair.patch`" in short["left_out"]
+
+
+def test_the_terminal_shows_the_way_to_see_it() -> None:
+    text = render(reports.proven(), "text")
+    assert "  To run it: python -m pytest tests/test_user_info.py\n" in text
+    assert "test_a_colon" not in text
+    told = render(reports.proven(), "text", verbose=True)
+    assert "    │ def test_a_colon_in_the_name_stays_in_the_name():\n" in told
+    assert "`join` loses the port. (the reproduction passes at the head)" in told
+
+
+def test_what_is_cut_is_cut_between_folds_and_blocks() -> None:
+    notes = tuple(f"`</details>` or `</pre>` or `<details>` {number}" for number in range(1500))
+    text = render(reports.proven(), "markdown", notes=notes)
+    assert markdown.ROOM.has(text)
+    assert not github_html(text).stray

@@ -1,0 +1,58 @@
+"""The proofs of a stored review are run again, and one that ends otherwise is a problem."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rlm_ci.review.proofs import again
+from rlm_ci.review.proofs.reproduction import ProofOutcome, Reproduction, RunOutcome
+from rlm_ci.review.proofs.stored_proofs import StoredProof
+from rlm_ci.sandbox.none import Unsandboxed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rlm_ci.review.proofs.trees import ProofPlace
+
+FAILS = "failed at head"
+TRUE = "from shop import password\nassert password('a:b:c') == 'b:c'\n"
+
+
+def stored(folder: Path, name: str, text: str) -> None:
+    def write(path: str, content: str) -> None:
+        place = folder / "rlm" / "artifacts" / "review" / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(content)
+
+    head, base = RunOutcome("failed", "AssertionError"), RunOutcome("passed")
+    outcome = ProofOutcome("proven", refuted=False, reason="it fails", head=head, base=base)
+    StoredProof(Reproduction("s.py", text, "script", "AssertionError"), outcome).write(name, write)
+
+
+@pytest.mark.full
+def test_proofs_are_run_again(shop: ProofPlace, tmp_path: Path) -> None:
+    told: list[str] = []
+    assert again.run(str(tmp_path), shop, told.append) == again.ProofsAgain()
+    stored(tmp_path, "aa", TRUE)
+    stored(tmp_path, "bb", "assert False\n")
+    found = again.run(str(tmp_path), shop, told.append)
+    assert told == ["running the proof of aa", "running the proof of bb"]
+    assert found.ran == 2
+    (problem,) = found.problems
+    assert problem.startswith(
+        f"proof of bb: now {FAILS}, failed at the base; it was {FAILS}, passed"
+    )
+
+
+def test_what_cannot_be_run_is_a_problem(shop: ProofPlace, tmp_path: Path) -> None:
+    stored(tmp_path, "aa", TRUE)
+    (problem,) = again.run(str(tmp_path), shop.replace(sandbox=Unsandboxed), print).problems
+    assert problem.startswith("proofs: none can be run here: there is no sandbox")
+    assert again.ProofsAgain(0, (problem,)).told == "no proof was run again"
+    assert again.ProofsAgain().told == "the run has no proofs"
+    damaged = tmp_path / "rlm" / "artifacts" / "review" / "proofs" / "aa" / "proof.json"
+    damaged.write_text("{}")
+    (problem,) = again.run(str(tmp_path), shop, print).problems
+    assert "a proof cannot be read" in problem

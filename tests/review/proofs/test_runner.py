@@ -1,0 +1,121 @@
+"""A claim is proven by what runs, and what proves nothing stays argued."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlm_ci.errors import ConfigError
+from rlm_ci.review.proofs.reproduction import Reproduction
+from rlm_ci.review.proofs.runner import ProofRunner
+from rlm_ci.review.proofs.trees import ProofPlace
+from rlm_ci.sandbox.none import Unsandboxed
+from rlm_ci.system.command_line import Command
+from testing.proofs_stage import Facts
+
+PASSWORD = "from shop import password\nfound = password('a:b:c')\nassert found == 'b:c', found\n"
+
+
+def script(text: str, expects: str = "AssertionError") -> Reproduction:
+    return Reproduction("script.py", text, "script", expects)
+
+
+def case(text: str, expects: str = "AssertionError") -> Reproduction:
+    return Reproduction("tests/test_claim.py", text, "test", expects)
+
+
+@pytest.mark.full
+def test_a_fault_of_head_is_proven_and_not_run_again(shop: ProofPlace) -> None:
+    facts = Facts()
+    one = case(
+        "from shop import password, total\n\ndef test_claim(prices):\n"
+        "    assert total(prices) == 6\n    assert password('a:b:c') == 'b:c'\n",
+        "AssertionError: assert 'c' == 'b:c'",
+    )
+    with ProofRunner(shop, facts) as runner:
+        assert not runner.available
+        first = runner.check(one)
+    assert (first.level, first.refuted) == ("proven", False), first
+    assert first.command == "python -m pytest tests/test_claim.py"
+    assert "assert 'c' == 'b:c'" in first.head.output
+    assert first.base is not None
+    assert first.base.status == "passed"
+    assert str(shop.repository.root) not in repr(first)
+    made = facts.made
+    assert made == 5  # whether anything can be run, and twice on each side
+    with ProofRunner(shop, facts) as again:
+        assert again.check(one) == first
+    assert facts.made == made
+
+
+@pytest.mark.full
+def test_scripts(runner: ProofRunner) -> None:
+    """What differs is proven, what passes is refuted, and all else is argued."""
+    proven = runner.check(script(PASSWORD, "AssertionError: c"))
+    assert proven.level == "proven", proven
+    cases = (
+        ("from shop import total\nassert total([1]) == 1\n", "AssertionError", "passes at head"),
+        ("assert False\n", "AssertionError", "at the base, too, alike"),
+        ("from shop import never\n", "ImportError", "at the base, too, alike"),
+        (PASSWORD, "ValueError", "not what is claimed"),
+        ("from shop import password\nassert password('a:[redacted]')\n", "Error", "like a secret"),
+    )
+    for text, expects, reason in cases:
+        found = runner.check(script(text, expects))
+        assert found.level == "argued", (text, found)
+        assert reason in found.reason, (text, found)
+        assert found.refuted == (reason == "passes at head")
+
+
+@pytest.mark.full
+def test_new_code_is_reproduced_if_its_own_code_decides(runner: ProofRunner) -> None:
+    new = "from shop import double\nassert double(3) == 6, double(3)\n"
+    found = runner.check(script(new))
+    assert found.level == "reproduced", found
+    assert found.base is not None
+    assert found.base.status == "not_applicable"
+    for text in ("from shop import double\ndouble(3)\nassert False\n", "import shop.never\n"):
+        assert runner.check(script(text)).level == "argued"
+
+
+def test_both_sides_are_printed_for_a_comparison(runner: ProofRunner) -> None:
+    head, base = runner.compare("import shop\nprint(shop.password('a:b:c'))\nshop.double\n")
+    assert head == "c"
+    assert base.startswith("b:c\n")
+    assert base.endswith("AttributeError: module 'shop' has no attribute 'double']")
+
+
+@pytest.mark.full
+def test_a_setup_makes_the_environment_of_both_trees(shop: ProofPlace) -> None:
+    """Both see what it adds, wherever that lies, and neither what it changes."""
+    make = (
+        "mkdir -p tools src/shop/data && echo 7 >tools/number && echo 8 >src/shop/data/more && "
+        "echo 9 >src/shop/new.txt && ln -s number tools/link && ln -s ../tools src/tools && "
+        "echo 'LIMIT = 4' >src/shop/__init__.py"
+    )
+    text = (
+        "import shop\nplaces = ('tools/number', 'tools/link', 'src/tools/number', "
+        "'src/shop/data/more', 'src/shop/new.txt')\n"
+        "print(shop.LIMIT, *(open(one).read().strip() for one in places))\n"
+        "open('tools/number', 'w')\n"
+    )
+    with ProofRunner(shop.replace(setup=Command.parse(make)), Facts()) as runner:
+        assert not runner.available
+        for told in runner.compare(text):
+            assert told.startswith("3 7 7 7 8 9\n"), told
+            assert told.endswith("[it tries to change files of the project]")
+    broken = shop.replace(setup=Command.parse("echo no such package; exit 3"))
+    with ProofRunner(broken, Facts()) as runner:
+        assert runner.available == "the setup failed: exit code 3: no such package"
+        assert runner.check(script(PASSWORD)).head.output == "no such package"
+
+
+def test_without_a_sandbox_nothing_is_run(shop: ProofPlace) -> None:
+    def broken() -> Unsandboxed:
+        raise ConfigError("bubblewrap does not work here")
+
+    for sandbox, why in ((Unsandboxed, "a real one"), (broken, "bubblewrap does not work")):
+        with ProofRunner(shop.replace(sandbox=sandbox), Facts()) as runner:
+            assert why in runner.available
+            found = runner.check(script(PASSWORD))
+            assert (found.level, found.head.status) == ("argued", "not_run")
+            assert runner.compare("print(1)") == (f"not run: {runner.available}",) * 2
