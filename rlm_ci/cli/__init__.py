@@ -29,7 +29,7 @@ COMMANDS = (
     "pr", "check", "review", "wiki", "rlm", "run", "chat", "bench", "context", "start", "list",
     "status", "wait", "resume", "cancel", "view", "export", "replay", "publish", "receipt",
     "doctor", "config", "init", "verify", "explain", "suppress", "archive", "mcp", "questions",
-    "answer",
+    "answer", "completion",
 )  # fmt: skip
 
 
@@ -168,16 +168,18 @@ def _width() -> int:
 def _overview() -> str:
     from textwrap import fill
 
-    commands = "\n".join(f"  {name:<10}{load(name).SUMMARY}" for name in COMMANDS)
+    commands = "\n".join(f"  {name:<11}{load(name).SUMMARY}" for name in COMMANDS)
     codes = "\n".join(
         fill(text, _width(), initial_indent=f"  {code:<5}{name:<13}", subsequent_indent=" " * 20)
         for code, name, text in errors.EXIT_CODES
     )
+    examples = "".join(f"  {load(name).EXAMPLES[0]}\n" for name in ("check", "review", "init"))
     return (
         "Check pull requests without a key or a network, review code, and let an agent\n"
         "edit until your tests pass.\n\n"
         f"usage: rlm-ci COMMAND [OPTION...]\n\ncommands:\n{commands}\n\n"
-        f"exit codes:\n{codes}\n\nRun rlm-ci COMMAND --help for the options of a command.\n"
+        f"exit codes:\n{codes}\n\nexamples:\n{examples}\n"
+        "Run rlm-ci COMMAND --help for the options and examples of a command.\n"
     )
 
 
@@ -196,7 +198,8 @@ def _help(name: str, command: ModuleType, rows: Sequence[Setting]) -> str:
         listed = describe(group, _width())
         if listed:
             text += f"\n{title}:\n{listed}\n"
-    return f"{text}{_ALWAYS}"
+    examples = "".join(f"  {example}\n" for example in command.EXAMPLES)
+    return f"{text}{_ALWAYS}\nexamples:\n{examples}"
 
 
 def _fail(error: RlmCiError) -> int:

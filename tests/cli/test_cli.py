@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 
 import rlm_ci
 from rlm_ci import checks
-from rlm_ci.cli import COMMANDS
+from rlm_ci.cli import COMMANDS, _help, load, options
 from rlm_ci.config.arguments import describe, parse, split_command
 from rlm_ci.config.core_options import CHANGE, COMMON, LOCAL_CHANGE
 from rlm_ci.config.settings import Setting
@@ -97,7 +98,7 @@ def test_wrong_words(words: list[str], what: str) -> None:
         (
             ["zzz"],
             "unknown command 'zzz'",
-            "known are: answer, archive, bench, cancel, chat, check, config, context, doctor",
+            "known are: answer, archive, bench, cancel, chat, check, completion, config, context",
         ),
         (["a\x1b[31m\n::error::x"], r"unknown command 'a\x1b[31m\n::error::x'", ""),
         (["x" * 5000], "unknown command 'xxxx", ""),
@@ -194,6 +195,22 @@ def test_help_of_a_command(cli: Cli, name: str) -> None:
         if row.flag:
             flag = f"--no-{row.flag[2:]}" if row.default is True else row.flag
             assert f" {flag}" in text, flag
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_example_is_in_the_help_and_is_understood(name: str) -> None:
+    command = load(name)
+    assert command.EXAMPLES
+    for example in command.EXAMPLES:
+        assert f"\n  {example}\n" in _help(name, command, options(command, ()))
+        words = shlex.split(example)
+        ends = [at for at, word in enumerate(words) if word in {"<", ">"}]
+        program, *given = words[: ends[0] if ends else None]
+        found, rest = split_command(given, COMMON)
+        assert (program, found) == ("rlm-ci", name)
+        _, fewest, most = command.TAKES
+        read = parse(rest, options(command, rest), example)
+        assert fewest <= len(read.words) <= most
 
 
 def test_help_of_checks_shows_their_options(cli: Cli) -> None:

@@ -22,7 +22,7 @@ USAGE = '"TASK" [OPTION...]'
 TAKES = ("one task", 0, 1)
 EXAMPLES = (
     'rlm-ci run "What is the 1000th prime number?" --model gpt-5-mini',
-    'rlm-ci run "How many orders failed?" --environment pure_rlm --context orders.log',
+    'rlm-ci run "How many failed?" --environment pure_rlm --context orders.log',
 )
 EXITS = {
     errors.OK: "the model says that the task is done",
