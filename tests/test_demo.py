@@ -83,7 +83,7 @@ def test_it_judges_the_last_change_of_its_own_checkout(demo: Path) -> None:
     git("commit", "--allow-empty", "-m", "Second")
     ended = run(demo, programs, "own")
     assert ended.returncode == 0
-    assert "0 of 25 files, 0 of 1,200 lines" in ended.stdout
+    assert "0 files (limit 25), 0 lines (limit 1,200)" in ended.stdout
     git("clone", "--depth=1", demo.parent.as_uri(), "shallow")
     ended = run(demo.parent / "shallow" / "examples", programs, "own")
     assert ended.returncode == 0

@@ -116,11 +116,11 @@ def run(
         if one.unmeasured
     ]
     summary = (
-        f"{len(counted):,} of {budget.max_files:,} files, "
-        f"{weighted:,} of {budget.max_lines:,} lines"
+        f"{count(len(counted), 'file')} (limit {budget.max_files:,}), "
+        f"{count(weighted, 'line')} (limit {budget.max_lines:,})"
     )
     if weighted != lines:
-        summary += f" (weighted; {lines:,} in all)"
+        summary += f", weighted from {lines:,}"
     if changes.also:
         summary += "; for a merge, files that differ from both sides"
     binary = [one.path for one in counted if one.added is None]
@@ -288,25 +288,53 @@ def _matcher(patterns: Sequence[str], what: str) -> Callable[[str], bool]:
 
 
 def _split_hint(counted: Sequence[LineCount]) -> str:
+    """Where most of the change is: the largest folders, then the largest of the other files."""
     from heapq import nsmallest
 
-    top = nsmallest(_LARGEST, counted, lambda one: (-one.lines, one.path))
-    named = ", ".join(f"{printable(one.path)} ({one.lines:,})" for one in top if one.lines)
-    return f"split the change; largest: {named}" if named else "split the change"
+    groups = _by_folder(counted)
+    sizes = {path: (sum(one.lines for one in inside), len(inside)) for path, inside in groups}
+    top = nsmallest(_LARGEST, sizes, lambda path: (-sum(sizes[path]), path))
+    named = []
+    for path in sorted(top, key=lambda path: not path.endswith("/")):
+        lines, files = sizes[path]
+        inside = f"{count(files, 'file')}, " if path.endswith("/") else ""
+        named.append(f"{printable(path)} ({inside}{count(lines, 'line')})")
+    return f"split the change; largest: {', '.join(named)}"
+
+
+def _by_folder(counted: Sequence[LineCount]) -> list[tuple[str, list[LineCount]]]:
+    """The change in folders and files; a folder with more than half of it is opened again."""
+    groups = {"": list(counted)}
+    half = sum(one.lines + 1 for one in counted) / 2
+    while True:
+        weights = {
+            path: sum(one.lines + 1 for one in inside)
+            for path, inside in groups.items()
+            if not path or path.endswith("/")
+        }
+        folder = max(weights, key=weights.__getitem__, default=None)
+        if folder is None or weights[folder] <= half:
+            return list(groups.items())
+        opened: dict[str, list[LineCount]] = {}
+        for one in groups[folder]:
+            name, below, _ = one.path[len(folder) :].partition("/")
+            opened.setdefault(f"{folder}{name}{below}", []).append(one)
+        if len(groups) > 1 and not any(path.endswith("/") for path in opened):
+            return list(groups.items())
+        del groups[folder]
+        groups.update(opened)
 
 
 def _over(metrics: dict[str, int], counted: Sequence[LineCount]) -> list[Finding]:
     units = [unit for unit in ("files", "lines") if metrics[unit] > metrics[f"max_{unit}"]]
     hint = _split_hint(counted) if units else ""
     return [
-        _finding(unit, _excess(metrics[unit], unit, metrics[f"max_{unit}"], "", "the"), hint)
-        for unit in units
+        _finding(unit, _excess(metrics[unit], unit, metrics[f"max_{unit}"]), hint) for unit in units
     ]
 
 
-def _excess(number: int, unit: str, most: int, under: str, whose: str) -> str:
-    changed = f"{count(number, unit.removesuffix('s'))} changed{under}"
-    return f"{changed}, {number - most:,} more than {whose} budget of {most:,}"
+def _excess(number: int, unit: str, most: int, under: str = "") -> str:
+    return f"{count(number, unit.removesuffix('s'))} changed{under} (limit {most:,})"
 
 
 def _paths_over(counted: Sequence[LineCount], paths: Sequence[dict[str, Any]]) -> Iterator[Finding]:
@@ -317,7 +345,7 @@ def _paths_over(counted: Sequence[LineCount], paths: Sequence[dict[str, Any]]) -
         for unit, number in sums.items():
             most = row[f"max_{unit}"]
             if most is not None and number > most:
-                message = _excess(number, unit, most, f" under {printable(glob)}", "its")
+                message = _excess(number, unit, most, f" under {printable(glob)}")
                 yield _finding("path-budget", message, _split_hint(inside), f"{glob} {unit}")
 
 

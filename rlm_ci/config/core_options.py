@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 from rlm_ci.config.settings import Setting
 
+#: The formats of a report: the modules of ``report/formats``, in alphabetical order.
+_FORMATS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "report", "formats")
+FORMATS = tuple(
+    sorted(name[:-3] for name in os.listdir(_FORMATS) if name.endswith(".py") and name[0] != "_")
+)
 SEVERITIES = ("info", "low", "medium", "high", "critical")
 
 
@@ -22,7 +29,7 @@ COMMON: tuple[Setting, ...] = (
             env=("MCP_RUNNER_TASK_ID", "TASK", "CODEX_ORCHESTRATOR_TASK_ID"),
             flag="--task", metavar="ID", file=False, input="task-id"),
     Setting("format", "format of the result", "text", "choice", flag="--format", metavar="NAME",
-            choices=("text", "json", "markdown", "sarif", "github", "html"), file=False),
+            choices=FORMATS, file=False),
     Setting("output", "write the result to a file instead of standard output (-)",
             flag="--output", short="-o", metavar="FILE", file=False),
     Setting("quiet", "print problems only", default=False, kind="boolean",

@@ -6,6 +6,7 @@ always stay. The limits are those of the view, so a user's template fits in the 
 
 from __future__ import annotations
 
+from rlm_ci.report import wording
 from rlm_ci.report.details.fixes_and_proofs import language
 from rlm_ci.report.view import ICONS, SEVERITY_ICONS, View, ViewLimits
 from rlm_ci.resources import loader
@@ -76,7 +77,7 @@ class TextLimit(Value):
 
 def render(report: Report, options: RenderOptions, name: str, room: TextLimit) -> str:
     """``report`` by the template ``name``, with less and less until there is ``room``."""
-    view = View(report, MarkdownSurface(), options)
+    view = View(report, MarkdownSurface(), options, wording.rows(report))
     template = loader.load_template(name, overrides=options.templates)
 
     def attempt(limits: ViewLimits) -> str:

@@ -5,9 +5,8 @@ A format is a file in ``formats/`` with a function ``render(report, options) -> 
 
 from __future__ import annotations
 
-import os
-
 from rlm_ci import errors
+from rlm_ci.config.core_options import FORMATS
 from rlm_ci.text.neutralise import MARKER
 from rlm_ci.values import Value
 
@@ -42,22 +41,15 @@ class RenderOptions(Value):
     rule_pages: bool = True
 
 
-def names() -> tuple[str, ...]:
-    """The formats there are, in alphabetical order."""
-    folder = os.path.join(os.path.dirname(__file__), "formats")
-    files = (name for name in os.listdir(folder) if name.endswith(".py"))
-    return tuple(sorted(name[:-3] for name in files if not name.startswith("_")))
-
-
 def render(report: Report, name: str, options: RenderOptions | None = None, **fields: Any) -> str:
     """``report`` in the format ``name``; ``fields`` are those of :class:`RenderOptions`.
 
     Raises UsageError for an unknown format, ConfigError for a bad ``server_url`` or a
     template override that cannot be used.
     """
-    if name not in names():
+    if name not in FORMATS:
         raise errors.UsageError(
-            f"there is no format {name!r}", hint=f"choose one of {', '.join(names())}"
+            f"there is no format {name!r}", hint=f"choose one of {', '.join(FORMATS)}"
         )
     renderer = __import__(f"rlm_ci.report.formats.{name}", fromlist=["render"])
     text: str = renderer.render(report, (options or RenderOptions()).replace(**fields))

@@ -61,8 +61,12 @@ PAGE = ViewLimits(findings=5_000, suppressed=1_000, old=1_000, refuted=100, omit
 class View:
     """Makes views of one report for one surface."""
 
-    def __init__(self, report: Report, surface: Surface, options: RenderOptions) -> None:
+    def __init__(
+        self, report: Report, surface: Surface, options: RenderOptions, parts: Sequence[Part]
+    ) -> None:
+        """``parts`` are those of the report that are listed."""
         self._report = report
+        self._parts = parts
         self._surface = surface
         self._links = Links(report.subject, options)
         findings = wording.worst_first(report.findings)
@@ -99,7 +103,7 @@ class View:
             "subject": self._subject(),
             "run_id": self._surface.code(report.run_id) if report.run_id else None,
             "documents": [self._document(one, limits) for one in report.documents if one.shown],
-            "parts": [self._part(part, limits) for part in report.parts[: limits.parts]],
+            "parts": [self._part(part, limits) for part in self._parts[: limits.parts]],
             "groups": self._groups(live[: limits.opened], limits),
             "folded": self._groups(live[limits.opened :], limits, brief=True),
             "folded_count": wording.count(len(live[limits.opened :]), "more finding"),
@@ -278,7 +282,7 @@ class View:
         parts = [
             {"id": self._surface.code(neutralise.clip(part.id, 80)),
              "text": self._text(wording.result(part, report.fail_level), limits)}
-            for part in report.parts[: limits.parts]
+            for part in self._parts[: limits.parts]
             if part.state is not None or not part.enabled
         ]  # fmt: skip
         gathered = wording.gathered(report.coverage.omitted)
@@ -339,8 +343,8 @@ class View:
             for total, shown, noun, rest in lists
             if total > shown
         ]
-        if len(self._report.parts) > limits.parts:
-            shed.append(f"{len(self._report.parts) - limits.parts:,} of the checks")
+        if len(self._parts) > limits.parts:
+            shed.append(f"{len(self._parts) - limits.parts:,} of the checks")
         findings = self.live + self.suppressed
         if not limits.quote_lines and any(p.quote for one in findings for p in one.evidence[:1]):
             shed.append("quoted lines")

@@ -31,6 +31,8 @@ QUESTION = "symbolic"
 TAMPER = "tamper"
 #: The part that compares two benchmarks: its gates have tolerances of their own.
 BENCH = "bench"
+#: The check of archive stubs.
+_ARCHIVE = "doc-archive"
 #: The finding of a fix loop whose agent failed in all of its turns.
 IDLE = "rlm/agent-failed"
 #: What a fix loop ends as, where that says more than its verdict.
@@ -75,14 +77,41 @@ def state(part: Part, fail_level: Severity) -> str:
     return UNSEEN if part.id == REVIEW and "reach" in part.metrics else OFF
 
 
-def result(part: Part, fail_level: Severity) -> str:
-    """The part's summary, led by its state where the summary alone might mislead."""
-    verdict = state(part, fail_level)
+def rows(report: Report) -> tuple[Part, ...]:
+    """The parts that a comment and a terminal list: not those that are off, unless all are."""
+    fail_level = report.fail_level
+    listed = tuple(part for part in report.parts if state(part, fail_level) != OFF)
+    return listed or report.parts
+
+
+def result(part: Part, fail_level: Severity, *, cure: bool = True) -> str:
+    """The part's summary, led by its state where the summary alone might mislead.
+
+    Without ``cure`` it leaves out the hint of the error that stopped the part.
+    """
+    verdict, summary = state(part, fail_level), part.summary
     if verdict in (CLEAN, FINDINGS):
-        return part.summary
+        return summary
+    if not cure and part.error is not None:
+        summary = printable.printable(str(part.error))
     label = LABELS.get(verdict, verdict)
-    told = part.summary[: len(label)].lower() == label
-    return part.summary if told else f"{label}: {part.summary}" if part.summary else label
+    told = summary[: len(label)].lower() == label
+    return summary if told else f"{label}: {summary}" if summary else label
+
+
+def overrides(report: Report) -> list[tuple[str, str]]:
+    """For a terminal: the parts that fail, each with how to accept its findings with a reason."""
+    failing = [part for part in report.parts if part.verdict(report.fail_level) == FINDINGS]
+    found = []
+    for part in (part.id for part in failing if part.block is None):  # a block says it itself
+        variable = f"{part.replace('-', '_').upper()}_OVERRIDE_REASON"
+        if variable in OVERRIDES.get(part, ""):
+            found.append((part, f'set {variable}="why"'))
+        elif part == REVIEW:
+            found.append((part, 'run rlm-ci suppress PATH:LINE --reason "why"'))
+        elif part == _ARCHIVE:
+            found.append((part, "add [[suppressions]] with a reason to rlm-ci.toml"))
+    return found
 
 
 def ignored(metrics: Mapping[str, Any]) -> str:

@@ -54,7 +54,7 @@ def test_a_branch_for_each_batch_and_none_again(tmp_path: Path, cli: Cli) -> Non
         (PATHS[0], PATHS[1]), (PATHS[2], PATHS[3]), (PATHS[4],), ("docs/PRD-9.md",),
     ]  # fmt: skip
     assert [one.over for one in made[:3]] == ["", "", ""]
-    assert "more than the budget of 1,200" in made[3].over
+    assert "(limit 1,200)" in made[3].over
     names = [f"{FOLDER}{dates.today()}-{number}" for number in range(1, 5)]
     assert branches(shop) == [one.branch for one in made] == names
     assert shop.archived().keys() == {*PATHS, "docs/PRD-9.md"}

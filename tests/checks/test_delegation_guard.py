@@ -458,7 +458,7 @@ def _state(cli: Cli, repo: GitRepo, *args: str, **env: str) -> str:
 def test_it_is_on_with_a_task_or_an_index(cli: Cli, repo: GitRepo) -> None:
     repo.write("a", "").commit()
     assert _state(cli, repo) == "off"
-    text = " ".join(cli("check", cwd=repo).stdout.split())
+    text = " ".join(cli("check", "-v", cwd=repo).stdout.split())
     assert "off: no task id is given and there is no tasks/index.json" in text
     assert _state(cli, repo, MCP_RUNNER_TASK_ID=TASK) == "findings"
     assert _state(cli, repo, "--task", TASK) == "findings"
@@ -472,7 +472,7 @@ def test_in_ci_it_wants_receipts_too(cli: Cli, shop: GitRepo) -> None:
     head = shop.write("a", "x").commit()
     assert _state(cli, shop, CI="true") == "off"
     assert _state(cli, shop, "--base", base, CI="true") == "off"
-    text = " ".join(cli("check", "--base", base, cwd=shop, env={"CI": "1"}).stdout.split())
+    text = " ".join(cli("check", "-v", "--base", base, cwd=shop, env={"CI": "1"}).stdout.split())
     assert "off: no task id is given and no receipts are in use (.delegation/)" in text
     assert _state(cli, shop, CI="false") == "findings"
     receipt = shop.write(".delegation/x.json", "{}").commit()

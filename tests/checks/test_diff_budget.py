@@ -103,7 +103,12 @@ def rules(part: Part) -> list[str]:
 
 def plain(files: int = 1, lines: int = 1, **more: Any) -> ChangeSet:
     """A change of ``files`` files with ``lines`` lines each, without a repository behind it."""
-    found = [FileChange(f"src/f{n}.py", lines, 0, status="M") for n in range(files)]
+    return sized({f"src/f{n}.py": lines for n in range(files)}, **more)
+
+
+def sized(lines: Mapping[str, int], **more: Any) -> ChangeSet:
+    """A change of these files with so many lines, without a repository behind it."""
+    found = [FileChange(path, number, 0, status="M") for path, number in lines.items()]
 
     class Plain(ChangeSet):
         def files(self, **_: Any) -> list[FileChange]:
@@ -191,7 +196,7 @@ def test_binary_files_have_no_lines_and_their_bytes_are_shown(repo: GitRepo) -> 
     base = repo.write("edited.bin", b"\0" * 10).write("gone.bin", b"\0" * 99).commit()
     repo.write("edited.bin", b"\0" * 1500).write("new.bin", b"\0" * 500).remove("gone.bin")
     repo.write("dist/ignored.bin", b"\0" * 7000)
-    expected = "3 of 25 files, 0 of 1,200 lines; 3 binary files, 2,000 bytes"
+    expected = "3 files (limit 25), 0 lines (limit 1,200); 3 binary files, 2,000 bytes"
     assert judge(local(repo, "worktree")).summary == expected
     repo.stage("new.bin", "edited.bin", "gone.bin")
     assert judge(local(repo, "index")).summary == expected
@@ -336,20 +341,38 @@ def test_a_limit_of_nothing_is_legal() -> None:
     one = judge(plain(1, 1), max_files="0", max_lines="0")
     assert rules(one) == ["files", "lines"]
     assert [finding.message for finding in one.findings] == [
-        "1 file changed, 1 more than the budget of 0",
-        "1 line changed, 1 more than the budget of 0",
+        "1 file changed (limit 0)",
+        "1 line changed (limit 0)",
     ]
     assert rules(judge(plain(0), max_files="0", max_lines="0")) == []
     assert rules(judge(plain(1, 0), max_files="1", max_lines="0")) == []
 
 
+@pytest.mark.parametrize(
+    ("sizes", "named"),
+    [
+        ({"a/b/1.py": 5, "a/c/2.py": 3, "d.py": 9},
+         "a/ (2 files, 8 lines), d.py (9 lines)"),
+        ({"big.sql": 50, "src/a/1.py": 5, "src/b/2.py": 4, "src/3.py": 1},
+         "src/ (3 files, 10 lines), big.sql (50 lines)"),
+        ({"x.md": 1, "src/a/1.py": 40, "src/a/2.py": 40, "src/b/3.py": 30, "src/4.py": 1},
+         "src/a/ (2 files, 80 lines), src/b/ (1 file, 30 lines), src/4.py (1 line), x.md (1 line)"),
+        ({"deep/in/1.py": 2, "deep/in/2.py": 1}, "deep/in/1.py (2 lines), deep/in/2.py (1 line)"),
+        ({f"d{n}/1.py": n for n in range(9)},
+         ", ".join(f"d{n}/ (1 file, {n} lines)" for n in (8, 7, 6, 5, 4))),
+    ],
+)  # fmt: skip
+def test_folders_are_named_before_files(sizes: dict[str, int], named: str) -> None:
+    part = judge(sized(sizes), max_files="0")
+    assert part.findings[0].hint == f"split the change; largest: {named}"
+
+
 def test_a_finding_says_how_much_and_where_to_begin() -> None:
     part = judge(plain(3, 700))
-    assert [finding.message for finding in part.findings] == [
-        "2,100 lines changed, 900 more than the budget of 1,200"
-    ]
+    assert [finding.message for finding in part.findings] == ["2,100 lines changed (limit 1,200)"]
     assert part.findings[0].hint == (
-        "split the change; largest: src/f0.py (700), src/f1.py (700), src/f2.py (700)"
+        "split the change; largest: src/f0.py (700 lines), src/f1.py (700 lines), "
+        "src/f2.py (700 lines)"
     )
     assert part.verdict(Severity.HIGH) == "findings"
     assert part.findings[0].evidence == ()
@@ -459,14 +482,14 @@ def test_a_part_has_a_budget_of_its_own_and_the_roof_stays() -> None:
     }
     part = judge(change, config)
     assert [(finding.rule, finding.message) for finding in part.findings] == [
-        ("diff-budget/files", "8 files changed, 1 more than the budget of 7"),
+        ("diff-budget/files", "8 files changed (limit 7)"),
         (
             "diff-budget/path-budget",
-            "4 files changed under sql/, 1 more than its budget of 3",
+            "4 files changed under sql/ (limit 3)",
         ),
         (
             "diff-budget/path-budget",
-            "40 lines changed under *.py, 1 more than its budget of 39",
+            "40 lines changed under *.py (limit 39)",
         ),
     ]
     assert len({finding.subject for finding in part.findings}) == 3
@@ -483,7 +506,7 @@ def test_a_weight_counts_in_the_whole_and_the_first_that_matches_tells() -> None
     part = judge(paths("docs/a", "docs/api/b", "x.snap", "src/c", lines=10), config)
     assert part.metrics["lines"] == 15
     assert part.metrics["added"] == 40
-    assert part.summary == "4 of 25 files, 15 of 1,200 lines (weighted; 40 in all)"
+    assert part.summary == "4 files (limit 25), 15 lines (limit 1,200), weighted from 40"
 
 
 @pytest.mark.parametrize(
@@ -526,7 +549,9 @@ def test_label_and_line_together_override(body: str) -> None:
     assert rules(part) == ["files"]
     assert {finding.suppression for finding in part.findings} == {"a vendored parser"}
     assert part.verdict(Severity.HIGH) == CLEAN
-    assert part.summary == "30 of 25 files, 30 of 1,200 lines; overridden: a vendored parser"
+    assert (
+        part.summary == "30 files (limit 25), 30 lines (limit 1,200); overridden: a vendored parser"
+    )
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_the_first_commit_of_a_repository_is_judged(hooked: GitRepo, path: dict[
     hooked.remove("src/file_0.py")
     code, said = commit(hooked, path)
     assert code == 0, said
-    assert "25 of 25 files" in said
+    assert "25 files (limit 25)" in said
 
 
 def test_only_what_is_staged_counts_in_a_partial_commit(
@@ -62,7 +62,7 @@ def test_only_what_is_staged_counts_in_a_partial_commit(
     hooked.write_all(MANY).write("one.py", "b\n")
     ended = hooked.attempt("commit", "-q", "-m", "One", "one.py", env=path)
     assert ended.returncode == 0
-    assert b"1 of 25 files, 2 of 1,200 lines" in ended.stdout + ended.stderr
+    assert b"1 file (limit 25), 2 lines (limit 1,200)" in ended.stdout + ended.stderr
     ended = hooked.attempt("commit", "-q", "-a", "-m", "All", env=path)
     assert ended.returncode == 1
     assert b"26 files changed" in ended.stdout + ended.stderr
@@ -77,7 +77,7 @@ def test_commit_from_a_subfolder_and_in_a_linked_worktree(
     hooked.write("docs/more.md", "# More\n").run("add", "-A")
     ended = hooked.attempt("-C", "docs", "commit", "-q", "-m", "From below", env=path)
     assert ended.returncode == 0
-    assert b"1 of 25 files" in ended.stdout + ended.stderr
+    assert b"1 file (limit 25)" in ended.stdout + ended.stderr
     linked = hooked.worktree(tmp_path / "linked", branch="other")
     linked.write_all(MANY)
     code, said = commit(linked, path)
@@ -128,7 +128,7 @@ def test_first_push_later_push_and_deletion(
     hooked.commit("Start")
     code, said = push(hooked, path, "origin", "main")
     assert code == 0, said
-    assert "1 of 25 files" in said
+    assert "1 file (limit 25)" in said
     hooked.checkout("topic", new=True).write_all(MANY)
     hooked.run("add", "-A")
     hooked.run("commit", "-q", "--no-verify", "-m", "Too much")
@@ -143,7 +143,7 @@ def test_first_push_later_push_and_deletion(
     hooked.run("commit", "-q", "--no-verify", "-m", "A little more")
     code, said = push(hooked, path, "origin", "topic")
     assert code == 0, said
-    assert "1 of 25 files, 1 of 1,200 lines" in said
+    assert "1 file (limit 25), 1 line (limit 1,200)" in said
     code, said = push(hooked, path, "origin", "--delete", "topic")
     assert code == 0, said
 
@@ -161,9 +161,9 @@ def test_several_refs_are_each_judged(
         hooked.run("commit", "-q", "--no-verify", "-m", name)
     code, said = push(hooked, path, "origin", "small", "large")
     assert code == 1
-    assert "small: 1 of 25 files" in said
-    assert "large: 26 of 25 files" in said
-    assert "large: 26 files changed, 1 more than the budget" in " ".join(said.split())
+    assert "small: 1 file (limit 25)" in said
+    assert "large: 26 files (limit 25)" in said
+    assert "large: 26 files changed (limit 25)" in " ".join(said.split())
 
 
 def test_refs_of_one_change_are_judged_once_and_what_is_no_commit_is_passed_over(
@@ -180,7 +180,9 @@ def test_refs_of_one_change_are_judged_once_and_what_is_no_commit_is_passed_over
     code, said = push(hooked, path, "--all", "origin")
     assert code == 0, said
     assert said.count("diff-budget") == 1
-    assert "main, b0, b1 and 3 more: 1 of 25 files, 1 of 1,200 lines" in " ".join(said.split())
+    assert "main, b0, b1 and 3 more: 1 file (limit 25), 1 line (limit 1,200)" in " ".join(
+        said.split()
+    )
     code, said = push(hooked, path, "--tags", "origin")
     assert code == 0, said
     assert "note: refs/tags/a-tree names a tree, not a commit: it is not checked" in said
@@ -205,16 +207,16 @@ def test_what_others_brought_is_not_held_against_a_merge_or_a_rebase(
     hooked.write("a.py", "both\n")
     code, said = commit(hooked, path)
     assert code == 0, said
-    assert "1 of 25 files, 2 of 1,200 lines; for a merge, files that" in said
+    assert "1 file (limit 25), 2 lines (limit 1,200); for a merge, files that" in said
     code, said = push(hooked, path, "origin", "topic")
     assert code == 0, said
-    assert "topic: 1 of 25 files, 2 of 1,200 lines" in said
+    assert "topic: 1 file (limit 25), 2 lines (limit 1,200)" in said
     hooked.checkout("other").run("reset", "-q", "--hard", "HEAD~")
     hooked.run("merge", "-q", "--ff-only", "main")
     hooked.write("b.py", "b\n").commit("Rebased")
     code, said = push(hooked, path, "--force", "origin", "other:topic")
     assert code == 0, said
-    assert "topic: 1 of 25 files, 1 of 1,200 lines" in said
+    assert "topic: 1 file (limit 25), 1 line (limit 1,200)" in said
 
 
 def test_a_repository_that_git_knows_by_its_variables_alone(
@@ -239,7 +241,7 @@ def test_a_repository_that_git_knows_by_its_variables_alone(
         ended = hooked.attempt(*both, "commit", "-q", "-m", "Start", env=path)
         said = (ended.stdout + ended.stderr).decode()
         assert ended.returncode == 0, said
-        assert "27 of 27 files" in said
+        assert "27 files (limit 27)" in said
         place.joinpath("src/file_0.py").write_text("1\n2\n")
         variables = {"GIT_DIR": str(dot), "GIT_WORK_TREE": str(place)}
         for folder in (tmp_path, place / "sub"):
@@ -247,7 +249,7 @@ def test_a_repository_that_git_knows_by_its_variables_alone(
                 ["rlm-ci", "check", "diff-budget"], cwd=folder, env={**path, **variables},
                 capture_output=True, check=False,
             )  # fmt: skip
-            assert b"1 of 27 files, 3 of 1,200 lines" in ended_here.stdout
+            assert b"1 file (limit 27), 3 lines (limit 1,200)" in ended_here.stdout
         # Without the work tree's name it is the current folder, or where core.worktree leads.
         del variables["GIT_WORK_TREE"]
         for folder in (place, tmp_path):
@@ -255,7 +257,7 @@ def test_a_repository_that_git_knows_by_its_variables_alone(
                 ["rlm-ci", "check", "diff-budget"], cwd=folder, env={**path, **variables},
                 capture_output=True, check=False,
             )  # fmt: skip
-            assert b"1 of 27 files, 3 of 1,200 lines" in ended_here.stdout
+            assert b"1 file (limit 27), 3 lines (limit 1,200)" in ended_here.stdout
             hooked.run(*both, "config", "core.worktree", str(place))
 
 
@@ -267,11 +269,11 @@ def test_where_git_dir_names_a_file(repo: GitRepo, path: dict[str, str], tmp_pat
     repo.commit("Library")
     repo.write("lib/b.py", "b\n")
     said = repo.run("submodule", "foreach", "rlm-ci check diff-budget", env=path).decode()
-    assert "1 of 25 files, 1 of 1,200 lines" in said
+    assert "1 file (limit 25), 1 line (limit 1,200)" in said
     repo.run("-C", "lib", "config", "core.hooksPath", str(HOOKS))
     each = "git add -A && git -c user.name=A -c user.email=a@example.com commit -qm B"
     ended = repo.attempt("submodule", "foreach", each, env=path)
-    assert b"1 of 25 files, 1 of 1,200 lines" in ended.stdout + ended.stderr
+    assert b"1 file (limit 25), 1 line (limit 1,200)" in ended.stdout + ended.stderr
     assert ended.returncode == 0
     linked = repo.worktree(tmp_path / "linked", branch="other").write("c.py", "c\n")
     linked.write("sub/d.py", "d\n")
@@ -280,7 +282,7 @@ def test_where_git_dir_names_a_file(repo: GitRepo, path: dict[str, str], tmp_pat
             ["rlm-ci", "check", "diff-budget"], cwd=folder, env={**path, "GIT_DIR": told},
             capture_output=True, check=False,
         )  # fmt: skip
-        assert b"2 of 25 files, 2 of 1,200 lines" in answer.stdout, answer.stderr
+        assert b"2 files (limit 25), 2 lines (limit 1,200)" in answer.stdout, answer.stderr
 
 
 def test_a_variable_that_leads_nowhere_is_named(

@@ -100,14 +100,14 @@ def test_commit_and_push_through_pre_commit(
     ended = project.attempt("push", "origin", "main", env=env)  # pre-commit gives no refs here
     said = (ended.stdout + ended.stderr).decode()
     assert ended.returncode == 1, said
-    assert "27 of 25 files" in said
+    assert "27 files (limit 25)" in said
     project.run("push", "--no-verify", "-q", "origin", "main")
     project.write("a.py", "a\n")
     project.commit("A little")
     ended = project.attempt("push", "origin", "main", env=env)
     said = (ended.stdout + ended.stderr).decode()
     assert ended.returncode == 0, said
-    assert "1 of 25 files, 1 of 1,200 lines" in said
+    assert "1 file (limit 25), 1 line (limit 1,200)" in said
 
 
 @pytest.mark.full
@@ -126,17 +126,17 @@ def test_what_others_brought_is_not_held_against_a_merge_or_a_rebase(
     ended = project.attempt("commit", "--no-edit", env=env)
     said = (ended.stdout + ended.stderr).decode()
     assert ended.returncode == 0, said
-    assert "1 of 25 files, 2 of 1,200 lines; for a merge" in said
+    assert "1 file (limit 25), 2 lines (limit 1,200); for a merge" in said
     ended = project.attempt("push", "origin", "topic", env=env)
     said = (ended.stdout + ended.stderr).decode()
     assert ended.returncode == 0, said
-    assert "1 of 25 files, 2 of 1,200 lines; for a merge" in said
+    assert "1 file (limit 25), 2 lines (limit 1,200); for a merge" in said
     project.checkout("other")
     project.run("rebase", "-q", "-X", "theirs", "main")
     ended = project.attempt("push", "--force", "origin", "other:topic", env=env)
     said = (ended.stdout + ended.stderr).decode()
     assert ended.returncode == 0, said
-    assert "1 of 25 files, 2 of 1,200 lines" in said
+    assert "1 file (limit 25), 2 lines (limit 1,200)" in said
 
 
 @pytest.mark.full
@@ -179,7 +179,7 @@ def test_in_a_submodule_and_in_a_linked_work_tree(
     ended = top.attempt("submodule", "foreach", asked, env=env)
     said = (ended.stdout + ended.stderr).decode()
     assert ended.returncode == 0, said
-    assert said.count("1 of 25 files, 1 of 1,200 lines") == 2, said
+    assert said.count("1 file (limit 25), 1 line (limit 1,200)") == 2, said
     linked = library.worktree(tmp_path / "linked", branch="other").write("b.md", "# B\n")
     linked.run("add", "-A")
     said = linked.run("commit", "-m", "B", env={**env, "GIT_DIR": ".git"}).decode()

@@ -2,7 +2,7 @@
 
 Rewrite the files after a change that was meant, then read the difference::
 
-    PYTHONPATH=.:tests python -m publishing.golden
+    PYTHONPATH=.:tests python -m testing.golden_reports
 """
 
 from __future__ import annotations

@@ -48,14 +48,14 @@ def typical() -> Report:
     split = "Split the change: `git diff --stat main...` shows where the weight lies."
     budget = Part(
         "diff-budget",
-        "31 of 25 files, 1,843 of 1,200 lines",
+        "31 files (limit 25), 1,843 lines (limit 1,200)",
         {"files": 31, "max_files": 25, "lines": 1843, "max_lines": 1200, "added": 1800,
          "deleted": 43, "ignored_files": 2, "ignored_lines": 5120, "binary_files": 1},
         (
             Finding("diff-budget/files", Severity.HIGH,
-                    "The change touches 31 files, 6 more than the budget of 25.", split),
+                    "31 files changed (limit 25)", split),
             Finding("diff-budget/lines", Severity.HIGH,
-                    "The change has 1,843 lines, 643 more than the budget of 1,200.", split),
+                    "1,843 lines changed (limit 1,200)", split),
             Finding("diff-budget/path-budget", Severity.HIGH,
                     "src/generated/ may change by 200 lines; it changes by 911.",
                     "Raise the limit on the base branch, or split the change.",
@@ -107,7 +107,9 @@ def typical() -> Report:
 
 
 def clean() -> Report:
-    part = Part("diff-budget", "3 of 25 files, 120 of 1,200 lines", {"files": 3, "lines": 120})
+    part = Part(
+        "diff-budget", "3 files (limit 25), 120 lines (limit 1,200)", {"files": 3, "lines": 120}
+    )
     return Report(subject(), Severity.HIGH, (part,))
 
 

@@ -51,7 +51,7 @@ def run(arguments: Arguments) -> int:
         read_stdin=_read_stdin,
     )
     settings, report = judgement.settings, judgement.report
-    templates = read_templates(judgement) if settings.format in ("markdown", "html") else None
+    templates = None if settings.format in ("text", "json") else read_templates(judgement)
     output_of(settings).show(report, templates)
     output.explain_parts(report)
     return errors.OK if settings.dry_run else report.exit_code()

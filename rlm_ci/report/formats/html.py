@@ -53,7 +53,7 @@ class HtmlSurface:
 
 
 def render(report: Report, options: RenderOptions) -> str:
-    view = View(report, HtmlSurface(), options)
+    view = View(report, HtmlSurface(), options, report.parts)
     page = loader.load_template("report.html.j2", overrides=options.templates, autoescape=True)
     variables = {**view.build(PAGE), "marks": _MARKS, "parts_off": wording.OFF}
     return neutralise.without_commands(page(variables))

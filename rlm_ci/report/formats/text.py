@@ -62,26 +62,36 @@ class _TextWriter:
                 yield from self._finding(finding, following)
         if not quiet:
             yield from self._argued()
-        names = max((_cells(printable(part.id)) for part in report.parts), default=0)
+        yield from self._parts(quiet=quiet)
+        if self._options.verbose:
+            yield from self._refuted()
+            yield from self._omitted()
+        yield from self._end(quiet=quiet)
+
+    def _parts(self, *, quiet: bool) -> Iterator[str]:
+        report = self._report
+        parts = report.parts if self._options.verbose else wording.rows(report)
+        names = max((_cells(printable(part.id)) for part in parts), default=0)
         above = ""
-        for part in report.parts:
-            result = wording.result(part, report.fail_level)
+        for part in parts:
+            result = wording.result(part, report.fail_level, cure=False)
             if ignored := wording.ignored(part.metrics):
                 result = f"{result}; {ignored}"
             if not quiet or part.state is not None:
                 again = part.state is not None and result == above
                 told = f"{wording.LABELS.get(part.state or '', '')}, as above" if again else result
                 yield from self._part(part, names, told)
+                if part.error is not None and part.error.hint and not again:
+                    # To be copied, so it is one line, however long.
+                    yield f"{' ' * (names + 4)}→ {printable(part.error.hint)}"
             above = result
-        if self._options.verbose:
-            yield from self._refuted()
-            yield from self._omitted()
-        yield from self._end(quiet=quiet)
 
     def _end(self, *, quiet: bool) -> Iterator[str]:
         if not quiet:
             yield ""
             yield from self._advice()
+            for part, told in wording.overrides(self._report):
+                yield f"  {self._ink(f'to override {part}:', _DIM)} {told}"
             yield from self._wrap(wording.remarks(self._report, beside_line=True), "  ")
         # A result that is not applied is shown even if quiet.
         if not quiet or wording.tone(self._report) != self._report.verdict():
@@ -236,12 +246,15 @@ class _TextWriter:
         return self._ink(f"{mark} {headline}", _BOLD, colour)
 
     def _wrap(self, text: str, indent: str, lead: str = "") -> Iterator[str]:
-        """``text`` within the width; ``lead`` begins its first line."""
+        """``text`` within the width; ``lead`` begins its first line.
+
+        What is between backticks may be a command, so it stays on one line, however long.
+        """
         hanging = indent + " " * len(lead)
         line, used = "", 0
         room = self._width - len(hanging)
         before = indent + lead
-        for word in neutralise.one_line(text).split(" "):
+        for word in _words(neutralise.one_line(text)):
             cells = _cells(word)
             if line and used + 1 + cells > room:
                 yield before + line
@@ -274,6 +287,18 @@ def _position(place: Location) -> str:
     lines = wording.lines(place)
     before = " (before the change)" if place.side == "old" else ""
     return f"{printable(place.path)}{f':{lines}' if lines else ''}{before}"
+
+
+def _words(text: str) -> list[str]:
+    """``text`` at its blanks, but for those between backticks."""
+    if "`" not in text:
+        return text.split(" ")
+    words = [""]
+    for is_code, piece in neutralise.segments(text):
+        first, *more = [f"`{piece}`"] if is_code else piece.split(" ")
+        words[-1] += first
+        words += more
+    return words
 
 
 def _cells(text: str) -> int:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rlm_ci.config.core_options import FORMATS
 from rlm_ci.errors import ConfigError, DamagedError
 from rlm_ci.evaluation.bench import compare, comparison_report, prepare, summary, text
 from rlm_ci.evaluation.bench.compare import Gates
 from rlm_ci.report.findings import Severity
-from rlm_ci.report.render import names, render
+from rlm_ci.report.render import render
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -228,7 +229,7 @@ def test_every_format_has_the_comparison_and_hostile_names_stay_text(tmp_path: P
         summary.write(path, {**record, "suite_hash": prepare.suite_hash(cases)})
     known = summary.of_folder(str(tmp_path))
     report = comparison_report.build(compare.compare(known))
-    for name in names():
+    for name in FORMATS:
         shown = render(report, name)
         assert "\n::error::x" not in shown, name
         if name in ("html", "markdown", "summary"):

@@ -12,7 +12,9 @@ from testing import golden_reports, reports
 @pytest.mark.parametrize("name", golden_reports.FILES)
 def test_surface_is_as_recorded(name: str) -> None:
     expected = (golden_reports.CASES / name).read_text("utf-8")
-    assert golden_reports.render(name) == expected, "if that was meant, see golden.py"
+    assert golden_reports.render(name) == expected, (
+        "if that was meant, see testing/golden_reports.py"
+    )
 
 
 def test_every_case_is_used() -> None:

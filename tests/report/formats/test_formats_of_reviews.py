@@ -35,7 +35,7 @@ def reviewed(
     reach = {"change": True, "files": files, "looked": looked, "others": others, **more}
     metrics = {"model": None, "reach": reach, "enabled": looked > 0}
     part = Part("review", "what it found", metrics, findings, enabled=looked > 0)
-    checks = Part("diff-budget", "3 of 25 files")
+    checks = Part("diff-budget", "3 files (limit 25)")
     return Report(Subject(), Severity.HIGH, (checks, part))
 
 

@@ -11,10 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from markdown_it import MarkdownIt
 
 from rlm_ci import errors
+from rlm_ci.config.core_options import FORMATS
 from rlm_ci.report import suppressions, wording
 from rlm_ci.report.findings import Coverage, Finding, Location, Part, Report, Severity, Subject
 from rlm_ci.report.formats import markdown, summary
-from rlm_ci.report.render import RenderOptions, names, render
+from rlm_ci.report.render import RenderOptions, render
 from rlm_ci.report.rules import address
 from rlm_ci.report.view import ICONS
 from rlm_ci.text import neutralise
@@ -56,8 +57,9 @@ def test_hostile_texts_change_nothing(report: Report) -> None:
     assert units(text) < 65_536
     page = github_html(text)
     rows = page.root.all("tr")
-    assert len(rows) == (1 + len(report.parts) if report.parts else 0)
-    for row, part in zip(rows[1:], report.parts, strict=True):
+    listed = wording.rows(report)
+    assert len(rows) == (1 + len(listed) if listed else 0)
+    for row, part in zip(rows[1:], listed, strict=True):
         cells = [cell.text() for cell in row.all("td")]
         assert cells[:2] == [ICONS[wording.state(part, report.fail_level)], part.id]
     check_shape(render(report, "summary"), report)
@@ -149,7 +151,6 @@ def test_what_was_not_looked_at_is_said() -> None:
     text = render(reports.typical(), "markdown")
     unseen = text.partition("Ignored, or not looked at")[2].partition("</details>")[0]
     for told in (
-        "delegation-guard`: off: no task id",
         "receipts`: not run: the branch receipts",
         "2 files with 5,120 lines ignored",
         "1 binary file",
@@ -258,7 +259,7 @@ def test_the_work_grows_with_the_findings_and_no_faster() -> None:
         profile.runcall(render, report, surface)
         return sum(entry.callcount for entry in profile.getstats())
 
-    for surface in names():
+    for surface in FORMATS:
         render(reports.many(1), surface)  # what is imported and compiled once is no part of it
         # From 3,000 on a summary leaves texts out, for which it is rendered more than once.
         some, many = (calls(reports.many(number), surface) for number in (3000, 12_000))

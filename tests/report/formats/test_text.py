@@ -9,6 +9,7 @@ import unicodedata
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from rlm_ci import errors
 from rlm_ci.fix.loop import FixEnd, ValidationResult
 from rlm_ci.fix.report import FixDetails, build
 from rlm_ci.report import wording
@@ -23,7 +24,7 @@ from testing.markup_judges import github_commands
 
 def test_a_single_clean_check_is_one_line_and_the_verdict() -> None:
     assert render(reports.clean(), "text").split("\n") == [
-        "✓ diff-budget  3 of 25 files, 120 of 1,200 lines",
+        "✓ diff-budget  3 files (limit 25), 120 lines (limit 1,200)",
         "",
         "✓ Clean: 1 check, nothing to fix",
         "",
@@ -59,8 +60,45 @@ def test_lines_stay_within_the_width(width: int) -> None:
     for line in render(reports.typical(), "text", width=width).split("\n"):
         cells = sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in line)
         long_word = max(len(word) for word in line.split(" "))
-        # places and quotes are never broken: they are there to be copied and clicked
-        assert cells <= width or "│" in line or ":" in line.split("  ")[0] or long_word > width - 25
+        # places, quotes and commands are never broken: they are there to be copied and clicked
+        is_copied = "│" in line or ":" in line.split("  ")[0] or "`" in line or "→" in line
+        is_copied = is_copied or line.startswith("  to override ")
+        assert cells <= width or is_copied or long_word > width - 25
+
+
+def test_what_is_to_be_copied_is_on_one_line() -> None:
+    command = "rlm-ci archive docs/plans/" + "x" * 60
+    stopped = Part.from_error("receipts", errors.ConfigError("gone", hint=f"git {'a b ' * 30}c"))
+    finding = Finding("doc-archive/dangling", Severity.HIGH, "It is gone.", f"Run `{command}`, or")
+    parts = (Part("doc-archive", "1 stub", {}, (finding,)), stopped)
+    lines = render(Report(Subject(), Severity.HIGH, parts), "text", width=60).split("\n")
+    assert "  → Run" in lines
+    assert f"    `{command}`," in lines
+    assert "! receipts     not run: gone" in lines
+    assert f"               → git {'a b ' * 30}c" in lines
+
+
+def test_a_failing_check_says_how_to_override_it_with_a_reason() -> None:
+    text = render(reports.typical(), "text")
+    assert '\n  to override diff-budget: set DIFF_BUDGET_OVERRIDE_REASON="why"\n' in text
+    assert (
+        "\n  to override doc-archive: add [[suppressions]] with a reason to rlm-ci.toml\n" in text
+    )
+    assert "to override receipts" not in text
+    assert "to override" not in render(reports.clean(), "text")
+
+
+def test_a_check_that_is_off_is_listed_where_there_is_room() -> None:
+    """If all are off, the reason is all that there is to say."""
+    report = reports.typical()
+    for surface in ("text", "markdown", "summary"):
+        assert "no task id, and no" not in render(report, surface)
+    for told in (render(report, "text", verbose=True), render(report, "html")):
+        assert "no task id, and no" in told
+    off = tuple(part for part in report.parts if not part.enabled)
+    report = report.replace(parts=off)
+    assert "no task id, and no" in render(report, "text")
+    assert "no task id, and no" in render(report, "markdown")
 
 
 def test_wide_characters_count_twice() -> None:
