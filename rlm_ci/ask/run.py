@@ -165,6 +165,7 @@ class AskRun(Attempt):
             provider=options.provider,
             replay=bool(self._all.replay),
             others=options.subcall_models,
+            tell=self._all.progress.step,
         )
 
     def _compute(self, options: AskOptions, context: Context) -> AskEnd:

@@ -182,6 +182,7 @@ class EpisodeAttempt(RunAttempt):
             replay=bool(self._all.replay),
             connector=self._caller.model,
             others=(options.sub_model,),
+            tell=self._all.progress.step,
         )
 
     def _context(self, options: EpisodeOptions) -> Context | None:

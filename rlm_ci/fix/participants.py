@@ -65,7 +65,12 @@ def validator_of(
 
 
 def gateway_of(
-    context: FixContext, models: ModelOptions, record: Record, *, replay: bool
+    context: FixContext,
+    models: ModelOptions,
+    record: Record,
+    *,
+    replay: bool,
+    tell: Callable[[str], None],
 ) -> Gateway | None:
     """The way to the model of agent, analyses and review, if any of them asks one."""
     options = context.options
@@ -79,6 +84,7 @@ def gateway_of(
         max_minutes=options.max_minutes,
         provider=options.provider,
         replay=replay,
+        tell=tell,
     )
 
 

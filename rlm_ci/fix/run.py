@@ -211,9 +211,8 @@ class FixRun(Attempt):
             redactor,
         )
         judge = ResultJudge(context)
-        gateway = gateway_of(
-            context, models_of(self._all.settings), self._record, replay=bool(replay)
-        )
+        models, tell = models_of(self._all.settings), progress.step
+        gateway = gateway_of(context, models, self._record, replay=bool(replay), tell=tell)
         self._analyses = analyses_of(self._all, self._run, self._record, context, gateway)
         handover = Handover(self._run.path_of)
         roles = Roles(

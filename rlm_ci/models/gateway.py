@@ -53,6 +53,7 @@ class Gateway:
 
     ``provider`` is the one that the run began with, if it did; a ``replay`` asks none.
     ``connector`` answers instead of the endpoint; ``others`` are further models that may be asked.
+    ``tell`` hears of waits for the endpoint's limits.
     Raises ConfigError without a ``model``, with another provider now, and when money is limited and
     a price unknown.
     """
@@ -69,6 +70,7 @@ class Gateway:
         replay: bool = False,
         connector: Model | None = None,
         others: Iterable[str | None] = (),
+        tell: Callable[[str], None] = lambda _text: None,
     ) -> None:
         if not model:
             raise ConfigError(
@@ -92,7 +94,8 @@ class Gateway:
         self._record = record
         self.price = price
         self._seconds = max(_LEAST, options.timeout)
-        self._model = _answering(options, provider or provider_of(options), connector, replay)
+        began = provider or provider_of(options)
+        self._model = _answering(options, began, connector, replay, tell)
 
     def complete(self, request: ModelRequest, place: str) -> Completion:
         """See ``Record.complete``."""
@@ -157,6 +160,7 @@ def _answering(
     provider: str,
     connector: Model | None,
     replay: bool,  # noqa: FBT001 - it is passed through
+    tell: Callable[[str], None],
 ) -> Model:
     if replay:
         return AbsentModel(provider)
@@ -176,10 +180,10 @@ def _answering(
             where="OPENAI_API_VERSION",
             hint="set the endpoint as it was when the run began, or start a new run",
         )
-    return opened(options)
+    return opened(options, tell)
 
 
-def opened(options: ModelOptions) -> OpenAIModel:
+def opened(options: ModelOptions, tell: Callable[[str], None] = lambda _text: None) -> OpenAIModel:
     """The model of an endpoint. Raises ConfigError."""
     from rlm_ci.models.openai.client import OpenAIModel, RetryLimits
 
@@ -189,6 +193,8 @@ def opened(options: ModelOptions) -> OpenAIModel:
         api_key=options.endpoint.api_key,
         azure_api_version=options.endpoint.api_version,
         own_name=options.endpoint.own_name,
+        lacks=options.endpoint.lacks,
+        tell=tell,
         patience=RetryLimits(answer=timeout, total=max(_LEAST, timeout)),
     )
 

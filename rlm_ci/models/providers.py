@@ -17,27 +17,31 @@ class Provider(Value):
     """``keys`` are the variables that may hold its key, the strongest first.
 
     ``base_url`` is "" where each customer has an address of their own. A ``local`` server needs no
-    key.
+    key. ``lacks`` names what no model there has, of TOOLS and SCHEMAS; what only some models lack,
+    the endpoint refuses. ``gone`` says since when there is no such service.
     """
 
     base_url: str
     keys: tuple[str, ...] = ()
     local: bool = False
+    lacks: tuple[str, ...] = ()
+    gone: str = ""
 
 
+TOOLS = "tools"
+SCHEMAS = "JSON schemas"
 OPENAI = "openai"
 _AZURE = "azure"
 PROVIDERS: Mapping[str, Provider] = {
     OPENAI: Provider("https://api.openai.com/v1", ("OPENAI_API_KEY",)),
-    "anthropic": Provider("https://api.anthropic.com/v1", ("ANTHROPIC_API_KEY",)),
+    "anthropic": Provider("https://api.anthropic.com/v1", ("ANTHROPIC_API_KEY",), lacks=(SCHEMAS,)),
     _AZURE: Provider("", ("AZURE_OPENAI_API_KEY",)),
     "gemini": Provider(
         "https://generativelanguage.googleapis.com/v1beta/openai",
         ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     ),
-    "github": Provider(
-        "https://models.github.ai/inference", ("RLM_CI_GITHUB_TOKEN", "GITHUB_TOKEN")
-    ),
+    # It is in old configurations, whose users need to hear why it no longer answers.
+    "github": Provider("", gone="GitHub closed GitHub Models on 30 July 2026"),
     "groq": Provider("https://api.groq.com/openai/v1", ("GROQ_API_KEY",)),
     "lmstudio": Provider("http://127.0.0.1:1234/v1", local=True),
     "mistral": Provider("https://api.mistral.ai/v1", ("MISTRAL_API_KEY",)),
@@ -51,7 +55,7 @@ PROVIDERS: Mapping[str, Provider] = {
 class Endpoint(Value):
     """Where a model is asked. ``provider`` is "" where the caller chose none.
 
-    ``lack`` says why it cannot be asked, "" where it can.
+    ``lack`` says why it cannot be asked, "" where it can; ``lacks`` is what its provider lacks.
     """
 
     base_url: str
@@ -59,6 +63,7 @@ class Endpoint(Value):
     api_version: str
     provider: str = ""
     lack: str = ""
+    lacks: tuple[str, ...] = ()
 
     def own_name(self, model: str) -> str:
         """The name that the provider knows ``model`` by.
@@ -98,18 +103,20 @@ def choose(
         return given if is_set else given.replace(lack=_neither(PROVIDERS[OPENAI]))
     row = PROVIDERS[name]
     key = next((environ[one].strip() for one in row.keys if environ.get(one, "").strip()), "")
-    if not key and not row.local and (given.base_url or not from_file):
+    if not key and not row.local and (name == OPENAI or given.base_url or not from_file):
         key = given.api_key
     address = given.base_url or row.base_url
     lack = ""
-    if not address:
+    if row.gone and not given.base_url:
+        lack = f"{row.gone}: choose another provider"
+    elif not address:
         lack = f"the address of {name} is not set: OPENAI_BASE_URL"
     elif name == _AZURE and not given.api_version:
         lack = "the version of Azure's API is not set: OPENAI_API_VERSION"
     elif not key and not row.local and not given.base_url:
         lack = f"the key of {name} is not set: {' or '.join(row.keys)}"
     version = given.api_version if name == _AZURE or given.base_url else ""
-    return Endpoint(address, key, version, name, lack)
+    return Endpoint(address, key, version, name, lack, row.lacks)
 
 
 def _neither(row: Provider) -> str:

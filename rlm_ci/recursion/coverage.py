@@ -22,6 +22,15 @@ BUDGET = "budget"
 DEADLINE = "deadline_exceeded"
 REMOTE = "remote"
 AGAIN = (BUDGET, DEADLINE, REMOTE)
+#: What to do about a refusal, by words of ``models.openai.errors``: results keep no hints.
+_HINTS = (
+    ("(429)", "what was done is kept: resume the run when there is room again"),
+    (
+        "too long for the model",
+        "take a model with a longer context, or lower recursion.prompt_bytes",
+    ),
+)
+_HINT = "look at the key, the name of the model and the endpoint"
 _DIGITS = 6
 
 
@@ -87,10 +96,9 @@ def refusal(result: NodeResult) -> RemoteError | None:
     whys = [why for _, why in result.uncovered]
     if not whys or any(why.partition(":")[0] != REMOTE for why in whys):
         return None
-    return RemoteError(
-        whys[0].partition(": ")[2] or "the model's service did not answer",
-        hint="look at the key, the name of the model and the endpoint",
-    )
+    what = whys[0].partition(": ")[2] or "the model's service did not answer"
+    hint = next((hint for words, hint in _HINTS if words in what), _HINT)
+    return RemoteError(what, hint=hint)
 
 
 def failed(identifier: str, files: Iterable[CorpusFile], word: str, what: str) -> NodeResult:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from rlm_ci.config.options import BUDGET, MODEL
@@ -50,9 +53,12 @@ def settings(named: str, environ: dict[str, str], **file: object) -> Settings:
         # An address by hand comes first; who sets it means its key too.
         ("llama", {**HAND, **KEYS, "RLM_CI_MODELS_PROVIDER": "groq"}, {},
          (HAND["OPENAI_BASE_URL"], "of-groq", "")),
-        # GitHub Models, with the token of the job, as the action or the shell has it.
-        ("github:openai/gpt-x", {"RLM_CI_GITHUB_TOKEN": "of-job"}, {},
-         ("https://models.github.ai/inference", "of-job", "")),
+        # OpenAI's own key is its own, whatever the variable and whoever names the provider.
+        ("", {"RLM_CI_OPENAI_API_KEY": "k"}, {"model": "openai:gpt-x"},
+         ("https://api.openai.com/v1", "k", "")),
+        # A service that is gone says so, and gets no key.
+        ("github:openai/gpt-x", {"GITHUB_TOKEN": "t", **OPENAI_KEY}, {}, ("", "of-openai",
+         "GitHub closed GitHub Models on 30 July 2026: choose another provider")),
         # Azure has an address for each customer, and versions.
         ("azure:mine", {"AZURE_OPENAI_API_KEY": "k"}, {},
          ("", "k", "the address of azure is not set: OPENAI_BASE_URL")),
@@ -83,6 +89,20 @@ def test_all_presets_can_be_chosen_and_have_https_or_are_local() -> None:
         assert one.base_url.startswith("http://127.0.0.1:" if one.local else "https://") or (
             not one.base_url
         )
+
+
+def test_the_table_in_the_docs_is_that_of_the_presets() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "models.md").read_text("utf-8")
+    row = re.compile(r"^\| (?:`NAME`, )?`(\w+):[A-Z]+` \|(.*)\|(.*)\|(.*)\|$", re.MULTILINE)
+    shown = {
+        found[1]: [cell.strip() for cell in found.groups()[1:]] for found in row.finditer(text)
+    }
+    assert set(shown) == {name for name, row in PROVIDERS.items() if not row.gone}
+    for name, (_, keys, lacks) in shown.items():
+        preset = PROVIDERS[name]
+        assert re.findall(r"`(\w+)`", keys) == list(preset.keys)
+        assert keys.startswith("none") == preset.local
+        assert lacks == ", ".join(preset.lacks)
 
 
 def test_a_run_has_one_provider() -> None:

@@ -372,6 +372,21 @@ def test_the_service_is_the_cause_where_nothing_else_is(whys: list[str], told: s
     assert (error and error.what) == told
 
 
+@pytest.mark.parametrize(
+    ("why", "hint"),
+    [
+        ("no such key", "look at the key"),
+        ("the limit of 50 requests a day is reached (429): …", "what was done is kept: resume"),
+        ("the prompt is too long for the model", "lower recursion.prompt_bytes"),
+    ],
+)
+def test_what_to_do_about_the_service(why: str, hint: str) -> None:
+    uncovered = (("a.py", f"remote: {why}"),)
+    error = coverage.refusal(NodeResult("0", COMPLETED, "", 1.0, uncovered=uncovered))
+    assert error is not None
+    assert hint in error.hint
+
+
 def test_confidence_is_what_was_looked_at() -> None:
     files = corpus({"a": b"x" * 99, "b": b"x" * 299}).files
     half = NodeResult("", COMPLETED, "", 0.8, uncovered=(("a", "budget: spent"),))

@@ -16,10 +16,12 @@ import uuid
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
 
+from rlm_ci.console.progress import duration
 from rlm_ci.errors import ConfigError, RemoteError, UnavailableError
 from rlm_ci.models import SpentError
 from rlm_ci.models.openai import errors, responses
 from rlm_ci.models.openai.errors import EndpointRefusedError
+from rlm_ci.models.openai.rate_limits import DAY, RateLimits
 from rlm_ci.models.openai.request import (
     DEFAULT_URL,
     ONCE,
@@ -28,6 +30,7 @@ from rlm_ci.models.openai.request import (
     checked_url,
     unicode_only,
 )
+from rlm_ci.models.providers import SCHEMAS, TOOLS
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.system import installation
 from rlm_ci.system.transport import (
@@ -42,7 +45,7 @@ from rlm_ci.values import Closing, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from typing import Any, Final
 
     import httpx2
@@ -63,7 +66,8 @@ class RetryLimits(Value):
     """Limits in seconds: of a connection, of one attempt, and of all ``attempts`` together.
 
     ``pause`` is the first wait between two attempts, doubled each time; ``longest`` the longest
-    wait that an endpoint may ask for.
+    wait that an endpoint may ask for. Where it names one for a limit, there may be ``waits``
+    attempts.
     """
 
     connect: float = 10
@@ -72,14 +76,16 @@ class RetryLimits(Value):
     attempts: int = 3
     pause: float = 0.5
     longest: float = 60
+    waits: int = 12
 
 
 class OpenAIModel(Closing):
     """A model behind ``base_url``; one client for all threads, made when first asked.
 
     With ``azure_api_version``, ``base_url`` is that of the Azure resource, and a model's name that
-    of its deployment. ``own_name`` turns a model's name into that of the endpoint. Raises
-    ConfigError without a key for OpenAI or Azure; other servers may need none.
+    of its deployment. ``own_name`` turns a model's name into that of the endpoint; what it
+    ``lacks`` (see ``providers``) is refused without asking it. ``tell`` hears of waits for a limit.
+    Raises ConfigError without a key for OpenAI or Azure; other servers may need none.
     """
 
     def __init__(
@@ -89,6 +95,8 @@ class OpenAIModel(Closing):
         api_key: str = "",
         azure_api_version: str = "",
         own_name: Callable[[str], str] = str,
+        lacks: Collection[str] = (),
+        tell: Callable[[str], None] = lambda _text: None,
         patience: RetryLimits = RetryLimits(),  # noqa: B008 - immutable
         answer_limit: int = _ANSWER_LIMIT,
         sleep: Callable[[float], None] = time.sleep,
@@ -106,6 +114,9 @@ class OpenAIModel(Closing):
         self._key = checked_key(api_key)
         self._azure_version = azure_api_version
         self._own_name = own_name
+        self._lacks = lacks
+        self._say = tell
+        self._limits = RateLimits(clock)
         self._patience = patience
         self._limit = answer_limit
         self._sleep, self._clock, self._chance = sleep, clock, chance
@@ -121,12 +132,14 @@ class OpenAIModel(Closing):
 
     def complete(self, request: ModelRequest) -> Completion:
         """See Model. It never repeats a question that may have cost something."""
+        self._require(request)
         self._opened()  # loading the package must not take from the endpoint's time
         limits = (self._patience.total, request.seconds)
         deadline = self._clock() + min(one for one in limits if one is not None)
         # The idempotency key of all attempts.
         once = uuid.uuid4().hex
         attempt, swapped = 1, False
+        self._heed(request, deadline)
         while True:
             cap = self._cap
             try:
@@ -136,8 +149,11 @@ class OpenAIModel(Closing):
                     self._cap, swapped = _CAPS[cap == _CAPS[0]], True
                     continue
                 wait = self._wait(refused, attempt, deadline)
+                if refused.limit is not None:
+                    self._limits.note(request.model, refused.limit)
                 if wait is None:
                     raise self._told(refused, request, attempt, deadline) from None
+                self._say_wait(refused, wait)
             self._sleep(wait)
             attempt += 1
 
@@ -146,6 +162,33 @@ class OpenAIModel(Closing):
             client, self._client, self._http = self._client, None, None
         if client is not None:
             client.close()
+
+    def _require(self, request: ModelRequest) -> None:
+        """Raise RemoteError for what the endpoint is known to lack, as it would itself."""
+        wanted = {TOOLS: request.tools, SCHEMAS: request.response_format}
+        for lack in self._lacks:
+            if wanted[lack]:
+                raise RemoteError(
+                    f"the endpoint does not support {lack}",
+                    where=self._where(request),
+                    hint="use another provider",
+                )
+
+    def _heed(self, request: ModelRequest, deadline: float) -> None:
+        """Wait for a limit that an earlier question met. Raises RemoteError if that is too long."""
+        limit = self._limits.left(request.model)
+        if limit is None:
+            return
+        if limit.wait is None or limit.wait > self._patience.longest:
+            refused = EndpointRefusedError(
+                "", status=HTTPStatus.TOO_MANY_REQUESTS, retry_after=limit.wait, limit=limit
+            )
+            raise self._told(refused, request, 1, deadline)
+        self._sleep(min(limit.wait, max(0.0, deadline - self._clock())))
+
+    def _say_wait(self, refused: EndpointRefusedError, wait: float) -> None:
+        if refused.limit is not None and refused.limit.window:
+            self._say(f"{refused.limit} is reached: waiting {duration(wait)}")
 
     def _ask(self, request: ModelRequest, cap: str, deadline: float, once: str) -> Completion:
         """One request. Raises EndpointRefusedError if it cost nothing, SpentError if not."""
@@ -315,8 +358,11 @@ class OpenAIModel(Closing):
 
     def _wait(self, refused: EndpointRefusedError, attempt: int, deadline: float) -> float | None:
         """Seconds to wait before asking again; None for not at all."""
-        patience = self._patience
-        if not refused.again or attempt >= patience.attempts:
+        patience, limit = self._patience, refused.limit
+        is_told = limit is not None and limit.wait is not None
+        if not refused.again or attempt >= (patience.waits if is_told else patience.attempts):
+            return None
+        if limit is not None and limit.window == DAY and not is_told:
             return None
         wait = patience.pause * 2 ** (attempt - 1) * (0.5 + self._chance() / 2)
         if refused.retry_after is not None:

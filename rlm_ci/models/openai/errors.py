@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from http import HTTPStatus
 
-from rlm_ci.models.openai import responses
+from rlm_ci.console.progress import duration
+from rlm_ci.models.openai import rate_limits, responses
 from rlm_ci.system.transport import retry_after
 from rlm_ci.text.printable import printable
 
@@ -14,12 +16,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Final
 
+    from rlm_ci.models.openai.rate_limits import RateLimit
+
 #: The endpoint did no work: asking again costs nothing twice.
 _REPEATABLE: Final = frozenset((408, 409, 425, 429, 500, 502, 503, 529))
 #: A gateway gave up, while the model may be at work.
 GAVE_UP: Final = frozenset((504, 524))
 _NO_MONEY: Final = frozenset(("insufficient_quota", "billing_hard_limit_reached"))
 _TOO_LONG: Final = frozenset(("context_length_exceeded", "string_above_max_length"))
+#: Where no code tells it, the words of the message do.
+_TOO_LONG_SAID: Final = re.compile(
+    r"maximum context length|prompt is too long|request (?:is )?too large|input token count"
+)
 _UNKNOWN: Final = (
     "unsupported", "not supported", "unrecognized", "unknown", "unexpected", "not permitted",
 )  # fmt: skip
@@ -30,12 +38,20 @@ _BY_STATUS: Final = {
         "the endpoint does not know the model {model}",
         "check the model's name and the base URL",
     ),
+    410: ("the service is gone", "choose another provider, or another address"),
     413: ("the request is too large for the endpoint", "use a smaller context"),
 }
+_SHORTER: Final = (
+    "take a model with a longer context, or smaller prompts: recursion.prompt_bytes for a review "
+    "and a wiki, symbolic.prompt_bytes for a question, models.max_completion_tokens for answers"
+)
 
 
 class EndpointRefusedError(Exception):
-    """The endpoint did no work: ``status`` 0 when it was not even reached."""
+    """The endpoint did no work: ``status`` 0 when it was not even reached.
+
+    ``limit`` is the limit of a minute or a day that was reached, if one was.
+    """
 
     def __init__(
         self,
@@ -46,6 +62,7 @@ class EndpointRefusedError(Exception):
         param: str = "",
         retry_after: float | None = None,
         again: bool = False,
+        limit: RateLimit | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -54,6 +71,7 @@ class EndpointRefusedError(Exception):
         self.param = param
         self.retry_after = retry_after
         self.again = again
+        self.limit = limit
 
     def is_about(self, cap: str) -> bool:
         """Whether the endpoint does not know ``cap``, the name of a parameter."""
@@ -71,6 +89,8 @@ def read(status: int, data: bytes, headers: Mapping[str, str]) -> EndpointRefuse
         value = json.loads(data)
     except (ValueError, RecursionError):
         value = None
+    if isinstance(value, list) and value:  # as Google sends it
+        value = value[0]
     error = value.get("error") if isinstance(value, dict) else None
     code, kind, param = (
         str(error.get(key) or "") if isinstance(error, dict) else ""
@@ -80,13 +100,18 @@ def read(status: int, data: bytes, headers: Mapping[str, str]) -> EndpointRefuse
     if value is None and not data.lstrip().startswith(b"<"):
         message = data.decode("utf-8", "replace").strip()
     spent = {code, kind} & _NO_MONEY
+    after, limit = retry_after(headers), None
+    if status == HTTPStatus.TOO_MANY_REQUESTS and not spent:
+        limit = rate_limits.read(error, message, after)
+        after = limit.wait
     return EndpointRefusedError(
         message,
         status=status,
         code=min(spent, default=code or kind),
         param=param,
-        retry_after=retry_after(headers),
+        retry_after=after,
         again=status in _REPEATABLE and not spent,
+        limit=limit,
     )
 
 
@@ -98,15 +123,25 @@ def explained(refused: EndpointRefusedError, model: str) -> tuple[str, str]:
     if code in _NO_MONEY or status == HTTPStatus.PAYMENT_REQUIRED:
         return "the account has no credit left", "add credit or raise its limit, then resume"
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        after = refused.retry_after
-        soon = after is None or after < 1
-        hint = "resume the run later" if soon else f"resume the run after {after:.0f} seconds"
-        return "too many requests (429)", hint
-    if code in _TOO_LONG:
-        return "the prompt is too long for the model", "use a model with a longer context"
+        return _limited(refused)
+    if code in _TOO_LONG or _TOO_LONG_SAID.search(refused.message.casefold()):
+        return "the prompt is too long for the model", _SHORTER
     if code == "content_filter":
         return "the endpoint's content filter refused the prompt", "reword the goal"
     what, hint = _BY_STATUS.get(status, ("the request was refused", "see the endpoint's message"))
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         what, hint = "the model service failed", "resume the run later"
     return f"{what.format(model=printable(model[:100]))} ({status})", hint
+
+
+def _limited(refused: EndpointRefusedError) -> tuple[str, str]:
+    """What a limit of a minute or a day means; what a run has is kept in either case."""
+    after, limit = refused.retry_after, refused.limit
+    later = "later" if after is None or after < 1 else f"in {duration(after)}"
+    hint = f"what was done is kept: resume the run {later}"
+    if limit is None or not limit.window:
+        return "too many requests (429)", hint
+    if limit.window == rate_limits.DAY:
+        later = "tomorrow" if after is None else later
+        hint = f"what was done is kept: resume the run {later}, or start one with another model"
+    return f"{limit} is reached (429)", hint

@@ -148,6 +148,7 @@ class RepositoryAttempt(RunAttempt):
             max_minutes=self._minutes(),
             provider=options.provider,
             replay=bool(self._all.replay),
+            tell=self._tell,
         )
 
     def _minutes(self) -> float | None:

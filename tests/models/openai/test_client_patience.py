@@ -71,7 +71,7 @@ def test_retry_after_that_is_too_long_is_told(client: Client, llm: ModelServer) 
     llm.script([busy("3600")])
     with pytest.raises(RemoteError, match="too many requests") as caught:
         client(llm, sleep=slept.append, patience=SHORT.replace(total=10_000)).complete(question())
-    assert caught.value.hint == "resume the run after 3600 seconds"
+    assert caught.value.hint == "what was done is kept: resume the run in 1h 00m"
     assert (len(llm.asked), slept) == (1, [])
 
 
