@@ -10,8 +10,8 @@ from rlm_ci.wiki.facts.file_facts import facts_of, pack
 from rlm_ci.wiki.pages.model_prose import (
     NOTHING,
     ProseResult,
-    digest_of,
     grounds,
+    is_due,
     merged,
     sum_up,
     tell,
@@ -37,15 +37,18 @@ def analyse(task: LeafTask) -> dict[str, Any]:
 
 
 def options(
-    *, known: Mapping[str, Prose] | None = None, settled: Collection[str] = (), whole: str = ""
+    *,
+    known: Mapping[str, Prose] | None = None,
+    settled: Collection[str] = (),
+    whole: Collection[str] = (),
 ) -> dict[str, Any]:
     """All that the results depend on.
 
     ``known`` are earlier sentences by path; ``settled`` are files that need no question;
-    ``whole`` is the hash of the sentences from which the whole was summed up.
+    ``whole`` are the marks of the sentences from which the whole was summed up.
     """
     kept = {path: one.to_dict() for path, one in (known or {}).items()}
-    return {"version": VERSION, "known": kept, "settled": sorted(settled), "whole": whole}
+    return {"version": VERSION, "known": kept, "settled": sorted(settled), "whole": list(whole)}
 
 
 class WikiObjective:
@@ -122,4 +125,4 @@ class WikiObjective:
     def _whole(self, ask: Ask, data: Mapping[str, Any]) -> ProseResult:
         """What is said of all files, those that this run left alone too; asked where it is new."""
         known = grounds(merged({path: one.said for path, one in self._known.items()}, data))
-        return ProseResult() if digest_of(known) == self.options["whole"] else sum_up(ask, known)
+        return sum_up(ask, known) if is_due(known, self.options["whole"]) else ProseResult()

@@ -94,7 +94,7 @@ def says(place: str, prompt: str) -> object:
     path, rows = "", []
     for line in prompt.split("\n"):
         head = re.fullmatch(r"=== (.+) ===", line)
-        row = re.fullmatch(r" *(\d+) \| (.*)", line)
+        row = re.fullmatch(r"(\d+)\|(.*)", line)
         path = head[1] if head else path
         rows += [(path, int(row[1]), row[2])] if row else []
     for text, (_, quote) in SAID.items():

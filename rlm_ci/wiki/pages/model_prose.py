@@ -3,41 +3,45 @@
 from __future__ import annotations
 
 from functools import partial
-from hashlib import sha256
+from itertools import chain, groupby
 
 from rlm_ci.change.evidence import REANCHORED, REJECTED, VERIFIED, AnchoredClaim, anchor
 from rlm_ci.environments.quoting import said_of
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.models.json_question import REPAIR, ask_object
 from rlm_ci.recursion.coverage import BUDGET, REMOTE
-from rlm_ci.recursion.prompt_windows import LEAST, fence, name, windows
+from rlm_ci.recursion.prompt_windows import LEAST, fence, name
 from rlm_ci.report.findings import Evidence, Location
 from rlm_ci.resources import loader
 from rlm_ci.text.line_references import marked
 from rlm_ci.text.printable import encodable, printable
-from rlm_ci.values import Row, Value
+from rlm_ci.values import Value
 from rlm_ci.wiki.pages.layout import is_source
 from rlm_ci.wiki.pages.paths import folder_of
-from rlm_ci.wiki.update.kept_prose import LINES, MOST, SENTENCES, QuotedFile, mark, tells
+from rlm_ci.wiki.update.kept_prose import LINES, MOST, SENTENCES, QuotedFile, tells
+from rlm_ci.wiki.update.pieces import head, mark, pieces, shown
 from rlm_ci.wiki.update.state import ProseSentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.nodes import LeafText
+    from rlm_ci.wiki.update.pieces import SourcePiece, ShownPiece
     from rlm_ci.wiki.update.state import Prose
 
 _MODULE = "prompts/wiki-module.md.j2"
 _WHOLE = "prompts/wiki-whole.md.j2"
 #: Sentences that are shown of a repository to be summed up.
 _SUMMED = 240
+#: The whole is asked about again where more than this part of its grounds are others: a quarter.
+_DRIFT = 4
 #: Bytes of a prompt for what has been said already: at most so many, and this share of it.
 _KNOWN, _SHARE = 4_000, 16
-#: Bytes that the number of a line takes.
-_NUMBERED = 8
+#: Bytes of sources in one prompt: of more, eight sentences say too little.
+_WINDOW = 40_000
 _SENTENCE, _WHOLE_SENTENCE = "wiki-sentence.schema.json", "wiki-whole-sentence.schema.json"
 _UNREADABLE = "no_answer: what the model said could not be read, twice"
 
@@ -50,9 +54,9 @@ class ProseResult(Value):
     """What a model said of the files of a leaf, or of the whole, and what became of its pointers.
 
     ``data`` is JSON: new sentences by path (``prose``), earlier ones that they replace
-    (``displaced``), files that were asked about (``done``), and hashes of the ``shown`` parts of
-    long ones; or ``whole``, if that was asked. ``uncovered`` are paths of which something was left
-    out, and why.
+    (``displaced``), files that were asked about (``done``), and hashes of their ``shown`` pieces;
+    or ``whole``, if that was asked. ``uncovered`` are paths of which something was left out, and
+    why.
     """
 
     data: Mapping[str, Any] = {}
@@ -63,29 +67,26 @@ class ProseResult(Value):
 def tell(
     ask: Ask, texts: Sequence[LeafText], known: Mapping[str, Prose] | None = None
 ) -> ProseResult:
-    """Ask what the sources among ``texts`` are for, folder by folder.
+    """Ask what the sources among ``texts`` are for, the files of a folder together.
 
     ``known`` are earlier sentences by path, which the model is not to repeat.
     """
     teller = _Teller(ask, texts, known or {})
-    groups: dict[str, list[LeafText]] = {}
-    for text in texts:
-        if is_source(text.path):
-            groups.setdefault(folder_of(text.path), []).append(text)
-    for number, inner in enumerate(groups.values(), 1):
-        teller.tell(number, inner)
+    sources = [text for text in texts if is_source(text.path)]
+    teller.tell(sorted(sources, key=lambda text: (folder_of(text.path), text.path)))
     return teller.told()
 
 
 class _Teller:
-    """Asks about the folders of one leaf."""
+    """Asks about the pieces of one leaf that no model was asked about."""
 
     def __init__(self, ask: Ask, texts: Sequence[LeafText], known: Mapping[str, Prose]) -> None:
         self._ask = ask
         self._render = loader.load_template(_MODULE)
         words = self._render({"fence": fence(""), "listing": "", "known": ["-"]})
         self._for_known = min(_KNOWN, ask.max_bytes // _SHARE)
-        self._room = ask.max_bytes - len(words.encode()) - REPAIR - self._for_known
+        room = ask.max_bytes - len(words.encode()) - REPAIR - self._for_known
+        self._room = min(room, _WINDOW)
         self._known = known
         self._opener = _Opener(texts)
         self._said: dict[str, list[ProseSentence]] = {}
@@ -95,65 +96,73 @@ class _Teller:
         self._uncovered: list[tuple[str, str]] = []
         self._why = ""
 
-    def tell(self, number: int, inner: Sequence[LeafText]) -> None:
-        """Ask about a folder, by as few prompts as its unknown parts need."""
-        paths = [text.path for text in inner]
-        self._asked += paths
-        full = [text for text in inner if text.content.strip()]
-        if full and self._room < LEAST:
-            why = f"a prompt of {self._ask.max_bytes:,} bytes has no room for it"
-            self._uncovered += [(path, f"prompt_too_small: {why}") for path in paths]
-            return
-        turn, self._why = 0, ""
-        for some in _apart(full, self._room):
-            cut = windows(some, self._room)
-            self._uncovered += cut.missing
-            for window in cut.windows:
-                turn += 1
-                pieces = [_Piece.of((some[one.text], *list(one)[1:])) for one in window.shown]
-                is_long = len(some) == 1 and (len(cut.windows) > 1 or _is_slice(some[0]))
-                self._turn(f"tell-{number}-{turn}", window.listing, pieces, is_long=is_long)
+    def tell(self, texts: Sequence[LeafText]) -> None:
+        """Ask about all that is new in the texts, by as few prompts as it needs."""
+        self._asked += [text.path for text in texts]
+        first: list[ShownPiece] = []
+        changed: list[SourcePiece] = []
+        for text in texts:
+            before = self._known[text.path].shown if text.path in self._known else ()
+            new = []
+            for piece in pieces(text):
+                if piece.digest in before:
+                    self._shown.setdefault(text.path, []).append(piece.digest)
+                elif text.content.strip():
+                    new.append(piece)
+            if before:
+                changed += new
+            else:
+                first += shown(new, in_full=False)
+        again = shown(changed, in_full=True)
+        if sum(one.size for one in again) > self._room:  # so much is new that it is as at first
+            again = [one for text, new in _by_text(changed) for one in shown(new, in_full=False)]
+        for number, window in enumerate(_windows((*again, *first), self._room), 1):
+            self._turn(f"tell-{number}", window)
 
-    def _turn(self, place: str, listing: str, pieces: Sequence[_Piece], *, is_long: bool) -> None:
-        marks = [(one.text.path, _digest(one)) for one in pieces]
-        before = {path: self._known[path].shown for path, _ in marks if path in self._known}
-        why = ""
-        if not all(part in before.get(path, ()) for path, part in marks):
-            why = self._why  # who has refused, or is spent, is not asked again
-            try:
-                if not why and not self._asks(place, listing, pieces):
-                    why = _UNREADABLE
-            except (LimitError, RemoteError) as error:
-                self._why = why = f"{_lack(error)}: no prose about it: {printable(str(error))}"
-        for path, part in marks:
+    def _turn(self, place: str, window: Sequence[ShownPiece]) -> None:
+        why = self._why  # who has refused, or is spent, is not asked again
+        try:
+            if not why and self._room < LEAST:
+                size = self._ask.max_bytes
+                why = f"prompt_too_small: a prompt of {size:,} bytes has no room for it"
+            if not why and not self._asks(place, window):
+                why = _UNREADABLE
+        except (LimitError, RemoteError) as error:
+            self._why = why = f"{_lack(error)}: no prose about it: {printable(str(error))}"
+        for one in window:
+            path = one.piece.text.path
             if why:
                 self._uncovered.append((path, why))
-            elif is_long:
-                self._shown.setdefault(path, []).append(part)
+            else:
+                self._shown.setdefault(path, []).append(one.piece.digest)
 
-    def _asks(self, place: str, listing: str, pieces: Sequence[_Piece]) -> bool:
-        known = [said for one in pieces for said in self._of(one)]
+    def _asks(self, place: str, window: Sequence[ShownPiece]) -> bool:
+        known = {one.piece: self._of(one.piece) for one in window}
         rows, used = [], 0
-        for said in known:
+        for said in chain.from_iterable(known.values()):
             row = f"- {name(said.path)}:{said.line_start}: {name(said.text)}"
             used += len(row.encode("utf-8", "replace")) + 1
             if used <= self._for_known:
                 rows.append(row)
+        listing = "\n".join(_listed(window))
         line = fence(listing, *rows)
         prompt = self._render({"fence": line, "listing": listing, "known": rows})
         answer = ask_object(self._ask, place, prompt, partial(_misfit, schema=_SENTENCE))
         if answer is None:
             return False
-        new = [one for one in self._opener.kept(answer["sentences"]) if one not in known]
+        before = set(chain.from_iterable(known.values()))
+        new = [one for one in self._opener.kept(answer["sentences"]) if one not in before]
         for said in new:
             self._said.setdefault(said.path, []).append(said)
-        self._displaced += known[: max(0, len(known) + len(new) - MOST)]
+        for piece, said_of_it in known.items():
+            added = sum(_is_in(said, piece) for said in new)
+            if added:
+                self._displaced += said_of_it[: max(0, len(said_of_it) + added - MOST)]
         return True
 
-    def _of(self, piece: _Piece) -> list[ProseSentence]:
+    def _of(self, piece: SourcePiece) -> list[ProseSentence]:
         known = self._known.get(piece.text.path)
-        said = known.said if known is not None else ()
-        return [one for one in said if piece.line_start <= one.line_start <= piece.line_end]
+        return [] if known is None else [one for one in known.said if _is_in(one, piece)]
 
     def told(self) -> ProseResult:
         data = {
@@ -167,39 +176,38 @@ class _Teller:
         return ProseResult(data, self._opener.counts(), tuple(dict.fromkeys(self._uncovered)))
 
 
-class _Piece(Row):
-    """Lines of a text that are shown together."""
-
-    text: LeafText
-    line_start: int
-    line_end: int
+def _is_in(said: ProseSentence, piece: SourcePiece) -> bool:
+    return said.path == piece.text.path and piece.line_start <= said.line_start <= piece.line_end
 
 
-def _is_slice(text: LeafText) -> bool:
-    return text.line_start > 1 or text.whole is not None
+def _by_text(found: Iterable[SourcePiece]) -> Iterator[tuple[LeafText, list[SourcePiece]]]:
+    for text, inner in groupby(found, key=lambda one: one.text):
+        yield text, list(inner)
 
 
-def _digest(piece: _Piece) -> str:
-    """A hash of the lines of a piece, without their place."""
-    text, start, end = piece
-    lines = text.content.split(b"\n")[start - text.line_start : end - text.line_start + 1]
-    return mark(sha256(b"\n".join(lines)).hexdigest())
-
-
-def _apart(texts: Sequence[LeafText], room: int) -> Iterator[list[LeafText]]:
-    """Texts that fit a prompt together; a longer one is alone, so that its parts stay the same."""
-    some: list[LeafText] = []
-    for text in texts:
-        size = len(text.content) + _NUMBERED * (text.content.count(b"\n") + 1)
-        if size > room:
-            if some:
-                yield some
-            yield [text]
-            some = []
-        else:
-            some.append(text)
+def _windows(found: Iterable[ShownPiece], room: int) -> Iterator[list[ShownPiece]]:
+    """Pieces that fit a prompt together; one that does not fit any is cut off."""
+    some: list[ShownPiece] = []
+    used = 0
+    for one in found:
+        head_size = len(head(one.piece.text.path).encode("utf-8", "replace")) + 1
+        whole = one if one.size + head_size <= room else one.cut(room - head_size)
+        if some and used + head_size + whole.size > room:
+            yield some
+            some, used = [], 0
+        some.append(whole)
+        used += head_size + whole.size
     if some:
         yield some
+
+
+def _listed(window: Iterable[ShownPiece]) -> Iterator[str]:
+    path = None
+    for one in window:
+        if one.piece.text.path != path:
+            path = one.piece.text.path
+            yield head(path)
+        yield from one.rows
 
 
 def merged(
@@ -221,10 +229,17 @@ def grounds(said: Mapping[str, Sequence[ProseSentence]]) -> list[ProseSentence]:
     return [one for rows in folders.values() for one in rows[:SENTENCES]][:_SUMMED]
 
 
-def digest_of(known: Iterable[ProseSentence]) -> str:
-    """A hash of the sentences, without their places."""
-    rows = [f"{encodable(one.path)}\0{encodable(one.text)}\0" for one in known]
-    return mark("".join(rows))
+def marks(known: Iterable[ProseSentence]) -> list[str]:
+    """Hashes of the sentences, without their places."""
+    return [mark(f"{encodable(one.path)}\0{encodable(one.text)}") for one in known]
+
+
+def is_due(known: Sequence[ProseSentence], before: Collection[str]) -> bool:
+    """Whether the whole is to be asked about: its grounds are others than ``before``, by marks.
+
+    Some new sentences do not change what the whole is: they are waited for.
+    """
+    return len(set(marks(known)) ^ set(before)) * _DRIFT > len(before)
 
 
 def sum_up(ask: Ask, known: Sequence[ProseSentence]) -> ProseResult:
@@ -255,7 +270,7 @@ def sum_up(ask: Ask, known: Sequence[ProseSentence]) -> ProseResult:
             text = marked(encodable(" ".join(sentence["text"].split())))
             kept.append(ground.replace(text=text))
     counts = Evidence(len(offered), len(kept), 0, len(offered) - len(kept))
-    whole = {"digest": digest_of(known), "said": list(map(list, kept))}
+    whole = {"shown": marks(known), "said": list(map(list, kept))}
     return ProseResult({"whole": whole}, counts)
 
 

@@ -6,7 +6,6 @@ A change may bring the ``wiki.json`` that they come from, so every quote is look
 from __future__ import annotations
 
 from collections import Counter
-from hashlib import sha256
 
 from rlm_ci.environments.quoting import said_of
 from rlm_ci.recursion.nodes import LeafText
@@ -18,6 +17,7 @@ from rlm_ci.text.printable import count, encodable
 from rlm_ci.values import Value
 from rlm_ci.wiki.pages.citations import LineRuns, contents, lines_in, quote_hash
 from rlm_ci.wiki.pages.layout import is_source
+from rlm_ci.wiki.update.pieces import mark
 from rlm_ci.wiki.update.state import WHOLE, Prose, ProseSentence
 
 TYPE_CHECKING = False
@@ -31,11 +31,9 @@ if TYPE_CHECKING:
     #: A sentence with its key, and whether it is well-formed and not one too many.
     _Row = tuple[str, ProseSentence, bool]
 
-#: Raised whenever the prompts ask for something else.
-_VERSION = 1
 #: Sentences of one answer.
 SENTENCES = 8
-#: Sentences about one window: where new ones make it more, the oldest give way.
+#: Sentences about one piece: where new ones make it more, the oldest give way.
 MOST = 2 * SENTENCES
 #: Letters and digits that a quote must have, and the most lines.
 _TELLING = 8
@@ -101,11 +99,6 @@ class Sentences(Value):
             f"{clip(name(one.text), _SHORT)}"
             for one, why in self.dropped
         ]
-
-
-def mark(oid: str) -> str:
-    """Marks a file, by its blob, about which a model has been asked in full."""
-    return sha256(f"{_VERSION}\0{oid}".encode()).hexdigest()[:16]
 
 
 def tells(quote: str) -> bool:
@@ -210,6 +203,8 @@ def held(state: WikiState | None, corpus: Corpus, under: str = "") -> KeptProse:
         prose.setdefault(place, Prose("", state.prose[key].model, ()))
     for place, rows_of in kept.items():
         prose[place] = prose[place].replace(said=tuple(rows_of))
+    if WHOLE in state.prose and len(kept.get(WHOLE, ())) < len(state.prose[WHOLE].said):
+        prose[WHOLE] = prose[WHOLE].replace(shown=())  # so that it is asked about again
     return KeptProse({key: prose[key] for key in sorted(prose)}, moved, tuple(dropped))
 
 

@@ -7,7 +7,6 @@ from contextlib import suppress
 from hashlib import sha256
 
 from rlm_ci.errors import RlmCiError
-from rlm_ci.recursion.prompt_windows import TOO_LONG
 from rlm_ci.source.import_graph import ImportGraph
 from rlm_ci.system import files
 from rlm_ci.text.printable import encodable
@@ -17,8 +16,9 @@ from rlm_ci.wiki.facts.file_facts import FileFacts, facts_of, pack, unpack
 from rlm_ci.wiki.pages.build import drafted, settled
 from rlm_ci.wiki.pages.citations import contents
 from rlm_ci.wiki.pages.layout import is_source
-from rlm_ci.wiki.pages.model_prose import digest_of, grounds, merged
-from rlm_ci.wiki.update.kept_prose import SENTENCES, KeptProse, Sentences, held, mark
+from rlm_ci.wiki.pages.model_prose import grounds, is_due, merged
+from rlm_ci.wiki.update.kept_prose import SENTENCES, KeptProse, Sentences, held
+from rlm_ci.wiki.update.pieces import mark
 from rlm_ci.wiki.update.state import WHOLE, Prose, ProseSentence, WikiState, readers
 
 TYPE_CHECKING = False
@@ -78,9 +78,9 @@ def plan(
     if model is None:
         return Refresh(corpus, corpus.limited(wanted), objective.options(), known, before)
     said = {path: one for path, one in before.prose.items() if path != WHOLE}
-    whole = before.prose[WHOLE].digest if WHOLE in before.prose else ""
+    whole = before.prose[WHOLE].shown if WHOLE in before.prose else ()
     found = grounds({path: one.said for path, one in said.items()})
-    if corpus.files and not wanted and found and whole != digest_of(found):
+    if corpus.files and not wanted and is_due(found, whole):
         # What the whole is was left open: it is asked behind any file, the least of them.
         wanted = {min(corpus.files, key=lambda file: (file.size, file.path)).path}
     options = objective.options(known=said, settled=wanted - asked, whole=whole)
@@ -185,7 +185,7 @@ def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, P
     said = merged({path: one.said for path, one in before.items()}, data)
     oids = {file.path: file.oid for file in work.corpus.files}
     # Of a long file one part may have failed, and another not.
-    unfinished = {path for path, why in result.uncovered if not why.endswith(TOO_LONG)}
+    unfinished = {path for path, _ in result.uncovered}
     found: dict[str, Prose] = {}
     for path in dict.fromkeys((*said, *data["done"])):
         old = before.get(path, Prose("", model, ()))
@@ -199,7 +199,7 @@ def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, P
     if whole is not None:
         known = before[WHOLE].said if WHOLE in before else ()
         rows = dict.fromkeys((*map(ProseSentence.of, whole["said"]), *known))
-        found[WHOLE] = Prose(whole["digest"], model, tuple(rows)[:SENTENCES])
+        found[WHOLE] = Prose("", model, tuple(rows)[:SENTENCES], tuple(whole["shown"]))
     return {key: found[key] for key in sorted(found)}
 
 

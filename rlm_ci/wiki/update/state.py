@@ -63,8 +63,8 @@ class ProseSentence(Row):
 class Prose(Value):
     """What a model said of one file, or of the whole.
 
-    ``digest`` is a hash of what it was shown, "" if not all was asked; ``shown`` are hashes of the
-    shown parts of a long file.
+    ``digest`` is a hash of the file, "" if not all was asked; ``shown`` are hashes of the pieces
+    that were asked about, and of the whole those of the sentences.
     """
 
     digest: str

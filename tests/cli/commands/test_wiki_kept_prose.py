@@ -48,6 +48,7 @@ WAYS: dict[str, tuple[tuple[str, ...], Speaker | None, int, str]] = {
     "no key": ((), None, 0, "Written"),
     "a refused key": (("--model", "m-1"), lambda _: refusal(401, "no"), 8, "Not finished"),
     "no calls left": (("--model", "m-1", "--max-calls", "0"), speaks, 3, "Not finished"),
+    "one call": (("--model", "m-1", "--max-calls", "1"), speaks, 0, "Written"),
     "garbage": (("--model", "m-1"), lambda _: Answer("no"), 3, "Not finished"),
     "a model": (("--model", "m-1"), speaks, 0, "Written"),
 }

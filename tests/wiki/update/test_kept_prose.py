@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,6 +31,10 @@ def refused(_place: str, _prompt: str) -> object:
 
 def spent(_place: str, _prompt: str) -> object:
     raise LimitError("no room", budget="calls")
+
+
+def refused_later(place: str, prompt: str) -> object:
+    return says(place, prompt) if place == "tell-1" else refused(place, prompt)
 
 
 def change(path: str, old: str, new: str) -> Edit:
@@ -106,6 +111,7 @@ EDITS: dict[str, tuple[Edit, dict[str, str]]] = {
 MODELS: dict[str, Callable[[str, str], object] | None] = {
     "no model": None,
     "a refused endpoint": refused,
+    "an endpoint that fails later": refused_later,
     "no budget": spent,
     "garbage": lambda _place, _prompt: "no",
     "lies": lambda _place, _prompt: {
@@ -135,7 +141,10 @@ def test_a_sentence_stays_while_its_quote_stands(
     stage.judge(pages, corpus, out, stage.opened(repo))
     said = of(out)
     found = {one.text for one in said}
-    if answer is says:  # it may say of another place what it said of the one that is gone
+    if answer in (
+        says,
+        refused_later,
+    ):  # it may say of another place what it said of the one that is gone
         found -= lost.keys()
     assert found == {*SAID, "It is a shop."} - lost.keys()
     dropped = {one.text: why[0] for one, why in pages.sentences.dropped}
@@ -198,17 +207,36 @@ def test_only_what_changed_is_asked_about_also_in_a_fresh_checkout(
     assert "- till/desk.py:5: Taxes are on top." in asked
 
 
-def test_of_a_long_file_only_the_changed_part_is_shown(repo: GitRepo, tmp_path: Path) -> None:
-    functions = [f"def step_{n}(state):\n    return state + {n}\n" for n in range(200)]
-    out, first, second = tmp_path / "wiki", Scripted(says), Scripted(says)
-    for ask in (first, second):
-        ask.max_bytes = 16_000
-    commit = stage.commit_all(repo, {"long.py": "\n".join(functions)})
-    stage.wiki(stage.corpus_of(repo, commit), out, tmp_path, ask=all_by(first))
-    repo.append("long.py", "\n\ndef last(state):\n    return state\n")
+@pytest.mark.parametrize("at", [0, 250, 499])
+def test_a_small_change_asks_at_most_what_shows_it(repo: GitRepo, tmp_path: Path, at: int) -> None:
+    """Nine lines of one function change in one of two files: one call shows that part of it."""
+    functions = [
+        f"def step_{n}(state):\n    left = state - {n}\n    return left\n" for n in range(500)
+    ]
+    files = {"long.py": "\n".join(functions), "short.py": "def first(state):\n    return state\n"}
+    out, prompts = tmp_path / "wiki", []
+
+    def listens(place: str, prompt: str) -> object:
+        prompts.append((place, prompt))
+        return says(place, prompt)
+
+    stage.wiki(stage.corpus_of(repo, stage.commit_all(repo, files)), out, tmp_path,
+               ask=all_by(Scripted(listens)))  # fmt: skip
+    assert [place for place, _ in prompts] == ["tell-1"]
+    assert len(prompts.pop()[1]) < 0.7 * len(files["long.py"])
+    new = "".join(f"    state += {n}\n" for n in range(9))
+    functions[at] = functions[at].replace("    return", new + "    return")
+    repo.write("long.py", "\n".join(functions)).commit("more")
     corpus = stage.corpus_of(repo, repo.commit("more"))
-    stage.wiki(corpus, out, tmp_path, ask=all_by(second))
-    assert (len(first.places), len(second.places)) == (2, 1)
+    stage.wiki(corpus, out, tmp_path, ask=all_by(Scripted(listens)))
+    [(place, prompt)] = prompts
+    assert place == "tell-1"
+    assert new.count("\n") == sum(
+        bool(re.search(r"\|    state \+= ", row)) for row in prompt.split("\n")
+    )
+    assert f"def step_{at}(" in prompt
+    assert "short.py" not in prompt
+    assert len(prompt) < 16_000
 
 
 def test_a_line_that_fits_no_prompt_is_not_asked_about_for_ever(

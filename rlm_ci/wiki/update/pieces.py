@@ -1,0 +1,262 @@
+"""A source cut into pieces at its definitions, and what a model is shown of one.
+
+An edit changes the piece that it is in, and no other: whether one ends before a definition depends
+on that definition, not on a count of bytes from the top.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from itertools import pairwise
+
+from rlm_ci.recursion.prompt_windows import name
+from rlm_ci.source.cut_points import borders
+from rlm_ci.source.outline import outline
+from rlm_ci.text.printable import encodable
+from rlm_ci.values import Row, Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rlm_ci.recursion.nodes import LeafText
+    from rlm_ci.source import Symbol
+
+#: Raised whenever the prompts ask for something else.
+_VERSION = 1
+#: Bytes from which on a piece may end, by how many more it does on average, and the most.
+_ENOUGH, _MORE, _MOST = 2_500, 5_000, 16_000
+#: What is shown of a piece at first: this share of its bytes; all of a small
+#: one, in bytes.
+_SHARE, _SMALL = 0.42, 1_200
+#: Of that, what heads and first paragraphs may take, and then values at the top of files and
+#: classes.
+_HEADS, _VALUES = 0.7, 0.8
+#: Lines of a head, and of values in a row.
+_HEAD_LINES, _VALUE_LINES = 12, 8
+#: What stands for lines that are left out.
+GAP = "…"
+_ENDS_HEAD = re.compile(r"(?::|\{|;|=>|=)\s*(?:(?:#|//).*)?$")
+_DECIDES = re.compile(
+    r"\s*(?:\}?\s*(?:el)?if|else|elif|raise|throw|return|yield|assert|except|catch|panic!?|case|match|"
+    r"switch|guard|defer|unless|rescue|finally)\b"
+)
+_IMPORTS = re.compile(r"\s*(?:import|from|use|using|require|#include|package|\"|'|\)|\}|$)")
+_ACTS = ("function", "method")
+
+
+def mark(oid: str) -> str:
+    """Marks a content, by its hash, about which a model has been asked."""
+    return sha256(f"{_VERSION}\0{oid}".encode()).hexdigest()[:16]
+
+
+class SourcePiece(Row):
+    """Lines of a text; ``digest`` is a hash of them, whatever their place is."""
+
+    text: LeafText
+    line_start: int
+    line_end: int
+    digest: str
+
+
+class ShownPiece(Value):
+    """What a prompt shows of a piece: ``rows`` are its numbered lines, of ``size`` bytes."""
+
+    piece: SourcePiece
+    rows: tuple[str, ...]
+    size: int
+
+    def cut(self, room: int) -> ShownPiece:
+        """As many of the rows as fit into ``room`` bytes."""
+        rows, used = [], _size(GAP)
+        for row in self.rows:
+            if used + _size(row) <= room:
+                used += _size(row)
+                rows.append(row)
+        return ShownPiece(self.piece, (*rows, GAP), used)
+
+
+def pieces(text: LeafText) -> list[SourcePiece]:
+    """The pieces of a text, which leave no line out."""
+    lines = _lines(text)
+    if not lines:
+        return []
+    cuts = [1, *_cuts(text, lines), len(lines) + 1]
+    found = []
+    for start, end in pairwise(cuts):
+        content = b"\n".join(lines[start - 1 : end - 1])
+        digest = mark(sha256(content).hexdigest())
+        by = text.line_start - 1
+        found.append(SourcePiece.of((text, start + by, end - 1 + by, digest)))
+    return found
+
+
+def _lines(text: LeafText) -> list[bytes]:
+    lines = text.content.split(b"\n")
+    if lines[-1] == b"":
+        lines.pop()
+    return lines
+
+
+def _cuts(text: LeafText, lines: Sequence[bytes]) -> Iterator[int]:
+    """Where the second and each later piece begins: lines of the text, from 1."""
+    if len(text.content) <= _ENOUGH:
+        return
+    sizes = [len(line) + 1 for line in lines]
+    units = [1, *(line for line in borders(text.path, text.content) if line > 1), len(lines) + 1]
+    used = 0
+    for first, behind in pairwise(units):
+        size = sum(sizes[first - 1 : behind - 1])
+        # The larger a definition, the likelier it begins a piece.
+        chance = int.from_bytes(sha256(lines[first - 1]).digest()[:4], "big") / (1 << 32)
+        ends = used >= _ENOUGH and chance < size / _MORE
+        if first > 1 and (ends or used + size > _MOST) and used:
+            yield first
+            used = 0
+        for line in range(first, behind):  # a definition that is too long is cut between lines
+            if used and used + sizes[line - 1] > _MOST and size > _MOST:
+                yield line
+                used = 0
+            used += sizes[line - 1]
+
+
+def shown(found: Iterable[SourcePiece], *, in_full: bool) -> list[ShownPiece]:
+    """What a prompt shows of pieces of one text; else heads, and the bodies that decide."""
+    told = []
+    symbols: Sequence[Symbol] | None = None
+    for one in found:
+        by = one.text.line_start - 1
+        lines = one.text.content.decode("utf-8", "surrogateescape").split("\n")
+        wanted = set(range(one.line_start - by, one.line_end - by + 1))
+        size = sum(len(lines[line - 1]) + 1 for line in wanted)
+        if not in_full and size > _SMALL:
+            if symbols is None:
+                symbols = outline(one.text.path, one.text.content).symbols
+            wanted = _Excerpt(lines, wanted, symbols, int(size * _SHARE)).chosen()
+        rows = tuple(_rows(lines, sorted(wanted), by, one))
+        told.append(ShownPiece(one, rows, sum(map(_size, rows))))
+    return told
+
+
+def _rows(
+    lines: Sequence[str], wanted: Sequence[int], by: int, piece: SourcePiece
+) -> Iterator[str]:
+    last = piece.line_start - by - 1
+    for line in (*wanted, piece.line_end - by + 1):
+        if any(one.strip() for one in lines[last : line - 1]):
+            yield GAP
+        if line <= piece.line_end - by:
+            yield _row(line + by, lines[line - 1])
+        last = line
+
+
+def _row(number: int, line: str) -> str:
+    return f"{number}|{encodable(line.rstrip(chr(13)))}"
+
+
+def _size(row: str) -> int:
+    return len(row.encode("utf-8", "replace")) + 1
+
+
+def head(path: str) -> str:
+    """The line above the lines of a file."""
+    return f"=== {name(path)} ==="
+
+
+class _Excerpt:
+    """Chooses the lines of one piece: those that say most, within a share of its bytes."""
+
+    def __init__(
+        self, lines: Sequence[str], inside: set[int], symbols: Sequence[Symbol], room: int
+    ) -> None:
+        self._lines = lines
+        self._inside = inside
+        self._room = room
+        self._used = 0
+        self._chosen: set[int] = set()
+        self._acts = [
+            one for one in symbols if one.kind in _ACTS and not inside.isdisjoint(_span(one))
+        ]
+        self._holders = [one for one in symbols if one.kind not in _ACTS and _is_long(one)]
+
+    def chosen(self) -> set[int]:
+        room = self._room
+        self._room = int(room * _HEADS)
+        for one in (*self._acts, *self._holders):
+            self._take(self._head(one))
+        for one in sorted((*self._acts, *self._holders), key=lambda one: not one.is_public):
+            if one.doc:
+                self._take(range(one.doc_start, one.doc_end + 1))
+        self._room = int(room * _VALUES)
+        for run in self._values():
+            self._take(run)
+        self._room = room
+        bodies = [self._body(one) for one in self._acts]
+        for body in sorted(bodies, key=self._weight):
+            self._take(body)
+        for body in bodies:
+            for line in body:
+                if _DECIDES.match(self._lines[line - 1]):
+                    self._take((line,))
+        return self._chosen
+
+    def _take(self, lines: Iterable[int]) -> None:
+        """Choose these lines, all or none of them."""
+        new = [line for line in lines if line in self._inside and line not in self._chosen]
+        # A gap is shown before and behind.
+        size = sum(_size(_row(line, self._lines[line - 1])) for line in new) + _size(GAP)
+        if new and self._used + size <= self._room:
+            self._used += size
+            self._chosen.update(new)
+
+    def _head(self, one: Symbol) -> range:
+        last = min(one.line_end, one.line_start + _HEAD_LINES, len(self._lines))
+        for line in range(one.line_start, last + 1):
+            text = self._lines[line - 1]
+            if _ENDS_HEAD.search(text) and not text.lstrip().startswith(("@", "#", "//")):
+                return range(one.line_start, line + 1)
+        return range(one.line_start, one.line_start + 1)
+
+    def _body(self, one: Symbol) -> list[int]:
+        """The lines of a body that are neither its documentation nor in a function within it."""
+        skipped = {*self._head(one), *self._doc(one)}
+        return [line for line in _span(one) if line in self._inside and line not in skipped]
+
+    def _doc(self, one: Symbol) -> range:
+        """All lines of the documentation, of which the symbol knows the first paragraph."""
+        end = one.doc_end
+        text = "\n".join(self._lines[one.doc_start - 1 : end]) if one.doc else ""
+        sign = next((sign for sign in ('"""', "'''") if sign in text), "")
+        while sign and text.count(sign) < 2 and end < one.line_end:
+            end += 1
+            if sign in self._lines[end - 1]:
+                break
+        return range(one.doc_start, end + 1) if one.doc else range(0)
+
+    def _values(self) -> Iterator[list[int]]:
+        """Runs of lines outside of functions that are no imports."""
+        within = {line for one in self._acts for line in _span(one)}
+        within.update(line for one in self._holders for line in self._doc(one))
+        run: list[int] = []
+        for line in sorted(self._inside):
+            is_value = line not in within and not _IMPORTS.match(self._lines[line - 1])
+            if is_value and line not in self._chosen:
+                run.append(line)
+            elif run:
+                yield run[:_VALUE_LINES]
+                run = []
+        yield run[:_VALUE_LINES]
+
+    def _weight(self, body: Sequence[int]) -> tuple[float, int]:
+        """The more of a body decides, the earlier it is shown."""
+        deciding = sum(bool(_DECIDES.match(self._lines[line - 1])) for line in body)
+        return -deciding / (len(body) + 4), body[0] if body else 0
+
+
+def _span(one: Symbol) -> range:
+    return range(one.line_start, one.line_end + 1)
+
+
+def _is_long(one: Symbol) -> bool:
+    return one.line_end > one.line_start
