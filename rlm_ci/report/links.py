@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote
 
 from rlm_ci import errors
@@ -21,6 +22,31 @@ _LONGEST = 1000
 
 #: GitHub shows these rendered; only their plain form has lines to point to.
 _RENDERED = (".md", ".markdown", ".mdx", ".rst", ".adoc", ".ipynb", ".svg", ".csv", ".geojson")
+
+
+#: How the hint of an analyzer's finding begins: the rule, and the address of its page.
+HINT = re.compile(r"([^:]{1,200}): (https://[A-Za-z0-9._~/#?=&%+-]{1,200})(?=;|$)")
+#: The manuals to which a hint may lead from a comment: a rule's address may be the change's own.
+_MANUALS = (
+    "https://docs.astral.sh/",
+    "https://eslint.org/",
+    "https://github.com/hadolint/hadolint/wiki/",
+    "https://golangci-lint.run/",
+    "https://microsoft.github.io/pyright/",
+    "https://mypy.readthedocs.io/",
+    "https://rust-lang.github.io/rust-clippy/",
+    "https://staticcheck.dev/",
+    "https://typescript-eslint.io/",
+    "https://www.shellcheck.net/",
+)
+
+
+def in_manual(hint: str) -> tuple[str, str, str] | None:
+    """An analyzer's hint as its rule, the rule's page, and the rest; None without a known page."""
+    found = HINT.match(hint)
+    if found is None or not found[2].startswith(_MANUALS):
+        return None
+    return found[1], found[2], hint[found.end() :]
 
 
 def quote_path(path: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rlm_ci.report import wording
 from rlm_ci.report.details.fixes_and_proofs import language
+from rlm_ci.report.links import in_manual
 from rlm_ci.report.view import ICONS, SEVERITY_ICONS, View, ViewLimits
 from rlm_ci.resources import loader
 from rlm_ci.text import neutralise
@@ -48,6 +49,13 @@ _STEPS: tuple[tuple[int, ViewLimits], ...] = (
 class MarkdownSurface:
     def text(self, text: str) -> str:
         return neutralise.prose(text)
+
+    def hint(self, text: str) -> str:
+        found = in_manual(text)
+        if found is None:
+            return self.text(text)
+        rule, url, rest = found
+        return f"[{self.text(rule)}]({url}){neutralise.prose(rest) if rest else ''}"
 
     def cell(self, text: str) -> str:
         return neutralise.prose(text, cell=True)

@@ -6,8 +6,11 @@ neutralised. Templates of a project may rely on the keys of :meth:`View.build`.
 
 from __future__ import annotations
 
+import re
+
 from rlm_ci import __version__
 from rlm_ci.report import wording
+from rlm_ci.report.details.by_rule import FindingsByRule
 from rlm_ci.report.details.document_blocks import blocks
 from rlm_ci.report.details.fixes_and_proofs import fix_of, proof_of
 from rlm_ci.report.findings import CLEAN, FINDINGS, INCOMPLETE, NOT_RUN, OLD
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 
 
 EVERYTHING = 10**9
+#: When a run began, at the beginning of its id.
+_RUN_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-\d\dZ-")
 #: Rules that are named beside a hint that they share.
 _RULES = 5
 #: Hints of findings that are not shown.
@@ -75,6 +80,7 @@ class View:
         self.suppressed = [
             one for one in findings if one.suppression is not None and one.suppression not in OLD
         ]
+        self._by_rule = FindingsByRule(self.live)
         #: Each hint, with how many findings of each rule it is for.
         self._fixes: dict[str, dict[str, int]] = {}
         #: Where each rule is explained.
@@ -104,6 +110,7 @@ class View:
             "run_id": self._surface.code(report.run_id) if report.run_id else None,
             "documents": [self._document(one, limits) for one in report.documents if one.shown],
             "parts": [self._part(part, limits) for part in self._parts[: limits.parts]],
+            "by_rule": self._by_rule.view(self._surface),
             "groups": self._groups(live[: limits.opened], limits),
             "folded": self._groups(live[limits.opened :], limits, brief=True),
             "folded_count": wording.count(len(live[limits.opened :]), "more finding"),
@@ -135,6 +142,9 @@ class View:
     def _text(self, text: str, limits: ViewLimits) -> Any:
         return self._surface.text(neutralise.clip(text, limits.text))
 
+    def _hint(self, text: str, limits: ViewLimits) -> Any:
+        return self._surface.hint(neutralise.clip(text, limits.text))
+
     def _subject(self) -> dict[str, Any]:
         subject = self._report.subject
         commits = {}
@@ -142,7 +152,9 @@ class View:
             sha = getattr(subject, name)
             short = None if sha is None else self._surface.code(sha[:12])
             commits[name] = {"short": short, "url": self._links.commit(sha)}
+        time = _RUN_TIME.match(self._report.run_id or "")
         return {
+            "time": f"{time[1]} {time[2]}:{time[3]} UTC" if time else None,
             "repository": self._surface.code(subject.repository) if subject.repository else None,
             "url": self._links.repository,
             "pull_request": subject.pull_request,
@@ -216,10 +228,11 @@ class View:
         return {
             "rule": self._surface.code(neutralise.clip(finding.rule, 120)),
             "rule_url": self._links.rule(finding),
+            "rule_number": self._by_rule.number(finding.rule),
             "severity": finding.severity.label,
             "fails": finding.fails(self._report.fail_level),
             "message": self._text(finding.message, limits),
-            "hint": self._text(finding.hint, limits) if finding.hint else None,
+            "hint": self._hint(finding.hint, limits) if finding.hint else None,
             "fix": fix_of(finding, self._surface, limits.text, code),
             "proof": proof_of(finding, self._surface, 2 * limits.text, limits.quote_lines),
             "suppression": None if suppression is None else self._text(suppression, limits),
@@ -255,7 +268,7 @@ class View:
                     for rule in list(rules)[:_RULES]
                 ],
                 "rules_more": max(0, len(rules) - _RULES),
-                "hint": self._text(hint, limits),
+                "hint": self._hint(hint, limits),
                 "count": (number := sum(rules.values())),
                 "times": wording.count(number, "time") if number > len(rules) else None,
             }

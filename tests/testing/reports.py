@@ -102,7 +102,7 @@ def typical() -> Report:
         (budget, guard, archive, receipts, policy),
         title="Rework the queue",
         coverage=Coverage(31, 29, (("assets/logo.png", "binary"), ("big.json", "over 1 MiB"))),
-        run_id="20261120T124500Z-0123abcd",
+        run_id="2026-11-20T12-45-00Z-0123abcd",
     )
 
 
@@ -193,7 +193,7 @@ def proven() -> Report:
     )  # fmt: skip
     part = Part("review", "8 findings in 66 files, 3 of them changed", {"model": "m-1"}, findings)
     return Report(subject(), Severity.HIGH, (part,), refuted=refuted,
-                  run_id="20261120T124500Z-0123abcd")  # fmt: skip
+                  run_id="2026-11-20T12-45-00Z-0123abcd")  # fmt: skip
 
 
 def guarded() -> Report:
@@ -312,7 +312,7 @@ def reports() -> st.SearchStrategy[Report]:
     return st.builds(
         Report, subjects, st.sampled_from(Severity), some_parts, hostile(),
         coverage=st.builds(Coverage, st.just(9), st.just(3), omitted.map(tuple)),
-        run_id=st.sampled_from((None, "20261120T124500Z-0123abcd")),
+        run_id=st.sampled_from((None, "2026-11-20T12-45-00Z-0123abcd")),
         refuted=st.lists(st.builds(RefutedClaim, findings("policy/edited"), hostile()),
                          max_size=2).map(tuple),
     )  # fmt: skip

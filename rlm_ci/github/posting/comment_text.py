@@ -91,7 +91,9 @@ class CommentTexts:
             ),
             "source": None if finding.source == "check" else self._code(finding.source),
             "message": self._text(finding.message, length),
-            "hint": self._text(finding.hint, length) if finding.hint else None,
+            "hint": self._surface.hint(neutralise.clip(finding.hint, length))
+            if finding.hint
+            else None,
             "suggestion": suggestions.block(placed.suggestion or "") if offered else None,
             "is_run": placed.is_run,
             "fix": fix_of(finding, self._surface, length, length),

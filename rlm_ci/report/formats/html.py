@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 from rlm_ci.report import wording
+from rlm_ci.report.links import in_manual
 from rlm_ci.report.view import PAGE, View
 from rlm_ci.resources import loader
 from rlm_ci.text import neutralise
@@ -22,15 +25,22 @@ _MARKS = {"clean": "✓", "findings": "✗", "not_run": "!", "incomplete": "!", 
 class HtmlSurface:
     """Texts for a template that escapes by itself; see ``view.Surface``.
 
-    Running text is a list of ``{"code": bool, "text": str}``, a quote one of
-    ``{"number": int | None, "text": str}``.
+    Running text is a list of ``{"code": bool, "text": str, "url": str | None}``, a quote one
+    of ``{"number": int | None, "text": str}``, without what all lines are indented by.
     """
 
     def text(self, text: str) -> list[dict[str, Any]]:
         pieces = neutralise.segments(neutralise.one_line(text))
-        return [{"code": code, "text": piece} for code, piece in pieces]
+        return [{"code": code, "text": piece, "url": None} for code, piece in pieces]
 
     cell = text
+
+    def hint(self, text: str) -> list[dict[str, Any]]:
+        found = in_manual(text)
+        if found is None:
+            return self.text(text)
+        rule, url, rest = found
+        return [*({**piece, "url": url} for piece in self.text(rule)), *self.text(rest)]
 
     def code(self, text: str) -> str:
         return printable(text)
@@ -39,7 +49,7 @@ class HtmlSurface:
         return self.code(text)  # a template that escapes makes its links itself
 
     def quote(self, place: Location, lines: int) -> list[dict[str, Any]]:
-        split = (place.quote or "").rstrip("\n").split("\n")
+        split = dedent((place.quote or "").rstrip("\n")).split("\n")
         return [
             {
                 "number": None if place.line_start is None else place.line_start + index,

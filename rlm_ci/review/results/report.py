@@ -5,7 +5,6 @@ All of it follows from the root's result and the report.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from posixpath import splitext
 
@@ -14,6 +13,7 @@ from rlm_ci.recursion.nodes import FAILED, PARTIAL
 from rlm_ci.report import wording
 from rlm_ci.report.details.fixes_and_proofs import fix_of, proof_of
 from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, OLD, Part, Severity, fingerprints, order
+from rlm_ci.report.links import HINT
 from rlm_ci.report.markdown_report import MarkdownSurface, excerpt
 from rlm_ci.report.proof import LEVELS
 from rlm_ci.resources import loader
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     Link = Callable[[Location], str | None]
 
 PART = "review"
-#: How the hint of an analyzer's finding begins: the rule, and the address of its page.
-_PAGE = re.compile(r"([^:]{1,200}): (https://[A-Za-z0-9._~/#?=&%+-]{1,200})(?=;|$)")
 #: Why a file is not covered that no analyzer knows, where no model is set.
 NOBODY = "no_analyzer: no analyzer knows it, and no model is set"
 #: Endings of names that a summary lists, and characters of one.
@@ -322,7 +320,7 @@ def _is_told(finding: Finding) -> bool:
 def _hint(finding: Finding) -> str:
     """A hint, in which the page of an analyzer's rule is a link."""
     hint = finding.hint or ""
-    page = _PAGE.match(hint) if finding.source.startswith("analyzer:") else None
+    page = HINT.match(hint) if finding.source.startswith("analyzer:") else None
     if page is None:
         return prose(hint) if hint else ""
     rest = hint[page.end() :]

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from rlm_ci.report import wording
-from rlm_ci.report.findings import Report
+from rlm_ci.report.findings import Finding, Location, Part, Report, Severity
 from rlm_ci.report.render import render
 from rlm_ci.resources import loader
 from rlm_ci.runs.checksums import VIEW
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import printable
 from testing import reports
+from testing.browser import chromium
 from testing.markup_judges import Page, is_ours
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 #: Attributes by which a page can load, run or lead somewhere.
 REACHING = {
@@ -58,6 +65,55 @@ def test_hostile_texts_stay_texts(report: Report) -> None:
     assert sorted(messages) == sorted(expected)
 
 
+def test_it_says_what_it_is_of_and_sums_up_by_rule() -> None:
+    page = Page(render(reports.typical(), "html"))
+    about = next(one for one in page.root.all("p") if one.attributes.get("class") == "about")
+    assert about.text() == (
+        "acme/rocket · pull request #12 · Rework the queue · 2026-11-20 12:45 UTC"
+    )
+    shown = {
+        label.text(): label.all("input")[0].attributes["id"] for label in page.root.all("label")
+    }
+    assert shown == {
+        "all 5": "show-all", "high 3": "show-high", "medium 1": "show-medium",
+        "info 1": "show-info", "diff-budget/files": "show-0", "diff-budget/lines": "show-1",
+        "doc-archive/dangling": "show-2", "doc-archive/open-items": "show-3",
+        "policy/edited": "show-4",
+    }  # fmt: skip
+    assert not Page(render(reports.clean(), "html")).root.all("label")
+
+
+def test_quoted_code_loses_what_all_of_it_is_indented_by() -> None:
+    page = Page(render(reports.proven(), "html"))
+    quotes = [one for one in page.root.all("table") if one.attributes.get("class") == "quote"]
+    assert quotes[0].all("td")[0].text() == 'return self.username + ":" + self.password'
+    place = Location("a.py", 7, 9, "new", None, "    if a:\n\n\tb\n")
+    odd = Finding("review/odd", Severity.HIGH, "m", evidence=(place,))
+    report = Report(reports.subject(), Severity.HIGH, (Part("review", "s", {}, (odd,)),))
+    cells = [one.text() for one in Page(render(report, "html")).root.all("td")]
+    assert cells[-3:] == ["    if a:", "", "\tb"]
+
+
+@pytest.mark.full
+def test_a_browser_shows_only_what_is_picked(tmp_path: Path) -> None:
+    """Without a script of its own: the one here reads what the style sheet shows."""
+    source = re.sub(r"<meta http-equiv=[^>]*>", "", render(reports.typical(), "html"))
+    script = """<script>
+    const seen = what => [...document.querySelectorAll(what)].filter(one => one.offsetParent).length
+    const told = [...document.querySelectorAll("input")].map(one => {
+      one.checked = true
+      return `${one.id} ${seen(".found .finding")} ${seen(".found .file")}`
+    })
+    document.body.textContent = told.join("; ")
+    </script></body>"""
+    (tmp_path / "page.html").write_text(source.replace("</body>", script), "utf-8")
+    shown = chromium((tmp_path / "page.html").as_uri(), tmp_path, "--dump-dom")
+    assert (
+        "show-all 5 4; show-high 3 2; show-medium 1 1; show-info 1 1; show-0 1 1; show-1 1 1; "
+        "show-2 1 1; show-3 1 1; show-4 1 1"
+    ) in shown
+
+
 @pytest.mark.full
 def test_nothing_is_shed() -> None:
     page = Page(render(reports.many(2000), "html"))
@@ -87,7 +143,9 @@ def test_light_dark_print_and_structure() -> None:
     assert "prefers-color-scheme: dark" in style
     assert "@media print" in style
     assert page.root.all("html")[0].attributes["lang"] == "en"
-    assert page.root.all("title")[0].text() == "3 findings fail this change · rlm-ci"
+    assert page.root.all("title")[0].text() == (
+        "3 findings fail this change · acme/rocket #12 · rlm-ci"
+    )
     assert len(page.root.all("h1")) == 1
     assert all(cell.attributes.get("scope") for cell in page.root.all("th"))
     assert "Regenerated from the new OpenAPI description" in page.root.text()

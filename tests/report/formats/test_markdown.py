@@ -130,6 +130,30 @@ def test_no_link_that_a_browser_would_resolve_elsewhere(path: str) -> None:
     assert "/blob/" not in render(report, "markdown")
 
 
+@pytest.mark.parametrize(
+    ("hint", "target"),
+    [
+        ("F821 undefined-name: https://docs.astral.sh/ruff/rules/undefined-name",
+         "https://docs.astral.sh/ruff/rules/undefined-name"),
+        ("SC2086: https://www.shellcheck.net/wiki/SC2086; one more", "https://www.shellcheck.net/wiki/SC2086"),
+        ("X1: https://docs.astral.sh.evil.example/a", None),
+        ("X1: https://evil.example/https://docs.astral.sh/", None),
+        ("[x](https://evil.example): https://docs.astral.sh/a)b", None),
+    ],
+)  # fmt: skip
+def test_the_page_of_an_analyzers_rule_is_a_link_where_we_know_the_manual(
+    hint: str, target: str | None
+) -> None:
+    finding = Finding("review/ruff-x", Severity.HIGH, "m", hint, source="analyzer:ruff")
+    report = Report(reports.subject(), Severity.HIGH, (Part("review", "s", {}, (finding,)),))
+    text = render(report, "markdown")
+    links = [link.attributes["href"] for link in github_html(text).root.all("a")]
+    assert [link for link in links if link and not is_ours(link, "acme/rocket")] == (
+        [target] if target else []
+    )
+    assert (f'<a href="{target}" rel="noreferrer">' in render(report, "html")) == bool(target)
+
+
 def test_another_server() -> None:
     text = render(reports.typical(), "markdown", server_url="https://git.acme.example:8443/hub/")
     assert "https://git.acme.example:8443/hub/acme/rocket/blob/" in text
