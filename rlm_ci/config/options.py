@@ -59,6 +59,9 @@ MODEL: tuple[Setting, ...] = (
     # Not in files: they could send the key to a foreign server.
     Setting("openai.base_url", "OpenAI-compatible endpoint (default: OpenAI's own)",
             env=("OPENAI_BASE_URL",), metavar="URL", file=False, input="openai-base-url"),
+    Setting("models.recording", "file that gets each answer of a model; "
+            "OPENAI_BASE_URL=recorded:FILE plays it to the same prompts, without a model",
+            metavar="FILE", file=False),
     Setting("openai.api_version", "version of Azure's API, if the endpoint is on Azure",
             env=("OPENAI_API_VERSION",), file=False),
     Setting("openai.api_key", "key of the endpoint", env=("OPENAI_API_KEY",), secret=True,

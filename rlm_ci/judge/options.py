@@ -77,6 +77,7 @@ def models_of(settings: Settings) -> ModelOptions:
         settings.max_calls,
         settings.max_tokens,
         None if money is None else Decimal(str(money)),
+        settings.models.recording or "",
     )
 
 

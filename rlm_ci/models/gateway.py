@@ -7,6 +7,7 @@ from copy import copy
 from decimal import Decimal
 
 from rlm_ci.errors import ConfigError
+from rlm_ci.models import recorded
 from rlm_ci.models.budget import Ledger
 from rlm_ci.models.prices import Prices
 from rlm_ci.models.record.record import AbsentModel
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from rlm_ci.models.providers import Endpoint
     from rlm_ci.models.record.clock import RunClock
     from rlm_ci.models.record.record import Record
+    from rlm_ci.models.recorded import RecordedModel
 
 #: How many of the runs before are looked into, and bytes of all that they were answered.
 _EARLIER = 5
@@ -37,7 +39,8 @@ _MANY = 1000
 class ModelOptions(Value):
     """Where models are asked, and what all calls of a run may cost.
 
-    ``timeout``: seconds for one answer; ``prices``: USD per million tokens, by model.
+    ``timeout``: seconds for one answer; ``prices``: USD per million tokens, by model;
+    ``recording``: a file that gets each answer, "" for none.
     """
 
     endpoint: Endpoint
@@ -46,6 +49,7 @@ class ModelOptions(Value):
     max_calls: int | None
     max_tokens: int | None
     budget_usd: Decimal | None
+    recording: str = ""
 
 
 class Gateway:
@@ -94,6 +98,7 @@ class Gateway:
         self._record = record
         self.price = price
         self._seconds = max(_LEAST, options.timeout)
+        self._recording = "" if replay else options.recording
         began = provider or provider_of(options)
         self._model = _answering(options, began, connector, replay, tell)
 
@@ -103,6 +108,8 @@ class Gateway:
             self._model, self.ledger, request, place, seconds=self._seconds
         )
         self.ledger.note(request, completion.usage)
+        if self._recording:
+            recorded.keep(self._recording, request, completion)
         return completion
 
     def within(self, ledger: Ledger) -> Gateway:
@@ -152,6 +159,8 @@ def price_of(options: ModelOptions) -> Callable[[str], Price | None]:
 
 def provider_of(options: ModelOptions) -> str:
     """The provider that is set; a call's key holds it."""
+    if options.endpoint.base_url.startswith(recorded.SCHEME):
+        return recorded.RECORDED
     return "azure" if options.endpoint.api_version else "openai"
 
 
@@ -173,6 +182,12 @@ def _answering(
         )
     if connector is not None:
         return connector
+    if now != provider and recorded.RECORDED in (now, provider):
+        raise ConfigError(
+            f"the run began with {provider}, and would use {now} now",
+            where="OPENAI_BASE_URL",
+            hint="set the endpoint as it was when the run began, or start a new run",
+        )
     if now != provider:
         told = "is set" if now == "azure" else "is not set"
         raise ConfigError(
@@ -183,8 +198,12 @@ def _answering(
     return opened(options, tell)
 
 
-def opened(options: ModelOptions, tell: Callable[[str], None] = lambda _text: None) -> OpenAIModel:
-    """The model of an endpoint. Raises ConfigError."""
+def opened(
+    options: ModelOptions, tell: Callable[[str], None] = lambda _text: None
+) -> OpenAIModel | RecordedModel:
+    """The model of an endpoint, or the one that plays a recording. Raises ConfigError."""
+    if provider_of(options) == recorded.RECORDED:
+        return recorded.RecordedModel(options.endpoint.base_url.removeprefix(recorded.SCHEME))
     from rlm_ci.models.openai.client import OpenAIModel, RetryLimits
 
     timeout = options.timeout

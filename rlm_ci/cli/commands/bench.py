@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from decimal import Decimal
 
 from rlm_ci import errors
@@ -16,10 +17,12 @@ from rlm_ci.evaluation.bench import run as benchmarks
 from rlm_ci.evaluation.bench.benchmark import MODES, STRATEGIES, WINDOW, BenchOptions
 from rlm_ci.evaluation.bench.compare import Gates
 from rlm_ci.evaluation.bench.packs import catalogue
-from rlm_ci.evaluation.planted_bugs import benchmark, generate
+from rlm_ci.evaluation.planted_bugs import benchmark, generate, recording
+from rlm_ci.evaluation.planted_bugs.recording import SHIPPED, Recording
 from rlm_ci.judge.judge import open_repository, repository_name, subject_of
 from rlm_ci.judge.options import models_of, output_of
 from rlm_ci.models.gateway import Gateway, require_endpoint
+from rlm_ci.models.providers import Endpoint
 from rlm_ci.models.record.clock import RunClock
 from rlm_ci.models.record.record import Record
 from rlm_ci.pipelines import load
@@ -30,7 +33,7 @@ from rlm_ci.text import neutralise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.config.arguments import Arguments
@@ -45,6 +48,7 @@ TAKES = ("list, run PACK, review, or compare CANDIDATE BASELINE", 1, 3)
 EXAMPLES = (
     "rlm-ci bench list",
     "rlm-ci bench run needle --mode direct-llm --model gpt-5-mini --budget-usd 1",
+    "rlm-ci bench review",
     "rlm-ci bench review --model gpt-5-mini --budget-usd 5",
     "rlm-ci bench compare latest previous --format markdown",
 )
@@ -98,9 +102,15 @@ _REVIEW = (
     _own("bugs", "number of planted bugs", 40, "integer", minimum=1, metavar="N"),
     _own("honest", "number of changes without a bug", 10, "integer", minimum=0, metavar="N"),
     _own("folder", "folder of the changes and of what is done; a second run in it goes on "
-         "(default: bench-review in the folder of the runs)", metavar="DIR"),
+         "(default: bench-review in the folder of the runs; none for recorded answers)",
+         metavar="DIR"),
+    _own("answers", "play the recorded answers in FILE, and ask no model; `shipped` are those of "
+         "rlm-ci, which play if neither a model nor an endpoint is set", metavar="FILE"),
+    _own("record", "write all answers to FILE, to be played by --answers", metavar="FILE"),
     _own("dry_run", "make the changes, and ask no model", default=False, kind="boolean"),
 )  # fmt: skip
+#: What decides which changes there are.
+_CHANGES = ("seed", "bugs", "honest")
 _MCP = tuple(row for row in EPISODE if row.key == "episode.mcp_config")
 _COMPARE = (
     _own("min_score_delta", "least change of the score that passes", 0.0, "number", metavar="X"),
@@ -215,45 +225,94 @@ def _review(_words: Sequence[str], settings: Settings, flags: Mapping[str, Any])
     output = output_of(settings).require_text_or_json("bench review")
     output.require_place()
     own = settings.bench
-    cases = generate.cases(own.seed, own.bugs, own.honest)
+    played = None if own.dry_run else _recording(settings, flags)
+    asked = {name: getattr(played or own, name) for name in _CHANGES}
+    cases = generate.cases(**asked)
     if own.dry_run:
         told = benchmark.outline(cases)
         shown = benchmark.changes(told)
     else:
-        told = _measured(settings, flags, cases)
+        told = _measured(settings, flags, cases, asked, played)
         shown = benchmark.table(told)
     is_json = settings.format == "json"
     output.emit(neutralise.record(told, depth=4) if is_json else _lines(shown))
     return errors.OK
 
 
-def _measured(
-    settings: Settings, flags: Mapping[str, Any], cases: Iterable[ReviewCase]
-) -> dict[str, Any]:
-    """The figures of a model. Raises ConfigError without one."""
+def _recording(settings: Settings, flags: Mapping[str, Any]) -> Recording | None:
+    """The recording that answers instead of a model, if one does. Raises ConfigError."""
+    own = settings.bench
     options = models_of(settings)
-    require_endpoint(options, "or only make the changes: --dry-run")
+    if own.answers is None:
+        if settings.model or not options.endpoint.lack:
+            require_endpoint(options, "or play recorded answers: --answers shipped")
+            return None
+    elif own.record:
+        raise UsageError(
+            "--record writes what a model answers, and --answers asks none",
+            where="rlm-ci bench review",
+            hint="give one of them",
+        )
+    found = Recording.load(own.answers or SHIPPED)
+    found.require({name: getattr(own, name) for name in _CHANGES if f"bench.{name}" in flags})
+    found.require_projects()
+    return found
+
+
+def _measured(
+    settings: Settings,
+    flags: Mapping[str, Any],
+    cases: Iterable[ReviewCase],
+    asked: Mapping[str, int],
+    played: Recording | None,
+) -> dict[str, Any]:
+    """The figures of a model, or of the recorded answers. Raises ConfigError."""
     runs = StoredRuns(settings)
     own = settings.bench
-    name = f"bench-review/{own.seed}-{own.bugs}-{own.honest}"
-    folder = os.path.abspath(own.folder or os.path.join(runs.store.root, name))
-    files.make_folder(folder)
+    options, model, environ = models_of(settings), settings.model, dict(settings.environ)
     passed = [row for row in (*MODEL, *SANDBOX) if row.key in flags and row.flag]
     words = tuple(word for row in passed for word in (str(row.flag), str(flags[row.key])))
+    if played:
+        model, environ = played.model, played.environ(environ)
+        endpoint = Endpoint(environ["OPENAI_BASE_URL"], "", "")
+        options = options.replace(endpoint=endpoint)
+        words = (*words, "--model", model)
     budget = settings.budget_usd
     with (
         Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress,
+        _folder(own.folder, runs.store.root, asked, played=bool(played)) as folder,
         Record.open(os.path.join(folder, "calls.jsonl"), redact=runs.redactor.text) as record,
     ):
 
-        def gateway(spent: float) -> Gateway:
+        def gateway(spent: float, kept: str) -> Gateway:
             left = None if budget is None else Decimal(str(max(0.0, budget - spent)))
-            limited = options.replace(budget_usd=left)
+            limited = options.replace(budget_usd=left, recording="" if played else kept)
             clock = RunClock(record.fact)
-            return Gateway(limited, record, clock, model=settings.model, max_minutes=None)
+            return Gateway(limited, record, clock, model=model, max_minutes=None)
 
-        reviewer = benchmark.Reviewer(words, dict(settings.environ), gateway, budget)
-        return benchmark.carry_out(cases, folder, reviewer, progress.step)
+        reviewer = benchmark.Reviewer(words, environ, gateway, budget, played=bool(played))
+        told = benchmark.carry_out(cases, folder, reviewer, progress.step)
+        if own.record:
+            recording.write(own.record, folder, str(model), asked, environ)
+    note = played.told() if played else ""
+    return {**told, "answers": {"recorded": bool(played), "model": model, "note": note}}
+
+
+@contextmanager
+def _folder(
+    given: str | None, store: str, asked: Mapping[str, int], *, played: bool
+) -> Iterator[str]:
+    """The folder of a benchmark. What recorded answers gave is not kept, but for who asks for it:
+    another version might make other changes.
+    """
+    if played and not given:
+        with files.scratch("rlm-ci-") as folder:
+            yield folder
+        return
+    name = "-".join(str(number) for number in asked.values())
+    folder = os.path.abspath(given or os.path.join(store, "bench-review", name))
+    files.make_folder(folder)
+    yield folder
 
 
 def _lines(shown: str) -> str:

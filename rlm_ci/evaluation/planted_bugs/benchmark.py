@@ -11,8 +11,9 @@ import os
 import sys
 from collections import Counter
 
-from rlm_ci.errors import DamagedError, LimitError, RemoteError
-from rlm_ci.evaluation.planted_bugs import scoring
+from rlm_ci.errors import DamagedError, LimitError, RemoteError, UnavailableError
+from rlm_ci.evaluation.planted_bugs import environment, scoring
+from rlm_ci.evaluation.planted_bugs.recording import ANSWERS
 from rlm_ci.evaluation.planted_bugs.scoring import ArmTotals, CaseScore
 from rlm_ci.models import ModelRequest
 from rlm_ci.models.strict_json import read_object
@@ -36,6 +37,8 @@ _LIMIT = 64 << 20
 _ANSWER = 16_384
 _TEMPLATE = "prompts/bench-plain-review.md.j2"
 _BASE, _HEAD = "base", "head"
+#: The variable that names the file of a review's answers.
+_KEPT = "RLM_CI_MODELS_RECORDING"
 _GIT = {
     "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_AUTHOR_NAME": "bench",
     "GIT_AUTHOR_EMAIL": "bench@localhost", "GIT_COMMITTER_NAME": "bench",
@@ -47,13 +50,15 @@ _GIT = {
 class Reviewer(Value):
     """How changes are reviewed: ``flags`` of ``rlm-ci review``, and the way to the same model.
 
-    ``gateway`` is given what the reviews have spent in USD; ``budget_usd`` limits both together.
+    ``gateway`` is given what the reviews have spent in USD, and the file that gets the answer;
+    ``budget_usd`` limits both together. ``played``: the answers are recorded.
     """
 
     flags: tuple[str, ...]
     environ: Mapping[str, str]
-    gateway: Callable[[float], Gateway]
+    gateway: Callable[[float, str], Gateway]
     budget_usd: float | None = None
+    played: bool = False
 
 
 def write(case: ReviewCase, folder: str, environ: Mapping[str, str]) -> str:
@@ -72,6 +77,7 @@ def write(case: ReviewCase, folder: str, environ: Mapping[str, str]) -> str:
         _git(place, environ, "commit", "-q", "-m", f"The {branch}")
         if branch == _BASE:
             _git(place, environ, "checkout", "-q", "-b", "work")
+    environment.make(place, case.needs)
     _git(place, environ, "branch", "-q", _HEAD)
     for number, bug in enumerate(case.bugs, 1):
         files.write(os.path.join(folder, case.id, f"test_bug_{number}.py"), bug.test.encode())
@@ -90,7 +96,11 @@ def _git(place: str, environ: Mapping[str, str], *words: str) -> bytes:
 def carry_out(
     cases: Iterable[ReviewCase], folder: str, reviewer: Reviewer, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Review each change both ways; the result, as JSON. Raises LimitError at the budget."""
+    """Review each change both ways; the result, as JSON.
+
+    Raises LimitError at the budget, UnavailableError if a recording lacks an answer: without it the
+    figures would count what nobody was asked.
+    """
     scores: dict[str, list[CaseScore]] = {REVIEW: [], PLAIN: []}
     kinds: Counter[str] = Counter()
     spent = 0.0
@@ -100,8 +110,15 @@ def carry_out(
         kinds.update(bug.kind for bug in case.bugs)
         done = _reviewed(case, place, reviewer, spent)
         spent += done.cost_usd or 0.0
+        plain = _asked(case, place, reviewer, spent)
         scores[REVIEW].append(done)
-        scores[PLAIN].append(_asked(case, place, reviewer, spent))
+        scores[PLAIN].append(plain)
+        if reviewer.played and (why := done.error or plain.error):
+            raise UnavailableError(
+                f"the recorded answers do not fit {case.id}: {why}",
+                hint="play them with the version of rlm-ci that they were made with, or name a "
+                "model that answers",
+            )
     return {
         "schema_version": 1,
         "kinds": dict(sorted(kinds.items())),
@@ -122,7 +139,8 @@ def _reviewed(case: ReviewCase, place: str, reviewer: Reviewer, spent: float) ->
         budget = () if left is None else ("--budget-usd", f"{left:.4f}")
         words = ("review", "--repo", place, "--base", _BASE, "--head", _HEAD, "--format", "json")
         argv = (sys.executable, "-I", "-m", "rlm_ci", *words, *reviewer.flags, *budget)
-        ended = process.run(argv, env=reviewer.environ, timeout=_SECONDS, limit=_LIMIT)
+        env = {**reviewer.environ, _KEPT: _answers(place)}
+        ended = process.run(argv, env=env, timeout=_SECONDS, limit=_LIMIT)
         data = ended.stdout
         why = printable(ended.stderr.decode("utf-8", "replace"))[-300:]
     try:
@@ -142,11 +160,16 @@ def _reviewed(case: ReviewCase, place: str, reviewer: Reviewer, spent: float) ->
     )
 
 
+def _answers(place: str) -> str:
+    """The file of what was answered about a change."""
+    return os.path.join(os.path.dirname(place), ANSWERS)
+
+
 def _asked(case: ReviewCase, place: str, reviewer: Reviewer, spent: float) -> CaseScore:
     """The same change in one plain prompt."""
     diff = _git(place, reviewer.environ, "diff", "-U10", _BASE, _HEAD).decode("utf-8", "replace")
     prompt = loader.load_template(_TEMPLATE)({"diff": diff})
-    gateway = reviewer.gateway(spent)
+    gateway = reviewer.gateway(spent, _answers(place))
     request = ModelRequest(gateway.model, ({"role": "user", "content": prompt},), _ANSWER)
     empty = CaseScore(case.id, len(case.bugs))
     try:
@@ -181,8 +204,10 @@ def table(result: Mapping[str, Any]) -> str:
     """The figures of both, side by side."""
     arms: Mapping[str, Mapping[str, Any]] = result["arms"]
     first = arms[REVIEW]
+    told = result["answers"]
     bugs = f"{count(first['bugs'], 'bug')} of {count(len(result['kinds']), 'kind')}"
-    lines = [f"{count(first['changes'], 'change')} with {bugs}", ""]
+    lines = [*([told["note"], ""] if told["recorded"] else [])]
+    lines += [f"{count(first['changes'], 'change')} with {bugs}", ""]
     lines.append(f"{'':<34}" + "".join(f"{arm:>16}" for arm in arms))
     for name, label in _ROWS:
         shown = (_shown(name, arm[name]) for arm in arms.values())

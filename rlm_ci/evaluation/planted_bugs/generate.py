@@ -51,13 +51,17 @@ class PlantedBug(Value):
 
 
 class ReviewCase(Value):
-    """A change: the files of a project at the base, and those that differ at the head."""
+    """A change: the files of a project at the base, and those that differ at the head.
+
+    ``needs`` are the distributions that the project imports.
+    """
 
     id: str
     base: Mapping[str, bytes]
     head: Mapping[str, bytes]
     bugs: tuple[PlantedBug, ...] = ()
     harmless: int = 0
+    needs: tuple[str, ...] = ()
 
 
 class _Source:
@@ -286,7 +290,7 @@ def _case(name: str, source: _Source, chosen: Sequence[_Candidate]) -> ReviewCas
         for one in chosen
     )
     title = f"{name}-{source.project.name}-{source.version}"
-    return ReviewCase(title, source.files, whole, found, len(kept))
+    return ReviewCase(title, source.files, whole, found, len(kept), source.project.needs)
 
 
 def _applied(source: _Source, rows: Iterable[tuple[str, SourceEdit]]) -> dict[str, bytes]:

@@ -10,12 +10,16 @@ from rlm_ci.values import Value
 
 
 class Project(Value):
-    """A distribution, its package, the modules that are edited, and how it is used."""
+    """A distribution, its package, the modules that are edited, and how it is used.
+
+    ``needs`` are the distributions that it imports.
+    """
 
     name: str
     package: str
     setup: str
     probes: tuple[str, ...]
+    needs: tuple[str, ...] = ()
 
 
 _MARKDOWN = (
@@ -162,6 +166,7 @@ PROJECTS = (
         "from markdown_it import MarkdownIt\nmd = MarkdownIt('commonmark', {'typographer': True})"
         ".enable(['table', 'strikethrough', 'replacements', 'smartquotes'])",
         tuple(f"md.render({one!r})" for one in _MARKDOWN),
+        ("mdurl",),
     ),
     Project(
         "pathspec",
@@ -188,6 +193,7 @@ PROJECTS = (
         " rows=[{'k': 1, 'v': 'x'}, {'k': 2, 'v': 'y'},"
         " {'k': 1, 'v': 'z'}])",
         tuple(f"env.from_string({one!r}).render(given)" for one in _TEMPLATES),
+        ("markupsafe",),
     ),
     Project(
         "jsonschema",
@@ -196,6 +202,7 @@ PROJECTS = (
         "def said(schema, instances):\n"
         "    return [sorted(e.message for e in V(schema).iter_errors(i)) for i in instances]",
         tuple(f"said({schema}, {given})" for schema, given in _SCHEMAS),
+        ("attrs", "jsonschema-specifications", "referencing", "rpds-py", "typing-extensions"),
     ),
     Project(
         "unidiff",
