@@ -18,6 +18,7 @@ from rlm_ci import checks
 from rlm_ci.cli.commands import init
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Settings
+from rlm_ci.models.providers import PROVIDERS
 from testing.action_runner import (
     ROOT,
     Job,
@@ -269,6 +270,13 @@ def test_exactly_the_lock_is_installed_and_once_in_a_job(
     job.environment = {**job.environment, "PIP_FIND_LINKS": str(tmp_path / "nowhere")}
     assert [step.code for step in job.use(inputs)] == [0, 0]
     assert marker.exists()
+
+
+def test_the_key_of_each_provider_brings_what_a_model_takes() -> None:
+    text = (ROOT / "action.yml").read_text("utf-8")
+    for row in PROVIDERS.values():
+        for key in row.keys:
+            assert f"${{{key}:-}}" in text
 
 
 @pytest.mark.full

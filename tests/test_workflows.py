@@ -50,9 +50,12 @@ def _fenced(page: Path) -> list[str]:
 def _workflow_texts() -> dict[str, str]:
     """Every workflow under the name of where it stands."""
     found = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in _ours()}
-    for flags in ({"fork_safe": False}, {"fork_safe": True}):
-        for name, text in init.workflows("1" * 40, slash_commands=True, **flags).items():
-            found[f"init {name}{', fork-safe' * flags['fork_safe']}"] = text
+    for fork_safe, provider in ((False, ""), (True, ""), (True, "groq"), (False, "azure")):
+        made = init.workflows(
+            "1" * 40, fork_safe=fork_safe, slash_commands=True, provider=provider, model="m"
+        )
+        for name, text in made.items():
+            found[f"init {name}{', fork-safe' * fork_safe}{provider and f', {provider}'}"] = text
     for page in _documents():
         for number, text in enumerate(_fenced(page), 1):
             if _is_workflow(load_yaml(text)):

@@ -5,6 +5,8 @@ A row has all that is particular to a provider, as its own documentation says it
 
 from __future__ import annotations
 
+import re
+
 from rlm_ci.errors import ConfigError
 from rlm_ci.values import Value
 
@@ -28,6 +30,8 @@ class Provider(Value):
     gone: str = ""
 
 
+#: What a name of a model is made of, with or without its provider.
+MODEL_NAME = re.compile(r"[A-Za-z0-9][\w.:/@+-]{0,199}", re.ASCII)
 TOOLS = "tools"
 SCHEMAS = "JSON schemas"
 OPENAI = "openai"

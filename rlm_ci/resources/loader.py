@@ -1,8 +1,8 @@
-"""Templates, schemas and the page of rules.
+"""Templates, schemas, the page of rules and the script of the hooks.
 
 ``templates/`` and ``schemas/`` are top-level folders of the checkout; the wheel has them inside the
-package, in ``_data/``, as it has ``docs/rules.md``. jinja2 and jsonschema are imported only here,
-when used.
+package, in ``_data/``, as it has ``docs/rules.md`` and ``hooks/run``. jinja2 and jsonschema are
+imported only here, when used.
 """
 
 from __future__ import annotations
@@ -63,6 +63,11 @@ def _read(folder: str, name: str) -> str:
 def read_template(name: str) -> str:
     """The source of a shipped template. Raises StorageError if there is none."""
     return _read("templates", name)
+
+
+def read_hook() -> str:
+    """The script of all native Git hooks, ``hooks/run``. Raises StorageError."""
+    return _read("hooks", "run")
 
 
 def read_rules() -> str:

@@ -1,18 +1,22 @@
-"""``rlm-ci init``: write workflows, a pre-commit configuration and ``rlm-ci.toml``.
+"""``rlm-ci init``: write workflows, hooks and ``rlm-ci.toml``.
 
-It asks nothing. Only ``--force`` overwrites existing files, and keeps the old ones renamed.
+On a terminal it asks what no flag says. Only ``--force`` overwrites existing files, and keeps the
+old ones renamed.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from itertools import count
 
-from rlm_ci import __version__, checks, errors
+from rlm_ci import __version__, errors
+from rlm_ci.cli import native_hooks, new_config
 from rlm_ci.config.core_options import COMMON
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import CONFIG_FILES, Setting, Settings, parse_config
+from rlm_ci.console.progress import Progress, asker
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.git import tracked
 from rlm_ci.git.hardening import without_hook
@@ -20,26 +24,32 @@ from rlm_ci.git.repository import Repository, discover
 from rlm_ci.judge.config_file import LIMIT, TABLE
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import output_of
+from rlm_ci.models.providers import MODEL_NAME, OPENAI, PROVIDERS
 from rlm_ci.resources import loader
 from rlm_ci.system import files
 from rlm_ci.system.installation import URL, checkout, recorded_commit
 from rlm_ci.text.object_id import is_object_id
 from rlm_ci.text.printable import printable
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from rlm_ci.config.arguments import Arguments
 
-SUMMARY = "write workflows, a pre-commit configuration and rlm-ci.toml"
-USAGE = "[--fork-safe] [--slash-commands] [--pin COMMIT] [OPTION...]"
+SUMMARY = "write workflows, hooks and rlm-ci.toml; asks what no flag says"
+USAGE = "[--review on|off] [--model NAME] [--fork-safe] [--hooks] [OPTION...]"
 TAKES = ("no arguments", 0, 0)
-EXAMPLES = ("rlm-ci init --fork-safe",)
+EXAMPLES = (
+    "rlm-ci init",
+    "rlm-ci init --review off --hooks",
+    "rlm-ci init --model groq:NAME --fork-safe",
+)
 EXITS = {
     errors.OK: "the files are written; those that exist are kept",
-    errors.CONFIG: "no Git repository, or no known commit to pin the action to",
+    errors.CONFIG: "no Git repository, no known commit to pin the action to, or no such model",
 }
 
 
@@ -49,13 +59,23 @@ def _own(key: str, help_text: str, **more: Any) -> Setting:
 
 _SWITCH: Any = {"default": False, "kind": "boolean"}
 OWN = (
+    Setting("init.review", "also review each pull request, not only check it: on or off",
+            "on", "choice", choices=("on", "off"), flag="--review", metavar="MODE", file=False,
+            own_env=False),
+    Setting("init.model", "model for the review, as PROVIDER:NAME (default: none; analyzers need "
+            "no key)", flag="--model", metavar="NAME", file=False, own_env=False),
     _own("fork_safe", "write two workflows: one checks without permissions, the other posts, "
          "also for forks", **_SWITCH),
     _own("slash_commands", "write a workflow that runs comments such as /rlm-ci check", **_SWITCH),
     _own("pin", "commit of rlm-ci for the workflows (default: the installed one)"),
+    _own("hooks", "install native Git hooks in this clone, instead of a pre-commit configuration",
+         **_SWITCH),
+    _own("full", "write every setting into rlm-ci.toml, with its default", **_SWITCH),
     _own("force", "overwrite existing files; keep each one as FILE.orig", **_SWITCH),
 )  # fmt: skip
 _LIMIT = 1 << 20
+#: The variables of an address that is each customer's own.
+_OF_AZURE = ("OPENAI_BASE_URL", "OPENAI_API_VERSION")
 #: The artifact that the first of the two jobs passes to the second.
 REPORT_NAME = "rlm-ci-report"
 ROWS = (*COMMON, *OWN)
@@ -72,18 +92,17 @@ def run(arguments: Arguments) -> int:
         raise ConfigError(
             "not a git repository", where=repository.root, hint="make one first: git init"
         )
-    contents = _contents(
-        _pinned(settings.pin, settings.environ),
-        fork_safe=settings.fork_safe,
-        slash_commands=settings.slash_commands,
-    )
-    if settings.fork_safe and not settings.force:
+    commit = _pinned(settings.pin, settings.environ)
+    wish = _wish(settings)
+    contents = _contents(commit, wish, settings)
+    if wish.fork_safe and not settings.force:
         _require_first_job(repository)
     lines = []
     if _is_configured(repository):
         # With a second configuration file every command would stop.
+        lacking = "".join(f"; add to it: {line}" for line in wish.lines())
         del contents[CONFIG_FILES[0]]
-        lines.append("kept       [tool.rlm-ci] of pyproject.toml is the configuration")
+        lines.append(f"kept       [tool.rlm-ci] of pyproject.toml is the configuration{lacking}")
     if not settings.force:
         missing = [
             path for path in contents if not os.path.lexists(os.path.join(repository.root, path))
@@ -94,14 +113,114 @@ def run(arguments: Arguments) -> int:
     lines += [
         _write(repository.root, path, text, force=settings.force) for path, text in contents.items()
     ]
+    if settings.hooks:
+        lines += _hooks(repository, force=settings.force)
     lines.append(_ignore_runs(repository))
-    lines += ["", "next: commit these files; run the checks now with: rlm-ci check"]
-    if settings.fork_safe or settings.slash_commands:
-        lines.append(
-            "      workflows that post or run commands start once they are on the default branch"
-        )
+    lines += ["", *_next(wish, settings)]
     output_of(settings).emit("\n".join(lines) + "\n")
     return errors.OK
+
+
+class _Wish(Value):
+    """What the flags and the answers say."""
+
+    review: bool
+    model: str
+    fork_safe: bool
+
+    @property
+    def provider(self) -> str:
+        """The provider of the model; "" without one."""
+        named, _, rest = self.model.partition(":")
+        return (named if rest and named in PROVIDERS else OPENAI) if self.model else ""
+
+    def lines(self) -> Iterator[str]:
+        """The settings that are not the default."""
+        if self.model:
+            yield f'model = "{self.model}"'
+        if not self.review:
+            yield 'review.enabled = "off"'
+
+
+def _wish(settings: Settings) -> _Wish:
+    """Ask on a terminal what no flag says. Raises ConfigError for a model that cannot be."""
+    is_wanted = settings.interactive and not (settings.non_interactive or settings.ci)
+    ask = asker(Progress(settings.environ, quiet=True)) if is_wanted else None
+
+    def is_open(key: str) -> bool:
+        return ask is not None and settings.sources[key] == "default"
+
+    review, model = settings.init.review == "on", settings.init.model or ""
+    fork_safe = settings.fork_safe
+    if ask is not None and is_open("init.review") and not model:
+        review = _is_yes(ask, "Review each pull request, and not only check it? [Y/n] ", "y")
+    if ask is not None and is_open("init.model") and review:
+        words = "Model for the review, as PROVIDER:NAME (Enter: none, analyzers need no key): "
+        model = ask(words).strip()
+    if ask is not None and is_open("fork_safe"):
+        words = "Post comments, also for pull requests from forks, by a second workflow? [y/N] "
+        fork_safe = _is_yes(ask, words, "n")
+    if model:
+        _require_model(model)
+    return _Wish(review, model, fork_safe)
+
+
+def _is_yes(ask: Callable[[str], str], question: str, default: str) -> bool:
+    while True:
+        answer = ask(question).strip().lower() or default
+        if answer in ("y", "yes", "n", "no"):
+            return answer.startswith("y")
+
+
+def _require_model(model: str) -> None:
+    """Raise ConfigError for what is no name of a model, or of one that nobody offers any more."""
+    named, _, rest = model.partition(":")
+    gone = PROVIDERS[named].gone if named in PROVIDERS else ""
+    # `github` alone was a name of a provider in documents that people still read.
+    if gone or not MODEL_NAME.fullmatch(model) or (named in PROVIDERS and not rest):
+        offered = ", ".join(name for name, row in PROVIDERS.items() if not row.gone)
+        raise ConfigError(
+            gone or f"no name of a model: {printable(model)[:80]!r}",
+            where="--model",
+            hint=f"PROVIDER:NAME, with one of {offered}; or NAME for OpenAI",
+        )
+
+
+def _hooks(repository: Repository, *, force: bool) -> Iterator[str]:
+    """Install the native hooks; what became of each."""
+    folder, is_own = native_hooks.folder(repository)
+    if not is_own:
+        yield (f"kept       core.hooksPath is {printable(folder)}, not of this clone alone: call "
+               "rlm-ci check --hook pre-commit (and pre-push) there")  # fmt: skip
+        return
+    text = native_hooks.script(folder, repository)
+    shown = os.path.relpath(folder, repository.root)
+    if shown.startswith(os.pardir):  # of a linked work tree
+        shown = folder
+    for name in native_hooks.NAMES:
+        told = _write(folder, name, text, force=force, mode=0o755)
+        yield told.replace(f" {name}", f" {printable(os.path.join(shown, name))}", 1)
+
+
+def _next(wish: _Wish, settings: Settings) -> Iterator[str]:
+    """What the user does now, and what happens then."""
+    yield "next: commit these files; the workflow then runs on each pull request"
+    row = PROVIDERS.get(wish.provider)
+    if row is not None and row.local:
+        yield f"      the workflow's machine must run {wish.provider}: use a runner of your own"
+    elif row is not None:
+        yield f"      give the workflow its key: gh secret set {row.keys[0]}"
+    if row is not None and not row.base_url:
+        yield "      and the address: gh variable set OPENAI_BASE_URL, OPENAI_API_VERSION"
+    if row is not None:
+        yield f"      try the model here: rlm-ci doctor --model {wish.model}"
+    if wish.fork_safe or settings.slash_commands:
+        yield "      workflows that post or run commands start once they are on the default branch"
+    if settings.hooks:
+        yield "      commits and pushes of this clone are checked from now on"
+    else:
+        yield "      to check each commit too: pre-commit install, or rlm-ci init --hooks"
+    yield "      run the checks now: rlm-ci check"
 
 
 def _is_configured(repository: Repository) -> bool:
@@ -127,28 +246,68 @@ def _require_first_job(repository: Repository) -> None:
         )
 
 
-def workflows(commit: str, *, fork_safe: bool, slash_commands: bool) -> dict[str, str]:
-    """The workflows by their file names, with the action pinned to ``commit`` of rlm-ci."""
+def workflows(
+    commit: str, *, fork_safe: bool, slash_commands: bool, provider: str = "", model: str = ""
+) -> dict[str, str]:
+    """The workflows by their file names, with the action pinned to ``commit`` of rlm-ci.
+
+    With the key of ``provider``, if ``model`` is asked there.
+    """
     templates = {"rlm-ci.yml": "check.yml" if fork_safe else "workflow.yml"}
     if fork_safe:
         templates["rlm-ci-publish.yml"] = "publish.yml"
     if slash_commands:
         templates["rlm-ci-comment.yml"] = "commands.yml"
-    pin = f"{URL.removeprefix('https://github.com/')}@{commit} # rlm-ci {__version__}"
-    return {
-        name: loader.read_template(f"init/{template}").replace("@PIN@", pin)
-        for name, template in templates.items()
-    }
+    values = _placeholders(provider, model)
+    values["@PIN@"] = f"{URL.removeprefix('https://github.com/')}@{commit} # rlm-ci {__version__}"
+    made = {}
+    for name, template in templates.items():
+        text = loader.read_template(f"init/{template}")
+        if template == "commands.yml":
+            text = text.replace("@MODEL@", "" if provider == OPENAI else _of_reviews(values))
+        for mark, value in values.items():
+            text = text.replace(mark, value)
+        made[name] = text
+    return made
 
 
-def _contents(commit: str, *, fork_safe: bool, slash_commands: bool) -> dict[str, str]:
-    made = workflows(commit, fork_safe=fork_safe, slash_commands=slash_commands)
-    hooks = loader.read_template("init/pre-commit-config.yaml")
-    return {
-        **{f".github/workflows/{name}": text for name, text in made.items()},
-        ".pre-commit-config.yaml": hooks.replace("@URL@", URL).replace("@REV@", commit),
-        CONFIG_FILES[0]: config_file(),
-    }
+def _placeholders(provider: str, model: str) -> dict[str, str]:
+    """What the templates say of the model, by their marks."""
+    if not provider:
+        return {"@MODEL@": "", "@KEY@": "no secret", "@MINUTES@": "10"}
+    row = PROVIDERS[provider]
+    if row.local:
+        pairs, key = [("RLM_CI_MODEL", model)], "no secret"
+    else:
+        pairs = [(row.keys[0], f"${{{{ secrets.{row.keys[0]} }}}}")]
+        key = "one key (a fork's has none)"
+    if not row.base_url:
+        pairs += [(name, f"${{{{ vars.{name} }}}}") for name in _OF_AZURE]
+    lines = "".join(f"          {name}: {value}\n" for name, value in pairs)
+    return {"@MODEL@": f"        env:\n{lines}", "@KEY@": key, "@MINUTES@": "60"}
+
+
+def _of_reviews(values: Mapping[str, str]) -> str:
+    """The lines of a model, with its key for reviews alone."""
+    asks = "startsWith(github.event.comment.body, '/rlm-ci review')"
+    return re.sub(r"\{\{ (secrets\.\w+) \}\}", rf"{{{{ {asks} && \1 || '' }}}}", values["@MODEL@"])
+
+
+def _contents(commit: str, wish: _Wish, settings: Settings) -> dict[str, str]:
+    made = workflows(
+        commit,
+        fork_safe=wish.fork_safe,
+        slash_commands=settings.slash_commands,
+        provider=wish.provider,
+        model=wish.model,
+    )
+    contents = {f".github/workflows/{name}": text for name, text in made.items()}
+    if not settings.hooks:
+        hooks = loader.read_template("init/pre-commit-config.yaml")
+        contents[".pre-commit-config.yaml"] = hooks.replace("@URL@", URL).replace("@REV@", commit)
+    config = new_config.whole if settings.full else new_config.short
+    contents[CONFIG_FILES[0]] = config(model=wish.model, review=wish.review)
+    return contents
 
 
 def _pinned(named: str | None, environ: Mapping[str, str]) -> str:
@@ -181,59 +340,7 @@ def own_commit(environ: Mapping[str, str]) -> str | None:
     return Repository(root, git_dir, without_hook(environ)).resolve("HEAD")[0]
 
 
-def config_file() -> str:
-    """``rlm-ci.toml`` with every setting at its default, commented out."""
-    table = [row for row in (*PROGRAM, *checks.rows(checks.names())) if row.file and not row.secret]
-    lines = [
-        "# The settings of rlm-ci, each with its default, or with an example if it has none.",
-        "# On a pull request, the file of the base applies.",
-    ]
-    section = ""
-    keys = {row.key for row in table}
-    for row in sorted(table, key=lambda row: row.key.count(".")):
-        prefix, _, name = row.key.rpartition(".")
-        if prefix in keys:  # TOML allows either a value or a table here
-            continue
-        if prefix != section:
-            section = prefix
-            lines += ["", f"[{section}]"]
-        if lines[-1] and not lines[-1].startswith("["):
-            lines.append("")
-        if row.kind in ("table", "tables"):
-            heading = f'[{row.key}."a name"]' if row.kind == "tables" else f"[[{row.key}]]"
-            lines += [f"# {row.help}:", f"# {heading}"]
-            lines += [
-                f"# {column.key} = {_example(column)}  # {column.help}" for column in row.columns
-            ]
-        else:
-            has_none = row.default is None
-            lines.append(f"# {row.help}{' (not set)' if has_none else ''}")
-            lines.append(f"# {name} = {_example(row) if has_none else _toml(row.default)}")
-        for inner in table:
-            if inner.key.rpartition(".")[0] == row.key:
-                value = f"{{ {inner.key.rpartition('.')[2]} = {_toml(inner.default)} }}"
-                lines += ["", f"# {inner.help}; instead of the line above:"]
-                lines.append(f"#   {name} = {value}")
-    return "\n".join(lines) + "\n"
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return "[]"
-    return str(value) if isinstance(value, (int, float)) else f'"{value or ""}"'
-
-
-def _example(column: Setting) -> str:
-    if column.choices:
-        return f'"{column.choices[0]}"'
-    if column.kind == "boolean":
-        return "true"
-    return {"integer": "100", "number": "0.5", "cap": "60"}.get(column.kind, '"…"')
-
-
-def _write(root: str, path: str, text: str, *, force: bool) -> str:
+def _write(root: str, path: str, text: str, *, force: bool, mode: int = 0o644) -> str:
     full = os.path.join(root, path)
     if os.path.lexists(full):
         try:
@@ -250,7 +357,7 @@ def _write(root: str, path: str, text: str, *, force: bool) -> str:
         raise ConfigError("the folder is a link", where=path, hint="write the file by hand")
     files.make_folder(folder)
     kept = _set_aside(full)
-    files.write(full, text.encode())
+    files.write(full, text.encode(), mode)
     return f"written    {path}" + (f" (the previous one: {kept})" if kept else "")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from typing import TYPE_CHECKING
@@ -9,8 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci import __version__
-from rlm_ci.cli import main
+from rlm_ci.cli import main, new_config
 from rlm_ci.cli.commands import init
+from rlm_ci.config.settings import parse_config
+from rlm_ci.models.providers import PROVIDERS
 from rlm_ci.system import installation
 
 if TYPE_CHECKING:
@@ -81,7 +84,7 @@ def test_every_line_of_the_settings_holds_without_its_hash(cli: Cli, repo: GitRe
     """Defaults are valid, and so are the examples of what has none."""
     from rlm_ci.config.options import PROGRAM
 
-    text = init.config_file()
+    text = new_config.whole()
     wanted = {row.key for row in PROGRAM if row.file and not row.secret}
     section, seen, plain = "", set(), []
     for line in text.splitlines():
@@ -199,3 +202,177 @@ def test_without_a_commit_nothing_is_written(
     assert contents(repo) == before
     assert "rlm-ci init --pin COMMIT" in told
     assert "git ls-remote https://github.com/rlm-ci/rlm-ci" in told
+
+
+# -- questions -----------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def answered(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, answers: str, *flags: str, **environ: str
+) -> None:
+    """Run ``rlm-ci init`` on a terminal where these lines are typed."""
+    for name in ("CI", "CODEX_NON_INTERACTIVE", "CODEX_NONINTERACTIVE", "CODEX_NO_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.stdin", Terminal(answers))
+    assert main(["init", "-C", str(repo.path), *flags]) == 0
+
+
+def config(repo: GitRepo) -> dict[str, object]:
+    return parse_config(repo.read("rlm-ci.toml"), "rlm-ci.toml", None)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("\n\n\n", (), "RMP", None, "auto", False),
+        ("y\ngroq:llama\nyes\n", (), "RMP", "groq:llama", "auto", True),
+        ("n\ny\n", (), "RP", None, "off", True),
+        ("what\nN\n\n", (), "RRP", None, "off", False),
+        ("", (), "R", None, "auto", False),  # the end of what is typed
+        ("\n", ("--model", "m"), "P", "m", "auto", False),
+        ("", ("--review", "off", "--fork-safe"), "", None, "off", True),
+    ],
+)
+def test_three_questions_on_a_terminal(
+    repo: GitRepo,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    case: tuple[str, tuple[str, ...], str, str | None, str, bool],
+) -> None:
+    answers, flags, asked, model, review, forks = case
+    answered(repo, monkeypatch, answers, *flags)
+    questions = re.findall(r"Review each|Model for|Post comments", capsys.readouterr().err)
+    assert "".join(one[0] for one in questions) == asked
+    written = config(repo)
+    assert written.get("model") == model
+    assert written["review"] == {"enabled": review}
+    assert (repo.path / PUBLISH).exists() == forks
+
+
+@pytest.mark.parametrize(("flags", "environ"), [(("--no-interactive",), {}), ((), {"CI": "true"})])
+def test_nothing_is_asked_where_nobody_answers(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    flags: tuple[str, ...], environ: dict[str, str],
+) -> None:  # fmt: skip
+    answered(repo, monkeypatch, "n\nn\nn\n", *flags, **environ)
+    assert capsys.readouterr().err == ""
+    assert config(repo)["review"] == {"enabled": "auto"}
+
+
+# -- the model, the configuration --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name, row in PROVIDERS.items() if not row.gone])
+def test_a_model_gets_its_key_and_nothing_more(name: str) -> None:
+    made = init.workflows(
+        COMMIT, fork_safe=True, slash_commands=True, provider=name, model=f"{name}:m"
+    )
+    row, text = PROVIDERS[name], made["rlm-ci.yml"]
+    assert set(re.findall(r"secrets\.(\w+)", text)) == (set() if row.local else {row.keys[0]})
+    assert (f"RLM_CI_MODEL: {name}:m" in text) == row.local
+    assert ("vars.OPENAI_BASE_URL" in text) == (not row.base_url)
+    assert "timeout-minutes: 60" in text
+    assert "@" not in re.sub(r"\w@[0-9a-f]{40}", "", text)
+    for one in made.values():
+        assert re.findall(r"^ +(?:permissions: .*|models: .*)$", one, re.MULTILINE) == []
+    assert "secrets" not in made["rlm-ci-publish.yml"]
+    # A comment gets the key for a review alone.
+    for line in made["rlm-ci-comment.yml"].splitlines():
+        assert "secrets." not in line or "'/rlm-ci review') && secrets." in line
+
+
+def test_the_workflows_key_and_the_next_steps_are_those_of_the_model(
+    cli: Cli, repo: GitRepo
+) -> None:
+    told = cli("init", "--model", "groq:llama-x", cwd=repo).stdout
+    assert "gh secret set GROQ_API_KEY" in told
+    assert "rlm-ci doctor --model groq:llama-x" in told
+    assert b"GROQ_API_KEY: ${{ secrets.GROQ_API_KEY }}" in repo.read(ALWAYS[0])
+    assert config(repo)["model"] == "groq:llama-x"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("github:openai/gpt-x", "GitHub closed GitHub Models on 30 July 2026"),
+        ("github", "GitHub closed GitHub Models on 30 July 2026"),
+        ("groq", "no name of a model: 'groq'"),
+        ("groq:", "no name of a model"),
+        ('m"\nreview.enabled="off', "no name of a model"),
+        ("${{ secrets.X }}", "no name of a model"),
+        ("m: x", "no name of a model"),
+    ],
+)
+def test_no_name_of_a_model(
+    repo: GitRepo, capsys: pytest.CaptureFixture[str], name: str, words: str
+) -> None:
+    before = contents(repo)
+    assert main(["init", "-C", str(repo.path), f"--model={name}"]) == 5
+    told = capsys.readouterr().err
+    assert words in told
+    assert "with one of openai, anthropic" in told
+    assert contents(repo) == before
+
+
+def test_the_configuration_is_short_and_whole_on_demand(cli: Cli, repo: GitRepo) -> None:
+    text = new_config.short(model="groq:llama", review=False)
+    assert len(text.splitlines()) <= 15
+    (repo.path / "rlm-ci.toml").write_text(text, "utf-8")
+    effective = cli("config", "--format", "json", cwd=repo)
+    assert (effective.code, effective.stderr) == (0, "")
+    # What is not chosen is the default.
+    plain = parse_config(new_config.short().encode(), "f", None)
+    assert plain == {
+        "fail_level": "high", "review": {"enabled": "auto"},
+        "diff_budget": {"max_files": 25, "max_lines": 1200, "ignore": []},
+    }  # fmt: skip
+    whole = new_config.whole(model="groq:llama", review=False)
+    assert parse_config(whole.encode(), "f", None)["model"] == "groq:llama"
+    assert "\n# timeout = 600" in whole
+    assert cli("init", "--full", "--force", cwd=repo).code == 0
+    assert b"# timeout = 600" in repo.read("rlm-ci.toml")
+
+
+# -- native hooks --------------------------------------------------------------------------------
+
+
+def test_native_hooks_run_this_rlm_ci(cli: Cli, repo: GitRepo) -> None:
+    told = cli("init", "--hooks", cwd=repo)
+    assert (told.code, told.stderr) == (0, "")
+    assert "written    .git/hooks/pre-commit\nwritten    .git/hooks/pre-push\n" in told.stdout
+    assert not (repo.path / ".pre-commit-config.yaml").exists()
+    assert "unchanged  .git/hooks/pre-push" in cli("init", "--hooks", cwd=repo).stdout
+    repo.run("add", "-A")
+    without = {"PATH": "/usr/bin:/bin"}  # where no rlm-ci is: the hook knows its place
+    assert repo.attempt("commit", "-q", "-m", "Set up", env=without).returncode == 0
+    repo.write_all({f"f{n}": "x\n" for n in range(26)})
+    repo.run("add", "-A")
+    refused = repo.attempt("commit", "-q", "-m", "Too much", env=without)
+    assert refused.returncode == 1
+    assert b"diff-budget/files" in refused.stdout + refused.stderr
+
+
+def test_hooks_that_exist_or_serve_other_repositories_are_left_alone(
+    cli: Cli, repo: GitRepo, tmp_path: Path
+) -> None:
+    own = repo.path / ".git/hooks/pre-push"
+    own.parent.mkdir(exist_ok=True)
+    own.write_text("#!/bin/sh\n")
+    told = cli("init", "--hooks", cwd=repo).stdout
+    assert "kept       .git/hooks/pre-push (it exists; --force overwrites it)" in told
+    assert own.read_text() == "#!/bin/sh\n"
+    repo.config("core.hooksPath", "tools/hooks")
+    assert "written    tools/hooks/pre-commit" in cli("init", "--hooks", cwd=repo).stdout
+    assert str(tmp_path).encode() not in repo.read("tools/hooks/pre-commit")
+    repo.config("core.hooksPath", str(tmp_path / "all"))
+    told = cli("init", "--hooks", cwd=repo).stdout
+    assert f"kept       core.hooksPath is {tmp_path / 'all'}" in told
+    assert "rlm-ci check --hook pre-commit" in told
+    assert not (tmp_path / "all").exists()
