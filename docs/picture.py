@@ -1,8 +1,8 @@
-"""Draw docs/comment.png: the comment of the example pull request, as GitHub shows it.
+"""Draw the pictures of docs/: the comment of the example pull request, and its page.
 
-The text is what `rlm-ci pr` wrote for the example of `make demo`; a GitHub-flavoured
-Markdown parser and headless Chromium do the rest. Needs Chromium, a colour emoji font and the
-dev environment.
+Both are what `rlm-ci pr` wrote for the example of `make demo`. The comment goes through a
+GitHub-flavoured Markdown parser; the page is shown on a desk and on a phone, light and dark. Needs
+Chromium and the dev environment.
 """
 
 from __future__ import annotations
@@ -17,9 +17,14 @@ import cmarkgfm
 from cmarkgfm.cmark import Options
 
 TOP = Path(__file__).resolve().parent.parent
-COMMENT = TOP / "build" / "demo" / "example" / "comment.md"
-PICTURE = TOP / "docs" / "comment.png"
-SIZE = "920,900"
+EXAMPLE = TOP / "build" / "demo" / "example"
+COMMENT = EXAMPLE / "comment.md"
+REPORT = EXAMPLE / "report.html"
+#: Width and height in CSS pixels, and how many pixels of the picture are one of them.
+COMMENT_SIZE = (920, 900, 1.5)
+REPORT_SIZES = {"wide": (1280, 1100, 1), "narrow": (400, 1100, 1)}
+#: What Chromium answers to `prefers-color-scheme`.
+SCHEMES = {"dark": 0, "light": 1}
 PAGE = """<!doctype html><meta charset="utf-8"><style>
 body { margin: 0; padding: 24px; background: #f6f8fa; color: #1f2328;
   font: 14px/1.5 "Segoe UI", "Noto Sans", "DejaVu Sans", Helvetica, Arial, sans-serif; }
@@ -34,9 +39,20 @@ code { padding: .2em .4em; background: #818b981f; border-radius: 6px; font-size:
 pre { padding: 12px; background: #f6f8fa; border-radius: 6px; overflow: hidden; }
 pre code { padding: 0; background: none; font-size: 100%; }
 table { border-collapse: collapse; } th, td { padding: 6px 13px; border: 1px solid #d1d9e0; }
-tr:nth-child(even) { background: #f6f8fa; } li { margin: .25em 0; }
+.emoji { display: inline-block; width: 1em; height: 1em; line-height: 1em; font-size: .95em;
+  text-align: center; color: #fff; font-weight: bold; border-radius: 3px; vertical-align: -.1em; }
+.dot { border-radius: 50%; } tr:nth-child(even) { background: #f6f8fa; } li { margin: .25em 0; }
 </style><div class="box"><div class="who"><b>github-actions</b> bot commented</div>
 <div class="text">@TEXT@</div></div>"""
+
+
+#: GitHub draws its emoji itself, and no font here has to: the sign in white, its ground, its shape.
+EMOJI = {
+    "✅": ("✓", "#2da44e", ""), "❌": ("✕", "#cf222e", ""), "⚠️": ("!", "#bf8700", ""),
+    "➖": ("–", "#6e7781", ""), "⛔": ("–", "#cf222e", " dot"), "🔴": ("", "#d1242f", " dot"),
+    "🟠": ("", "#e36209", " dot"), "🟡": ("", "#e3b341", " dot"), "🔵": ("", "#0969da", " dot"),
+    "⚪": ("", "#d0d7de", " dot"),
+}  # fmt: skip
 
 
 def main() -> int:
@@ -45,27 +61,40 @@ def main() -> int:
         print("error: Chromium and build/demo are needed")
         print("hint: install chromium, then: make demo")
         return 4
-    markdown = COMMENT.read_text(encoding="utf-8")
     html = cmarkgfm.github_flavored_markdown_to_html(
-        markdown, Options.CMARK_OPT_UNSAFE | Options.CMARK_OPT_HARDBREAKS
+        COMMENT.read_text(encoding="utf-8"), Options.CMARK_OPT_UNSAFE | Options.CMARK_OPT_HARDBREAKS
     )
+    for emoji, (sign, ground, shape) in EMOJI.items():
+        drawn = f'<span class="emoji{shape}" style="background: {ground}">{sign}</span>'
+        html = html.replace(emoji, drawn)
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder, "comment.html")
         page.write_text(PAGE.replace("@TEXT@", html), encoding="utf-8")
+        draw(chromium, page, "comment", COMMENT_SIZE, "light")
+    for name, size in REPORT_SIZES.items():
+        for scheme in SCHEMES:
+            draw(chromium, REPORT, f"report-{name}-{scheme}", size, scheme)
+    return 0
+
+
+def draw(chromium: str, page: Path, name: str, size: tuple[int, int, float], scheme: str) -> None:
+    picture = TOP / "docs" / f"{name}.png"
+    width, height, scale = size
+    with tempfile.TemporaryDirectory() as profile:
         subprocess.run(
             [
                 chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
                 "--no-first-run", "--disable-background-networking", "--hide-scrollbars",
-                "--disable-component-update", "--disable-sync", "--force-device-scale-factor=1.5",
-                f"--user-data-dir={folder}/profile", f"--window-size={SIZE}",
-                f"--screenshot={PICTURE}", page.as_uri(),
+                "--disable-component-update", "--disable-sync",
+                f"--force-device-scale-factor={scale}", f"--user-data-dir={profile}",
+                f"--window-size={width},{height}", f"--screenshot={picture}",
+                f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}", page.as_uri(),
             ],
             check=True,
             capture_output=True,
             timeout=120,
         )  # fmt: skip
-    print(f"written: {PICTURE.relative_to(TOP)}")
-    return 0
+    print(f"written: {picture.relative_to(TOP)}")
 
 
 if __name__ == "__main__":
