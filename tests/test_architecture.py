@@ -47,7 +47,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("environments",),
     ("agents", "judge"),
     ("pipelines",),
-    ("fix", "ask", "review", "wiki", "evaluation", "archive"),
+    ("fix", "ask", "review", "wiki", "overview", "evaluation", "archive"),
     ("solve",),
     ("pull_request", "viewer", "delegation"),
     ("cli",),

@@ -276,13 +276,16 @@ class Repository:
         """Read blobs beside us, for :func:`parse_contents`."""
         return self.start("cat-file", "--batch", "--buffer", stdin=self._batch(specs))
 
-    def start_search(self, text: bytes, commit: str, patterns: Sequence[str]) -> RunningGit:
-        """Name beside us the files like ``patterns`` with ``text``: ``<commit>:<path>``, NUL."""
+    def start_search(
+        self, texts: Sequence[bytes], commit: str, patterns: Sequence[str], *options: str
+    ) -> RunningGit:
+        """Name beside us the files like ``patterns`` with a text: ``<commit>:<path>``, NUL."""
         # Several threads would not help: searches already run side by side.
         how = ("-l", "-z", "-F", "--text", "--no-color", "--threads=1", "--no-recurse-submodules")
         patterned = {"GIT_LITERAL_PATHSPECS": "0"}
+        asked = [one for text in texts for one in ("-e", text)]
         return self.start(
-            "grep", *how, "-e", text, commit, "--", *patterns, env=patterned, ok=(0, 1)
+            "grep", *how, *options, *asked, commit, "--", *patterns, env=patterned, ok=(0, 1)
         )
 
     def sizes(self, specs: Sequence[str]) -> list[int]:

@@ -9,6 +9,7 @@ from rlm_ci.change import privileged_events
 from rlm_ci.console.failures import failure
 from rlm_ci.console.progress import Progress
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError, UnavailableError
+from rlm_ci.overview import attach
 from rlm_ci.pipelines import stored_runs
 from rlm_ci.report.findings import (
     CLEAN,
@@ -61,6 +62,7 @@ def add(
     """
     kept = ""
     for change in judgement.changes[:1]:
+        report = attach.overview(report, change, judgement.settings.environ)
         report, kept = _with_review(judgement, report, change, held, wish)
         part = _stale(judgement.settings, change)
         if part is not None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
+    from rlm_ci.report.overview.changes import Overview
     from rlm_ci.report.proof import Proof
 
 SCHEMA_VERSION = 1
@@ -37,9 +38,7 @@ KNOWN = "the base has it too"
 OLD = (UNTOUCHED, KNOWN)
 
 #: The causes that end the process with a code of their own.
-_OWN_CODES = (
-    errors.UNAVAILABLE, errors.DAMAGED, errors.LOCKED, errors.REMOTE, errors.STORAGE,
-)  # fmt: skip
+_OWN_CODES = (errors.UNAVAILABLE, errors.DAMAGED, errors.LOCKED, errors.REMOTE, errors.STORAGE)
 
 
 class Severity(IntEnum):
@@ -189,8 +188,8 @@ class RefutedClaim(Value):
     reason: str
 
     def to_dict(self) -> dict[str, Any]:
-        (mark,) = fingerprints([self.finding])
-        return {"finding": _marked(self.finding, mark), "reason": encodable(self.reason)}
+        finding = _marked(self.finding, *fingerprints([self.finding]))
+        return {"finding": finding, "reason": encodable(self.reason)}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> RefutedClaim:
@@ -221,8 +220,7 @@ def fingerprints(findings: Iterable[Finding]) -> list[str]:
         texts = (finding.rule, place.path, finding.subject or "", folded)
         key = tuple(encodable(text) for text in texts)
         index = seen[key] = seen.get(key, -1) + 1
-        text = "\0".join((*key, str(index)))
-        prints.append(sha256(text.encode()).hexdigest()[:32])
+        prints.append(sha256("\0".join((*key, str(index))).encode()).hexdigest()[:32])
     return prints
 
 
@@ -326,7 +324,7 @@ class Usage(Value):
 
 
 class Report(Value):
-    """One run's outcome; ``fail_level`` fails it, and ``refuted`` are no findings."""
+    """One run's outcome; ``fail_level`` fails it, ``refuted`` and ``overview`` do not."""
 
     subject: Subject
     fail_level: Severity
@@ -339,6 +337,7 @@ class Report(Value):
     publication: Mapping[str, Any] | None = None
     run_id: str | None = None
     refuted: tuple[RefutedClaim, ...] = ()
+    overview: Overview | None = None
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
@@ -375,7 +374,6 @@ class Report(Value):
 
     def outline(self) -> dict[str, Any]:
         """As ``to_dict``, with each finding and document made when its turn comes."""
-        findings = self.findings
         return {
             "schema_version": SCHEMA_VERSION,
             "tool": {"name": "rlm-ci", "version": __version__},
@@ -391,8 +389,9 @@ class Report(Value):
                 }
                 for part in self.parts
             ],
-            "findings": map(_marked, findings, fingerprints(findings)),
+            "findings": map(_marked, self.findings, fingerprints(self.findings)),
             **({"refuted": [one.to_dict() for one in self.refuted]} if self.refuted else {}),
+            **({"overview": self.overview.to_dict()} if self.overview else {}),
             "documents": map(Document.to_dict, self.documents),
             "coverage": self.coverage.to_dict(),
             "evidence": self.evidence.to_dict(),
@@ -408,6 +407,8 @@ class Report(Value):
         Raises ValueError for a finding of no part, a path that cannot be decoded, or a
         verdict that the findings contradict.
         """
+        from rlm_ci.report.overview.changes import Overview
+
         found: dict[str, list[Finding]] = {item["id"]: [] for item in record["parts"]}
         for item in record["findings"]:
             finding = Finding.from_dict(item)
@@ -438,6 +439,7 @@ class Report(Value):
             publication=record["publication"],
             run_id=record["run_id"],
             refuted=tuple(map(RefutedClaim.from_dict, record.get("refuted", ()))),
+            overview=Overview.of_report(record),
         )
         if report.verdict() != record["verdict"]:
             raise ValueError(f"the verdict {record['verdict']} where it must be {report.verdict()}")

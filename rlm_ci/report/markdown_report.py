@@ -33,16 +33,17 @@ _CUT = (
 #: Each step leaves out more than the last one, and must have room for this number of findings.
 _STEPS: tuple[tuple[int, ViewLimits], ...] = (
     (0, ViewLimits(quote_lines=12, places=5, omitted=50, opened=20, suppressed=100, parts=200,
-                   text=2000)),
+                   overview=60, text=2000)),
     (0, ViewLimits(quote_lines=4, places=2, omitted=20, opened=20, suppressed=30, parts=200,
-                   text=1000)),
+                   overview=30, text=1000)),
     (50, ViewLimits(quote_lines=0, places=1, omitted=10, opened=20, suppressed=10, hints=20,
-                    parts=200, text=400)),
-    (10, ViewLimits(quote_lines=0, places=1, omitted=0, suppressed=0, hints=5, parts=50, text=200)),
+                    parts=200, overview=15, text=400)),
+    (10, ViewLimits(quote_lines=0, places=1, omitted=0, suppressed=0, hints=5, parts=50,
+                    overview=5, text=200)),
     (0, ViewLimits(quote_lines=0, places=1, omitted=0, suppressed=0, hints=0, parts=50,
-                   overrides=False, text=200)),
+                   overview=0, overrides=False, text=200)),
     (0, ViewLimits(quote_lines=0, places=1, omitted=0, suppressed=0, hints=0, parts=20,
-                   overrides=False, text=50)),
+                   overview=0, overrides=False, text=50)),
 )  # fmt: skip
 
 

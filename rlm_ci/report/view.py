@@ -55,12 +55,15 @@ class ViewLimits(Value):
     hints: int = EVERYTHING
     omitted: int = EVERYTHING
     parts: int = EVERYTHING
+    overview: int = EVERYTHING
     overrides: bool = True
     text: int = EVERYTHING
 
 
 #: What a browser can open: some four megabytes.
-PAGE = ViewLimits(findings=5_000, suppressed=1_000, old=1_000, refuted=100, omitted=5_000)
+PAGE = ViewLimits(
+    findings=5_000, suppressed=1_000, old=1_000, refuted=100, omitted=5_000, overview=500
+)
 
 
 class View:
@@ -108,6 +111,7 @@ class View:
             "fail_level": report.fail_level.label,
             "subject": self._subject(),
             "run_id": self._surface.code(report.run_id) if report.run_id else None,
+            "overview": self._overview(limits),
             "documents": [self._document(one, limits) for one in report.documents if one.shown],
             "parts": [self._part(part, limits) for part in self._parts[: limits.parts]],
             "by_rule": self._by_rule.view(self._surface),
@@ -162,6 +166,14 @@ class View:
             "worktree": subject.worktree,
             **commits,
         }
+
+    def _overview(self, limits: ViewLimits) -> dict[str, Any] | None:
+        if self._report.overview is None:
+            return None
+        from rlm_ci.report.overview.shown import OverviewView
+
+        view = OverviewView(self._report.overview, self._surface, self._links)
+        return view.build(limits.overview)
 
     def _part(self, part: Part, limits: ViewLimits) -> dict[str, Any]:
         fail_level = self._report.fail_level

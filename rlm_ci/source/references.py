@@ -74,13 +74,21 @@ class Reference(Row):
 class ReferenceIndex:
     """The names in ``paths``; ``read`` returns the content of a file, None if it cannot be read.
 
-    Each lookup reads all files, but parses a file only once, and only if the name is in it.
+    Each lookup reads all files, but outlines a file only once, and only if the name is in it. For
+    names of ``words``, it is walked once, too.
     """
 
-    def __init__(self, paths: Iterable[str], read: Callable[[str], bytes | None]) -> None:
+    def __init__(
+        self,
+        paths: Iterable[str],
+        read: Callable[[str], bytes | None],
+        words: Iterable[str] = (),
+    ) -> None:
+        self._words = frozenset(words)
         self._paths = tuple(sorted(paths))
         self._read = read
         self._outlines: dict[str, Outline] = {}
+        self._uses: dict[str, dict[str, set[tuple[int, str]]]] = {}
 
     def definitions(self, name: str) -> list[Definition]:
         """The definitions of ``name``: ``method``, ``Class.method`` or ``module.Class.method``."""
@@ -93,21 +101,22 @@ class ReferenceIndex:
             if _qualified(path, symbol)[-len(wanted) :] == wanted
         ]
 
-    def references(self, name: str) -> list[Reference]:
+    def references(self, name: str, definers: Iterable[str] = ()) -> list[Reference]:
         """The uses of the last part of ``name``, those that imports connect to a definition first.
 
-        The definitions themselves do not count as uses.
+        The definitions are those of ``name``, or in the files ``definers``, if given. They
+        themselves do not count as uses.
         """
         wanted = _parts(name)
         if not wanted:
             return []
         files = self._containing(wanted[-1])
-        near = self._connected(files, {one.path for one in self.definitions(name)})
+        near = self._connected(files, {*definers} or {one.path for one in self.definitions(name)})
         found = []
         for path, content in files.items():
             known, lines = self._outline(path, content), content.split(b"\n")
             starts = {one.line_start for one in known.symbols if _last(one) == wanted[-1]}
-            for line, kind in sorted(set(_uses_of(wanted[-1], known, content))):
+            for line, kind in self._uses_of(wanted[-1], known, content):
                 if line in starts and kind == USE:
                     continue
                 within = _within(known.symbols, line)
@@ -135,6 +144,21 @@ class ReferenceIndex:
             for path, content in read
             if content and b"\0" not in content and whole.search(content)
         }
+
+    def _uses_of(self, name: str, known: Outline, content: bytes) -> list[tuple[int, str]]:
+        """The uses of a name in a file, each once, in order."""
+        if known.state == UNPARSED:
+            return list(_in_text(name, content))
+        if name not in self._words:
+            found = uses(known, content)
+            return sorted({(line, kind) for line, word, kind in found if word == name})
+        if known.path not in self._uses:
+            kept: dict[str, set[tuple[int, str]]] = {}
+            for line, word, kind in uses(known, content):
+                if word in self._words:
+                    kept.setdefault(word, set()).add((line, kind))
+            self._uses[known.path] = kept
+        return sorted(self._uses[known.path].get(name, ()))
 
     def _outline(self, path: str, content: bytes) -> Outline:
         if path not in self._outlines:
@@ -188,10 +212,7 @@ def _within(symbols: Sequence[Symbol], line: int) -> str:
     return min(around, key=lambda one: one.line_end - one.line_start).name if around else ""
 
 
-def _uses_of(name: str, known: Outline, content: bytes) -> Iterator[tuple[int, str]]:
-    if known.state != UNPARSED:
-        yield from ((line, kind) for line, found, kind in uses(known, content) if found == name)
-        return
+def _in_text(name: str, content: bytes) -> Iterator[tuple[int, str]]:
     whole = re.compile(
         rb"(?<![\w$])" + re.escape(name.encode("utf-8", "surrogatepass")) + rb"(?![\w$])"
     )

@@ -174,7 +174,7 @@ class ArchivePayloads:
                 self._others[path] = head
         self._searching = self._is_search_cheap(sizes, rest)
         if self._searching:
-            self._looking = repository.start_search(MARKER, archive, DOCUMENTS)
+            self._looking = repository.start_search([MARKER], archive, DOCUMENTS)
         else:
             self._small = self._small_of(self._whole)
             self._looking = repository.start_read(list(self._small.values()))

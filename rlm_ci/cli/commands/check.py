@@ -27,6 +27,9 @@ EXAMPLES = (
 )
 EXITS = {**errors.REPORT_EXITS, errors.OK: f"{errors.REPORT_EXITS[errors.OK]}; or `--dry-run`"}
 
+#: The formats that show what changes; hooks and terminals do not wait for it.
+_WITH_OVERVIEW = ("html", "json", "markdown", "summary")
+
 
 def rows(argv: Sequence[str]) -> tuple[Setting, ...]:
     """The options of the checks that ``argv`` names, or of all."""
@@ -51,6 +54,10 @@ def run(arguments: Arguments) -> int:
         read_stdin=_read_stdin,
     )
     settings, report = judgement.settings, judgement.report
+    if settings.format in _WITH_OVERVIEW and not settings.hook and judgement.changes:
+        from rlm_ci.overview import attach
+
+        report = attach.overview(report, judgement.changes[0], settings.environ)
     templates = None if settings.format in ("text", "json") else read_templates(judgement)
     output_of(settings).show(report, templates)
     output.explain_parts(report)

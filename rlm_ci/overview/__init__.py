@@ -1,0 +1,1 @@
+"""What a change changes: public names and their callers, dependencies, permissions, places."""

@@ -1,0 +1,144 @@
+"""Who uses the names that a change removes or changes: at its base, by name and by import."""
+
+from __future__ import annotations
+
+from rlm_ci.git import patches
+from rlm_ci.report.overview.changes import ADDED, Caller, NameChange
+from rlm_ci.source.grammars import LANGUAGES
+from rlm_ci.source.languages import language
+from rlm_ci.source.references import IMPORT, ReferenceIndex
+from rlm_ci.source.test_files import is_trial
+from rlm_ci.text.printable import count
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from rlm_ci.overview.sides import ChangeSides
+    from rlm_ci.source.references import Reference
+
+#: The most names whose callers are looked for, and files that are read for all of them.
+MOST_NAMES = 60
+MOST_FILES = 600
+#: Callers of a name that are kept.
+_SHOWN = 12
+#: Characters of a name that is looked for.
+_LONGEST = 100
+#: Names that built-in types have too.
+_BUILT_IN = frozenset(dir(dict)) | frozenset(dir(list)) | frozenset(dir(str)) | frozenset(dir(set))
+_MANIFESTS = frozenset(("package.json", "tsconfig.json", "go.mod", "Cargo.toml"))
+_PACKAGES = frozenset(("__init__.py", "index.js", "index.ts", "mod.rs", "lib.rs"))
+
+
+def with_callers(
+    sides: ChangeSides, compared: Sequence[tuple[NameChange, str]]
+) -> list[NameChange]:
+    """Changes of names, each with its file at the base, with the callers of what was there."""
+    changes = [one for one, _ in compared]
+    asked = [
+        number
+        for number, one in enumerate(changes)
+        if one.change != ADDED
+        and one.kind not in ("module", "import")
+        and len(word_of(one.name)) <= _LONGEST
+    ]
+    asked.sort(key=lambda number: (not changes[number].breaking, number))
+    if asked[MOST_NAMES:]:
+        sides.limit(f"callers of {count(len(asked) - MOST_NAMES, 'name')} were not looked for")
+    asked = asked[:MOST_NAMES]
+    if not asked:
+        return changes
+    words = {word_of(changes[number].name) for number in asked}
+    index = _index(sides, words, {compared[number][1] for number in asked})
+    found = {number: _users(index, *compared[number]) for number in asked}
+    edited = _edited(sides, {one.path for users in found.values() for one in users})
+    for number, users in found.items():
+        callers = _callers(users, edited)
+        changes[number] = changes[number].replace(
+            callers=tuple(callers[:_SHOWN]),
+            caller_count=len(callers),
+            outside=sum(not one.in_change for one in callers),
+            by_name=_is_common(index, changes[number].name, compared[number][1]),
+        )
+    return changes
+
+
+def word_of(name: str) -> str:
+    """The word by which a name is used: the class for its constructor."""
+    owner, _, last = name.replace("::", ".").replace("#", ".").rpartition(".")
+    is_made = last in ("__init__", "__new__", "constructor") and owner
+    return owner.rpartition(".")[2] if is_made else last
+
+
+def _index(sides: ChangeSides, words: set[str], definers: set[str]) -> ReferenceIndex:
+    """The files of the base that have one of ``words``, and those that lead to ``definers``."""
+    known = {path for path in sides.old_tree if language(path) in LANGUAGES}
+    names = {path for path in sides.old_tree if path.rpartition("/")[2] in _MANIFESTS}
+    hits = [path for path in sides.search(sorted(words)) if path in known]
+    hits.sort(key=lambda path: (path not in definers, is_trial(path), path))
+    if hits[MOST_FILES:]:
+        sides.limit(f"callers were looked for in {MOST_FILES} of {len(hits):,} files")
+    packages = sorted(path for path in known if path.rpartition("/")[2] in _PACKAGES)
+    sides.load([*hits[:MOST_FILES], *packages[:MOST_FILES], *sorted(names)[:100]], old=True)
+    return ReferenceIndex(known | names, lambda path: sides.read(path, old=True), words)
+
+
+def _users(index: ReferenceIndex, change: NameChange, definer: str) -> list[Reference]:
+    word = word_of(change.name)
+    return [
+        one
+        for one in index.references(word, definers=(definer,))
+        if one.connected and one.kind != IMPORT and not _is_own(one, change, definer)
+    ]
+
+
+def _is_own(one: Reference, change: NameChange, definer: str) -> bool:
+    """Whether a use is in the definition itself."""
+    inside = one.within == change.name or one.within.startswith(f"{change.name}.")
+    return one.path == definer and inside
+
+
+def _callers(users: Iterable[Reference], edited: Mapping[str, frozenset[int]]) -> list[Caller]:
+    """One caller for each definition with a use; edited if one of its uses is."""
+    found: dict[tuple[str, str], Caller] = {}
+    for one in users:
+        key = one.path, one.within
+        in_change = one.line in edited.get(one.path, ())
+        known = found.get(key)
+        if known is None:
+            found[key] = Caller(one.path, one.line, one.within, in_change)
+        elif in_change and not known.in_change:
+            found[key] = known.replace(in_change=True)
+    return sorted(
+        found.values(), key=lambda one: (one.in_change, is_trial(one.path), one.path, one.line)
+    )
+
+
+def _edited(sides: ChangeSides, paths: set[str]) -> Mapping[str, frozenset[int]]:
+    """The lines of the base, in those of ``paths`` that differ, which the change edits."""
+    new = {
+        one.old_path or one.path: one.path for one in sides.files if one.status not in ("A", "C")
+    }
+    within = [f":(literal){one}" for path in paths if path in new for one in {path, new[path]}]
+    if not within:
+        return {}
+    options = ("--raw", "--no-abbrev", "-M", "--patch", "--unified=0")
+    hunks, _ = patches.parse(sides.diff(options, within))
+    return {
+        path: frozenset(
+            line
+            for one in hunks.get(new[path], ())
+            for line in range(one.old_start, one.old_start + one.old_count)
+        )
+        for path in paths
+        if path in new
+    }
+
+
+def _is_common(index: ReferenceIndex, name: str, definer: str) -> bool:
+    """Whether other definitions have the last part of a name, too."""
+    word = word_of(name)
+    own = {name, name.rpartition(".")[0]}
+    return word in _BUILT_IN or any(
+        one.path != definer or one.symbol.name not in own for one in index.definitions(word)
+    )

@@ -1,0 +1,107 @@
+"""The public names of a file, in any language that the readers know, in one form."""
+
+from __future__ import annotations
+
+from rlm_ci.source import UNPARSED
+from rlm_ci.source.grammars import LANGUAGES
+from rlm_ci.source.languages import language
+from rlm_ci.source.outline import outline
+from rlm_ci.source.python import compatibility
+from rlm_ci.source.python.interface import interface
+from rlm_ci.source.test_files import is_trial
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rlm_ci.source.python.interface import PythonInterface, PythonName
+
+#: Files that tools run, and folders that nothing is imported from.
+SCRIPTS = frozenset(("setup.py", "conftest.py", "noxfile.py", "tasks.py", "fabfile.py"))
+_BESIDE = frozenset(("benchmark", "benchmarks", "doc", "docs", "example", "examples"))
+#: Kinds that are no names of an interface.
+_MODULE = "module"
+
+
+class PublicName(Value):
+    """``path`` is where it is defined; ``signature`` one line of source, but for Python."""
+
+    path: str
+    name: str
+    kind: str
+    line_start: int
+    line_end: int
+    signature: str = ""
+    python: PythonName | None = None
+
+
+class FileNames(Value):
+    """The public names of one side of a file; ``is_read``: a reader knows the file."""
+
+    path: str
+    names: Mapping[str, PublicName]
+    python: PythonInterface | None = None
+    is_read: bool = True
+
+
+class NameDifference(Value):
+    """What differs between two versions of a name; ``retyped``: annotations alone."""
+
+    notes: tuple[str, ...] = ()
+    breaks: bool = False
+    retyped: bool = False
+
+
+def has_names(path: str) -> bool:
+    """Whether a file may have public names: source code, no test, no example."""
+    *folders, file = path.split("/")
+    is_beside = file in SCRIPTS or not _BESIDE.isdisjoint(folders)
+    return language(path) in LANGUAGES and not is_beside and not is_trial(path)
+
+
+def names_of(path: str, content: bytes | None) -> FileNames:
+    """The public names in ``content``; none where there is no file."""
+    if content is None:
+        return FileNames(path, {})
+    if language(path) == "Python":
+        found = interface(path, content)
+        if found is None:
+            return FileNames(path, {}, is_read=False)
+        public = {
+            name: PublicName(path, name, one.kind, one.line_start, one.line_end, python=one)
+            for name, one in found.names.items()
+            if one.is_public
+        }
+        return FileNames(path, public, found)
+    read = outline(path, content)
+    return FileNames(
+        path,
+        {
+            one.name: PublicName(
+                path, one.name, one.kind, one.line_start, one.line_end, one.signature
+            )
+            for one in read.symbols
+            if one.is_public and one.kind != _MODULE
+        },
+        is_read=read.state != UNPARSED,
+    )
+
+
+def difference(old: PublicName, new: PublicName) -> NameDifference | None:
+    """What differs for those who use the name; None for nothing."""
+    if old.python is not None and new.python is not None:
+        found = compatibility.differences(old.python, new.python)
+        if found:
+            notes = tuple(one.text for one in found)
+            return NameDifference(notes, any(one.breaks for one in found))
+        is_retyped = compatibility.is_retyped(old.python, new.python)
+        return NameDifference(retyped=True) if is_retyped else None
+    if old.signature == new.signature or old.kind in ("constant", "variable", "field"):
+        return None
+    note = f"is `{_bare(new.signature)}`, was `{_bare(old.signature)}`"
+    return NameDifference((note,), breaks=True)
+
+
+def _bare(text: str) -> str:
+    return text.replace("`", "'")

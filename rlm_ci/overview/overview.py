@@ -1,0 +1,42 @@
+"""The overview of a change, made from both of its sides. No verdict rests on it."""
+
+from __future__ import annotations
+
+from rlm_ci.overview.areas import areas
+from rlm_ci.overview.callers import with_callers
+from rlm_ci.overview.names import NameComparison
+from rlm_ci.overview.sides import ChangeSides
+from rlm_ci.report.overview.changes import ADDED, CHANGED, MOVED, REMOVED, NameChange, Overview
+from rlm_ci.source.signatures import clipped
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rlm_ci.change.change_set import ChangeSet
+
+#: The most names that a report has.
+MOST_NAMES = 300
+#: Characters of a name.
+_LONGEST = 300
+_ORDER = (REMOVED, CHANGED, MOVED, ADDED)
+
+
+def overview(change: ChangeSet) -> Overview:
+    """The overview of a change between two commits. Raises RlmCiError where git fails."""
+    sides = ChangeSides(change)
+    comparison = NameComparison(sides)
+    names = sorted(with_callers(sides, comparison.changes()), key=_order)
+    if names[MOST_NAMES:]:
+        sides.limit(f"{len(names) - MOST_NAMES:,} more names are only counted")
+    counts = {name: number for name, number in comparison.counts.items() if number}
+    return Overview(
+        tuple(map(_short, names[:MOST_NAMES])), counts, areas(sides.files), tuple(sides.limits)
+    )  # fmt: skip
+
+
+def _order(one: NameChange) -> tuple[bool, int, int, str, str]:
+    """What breaks others first, then what has most callers outside of the change."""
+    return not one.breaking, _ORDER.index(one.change), -one.outside, one.path, one.name
+
+
+def _short(one: NameChange) -> NameChange:
+    return one.replace(name=clipped(one.name, _LONGEST)) if len(one.name) > _LONGEST else one

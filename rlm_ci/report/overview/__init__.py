@@ -1,0 +1,1 @@
+"""The overview of a change: its record, and how it is shown."""

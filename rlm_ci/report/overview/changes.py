@@ -1,0 +1,108 @@
+"""What a change changes, beside what is wrong with it: names, callers, places.
+
+It is read from both sides of the change by machines, and holds texts from outside. No verdict
+rests on it. The JSON form is ``overview`` in ``schemas/report.schema.json``.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.text.printable import encodable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+#: What became of a name.
+ADDED, REMOVED, CHANGED, MOVED = "added", "removed", "changed", "moved"
+
+
+class Caller(Value):
+    """A use of a name at the base: the first line in the definition ``within``, "" at the top.
+
+    ``in_change``: the change edits it.
+    """
+
+    path: str
+    line: int
+    within: str = ""
+    in_change: bool = False
+
+
+class NameChange(Value):
+    """A public name. ``path`` and ``line`` are of the new side, of the old one if it is removed.
+
+    ``notes`` say what differs; ``exported``: users of the package can reach it; ``breaking``: what
+    they have written may fail now. ``callers`` are some of ``caller_count``, which is None where
+    nobody looked; ``outside`` of them the change does not edit. ``by_name``: other definitions
+    have this name too, so some callers may mean those.
+    """
+
+    change: str
+    name: str
+    kind: str
+    path: str
+    line: int
+    notes: tuple[str, ...] = ()
+    exported: bool = False
+    breaking: bool = False
+    callers: tuple[Caller, ...] = ()
+    caller_count: int | None = None
+    outside: int = 0
+    by_name: bool = False
+
+
+class Area(Value):
+    """A folder, "" for the top level, and what changes below it; binary files have no lines."""
+
+    path: str
+    files: int
+    added: int
+    deleted: int
+
+
+class Overview(Value):
+    """All of it. ``counts`` are of all names by change, where ``names`` has only some.
+
+    Names that only annotations differ in are counted as ``retyped``. ``limits`` say what was not
+    read, and why.
+    """
+
+    names: tuple[NameChange, ...] = ()
+    counts: Mapping[str, int] = {}
+    areas: tuple[Area, ...] = ()
+    limits: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        found: dict[str, Any] = _plain(self)
+        return found
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Overview:
+        """Read what is valid under the schema."""
+        return cls(
+            tuple(map(_name, record["names"])),
+            dict(record["counts"]),
+            tuple(Area(**one) for one in record["areas"]),
+            tuple(record["limits"]),
+        )
+
+    @classmethod
+    def of_report(cls, record: Mapping[str, Any]) -> Overview | None:
+        """The overview in a whole report, if it has one."""
+        return cls.from_dict(record["overview"]) if "overview" in record else None
+
+
+def _name(record: Mapping[str, Any]) -> NameChange:
+    callers = tuple(Caller(**one) for one in record["callers"])
+    return NameChange(**{**record, "notes": tuple(record["notes"]), "callers": callers})
+
+
+def _plain(value: Any) -> Any:
+    """A value, and the values in it, as JSON knows them."""
+    if isinstance(value, Value):
+        return {name: _plain(getattr(value, name)) for name in value._fields}
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return encodable(value) if isinstance(value, str) else value

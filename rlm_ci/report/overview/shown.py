@@ -1,0 +1,152 @@
+"""The overview as a template sees it: neutral texts of one surface, within limits."""
+
+from __future__ import annotations
+
+from rlm_ci.report.findings import Location
+from rlm_ci.report.overview.changes import ADDED, CHANGED, MOVED, REMOVED
+from rlm_ci.text import neutralise
+from rlm_ci.text.printable import count, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from rlm_ci.report.links import Links
+    from rlm_ci.report.overview.changes import Area, NameChange, Overview
+    from rlm_ci.report.surface import Surface
+
+#: Lines before the fold, under the heading and one line of numbers.
+LEAD = 8
+#: Names in the lead.
+_NAMES = 5
+#: Characters of a name, and of what is said of one.
+_NAME, _NOTE = 100, 300
+_COUNTS = ((REMOVED, "removed"), (CHANGED, "changed"), (MOVED, "moved"), (ADDED, "added"))
+
+
+class OverviewView:
+    """Makes views of one overview for one surface."""
+
+    def __init__(self, overview: Overview, surface: Surface, links: Links) -> None:
+        self._overview = overview
+        self._surface = surface
+        self._links = links
+
+    def build(self, most: int) -> dict[str, Any]:
+        """The variables of a template, with at most ``most`` items of a list."""
+        overview = self._overview
+        return {
+            "headline": self._surface.text(self._headline()),
+            "lead": [
+                {"breaking": breaking, "text": self._surface.text(line)}
+                for breaking, line in self._lead()
+            ],
+            "names": [self._name(one) for one in overview.names[:most]],
+            "names_more": max(0, sum(
+                overview.counts.get(change, 0) for change, _ in _COUNTS
+            ) - len(overview.names[:most])),
+            "retyped": self._retyped(),
+            "areas": [self._area(one) for one in overview.areas[:most]],
+            "areas_more": max(0, len(overview.areas) - most),
+            "limits": [self._surface.text(neutralise.clip(one, _NOTE)) for one in overview.limits],
+        }  # fmt: skip
+
+    def _headline(self) -> str:
+        """All names in numbers."""
+        counts = self._overview.counts
+        told = [f"{counts[change]:,} {word}" for change, word in _COUNTS if counts.get(change)]
+        total = sum(counts.get(change, 0) for change, _ in _COUNTS)
+        files = sum(one.files for one in self._overview.areas)
+        text = count(files, "file")
+        if total:
+            text += f"; {count(total, 'public name')}: {', '.join(told)}"
+        breaking = counts.get("breaking", 0)
+        return f"{text}; {breaking:,} breaking" if breaking else text
+
+    def _lead(self) -> list[tuple[bool, str]]:
+        """What a reviewer must know first, in at most LEAD lines, and whether it is breaking."""
+        names = [one for one in self._overview.names if one.breaking or one.outside]
+        lines = [(one.breaking, sentence(one)) for one in names[:_NAMES]]
+        if names[_NAMES:]:
+            told = f"{count(len(names) - _NAMES, 'more name')} with callers, or breaking"
+            lines.append((False, told))
+        return lines[:LEAD]
+
+    def _name(self, one: NameChange) -> dict[str, Any]:
+        side = "old" if one.change == REMOVED else "new"
+        place = Location(one.path, one.line, one.line, side)
+        return {
+            "name": self._surface.code(_short(one.name)),
+            "change": one.change,
+            "kind": self._surface.cell(neutralise.clip(one.kind, 40)),
+            "breaking": one.breaking,
+            "exported": one.exported,
+            "text": self._surface.cell(_said(one)),
+            "place": self._surface.code(f"{one.path}:{one.line}"),
+            "url": self._links.place(place),
+            "callers": self._surface.cell(callers_told(one)),
+            "caller_places": [
+                {
+                    "place": self._surface.code(f"{caller.path}:{caller.line}"),
+                    "url": self._links.place(
+                        Location(caller.path, caller.line, caller.line, "old")
+                    ),
+                    "within": self._surface.code(_short(caller.within)) if caller.within else None,
+                    "in_change": caller.in_change,
+                }
+                for caller in one.callers[:5]
+            ],
+            "callers_more": max(0, (one.caller_count or 0) - len(one.callers[:5])),
+        }
+
+    def _area(self, one: Area) -> dict[str, Any]:
+        return {
+            "path": self._surface.code(one.path or "(top level)"),
+            "files": f"{one.files:,}",
+            "added": f"{one.added:,}",
+            "deleted": f"{one.deleted:,}",
+        }
+
+    def _retyped(self) -> str:
+        number = self._overview.counts.get("retyped", 0)
+        return f"{count(number, 'more name')} only with other annotations" if number else ""
+
+
+def sentence(one: NameChange) -> str:
+    """A change of a name, and who is left with it, on one line; names are in backticks."""
+    told = callers_told(one)
+    where = f" (`{_short(one.path)}`)" if one.kind != "module" else ""
+    return f"`{_short(one.name)}`{where} {_said(one)}" + (f"; {told}" if told else "")
+
+
+def callers_told(one: NameChange) -> str:
+    """``4 callers, 2 not in this change``; "" where nobody looked."""
+    if one.caller_count is None:
+        return ""
+    if not one.caller_count:
+        return "no callers"
+    number = ("up to " if one.by_name else "") + count(one.caller_count, "caller")
+    if 0 < one.outside < one.caller_count:
+        return f"{number}, {one.outside:,} not in this change"
+    several = "" if one.caller_count == 1 else "none " if one.outside else "all "
+    return f"{number}, {several or ('not ' if one.outside else '')}in this change"
+
+
+def _said(one: NameChange) -> str:
+    if one.change == REMOVED:
+        return "is no longer exported" if one.kind == "import" else "is removed"
+    if one.change == ADDED:
+        return "is new"
+    notes = _listed(neutralise.clip(note, _NOTE // 2) for note in one.notes[:3])
+    more = f" and {len(one.notes) - 3} more" if one.notes[3:] else ""
+    return ("moved " if one.change == MOVED and one.kind != "module" else "") + notes + more
+
+
+def _listed(texts: Iterable[str]) -> str:
+    return ", ".join(texts)
+
+
+def _short(name: str) -> str:
+    """A name that cannot end a span of code."""
+    return neutralise.clip(printable(name).replace("`", "'"), _NAME)
