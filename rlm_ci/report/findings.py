@@ -244,9 +244,25 @@ class Document(Value):
         }
 
 
+#: A command of ``installation.command`` with what it installs in quotes.
+_INSTALL = (
+    r"(?:(?:uv )?pip|pipx runpip \S+|(?:'[^'`]+'|[^\s'`]+) -m pip) install "
+    r"(?:--?[^\s`]+ |'[^'`]+' )*'[^'`]+'"
+)
+
+
 def explain(error: errors.RlmCiError) -> str:
-    """An error and its cure, as the summary of the part that it stopped."""
-    return printable(f"{error}: {error.hint}" if error.hint else str(error))
+    """An error and its cure, as the summary of the part that it stopped.
+
+    A command that installs is code: elsewhere its address would be parted, so that nothing links
+    it, and could not be copied.
+    """
+    hint = error.hint
+    if hint and "pip" in hint:
+        import re
+
+        hint = re.sub(_INSTALL, r"`\g<0>`", hint)
+    return printable(f"{error}: {hint}" if hint else str(error))
 
 
 class Part(Value):

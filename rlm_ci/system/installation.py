@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 URL = "https://github.com/rlm-ci/rlm-ci"
 _NAME = "rlm-ci"
+#: A file of an environment that pipx has made.
+_PIPX = "pipx_metadata.json"
 #: A file that a build writes into a wheel made of exactly one commit.
 _COMMIT = "COMMIT"
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -34,6 +36,8 @@ def command(*extras: str, upgrade: bool = False, environ: Mapping[str, str] | No
     is_active = sys.prefix in (sys.base_prefix, environ.get("VIRTUAL_ENV"))
     if _metadata("INSTALLER").strip() == "uv":
         words = ["uv", *words, *([] if is_active else ["--python", quote(sys.executable)])]
+    elif os.path.isfile(os.path.join(sys.prefix, _PIPX)):
+        words = ["pipx", "runpip", quote(os.path.basename(sys.prefix)), *words[1:]]
     elif not is_active:
         words = [quote(sys.executable), "-m", *words]
     more = f"[{','.join(extras)}]" if extras else ""

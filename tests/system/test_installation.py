@@ -69,6 +69,21 @@ def test_the_command_is_for_the_python_that_runs(monkeypatch: pytest.MonkeyPatch
     assert installation.command(environ={}).startswith("uv pip install --python '/opt/an env/")
 
 
+def test_in_an_environment_of_pipx_it_is_pipx_that_installs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told = {"direct_url.json": VCS, "INSTALLER": "pip"}
+    monkeypatch.setattr(installation, "_metadata", lambda name: told[name])
+    prefix = tmp_path / "rlm-ci"
+    prefix.mkdir()
+    monkeypatch.setattr(sys, "prefix", str(prefix))
+    assert "pipx" not in installation.command("review", environ={})
+    (prefix / "pipx_metadata.json").touch()
+    source = f"'rlm-ci[review] @ git+https://example.com/r.git@{COMMIT}'"
+    expected = f"pipx runpip rlm-ci install --upgrade {source}"
+    assert installation.command("review", upgrade=True, environ={}) == expected
+
+
 def test_this_checkout_is_known_as_one() -> None:
     assert installation.checkout() == str(ROOT)
     assert installation.command("review", environ=HERE).endswith(f"-e '{ROOT}[review]'")
@@ -78,7 +93,7 @@ def test_this_checkout_is_known_as_one() -> None:
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What is needed to build, committed."""
     folder = tmp_path_factory.mktemp("clone")
-    for name in ("rlm_ci", "templates", "schemas"):
+    for name in ("rlm_ci", "templates", "schemas", "hooks"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore"):
         shutil.copy(ROOT / name, folder)

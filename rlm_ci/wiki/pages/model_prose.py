@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.nodes import LeafText
-    from rlm_ci.wiki.update.pieces import SourcePiece, ShownPiece
+    from rlm_ci.wiki.update.pieces import ShownPiece, SourcePiece
     from rlm_ci.wiki.update.state import Prose
 
 _MODULE = "prompts/wiki-module.md.j2"

@@ -154,6 +154,20 @@ def test_the_page_of_an_analyzers_rule_is_a_link_where_we_know_the_manual(
     assert (f'<a href="{target}" rel="noreferrer">' in render(report, "html")) == bool(target)
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["pip install 'rlm-ci[review] @ git+https://github.com/rlm-ci/rlm-ci@v0.2.0'",
+     "uv pip install --upgrade --python '/opt/an env/python' 'rlm-ci[a,b] @ https://h/x.whl'",
+     "pipx runpip rlm-ci install 'rlm-ci[review] @ git+https://h/r@c'",
+     "/opt/v/bin/python -m pip install -e '/home/ada/my clone[review]'"],
+)  # fmt: skip
+def test_a_command_that_installs_can_be_copied(command: str) -> None:
+    error = errors.UnavailableError("ruff is not installed", hint=f"{command}; or leave it out")
+    report = reports.clean().replace(parts=(Part.from_error("review", error),))
+    page = github_html(render(report, "markdown"))
+    assert command in [one.text() for one in page.root.all("code")]
+
+
 def test_another_server() -> None:
     text = render(reports.typical(), "markdown", server_url="https://git.acme.example:8443/hub/")
     assert "https://git.acme.example:8443/hub/acme/rocket/blob/" in text
