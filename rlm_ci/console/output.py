@@ -7,7 +7,7 @@ import os
 import sys
 from contextlib import suppress
 
-from rlm_ci.console.messages import complain, write
+from rlm_ci.console.messages import complain, say, write
 from rlm_ci.errors import UsageError
 from rlm_ci.report import render
 from rlm_ci.report.render import RenderOptions
@@ -101,6 +101,8 @@ class Output(Value):
         """``text`` to ``--output``, else to standard output."""
         if self.place is not None:
             files.write(self.place, text.encode("utf-8", "backslashreplace"))
+            if not self.quiet and not files.is_channel(self.place):
+                say(f"written: {self.place}")
         elif text:
             write(text)
 

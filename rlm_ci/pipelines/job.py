@@ -58,6 +58,8 @@ class PipelineJob(ABC):
         self.ask = ask
         self.replay = replay
         self.report: Report | None = None
+        #: What was left where, a line each: a command ends with them.
+        self.places: list[str] = []
         #: Gets each request that has an answer, and its place; see ``Record.open``.
         self.on_answer: OnAnswer | None = None
         #: The budgets that ``resume`` increases; see ``budget_increase``.

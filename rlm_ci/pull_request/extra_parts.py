@@ -93,7 +93,8 @@ def fixed(judgement: Judgement, held: Run) -> Report:
             work(held, held.redactor.text(settings.fix))
         except RlmCiError as error:
             return report.replace(parts=(*report.parts, Part.from_error(pipeline.PIPELINE, error)))
-        foreground.tell_result(work, held, progress)
+        foreground.tell_cost(work, progress)
+        foreground.tell_places(work, held, progress.say)
     if work.report is None:
         raise AssertionError("a fix loop ends with a report or an error")
     first, *others = work.report.parts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from rlm_ci.console import output
-from rlm_ci.console.messages import complain
+from rlm_ci.console.messages import complain, say
 from rlm_ci.console.progress import Progress
 from rlm_ci.errors import OK, RlmCiError
 from rlm_ci.judge.judge import open_repository
@@ -19,7 +19,7 @@ from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from rlm_ci.config.settings import Settings
@@ -58,12 +58,13 @@ def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str |
             try:
                 code = load.conduct(held, asked, runs, known, actions)
             except BaseException as error:
-                tell_result(work, held, progress)
+                tell_cost(work, progress)
+                tell_places(work, held, progress.say)
                 if isinstance(error, RlmCiError) and settings.format != "text":
                     show(work, settings)  # as text, the error says it all
                 stored_runs.tell_way_on(held, progress.say)
                 raise
-            tell_result(work, held, progress)
+            tell_cost(work, progress)
             if code != OK:
                 stored_runs.tell_way_on(held, progress.say)
     if is_theirs:
@@ -72,6 +73,8 @@ def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str |
         show(work, settings)
         if work.report is not None:
             output.explain_parts(work.report)
+    if not settings.quiet:
+        tell_places(work, held, say)
     return code
 
 
@@ -93,8 +96,8 @@ def show(work: PipelineJob, settings: Settings) -> None:
         output_of(settings).show(work.report)
 
 
-def tell_result(work: PipelineJob, held: Run, progress: Progress) -> None:
-    """Print the cost, and the place of a patch that is not applied."""
+def tell_cost(work: PipelineJob, progress: Progress) -> None:
+    """Print what the models were asked, and the cost."""
     if work.report is None:
         return
     usage = work.report.usage
@@ -102,9 +105,15 @@ def tell_result(work: PipelineJob, held: Run, progress: Progress) -> None:
         tokens = usage.prompt_tokens + usage.completion_tokens
         cost = "" if usage.cost_usd is None else f", ${usage.cost_usd:.4f}"
         progress.say(f"Models: {count(usage.calls, 'call')}, {count(tokens, 'token')}{cost}")
-    patch = patch_of(work.report, held)
+
+
+def tell_places(work: PipelineJob, held: Run, tell: Callable[[str], None]) -> None:
+    """Print where the run left files for the user, and a patch that is not applied."""
+    for line in work.places:
+        tell(line)
+    patch = "" if work.report is None else patch_of(work.report, held)
     if patch:
-        progress.say(f"Patch: {patch}")
+        tell(f"Patch: {patch}")
 
 
 def patch_of(report: Report, held: Run) -> str:

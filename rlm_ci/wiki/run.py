@@ -193,13 +193,13 @@ class WikiJob(RepositoryJob):
             with exclusive(wanted.out):  # two wikis at once: each writes all of its pages
                 touched = self._made.write(wanted.out) if self._made else ()
             said = f"{count(len(touched), 'file')} written" if touched else "nothing new"
-            self._told(run, f"{printable(wanted.out)}: {said}")
+            self._leaves(run, f"{printable(wanted.out)}: {said}")
         if wanted.site:
             pages = static_site.build(source, wanted.site, self.settings.environ)
-            self._told(run, f"site: {printable(wanted.site)}, {count(pages, 'page')}")
+            self._leaves(run, f"site: {printable(wanted.site)}, {count(pages, 'page')}")
         if wanted.push:
             for line in push(self._delivery(), self.repository, source):
-                self._told(run, line)
+                self._leaves(run, line)
 
     # ── where it goes ──
 
@@ -224,6 +224,10 @@ class WikiJob(RepositoryJob):
         if here.commit is not None:
             return self.repository.sizes([f"{here.commit}:{path}"])[0] >= 0
         return os.path.isfile(os.path.join(self.repository.root, *path.split("/")))
+
+    def _leaves(self, run: Run, line: str) -> None:
+        self.places.append(line)
+        run.event("progress", {"summary": line})
 
     def _told(self, run: Run, line: str) -> None:
         self.progress.say(line)

@@ -297,7 +297,8 @@ def test_colour_is_for_terminals_that_have_it(
 def test_output_to_a_file(cli: Cli, over: GitRepo, tmp_path: Path) -> None:
     target = tmp_path / "out put.json"
     ended = cli(*BUDGET, "--format", "json", "-o", str(target), cwd=over)
-    assert (ended.code, ended.stdout) == (1, "")
+    assert (ended.code, ended.stdout, ended.stderr) == (1, "", f"written: {target}\n")
+    assert cli(*BUDGET, "-q", "-o", str(target.with_name("q")), cwd=over).stderr == ""
     assert target.read_text() == cli(*BUDGET, "--format", "json", cwd=over).stdout
     bad = cli(*BUDGET, "--output", str(tmp_path / "no" / "such" / "x"), cwd=over)
     assert complaint(bad, 9)[0].startswith("cannot be written: No such file or directory")

@@ -96,6 +96,8 @@ def run(arguments: Arguments) -> int:
         # Show the report as its own command does; of a fix only its end.
         shown = (work.shown(output.options()) for work in done)
         output.emit("".join([*shown, stored_runs.tell(entry, time.time())]))
+    for line in () if settings.quiet else [line for work in done for line in work.places]:
+        say(line)
     return code
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from rlm_ci.console.messages import warn
 from rlm_ci.judge.options import models_of, output_of
 from rlm_ci.models.gateway import require_endpoint
@@ -64,6 +66,9 @@ class RepositoryJob(RepositoryVerb):
     def deliver(self, run: Run) -> None:
         """Copy the results to where the user wants them, once all are written."""
         run.event("progress", {"summary": "all is in the folder of the run"})
+        page = ("rlm", "artifacts", self.name, "report.md")
+        if os.path.isfile(run.path_of(*page)):
+            self.places.append(f"report: {run.shown(*page)}")
 
 
 def _prepare(settings: Settings, repository: Repository) -> None:

@@ -67,6 +67,8 @@ def test_a_repository_without_a_key(stage: Stage) -> None:
     assert {path.name for path in found.iterdir()} == {
         "report.md", "findings.json", "clusters.json", "codequality.json", "review.sarif",
     }  # fmt: skip
+    assert ended.stderr.splitlines()[-1].startswith("report: ")
+    assert ended.stderr.endswith(f"/{run_id}/rlm/artifacts/review/report.md\n")
     head = stage.repo.sha()
     assert json.loads((found / "findings.json").read_text())["subject"]["head"] == head
     checked = stage.cli("verify", run_id)
