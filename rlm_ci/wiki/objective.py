@@ -7,20 +7,21 @@ from rlm_ci.report.findings import Evidence
 from rlm_ci.text.printable import count
 from rlm_ci.wiki import VERSION
 from rlm_ci.wiki.facts.file_facts import facts_of, pack
-from rlm_ci.wiki.pages.model_prose import (
+from rlm_ci.wiki.prose.model_prose import (
     NOTHING,
     ProseResult,
     grounds,
     is_due,
+    judged,
     merged,
     sum_up,
     tell,
 )
-from rlm_ci.wiki.update.state import Prose
+from rlm_ci.wiki.update.state import Prose, ProseSentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.models.json_question import Ask
@@ -41,14 +42,23 @@ def options(
     known: Mapping[str, Prose] | None = None,
     settled: Collection[str] = (),
     whole: Collection[str] = (),
+    doubted: Iterable[tuple[ProseSentence, Sequence[str]]] = (),
 ) -> dict[str, Any]:
     """All that the results depend on.
 
     ``known`` are earlier sentences by path; ``settled`` are files that need no question;
-    ``whole`` are the marks of the sentences from which the whole was summed up.
+    ``whole`` are the marks of the sentences from which the whole was summed up; ``doubted`` are
+    earlier sentences, with the lines that they quote, of which nobody asked whether these support
+    them.
     """
     kept = {path: one.to_dict() for path, one in (known or {}).items()}
-    return {"version": VERSION, "known": kept, "settled": sorted(settled), "whole": list(whole)}
+    return {
+        "version": VERSION,
+        "known": kept,
+        "settled": sorted(settled),
+        "whole": list(whole),
+        "doubted": [[said.to_list(), list(lines)] for said, lines in doubted],
+    }
 
 
 class WikiObjective:
@@ -80,11 +90,12 @@ class WikiObjective:
 
     def aggregate(self, node: Node, children: Sequence[NodeResult], ask: Ask | None) -> NodeResult:
         alive = [child for child in children if child.status != FAILED]
-        data: dict[str, Any] = {"prose": {}, "shown": {}}
+        data: dict[str, Any] = {"prose": {}, "shown": {}, "quoted": {}}
         for key in ("packed", "displaced", "done"):
             data[key] = [one for child in alive for one in child.data[key]]
         counts = Evidence()
         for child in alive:
+            data["quoted"] |= child.data["quoted"]
             for key in ("prose", "shown"):
                 for path, rows in child.data[key].items():
                     data[key].setdefault(path, []).extend(rows)
@@ -104,13 +115,15 @@ class WikiObjective:
         files: int,
         uncovered: tuple[tuple[str, str], ...] = (),
     ) -> NodeResult:
-        """The result of a node; that of the root has what is said of the whole, too."""
+        """The result of a node; at the root, all sentences are judged, and the whole summed up."""
         if ask is not None and node.parent is None:
-            whole = self._whole(ask, data)
-            data |= whole.data
-            status = PARTIAL if whole.uncovered else status
-            uncovered = (*uncovered, *whole.uncovered)
-            counts += whole.counts
+            for more in (self._judged, self._whole):
+                told = more(ask, data)
+                data |= told.data
+                status = PARTIAL if told.uncovered else status
+                uncovered = (*uncovered, *told.uncovered)
+                counts += told.counts
+            data["quoted"] = {}
         return NodeResult(
             node.id,
             status,
@@ -121,6 +134,10 @@ class WikiObjective:
             metrics={"files": files, "sentences": sum(map(len, data["prose"].values()))},
             data=data,
         )
+
+    def _judged(self, ask: Ask, data: Mapping[str, Any]) -> ProseResult:
+        doubted = [(ProseSentence.from_list(row), lines) for row, lines in self.options["doubted"]]
+        return judged(ask, doubted, data)
 
     def _whole(self, ask: Ask, data: Mapping[str, Any]) -> ProseResult:
         """What is said of all files, those that this run left alone too; asked where it is new."""

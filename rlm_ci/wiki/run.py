@@ -336,7 +336,7 @@ class WikiJob(RepositoryJob):
             missing = len({path for path, _ in result.uncovered if path})
             summary += f"; {count(missing, 'file')} not looked at in full" if missing else ""
             whole = [why.partition(": ")[2] for path, why in result.uncovered if not path]
-            summary += f"; no text about the whole: {printable(whole[0])}" if whole else ""
+            summary += f"; about the whole: {printable(whole[0])}" if whole else ""
         metrics = {
             "pages": len(made.pages),
             "new": new,

@@ -88,6 +88,8 @@ LAST = {"Sending is for others."}
 
 def says(place: str, prompt: str) -> object:
     """All that there is to say of the lines in the prompt, and of the whole one sentence."""
+    if place.startswith("support"):
+        return supports(prompt)
     if place == "tell-whole":
         return {"sentences": [{"text": "It is a shop.", "rests_on": [1]}]}
     found: list[dict[str, Any]] = []
@@ -103,10 +105,24 @@ def says(place: str, prompt: str) -> object:
         if starts and text not in prompt:
             where, at = starts[-1 if text in LAST else 0]
             end = at + quote.count("\n")
-            found.append(
-                {"text": text, "path": where, "line_start": at, "line_end": end, "quote": quote}
-            )
+            found.append(sentence(text, where, (at, end), quote))
     return {"sentences": found}
+
+
+def sentence(text: str, path: str, lines: tuple[int, int], quote: str) -> dict[str, Any]:
+    """A sentence with one quote, as a model answers it."""
+    start, end = lines
+    one = {"path": path, "line_start": start, "line_end": end, "quote": quote}
+    return {"text": text, "quotes": [one]}
+
+
+def supports(prompt: str, *but: str) -> object:
+    """An answer that all sentences of a prompt are supported, except those with these words."""
+    found: dict[str, list[int]] = {"supported": [], "unsupported": []}
+    for number, text in re.findall(r"(?m)^\[(\d+)\] (.*)", prompt):
+        is_lie = any(words in text for words in but)
+        found["unsupported" if is_lie else "supported"].append(int(number))
+    return found
 
 
 class Scripted:

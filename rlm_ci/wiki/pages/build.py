@@ -204,12 +204,12 @@ def settled(
 def _placed(
     prose: Mapping[str, Prose], facts: Mapping[str, FileFacts], layout: PageLayout
 ) -> dict[str, tuple[ProseSentence, ...]]:
-    """Each sentence on the page of the file that it holds by; what is about the whole, first."""
+    """Each sentence on the page of the first file that it quotes; of the whole, first."""
     found: dict[str, list[ProseSentence]] = {}
     for key in sorted(prose):
         for one in prose[key].said:
-            known = facts.get(one.path)
-            if known is None or one.line_end > known.outline.lines:
+            known = [(facts.get(quoted.path), quoted.line_end) for quoted in one.quotes]
+            if any(file is None or end > file.outline.lines for file, end in known):
                 continue
             if key == WHOLE:
                 found.setdefault(WHOLE, []).append(one)

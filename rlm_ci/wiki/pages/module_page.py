@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from rlm_ci.source import UNPARSED
-from rlm_ci.text.neutralise import code, prose
+from rlm_ci.text.neutralise import clip, code, prose
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.note import INVARIANTS, RISKS
@@ -44,6 +44,8 @@ _DOORS = (
     "__init__.py", "index.ts", "index.tsx", "index.js", "index.mjs", "index.cjs", "lib.rs",
     "mod.rs",
 )  # fmt: skip
+#: Characters of the name of a model, and of a commit.
+_MODEL, _COMMIT = 80, 12
 #: Lines from which on a file should have a test that imports it.
 LARGE = 300
 
@@ -106,15 +108,28 @@ def _languages(files: Sequence[FileFacts]) -> str:
     return prose(listed(sorted(counts, key=lambda name: (-counts[name], name)), 3))
 
 
-def said(claims: Sequence[ProseSentence], world: PageSources) -> list[dict[str, str]]:
-    """The sentences of a model, each with the place that it quotes."""
-    return [
-        {
-            "text": prose(one.text),
-            "link": world.register.link(one.path, one.line_start, one.line_end),
-        }
-        for one in claims
-    ]
+def said(claims: Sequence[ProseSentence], world: PageSources) -> list[dict[str, Any]]:
+    """The sentences of a model by who said them and how far they were held, each with its lines."""
+    groups: dict[str, list[dict[str, str]]] = {}
+    for one in sorted(claims, key=lambda one: not one.is_supported):
+        links = [
+            world.register.link(quoted.path, quoted.line_start, quoted.line_end)
+            for quoted in dict.fromkeys(one.quotes)
+        ]
+        row = {"text": prose(one.text), "link": " ".join(links)}
+        groups.setdefault(_origin(one), []).append(row)
+    return [{"origin": origin, "sentences": rows} for origin, rows in groups.items()]
+
+
+def _origin(one: ProseSentence) -> str:
+    model = f"the model {code(printable(clip(one.model, _MODEL)))}" if one.model else "a model"
+    commit = f" at commit {code(one.commit[:_COMMIT])}" if one.commit else ""
+    held = (
+        "Asked again, it said that the linked lines support them"
+        if one.is_supported
+        else "The linked lines were found; nobody has asked whether they support them"
+    )
+    return f"Sentences by {model}{commit}. {held}:"
 
 
 def documenting(files: Sequence[FileFacts], folder: str) -> FileFacts | None:

@@ -13,21 +13,23 @@ from rlm_ci.recursion.prompt_windows import LEAST, name
 from rlm_ci.source.outline import outline
 from rlm_ci.text.line_references import marked
 from rlm_ci.text.neutralise import clip
-from rlm_ci.text.printable import count, encodable
+from rlm_ci.text.printable import count
 from rlm_ci.values import Value
 from rlm_ci.wiki.pages.citations import LineRuns, contents, lines_in, quote_hash
 from rlm_ci.wiki.pages.layout import is_source
 from rlm_ci.wiki.update.pieces import mark
-from rlm_ci.wiki.update.state import WHOLE, Prose, ProseSentence
+from rlm_ci.wiki.update.state import WHOLE, NamedDefinition, Prose, QuotedLines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from rlm_ci.recursion.corpus.corpus import Corpus, CorpusFile
-    from rlm_ci.wiki.update.state import WikiState
+    from rlm_ci.source import Symbol
+    from rlm_ci.wiki.update.state import ProseSentence, WikiState
 
     Why = tuple[str, str]
+    _Ground = QuotedLines | NamedDefinition
     #: A sentence with its key, and whether it is well-formed and not one too many.
     _Row = tuple[str, ProseSentence, bool]
 
@@ -35,9 +37,12 @@ if TYPE_CHECKING:
 SENTENCES = 8
 #: Sentences about one piece: where new ones make it more, the oldest give way.
 MOST = 2 * SENTENCES
-#: Letters and digits that a quote must have, and the most lines.
+#: Letters and digits that a quote must have, and the most lines; quotes of a sentence.
 _TELLING = 8
 LINES = 40
+QUOTES = 12
+#: Functions that a sentence names.
+NAMED = 12
 #: Characters of a sentence that was kept: what takes a secret's place may make it longer.
 _CHARACTERS = 1_000
 #: Files that are searched for what was said of one that is gone.
@@ -53,6 +58,8 @@ ELSEWHERE = (
     "its file is outside of the folder looked at",
     "their files are outside of the folder looked at",
 )
+CHANGED = "a function that it names has changed", "functions that they name have changed"
+UNSUPPORTED = "its lines do not support it", "their lines do not support them"
 NOT_OURS = "it is malformed, or one too many", "they are malformed, or too many"
 
 
@@ -74,20 +81,29 @@ class Sentences(Value):
     dropped: tuple[tuple[ProseSentence, Why], ...] = ()
 
     @classmethod
-    def of(cls, before: KeptProse, prose: Mapping[str, Prose]) -> Sentences:
+    def of(
+        cls,
+        before: KeptProse,
+        prose: Mapping[str, Prose],
+        unsupported: Sequence[ProseSentence] = (),
+    ) -> Sentences:
         """What ``prose``, the sentences of now, has of those that were kept."""
-        old = {(key, said) for key, one in before.prose.items() for said in one.said}
-        now = {(key, said) for key, one in prose.items() for said in one.said}
+        old = {(key, said.key) for key, one in before.prose.items() for said in one.said}
+        now = {(key, said.key) for key, one in prose.items() for said in one.said}
         kept = len(old & now)
-        return cls(kept, min(before.moved, kept), len(now - old), len(old - now), before.dropped)
+        lies = {said.key for said in unsupported}
+        replaced = sum(said not in lies for _, said in old - now)
+        dropped = (*before.dropped, *((one, UNSUPPORTED) for one in unsupported))
+        return cls(kept, min(before.moved, kept), len(now - old), replaced, dropped)
 
     def told(self) -> str:
         """In words; "" where there never was a sentence."""
-        if self == Sentences(new=self.new):  # there were none before
-            return count(self.new, "new sentence") if self.new else ""
         moved = f" ({self.moved} at other lines)" if self.moved else ""
         words = [f"{count(self.kept, 'sentence')} kept{moved}"]
         words += [f"{self.new} new"] if self.new else []
+        if not (self.kept or self.replaced or any(why != UNSUPPORTED for _, why in self.dropped)):
+            # There were none before.
+            words = [count(self.new, "new sentence")] if self.new else []
         words += [f"{self.replaced} replaced by newer ones"] if self.replaced else []
         whys = Counter(why for _, why in self.dropped)
         words += [f"{n} dropped: {why[n > 1]}" for why, n in sorted(whys.items())]
@@ -125,25 +141,26 @@ class QuotedFile:
         self._lines = lines_in(content)
         self._text = ""
         self._runs = LineRuns(self._lines, _hashes)
-        self._names: list[tuple[int, int, str]] | None = None
+        self._outlined: Sequence[Symbol] | None = None
+        self._known: set[tuple[object, ...]] | None = None
 
-    def moved(self, said: ProseSentence) -> ProseSentence | None:
-        """The sentence at the place of its quote that is nearest to the old one; None for none."""
-        length = said.line_end - said.line_start + 1
-        first = said.line_start - 1
+    def moved(self, quoted: QuotedLines) -> QuotedLines | None:
+        """These lines at their place that is nearest to the old one; None for none."""
+        length = quoted.line_end - quoted.line_start + 1
+        first = quoted.line_start - 1
         here = self._lines[first : first + length]
-        if said.quote in _hashes(here) and self._is_within(said, said.line_start):
-            starts = [said.line_start]
+        if quoted.quote in _hashes(here) and self._is_within(quoted, quoted.line_start):
+            starts = [quoted.line_start]
         else:
-            found = self._runs.starts(said.quote, length)
-            starts = [start for start in found if self._is_within(said, start)]
+            found = self._runs.starts(quoted.quote, length)
+            starts = [start for start in found if self._is_within(quoted, start)]
         if not starts:
             return None
-        start = min(starts, key=lambda start: (abs(start - said.line_start), start))
-        return self.said(said.text, start, start + length - 1)
+        start = min(starts, key=lambda start: (abs(start - quoted.line_start), start))
+        return self.quoted(start, start + length - 1)
 
-    def said(self, text: str, start: int, end: int) -> ProseSentence | None:
-        """A sentence by these lines; None where they say too little to hold one."""
+    def quoted(self, start: int, end: int) -> QuotedLines | None:
+        """These lines as a quote; None where they say too little to hold a sentence."""
         quote = folded(self._lines[start - 1 : end])
         if not tells(quote):
             return None
@@ -152,19 +169,41 @@ class QuotedFile:
         # Of two equal quotes, the definition around them says which one is meant.
         is_single = self._text.find(f"\n{quote}\n", self._text.find(f"\n{quote}\n") + 1) < 0
         within = "" if is_single else self._name(start)
-        return ProseSentence(encodable(text), self.path, start, end, quote_hash(quote), within)
+        return QuotedLines(self.path, start, end, quote_hash(quote), within)
 
-    def _is_within(self, said: ProseSentence, start: int) -> bool:
-        return not said.within or self._name(start) == said.within
+    def text_of(self, quoted: QuotedLines) -> str:
+        """The lines of a quote as they are."""
+        return "\n".join(self._lines[quoted.line_start - 1 : quoted.line_end])
+
+    def functions(self) -> Iterator[tuple[str, int, NamedDefinition]]:
+        """The functions of the file: qualified name, first line, and what they are known by."""
+        for one in self._symbols():
+            if one.kind in ("function", "method"):
+                quote = quote_hash(folded(self._lines[one.line_start - 1 : one.line_end]))
+                last = one.name.rpartition(".")[2]
+                yield one.name, one.line_start, NamedDefinition(self.path, last, quote)
+
+    def still(self, named: NamedDefinition) -> NamedDefinition | None:
+        """The function as it was; None where it is another now."""
+        if self._known is None:
+            self._known = {tuple(known)[1:] for _, _, known in self.functions()}
+        return named.replace(path=self.path) if tuple(named)[1:] in self._known else None
+
+    def _is_within(self, quoted: QuotedLines, start: int) -> bool:
+        return not quoted.within or self._name(start) == quoted.within
 
     def _name(self, line: int) -> str:
-        if self._names is None:
-            symbols = outline(self.path, self._content).symbols
-            self._names = [
-                (one.line_end - one.line_start, one.line_start, one.name) for one in symbols
-            ]
-        around = (row for row in self._names if row[1] <= line <= row[1] + row[0])
+        around = (
+            (one.line_end - one.line_start, one.line_start, one.name)
+            for one in self._symbols()
+            if one.line_start <= line <= one.line_end
+        )
         return min(around, default=(0, 0, ""))[2].rpartition(".")[2]
+
+    def _symbols(self) -> Sequence[Symbol]:
+        if self._outlined is None:
+            self._outlined = outline(self.path, self._content).symbols
+        return self._outlined
 
 
 def held(state: WikiState | None, corpus: Corpus, under: str = "") -> KeptProse:
@@ -173,31 +212,34 @@ def held(state: WikiState | None, corpus: Corpus, under: str = "") -> KeptProse:
         return KeptProse()
     rows = list(_rows(state.prose, corpus))
     files = {file.path: file for file in corpus.files}
-    there: dict[str, list[ProseSentence]] = {}
-    gone: dict[str, list[ProseSentence]] = {}
+    wanted: dict[str, dict[_Ground, None]] = {}
     for _, said, is_sound in rows:
-        if is_sound:
-            wanted = there if said.path in files else gone
-            wanted.setdefault(said.path, []).append(said)
-    found: dict[ProseSentence, ProseSentence] = {}
-    for file, content in contents(corpus, (files[path] for path in there)):
-        found |= _moved(QuotedFile(file.path, content), there[file.path])
+        for one in _grounds(said) if is_sound else ():
+            wanted.setdefault(one.path, {})[one] = None
+    gone = {path: grounds for path, grounds in wanted.items() if path not in files}
+    found: dict[_Ground, _Ground] = {}
+    for file, content in contents(corpus, (files[path] for path in wanted if path in files)):
+        found |= _standing(QuotedFile(file.path, content), wanted[file.path])
     prose = _asked(state, files)
     if gone:
         new = _NewSources(state, corpus, (said for _, said, _ in rows))
         prose |= new.renamed(gone)
-        for path, sentences in gone.items():
-            found |= _renamed(new.opened(path), sentences)
+        for path, grounds in gone.items():
+            found |= _renamed(new.opened(path), grounds)
     omitted = dict(corpus.omitted)
     kept: dict[str, dict[ProseSentence, None]] = {}
     moved, dropped = 0, []
     for key, said, is_sound in rows:
-        now = found.get(said) if is_sound else None
-        if now is None:
-            why = LINES_GONE if said.path in files else _missing(said.path, omitted, under)
-            dropped.append((said, why if is_sound else NOT_OURS))
+        missing = [one for one in _grounds(said) if one not in found]
+        if missing or not is_sound:
+            why = NOT_OURS if not is_sound else _lost(missing[0], files, omitted, under)
+            dropped.append((said, why))
             continue
-        moved += (now.path, now.line_start) != (said.path, said.line_start)
+        now = said.replace(
+            quotes=tuple(dict.fromkeys(found[one] for one in said.quotes)),
+            named=tuple(dict.fromkeys(found[one] for one in said.named)),
+        )
+        moved += [tuple(one)[:2] for one in now.quotes] != [tuple(one)[:2] for one in said.quotes]
         place = WHOLE if key == WHOLE else now.path
         kept.setdefault(place, {})[_marked(now, state, corpus, files)] = None
         prose.setdefault(place, Prose("", state.prose[key].model, ()))
@@ -208,26 +250,42 @@ def held(state: WikiState | None, corpus: Corpus, under: str = "") -> KeptProse:
     return KeptProse({key: prose[key] for key in sorted(prose)}, moved, tuple(dropped))
 
 
-def _moved(
-    lines: QuotedFile, wanted: Iterable[ProseSentence]
-) -> dict[ProseSentence, ProseSentence]:
-    """Those of ``wanted`` whose quotes are in the file, each with its place there."""
-    return {said: now for said in wanted if (now := lines.moved(said)) is not None}
+def _grounds(said: ProseSentence) -> tuple[_Ground, ...]:
+    return (*said.quotes, *said.named)
+
+
+def _standing(lines: QuotedFile, wanted: Iterable[_Ground]) -> dict[_Ground, _Ground]:
+    """Those of ``wanted`` that are in the file, each with its place there."""
+    found: dict[_Ground, _Ground] = {}
+    for one in wanted:
+        now = lines.moved(one) if isinstance(one, QuotedLines) else lines.still(one)
+        if now is not None:
+            found[one] = now
+    return found
 
 
 def _renamed(
-    candidates: Iterable[QuotedFile], wanted: Sequence[ProseSentence]
-) -> dict[ProseSentence, ProseSentence]:
-    """The sentences about a file that is gone, in the files that may have its content now."""
-    looked: list[dict[ProseSentence, ProseSentence]] = []
+    candidates: Iterable[QuotedFile], wanted: Collection[_Ground]
+) -> dict[_Ground, _Ground]:
+    """The grounds in a file that is gone, in the files that may have its content now."""
+    looked: list[dict[_Ground, _Ground]] = []
     for lines in candidates:
-        looked.append(_moved(lines, wanted))
+        looked.append(_standing(lines, wanted))
         if len(looked[-1]) == len(wanted):
             break
-    found: dict[ProseSentence, ProseSentence] = {}
+    found: dict[_Ground, _Ground] = {}
     for one in sorted(looked, key=len, reverse=True):  # the file with most of them comes first
         found = one | found
     return found
+
+
+def _lost(
+    one: _Ground, files: Mapping[str, CorpusFile], omitted: Mapping[str, str], under: str
+) -> Why:
+    """Why a sentence that rests on this goes."""
+    if isinstance(one, NamedDefinition):
+        return CHANGED
+    return LINES_GONE if one.path in files else _missing(one.path, omitted, under)
 
 
 def _marked(
@@ -270,8 +328,11 @@ def _rows(prose: Mapping[str, Prose], corpus: Corpus) -> Iterator[_Row]:
             place = is_whole, "" if is_whole else said.path
             count[place] += 1
             most = SENTENCES if is_whole else MOST * (1 + size // LEAST)  # no window is smaller
-            is_short = said.line_end - said.line_start < LINES and len(said.text) <= _CHARACTERS
-            is_sound = is_short and is_source(said.path) and count[place] <= most
+            is_short = len(said.text) <= _CHARACTERS and all(
+                one.line_end - one.line_start < LINES and is_source(one.path) for one in said.quotes
+            )
+            is_few = len(said.quotes) <= QUOTES and len(said.named) <= NAMED
+            is_sound = is_short and is_few and count[place] <= most
             yield key, said, is_sound
 
 
@@ -279,7 +340,8 @@ class _NewSources:
     """The sources that the last run did not know, for one that is gone the likeliest first."""
 
     def __init__(self, state: WikiState, corpus: Corpus, said: Iterable[ProseSentence]) -> None:
-        old = state.blobs.keys() | state.prose.keys() | {one.path for one in said}
+        quoted = {one.path for row in said for one in row.quotes}
+        old = state.blobs.keys() | state.prose.keys() | quoted
         self._corpus = corpus
         self._state = state
         self._alike: dict[tuple[str, str], list[CorpusFile]] = {}

@@ -16,8 +16,8 @@ from rlm_ci.wiki.facts.file_facts import FileFacts, facts_of, pack, unpack
 from rlm_ci.wiki.pages.build import drafted, settled
 from rlm_ci.wiki.pages.citations import contents
 from rlm_ci.wiki.pages.layout import is_source
-from rlm_ci.wiki.pages.model_prose import grounds, is_due, merged
-from rlm_ci.wiki.update.kept_prose import SENTENCES, KeptProse, Sentences, held
+from rlm_ci.wiki.prose.model_prose import grounds, is_due, merged
+from rlm_ci.wiki.update.kept_prose import SENTENCES, KeptProse, QuotedFile, Sentences, held
 from rlm_ci.wiki.update.pieces import mark
 from rlm_ci.wiki.update.state import WHOLE, Prose, ProseSentence, WikiState, readers
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.nodes import NodeResult
     from rlm_ci.wiki.facts.file_facts import Mask
     from rlm_ci.wiki.pages.build import PageDraft, PageOptions, WikiPages
+    from rlm_ci.wiki.update.state import QuotedLines
 
     Settle = Callable[[list[list[int]]], list[list[int]]]
 
@@ -78,12 +79,14 @@ def plan(
     if model is None:
         return Refresh(corpus, corpus.limited(wanted), objective.options(), known, before)
     said = {path: one for path, one in before.prose.items() if path != WHOLE}
-    whole = before.prose[WHOLE].shown if WHOLE in before.prose else ()
+    about = before.prose.get(WHOLE, Prose("", "", ()))
+    whole = about.shown if all(one.is_supported for one in about.said) else ()
     found = grounds({path: one.said for path, one in said.items()})
-    if corpus.files and not wanted and is_due(found, whole):
-        # What the whole is was left open: it is asked behind any file, the least of them.
+    doubted = _doubted(corpus, said)
+    if corpus.files and not wanted and (doubted or is_due(found, whole)):
+        # Something was left open: it is asked behind any file, the least of them.
         wanted = {min(corpus.files, key=lambda file: (file.size, file.path)).path}
-    options = objective.options(known=said, settled=wanted - asked, whole=whole)
+    options = objective.options(known=said, settled=wanted - asked, whole=whole, doubted=doubted)
     return Refresh(corpus, corpus.limited(wanted), options, known, before)
 
 
@@ -93,6 +96,18 @@ def _asked(corpus: Corpus, prose: Mapping[str, Prose]) -> set[str]:
         for path, oid, size in corpus.files
         if size and is_source(path) and (path not in prose or prose[path].digest != mark(oid))
     }
+
+
+def _doubted(corpus: Corpus, prose: Mapping[str, Prose]) -> list[tuple[ProseSentence, list[str]]]:
+    """Sentences of which nobody asked whether their quotes support them, with these."""
+    rows = [said for one in prose.values() for said in one.said if not said.is_supported]
+    wanted = {quoted for said in rows for quoted in said.quotes}
+    paths = {one.path for one in wanted}
+    lines: dict[QuotedLines, str] = {}
+    for file, content in contents(corpus, (one for one in corpus.files if one.path in paths)):
+        source = QuotedFile(file.path, content)
+        lines |= {one: source.text_of(one) for one in wanted if one.path == file.path}
+    return [(said, [lines[one] for one in said.quotes]) for said in rows]
 
 
 def _runs(corpus: Corpus, paths: Collection[str]) -> list[list[int]]:
@@ -149,7 +164,15 @@ def finish(
     pages = settled(drafts, work.corpus, options, prose=prose, previous=state, folder=folder)
     with suppress(RlmCiError):  # then the next run reads all of it again
         pages.state.remember(cache)
-    return pages.replace(sentences=Sentences.of(work.prose, prose))
+    return pages.replace(sentences=Sentences.of(work.prose, prose, _unsupported(result)))
+
+
+def _unsupported(result: NodeResult | None) -> list[ProseSentence]:
+    """The sentences that go as nothing that they quote supports them."""
+    if result is None:
+        return []
+    told = result.data, result.data.get("whole", {})
+    return [ProseSentence.from_list(row) for one in told for row in one.get("unsupported", ())]
 
 
 def _drafts(
@@ -198,8 +221,19 @@ def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, P
     whole = data.get("whole")
     if whole is not None:
         known = before[WHOLE].said if WHOLE in before else ()
-        rows = dict.fromkeys((*map(ProseSentence.of, whole["said"]), *known))
-        found[WHOLE] = Prose("", model, tuple(rows)[:SENTENCES], tuple(whole["shown"]))
+        new = [ProseSentence.from_list(row) for row in whole["said"]]
+        if new and all(one.is_supported for one in new):
+            known = tuple(one for one in known if one.is_supported)
+        both = {one.key: one for one in (*reversed(known), *reversed(new))}
+        rows = tuple(reversed(both.values()))[:SENTENCES]
+        found[WHOLE] = Prose("", model, rows, tuple(whole["shown"]))
+    for key, one in found.items():
+        found[key] = one.replace(
+            said=tuple(
+                said if said.model else said.replace(model=model, commit=work.corpus.commit or "")
+                for said in one.said
+            )
+        )
     return {key: found[key] for key in sorted(found)}
 
 

@@ -20,7 +20,7 @@ from rlm_ci.wiki.pages.citations import CitedPlace, HashedPlace, claim_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.report.findings import Location
@@ -46,18 +46,82 @@ def is_page(name: str) -> bool:
     return bool(_PAGE.fullmatch(name))
 
 
-class ProseSentence(Row):
-    """A sentence of a model, the lines that it quotes, and a hash of these.
+class QuotedLines(Row):
+    """Lines that a sentence quotes, and a hash of them.
 
     ``within`` is the definition around them, if the lines occur more than once.
     """
 
-    text: str
     path: str
     line_start: int
     line_end: int
     quote: str
     within: str = ""
+
+
+class NamedDefinition(Row):
+    """A function that a sentence names, and a hash of its lines."""
+
+    path: str
+    name: str
+    quote: str
+
+
+class ProseSentence(Row):
+    """A sentence of a model, and what it rests on: quotes, at least one, and ``named`` functions.
+
+    ``commit`` is the one that the model was shown, "" for none; ``is_supported`` says whether a
+    second question had the answer that the quotes support it.
+    """
+
+    text: str
+    quotes: tuple[QuotedLines, ...]
+    named: tuple[NamedDefinition, ...] = ()
+    model: str = ""
+    commit: str = ""
+    is_supported: bool = False
+
+    @property
+    def path(self) -> str:
+        return self.quotes[0].path
+
+    @property
+    def line_start(self) -> int:
+        return self.quotes[0].line_start
+
+    @property
+    def line_end(self) -> int:
+        return self.quotes[0].line_end
+
+    @property
+    def key(self) -> tuple[str, tuple[QuotedLines, ...]]:
+        """What it says, and by which lines: who said it does not matter."""
+        return self.text, self.quotes
+
+    def to_list(self) -> list[Any]:
+        quotes = [list(one) if one.within else list(one)[:-1] for one in self.quotes]
+        named = [list(one) for one in self.named]
+        return [self.text, quotes, named, self.model, self.commit, self.is_supported]
+
+    @classmethod
+    def from_list(cls, row: Sequence[Any], model: str = "") -> ProseSentence:
+        """Raises TypeError, ValueError for what is none; ``model`` said what names no other."""
+        if len(row) > 1 and isinstance(row[1], str):  # before version 4
+            text, *quote = row
+            return cls(_text(text), (_quoted(quote),), model=model)
+        text, quotes, named, model, commit, is_supported = row
+        if not quotes:
+            raise ValueError("a sentence quotes nothing")
+        if not isinstance(is_supported, bool):
+            raise TypeError(f"{str(is_supported)[:80]} is neither true nor false")
+        return cls(
+            _text(text),
+            tuple(map(_quoted, quotes)),
+            tuple(NamedDefinition(*map(_text, one)) for one in named),
+            _text(model),
+            _commit(commit or None) or "",
+            is_supported,
+        )
 
 
 class Prose(Value):
@@ -74,16 +138,17 @@ class Prose(Value):
 
     def to_dict(self) -> dict[str, Any]:
         told: dict[str, Any] = {"digest": self.digest, "model": self.model}
-        told["said"] = [list(row) if row.within else list(row)[:-1] for row in self.said]
+        told["said"] = [row.to_list() for row in self.said]
         return {**told, "shown": list(self.shown)} if self.shown else told
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Prose:
         """Raises KeyError, TypeError, ValueError for what is none."""
+        model = _text(record["model"])
         return cls(
             _text(record["digest"]),
-            _text(record["model"]),
-            tuple(map(_said, record["said"])),
+            model,
+            tuple(ProseSentence.from_list(row, model) for row in record["said"]),
             tuple(map(_text, record.get("shown", ()))),
         )
 
@@ -249,10 +314,10 @@ def _kept(record: Mapping[str, Any]) -> PageState:
     )
 
 
-def _said(row: list[Any]) -> ProseSentence:
-    text, path, start, end, quote, *within = row
+def _quoted(row: Sequence[Any]) -> QuotedLines:
+    path, start, end, quote, *within = row
     (name,) = map(_text, within or ("",))
-    return ProseSentence(_text(text), _text(path), *_range(start, end), _text(quote), name)
+    return QuotedLines(_text(path), *_range(start, end), _text(quote), name)
 
 
 def _text(value: object) -> str:

@@ -39,6 +39,7 @@ KEPT = f"{ALL} sentences kept"
 def speaks(asked: Asked) -> Answer:
     prompt = asked.messages[-1]["content"]
     place = "tell-whole" if "rests_on" in prompt else "tell"
+    place = "support" if '"unsupported"' in prompt else place
     return Answer(json.dumps(says(place, prompt)))
 
 

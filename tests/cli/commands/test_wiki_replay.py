@@ -12,6 +12,7 @@ import pytest
 from testing.loopback_model.fixture import llm
 from testing.loopback_model.replies import Answer
 from testing.pipelines_stage import Stage
+from testing.wiki_sentences import sentence, supports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,10 +25,7 @@ __all__ = ["llm"]
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
 
-SAID = {
-    "text": "Prices are net.", "path": "shop/__init__.py", "line_start": 1, "line_end": 1,
-    "quote": "def price(net):",
-}  # fmt: skip
+SAID = sentence("Prices are net.", "shop/__init__.py", (1, 1), "def price(net):")
 WHOLE = {"text": "It sells.", "rests_on": [1]}
 
 
@@ -42,7 +40,9 @@ def stage(repo: GitRepo, cli: Cli) -> Iterator[Stage]:
 
 
 def says(asked: Asked) -> Answer:
-    prompt = json.dumps(asked.body)
+    prompt = asked.messages[-1]["content"]
+    if '"unsupported"' in prompt:
+        return Answer(json.dumps(supports(prompt)))
     if "rests_on" in prompt:
         return Answer(json.dumps({"sentences": [WHOLE]}))
     return Answer(json.dumps({"sentences": [SAID] if "def price" in prompt else []}))

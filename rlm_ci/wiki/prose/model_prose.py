@@ -5,20 +5,19 @@ from __future__ import annotations
 from functools import partial
 from itertools import chain, groupby
 
-from rlm_ci.change.evidence import REANCHORED, REJECTED, VERIFIED, AnchoredClaim, anchor
-from rlm_ci.environments.quoting import said_of
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.models.json_question import REPAIR, ask_object
-from rlm_ci.recursion.coverage import BUDGET, REMOTE
 from rlm_ci.recursion.prompt_windows import LEAST, fence, name
-from rlm_ci.report.findings import Evidence, Location
+from rlm_ci.report.findings import Evidence
 from rlm_ci.resources import loader
 from rlm_ci.text.line_references import marked
 from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Value
 from rlm_ci.wiki.pages.layout import is_source
 from rlm_ci.wiki.pages.paths import folder_of
-from rlm_ci.wiki.update.kept_prose import LINES, MOST, SENTENCES, QuotedFile, tells
+from rlm_ci.wiki.prose.quoted_claims import SENTENCE, QuotedClaims
+from rlm_ci.wiki.prose.support_question import GroundedClaim, ask_support, lack
+from rlm_ci.wiki.update.kept_prose import MOST, NAMED, QUOTES, SENTENCES
 from rlm_ci.wiki.update.pieces import head, mark, pieces, shown
 from rlm_ci.wiki.update.state import ProseSentence
 
@@ -42,19 +41,22 @@ _DRIFT = 4
 _KNOWN, _SHARE = 4_000, 16
 #: Bytes of sources in one prompt: of more, eight sentences say too little.
 _WINDOW = 40_000
-_SENTENCE, _WHOLE_SENTENCE = "wiki-sentence.schema.json", "wiki-whole-sentence.schema.json"
+_WHOLE_SENTENCE = "wiki-whole-sentence.schema.json"
 _UNREADABLE = "no_answer: what the model said could not be read, twice"
 
 
 #: What ``ProseResult.data`` has of files if no model is asked.
-NOTHING: Mapping[str, Any] = {"prose": {}, "displaced": [], "done": [], "shown": {}}
+NOTHING: Mapping[str, Any] = {
+    "prose": {}, "quoted": {}, "displaced": [], "done": [], "shown": {},
+}  # fmt: skip
 
 
 class ProseResult(Value):
     """What a model said of the files of a leaf, or of the whole, and what became of its pointers.
 
-    ``data`` is JSON: new sentences by path (``prose``), earlier ones that they replace
-    (``displaced``), files that were asked about (``done``), and hashes of their ``shown`` pieces;
+    ``data`` is JSON: new sentences by path (``prose``), the lines of their quotes by hash
+    (``quoted``), earlier ones that they replace (``displaced``), files that were asked about
+    (``done``), and hashes of their ``shown`` pieces; or sentences that were ``supported`` or not;
     or ``whole``, if that was asked. ``uncovered`` are paths of which something was left out, and
     why.
     """
@@ -88,7 +90,7 @@ class _Teller:
         room = ask.max_bytes - len(words.encode()) - REPAIR - self._for_known
         self._room = min(room, _WINDOW)
         self._known = known
-        self._opener = _Opener(texts)
+        self._opener = QuotedClaims(texts)
         self._said: dict[str, list[ProseSentence]] = {}
         self._displaced: list[ProseSentence] = []
         self._shown: dict[str, list[str]] = {}
@@ -128,7 +130,7 @@ class _Teller:
             if not why and not self._asks(place, window):
                 why = _UNREADABLE
         except (LimitError, RemoteError) as error:
-            self._why = why = f"{_lack(error)}: no prose about it: {printable(str(error))}"
+            self._why = why = f"{lack(error)}: no prose about it: {printable(str(error))}"
         for one in window:
             path = one.piece.text.path
             if why:
@@ -147,11 +149,11 @@ class _Teller:
         listing = "\n".join(_listed(window))
         line = fence(listing, *rows)
         prompt = self._render({"fence": line, "listing": listing, "known": rows})
-        answer = ask_object(self._ask, place, prompt, partial(_misfit, schema=_SENTENCE))
+        answer = ask_object(self._ask, place, prompt, partial(_misfit, schema=SENTENCE))
         if answer is None:
             return False
-        before = set(chain.from_iterable(known.values()))
-        new = [one for one in self._opener.kept(answer["sentences"]) if one not in before]
+        before = {said.key for said in chain.from_iterable(known.values())}
+        new = [one for one in self._opener.kept(answer["sentences"]) if one.key not in before]
         for said in new:
             self._said.setdefault(said.path, []).append(said)
         for piece, said_of_it in known.items():
@@ -167,9 +169,11 @@ class _Teller:
     def told(self) -> ProseResult:
         data = {
             "prose": {
-                path: list(map(list, dict.fromkeys(said))) for path, said in self._said.items()
+                path: [one.to_list() for one in dict.fromkeys(said)]
+                for path, said in self._said.items()
             },
-            "displaced": list(map(list, self._displaced)),
+            "quoted": self._opener.quoted,
+            "displaced": [one.to_list() for one in self._displaced],
             "done": list(dict.fromkeys(self._asked)),
             "shown": self._shown,
         }
@@ -210,15 +214,57 @@ def _listed(window: Iterable[ShownPiece]) -> Iterator[str]:
         yield from one.rows
 
 
+def judged(
+    ask: Ask, doubted: Iterable[tuple[ProseSentence, Sequence[str]]], data: Mapping[str, Any]
+) -> ProseResult:
+    """Ask whether their quotes support new sentences, those of ``data``, and ``doubted`` ones.
+
+    The result's ``data`` has ``supported`` and ``unsupported`` sentences.
+    """
+    displaced = {ProseSentence.from_list(row).key for row in data["displaced"]}
+    claims = {
+        said.key: GroundedClaim(said, tuple(lines))
+        for said, lines in doubted
+        if said.key not in displaced
+    }
+    for row in chain.from_iterable(data["prose"].values()):
+        said = ProseSentence.from_list(row)
+        lines = tuple(data["quoted"].get(one.quote, "") for one in said.quotes)
+        claims[said.key] = GroundedClaim(said, lines)
+    found = ask_support(ask, "support", list(claims.values()))
+    return ProseResult(
+        {
+            "supported": [one.to_list() for one in found.supported],
+            "unsupported": [one.to_list() for one in found.unsupported],
+        },
+        uncovered=tuple((one.path, why) for one, why in found.open),
+    )
+
+
 def merged(
     known: Mapping[str, Sequence[ProseSentence]], data: Mapping[str, Any]
 ) -> dict[str, tuple[ProseSentence, ...]]:
     """What was said of files before, and by a recursion whose result has ``data``."""
-    displaced = {ProseSentence.of(row) for row in data["displaced"]}
-    found = {path: [one for one in said if one not in displaced] for path, said in known.items()}
+    keys = {
+        name: {ProseSentence.from_list(row).key for row in data.get(name, ())}
+        for name in ("displaced", "unsupported", "supported")
+    }
+    found = {
+        path: {said.key: said for said in rows if said.key not in keys["displaced"]}
+        for path, rows in known.items()
+    }
     for path, rows in data["prose"].items():
-        found.setdefault(path, []).extend(map(ProseSentence.of, rows))
-    return {path: tuple(dict.fromkeys(said)) for path, said in found.items()}
+        for row in rows:
+            said = ProseSentence.from_list(row)
+            found.setdefault(path, {}).setdefault(said.key, said)
+    return {
+        path: tuple(
+            said.replace(is_supported=said.is_supported or key in keys["supported"])
+            for key, said in rows.items()
+            if key not in keys["unsupported"]
+        )
+        for path, rows in found.items()
+    }
 
 
 def grounds(said: Mapping[str, Sequence[ProseSentence]]) -> list[ProseSentence]:
@@ -257,25 +303,37 @@ def sum_up(ask: Ask, known: Sequence[ProseSentence]) -> ProseResult:
         misfit = partial(_misfit, schema=_WHOLE_SENTENCE)
         answer = ask_object(ask, "tell-whole", prompt, misfit)
     except (LimitError, RemoteError) as error:
-        return ProseResult(uncovered=(("", f"{_lack(error)}: no prose about the whole"),))
+        return ProseResult(uncovered=(("", f"{lack(error)}: no prose about the whole"),))
     if answer is None:
         return ProseResult(uncovered=(("", _UNREADABLE),))
-    kept, offered = [], answer["sentences"][:SENTENCES]
+    kept: list[GroundedClaim] = []
+    offered = answer["sentences"][:SENTENCES]
     for sentence in offered:
         if loader.misfit(sentence, _WHOLE_SENTENCE):
             continue
         numbers = [number for number in sentence["rests_on"] if 1 <= number <= len(rows)]
         if numbers and len(numbers) == len(sentence["rests_on"]):
-            ground = known[numbers[0] - 1]
-            text = marked(encodable(" ".join(sentence["text"].split())))
-            kept.append(ground.replace(text=text))
+            kept.append(_grounded(sentence["text"], [known[number - 1] for number in numbers]))
     counts = Evidence(len(offered), len(kept), 0, len(offered) - len(kept))
-    whole = {"shown": marks(known), "said": list(map(list, kept))}
-    return ProseResult({"whole": whole}, counts)
+    found = ask_support(ask, "support-whole", kept)
+    lies = {one.key for one in found.unsupported}
+    said = [one.said for one in kept if one.said.key not in lies]
+    data = {
+        "shown": marks(known),
+        "said": [one.replace(is_supported=one in found.supported).to_list() for one in said],
+        "unsupported": [one.to_list() for one in found.unsupported],
+    }
+    why = found.open[0][1] if found.open else ""
+    return ProseResult({"whole": data}, counts, (("", why),) if why else ())
 
 
-def _lack(error: LimitError | RemoteError) -> str:
-    return BUDGET if isinstance(error, LimitError) else REMOTE
+def _grounded(text: str, rests_on: Sequence[ProseSentence]) -> GroundedClaim:
+    """A sentence about the whole: it rests on sentences, and on all that they rest on."""
+    quotes = dict.fromkeys(chain.from_iterable(one.quotes for one in rests_on))
+    named = dict.fromkeys(chain.from_iterable(one.named for one in rests_on))
+    words = marked(encodable(" ".join(text.split())))
+    said = ProseSentence(words, tuple(quotes)[:QUOTES], tuple(named)[:NAMED])
+    return GroundedClaim(said, tuple(one.text for one in rests_on))
 
 
 def _misfit(answer: Mapping[str, Any], schema: str) -> str:
@@ -285,54 +343,3 @@ def _misfit(answer: Mapping[str, Any], schema: str) -> str:
         return "sentences must be a list"
     told = [loader.misfit(one, schema) for one in sentences[:SENTENCES]]
     return told[0] if told and all(told) else ""
-
-
-class _Opener:
-    """Keeps those sentences of a model whose quotes are in the texts."""
-
-    def __init__(self, texts: Sequence[LeafText]) -> None:
-        self._shown = texts
-        self._texts: dict[str, list[LeafText]] = {}
-        for text in texts:  # slices of one file share its path
-            for known in {text.path, encodable(text.path), name(text.path)}:
-                self._texts.setdefault(known, []).append(text)
-        self._lines: dict[LeafText, QuotedFile] = {}
-        self._outcomes = {VERIFIED: 0, REANCHORED: 0, REJECTED: 0}
-
-    def counts(self) -> Evidence:
-        return Evidence(sum(self._outcomes.values()), *self._outcomes.values())
-
-    def kept(self, sentences: Sequence[Mapping[str, Any]]) -> list[ProseSentence]:
-        found = []
-        for one in sentences[:SENTENCES]:
-            if loader.misfit(one, _SENTENCE):
-                self._outcomes[REJECTED] += 1
-                continue
-            said = self._open(one)
-            if said is not None:
-                found.append(said)
-        return found
-
-    def _open(self, claim: Mapping[str, Any]) -> ProseSentence | None:
-        start, end, quote = int(claim["line_start"]), int(claim["line_end"]), claim["quote"]
-        best, source = AnchoredClaim(), None
-        is_one = tells(quote) and quote.count("\n") < LINES
-        for text in self._texts.get(claim["path"], ()) if is_one else ():
-            place = Location(text.path, start, end, quote=quote)
-            found = anchor(place, text.content, text.blob, text.line_start)
-            if best.location is None or found.outcome == VERIFIED:
-                best, source = found, text
-        said = None
-        if source is not None and best.location is not None and best.location.line_start:
-            begin, stop = best.location.line_start, best.location.line_end
-            words = said_of(self._shown, " ".join(claim["text"].split()))
-            said = self._said(source, words, begin, stop or begin)
-        self._outcomes[best.outcome if said is not None else REJECTED] += 1
-        return said
-
-    def _said(self, source: LeafText, text: str, start: int, end: int) -> ProseSentence | None:
-        if source not in self._lines:
-            self._lines[source] = QuotedFile(source.path, source.content)
-        by = source.line_start - 1
-        said = self._lines[source].said(text, start - by, end - by)
-        return None if said is None else said.replace(line_start=start, line_end=end)

@@ -11,10 +11,10 @@ from rlm_ci.errors import LimitError
 from rlm_ci.recursion.nodes import LeafText
 from rlm_ci.wiki.facts.readme import heading
 from rlm_ci.wiki.pages.citations import quote_hash
-from rlm_ci.wiki.pages.model_prose import sum_up, tell
-from rlm_ci.wiki.update.state import ProseSentence, WikiState
+from rlm_ci.wiki.prose.model_prose import sum_up, tell
+from rlm_ci.wiki.update.state import ProseSentence, QuotedLines, WikiState
 from testing import wiki_stage as stage
-from testing.wiki_sentences import Scripted, all_by
+from testing.wiki_sentences import Scripted, all_by, sentence, supports
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,13 +27,10 @@ if TYPE_CHECKING:
 HEAT = "Heats the oven before anything else."
 
 
-def sentence(text: str, path: str, lines: tuple[int, int], quote: str) -> dict[str, Any]:
-    start, end = lines
-    return {"text": text, "path": path, "line_start": start, "line_end": end, "quote": quote}
-
-
 def of_shop(place: str, prompt: str) -> object:
     """Of the oven something that holds, something moved and lies; of the rest nothing."""
+    if place.startswith("support"):
+        return supports(prompt)
     if place == "tell-whole":
         return {
             "sentences": [
@@ -90,7 +87,7 @@ def test_an_unchanged_page_costs_no_call(repo: GitRepo, tmp_path: Path) -> None:
     out = tmp_path / "wiki"
     ask = Scripted(of_shop)
     stage.wiki(stage.corpus_of(repo, first), out, tmp_path, ask=lambda _node: ask)
-    assert ask.places == ["tell-1", "tell-whole"]
+    assert ask.places == ["tell-1", "support-1", "tell-whole", "support-whole-1"]
     before = stage.texts(out)
     silent = Scripted(of_shop)
     second = repo.commit("nothing")
@@ -163,6 +160,8 @@ def test_one_sentence_out_of_form_costs_no_other(repo: GitRepo, tmp_path: Path) 
 
     def odd(place: str, prompt: str) -> object:
         answer: Any = of_shop(place, prompt)
+        if place.startswith("support"):
+            return answer
         wrong = [{"text": "y" * 12_000}, "no sentence", {"text": "It is.", "rests_on": "1"}]
         return {"sentences": [*answer["sentences"][:2], *wrong]}
 
@@ -181,18 +180,38 @@ def test_one_sentence_out_of_form_costs_no_other(repo: GitRepo, tmp_path: Path) 
 
 LIE = "This was audited [here](https://evil.example) <b>and</b> is safe @alice."
 OVEN = "src/shop/oven/control.py"
+
+
+def forged(*quote: object, text: str = LIE) -> list[Any]:
+    """A row of ``wiki.json`` that nobody but a change has written."""
+    return [text, [list(quote)], [], "m-1", "", True]
+
+
 HOSTILE: dict[str, Callable[[list[Any]], Any]] = {
-    "a line that says nothing": lambda rows: rows.append([LIE, OVEN, 3, 3, quote_hash("")]),
-    "a file of another kind": lambda rows: rows.append([LIE, "README.md", 1, 1, rows[0][4]]),
-    "a file that is not there": lambda rows: rows.append([LIE, "../secret.py", *rows[0][2:5]]),
-    "lines that are not there": lambda rows: rows.append([LIE, OVEN, 900, 901, "0" * 16]),
-    "a sentence with no place of its own": lambda rows: rows.append([LIE, OVEN, 10, 10, "0" * 16]),
-    "another definition": lambda rows: rows.append([LIE, OVEN, *rows[0][2:5], "cool"]),
-    "half a character": lambda rows: rows.append(["\ud800" + LIE, OVEN, 10, 10, "0" * 16]),
-    "many lines": lambda rows: rows.append([LIE, OVEN, 1, 900, rows[0][4]]),
+    "a line that says nothing": lambda rows: rows.append(forged(OVEN, 3, 3, quote_hash(""))),
+    "a file of another kind": lambda rows: rows.append(forged("README.md", 1, 1, held(rows)[3])),
+    "a file that is not there": lambda rows: rows.append(forged("../secret.py", *held(rows)[1:4])),
+    "lines that are not there": lambda rows: rows.append(forged(OVEN, 900, 901, "0" * 16)),
+    "a sentence with no place of its own": lambda rows: rows.append(forged(OVEN, 10, 10, "0" * 16)),
+    "another definition": lambda rows: rows.append(forged(OVEN, *held(rows)[1:4], "cool")),
+    "a second quote that is none": lambda rows: rows.append(
+        [LIE, [held(rows), [OVEN, 11, 11, "0" * 16]], *rows[0][2:]]
+    ),
+    "a function that is another": lambda rows: rows.append(
+        [LIE, [held(rows)], [[OVEN, "heat", "0" * 16]], *rows[0][3:]]
+    ),
+    "half a character": lambda rows: rows.append(forged(OVEN, 10, 10, "0" * 16, text="\ud800")),
+    "many lines": lambda rows: rows.append(forged(OVEN, 1, 900, held(rows)[3])),
+    "many quotes": lambda rows: rows.append([LIE, [held(rows)] * 99, *rows[0][2:]]),
     "a flood": lambda rows: rows.extend([[f"{LIE} {n}", *rows[0][1:]] for n in range(999)]),
     "a book": lambda rows: rows.append([LIE * 999, *rows[0][1:]]),
 }
+
+
+def held(rows: list[Any]) -> list[Any]:
+    """The quote of a sentence that holds."""
+    [quote] = rows[0][1]
+    return list(quote)
 
 
 @pytest.mark.parametrize("how", HOSTILE)
@@ -229,7 +248,7 @@ def test_a_sentence_of_the_state_is_no_more_than_text(repo: GitRepo, tmp_path: P
 
 
 def test_answers_that_are_none_are_asked_for_once_more() -> None:
-    said = (ProseSentence("It is.", "src/a.py", 1, 2, ""),)
+    said = (ProseSentence("It is.", (QuotedLines("src/a.py", 1, 2, ""),)),)
     ask = Scripted(lambda place, _: "no" if "whole" in place else {"sentences": []})
     told = sum_up(ask, said)
     assert told.data == {}
@@ -243,7 +262,7 @@ def test_a_place_that_the_model_was_not_shown_is_marked_in_a_sentence() -> None:
     shown = LeafText("src/a.py", "0" * 40, b"def heat_the_oven():\n    return 1\n")
     claim = sentence("See src/a.py:2 and src/b.py:9.", "src/a.py", (1, 1), "def heat_the_oven():")
     ask = Scripted(lambda *_: {"sentences": [claim]})
-    said = ProseSentence.of(tell(ask, [shown]).data["prose"]["src/a.py"][0])
+    said = ProseSentence.from_list(tell(ask, [shown]).data["prose"]["src/a.py"][0])
     assert said.text == "See src/a.py:2 and [unverified: src/b.py:9]."
     whole = Scripted(lambda *_: {"sentences": [{"text": "As a.py:1 does.", "rests_on": [1]}]})
     [row] = sum_up(whole, (said,)).data["whole"]["said"]

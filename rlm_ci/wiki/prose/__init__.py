@@ -1,0 +1,1 @@
+"""What a model says: asked for, held by its quotes, judged."""

@@ -1,0 +1,127 @@
+"""The sentences of an answer: kept are those whose quotes are all in the sources."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.change.evidence import REANCHORED, REJECTED, VERIFIED, AnchoredClaim, anchor
+from rlm_ci.environments.quoting import said_of
+from rlm_ci.recursion.prompt_windows import name
+from rlm_ci.report.findings import Evidence, Location
+from rlm_ci.resources import loader
+from rlm_ci.text.printable import encodable
+from rlm_ci.wiki.update.kept_prose import LINES, NAMED, SENTENCES, QuotedFile, tells
+from rlm_ci.wiki.update.state import ProseSentence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.recursion.nodes import LeafText
+    from rlm_ci.wiki.update.state import NamedDefinition, QuotedLines
+
+SENTENCE = "wiki-sentence.schema.json"
+#: How a sentence names a function: in backticks, by a call, or by a name that no word is.
+_NAMES = re.compile(r"`([\w.:]{1,120})(?:\([^`]*\))?`|\b([A-Za-z_][\w.]*)\(\)|\b(\w+_\w+)\b")
+#: Functions of one name that are meant together.
+_SAME = 4
+
+
+class QuotedClaims:
+    """Opens what a model says of ``texts``, and counts what became of it."""
+
+    def __init__(self, texts: Sequence[LeafText]) -> None:
+        self._shown = texts
+        self._texts: dict[str, list[LeafText]] = {}
+        for text in texts:  # slices of one file share its path
+            for known in {text.path, encodable(text.path), name(text.path)}:
+                self._texts.setdefault(known, []).append(text)
+        self._lines: dict[LeafText, QuotedFile] = {}
+        self._functions: dict[str, list[tuple[str, NamedDefinition]]] | None = None
+        self._outcomes = {VERIFIED: 0, REANCHORED: 0, REJECTED: 0}
+        #: The lines of all quotes of the kept sentences, by their hashes.
+        self.quoted: dict[str, str] = {}
+
+    def counts(self) -> Evidence:
+        return Evidence(sum(self._outcomes.values()), *self._outcomes.values())
+
+    def kept(self, sentences: Sequence[Mapping[str, Any]]) -> list[ProseSentence]:
+        found = []
+        for one in sentences[:SENTENCES]:
+            said = None if loader.misfit(one, SENTENCE) else self._open(one)
+            if said is None:
+                self._outcomes[REJECTED] += 1
+            else:
+                found.append(said)
+        return found
+
+    def _open(self, claim: Mapping[str, Any]) -> ProseSentence | None:
+        """The sentence, if each of its quotes is where it says, or elsewhere in that file."""
+        quotes: list[QuotedLines] = []
+        texts: dict[str, str] = {}
+        outcomes = set()
+        for one in claim["quotes"]:
+            found, outcome = self._place(one)
+            if found is None:
+                return None
+            source, place = found
+            quoted = self._file(source).quoted(place[0], place[1])
+            if quoted is None:
+                return None
+            texts[quoted.quote] = self._file(source).text_of(quoted)
+            by = source.line_start - 1
+            quotes.append(
+                quoted.replace(line_start=quoted.line_start + by, line_end=quoted.line_end + by)
+            )
+            outcomes.add(outcome)
+        self._outcomes[VERIFIED if outcomes == {VERIFIED} else REANCHORED] += 1
+        self.quoted |= texts
+        words = encodable(said_of(self._shown, " ".join(claim["text"].split())))
+        own = tuple(dict.fromkeys(quotes))
+        return ProseSentence(words, own, tuple(self._named(words, own))[:NAMED])
+
+    def _place(
+        self, claim: Mapping[str, Any]
+    ) -> tuple[tuple[LeafText, tuple[int, int]] | None, str]:
+        """Where a quote is: the text, and its lines in that; and how it was found."""
+        start, end, quote = int(claim["line_start"]), int(claim["line_end"]), claim["quote"]
+        best, source = AnchoredClaim(), None
+        is_one = tells(quote) and quote.count("\n") < LINES
+        for text in self._texts.get(claim["path"], ()) if is_one else ():
+            place = Location(text.path, start, end, quote=quote)
+            found = anchor(place, text.content, text.blob, text.line_start)
+            if best.location is None or found.outcome == VERIFIED:
+                best, source = found, text
+        if source is None or best.location is None or not best.location.line_start:
+            return None, REJECTED
+        first = best.location.line_start
+        by = source.line_start - 1
+        return (source, (first - by, (best.location.line_end or first) - by)), best.outcome
+
+    def _file(self, source: LeafText) -> QuotedFile:
+        if source not in self._lines:
+            self._lines[source] = QuotedFile(source.path, source.content)
+        return self._lines[source]
+
+    def _named(self, words: str, quotes: Iterable[QuotedLines]) -> Iterator[NamedDefinition]:
+        """The functions that the sentence names, as far as it is clear which ones are meant."""
+        paths = {one.path for one in quotes}
+        seen = set()
+        for match in _NAMES.finditer(words):
+            named = next(filter(None, match.groups())).replace("::", ".").strip(".")
+            known = self._known().get(named.rpartition(".")[2], ())
+            fitting = [row for row in known if f".{row[0]}".endswith(f".{named}")] or known
+            near = [row for row in fitting if row[1].path in paths] or fitting
+            for _, one in near if len(near) <= _SAME else ():
+                if one not in seen:
+                    seen.add(one)
+                    yield one
+
+    def _known(self) -> Mapping[str, Sequence[tuple[str, NamedDefinition]]]:
+        if self._functions is None:
+            self._functions = {}
+            for text in self._shown:
+                for full, _, one in self._file(text).functions():
+                    self._functions.setdefault(one.name, []).append((full, one))
+        return self._functions
