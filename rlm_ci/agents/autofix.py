@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 
+from rlm_ci import checks
 from rlm_ci.agents.agent import OUTPUT_LIMIT, AgentOutcome
 from rlm_ci.environments.quoting import SUMMARY_LIMIT
 from rlm_ci.errors import ConfigError
@@ -35,8 +36,6 @@ _BLACK = ("psf/black", "id: black", "black --check", "black --diff", "black .")
 _CALLERS = (_PRE_COMMIT, "Makefile", "justfile", "tox.ini", "noxfile.py")
 #: Where the version that a project pins may lie, before the one on PATH.
 _FOLDERS = ("node_modules/.bin/", ".venv/bin/", "venv/bin/", "")
-#: Hooks of ours, which would start us again.
-_OWN_HOOKS = "rlm-fix,delegation-guard,diff-budget,diff-budget-staged,doc-archive"
 
 
 class Fixer(Value):
@@ -202,7 +201,7 @@ class AutofixAgent:
         if timeout <= 0:
             return f"{fixer.name}: no time was left", "", False
         argv = (program, *fixer.argv[1:])
-        ended = task.workspace.run(Launch(argv, timeout, env={"SKIP": _OWN_HOOKS}))
+        ended = task.workspace.run(Launch(argv, timeout, env={"SKIP": _own_hooks()}))
         said = "\n".join(transcribe(ended.output, self._redact).lines)
         if ended.reason:
             return f"{fixer.name}: stopped: {ended.reason}", said, False
@@ -220,3 +219,10 @@ def _edited(status: str) -> str:
     lines = status.splitlines()
     more = f" and {len(lines) - _NAMED:,} more" if len(lines) > _NAMED else ""
     return f"{'; '.join(lines[:_NAMED])}{more}" if lines else "nothing to change"
+
+
+def _own_hooks() -> str:
+    """Hooks of ours, which would start us again."""
+    return ",".join(
+        ("rlm-fix", *(hook for name in checks.names() for hook in checks.load(name).HOOKS))
+    )

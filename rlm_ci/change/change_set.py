@@ -54,6 +54,8 @@ class PullRequest(Value):
     body: str = ""
     labels: tuple[str, ...] = ()
     from_fork: bool = False
+    author: str = ""
+    by_bot: bool = False
 
 
 class ChangeSet(Value):

@@ -266,6 +266,8 @@ def _read_pull_request(record: Mapping[str, Any], path: str) -> PullRequest:
         _text(record, "body"),
         tuple(names),
         from_fork=own != other or not own,
+        author=_text(record.get("user"), "login"),
+        by_bot=_text(record.get("user"), "type") == "Bot",
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 
+from rlm_ci.checks._override import OverrideWords, stated
 from rlm_ci.config.settings import Setting
 from rlm_ci.errors import ConfigError
 from rlm_ci.report.findings import Finding, Part, Severity
@@ -71,7 +72,7 @@ POLICY_FILES = (".gitattributes",)
 IGNORED_FOLDERS = ("node_modules", "dist")
 IGNORED_AT_ROOT = (".runs/", "archives/", "out/")
 LABEL = "diff-budget-override"
-BODY_LINE = "diff budget override:"
+_OVERRIDE = OverrideWords(_VARIABLE, LABEL, "Diff budget override")
 _GENERATED = ("linguist-generated", "linguist-vendored")
 #: An attribute file without one of these does not decide what is binary.
 _BINARY_WORDS = (b"diff", b"binary")
@@ -132,12 +133,13 @@ def run(
         summary = f"{label}{summary}"
         findings = [one.replace(message=f"{label}{one.message}") for one in findings]
     if findings:
-        reason, complaint = _override(changes, budget.override_reason, today())
-        if complaint:
-            findings.append(complaint)
-        elif reason:
-            findings = [finding.replace(suppression=reason) for finding in findings]
-            summary += f"; overridden: {printable(reason)}"
+        override = stated(_OVERRIDE, budget.override_reason, changes.pull_request, today())
+        if override.flaw:
+            message = f"the override is not valid: {override.flaw}"
+            findings.append(_finding("override-incomplete", message, override.hint))
+        elif override.reason:
+            findings = [finding.replace(suppression=override.reason) for finding in findings]
+            summary += f"; overridden: {printable(override.reason)}"
     return Part(ID, summary, metrics, tuple(findings))
 
 
@@ -347,38 +349,3 @@ def _paths_over(counted: Sequence[LineCount], paths: Sequence[dict[str, Any]]) -
             if most is not None and number > most:
                 message = _excess(number, unit, most, f" under {printable(glob)}")
                 yield _finding("path-budget", message, _split_hint(inside), f"{glob} {unit}")
-
-
-def _override(
-    changes: ChangeSet, from_environment: str | None, today: str
-) -> tuple[str | None, Finding | None]:
-    """The reason of a valid override, or the finding that it is incomplete."""
-    flaw: str | None = None
-    reason = from_environment or ""
-    hint = f"give a reason in {_VARIABLE} with an end date in the future, or without one"
-    if not from_environment:
-        pull_request = changes.pull_request
-        if pull_request is None:
-            return None, None
-        from rlm_ci.checks._shown_markdown import shown_lines
-
-        lines = (line.strip() for _, line in shown_lines(pull_request.body))
-        stated = [line[len(BODY_LINE) :] for line in lines if line.lower().startswith(BODY_LINE)]
-        # A template may have the line without a reason, or with a `<reason>` to fill in.
-        given = (line.strip() for line in stated)
-        reason = next((one for one in given if one and not (one[0] == "<" and one[-1] == ">")), "")
-        labelled = LABEL in pull_request.labels
-        if not labelled and not stated:
-            return None, None
-        hint = (
-            f"an override needs both the label {LABEL} and a line 'Diff budget override: "
-            "<reason>' in the pull request's body, with an end date in the future, if it has one"
-        )
-        if not labelled:
-            flaw = f"the label {LABEL} is missing"
-        elif not reason:
-            flaw = "the pull request's body gives no reason"
-    flaw = flaw or dates.flaw_of_end(reason, today)
-    if not flaw:
-        return reason, None
-    return None, _finding("override-incomplete", f"the override is not valid: {flaw}", hint)

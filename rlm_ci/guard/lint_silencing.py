@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+#: The rule that this breaks.
+SILENCED = "check-silenced"
 #: By tool: the comments that it obeys. A blank matches any white space; LIST names of rules.
 _WORDS = {
     "ruff flake8 pylint pycodestyle pyflakes prospector sqlfluff":
@@ -43,7 +45,8 @@ _WORDS = {
     "coverage": r"# pragma : no (?:cover|branch)\b|\b(?:istanbul|c8|v8)\s ignore\b",
 }  # fmt: skip
 _LIST = r"(?P<names>[\w.@:/-]{1,80}(?:\s{0,9},\s{0,9}[\w.@:/-]{1,80}){0,40})"
-_TOOLS = frozenset(name for names in _WORDS for name in names.split())
+#: All the tools that are known.
+TOOLS = frozenset(name for names in _WORDS for name in names.split())
 #: Those that are not known by a word of a command.
 _TOLD = frozenset(("coverage", "rustc"))
 #: Those that run code from a file that nobody has read.
@@ -58,8 +61,8 @@ def tools(words: Iterable[str], texts: Iterable[str]) -> frozenset[str]:
     """The tools that a validator runs, by the words of its commands and the texts it reads."""
     known, told = frozenset(words), "\n".join(texts)
     if not _EVERY.isdisjoint(known):
-        return _TOOLS
-    found = set(known & _TOOLS - _TOLD)
+        return TOOLS
+    found = set(known & TOOLS - _TOLD)
     if _WARNINGS.search(told):
         found.add("rustc")
     if _COUNTS.search(told) and _FLOOR.search(told):

@@ -14,7 +14,7 @@ from rlm_ci.values import Value
 PREFIX = "/rlm-ci"
 CHECK, REVIEW, OVERRIDE = "check", "review", "override"
 #: The only checks whose findings a comment may wave through.
-OVERRIDABLE = ("diff-budget",)
+OVERRIDABLE = ("diff-budget", "test-guard")
 GRAMMAR = (
     f"{PREFIX} {CHECK} [CHECK...]",
     f"{PREFIX} {REVIEW}",

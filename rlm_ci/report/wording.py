@@ -43,6 +43,9 @@ OVERRIDES = {
     "diff-budget": "Set `DIFF_BUDGET_OVERRIDE_REASON` to the reason; or, on a pull request, add "
     "the label `diff-budget-override` and the line `Diff budget override: <reason>` to its body, "
     "or comment `/rlm-ci override diff-budget: <reason>` where that is set up.",
+    "test-guard": "Set `TEST_GUARD_OVERRIDE_REASON` to the reason; or, on a pull request, add "
+    "the label `test-guard-override` and the line `Test guard override: <reason>` to its body, "
+    "or comment `/rlm-ci override test-guard: <reason>` where that is set up.",
     "delegation-guard": "Set `DELEGATION_GUARD_OVERRIDE_REASON` to the reason.",
     "review": "Run `rlm-ci suppress PATH:LINE --reason TEXT`, and commit the config file to the "
     "base branch; or, with write access, reply `won't fix` to the review comment, resolve it, or "

@@ -109,7 +109,7 @@ def test_what_is_known_of_a_pull_request(history: History, tmp_path: Path) -> No
     change = change_of(history, tmp_path, payload)
     assert change.target == "main"
     assert change.pull_request == PullRequest(
-        12, "Add taxes", "Taxes, as the law has them.", ("a", "b"), from_fork=False
+        12, "Add taxes", "Taxes, as the law has them.", ("a", "b"), from_fork=False, author="ada"
     )
     for odd in (
         events.from_fork(history.base, history.head),

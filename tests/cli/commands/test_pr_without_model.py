@@ -36,7 +36,7 @@ def test_what_nobody_looked_at_has_a_row_and_fails_only_where_a_review_is_demand
     assert re.search(r"(?m)^– review +not looked at: 2 files: no configured analyzer", ended.stdout)
     assert "1 Go file (staticcheck, or golangci-lint with gosec)" in ended.stdout
     assert ended.stdout.splitlines()[-1] == (
-        "✓ Clean: 2 checks, nothing to fix "
+        "✓ Clean: 3 checks, nothing to fix "
         "(no analyzer and no model read this change; looked at 0 of 2 changed files)"
     )
     demanded = cli("pr", "--base", base, "--review", "on", cwd=repo)

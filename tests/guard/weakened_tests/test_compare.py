@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.guard.weakened_tests.grade import grade
+from rlm_ci.guard.weakened_tests.compare import CodeChange, ComparedTests, compare
+from rlm_ci.guard.weakening import TextChange, Weakening
 from testing.guarded_trees import BASE, GO, JS, PY, RUST, TEST, swap
 
 #: What the agent left, and the rules that must say so: exactly these.
@@ -76,9 +77,9 @@ HOSTILE: dict[str, tuple[dict[str, str], set[str]]] = {
         {PY: swap(TEST, "raises(TypeError)", "raises(BaseException)")}, {"assertion-weakened"},
     ),
     "js: deletes": ({"web/add.test.ts": swap(JS, JS.split("\n")[4] + "\n", "")},
-                    {"test-removed", "assertion-weakened"}),
+                    {"test-removed"}),
     "js: skips": ({"web/add.test.ts": swap(JS, "it('adds'", "it.skip('adds'")}, {"test-skipped"}),
-    "js: only": ({"web/add.test.ts": swap(JS, "it('adds'", "it.only('adds'")}, {"test-skipped"}),
+    "js: only": ({"web/add.test.ts": swap(JS, "it('adds'", "it.only('adds'")}, {"test-focused"}),
     "js: x": ({"web/add.test.ts": swap(JS, "describe(", "xdescribe(")}, {"test-skipped"}),
     "js: weakens": ({"web/add.test.ts": swap(JS, "toBe(3)", "toBeDefined()")},
                     {"assertion-weakened"}),
@@ -89,15 +90,14 @@ HOSTILE: dict[str, tuple[dict[str, str], set[str]]] = {
                         {"assertion-weakened"}),
     "go: skips": ({"add_test.go": swap(GO, "\tif", '\tt.Skip("x")\n\tif')}, {"test-skipped"}),
     "go: build tag": ({"add_test.go": "//go:build never\n\n" + GO}, {"test-skipped"}),
-    "go: deletes": ({"add_test.go": "package add\n"}, {"test-removed", "assertion-weakened"}),
+    "go: deletes": ({"add_test.go": "package add\n"}, {"test-removed"}),
     "rust: ignores": ({"src/lib.rs": swap(RUST, "#[test]", "#[test]\n    #[ignore]")},
                       {"test-skipped"}),
     "rust: weakens": ({"src/lib.rs": swap(RUST, "assert_eq!(add(1, 2), 3)", "assert!(true)")},
                       {"assertion-weakened"}),
-    "rust: deletes": ({"src/lib.rs": RUST[: RUST.index("#[cfg")]},
-                      {"test-removed", "assertion-weakened"}),
+    "rust: deletes": ({"src/lib.rs": RUST[: RUST.index("#[cfg")]}, {"test-removed"}),
     "a test cannot be read": (
-        {PY: swap(TEST, "== 3", "== 0x" + "f" * 6000)}, {"test-removed"},
+        {PY: swap(TEST, "== 3", "== 0x" + "f" * 6000)}, {"assertion-weakened"},
     ),
 }  # fmt: skip
 HARMLESS: dict[str, dict[str, str]] = {
@@ -148,6 +148,10 @@ LAYOUTS: dict[str, tuple[str, str, str, dict[str, str]]] = {
 }  # fmt: skip
 
 
+def grade(path: str, before: str, after: str) -> tuple[Weakening, ...]:
+    return compare([TextChange(path, before, after)]).weakenings
+
+
 def weaker(path: str, before: str, after: str) -> set[str]:
     return {one.rule for one in grade(path, before, after)}
 
@@ -191,7 +195,7 @@ INLINE = f"#[cfg(test)]\nmod tests {{\n{ONE}}}\n"
 DUMMY = "#[cfg(test)]\nmod tests {\n    #[test]\n    fn b() { assert_eq!(1, 1); }\n}\n"
 HELPED = f"#[cfg(test)]\nuse std::fmt;\n\n{LIB}\n{INLINE}"
 TOKIO = ONE.replace("#[test]", '#[tokio::test(flavor = "x")]\nasync')
-GONE = {"test-removed", "assertion-weakened"}
+GONE = {"test-removed"}
 #: A source before and after, and what is weaker then.
 SOURCES: dict[str, tuple[str, str, set[str]]] = {
     "an assertion of the product": (HELPED, swap(HELPED, "    assert!(p.len() < 3);\n", ""), set()),
@@ -231,3 +235,143 @@ def test_a_text_meant_to_hurt_is_survived(text: str) -> None:
     for path in (PY, "web/add.test.ts", "add_test.go", "src/lib.rs"):
         list(grade(path, str(BASE[path]), text))
         list(grade(path, text, str(BASE[path])))
+
+
+# ── what a team does to its tests, in each language ──
+
+
+def of(language: str, *tests: str) -> str:
+    """A file of these tests."""
+    head, join, tail = {
+        "py": ("import pytest\nfrom cart import total\n\n\n", "\n\n\n", "\n"),
+        "js": ("import { total } from './cart'\n\n", "\n\n", "\n"),
+        "go": ('package cart\n\nimport "testing"\n\n', "\n\n", "\n"),
+        "rs": ("use cart::total;\n\n", "\n\n", "\n"),
+        "java": ("class CartTest {\n", "\n\n", "\n}\n"),
+    }[language]
+    return head + join.join(tests) + tail
+
+
+def a_test(language: str, name: str, first: int, second: int) -> str:
+    """A test that ``total`` of two numbers is their sum."""
+    asked, result = f"{first}, {second}", first + second
+    title = name.title()
+    return {
+        "py": f"def test_{name}():\n    cart = [{asked}]\n    assert total(cart) == {result}",
+        "js": f"it('{name}', () => {{\n  const cart = [{asked}]\n"
+              f"  expect(total(cart)).toBe({result})\n}})",
+        "go": f"func Test{title}(t *testing.T) {{\n\tcart := []int{{{asked}}}\n"
+              f"\tif total(cart) != {result} {{\n\t\tt.Error(\"wrong\")\n\t}}\n}}",
+        "rs": f"#[test]\nfn {name}() {{\n    let cart = [{asked}];\n"
+              f"    assert_eq!(total(&cart), {result});\n}}",
+        "java": f"  @Test\n  void {name}() {{\n    int[] cart = {{{asked}}};\n"
+                f"    assertEquals({result}, total(cart));\n  }}",
+    }[language]  # fmt: skip
+
+
+#: A list of cases that has both tests in it.
+LISTED = {
+    "py": "@pytest.mark.parametrize(('cart', 'sum'), [([11, 12], 23), ([31, 45], 76)])\n"
+          "def test_sums(cart, sum):\n    assert total(cart) == sum",
+    "js": "it.each([[[11, 12], 23], [[31, 45], 76]])('sums', (cart, sum) => {\n"
+          "  expect(total(cart)).toBe(sum)\n})",
+    "go": "func TestSums(t *testing.T) {\n\tfor _, one := range []struct {\n\t\tcart []int\n"
+          "\t\tsum  int\n\t}{{[]int{11, 12}, 23}, {[]int{31, 45}, 76}} {\n"
+          "\t\tif total(one.cart) != one.sum {\n\t\t\tt.Error(\"wrong\")\n\t\t}\n\t}\n}",
+    "rs": "#[rstest]\n#[case([11, 12], 23)]\n#[case([31, 45], 76)]\n"
+          "fn sums(#[case] cart: [i32; 2], #[case] sum: i32) {\n"
+          "    assert_eq!(total(&cart), sum);\n}",
+    "java": "  @ParameterizedTest\n  @CsvSource({\"11, 12, 23\", \"31, 45, 76\"})\n"
+            "  void sums(int one, int other, int sum) {\n    int[] cart = {one, other};\n"
+            "    assertEquals(sum, total(cart));\n  }",
+}  # fmt: skip
+SKIPS = {
+    "py": ("def test_small", "@pytest.mark.skip({})\ndef test_small", 'reason="no server in CI"'),
+    "js": ("it('small'", "{}\nit.skip('small'", "// no server in CI"),
+    "go": ("{\n\tcart := []int{11", "{{\n\tt.Skip({})\n\tcart := []int{{11",
+           '"no server in CI"'),
+    "rs": ("#[test]\nfn small", "#[test]\n#[ignore{}]\nfn small", ' = "no server in CI"'),
+    "java": ("  @Test\n  void small", "  @Disabled{}\n  @Test\n  void small",
+             '("no server in CI")'),
+}  # fmt: skip
+PATHS = {
+    "py": "tests/test_cart.py", "js": "web/cart.test.js", "go": "cart/cart_test.go",
+    "rs": "tests/cart.rs", "java": "src/test/java/CartTest.java",
+}  # fmt: skip
+
+
+def cases(language: str) -> dict[str, tuple[list[TextChange], set[str], dict[str, int]]]:
+    """What was done, and what is found and counted."""
+    path, other = PATHS[language], PATHS[language].replace("art", "hart")
+    small, large = (a_test(language, *one) for one in (("small", 11, 12), ("large", 31, 45)))
+    both = of(language, small, large)
+    old, new, reason = SKIPS[language]
+    assert old in both
+
+    def change(*tests: str) -> TextChange:
+        return TextChange(path, both, of(language, *tests))
+
+    skipped = both.replace(old, new.format("()" if language == "none" else ""))
+    with_reason = both.replace(old, new.format(reason))
+    wide = both.replace("total(", "total( ").replace("\n\n", "\n\n\n")
+    if language == "py":
+        wide = both.replace("[11, 12]", "[\n        11,\n        12,\n    ]")
+    return {
+        "deleted": ([change(large)], {"test-removed"}, {}),
+        "moved": (
+            [change(large), TextChange(other, None, of(language, small))], set(), {"moved": 1},
+        ),
+        "moved with its file": (
+            [TextChange(path, both, None), TextChange(other, None, both)], set(), {"moved": 2},
+        ),
+        "renamed": (
+            [change(a_test(language, "tiny", 11, 12), large)], set(), {"renamed": 1},
+        ),
+        "parametrised": ([change(LISTED[language])], set(), {"merged": 2}),
+        "reformatted": ([TextChange(path, both, wide)], set(), {}),
+        "skipped": ([TextChange(path, both, skipped)], {"test-skipped"}, {}),
+        "skipped with a reason": (
+            [TextChange(path, both, with_reason)], set(), {"reasoned": 1},
+        ),
+        "expects something else": (
+            [change(small.replace("23", "99"), large)], {"assertion-weakened"}, {},
+        ),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("language", PATHS)
+def test_what_a_team_does_is_told_from_a_weakening(language: str) -> None:
+    table = cases(language)
+    seen = {name: _seen(compare(changes)) for name, (changes, *_) in table.items()}
+    assert seen == {name: (found, counted) for name, (_, found, counted) in table.items()}
+
+
+def _seen(result: ComparedTests) -> tuple[set[str], dict[str, int]]:
+    assert result.not_read == ()
+    return {one.rule for one in result.weakenings}, {k: n for k, n in result.counted.items() if n}
+
+
+@pytest.mark.parametrize("language", PATHS)
+def test_with_the_code_its_expected_values_may_change(language: str) -> None:
+    changes, *_ = cases(language)["expects something else"]
+    assert _seen(compare(changes, CodeChange(changed=True))) == (set(), {"expected": 1})
+
+
+@pytest.mark.parametrize("language", PATHS)
+def test_a_test_may_go_with_the_code_that_it_names(language: str) -> None:
+    changes, *_ = cases(language)["deleted"]
+    gone = CodeChange(changed=True, gone=lambda: frozenset(["total"]))
+    assert _seen(compare(changes, gone)) == (set(), {"obsolete": 1})
+
+
+def test_a_test_that_is_new_may_be_skipped() -> None:
+    new = TEST + "\n\n@pytest.mark.skip\ndef test_other():\n    assert add(2, 2) == 4\n"
+    assert weaker(PY, TEST, new) == set()
+
+
+def test_what_cannot_be_read_is_listed() -> None:
+    found = compare([TextChange("a_spec.rb", "it 'x'", ""), TextChange(PY, "def (", "x = 1")])
+    assert found.not_read == (
+        ("a_spec.rb", "no reader for its language"), (PY, "is no valid Python"),
+    )  # fmt: skip
+    assert compare([TextChange("a_spec.rb", None, "it 'x'")]).not_read == ()

@@ -1,0 +1,59 @@
+"""A check overridden with a reason: by a variable, or by label and line of a pull request."""
+
+from __future__ import annotations
+
+from rlm_ci.text import dates
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rlm_ci.change.change_set import PullRequest
+
+
+class OverrideWords(Value):
+    """How a check is overridden: the variable, the label, and the line's beginning."""
+
+    variable: str
+    label: str
+    line: str
+
+
+class StatedOverride(Value):
+    """The ``reason`` of one that holds, or its ``flaw`` and how to mend it; neither for none."""
+
+    reason: str = ""
+    flaw: str = ""
+    hint: str = ""
+
+
+def stated(
+    words: OverrideWords, from_environment: str | None, pull_request: PullRequest | None, today: str
+) -> StatedOverride:
+    """What the environment or the pull request says; ``today`` is an ISO date."""
+    flaw = ""
+    reason = from_environment or ""
+    hint = f"give a reason in {words.variable} with an end date in the future, or without one"
+    if not from_environment:
+        if pull_request is None:
+            return StatedOverride()
+        from rlm_ci.checks._shown_markdown import shown_lines
+
+        begin = f"{words.line.lower()}:"
+        lines = (line.strip() for _, line in shown_lines(pull_request.body))
+        said = [line[len(begin) :] for line in lines if line.lower().startswith(begin)]
+        # A template may have the line without a reason, or with a `<reason>` to fill in.
+        given = (line.strip() for line in said)
+        reason = next((one for one in given if one and not (one[0] == "<" and one[-1] == ">")), "")
+        labelled = words.label in pull_request.labels
+        if not labelled and not said:
+            return StatedOverride()
+        hint = (
+            f"an override needs both the label {words.label} and a line '{words.line}: "
+            "<reason>' in the pull request's body, with an end date in the future, if it has one"
+        )
+        if not labelled:
+            flaw = f"the label {words.label} is missing"
+        elif not reason:
+            flaw = "the pull request's body gives no reason"
+    flaw = flaw or dates.flaw_of_end(reason, today) or ""
+    return StatedOverride(flaw=flaw, hint=hint) if flaw else StatedOverride(reason)

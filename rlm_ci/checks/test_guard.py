@@ -1,0 +1,259 @@
+"""test-guard: does the change make less sure what the tests, and what judges them, say?
+
+Base and head are compared; nothing is run. What is found is told, and fails nobody, but for changes
+of bots, of the authors that a setting names, or where a setting asks for it.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.checks._override import OverrideWords, stated
+from rlm_ci.config.settings import Setting
+from rlm_ci.report.findings import Evidence, Finding, Location, Part, Severity
+from rlm_ci.text import dates
+from rlm_ci.text.printable import count, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.guard.weakened_tests.compare import ComparedTests
+    from rlm_ci.guard.weakening import TextChange, Weakening
+    from rlm_ci.runs.store import RunStore
+
+ID = "test-guard"
+SUMMARY = "no test, and nothing that judges it, is weakened in silence"
+RULES = {
+    **dict.fromkeys(
+        (
+            "test-removed", "test-skipped", "test-focused", "assertion-weakened",
+            "snapshot-replaced", "coverage-lowered", "check-silenced", "run-loosened",
+            "ci-weakened", "override-incomplete",
+        ),
+        Severity.MEDIUM,
+    ),
+    "told": Severity.INFO,
+    "not-read": Severity.INFO,
+}  # fmt: skip
+OPTIONS = (
+    Setting("test_guard.fail", "let weakened tests fail the run: their severity is high",
+            default=False, kind="boolean", flag="--strict"),
+    Setting("test_guard.strict_authors", "logins of authors whose weakened tests have severity "
+            "high, as those of bots always have", (), "list", metavar="LOGIN"),
+    Setting("test_guard.override_reason", "why tests may be weakened; '(until YYYY-MM-DD)' in it "
+            "ends the override", env=("TEST_GUARD_OVERRIDE_REASON",), own_env=False, file=False),
+)  # fmt: skip
+HOOKS = {
+    "test-guard": {"args": (), "stages": ("pre-push",)},
+    "test-guard-staged": {"args": ("--staged",), "stages": ("pre-commit",)},
+}
+
+LABEL = "test-guard-override"
+_OVERRIDE = OverrideWords("TEST_GUARD_OVERRIDE_REASON", LABEL, "Test guard override")
+#: Bytes of a file that is read.
+_LIMIT = 2 << 20
+#: Findings of one rule that are told one by one; the rest is one more.
+_MOST = 50
+#: Paths that one finding points to.
+_PLACES = 20
+_LONGEST_QUOTE = 1000
+#: What is counted, and told in one line.
+_TOLD = {
+    "merged": ("test", "now part of another"),
+    "obsolete": ("test", "changed or gone with the code that it names"),
+    "expected": ("test", "with an expected value that changed together with the code"),
+    "reasoned": ("test", "skipped with a reason"),
+    "explained": ("comment", "that silences a tool, with a reason"),
+}
+_COUNTED = ("moved", "renamed", *_TOLD)
+_HINTS = {
+    "test-removed": "bring the test back, or say in the pull request why it is not needed",
+    "test-skipped": "give the skip a reason, or let the test run",
+    "test-focused": "remove the focus, so that the other tests run again",
+    "assertion-weakened": "bring the assertion back, or say in the pull request why it may go",
+    "snapshot-replaced": "look at the snapshot line by line; nothing else says what is right",
+    "coverage-lowered": "bring the number back, and test what is not covered",
+    "check-silenced": "fix what the tool reports, or name its rule and the reason beside it",
+    "run-loosened": "find out why it fails or takes long, before it may",
+    "ci-weakened": "bring it back, or have it changed by who requires the check",
+}
+
+
+def run(
+    changes: ChangeSet,
+    options: Settings,
+    _runs: RunStore,
+    today: Callable[[], str] = dates.today,
+) -> Part:
+    """One part. Files that cannot be compared are listed, and change no verdict."""
+    from rlm_ci.guard import weaker
+
+    paths = _paths(changes)
+    sides = _Sides(changes, [path for path in paths if weaker.kind_of(path)])
+    result = weaker.compared(sides.changes, code_changed=any(map(weaker.is_product, paths)))
+    unread = (*result.not_read, *sides.unread)
+    is_strict = _is_strict(changes, options)
+    findings = _findings(result, sides, is_strict=is_strict)
+    summary = _summary(len(findings), len(unread), result)
+    if findings:
+        reason = options.test_guard.override_reason
+        override = stated(_OVERRIDE, reason, changes.pull_request, today())
+        if override.flaw:
+            message = f"the override is not valid: {override.flaw}"
+            severity = findings[0].severity
+            findings.append(
+                Finding(f"{ID}/override-incomplete", severity, message, hint=override.hint)
+            )
+        elif override.reason:
+            findings = [one.replace(suppression=override.reason) for one in findings]
+            summary += f"; overridden: {printable(override.reason)}"
+    if told := _told(result):
+        findings.append(Finding(f"{ID}/told", RULES["told"], told))
+    if unread:
+        findings.append(_not_read(unread))
+    if changes.label:  # of several refs that are pushed at once, which
+        label = f"{printable(changes.label)}: "
+        summary = f"{label}{summary}"
+        findings = [one.replace(message=f"{label}{one.message}") for one in findings]
+    metrics = {
+        "files": len(sides.changes),
+        "weakened": len(result.weakenings),
+        **{name: result.counted[name] for name in _COUNTED},
+        "not_read": len(unread),
+    }
+    pointers = sum(len(one.evidence) for one in findings)
+    return Part(ID, summary, metrics, tuple(findings), evidence=Evidence(pointers, pointers))
+
+
+def _is_strict(changes: ChangeSet, options: Settings) -> bool:
+    pull = changes.pull_request
+    if options.test_guard.fail or pull is None:
+        return bool(options.test_guard.fail)
+    authors = (one.lower() for one in options.test_guard.strict_authors)
+    return pull.by_bot or (pull.author != "" and pull.author.lower() in authors)
+
+
+# ── what changed ──
+
+
+def _paths(changes: ChangeSet) -> list[str]:
+    """The changed paths, with untracked ones of a work tree: a test may have moved there."""
+    paths = changes.names()
+    if changes.trigger == "worktree" and changes.repository.git_dir:
+        with changes.repository.start_untracked() as pending:
+            told = pending.finish().decode("utf-8", "surrogateescape")
+        known = set(paths)
+        paths += [path for path in told.split("\0") if path and path not in known]
+    return paths
+
+
+class _Sides:
+    """The texts of these paths on both sides of a change."""
+
+    def __init__(self, changes: ChangeSet, paths: Sequence[str]) -> None:
+        self._repository = changes.repository
+        self._contents = {"old": _contents(changes, paths, old=True),
+                          "new": _contents(changes, paths, old=False)}  # fmt: skip
+        self.changes: list[TextChange] = []
+        self.unread: list[tuple[str, str]] = []
+        from rlm_ci.guard.weakening import TextChange
+
+        for path in paths:
+            old, new = (self._contents[side].get(path) for side in ("old", "new"))
+            is_lost = old is None and changes.kinds.get(path, "A") != "A"
+            is_lost = is_lost or (new is None and changes.kinds.get(path, "A") != "D")
+            if is_lost or any(one is not None and b"\0" in one for one in (old, new)):
+                self.unread.append((path, "it is large, binary or no regular file"))
+            else:
+                self.changes.append(TextChange(path, _text(old), _text(new)))
+
+    def place(self, one: Weakening) -> Location:
+        """Where a weakening is, with its line as it stands there."""
+        content = self._contents[one.side].get(one.path)
+        if content is None:
+            return Location(one.path, side="old" if one.side == "new" else "new")
+        blob = self._repository.blob_id(content)
+        if not one.line:
+            return Location(one.path, side=one.side, blob=blob)
+        lines = content.decode("utf-8", "surrogateescape").split("\n")
+        quote = lines[one.line - 1].rstrip("\r") if one.line <= len(lines) else None
+        quote = quote if quote is not None and len(quote) <= _LONGEST_QUOTE else None
+        return Location(one.path, one.line, one.line, one.side, blob, quote)
+
+
+def _contents(changes: ChangeSet, paths: Sequence[str], *, old: bool) -> dict[str, bytes]:
+    """The bytes of those that are there, and not too large."""
+    if not paths or (old and changes.merge_base is None):
+        return {}
+    if changes.trigger == "worktree" and not old:
+        found = {path: changes.read(path, _LIMIT) for path in paths}
+        return {path: data for path, data in found.items() if data is not None}
+    side = changes.merge_base if old else ":0" if changes.trigger == "index" else changes.head
+    read = changes.repository.read_small([f"{side}:{path}" for path in paths], _LIMIT)
+    return {path: data for path, data in zip(paths, read, strict=True) if data is not None}
+
+
+def _text(content: bytes | None) -> str | None:
+    if content is None:
+        return None
+    return content.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+
+
+# ── what is told of it ──
+
+
+def _findings(result: ComparedTests, sides: _Sides, *, is_strict: bool) -> list[Finding]:
+    found, left = [], dict[str, int]()
+    for one in result.weakenings:
+        left[one.rule] = left.get(one.rule, _MOST) - 1
+        if left[one.rule] >= 0:
+            found.append(
+                Finding(
+                    f"{ID}/{one.rule}",
+                    Severity.HIGH if is_strict else RULES[one.rule],
+                    printable(one.message),
+                    hint=_HINTS[one.rule],
+                    evidence=(sides.place(one),),
+                    subject=printable(one.message)[:200],
+                )
+            )
+    found += [
+        Finding(
+            f"{ID}/{rule}",
+            Severity.HIGH if is_strict else RULES[rule],
+            f"and {-number:,} more like these",
+            hint=_HINTS[rule],
+        )
+        for rule, number in left.items()
+        if number < 0
+    ]
+    return found
+
+
+def _told(result: ComparedTests) -> str:
+    """What is no weakening, and worth a look: one line, with numbers."""
+    return ", ".join(
+        f"{count(number, noun)} {what}"
+        for name, (noun, what) in _TOLD.items()
+        if (number := result.counted[name])
+    )
+
+
+def _not_read(unread: Sequence[tuple[str, str]]) -> Finding:
+    reasons = sorted({reason for _, reason in unread})
+    shown = "; ".join(reasons[:3])
+    return Finding(
+        f"{ID}/not-read",
+        RULES["not-read"],
+        f"{count(len(unread), 'file')} with tests not compared: {shown}",
+        hint="install the extra syntax for JavaScript, TypeScript, Go, Rust and Java",
+        evidence=tuple(Location(path) for path, _ in unread[:_PLACES]),
+    )
+
+
+def _summary(weakened: int, unread: int, result: ComparedTests) -> str:
+    said = count(weakened, "weakening") if weakened else "no test is weakened"
+    moved = result.counted["moved"] + result.counted["renamed"]
+    said += f"; {count(moved, 'test')} moved or renamed" if moved else ""
+    return said + (f"; {count(unread, 'file')} not read" if unread else "")

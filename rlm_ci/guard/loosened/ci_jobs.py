@@ -1,0 +1,145 @@
+"""What CI does, before and after: its jobs, the tools that judge, and what may fail.
+
+Workflows of GitHub are read by their indentation; of other files only the words count.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.guard.loosened.numbers import RUN
+from rlm_ci.guard.weakening import TextChange, Weakening
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+WEAKENED = "ci-weakened"
+
+#: Tools that judge, as commands, actions and hooks name them.
+_TOOLS = re.compile(
+    r"(?<![\w./-])(?:(?P<tool>pytest|tox|nox|unittest|mypy|pyright|ty|ruff|flake8|pylint|black|isort"
+    r"|bandit|pre-commit|prek|eslint|prettier|jest|vitest|mocha|playwright|cypress|tsc|biome"
+    r"|golangci-lint|staticcheck|ctest|rspec|rubocop|phpunit|phpstan|semgrep|codeql|zizmor"
+    r"|actionlint|codespell|shellcheck|rlm-ci)(?![\w-]*==)\b"
+    r"|(?P<task>(?:go|cargo|npm|pnpm|yarn|bun|deno|dotnet|swift|mix|gradle|\./gradlew|mvn|make|just)"
+    r" (?:run )?(?:test|vet|clippy|fmt|lint|check|verify)\b))"
+)
+_WORKFLOW = re.compile(r"(?:^|/)\.(?:github|gitea|forgejo)/workflows/[^/]+\.ya?ml$")
+_KEY = re.compile(r"^( *)(?:- +)?([\w.-]+|\"[^\"]*\"|'[^']*'):(?:[ \t]+(.*))?$")
+#: What lets a run pass that failed; the last one only behind a tool.
+_MAY_FAIL = re.compile(r"(?:continue-on-error|allow_failure|ignore_failures):\s*true\b")
+_SHRUG = re.compile(r"\|\|\s*(?:true|:|exit 0|echo\b)|\bset \+e\b")
+_NEVER = re.compile(r"\bif:\s*(?:\$\{\{\s*)?(?:false|'false'|\"false\"|0)\b")
+_TRIGGERS = re.compile(r"\b(?:pull_request|merge_group|push)\b")
+
+
+class _Job(Value):
+    id: str
+    name: str
+    line: int
+
+
+def weakened(changes: Sequence[TextChange]) -> Iterator[Weakening]:
+    """How these files of CI judge less than before."""
+    yield from _lost_tools(changes)
+    yield from _lost_jobs(changes)
+    for change in changes:
+        before, after = change.before or "", change.after or ""
+        for pattern, rule, what in (
+            (_NEVER, WEAKENED, "never runs"),
+            (_MAY_FAIL, RUN, "may fail"),
+            (_SHRUG, RUN, "may fail"),
+        ):
+            sides = [_with_tools(one) if pattern is _SHRUG else one for one in (before, after)]
+            known = len(pattern.findall(sides[0]))
+            for one in list(pattern.finditer(sides[1]))[known:]:
+                line = sides[1].count("\n", 0, one.start()) + 1
+                said = after.split("\n")[line - 1].strip()
+                yield Weakening(rule, f"what CI runs {what}: {said[:120]}", change.path, line)
+        if change.after is not None and _WORKFLOW.search(change.path):
+            was, now = (set(_TRIGGERS.findall(_block(text, "on"))) for text in (before, after))
+            for trigger in sorted(was - now):
+                message = f"the workflow no longer runs on {trigger}"
+                yield Weakening(WEAKENED, message, change.path)
+
+
+def _with_tools(text: str) -> str:
+    """The lines that run a tool; the others are empty."""
+    return "\n".join(line if _TOOLS.search(line) else "" for line in text.split("\n"))
+
+
+def _lost_tools(changes: Sequence[TextChange]) -> Iterator[Weakening]:
+    """Tools that CI ran: as many others may have taken their place."""
+    was, now = dict[str, TextChange](), dict[str, TextChange]()
+    for change in changes:
+        was.update((tool, change) for tool in _tools(change.before or ""))
+        now.update((tool, change) for tool in _tools(change.after or ""))
+    lost = sorted(was.keys() - now.keys())
+    for tool in lost[len(now.keys() - was.keys()) :]:
+        side = "old" if was[tool].after is None else "new"
+        yield Weakening(WEAKENED, f"CI no longer runs {tool} here", was[tool].path, None, side)
+
+
+def _tools(text: str) -> set[str]:
+    lines = (line for line in text.split("\n") if not line.lstrip().startswith("#"))
+    found = (one for line in lines for one in _TOOLS.finditer(line))
+    return {(one["tool"] or one["task"]).replace("run ", "") for one in found}
+
+
+def _lost_jobs(changes: Sequence[TextChange]) -> Iterator[Weakening]:
+    """Jobs whose name in a required check is gone."""
+    workflows = [one for one in changes if _WORKFLOW.search(one.path)]
+    now = {job.name for one in workflows for job in _jobs(one.after or "")}
+    for one in workflows:
+        kept = {job.id: job.name for job in _jobs(one.after or "")}
+        for job in _jobs(one.before or ""):
+            if job.name in now:
+                continue
+            became = f"has the name {kept[job.id]!r} now" if job.id in kept else "is gone"
+            message = f"the job {job.name!r} {became}: a required check may stand for it"
+            yield Weakening(WEAKENED, message, one.path, job.line, "old")
+
+
+def _block(text: str, key: str) -> str:
+    """What stands below a key of the top level, with its own line."""
+    found: list[str] = []
+    for line in text.split("\n"):
+        is_top = line[:1] not in ("", " ", "\t", "#", "-")
+        if is_top and found:
+            break
+        if found or re.match(rf"[\"']?{key}[\"']?:", line):
+            found.append(line)
+    return "\n".join(found)
+
+
+def _jobs(text: str) -> list[_Job]:
+    """The jobs of a workflow, by the indentation of the first one."""
+    found: list[_Job] = []
+    inside, indent = False, 0
+    for number, line in enumerate(text.split("\n"), 1):
+        key = _KEY.match(line.rstrip())
+        if not key or line.lstrip().startswith("#"):
+            continue
+        depth = len(key[1])
+        if not depth:
+            inside, indent = key[2].strip("\"'") == "jobs", 0
+        elif inside and "- " not in line[: depth + 2]:
+            indent = indent or depth
+            name = key[2].strip("\"'")
+            if depth == indent:
+                found.append(_Job(name, name, number))
+            elif (
+                found and name == "name" and found[-1].name == found[-1].id
+                and key[3] and depth == _depth(text, found[-1].line)
+            ):  # fmt: skip
+                found[-1] = found[-1].replace(name=key[3].strip(" \"'"), line=number)
+    return found
+
+
+def _depth(text: str, line: int) -> int:
+    """How far what follows a line is indented."""
+    following = (one for one in text.split("\n")[line:] if one.strip() and one.strip()[0] != "#")
+    first = next(following, "")
+    return len(first) - len(first.lstrip())

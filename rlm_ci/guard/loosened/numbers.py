@@ -1,0 +1,117 @@
+"""Numbers that decide what passes: required coverage, timeouts, how often a failure is retried.
+
+They are found by the names that tools give them, in a file of any form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from rlm_ci.guard.weakening import Weakening
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rlm_ci.guard.weakening import TextChange
+
+COVERAGE = "coverage-lowered"
+RUN = "run-loosened"
+
+_NUMBER = r"[\"']?\s{0,4}[:=(,]?\s{0,4}[\"']?(\d{1,9}(?:\.\d{1,9})?)"
+
+
+class _Kind(Value):
+    """A number in words, what its name looks like, and what it means if it goes."""
+
+    what: str
+    pattern: re.Pattern[str]
+    rule: str
+    #: Whether more is looser; else less is.
+    upwards: bool
+    #: What else the file must say.
+    only: re.Pattern[str] | None = None
+
+
+_KINDS = (
+    _Kind("the coverage that is required",
+          re.compile(rf"(?:cov-)?fail[-_]under{_NUMBER}"), COVERAGE, upwards=False),
+    _Kind("the coverage that is required",
+          re.compile(rf"[\"']?\b(?:branches|functions|lines|statements|per-?file){_NUMBER}"),
+          COVERAGE, upwards=False,
+          only=re.compile(r"coverageThreshold|\bthresholds?\b|check-?[cC]overage")),
+    _Kind("the coverage that is required",
+          re.compile(r"\btarget:\s{0,4}[\"']?(\d{1,3}(?:\.\d+)?)%"),
+          COVERAGE, upwards=False),
+    _Kind("the coverage that is required",
+          re.compile(rf"\bminimum(?:_coverage(?:_by_file)?)?>?{_NUMBER}"), COVERAGE, upwards=False,
+          only=re.compile(r"(?i)jacoco|simplecov|minimum_coverage")),
+    _Kind("how far coverage may fall", re.compile(r"\bthreshold:\s{0,4}[\"']?(\d{1,3}(?:\.\d+)?)%"),
+          COVERAGE, upwards=True),
+    _Kind("a timeout", re.compile(
+        rf"(?:timeout-minutes|\bmark\.timeout|jest\.setTimeout|testTimeout|this\.timeout"
+        rf"|@Timeout|--timeout|^timeout|faulthandler_timeout){_NUMBER}", re.MULTILINE),
+          RUN, upwards=True),
+    _Kind("how often what fails is tried again", re.compile(
+        rf"(?:--reruns|\breruns|jest\.retryTimes|this\.retries|max_runs|max-retries"
+        rf"|rerunFailingTestsCount|^\s*retries|^\s*retry|--retries|max_attempts){_NUMBER}",
+        re.MULTILINE), RUN, upwards=True),
+)  # fmt: skip
+#: Of these, one that was not there before is looser, too.
+_FROM_NOTHING = "how often what fails is tried again"
+
+
+def loosened(changes: Sequence[TextChange]) -> Iterator[Weakening]:
+    """The numbers that let more pass than before. One that moved to another file did not change."""
+    for kind in _KINDS:
+        before = [one for change in changes for one in _numbers(kind, change, change.before, "old")]
+        after = [one for change in changes for one in _numbers(kind, change, change.after, "new")]
+        yield from _looser(kind, before, after)
+
+
+class _Found(Value):
+    path: str
+    line: int
+    side: str
+    number: float
+
+
+def _numbers(kind: _Kind, change: TextChange, text: str | None, side: str) -> Iterator[_Found]:
+    if text is None or (kind.only and not kind.only.search(text)):
+        return
+    for one in kind.pattern.finditer(text):
+        line = text.count("\n", 0, one.start(1)) + 1
+        yield _Found(change.path, line, side, float(one[1]))
+
+
+def _looser(kind: _Kind, before: list[_Found], after: list[_Found]) -> Iterator[Weakening]:
+    lost, gained = _surplus(before, after), _surplus(after, before)
+    lost.sort(key=lambda one: one.number, reverse=True)
+    gained.sort(key=lambda one: one.number, reverse=True)
+    for at, one in enumerate(gained if kind.upwards else lost):
+        other = (lost if kind.upwards else gained)[at : at + 1]
+        if kind.upwards and (other or kind.what == _FROM_NOTHING):
+            was, now = other[0].number if other else 0, one.number
+        elif not kind.upwards and not (other or after):
+            yield Weakening(kind.rule, f"{kind.what} was {one.number:g}, and none is now",
+                            one.path, one.line, one.side)  # fmt: skip
+            continue
+        elif not kind.upwards and other:
+            was, now, one = one.number, other[0].number, other[0]  # noqa: PLW2901 - where it is now
+        else:
+            continue
+        if (now > was) is kind.upwards and now != was:
+            message = f"{kind.what} was {was:g}, and is {now:g} now"
+            yield Weakening(kind.rule, message, one.path, one.line, one.side)
+
+
+def _surplus(one: Iterable[_Found], other: Iterable[_Found]) -> list[_Found]:
+    known = Counter(found.number for found in other)
+    left = []
+    for found in one:
+        known[found.number] -= 1
+        if known[found.number] < 0:
+            left.append(found)
+    return left

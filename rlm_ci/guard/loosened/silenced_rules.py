@@ -1,0 +1,163 @@
+"""Rules of linters, type checkers and coverage that a configuration switches off."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+
+from rlm_ci.guard.lint_silencing import SILENCED
+from rlm_ci.guard.protected import config_sections
+from rlm_ci.guard.weakening import Weakening
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rlm_ci.guard.weakening import TextChange
+
+#: Rules that are named of one file.
+_NAMED = 3
+
+#: Sections of files that hold those of many tools.
+_TOOLS = re.compile(
+    r"^(?:tool\.)?(?:ruff|mypy|pylint|flake8|coverage|pyright|basedpyright|bandit|pydocstyle|ty"
+    r"|pycodestyle|isort|black|MESSAGES CONTROL|lint|run|report|lints|workspace\.lints|per-file-"
+    r"|ignore|extend-|select|disable|exclude)",
+    re.IGNORECASE,
+)
+#: Keys whose lists name what is not looked at, and what is.
+_OFF = re.compile(
+    r"(?:^|[.-])(?:ignore|extend-ignore|disable|disable_error_code|omit|exclude|extend-exclude"
+    r"|exclude_lines|exclude_also|skips|per-file-ignores)(?:$|\.)"
+)
+_ON = re.compile(r"(?:^|\.)(?:select|extend-select|enable|enable_error_code|source)$")
+#: Switches by which a tool says less, and more.
+_LESS = re.compile(r"(?:^|\.)(?:ignore_errors|ignore_missing_imports|skip_empty|exit-zero)$")
+_MORE = re.compile(
+    r"(?:^|\.)(?:strict|strict_\w+|check_untyped_defs|disallow_\w+|warn_\w+|branch"
+    r"|no_implicit_\w+|extra_checks)$"
+)
+_WORDS = re.compile(r"[^\s,\[\]\"']+")
+#: Where rules are switched off one by one, in files of JavaScript's tools.
+_RULE_OFF = re.compile(r"[\"']([\w@/-]{2,80})[\"']\s{0,4}:\s{0,4}\[?\s{0,4}(?:[\"']off[\"']|0\b)")
+_RULED = re.compile(
+    r"(?:^|/)(?:\.eslintrc[\w.]*|eslint\.config\.\w+|\.oxlintrc\.json|biome\.jsonc?)$"
+)
+_STRICT = re.compile(r"\"(strict\w*|noImplicit\w+|noUnused\w+|noUnchecked\w+)\"\s{0,4}:\s{0,4}true")
+_TSCONFIG = re.compile(r"(?:^|/)tsconfig[\w.]*\.json$")
+#: Files that are all of one tool, and sectioned ones.
+_SETTINGS = re.compile(
+    r"(?:^|/)(?:\.?ruff\.toml|\.flake8|\.?mypy\.ini|tox\.ini|\.?pylintrc|\.coveragerc|setup\.cfg"
+    r"|pyproject\.toml|cargo\.toml)$",
+    re.IGNORECASE,
+)
+
+
+def is_read(path: str) -> bool:
+    """Whether the file may have rules that :func:`switched_off` knows."""
+    return any(one.search(path) for one in (_SETTINGS, _RULED, _TSCONFIG))
+
+
+def switched_off(changes: Sequence[TextChange]) -> Iterator[Weakening]:
+    """What the configuration says by now that makes a tool report less.
+
+    A rule that is selected in the same change may be left out somewhere: that is no less.
+    """
+    known, chosen = Counter[str](), Counter[str]()
+    for change in changes:
+        known.update(map(_last, _silent(change.path, change.before or "")))
+        chosen.update(map(_last, _heeded(change.path, change.after or "")))
+    for change in changes:
+        chosen.subtract(map(_last, _heeded(change.path, change.before or "")))
+    fresh = tuple(rule for rule, number in chosen.items() if number > 0 and rule)
+    for change in changes:
+        tools = {_tool(name) for name in _settings(change.path, change.before or "")}
+        found = []
+        for what in _silent(change.path, change.after or ""):
+            known[_last(what)] -= 1
+            is_adopted = _RULED.search(change.path) is None and _tool(what) not in tools
+            if known[_last(what)] < 0 and not is_adopted and not _last(what).startswith(fresh):
+                found.append(what)
+        if found:
+            more = f" and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
+            shown = ", ".join(one[:100] for one in found[:_NAMED])
+            yield Weakening(SILENCED, f"switches off: {shown}{more}", change.path)
+    yield from _no_more(changes)
+
+
+def _last(what: str) -> str:
+    """A rule without the setting that names it."""
+    return what.rpartition(" ")[2]
+
+
+def _tool(name: str) -> str:
+    parts = name.partition(" ")[0].split(".")
+    return parts[1] if parts[0] == "tool" and len(parts) > 1 else parts[0]
+
+
+def _silent(path: str, text: str) -> list[str]:
+    """What a file switches off, each in words."""
+    if _RULED.search(path):
+        return [one[1] for one in _RULE_OFF.finditer(text)]
+    found = []
+    for name, value in _settings(path, text).items():
+        if _OFF.search(name):
+            found += [f"{name} {word}" for word in _listed(value)]
+        elif _LESS.search(name) and value.strip('"').lower() in ("true", "1"):
+            found.append(name)
+    return found
+
+
+def _no_more(changes: Sequence[TextChange]) -> Iterator[Weakening]:
+    """What was looked at, and is not: rules that were selected, switches that were on."""
+    after = {what for one in changes for what in _heeded(one.path, one.after or "")}
+    for change in changes:
+        if change.after is None and not after:  # the tool is gone, or set up elsewhere
+            continue
+        own = {what.rpartition(" ")[0] for what in _heeded(change.path, change.after or "")}
+        for what in _heeded(change.path, change.before or ""):
+            name = what.rpartition(" ")[0]
+            if what not in after and (name in own or _is_off(change, name)):
+                yield Weakening(SILENCED, f"no longer asks for: {what[:120].strip()}", change.path)
+
+
+def _is_off(change: TextChange, name: str) -> bool:
+    """Whether a switch was turned, and is not gone with all of its section."""
+    if _TSCONFIG.search(change.path):
+        return change.after is not None
+    section = name.rpartition(".")[0]
+    return any(
+        one.rpartition(".")[0] == section for one in _settings(change.path, change.after or "")
+    )
+
+
+def _heeded(path: str, text: str) -> list[str]:
+    if _TSCONFIG.search(path):
+        return [f"{one[1]} " for one in _STRICT.finditer(text)]
+    found = []
+    for name, value in _settings(path, text).items():
+        if _ON.search(name):
+            found += [f"{name} {word}" for word in _listed(value)]
+        elif _MORE.search(name) and value.strip('"').lower() in ("true", "1"):
+            found.append(f"{name} ")
+    return found
+
+
+def _listed(value: str) -> list[str]:
+    """The items of a setting; lines of a comment are none."""
+    try:
+        read = json.loads(value)
+    except ValueError:
+        read = value
+    if isinstance(read, list):
+        return [str(one) for one in read]
+    return [word for word in _WORDS.findall(re.sub(r"#.*", "", str(read))) if word]
+
+
+def _settings(path: str, text: str) -> dict[str, str]:
+    """The settings of tools in a file by dotted names, as JSON; none if it cannot be read."""
+    if not _SETTINGS.search(path) or not text:
+        return {}
+    found = config_sections.settings(path, text.encode("utf-8", "surrogateescape"))
+    return {name: value for name, value in found.items() if _TOOLS.search(name)}

@@ -1,0 +1,122 @@
+"""What a file of tests holds: its cases, and what leaves some of them out."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cached_property
+
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+#: Names, numbers and texts; signs, blanks and the kind of quotes do not count.
+_WORDS = re.compile(
+    r"[A-Za-z_$]\w{0,200}|\d[\w.]{0,60}|\"((?:[^\"\\\n]|\\.){0,400})\"|'((?:[^'\\\n]|\\.){0,400})'"
+)
+_NUMBERS = re.compile(r"\b\d[\d.]{0,60}")
+_COMMENT = re.compile(r"^[ \t]*(?:#(?!\[)|//).*$", re.MULTILINE)
+#: Words that stand in most tests.
+_COMMON = frozenset(
+    (
+        "self", "assert", "def", "async", "await", "return", "for", "in", "is", "not", "and", "or",
+        "with", "as", "if", "else", "import", "from", "None", "True", "False", "pytest", "mark",
+        "parametrize", "raises", "const", "let", "var", "expect", "test", "it", "func", "fn", "t",
+        "testing", "T", "assert_eq", "void", "public", "null", "true", "false", "nil", "lambda",
+        "assertEqual", "assertTrue", "assertEquals", "toBe", "toEqual",
+    )
+)  # fmt: skip
+
+
+class Facts(Value):
+    """What a case claims, its ways out, both with their lines, and its cases if it lists them."""
+
+    claims: tuple[tuple[int, str], ...] = ()
+    escapes: tuple[tuple[int, str], ...] = ()
+    cases: int | None = None
+
+
+class Case(Value):
+    """One test: its name with what is around it, its first line (1-based) and its source.
+
+    ``read`` gives its facts: of most tests of a file nobody asks for them.
+    """
+
+    name: str
+    line: int
+    text: str
+    read: Callable[[], Facts]
+
+    @cached_property
+    def facts(self) -> Facts:
+        return self.read()
+
+    @property
+    def last_name(self) -> str:
+        return self.name.rpartition(".")[2]
+
+    @cached_property
+    def words(self) -> Mapping[str, int]:
+        """The words of its source, each with how often it is there."""
+        return words_of(_COMMENT.sub("", self.text))
+
+    @cached_property
+    def body(self) -> str:
+        """Its source without comments, blanks and its own name."""
+        text = "".join(_COMMENT.sub("", self.text).split())
+        return text.replace(self.last_name, "", 1)
+
+
+class Skip(Value):
+    """What leaves a test out: on a line, of a test or class ("": the whole file)."""
+
+    line: int
+    text: str
+    owner: str = ""
+    has_reason: bool = False
+
+
+class CaseFile(Value):
+    """The tests of one file; ``flaw``: why it cannot be read."""
+
+    cases: tuple[Case, ...] = ()
+    skips: tuple[Skip, ...] = ()
+    focused: tuple[tuple[int, str], ...] = ()
+    #: Functions that are no tests, and claim something.
+    helpers: frozenset[str] = frozenset()
+    flaw: str = ""
+
+
+def words_of(text: str) -> Counter[str]:
+    """The words of a text; literals begin with a digit or a quote."""
+    found: Counter[str] = Counter()
+    for one in _WORDS.finditer(text):
+        if one[0][0] in "\"'":
+            said = one[1] if one[1] is not None else one[2]
+            found[f'"{said}'] += 1
+            found.update(_NUMBERS.findall(said))  # as in the rows of a table
+        else:
+            found[one[0]] += 1
+    return found
+
+
+def is_literal(word: str) -> bool:
+    return word[0] == '"' or word[0].isdigit()
+
+
+def telling(words: Mapping[str, int]) -> frozenset[str]:
+    """The words that tell one test from another."""
+    return frozenset(word for word in words if word not in _COMMON)
+
+
+def has_reason(text: str) -> bool:
+    """Whether some text in quotes says why."""
+    found = re.finditer(r"\"([^\"]*)\"|'([^']*)'", text)
+    return any(is_reason(one[1] or one[2] or "") for one in found)
+
+
+def is_reason(said: str) -> bool:
+    """Whether these words say why: one word alone does not, but the number of an issue does."""
+    return len(re.findall(r"\w{2,}", said)) >= 2 or re.search(r"\w://|#\d", said) is not None

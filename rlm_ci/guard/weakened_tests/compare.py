@@ -1,0 +1,335 @@
+"""The tests of a change, before and after: which are lost, left out, or ask for less.
+
+A test that moved, was renamed, or became a case of another is no loss. What changed together with
+the code, and what has a reason, is counted and no weakening.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cached_property
+from operator import itemgetter
+
+from rlm_ci.guard.weakened_tests import python_cases, statement_cases
+from rlm_ci.guard.weakened_tests.cases import Case, CaseFile, is_literal, telling, words_of
+from rlm_ci.guard.weakened_tests.strength import NOTHING, strength
+from rlm_ci.guard.weakening import Weakening
+from rlm_ci.text.printable import count
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+    from rlm_ci.guard.weakening import TextChange
+
+REMOVED = "test-removed"
+SKIPPED = "test-skipped"
+FOCUSED = "test-focused"
+WEAKENED = "assertion-weakened"
+#: What is counted, and no weakening.
+MOVED, RENAMED, MERGED = "moved", "renamed", "merged"
+OBSOLETE, EXPECTED, REASONED = "obsolete", "expected", "reasoned"
+
+_SHOWN = 120
+#: Parts of the words of a test that another one must have: to be the same, and to have taken it in.
+_ALIKE, _TAKEN = 0.6, 0.75
+#: The same for tests with most of the words of their names in common, and for a list of cases.
+_ALIKE_NAMED, _TAKEN_LISTED = 0.25, 0.5
+_PARTS = re.compile(r"[a-z]+|\d+")
+#: Tests that are compared with all others.
+_MOST = 400
+
+
+class ComparedTests(Value):
+    """Weakenings, how often something else happened, and paths that are not read, with why."""
+
+    weakenings: tuple[Weakening, ...] = ()
+    counted: Mapping[str, int] = {}
+    not_read: tuple[tuple[str, str], ...] = ()
+
+
+class CodeChange(Value):
+    """What the change does besides: whether code changed, and which names are defined no more."""
+
+    changed: bool = False
+    gone: Callable[[], frozenset[str]] = frozenset
+
+
+def can_read(path: str) -> bool:
+    """Whether tests in this file can be compared, given its grammar."""
+    return path.endswith(".py") or statement_cases.can_read(path)
+
+
+def read(path: str, text: str) -> CaseFile:
+    return python_cases.read(text) if path.endswith(".py") else statement_cases.read(path, text)
+
+
+def compare(changes: Iterable[TextChange], code: CodeChange | None = None) -> ComparedTests:
+    """How the tests of these files changed."""
+    return _Comparing(list(changes), code or CodeChange()).result()
+
+
+class _Comparing:
+    def __init__(self, changes: list[TextChange], code: CodeChange) -> None:
+        self.code = code
+        self.found: list[Weakening] = []
+        self.counted: Counter[str] = Counter()
+        self.not_read: list[tuple[str, str]] = []
+        self.old: dict[str, CaseFile] = {}
+        self.new: dict[str, CaseFile] = {}
+        for one in changes:
+            self._read(one)
+        self.pairs: list[tuple[str, Case, str, Case]] = []
+        self.lost: list[tuple[str, Case]] = []
+        self.added: list[tuple[str, Case]] = []
+
+    def _read(self, one: TextChange) -> None:
+        if not can_read(one.path):
+            if one.before is not None:
+                self.not_read.append((one.path, "no reader for its language"))
+            return
+        old = CaseFile() if one.before is None else read(one.path, one.before)
+        new = CaseFile() if one.after is None else read(one.path, one.after)
+        flaw = old.flaw or new.flaw
+        if flaw and old.cases and one.path.endswith(".py"):
+            what = f"the file {new.flaw}, so none of its tests runs"
+            self.found.append(Weakening(REMOVED, what, one.path))
+        elif flaw:
+            self.not_read.append((one.path, flaw))
+        else:
+            self.old[one.path], self.new[one.path] = old, new
+
+    def result(self) -> ComparedTests:
+        self._pair()
+        self._take_in()
+        for place, test, path, kept in self.pairs:
+            if test.text != kept.text:
+                self._weaker(place, test, path, kept)
+        self._left_out()
+        self._focused()
+        found = sorted(self.found, key=lambda one: (one.path, one.line or 0, one.rule))
+        return ComparedTests(tuple(found), self.counted, tuple(self.not_read))
+
+    # ── which test is which ──
+
+    def _pair(self) -> None:
+        self.lost = [(path, one) for path, file in self.old.items() for one in file.cases]
+        self.added = [(path, one) for path, file in self.new.items() for one in file.cases]
+        self._match(lambda place: (place[0], place[1].name))
+        self._match(lambda place: (place[0], place[1].last_name))
+        self._match(lambda place: place[1].last_name, MOVED)
+        if self.lost and self.added:
+            self._match(lambda place: place[1].body, RENAMED)
+        for path, test in self.lost[:_MOST]:
+            near = [(_likeness(test, one), where, one) for where, one in self.added[:_MOST]]
+            best = max(near, key=itemgetter(0), default=None)
+            if best and best[0] >= _ALIKE:
+                self.pairs.append((path, test, best[1], best[2]))
+                self.lost.remove((path, test))
+                self.added.remove((best[1], best[2]))
+                self.counted[RENAMED] += 1
+
+    def _match(self, key: Callable[[tuple[str, Case]], object], what: str = "") -> None:
+        """Pair those of one key, in the order that they stand in."""
+        waiting: dict[object, list[tuple[str, Case]]] = {}
+        for place in self.added:
+            waiting.setdefault(key(place), []).append(place)
+        lost, taken = [], set()
+        for path, test in self.lost:
+            same = waiting.get(key((path, test)))
+            if not same:
+                lost.append((path, test))
+                continue
+            where, kept = same.pop(0)
+            self.pairs.append((path, test, where, kept))
+            taken.add(id(kept))
+            if what:
+                self.counted[what] += 1
+        self.lost, self.added = lost, [place for place in self.added if id(place[1]) not in taken]
+
+    def _take_in(self) -> None:
+        """Find out what became of the tests that are gone."""
+        if not self.lost:
+            return
+        before = {id(kept): test for _, test, _, kept in self.pairs}
+        grown = [(one, before.get(id(one))) for one in self._now()]
+        takers = [
+            (one, one.words if old is None else Counter(one.words) - Counter(old.words))
+            for one, old in grown
+            if old is None or old.text != one.text
+        ]
+        for path, test in self.lost:
+            known = telling(test.words) - {test.last_name}
+            if any(_is_in(known, gain, one) for one, gain in takers):
+                self.counted[MERGED] += 1
+            elif self.code.changed and not self.code.gone().isdisjoint(test.words):
+                self.counted[OBSOLETE] += 1
+            else:
+                what = f"{test.name[:_SHOWN]} is gone"
+                self.found.append(Weakening(REMOVED, what, path, test.line, "old"))
+
+    def _now(self) -> Iterator[Case]:
+        for file in self.new.values():
+            yield from file.cases
+
+    # ── what a test asks for ──
+
+    def _weaker(self, place: str, old: Case, path: str, new: Case) -> None:
+        was, now = old.facts, new.facts
+        for line, what in _more(now.escapes, was.escapes):
+            message = f"{new.name[:_SHOWN]} has a new {what}"
+            self.found.append(Weakening(WEAKENED, message, path, line))
+        if was.cases and now.cases is not None and now.cases < was.cases:
+            self._fewer(place, old, new)
+        lost = [one for one in _more(was.claims, now.claims) if not self._gained[one[1]]]
+        if self.code.changed and lost:
+            gone = self.code.gone()
+            kept = [one for one in lost if gone.isdisjoint(words_of(one[1]))]
+            self.counted[OBSOLETE] += len(kept) < len(lost)
+            lost = kept
+        if lost:
+            gained = [text for _, text in _more(now.claims, was.claims)]
+            if message := self._judged(lost, gained, old, new):
+                name = new.name[:_SHOWN]
+                self.found.append(
+                    Weakening(WEAKENED, f"{name} {message}", place, lost[0][0], "old")
+                )
+
+    def _judged(self, lost: list[tuple[int, str]], gained: list[str], old: Case, new: Case) -> str:
+        """Why the test asks for less; "" if it does not."""
+        more = Counter(new.words) - Counter(old.words)
+        lost.sort(key=lambda one: -strength(one[1]))
+        real = sorted(map(strength, gained), reverse=True)
+        real = [one for one in real if one > NOTHING]
+        text = lost[0][1][:_SHOWN]
+        helped = any(word in self._helpers or _is_checking(word) for word in more)
+        helped = helped or (new.facts.cases or 0) > (old.facts.cases or 0)
+        if not helped:
+            if len(real) < len(lost):
+                known = telling(words_of(" ".join(said for _, said in lost)))
+                if not known or len(known & more.keys()) < _TAKEN * len(known):
+                    others = len(lost) - len(real) - 1
+                    also = f", nor {count(others, 'more assertion')}" if others > 0 else ""
+                    return f"no longer says: {text}{also}"
+            for (_, said), now in zip(lost, real, strict=False):
+                if now < strength(said):
+                    return f"asks for less than: {said[:_SHOWN]}"
+        less = Counter(old.words) - Counter(new.words)
+        if not any(
+            word in less and is_literal(word) for _, said in lost for word in words_of(said)
+        ):
+            return ""
+        if self.code.changed:
+            self.counted[EXPECTED] += 1
+            return ""
+        return "" if helped else f"no longer says, and no code changed: {text}"
+
+    def _fewer(self, place: str, old: Case, new: Case) -> None:
+        less = Counter(old.words) - Counter(new.words)
+        if any(_is_in(frozenset(less), one.words, one) for _, one in self.added):
+            self.counted[MERGED] += 1
+        elif self.code.changed and not self.code.gone().isdisjoint(less):
+            self.counted[OBSOLETE] += 1
+        else:
+            was, now = old.facts.cases, new.facts.cases
+            what = f"{new.name[:_SHOWN]} has fewer cases: {was} before, {now} now"
+            self.found.append(Weakening(REMOVED, what, place, old.line, "old"))
+
+    @cached_property
+    def _gained(self) -> Counter[str]:
+        """The claims that tests have and had not."""
+        found: Counter[str] = Counter()
+        for _, test, _, kept in self.pairs:
+            if test.text != kept.text:
+                found.update(text for _, text in _more(kept.facts.claims, test.facts.claims))
+        for _, one in self.added:
+            found.update(text for _, text in one.facts.claims)
+        return found
+
+    @cached_property
+    def _helpers(self) -> frozenset[str]:
+        return frozenset().union(*(file.helpers for file in self.new.values()))
+
+    # ── what does not run ──
+
+    def _left_out(self) -> None:
+        """Tests that ran before, and are left out now; a test that is new was never run."""
+        earlier: dict[str, str] = {}
+        for _, test, _, kept in self.pairs:
+            names = (reversed(one.name.split(".")) for one in (kept, test))
+            earlier.update(zip(*names, strict=False))
+        ran = {path for _, _, path, _ in self.pairs}
+        known: Counter[tuple[str, str]] = Counter()
+        for file in self.old.values():
+            known.update((one.owner, "" if one.owner else one.text) for one in file.skips)
+        for path, file in self.new.items():
+            for one in file.skips:
+                if one.owner and one.owner not in earlier:
+                    continue
+                if not one.owner and path not in ran and not path.endswith("conftest.py"):
+                    continue
+                key = (earlier[one.owner], "") if one.owner else ("", one.text)
+                known[key] -= 1
+                if known[key] >= 0:
+                    continue
+                if one.has_reason:
+                    self.counted[REASONED] += 1
+                else:
+                    told = f"{one.owner}: {one.text}" if one.owner else one.text
+                    what = f"a test is left out, with no reason: {told[:_SHOWN]}"
+                    self.found.append(Weakening(SKIPPED, what, path, one.line))
+
+    def _focused(self) -> None:
+        known = Counter(text for file in self.old.values() for _, text in file.focused)
+        for path, file in self.new.items():
+            for line, text in file.focused:
+                known[text] -= 1
+                if known[text] < 0:
+                    what = f"no other test of the file runs beside: {text[:_SHOWN]}"
+                    self.found.append(Weakening(FOCUSED, what, path, line))
+
+
+def _more(
+    one: Iterable[tuple[int, str]], other: Iterable[tuple[int, str]]
+) -> Iterator[tuple[int, str]]:
+    """The texts that ``one`` has more often than ``other``, with their lines, the last first."""
+    listed = list(one)
+    surplus = Counter(text for _, text in listed)
+    surplus.subtract(text for _, text in other)
+    for line, text in reversed(listed):
+        if surplus[text] > 0:
+            surplus[text] -= 1
+            yield line, text
+
+
+def _likeness(one: Case, other: Case) -> float:
+    """How much of their words two tests share, from 0 to 1; those of their names count more."""
+    shared = sum((Counter(one.words) & Counter(other.words)).values())
+    every = sum((Counter(one.words) | Counter(other.words)).values())
+    names = [frozenset(_PARTS.findall(test.last_name.lower())) - {"test"} for test in (one, other)]
+    likeness = shared / every if every else 0.0
+    if 2 * len(names[0] & names[1]) > len(names[0] | names[1]) and likeness >= _ALIKE_NAMED:
+        likeness += _ALIKE
+    return likeness
+
+
+def _is_in(known: Collection[str], gain: Mapping[str, int], test: Case) -> bool:
+    """Whether a test that gained words says by now what ``known`` words told."""
+    if not known or not gain:
+        return False
+    values = [word for word in known if is_literal(word)]
+    is_new = sum(word in gain for word in values) >= len(values) / 2
+    if not values:
+        is_new = any(word in gain for word in known)
+    if not is_new:
+        return False
+    enough = _TAKEN_LISTED if (test.facts.cases or 0) > 1 else _TAKEN
+    return all(
+        sum(word in test.words for word in some) >= enough * len(some) for some in (values, known)
+    )
+
+
+def _is_checking(name: str) -> bool:
+    return name.lstrip("_").lower().startswith(("check", "verify", "expect_", "ensure"))

@@ -1,0 +1,50 @@
+"""Snapshots: files with expected values that a tool writes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from rlm_ci.guard.weakened_tests.compare import EXPECTED
+from rlm_ci.guard.weakening import Weakening
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rlm_ci.guard.weakening import TextChange
+
+REPLACED = "snapshot-replaced"
+
+_SNAPSHOT = re.compile(
+    r"(?:^|/)(?:__snapshots__|__image_snapshots__|snapshots)/[^/]+\.\w+$"
+    r"|\.(?:snap|ambr|storyshot|raw\.snap|approved\.\w+|verified\.\w+|golden)$"
+)
+
+
+def is_snapshot(path: str) -> bool:
+    return _SNAPSHOT.search(path) is not None
+
+
+def replaced(
+    changes: Sequence[TextChange], *, code_changed: bool
+) -> tuple[list[Weakening], Counter[str]]:
+    """Snapshots that say something else by now, and how many changed together with the code.
+
+    With the code, half of the lines of a snapshot may change. One that is gone needs no change.
+    """
+    found, counted = [], Counter[str]()
+    for one in changes:
+        if one.before is None or one.after is None:
+            continue
+        old, new = (Counter(text.splitlines()) for text in (one.before, one.after))
+        lost = (old - new).total()
+        if not lost:
+            continue
+        if code_changed and 2 * lost <= old.total():
+            counted[EXPECTED] += 1
+            continue
+        why = "most of it is new" if code_changed else "no code changed"
+        message = f"the snapshot has {lost:,} of {old.total():,} lines changed, and {why}"
+        found.append(Weakening(REPLACED, message, one.path))
+    return found, counted

@@ -1,0 +1,222 @@
+"""test-guard on real repositories: what is told, to whom it fails, and how it is overridden."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rlm_ci.change import change_set, trigger
+from rlm_ci.change.change_set import ChangeSet, PullRequest
+from rlm_ci.checks import test_guard
+from rlm_ci.config.core_options import CORE
+from rlm_ci.config.settings import Settings
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.report.findings import CLEAN, FINDINGS, Part, Severity
+from rlm_ci.runs.store import RunStore
+from rlm_ci.source import grammars
+from testing.guarded_trees import swap
+from testing.repositories import events
+from testing.repositories.git_repo import GitRepo
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+TESTS = """\
+from cart import total
+
+
+def test_small():
+    assert total([11, 12]) == 23
+
+
+def test_large():
+    assert total([31, 45]) == 76
+"""
+PATH = "tests/test_cart.py"
+FEWER = TESTS[: TESTS.index("\n\ndef test_large")]
+
+
+@pytest.fixture
+def shop(repo: GitRepo) -> GitRepo:
+    repo.write(PATH, TESTS).write("cart.py", "def total(cart):\n    return sum(cart)\n").commit()
+    return repo
+
+
+def judge(
+    change: ChangeSet,
+    environ: Mapping[str, str] | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> Part:
+    rows = (*CORE, *test_guard.OPTIONS)
+    options = Settings(rows, {}, environ or {})
+    options.apply({"test_guard": dict(config or {})}, "rlm-ci.toml", rows)
+    return test_guard.run(change, options, RunStore("", ""), lambda: "2026-03-01")
+
+
+def local(repo: GitRepo, kind: str) -> ChangeSet:
+    return change_set.from_local(Repository(*discover(os.fspath(repo)), os.environ), kind)
+
+
+def last_commit(repo: GitRepo, **more: Any) -> ChangeSet:
+    opened = Repository(*discover(os.fspath(repo)), os.environ)
+    return change_set.from_range(opened, "HEAD~1", "HEAD", "test", **more)
+
+
+def rules(part: Part) -> list[str]:
+    return [one.rule.removeprefix("test-guard/") for one in part.findings]
+
+
+def test_a_test_that_is_gone_is_told_and_fails_nobody(shop: GitRepo) -> None:
+    shop.write(PATH, FEWER)
+    for change in (local(shop, "worktree"), local(shop.stage(), "index")):
+        part = judge(change)
+        (found,) = part.findings
+        assert (found.rule, found.severity) == ("test-guard/test-removed", Severity.MEDIUM)
+        assert found.message == "test_large is gone"
+        (place,) = found.evidence
+        assert (place.path, place.line_start, place.side) == (PATH, 8, "old")
+        assert place.quote == "def test_large():"
+        assert place.blob == shop.text("rev-parse", f"HEAD:{PATH}")
+        assert part.verdict(Severity.HIGH) == CLEAN
+        assert part.summary == "1 weakening"
+        assert part.metrics["weakened"] == 1
+    shop.commit()
+    assert rules(judge(last_commit(shop))) == ["test-removed"]
+
+
+def test_a_test_that_moved_to_a_file_that_git_does_not_know_is_there(shop: GitRepo) -> None:
+    shop.write(PATH, FEWER).write("tests/test_more.py", TESTS.replace("test_small", "test_x"))
+    part = judge(local(shop, "worktree"))
+    assert (rules(part), part.metrics["moved"]) == ([], 1)
+    assert part.summary == "no test is weakened; 1 test moved or renamed"
+
+
+def test_what_changed_with_the_code_is_one_line(shop: GitRepo) -> None:
+    skipped = "import pytest\n" + swap(
+        TESTS, "def test_large", '@pytest.mark.skip("no server in CI")\ndef test_large'
+    )
+    shop.write(PATH, swap(skipped, "== 23", "== 24")).write("cart.py", "def total(x):\n    ...\n")
+    (found,) = judge(local(shop, "worktree")).findings
+    assert (found.rule, found.severity) == ("test-guard/told", Severity.INFO)
+    assert found.message == (
+        "1 test with an expected value that changed together with the code, "
+        "1 test skipped with a reason"
+    )
+
+
+@pytest.mark.parametrize(
+    ("pull", "config", "verdict"),
+    [
+        ({}, {}, CLEAN),
+        ({"by_bot": True}, {}, FINDINGS),
+        ({"author": "Our-Agent"}, {"strict_authors": ["our-agent"]}, FINDINGS),
+        ({"author": "ada"}, {"strict_authors": ["our-agent"]}, CLEAN),
+        ({}, {"fail": True}, FINDINGS),
+    ],
+)
+def test_it_fails_for_bots_and_who_is_named(
+    shop: GitRepo, pull: dict[str, Any], config: dict[str, Any], verdict: str
+) -> None:
+    shop.write(PATH, FEWER).commit()
+    change = last_commit(shop, pull_request=PullRequest(1, **pull))
+    assert judge(change, config=config).verdict(Severity.HIGH) == verdict
+    if not pull:  # nor where there is no pull request
+        assert judge(change.replace(pull_request=None), config=config).verdict(3) == verdict  # type: ignore[arg-type]
+
+
+def test_the_author_comes_from_the_event(shop: GitRepo, tmp_path: Path) -> None:
+    shop.write(PATH, FEWER).commit()
+    base, head = shop.sha("HEAD~1"), shop.sha()
+    opened = Repository(*discover(os.fspath(shop)), os.environ)
+    for kind, by_bot in (("User", False), ("Bot", True)):
+        payload = events.pull_request(base, head)
+        payload["pull_request"]["user"] = events.user("some-agent[bot]", kind)
+        path = events.write_event(tmp_path, payload)
+        change = trigger.from_event(opened, os.fspath(path), "pull_request")
+        assert change is not None
+        assert change.pull_request is not None
+        found = change.pull_request
+        assert (found.author, found.by_bot) == ("some-agent[bot]", by_bot)
+
+
+LABEL, LINE = ("test-guard-override",), "Test guard override: the feature is gone"
+
+
+@pytest.mark.parametrize(
+    ("environ", "labels", "body", "reason"),
+    [
+        ({"TEST_GUARD_OVERRIDE_REASON": "the feature is gone"}, (), "", "the feature is gone"),
+        ({}, LABEL, LINE, "the feature is gone"),
+        ({}, LABEL, "", None),
+        ({}, (), LINE, None),
+        ({"TEST_GUARD_OVERRIDE_REASON": "gone (until 2026-02-01)"}, (), "", None),
+    ],
+)
+def test_an_override_takes_a_reason(
+    shop: GitRepo, environ: dict[str, str], labels: tuple[str, ...], body: str, reason: str | None
+) -> None:
+    shop.write(PATH, FEWER).commit()
+    pull = PullRequest(1, body=body, labels=labels, by_bot=True)
+    part = judge(last_commit(shop, pull_request=pull), environ)
+    assert [one.suppression for one in part.findings] == ([reason] if reason else [None, None])
+    assert part.verdict(Severity.HIGH) == (CLEAN if reason else FINDINGS)
+    assert ("override-incomplete" in rules(part)) is (reason is None)
+    assert part.summary.endswith("; overridden: the feature is gone") is (reason is not None)
+
+
+def test_what_judges_the_tests_is_compared_too(shop: GitRepo) -> None:
+    workflow = "on: push\njobs:\n  test:\n    steps:\n      - run: pytest\n"
+    shop.write(".github/workflows/ci.yml", workflow).write("tox.ini", "fail_under = 95\n")
+    shop.write("web/__snapshots__/a.snap", "one\ntwo\n").commit()
+    shop.write(".github/workflows/ci.yml", workflow.replace("pytest", "pytest || true"))
+    shop.write("tox.ini", "fail_under = 5\n").write("cart.py", "import os  # noqa\n")
+    shop.write("web/__snapshots__/a.snap", "three\nfour\n")
+    found = set(rules(judge(local(shop, "worktree"))))
+    assert found == {"run-loosened", "coverage-lowered", "check-silenced", "snapshot-replaced"}
+
+
+def test_without_a_grammar_files_are_listed(shop: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.write("a.test.js", "it('adds', () => { expect(1).toBe(1) })\n").commit()
+    shop.write("a.test.js", "")
+    assert rules(judge(local(shop, "worktree"))) == ["test-removed"]
+    monkeypatch.setitem(sys.modules, "tree_sitter_javascript", None)
+    monkeypatch.setitem(sys.modules, "tree_sitter_typescript", None)
+    grammars._language.cache_clear()
+    try:
+        part = judge(local(shop, "worktree"))
+    finally:
+        grammars._language.cache_clear()
+    (found,) = part.findings
+    assert (found.rule, found.severity) == ("test-guard/not-read", Severity.INFO)
+    assert "the grammar of JavaScript is not installed" in found.message
+    assert part.summary == "no test is weakened; 1 file not read"
+
+
+def test_large_and_binary_files_are_listed(shop: GitRepo) -> None:
+    shop.write("tests/test_big.py", "x = 1\n" * 400_000).write(
+        "tests/test_bin.py", b"a\0b"
+    ).commit()
+    (found,) = judge(last_commit(shop)).findings
+    assert [one.path for one in found.evidence] == ["tests/test_big.py", "tests/test_bin.py"]
+
+
+def test_hostile_names_and_texts_stay_data(shop: GitRepo) -> None:
+    name = "tests/test_\x1b[31m\n.py"
+    shop.write(name, "def test_x():\n    assert f('\\x1b[31m::error::') == 1\n").commit()
+    shop.write(name, "def test_x():\n    pass\n").commit()
+    (found,) = judge(last_commit(shop)).findings
+    assert "\x1b" not in found.message
+    assert "\n" not in found.message
+    json.dumps(found.to_dict())
+
+
+def test_the_first_commit_and_no_change_are_clean(repo: GitRepo) -> None:
+    repo.write(PATH, TESTS)
+    assert judge(local(repo, "worktree")).findings == ()
+    repo.stage()
+    assert judge(local(repo, "index")).summary == "no test is weakened"

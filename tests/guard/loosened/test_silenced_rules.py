@@ -1,0 +1,40 @@
+"""Rules that a configuration switches off."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlm_ci.guard.loosened.silenced_rules import is_read, switched_off
+from rlm_ci.guard.weakening import TextChange
+
+RUFF = '[tool.ruff.lint]\nselect = ["E", "F"]\nignore = ["E501"]\n'
+#: A file, before, after, and how often something is switched off.
+CASES: dict[str, tuple[str, str, str, int]] = {
+    "a rule": ("pyproject.toml", RUFF, RUFF.replace('"E501"', '"E501", "F401"'), 1),
+    "a rule of a new selection": (
+        "pyproject.toml", RUFF,
+        RUFF.replace('"F"]', '"F", "ANN"]').replace('"E501"', '"E501", "ANN001"'), 0,
+    ),
+    "a tool that is new": ("pyproject.toml", "[project]\n", RUFF, 0),
+    "a rule less": ("pyproject.toml", RUFF, RUFF.replace('["E501"]', "[]"), 0),
+    "a selection less": ("pyproject.toml", RUFF, RUFF.replace('"E", "F"', '"E"'), 1),
+    "per file": (
+        "ruff.toml", "line-length = 99\n[lint.per-file-ignores]\n",
+        'line-length = 99\n[lint.per-file-ignores]\n"a.py" = ["S101"]\nlint.x = 1\n', 1,
+    ),
+    "strict": ("mypy.ini", "[mypy]\nstrict = true\n", "[mypy]\nwarn_x = 1\n", 1),
+    "errors": ("mypy.ini", "[mypy]\nx = 1\n", "[mypy]\nx = 1\nignore_errors = True\n", 1),
+    "eslint": (".eslintrc.json", '{"rules": {"eqeqeq": "error"}}', '{"rules": {"eqeqeq": "off"}}',
+               1),
+    "typescript": ("tsconfig.json", '{"strict": true, // x\n}', '{"strict": false}', 1),
+    "of no tool": ("pyproject.toml", '[tool.x]\nignore = ["a"]\n', '[tool.x]\nignore = ["a", "b"]',
+                   0),
+    "broken": ("pyproject.toml", RUFF, "[tool.ruff", 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_rule_that_is_switched_off_is_found(case: str) -> None:
+    path, before, after, number = CASES[case]
+    assert is_read(path)
+    assert len(list(switched_off([TextChange(path, before, after)]))) == number

@@ -1,0 +1,37 @@
+"""Snapshots that say something else by now."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlm_ci.guard.weakened_tests.snapshots import is_snapshot, replaced
+from rlm_ci.guard.weakening import TextChange
+
+OLD = "".join(f"line {number}\n" for number in range(10))
+
+
+@pytest.mark.parametrize(
+    ("new", "code_changed", "expected"),
+    [
+        (OLD.replace("line 3", "line x"), True, (0, 1)),
+        (OLD.replace("line 3", "line x"), False, (1, 0)),
+        (OLD.replace("line", "other"), True, (1, 0)),
+        (OLD + "more\n", False, (0, 0)),
+        (None, True, (0, 0)),
+    ],
+)
+def test_a_snapshot_is_replaced_or_changes_with_the_code(
+    new: str | None,
+    code_changed: bool,
+    expected: tuple[int, int],
+) -> None:
+    change = TextChange("web/__snapshots__/a.test.js.snap", OLD, new)
+    found, counted = replaced([change], code_changed=code_changed)
+    assert (len(found), counted["expected"]) == expected
+
+
+def test_snapshots_are_known_by_name() -> None:
+    assert all(
+        map(is_snapshot, ["a/__snapshots__/x.ambr", "src/snapshots/a.snap", "x.approved.txt"])
+    )
+    assert not any(map(is_snapshot, ["src/snapshots.py", "docs/snapshot.md"]))

@@ -1,0 +1,43 @@
+"""The tests of files that are read by their statements."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlm_ci.guard.weakened_tests.statement_cases import can_read, read
+
+GROUPS = """\
+describe('x', () => {
+  it('a', () => { expect(1).toBe(2); expect(2) })
+  test.each([1, 2])('b %s', (n) => { assert(n) })
+})
+"""
+JAVA = """\
+class ATest {
+  @Test
+  public void a() { assertEquals(1, 2); fail(); }
+  void b() {}
+  @ParameterizedTest
+  void c(int x) { }
+}
+"""
+#: A path, a text, and its tests, each with the number of its assertions.
+CASES: dict[str, tuple[str, str, dict[str, int]]] = {
+    "groups": ("a.test.ts", GROUPS, {"a": 2, "b %s": 1}),
+    "a helper": (
+        "a_test.go", "func TestA(t *testing.T) { t.Error() }\nfunc helper() {}", {"TestA": 1},
+    ),
+    "rust": ("tests/a.rs", "#[tokio::test]\nasync fn a() { assert!(x); }\nfn b() {}", {"a": 1}),
+    "java": ("ATest.java", JAVA, {"a": 2, "c": 0}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_tests_are_found_with_their_claims(case: str) -> None:
+    path, text, expected = CASES[case]
+    assert {one.name: len(one.facts.claims) for one in read(path, text).cases} == expected
+
+
+def test_what_has_no_reader_is_known() -> None:
+    assert not can_read("a_spec.rb")
+    assert read("a.js", "(" * 2000).flaw == "cannot be parsed"

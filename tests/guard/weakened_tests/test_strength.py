@@ -1,0 +1,33 @@
+"""How much an assertion asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlm_ci.guard.weakened_tests.strength import EXACT, NOTHING, PART, PRESENCE, WORDED, strength
+
+CLAIMS = {
+    NOTHING: [
+        "assert True", "assert x == 3 or True", "self.assertTrue(True)", "expect(true).toBe(true)",
+        "assert!(true)", "assert.Equal(t,got,got)", "if false t.Fatal(\"x\")", "assert a == a",
+    ],
+    PRESENCE: [
+        "assert result", "assert x is not None", "assert not found", "expect(x).toBeDefined()",
+        "pytest.raises(Exception)", "assertNotNull(cart)", "if err!=nil t.Fatal(err)",
+        "assert!(found)", "assert items == []",
+    ],
+    PART: ["assert 'x' in said", "expect(x).toContain(1)", "assert a > 3", "assert!(a != b)"],
+    EXACT: [
+        "assert a == 3", "expect(x).toEqual([1])", "assert_eq!(a,3)", "assertEquals(3, a)",
+        "pytest.raises(ValueError)", "if got!=want t.Errorf(\"x\")", "#[should_panic]",
+        "mock.assert_called_once_with(3)",
+    ],
+    WORDED: ["pytest.raises(ValueError, match='no')"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("level", CLAIMS)
+def test_claims_have_their_place_on_the_scale(level: int) -> None:
+    assert {claim: strength(claim) for claim in CLAIMS[level]} == dict.fromkeys(
+        CLAIMS[level], level
+    )
