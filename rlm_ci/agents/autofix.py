@@ -182,7 +182,10 @@ class AutofixAgent:
             if not is_fine:
                 failed.append(line)
         status = task.workspace.status(before, left).strip()
-        told.append(f"changed:\n{status}" if status else "nothing was changed")
+        if not status:
+            told.append("nothing was changed")
+        elif failed:  # the line of a fixer that failed does not say what it changed
+            told.append(f"changed:\n{status}")
         reason = "; ".join(failed)
         if not output:
             reason = f"{count(len(chosen), 'fixer')} set up here, but none of them is installed"

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from rlm_ci.report.findings import CLEAN, FINDINGS, INCOMPLETE, NOT_RUN, OLD, REVIEW, Severity
+from rlm_ci.report.findings import (
+    CLEAN,
+    FINDINGS,
+    INCOMPLETE,
+    NOT_RUN,
+    OLD,
+    REVIEW,
+    Severity,
+    explain,
+)
 from rlm_ci.text import printable
 
 TYPE_CHECKING = False
@@ -93,13 +102,20 @@ def result(part: Part, fail_level: Severity, *, cure: bool = True) -> str:
     Without ``cure`` it leaves out the hint of the error that stopped the part.
     """
     verdict, summary = state(part, fail_level), part.summary
+    if not cure and hint(part):
+        summary = printable.printable(str(part.error))
     if verdict in (CLEAN, FINDINGS):
         return summary
-    if not cure and part.error is not None:
-        summary = printable.printable(str(part.error))
     label = LABELS.get(verdict, verdict)
     told = summary[: len(label)].lower() == label
     return summary if told else f"{label}: {summary}" if summary else label
+
+
+def hint(part: Part) -> str:
+    """The hint of the error that stopped ``part``, if its summary is that error; else ""."""
+    error = part.error
+    known = error is not None and part.summary == explain(error)
+    return printable.printable(error.hint or "") if error is not None and known else ""
 
 
 def overrides(report: Report) -> list[tuple[str, str]]:

@@ -85,8 +85,7 @@ def test_ruff_mends_what_it_safely_can(real: Shop) -> None:
     text = (real.workspace.path / "a.py").read_text()
     assert "import sys" not in text
     assert "x={1:2}" in text, "nobody asked for another format"
-    assert "ruff check --fix: ran, a.py\n" in outcome.summary
-    assert "changed:\na.py" in outcome.summary
+    assert outcome.summary == "ruff check --fix: ran, a.py"
     assert real.lines == ["ruff check --fix"]
     assert sorted(one.name for one in real.workspace.path.iterdir()) == ["a.py", "pyproject.toml"]
 

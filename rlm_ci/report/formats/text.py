@@ -81,9 +81,9 @@ class _TextWriter:
                 again = part.state is not None and result == above
                 told = f"{wording.LABELS.get(part.state or '', '')}, as above" if again else result
                 yield from self._part(part, names, told)
-                if part.error is not None and part.error.hint and not again:
+                if (hint := wording.hint(part)) and not again:
                     # To be copied, so it is one line, however long.
-                    yield f"{' ' * (names + 4)}→ {printable(part.error.hint)}"
+                    yield f"{' ' * (names + 4)}→ {hint}"
             above = result
 
     def _end(self, *, quiet: bool) -> Iterator[str]:

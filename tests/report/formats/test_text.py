@@ -78,6 +78,19 @@ def test_what_is_to_be_copied_is_on_one_line() -> None:
     assert f"               → git {'a b ' * 30}c" in lines
 
 
+def test_a_check_that_stopped_after_findings_says_its_cure_once() -> None:
+    finding = Finding("doc-archive/malformed", Severity.HIGH, "It is malformed.")
+    error = errors.ConfigError("the branch is gone", hint="git fetch")
+    part = Part.from_error("doc-archive", error).replace(findings=(finding,))
+    text = render(Report(Subject(), Severity.HIGH, (part,)), "text")
+    assert "✗ doc-archive  the branch is gone\n               → git fetch\n" in text
+    assert text.count("git fetch") == 1
+    told = part.replace(summary="1 of 3 files looked at")
+    text = render(Report(Subject(), Severity.HIGH, (told,)), "text")
+    assert "✗ doc-archive  1 of 3 files looked at\n" in text
+    assert "→ git fetch" not in text
+
+
 def test_a_failing_check_says_how_to_override_it_with_a_reason() -> None:
     text = render(reports.typical(), "text")
     assert '\n  to override diff-budget: set DIFF_BUDGET_OVERRIDE_REASON="why"\n' in text
