@@ -122,7 +122,7 @@ def _build(given: Sequence[str], settings: Settings) -> str:
             return neutralise.record({"object": encodable(folder), **_facts(context)})
         if not context.byte_length:
             say("warning: the source is empty")
-        return "" if settings.quiet else f"{printable(folder)}\n{_text(context)}"
+        return "" if settings.quiet else f"{_text(context)}{printable(folder)}\n"
 
 
 def _standard_input() -> BinaryIO:

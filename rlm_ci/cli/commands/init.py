@@ -100,9 +100,9 @@ def run(arguments: Arguments) -> int:
     lines = []
     if _is_configured(repository):
         # With a second configuration file every command would stop.
-        lacking = "".join(f"; add to it: {line}" for line in wish.lines())
         del contents[CONFIG_FILES[0]]
-        lines.append(f"kept       [tool.rlm-ci] of pyproject.toml is the configuration{lacking}")
+        kept = "kept       [tool.rlm-ci] of pyproject.toml is the configuration"
+        lines.append(f"{kept}{wish.lacking()}")
     if not settings.force:
         missing = [
             path for path in contents if not os.path.lexists(os.path.join(repository.root, path))
@@ -113,6 +113,8 @@ def run(arguments: Arguments) -> int:
     lines += [
         _write(repository.root, path, text, force=settings.force) for path, text in contents.items()
     ]
+    if lines and lines[-1].startswith(f"kept       {CONFIG_FILES[0]} "):
+        lines[-1] += wish.lacking()
     if settings.hooks:
         lines += _hooks(repository, force=settings.force)
     lines.append(_ignore_runs(repository))
@@ -134,12 +136,11 @@ class _Wish(Value):
         named, _, rest = self.model.partition(":")
         return (named if rest and named in PROVIDERS else OPENAI) if self.model else ""
 
-    def lines(self) -> Iterator[str]:
-        """The settings that are not the default."""
-        if self.model:
-            yield f'model = "{self.model}"'
-        if not self.review:
-            yield 'review.enabled = "off"'
+    def lacking(self) -> str:
+        """What an existing configuration may lack, as a remark; "" where the defaults do."""
+        rows = [f'model = "{self.model}"'] if self.model else []
+        rows += [] if self.review else ['review.enabled = "off"']
+        return f"; it needs: {', '.join(rows)}" if rows else ""
 
 
 def _wish(settings: Settings) -> _Wish:

@@ -28,7 +28,8 @@ def place(repo: GitRepo, cli: Cli) -> Path:
     sizes = {"RLM_CHUNK_TARGET_BYTES": "100", "RLM_CHUNK_OVERLAP_BYTES": "10"}
     ended = cli("context", "build", ".", "--out", "made", cwd=repo, env=sizes)
     assert (ended.code, ended.stderr) == (0, "")
-    assert ended.stdout.startswith("made\nobject        sha256:")
+    assert ended.stdout.startswith("object        sha256:")
+    assert ended.stdout.endswith("\nmade\n")
     return Path(repo.path)
 
 
@@ -59,7 +60,7 @@ def test_where_an_object_is_made(repo: GitRepo, cli: Cli, source: str, folder: s
     repo.write("docs/a.txt", TEXT).write("b.txt", "b").commit()
     ended = cli("context", "build", source, cwd=repo, stdin="from a pipe")
     assert ended.code == 0, ended
-    assert ended.stdout.splitlines()[0] == folder
+    assert ended.stdout.splitlines()[-1] == folder
     assert (Path(repo.path) / folder / "index.json").exists()
 
 

@@ -340,6 +340,17 @@ def test_the_configuration_is_short_and_whole_on_demand(cli: Cli, repo: GitRepo)
     assert b"# timeout = 600" in repo.read("rlm-ci.toml")
 
 
+def test_a_configuration_that_stays_is_told_what_it_needs(cli: Cli, repo: GitRepo) -> None:
+    wish = ("init", "--model", "groq:m", "--review", "off")
+    needs = 'it needs: model = "groq:m", review.enabled = "off"\n'
+    repo.write("rlm-ci.toml", 'fail_level = "low"\n')
+    told = cli(*wish, cwd=repo).stdout
+    assert f"kept       rlm-ci.toml (it exists; --force overwrites it); {needs}" in told
+    repo.remove("rlm-ci.toml").write("pyproject.toml", '[tool.rlm-ci]\nfail_level = "low"\n')
+    told = cli(*wish, cwd=repo).stdout
+    assert f"kept       [tool.rlm-ci] of pyproject.toml is the configuration; {needs}" in told
+
+
 # -- native hooks --------------------------------------------------------------------------------
 
 
