@@ -184,7 +184,9 @@ class View:
             "state": state,
             "label": wording.LABELS.get(state, state),
             "result": self._surface.cell(summary),
-            "summary": self._surface.cell(neutralise.clip(part.summary, limits.text)),
+            "summary": self._surface.cell(
+                neutralise.clip(part.summary.removeprefix(f"{state}: "), limits.text)
+            ),
             "findings": len(part.findings),
         }
 

@@ -122,6 +122,14 @@ def test_nothing_is_shed() -> None:
     assert page.root.all("article")[1999].text().count("of it") == 20
 
 
+def test_a_verdict_is_not_said_twice_in_a_row() -> None:
+    off = Part("guard", "off: no task id", {"enabled": False}, enabled=False)
+    page = Page(render(reports.clean().replace(parts=(off,)), "html"))
+    assert [cell.text() for cell in page.root.all("tr")[1].all("th", "td")] == [
+        "guard", "– off", "no task id",
+    ]  # fmt: skip
+
+
 def test_the_page_forbids_every_request() -> None:
     page = Page(render(reports.typical(), "html"))
     policy = next(
