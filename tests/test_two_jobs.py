@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from testing.repositories.git_repo import GitRepo
 
 PIN = "1" * 40
-KEY = "startsWith(github.event.comment.body, '/rlm-ci review') && secrets.OPENAI_API_KEY || ''"
+_BEGINS = "startsWith(github.event.comment.body, '/rlm-ci {}')"
+KEY = f"({_BEGINS.format('review')} || {_BEGINS.format('ask')}) && secrets.OPENAI_API_KEY || ''"
+LABEL = f"{_BEGINS.format('fix')} && secrets.RLM_LABEL_TOKEN || ''"
+DEFAULT = "github.event.repository.default_branch"
 #: What ``rlm-ci init --fork-safe --slash-commands`` writes.
 WRITTEN = init.workflows(PIN, fork_safe=True, slash_commands=True)
 OURS = ("dogfood.yml", "dogfood-publish.yml")
@@ -95,17 +98,19 @@ def test_who_may_write_never_sees_the_pull_requests_files(where: str) -> None:
     text = WORKFLOWS[where]
     checkout = _uses(where, "actions/checkout@")["with"]
     assert checkout["persist-credentials"] is False
-    assert not {"ref", "repository", "path", "allow-unsafe-pr-checkout"} & set(checkout)
+    assert not {"repository", "path", "allow-unsafe-pr-checkout"} & set(checkout)
+    # A review thread's event would bring the pull request's merge.
+    assert checkout.get("ref") == (f"${{{{ {DEFAULT} }}}}" if where in OBEYS else None)
     # The names of the pull request's commits and branches reach no step; a group is only a name.
     for step in _job(where)["steps"]:
         for expression in re.findall(r"\$\{\{(.*?)\}\}", json.dumps(step)):
             assert expression.strip() in {
                 "github.token", "github.event.workflow_run.id", "runner.temp",
-                *([KEY] if where in OBEYS else []),
+                *([KEY, LABEL, DEFAULT] if where in OBEYS else []),
             }, step  # fmt: skip
-    # A model's key is there for a review alone, and for nothing but the action.
+    # Each secret is there for the command that needs it, and for nothing but the action.
     for word in ("secrets.", "download-artifact", "unzip", "cache"):
-        assert word not in text.replace(KEY, "")
+        assert word not in text.replace(KEY, "").replace(LABEL, "")
 
 
 @pytest.mark.parametrize("where", [*POSTS, *OBEYS])
@@ -130,9 +135,11 @@ def test_only_what_a_pull_request_left_is_posted(where: str) -> None:
 
 @pytest.mark.parametrize("where", OBEYS)
 def test_only_comments_on_pull_requests_are_obeyed(where: str) -> None:
-    assert _triggers(where) == {"issue_comment": {"types": ["created"]}}
-    assert _job(where)["if"] == (
-        "github.event.issue.pull_request && startsWith(github.event.comment.body, '/rlm-ci')"
+    events = ("issue_comment", "pull_request_review_comment")
+    assert _triggers(where) == {event: {"types": ["created"]} for event in events}
+    assert " ".join(_job(where)["if"].split()) == (
+        "(github.event.issue.pull_request || github.event.pull_request) && "
+        "startsWith(github.event.comment.body, '/rlm-ci')"
     )
 
 
@@ -337,6 +344,11 @@ def _workflow_run(event: str, conclusion: str) -> dict[str, Any]:
     return {"action": "completed", "workflow_run": {**run, **source}}
 
 
+def _review_comment(body: str) -> dict[str, Any]:
+    comment = {"id": 9, "body": body, "in_reply_to_id": 8}
+    return {"action": "created", "comment": comment, "pull_request": {"number": 12}}
+
+
 STARTS = [
     pytest.param(POSTS[0], _workflow_run("pull_request", "success"), True, id="green"),
     pytest.param(POSTS[0], _workflow_run("pull_request", "failure"), True, id="red"),
@@ -350,6 +362,8 @@ STARTS = [
     pytest.param(
         OBEYS[0], issue_comment("/rlm-ci check", on_pull_request=False), False, id="on an issue"
     ),
+    pytest.param(OBEYS[0], _review_comment("/rlm-ci ask Why?"), True, id="in a thread"),
+    pytest.param(OBEYS[0], _review_comment("Why?"), False, id="a reply", marks=pytest.mark.full),
 ]
 
 
@@ -362,7 +376,8 @@ def test_what_starts_a_job_that_may_write(
     (job,) = document["jobs"].values()
     job["steps"] = [{"run": f"touch '{tmp_path}/started'"}]
     document["on"] = document.pop(True)  # the key, as YAML 1.1 reads it
-    (name,) = document["on"]
+    name = "pull_request_review_comment" if "issue" not in event else "issue_comment"
+    name = next(iter(document["on"])) if where in POSTS else name
     (tmp_path / "workflow.yml").write_text(json.dumps(document))
     (tmp_path / "event.json").write_text(json.dumps(event))
     code, log = _act(tmp_path, repo, name)

@@ -80,15 +80,27 @@ class AskOptions(Value):
 
 
 class AskRun(Attempt):
-    """The symbolic mode. Without a context it raises NoContextError, unless it is ``required``."""
+    """The symbolic mode. Without a context it raises NoContextError, unless it is ``required``.
+
+    ``commit`` is the one that the context holds, if it is not the work tree.
+    """
 
     turns = "symbolic_iterations"
 
     def __init__(
-        self, work: PipelineJob, run: Run, goal: str, record: Record, mode: Mode, *, required: bool
+        self,
+        work: PipelineJob,
+        run: Run,
+        goal: str,
+        record: Record,
+        mode: Mode,
+        *,
+        required: bool,
+        commit: str | None = None,
     ) -> None:
         super().__init__(work, run, goal, record, mode, head={"context": None})
         self._required = required
+        self._commit = commit
         self._kept = RunContext(work, run, record, self._step)
         self._sessions = Sessions(
             work.settings.sandbox, work.settings.environ, replay=bool(work.replay)
@@ -131,7 +143,7 @@ class AskRun(Attempt):
                 model=settings.model or "",
                 provider=provider_of(models_of(settings)),
                 # None outside of git and before the first commit.
-                head=repository.head_commit() if repository.git_dir else None,
+                head=self._commit or (repository.head_commit() if repository.git_dir else None),
                 max_iterations=settings.loop.max_iterations,
                 max_minutes=settings.loop.max_minutes,
                 max_completion_tokens=settings.models.max_completion_tokens,
@@ -270,7 +282,7 @@ class AskRun(Attempt):
             metrics=report.figures(
                 options.model, context, self._state.entries, options.sandbox or None
             ),
-            subject=Subject(head=options.head, worktree=True),
+            subject=Subject(head=options.head, worktree=self._commit is None),
             usage=self._usage(),
         )
 

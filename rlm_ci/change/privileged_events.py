@@ -15,9 +15,16 @@ if TYPE_CHECKING:
 
     from rlm_ci.change.change_set import ChangeSet
 
-EVENTS = ("pull_request_target", "workflow_run", "issue_comment")
+#: The last one only for a branch of the same repository.
+EVENTS = (
+    "pull_request_target", "workflow_run", "issue_comment", "pull_request_review_comment",
+)  # fmt: skip
 #: What only the payload of that event holds; ``pull_request_target`` looks like a pull request.
-_SHAPES = {"workflow_run": ("workflow_run",), "issue_comment": ("issue", "comment")}
+_SHAPES = {
+    "workflow_run": ("workflow_run",),
+    "issue_comment": ("issue", "comment"),
+    "pull_request_review_comment": ("pull_request", "comment"),
+}
 
 
 def event_of(name: str | None, payload: Mapping[str, Any] | None = None) -> str | None:
@@ -59,6 +66,7 @@ def refuse_checkout(change: ChangeSet, event: str | None) -> None:
     holds = bool(shared) and beyond_base(*shared)
     if not holds and not repository.is_shallow():
         return
+    ref = "ref: the default branch" if event == EVENTS[-1] else "without ref"
     what = (
         "the work tree has the pull request's code"
         if holds
@@ -70,7 +78,7 @@ def refuse_checkout(change: ChangeSet, event: str | None) -> None:
         f"{what}, and {event} gives this job secrets and a token that may write: "
         "whatever runs from that tree runs with both",
         where=f"HEAD, {here[:12]}",
-        hint="check out the base (actions/checkout with fetch-depth: 0 and without ref), and fetch "
+        hint=f"check out the base (actions/checkout with fetch-depth: 0 and {ref}), and fetch "
         f"the objects of the change: git fetch origin refs/pull/{number}/head",
     )
 

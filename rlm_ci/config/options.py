@@ -33,6 +33,8 @@ PUBLISH: tuple[Setting, ...] = (
             "integer", minimum=0),
     Setting("github.token", "token for posting on GitHub", env=("GITHUB_TOKEN",), secret=True,
             file=False, input="github-token"),
+    Setting("github.label_token", "token that sets the label of /rlm-ci fix; a label that is set "
+            "with GITHUB_TOKEN starts no workflow", secret=True, file=False),
     machine("github.api_url", "GITHUB_API_URL", "address of GitHub's API"),
 )  # fmt: skip
 MODEL: tuple[Setting, ...] = (

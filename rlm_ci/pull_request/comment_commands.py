@@ -14,7 +14,19 @@ from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.github import fetch, session
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import access_of, endpoint_of
-from rlm_ci.pull_request.slash_grammar import GRAMMAR, OVERRIDE, PREFIX, REVIEW, parse
+from rlm_ci.pull_request import replies
+from rlm_ci.pull_request.replies import ReplyPlace
+from rlm_ci.pull_request.slash_grammar import (
+    ASK,
+    CHECK,
+    FIX,
+    GRAMMAR,
+    OVERRIDE,
+    PREFIX,
+    REVIEW,
+    is_command,
+    parse,
+)
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
@@ -28,24 +40,37 @@ if TYPE_CHECKING:
     from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.pull_request.slash_grammar import SlashCommand
 
-EVENT = "issue_comment"
+#: A comment in the conversation, and one in a thread about lines.
+EVENT, THREAD_EVENT = "issue_comment", "pull_request_review_comment"
+#: The commands that read the change itself, and those that never do so for a fork: by what.
+_READING = (CHECK, REVIEW, OVERRIDE, ASK)
+_NOT_OF_FORKS = {
+    REVIEW: "no model reads a change from a fork",
+    ASK: "no model reads a change from a fork",
+    FIX: "no fix loop runs the code of a fork",
+}
 #: GitHub's older names say ``write`` for ``maintain``.
 _MAY_WRITE = ("admin", "maintain", "write")
 #: Roles below it: an answer with one of these and a permission above contradicts itself.
 _MAY_NOT = ("none", "read", "triage")
 _REPOSITORY = re.compile(r"(?!\.+/)[\w.-]{1,100}/(?!\.+$)[\w.-]{1,100}", re.ASCII)
 _LOGIN = re.compile(r"[\w-]{1,100}", re.ASCII)
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _PAYLOAD = "give the payload as GitHub writes it to GITHUB_EVENT_PATH"
 
 
 class CommentCommand(Value):
-    """A command, the login of its author, the change that it is about, the comment's id."""
+    """A command, the login of its author, and where the reply goes.
+
+    ``change`` is None for a command that reads none; ``pull`` is the API's record.
+    """
 
     command: SlashCommand
     person: str
-    change: ChangeSet
+    change: ChangeSet | None
     way: GitHubClient
-    comment: int
+    to: ReplyPlace
+    pull: Mapping[str, Any]
 
 
 def _refused(what: str, hint: str, where: str = "the comment") -> ConfigError:
@@ -56,7 +81,9 @@ def payload_of(settings: Settings) -> dict[str, Any] | None:
     """The event of a comment, if this run is about one and no option names the change."""
     path = settings.event or (settings.github.actions and settings.github.event_path)
     name = "" if settings.event else settings.github.event_name
-    if not path or settings.base or settings.head or name not in (EVENT, "", None):
+    if not path or settings.base or settings.head:
+        return None
+    if name not in (EVENT, THREAD_EVENT, "", None):
         return None
     if path.startswith("/dev/"):  # a pipe can be read once, by the judgement
         return None
@@ -64,70 +91,114 @@ def payload_of(settings: Settings) -> dict[str, Any] | None:
         payload = trigger.load(path)
     except RlmCiError:
         return None  # the judgement reports what is wrong with it
-    return payload if privileged_events.event_of(name, payload) == EVENT else None
+    event = privileged_events.event_of(name, payload)
+    return payload if event in (EVENT, THREAD_EVENT) else None
 
 
 def asked(settings: Settings, payload: Mapping[str, Any]) -> CommentCommand | None:
     """What the comment of ``payload`` asks for; None for nothing, with a message.
 
-    Raises ConfigError for what is not allowed, RemoteError if GitHub does not answer.
+    Raises ConfigError for what is not allowed, once whoever may write has a reply that says why;
+    RemoteError if GitHub does not answer.
     """
-    comment, issue = _record(payload, "comment"), _record(payload, "issue")
-    command = _heard(payload, comment)
-    if command is None:
+    comment = _record(payload, "comment")
+    if nothing := _not_heard(payload, comment):
+        say(f"nothing to do: {nothing}")
         return None
-    number, said = issue.get("number"), comment.get("id")
-    if "pull_request" not in issue or type(number) is not int or number < 1:
-        raise _refused(
-            "the comment is on an issue, not on a pull request",
-            "comment on the pull request that you want to check",
-        )
-    if type(said) is not int or said < 1:
-        raise _refused("the event does not name a comment", _PAYLOAD, "comment.id")
+    to = _place(payload, comment)
     if not settings.github.token:
         raise _refused(
             "asking GitHub whether the commenter may do this needs a token",
             "give it in the environment; in a workflow: ${{ github.token }}",
             "GITHUB_TOKEN",
         )
-    name = _name(_record(payload, "repository").get("full_name"))
     way = session.client(access_of(settings))
-    person = require_writer(way, name, _record(comment, "user"))
-    pull = way.get(f"/repos/{name}/pulls/{number}")
+    person = require_writer(way, to.repository, _record(comment, "user"))
+    with replies.refusals(settings, way, to):
+        command = parse(str(comment.get("body") or ""))
+        if command is None:
+            raise AssertionError("a comment that is heard has a command")
+        pull = way.get(f"/repos/{to.repository}/pulls/{to.number}")
+        _require_possible(settings, command, to, pull)
+        if command.name == OVERRIDE:
+            _require_still(pull, comment)
+        change = _change(settings, to, pull) if command.name in _READING else None
+    return CommentCommand(command, person, change, way, to, pull)
+
+
+def _require_possible(
+    settings: Settings, command: SlashCommand, to: ReplyPlace, pull: Mapping[str, Any]
+) -> None:
+    """Raise ConfigError for a command that this pull request, or this place, does not have."""
     if pull.get("state") != "open":
         raise _refused(
-            f"the pull request {name}#{number} is not open", "open it again, and comment again"
+            f"the pull request {to.repository}#{to.number} is not open",
+            "open it again, and comment again",
+        )
+    if command.name in _NOT_OF_FORKS and not _is_own(pull):
+        raise _refused(
+            _NOT_OF_FORKS[command.name], f"to run the checks on a fork's change: {GRAMMAR[0]}"
         )
     if command.name == REVIEW:
-        if not _is_own(pull):
-            raise _refused(
-                "no model reads a change from a fork",
-                f"to run the checks on a fork's change: {GRAMMAR[0]}",
-            )
         _require_endpoint(settings)
-    if command.name == OVERRIDE:
-        _require_still(pull, comment)
+    if command.name == OVERRIDE and to.thread:
+        raise _refused(
+            "an override is recorded by a comment in the conversation, not in a thread",
+            "write the same there",
+        )
+
+
+def _change(settings: Settings, to: ReplyPlace, pull: Mapping[str, Any]) -> ChangeSet:
+    """The change of ``pull``, its objects fetched; nothing is checked out."""
     repository = open_repository(settings)
-    fetch.fetch(repository, number, pull, access_of(settings))
-    change = trigger.from_pull_request(repository, pull, f"{name}#{number}", name)
-    privileged_events.refuse_checkout(change, EVENT)
-    return CommentCommand(command, person, change, way, said)
+    fetch.fetch(repository, to.number, pull, access_of(settings))
+    where = f"{to.repository}#{to.number}"
+    change = trigger.from_pull_request(repository, pull, where, to.repository)
+    privileged_events.refuse_checkout(change, THREAD_EVENT if to.thread else EVENT)
+    return change
+
+
+def _place(payload: Mapping[str, Any], comment: Mapping[str, Any]) -> ReplyPlace:
+    """Where the comment stands."""
+    is_thread = "issue" not in payload
+    about = _record(payload, "pull_request" if is_thread else "issue")
+    number, said = about.get("number"), comment.get("id")
+    if not (is_thread or "pull_request" in about) or type(number) is not int or number < 1:
+        raise _refused(
+            "the comment is on an issue, not on a pull request",
+            "comment on the pull request that you want to check",
+        )
+    if type(said) is not int or said < 1:
+        raise _refused("the event does not name a comment", _PAYLOAD, "comment.id")
+    first = comment.get("in_reply_to_id")
+    thread = (first if type(first) is int and first > 0 else said) if is_thread else 0
+    since = comment.get("created_at")
+    is_known = isinstance(since, str) and _TIME.fullmatch(since)
+    name = _name(_record(payload, "repository").get("full_name"))
+    return ReplyPlace(name, number, said, thread, str(since) if is_known else "")
 
 
 def again(
-    way: GitHubClient, name: str, pull: Mapping[str, Any], comment: int
+    way: GitHubClient,
+    name: str,
+    pull: Mapping[str, Any],
+    comment: int,
+    *,
+    is_thread: bool = False,
 ) -> tuple[SlashCommand | None, str]:
     """What the comment with this id says now, and the login of its author.
 
     Raises ConfigError unless a person who may write posted it on ``pull``, never edited it, and
     nobody pushed to a fork since; RemoteError if GitHub does not answer.
     """
-    told = way.get(f"/repos/{name}/issues/comments/{comment}")
+    number, kind = pull.get("number"), "pulls" if is_thread else "issues"
+    told = way.get(f"/repos/{name}/{kind}/comments/{comment}")
+    of = told.get("pull_request_url" if is_thread else "issue_url")
     user, posted = _record(told, "user"), told.get("created_at")
     doubt = ""
     if told.get("id") != comment:
         doubt = "GitHub answers with another comment"
-    elif not str(told.get("issue_url")).endswith(f"/issues/{pull.get('number')}"):
+    elif not str(of).endswith(f"/{kind}/{number}"):
         doubt = "the comment is on another pull request"
     elif user.get("type") != "User":
         doubt = "the comment's author is not a person"
@@ -139,43 +210,38 @@ def again(
     return parse(str(told.get("body") or "")), require_writer(way, name, user)
 
 
-def require_model(settings: Settings) -> None:
-    """Raise ConfigError if ``settings``, those of the base, have no model for a review."""
-    if settings.review.enabled == "off":
-        raise _no_model("the settings switch it off: review.enabled")
-    if settings.review.model == "off":
-        raise _no_model("the settings allow no model: review.model")
+def require_model(settings: Settings, what: str = "review") -> None:
+    """Raise ConfigError if ``settings``, those of the base, have no model for ``what``."""
+    if what == "review" and settings.review.enabled == "off":
+        raise _no_model(what, "the settings switch it off: review.enabled")
+    if what == "review" and settings.review.model == "off":
+        raise _no_model(what, "the settings allow no model: review.model")
     if not settings.model:
-        raise _no_model("no model is named")
-    _require_endpoint(settings)
+        raise _no_model(what, "no model is named")
+    _require_endpoint(settings, what)
 
 
-def _require_endpoint(settings: Settings) -> None:
+def _require_endpoint(settings: Settings, what: str = "review") -> None:
     if lack := endpoint_of(settings).lack:
-        raise _no_model(lack)
+        raise _no_model(what, lack)
 
 
-def _no_model(lack: str) -> ConfigError:
+def _no_model(what: str, lack: str) -> ConfigError:
     return _refused(
-        f"the review has no model: {lack}",
+        f"the {what} has no model: {lack}",
         "name a model in rlm-ci.toml on the base branch, and give this job the key; "
         f"to run the checks: {GRAMMAR[0]}",
     )
 
 
-def _heard(payload: Mapping[str, Any], comment: Mapping[str, Any]) -> SlashCommand | None:
-    """The command of a new comment by a person; None for anything else, with a message."""
-    nothing = f"the comment does not begin with {PREFIX}"
-    command = None
+def _not_heard(payload: Mapping[str, Any], comment: Mapping[str, Any]) -> str:
+    """Why there is no command to obey; "" for a new comment by a person that begins with one."""
     if payload.get("action") != "created":
-        nothing = "the comment is not new: somebody else may have edited it"
-    elif _record(comment, "user").get("type") != "User":
-        nothing = "the comment's author is not a person"
-    else:
-        command = parse(str(comment.get("body") or ""))
-    if command is None:
-        say(f"nothing to do: {nothing}")
-    return command
+        return "the comment is not new: somebody else may have edited it"
+    if _record(comment, "user").get("type") != "User":
+        return "the comment's author is not a person"
+    body = str(comment.get("body") or "")
+    return "" if is_command(body) else f"the comment does not begin with {PREFIX}"
 
 
 def _record(record: Mapping[str, Any], key: str) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from rlm_ci.change import privileged_events
 from rlm_ci.console.failures import failure
 from rlm_ci.console.progress import Progress
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError, UnavailableError
+from rlm_ci.github.session import GitHubSession
+from rlm_ci.judge.options import access_of
 from rlm_ci.overview import attach
 from rlm_ci.pipelines import stored_runs
 from rlm_ci.report.findings import (
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.settings import Settings
     from rlm_ci.github.posting.outcome import Destination
-    from rlm_ci.github.session import GitHubSession
     from rlm_ci.judge.judge import Judgement
     from rlm_ci.report.findings import Report
 
@@ -75,9 +76,11 @@ def add(
 
 def fixed(judgement: Judgement, held: Run) -> Report:
     """The report of a judgement, with the result of a fix loop: a patch in the run's folder."""
+    from rlm_ci.pull_request import fix_request
     from rlm_ci.solve import foreground, pipeline
 
     settings = judgement.settings
+    change = judgement.changes[0] if judgement.changes else None
     settings.values["loop.apply"] = False
     if settings.sources["loop.allow_no_change"] == "default":
         settings.values["loop.allow_no_change"] = True  # most changes are green as they are
@@ -90,7 +93,8 @@ def fixed(judgement: Judgement, held: Run) -> Report:
         try:
             runs = stored_runs.StoredRuns(settings)
             work = pipeline.make(settings, judgement.repository, runs, progress)
-            work(held, held.redactor.text(settings.fix))
+            goal = fix_request.goal(settings, change, GitHubSession(access_of(settings)))
+            work(held, held.redactor.text(goal))
         except RlmCiError as error:
             return report.replace(parts=(*report.parts, Part.from_error(pipeline.PIPELINE, error)))
         foreground.tell_cost(work, progress)

@@ -49,7 +49,7 @@ def held(
                 where=settings.sources["publish.comment" if to else "publish.enabled"],
                 hint="post it: publish.comment sticky or review, and no --no-publish",
             )
-        return (_override(settings, asked.command, asked.person, to.head, asked.comment),)
+        return (_override(settings, asked.command, asked.person, to.head, asked.to.comment),)
     overridable = any(one.rule.partition("/")[0] in OVERRIDABLE for one in report.failing())
     if to is None or not overridable:
         return ()

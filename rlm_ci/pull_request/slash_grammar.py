@@ -13,24 +13,54 @@ from rlm_ci.values import Value
 
 PREFIX = "/rlm-ci"
 CHECK, REVIEW, OVERRIDE = "check", "review", "override"
+ASK, FIX, EXPLAIN, HELP = "ask", "fix", "explain", "help"
+#: The commands that are answered by a reply alone.
+REPLIED = (ASK, FIX, EXPLAIN, HELP)
 #: The only checks whose findings a comment may wave through.
 OVERRIDABLE = ("diff-budget", "test-guard")
-GRAMMAR = (
-    f"{PREFIX} {CHECK} [CHECK...]",
-    f"{PREFIX} {REVIEW}",
-    *(f"{PREFIX} {OVERRIDE} {check}: REASON" for check in OVERRIDABLE),
-)
+#: What a comment may say, and what that does.
+FORMS = {
+    f"{PREFIX} {CHECK} [CHECK...]": "run the checks on the current head again",
+    f"{PREFIX} {REVIEW}": "review the whole current head",
+    **{
+        f"{PREFIX} {OVERRIDE} {check}: REASON": f"accept what {check} finds, on this head"
+        for check in OVERRIDABLE
+    },
+    f"{PREFIX} {ASK} QUESTION": "answer from the repository at the current head, with citations",
+    f"{PREFIX} {FIX} [GOAL]": "set the label that starts the fix loop",
+    f"{PREFIX} {EXPLAIN} RULE|FINDING": "explain a rule, or the finding of a review comment; in a "
+    "reply to one, its own",
+    f"{PREFIX} {HELP}": "list the commands",
+}
+GRAMMAR = tuple(FORMS)
 #: Characters of a reason, as it is shown.
 LONGEST_REASON = 300
+#: Characters of a question, of a goal, and of what is to be explained.
+LONGEST = {ASK: 2000, FIX: 1000, EXPLAIN: 300}
 _SHOWN = 80
 
 
 class SlashCommand(Value):
-    """What a comment may say: ``checks`` of ``check`` and ``override``, ``reason`` of that."""
+    """What a comment may say: ``checks`` of ``check`` and ``override``, ``reason`` of that.
+
+    ``text`` is a question, a goal, or what is to be explained; "" for none.
+    """
 
     name: str
     checks: tuple[str, ...] = ()
     reason: str = ""
+    text: str = ""
+
+
+def is_command(body: str) -> bool:
+    """Whether a comment's first line begins with a command, known or not."""
+    return _after_prefix(body) is not None
+
+
+def _after_prefix(body: str) -> str | None:
+    line = body.partition("\n")[0].rstrip("\r")
+    rest = line.removeprefix(PREFIX)
+    return None if rest == line or rest[:1] not in ("", " ", "\t") else rest
 
 
 def parse(body: str) -> SlashCommand | None:
@@ -38,9 +68,8 @@ def parse(body: str) -> SlashCommand | None:
 
     Raises ConfigError for an unknown one.
     """
-    line = body.partition("\n")[0].rstrip("\r")
-    rest = line.removeprefix(PREFIX)
-    if rest == line or rest[:1] not in ("", " ", "\t"):
+    rest = _after_prefix(body)
+    if rest is None:
         return None
     name, _, said = rest.strip(" \t").replace("\t", " ").partition(" ")
     words = [word for word in said.split(" ") if word]
@@ -56,7 +85,20 @@ def parse(body: str) -> SlashCommand | None:
         return SlashCommand(REVIEW)
     if name == OVERRIDE:
         return _override(said.strip(" "))
+    if name in LONGEST:
+        return _with_text(name, said)
+    if name == HELP:
+        return SlashCommand(HELP)
     raise _refused(f"there is no command {_quoted(name)}" if name else "the command is missing")
+
+
+def _with_text(name: str, said: str) -> SlashCommand:
+    text, most = printable(said.strip()), LONGEST[name]
+    if not text and name == ASK:
+        raise _refused("the question is missing")
+    if len(text) > most:
+        raise _refused(f"{name} takes at most {most:,} characters, and this has {len(text):,}")
+    return SlashCommand(name, text=text)
 
 
 def _override(said: str) -> SlashCommand:

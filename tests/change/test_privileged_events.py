@@ -197,3 +197,5 @@ def test_another_payload_does_not_hide_the_event() -> None:
     assert privileged_events.event_of("pull_request_target", payload) == "pull_request_target"
     assert privileged_events.event_of("issue_comment", payload) == "issue_comment"
     assert privileged_events.event_of("push", events.issue_comment()) == "issue_comment"
+    thread: dict[str, object] = {"comment": {}, "pull_request": {}}
+    assert privileged_events.event_of("", thread) == "pull_request_review_comment"

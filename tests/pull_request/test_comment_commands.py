@@ -202,14 +202,17 @@ def test_a_refused_command_ends_with_the_list(stage: Stage, body: str) -> None:
     assert stage.say(body) == 5
     assert stage.said.count("error: ") == 1
     assert "/rlm-ci check [CHECK...]" in stage.said
-    assert stage.untouched
+    assert stage.unjudged
+    assert stage.reply.startswith("**Not done.** ")
+    assert len(stage.github.writes) == 1
 
 
 def test_a_closed_pull_request(stage: Stage) -> None:
     stage.pull.state = "closed"
     assert stage.say("/rlm-ci check") == 5
     assert "acme/shop#12 is not open" in stage.said
-    assert stage.untouched
+    assert stage.unjudged
+    assert "is not open." in stage.reply
 
 
 def test_a_command_on_an_issue_or_without_a_token(stage: Stage) -> None:
@@ -236,14 +239,16 @@ def test_the_head_moved_between_the_api_and_the_fetch(stage: Stage) -> None:
     assert stage.say("/rlm-ci check") == 5
     assert f"GitHub's API names {judged[:12]}, which is not what was fetched" in stage.said
     assert "git fetch origin refs/pull/12/head" in stage.said
-    assert not stage.github.writes
+    assert stage.reply.startswith("**Not done.** GitHub's API names ")
+    assert len(stage.github.writes) == 1
 
 
 def test_the_remote_gives_nothing(stage: Stage) -> None:
     stage.remote.run("update-ref", "-d", "refs/pull/12/head")
     assert stage.say("/rlm-ci check") == 8
     assert "the pull request's commits cannot be fetched" in stage.said
-    assert stage.untouched
+    assert stage.unjudged
+    assert "cannot be fetched" in stage.reply
 
 
 def test_the_pull_requests_code_in_the_work_tree_is_refused(stage: Stage) -> None:
@@ -251,11 +256,11 @@ def test_the_pull_requests_code_in_the_work_tree_is_refused(stage: Stage) -> Non
     stage.clone.checkout(stage.head, detach=True)
     assert stage.say("/rlm-ci check") == 5
     assert "the work tree has the pull request's code" in stage.said
-    assert not stage.github.writes
+    assert stage.reply.startswith("**Not done.** The work tree has the pull request's code")
     # The same without a comment, in a job that could harm as much.
     event = stage.events.pull_request()
     assert stage.run(Event("pull_request_target", event.payload)) == 5
-    assert not stage.github.writes
+    assert len(stage.github.writes) == 1
     assert stage.run(event) == 1
 
 

@@ -126,7 +126,8 @@ def test_without_a_model_there_is_one_clear_refusal(
     assert pushes.say(ASK, **env) == (5, set())
     assert pushes.stage.said.count("error: ") == 1
     assert why in pushes.stage.said
-    assert not pushes.stage.github.writes
+    assert pushes.stage.reply.startswith("**Not done.** The review has no model: ")
+    assert len(pushes.stage.github.writes) == 1
 
 
 @pytest.mark.sample(1)
@@ -137,7 +138,7 @@ def test_a_forks_change_is_read_by_no_model(pushes: Pushes, head: str | None) ->
     assert pushes.say(ASK) == (5, set())
     assert "no model reads a change from a fork" in pushes.stage.said
     assert pushes.stage.said.count("error: ") == 1
-    assert not pushes.stage.github.writes
+    assert pushes.stage.reply.startswith("**Not done.** No model reads a change from a fork.")
     assert before == pushes.stage.clone.attempt("cat-file", "-e", pushes.stage.head).returncode
 
 

@@ -343,7 +343,7 @@ def test_an_override_is_not_for_what_a_fork_pushed_since(stage: Stage) -> None:
     stage.pull.head_repository = None  # gone, and with it the time of the last push
     assert stage.run(stage.comment(OVERRIDE)) == 5
     assert "is gone" in stage.said
-    assert stage.untouched
+    assert stage.unjudged
     assert stage.say("/rlm-ci check") == 1
     stage.pull.head_repository = "mallory/shop"
     assert stage.say(OVERRIDE) == 0, stage.said

@@ -29,6 +29,13 @@ from testing.comment_commands_stage import OVERRIDE, REFUSED
          SlashCommand("override", ("diff-budget",), "one")),
         ("/rlm-ci override diff-budget: a\u202eb\x1b[1m\x00c\rd",
          SlashCommand("override", ("diff-budget",), "a\\u202eb\\x1b[1m\\x00c\\rd")),
+        ("/rlm-ci ask  Where is `x` set?\r\nThanks", SlashCommand("ask", text="Where is `x` set?")),
+        ("/rlm-ci fix", SlashCommand("fix")),
+        ("/rlm-ci fix $(id)\x1b[0m ::error::x",
+         SlashCommand("fix", text="$(id)\\x1b[0m ::error::x")),
+        ("/rlm-ci explain", SlashCommand("explain")),
+        ("/rlm-ci explain src/a b.py:3", SlashCommand("explain", text="src/a b.py:3")),
+        ("/rlm-ci help me", SlashCommand("help")),
         (f"/rlm-ci override diff-budget: {'é' * 300}",
          SlashCommand("override", ("diff-budget",), "é" * 300)),
     ],
@@ -57,7 +64,9 @@ def test_what_cannot_be_said(body: str) -> None:
     assert len(str(refusal.value)) < 300
 
 
-@given(st.text(), st.sampled_from(["", " ", "/rlm-ci ", "/rlm-ci check ", OVERRIDE]))
+@given(
+    st.text(), st.sampled_from(["", " ", "/rlm-ci ", "/rlm-ci check ", "/rlm-ci ask ", OVERRIDE])
+)
 def test_nothing_but_the_grammar_comes_out(text: str, start: str) -> None:
     try:
         command = slash_grammar.parse(start + text)
@@ -66,8 +75,9 @@ def test_nothing_but_the_grammar_comes_out(text: str, start: str) -> None:
     if command is None:
         assert not start.strip() or not text[:1].isspace()
         return
-    assert command.name in (slash_grammar.CHECK, slash_grammar.REVIEW, slash_grammar.OVERRIDE)
+    assert any(f"/rlm-ci {command.name}" in form for form in slash_grammar.FORMS)
     assert set(command.checks) <= set(checks.names())
     assert command.reason.isprintable() or not command.reason.isascii()
-    assert "\n" not in command.reason
+    assert "\n" not in command.reason + command.text
+    assert len(command.text) <= slash_grammar.LONGEST.get(command.name, 0)
     assert len(command.reason) <= slash_grammar.LONGEST_REASON

@@ -265,7 +265,7 @@ def workflows(
     for name, template in templates.items():
         text = loader.read_template(f"init/{template}")
         if template == "commands.yml":
-            text = text.replace("@MODEL@", "" if provider == OPENAI else _of_reviews(values))
+            text = text.replace("@MODEL@", "" if provider == OPENAI else _of_commands(values))
         for mark, value in values.items():
             text = text.replace(mark, value)
         made[name] = text
@@ -288,10 +288,12 @@ def _placeholders(provider: str, model: str) -> dict[str, str]:
     return {"@MODEL@": f"        env:\n{lines}", "@KEY@": key, "@MINUTES@": "60"}
 
 
-def _of_reviews(values: Mapping[str, str]) -> str:
-    """The lines of a model, with its key for reviews alone."""
-    asks = "startsWith(github.event.comment.body, '/rlm-ci review')"
-    return re.sub(r"\{\{ (secrets\.\w+) \}\}", rf"{{{{ {asks} && \1 || '' }}}}", values["@MODEL@"])
+def _of_commands(values: Mapping[str, str]) -> str:
+    """The variables of a model, with its key for reviews and questions alone."""
+    begins = "startsWith(github.event.comment.body, '/rlm-ci {}')"
+    asks = f"({begins.format('review')} || {begins.format('ask')})"
+    lines = values["@MODEL@"].removeprefix("        env:\n")
+    return re.sub(r"\{\{ (secrets\.\w+) \}\}", rf"{{{{ {asks} && \1 || '' }}}}", lines)
 
 
 def _contents(commit: str, wish: _Wish, settings: Settings) -> dict[str, str]:

@@ -26,8 +26,8 @@ from rlm_ci.console.messages import say
 from rlm_ci.github.session import GitHubSession
 from rlm_ci.judge.judge import judge, read_templates
 from rlm_ci.judge.options import access_of, output_of, rests_on
-from rlm_ci.pull_request import answers, comment_commands, overrides, posting
-from rlm_ci.pull_request.slash_grammar import CHECK
+from rlm_ci.pull_request import answers, comment_commands, overrides, posting, replies
+from rlm_ci.pull_request.slash_grammar import CHECK, REPLIED
 from rlm_ci.pull_request.slash_grammar import REVIEW as REVIEWS
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report import render
@@ -74,9 +74,14 @@ def run(arguments: Arguments) -> int:
         if asked is None:
             return errors.OK
     output_of(settings).require_place()
+    if asked and asked.command.name in REPLIED:
+        from rlm_ci.pull_request import conversation
+
+        return conversation.answer(settings, asked)
     judgement = _judge(arguments, asked)
     if asked and asked.command.name == REVIEWS:
-        comment_commands.require_model(judgement.settings)
+        with replies.refusals(settings, asked.way, asked.to):
+            comment_commands.require_model(judgement.settings)
     held = _hold(judgement)
     if held is None:
         return _report(judgement, asked, None).exit_code()

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from rlm_ci.context import index
 from rlm_ci.context.builder import digests, gather, sources
+from rlm_ci.context.builder.commit_files import CommitFiles
 from rlm_ci.context.context import Context
 from rlm_ci.context.index import ContextIndex, IndexHeader
 from rlm_ci.context.own_files import is_object
@@ -42,7 +43,7 @@ class EmptyError(ConfigError):
 
 
 def build(
-    source: str | BinaryIO | SourceListing,
+    source: str | BinaryIO | SourceListing | CommitFiles,
     folder: str,
     *,
     target_bytes: int = 65536,
@@ -57,11 +58,11 @@ def build(
 ) -> Context:
     """Build a context object of ``source`` in ``folder``, which must be missing or empty.
 
-    ``source`` is a file, a folder, a glob, an open binary stream, or a listing of files. With
-    ``adopt``, a source that is an object is verified, and shared or copied. With ``link`` the
-    object shares the file if possible: a later change of it damages the object. Names of files are
-    relative to ``root``, if they are in it. The folders ``without``, and objects, are left out;
-    ``environ`` is for git. ``required`` refuses an empty source.
+    ``source`` is a file, a folder, a glob, an open binary stream, a listing of files, or a
+    commit. With ``adopt``, a source that is an object is verified, and shared or copied. With
+    ``link`` the object shares the file if possible: a later change of it damages the object. Names
+    of files are relative to ``root``, if they are in it. The folders ``without``, and objects, are
+    left out; ``environ`` is for git. ``required`` refuses an empty source.
 
     Raises ConfigError (EmptyError for an empty source), DamagedError, StorageError, and what git
     raises.
@@ -104,7 +105,7 @@ def _adopt(source: str, folder: str, *, required: bool) -> Context:
 
 
 def _plan(
-    source: str | BinaryIO | SourceListing,
+    source: str | BinaryIO | SourceListing | CommitFiles,
     root: str | None,
     environ: Mapping[str, str],
     most: int,
@@ -115,6 +116,8 @@ def _plan(
     """A function that writes the source to a path, and the digits of blob ids."""
     if isinstance(source, sources.SourceListing):
         return lambda path: gather.from_listing(source, path, most), source.blob_digits
+    if isinstance(source, CommitFiles):
+        return lambda path: gather.from_commit(source, path, most), source.blob_digits
     if not isinstance(source, str):
         return lambda path: gather.from_stream(source, path, most), 40
     if "\0" in source:

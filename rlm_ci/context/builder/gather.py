@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import BinaryIO, Self
 
+    from rlm_ci.context.builder.commit_files import CommitFiles
     from rlm_ci.context.builder.sources import SourceListing
 
 _BLOCK = 1 << 20
@@ -200,6 +201,24 @@ def from_listing(listing: SourceListing, path: str, most: int) -> Gathered:
     return Gathered(target.size, pieces, dict(sorted(omitted.items())))
 
 
+def from_commit(source: CommitFiles, path: str, most: int) -> Gathered:
+    """The texts of a commit, joined as those of a listing; no file of it is written.
+
+    Raises ConfigError, StorageError, and what git raises.
+    """
+    pieces = Pieces()
+    omitted: Counter[str] = Counter()
+    with Target(path, most) as target:
+        joined = _Joined(target)
+        for name, data in source.files():
+            reason = data if isinstance(data, str) else joined.add_data(data)
+            if reason:
+                omitted[reason] += 1
+            else:
+                pieces.add(name, joined.start, target.size)
+    return Gathered(target.size, pieces, dict(sorted(omitted.items())))
+
+
 class _Joined:
     """Adds texts to a target, each on a line of its own; ``start`` is that of the last."""
 
@@ -213,14 +232,10 @@ class _Joined:
         try:
             before = looks(descriptor)
             block = os.read(descriptor, min(_BLOCK, before[1] + 1))
-            if b"\0" in block[:_SNIFFED]:
+            if not self._begin(block):
                 return "binary"
-            if block and self._last != b"\n":
-                self._target.add(b"\n")
-            self.start = self._target.size
             while block:
-                self._target.add(block)
-                self._last = block[-1:]
+                self._extend(block)
                 block = os.read(descriptor, _BLOCK)
             if looks(descriptor) != before or self._target.size - self.start != before[1]:
                 raise changed(real)
@@ -229,3 +244,23 @@ class _Joined:
         finally:
             os.close(descriptor)
         return ""
+
+    def add_data(self, data: bytes) -> str:
+        """Add a whole text; returns why it is left out, or ""."""
+        if not self._begin(data):
+            return "binary"
+        self._extend(data)
+        return ""
+
+    def _begin(self, block: bytes) -> bool:
+        """Begin a file whose first bytes are ``block``; False if it is no text."""
+        if b"\0" in block[:_SNIFFED]:
+            return False
+        if block and self._last != b"\n":
+            self._target.add(b"\n")
+        self.start = self._target.size
+        return True
+
+    def _extend(self, block: bytes) -> None:
+        self._target.add(block)
+        self._last = block[-1:] or self._last

@@ -12,6 +12,7 @@ from rlm_ci import checks
 from rlm_ci.cli import COMMANDS
 from rlm_ci.cli.commands import completion
 from rlm_ci.config.arguments import Arguments
+from rlm_ci.config.core_options import FORMATS
 from rlm_ci.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,11 +26,11 @@ CASES = {
     ("chec",): "check",
     ("-C", "some dir", "chec"): "check",
     ("--vers",): "--version",
-    ("check", "d"): " ".join(checks.names()),
+    ("check", "d"): " ".join(one for one in checks.names() if one[0] == "d"),
     ("check", "--task", "x", "di"): "diff-budget",
-    ("check", "--format", ""): "text json markdown sarif github html",
+    ("check", "--format", ""): " ".join(FORMATS),
     ("check", "--format", "=", "j"): "json",
-    ("check", "--format", "="): "text json markdown sarif github html",
+    ("check", "--format", "="): " ".join(FORMATS),
     ("check", "--no-col"): "--no-color",
     ("pr", "--stag"): "",
     ("-q", "context", ""): "build search read info",

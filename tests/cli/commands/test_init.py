@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from rlm_ci import __version__
 from rlm_ci.cli import main, new_config
@@ -283,9 +284,11 @@ def test_a_model_gets_its_key_and_nothing_more(name: str) -> None:
     for one in made.values():
         assert re.findall(r"^ +(?:permissions: .*|models: .*)$", one, re.MULTILINE) == []
     assert "secrets" not in made["rlm-ci-publish.yml"]
-    # A comment gets the key for a review alone.
+    # A comment gets the key for a review and a question alone.
     for line in made["rlm-ci-comment.yml"].splitlines():
-        assert "secrets." not in line or "'/rlm-ci review') && secrets." in line
+        is_label = "'/rlm-ci fix') && secrets.RLM_LABEL_TOKEN" in line
+        assert "secrets." not in line or is_label or "'/rlm-ci ask')) && secrets." in line
+    assert yaml.safe_load(made["rlm-ci-comment.yml"])["jobs"]["command"]["steps"][1]["env"]
 
 
 def test_the_workflows_key_and_the_next_steps_are_those_of_the_model(

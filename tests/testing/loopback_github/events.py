@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from testing.loopback_github.server import GitHub
-    from testing.loopback_github.state import WorkflowRun
+    from testing.loopback_github.state import ReviewComment, WorkflowRun
 
 EXAMPLES = NODE_MODULES / "@octokit/webhooks-examples/api.github.com/index.json"
 WEBHOOKS = NODE_MODULES / "@octokit/openapi-webhooks/generated/api.github.com.json"
@@ -177,6 +177,23 @@ class Events:
         example = self._example("issue_comment", action)
         example["issue"].pop("pull_request", None)
         return Event("issue_comment", self._frame(example, author, facts))
+
+    def review_comment(
+        self, text: str, author: str = "ada", *, to: ReviewComment, action: str = "created"
+    ) -> Event:
+        """A reply by ``author`` in the thread of ``to``, which stays there."""
+        now = self.pull.updated_at
+        first = to.in_reply_to or to.id
+        made = dataclasses.replace(
+            to, id=self._new_id(), user=author, body=text, in_reply_to=first, created_at=now,
+            updated_at=now, reactions=[],
+        )  # fmt: skip
+        self.pull.review_comments.append(made)
+        comment = bodies.review_comment(self.repo, self.pull, made, self.api)
+        pull = bodies.pull(self.repo, self.pull, self.api, full=False)
+        facts = {"action": action, "comment": comment, "pull_request": pull}
+        example = self._example("pull_request_review_comment", action)
+        return Event("pull_request_review_comment", self._frame(example, author, facts))
 
     def workflow_run(self, run: WorkflowRun, action: str = "completed") -> Event:
         """What starts the second of the two jobs; for a fork, ``pull_requests`` is empty."""

@@ -1,0 +1,100 @@
+"""``/rlm-ci fix``: the label that starts the fix loop, and the goal that its job finds again.
+
+The label alone starts the job, on ``pull_request``. The goal stays where it was said: our reply
+points to the comment, and the job asks GitHub again what it says, and whose it is.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.change import trigger
+from rlm_ci.console.messages import say
+from rlm_ci.errors import ConfigError, RemoteError
+from rlm_ci.github import session
+from rlm_ci.judge.options import access_of
+from rlm_ci.pull_request import comment_commands, replies, reply_texts
+from rlm_ci.pull_request.replies import ReplyPlace
+from rlm_ci.pull_request.slash_grammar import FIX
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.github.api.client import GitHubClient
+    from rlm_ci.github.session import GitHubSession
+    from rlm_ci.pull_request.comment_commands import CommentCommand
+
+LABEL = "rlm-fix"
+#: Who writes with ``GITHUB_TOKEN``: nothing that it does starts a workflow.
+_JOB = "github-actions[bot]"
+
+
+def request(settings: Settings, asked: CommentCommand) -> None:
+    """Reply, then set the label; one that is there is taken away first, for only a new one starts
+    a job. Raises ConfigError if it would start none, RemoteError.
+    """
+    way = _labeller(settings, asked.way)
+    to, head = asked.to, asked.pull["head"]["sha"]
+    text = reply_texts.fix_requested(LABEL, asked.command.text)
+    replies.deliver(settings, asked.way, to, text, fix_at=head)
+    labels = f"/repos/{to.repository}/issues/{to.number}/labels"
+    names = [one.get("name") for one in asked.pull.get("labels") or () if isinstance(one, dict)]
+    try:
+        if LABEL in names:
+            way.write("DELETE", f"{labels}/{LABEL}")
+        way.write("POST", labels, {"labels": [LABEL]})
+    except RemoteError as refused:
+        replies.post(settings, asked.way, to, reply_texts.refusal(refused))
+        raise
+    say(f"the label {LABEL} is set")
+
+
+def _labeller(settings: Settings, way: GitHubClient) -> GitHubClient:
+    """The client whose label starts a workflow. Raises ConfigError if there is none."""
+    from rlm_ci.github.posting import review_threads
+
+    if settings.github.label_token:
+        return session.client(access_of(settings).replace(token=settings.github.label_token))
+    if review_threads.viewer(way) == _JOB:
+        raise ConfigError(
+            "GitHub starts no workflow for a label that is set with GITHUB_TOKEN",
+            where="RLM_CI_GITHUB_LABEL_TOKEN",
+            hint=f"set the label {LABEL} by hand; or store another token, which may write pull "
+            "requests of this repository, as the secret RLM_LABEL_TOKEN",
+        )
+    return way
+
+
+def goal(settings: Settings, change: ChangeSet | None, way: GitHubSession) -> str:
+    """The goal of the fix loop: that of the comment which set the label, else that of the settings.
+
+    Raises ConfigError if the comment does not count any more, RemoteError.
+    """
+    configured: str = settings.fix
+    if not (change and _is_labelled(settings) and settings.github.token):
+        return configured
+    if change.pull_request is None or not change.name or not change.head:
+        return configured
+    to = ReplyPlace(change.name, change.pull_request.number, 0)
+    found = replies.last_fix(way.client(), to, change.head)
+    if found is None:
+        return configured
+    comment, is_thread = found
+    pull = way.client().get(f"/repos/{to.repository}/pulls/{to.number}")
+    command, person = comment_commands.again(
+        way.client(), to.repository, pull, comment, is_thread=is_thread
+    )
+    if command is None or command.name != FIX or not command.text:
+        return configured
+    say(f"the goal is that of {person}, comment {comment}")
+    return command.text
+
+
+def _is_labelled(settings: Settings) -> bool:
+    """Whether the label started this job."""
+    path = settings.event or (settings.github.actions and settings.github.event_path)
+    if not path or path.startswith("/dev/"):
+        return False
+    payload = trigger.load(path)
+    label = payload.get("label")
+    is_ours = isinstance(label, dict) and label.get("name") == LABEL
+    return payload.get("action") == "labeled" and is_ours

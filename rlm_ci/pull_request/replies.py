@@ -1,0 +1,151 @@
+"""Replies to commands: one a command, found by its marker, and edited if its run is repeated."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+
+from rlm_ci.console.messages import say, warn
+from rlm_ci.errors import RemoteError, RlmCiError
+from rlm_ci.judge.options import output_of
+from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.system import files
+from rlm_ci.text import neutralise
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.github.api.client import GitHubClient
+
+_MARKER = re.compile(
+    r"<!-- rlm-ci:reply (?P<comment>[0-9]{1,20})"
+    r"(?: (?P<kind>[a-z]+) (?P<head>[0-9a-f]{40,64}))? -->"
+)
+_CUT = "The answer is too long for a comment: the job summary of the run has it."
+
+
+class ReplyPlace(Value):
+    """Where the reply to a ``comment`` goes: below it in its ``thread``, named by its first
+    comment, or, for 0, into the conversation of the pull request ``number``.
+
+    ``since`` is when the comment was posted, "" if unknown.
+    """
+
+    repository: str
+    number: int
+    comment: int
+    thread: int = 0
+    since: str = ""
+
+    @property
+    def comments(self) -> str:
+        """The list of the comments beside it."""
+        kind = "pulls" if self.thread else "issues"
+        return f"/repos/{self.repository}/{kind}/{self.number}/comments"
+
+    def edited(self, comment: int) -> str:
+        """The comment with this id, beside it."""
+        kind = "pulls" if self.thread else "issues"
+        return f"/repos/{self.repository}/{kind}/comments/{comment}"
+
+
+def marker(to: ReplyPlace, *, fix_at: str = "") -> str:
+    """The first line of the reply; ``fix_at`` is the head that a fix was requested for."""
+    kind = "thread" if to.thread else "fix"
+    return f"<!-- rlm-ci:reply {to.comment}{f' {kind} {fix_at}' if fix_at else ''} -->"
+
+
+def last_fix(way: GitHubClient, to: ReplyPlace, head: str) -> tuple[int, bool] | None:
+    """The comment that last requested a fix of ``head``, by our replies, and whether it is in a
+    thread. Raises RemoteError.
+    """
+    found: list[tuple[str, int, bool]] = []
+    for place in (to, to.replace(thread=1)):
+        for record, mark in _ours(way, place):
+            if mark["head"] == head:
+                created = str(record.get("created_at"))
+                found.append((created, int(mark["comment"]), mark["kind"] == "thread"))
+    return max(found)[1:] if found else None
+
+
+def deliver(
+    settings: Settings, way: GitHubClient, to: ReplyPlace, text: str, *, fix_at: str = ""
+) -> None:
+    """Print ``text``, Markdown that is harmless, add it to the job summary, and post it.
+
+    Only a warning says that it cannot be posted.
+    """
+    clean = neutralise.document(Redactor(settings.environ).text(text))
+    if settings.github.actions and settings.github.step_summary:
+        files.append(settings.github.step_summary, f"{clean}\n".encode("utf-8", "backslashreplace"))
+    output_of(settings).emit(f"{clean}\n")
+    post(settings, way, to, text, fix_at=fix_at)
+
+
+def post(
+    settings: Settings, way: GitHubClient, to: ReplyPlace, text: str, *, fix_at: str = ""
+) -> None:
+    """Post ``text``, or put it into the reply that is there. Only warns if it cannot."""
+    from rlm_ci.report.formats.markdown import ROOM
+
+    clean = neutralise.document(Redactor(settings.environ).text(text))
+    body = f"{marker(to, fix_at=fix_at)}\n{clean}\n"
+    if not ROOM.has(body):
+        body = f"{marker(to)}\n{_CUT}\n"
+    way.go_on()
+    try:
+        url = _post(way, to, body)
+    except RlmCiError as error:
+        warn(RemoteError(f"the reply is not posted: {error}", hint=error.hint))
+    else:
+        say(f"reply: {url}")
+
+
+@contextmanager
+def refusals(settings: Settings, way: GitHubClient, to: ReplyPlace) -> Iterator[None]:
+    """Reply with the reason to whom a command is refused, and raise it."""
+    try:
+        yield
+    except RlmCiError as refused:
+        from rlm_ci.github.api.errors import GitHubRefusedError, UnreachableError
+        from rlm_ci.pull_request import reply_texts
+
+        if not isinstance(refused, (GitHubRefusedError, UnreachableError)):
+            post(settings, way, to, reply_texts.refusal(refused))
+        raise
+
+
+def _post(way: GitHubClient, to: ReplyPlace, body: str) -> str:
+    """Post or edit the reply; its address. Raises RemoteError."""
+    known = _known(way, to)
+    if known is None:
+        path = f"{to.comments}/{to.thread}/replies" if to.thread else to.comments
+        made = way.write("POST", path, {"body": body}, done=lambda: _known(way, to))
+    elif known.get("body") == body:
+        made = known
+    else:
+        made = way.write("PATCH", to.edited(known["id"]), {"body": body})
+    url = str(made.get("html_url") if isinstance(made, dict) else "")
+    return url if url.startswith("https://") and url.isascii() and url.isprintable() else "posted"
+
+
+def _known(way: GitHubClient, to: ReplyPlace) -> dict[str, Any] | None:
+    """Our reply to the comment, if there is one already."""
+    return next((one for one, mark in _ours(way, to) if int(mark["comment"]) == to.comment), None)
+
+
+def _ours(way: GitHubClient, to: ReplyPlace) -> Iterator[tuple[dict[str, Any], re.Match[str]]]:
+    """Our replies beside ``to``, each with its marker: others can write one, too."""
+    from rlm_ci.github.posting import review_threads
+
+    author = review_threads.viewer(way)
+    for record in way.pages(to.comments, **({"since": to.since} if to.since else {})):
+        user = record.get("user") if isinstance(record, dict) else None
+        if isinstance(user, dict) and user.get("login") == author:
+            mark = _MARKER.match(str(record.get("body") or ""))
+            if mark and type(record.get("id")) is int:
+                yield record, mark
