@@ -28,7 +28,7 @@ from rlm_ci.wiki.pages.build import PageOptions
 from rlm_ci.wiki.pages.citations import LinkDestination
 from rlm_ci.wiki.pages.outer_project import OuterProject
 from rlm_ci.wiki.update import refresh
-from rlm_ci.wiki.update.kept_prose import Sentences
+from rlm_ci.wiki.update.kept_prose import Sentences, doubted_in
 from rlm_ci.wiki.update.state import NAME as STATE
 from rlm_ci.wiki.update.state import WikiState, place_of
 
@@ -176,7 +176,7 @@ class WikiJob(RepositoryJob):
         number = sum(len(one.evidence) for one in documents)
         pages = count(len(documents), "page")
         said = sum(len(one.said) for one in state.prose.values())
-        prose = Sentences(kept=said).told()
+        prose = Sentences(kept=said, doubted=doubted_in(state.prose)).told()
         part = Part(
             NAME,
             f"{pages}, nothing new: no file changed",

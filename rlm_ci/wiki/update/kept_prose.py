@@ -72,13 +72,18 @@ class KeptProse(Value):
 
 
 class Sentences(Value):
-    """What became of a model's sentences in one refresh; ``moved`` are among the ``kept`` ones."""
+    """What became of a model's sentences in one refresh.
+
+    ``moved`` are among the ``kept`` ones. Of ``doubted`` ones nobody asked whether their quotes
+    support them.
+    """
 
     kept: int = 0
     moved: int = 0
     new: int = 0
     replaced: int = 0
     dropped: tuple[tuple[ProseSentence, Why], ...] = ()
+    doubted: int = 0
 
     @classmethod
     def of(
@@ -94,7 +99,8 @@ class Sentences(Value):
         lies = {said.key for said in unsupported}
         replaced = sum(said not in lies for _, said in old - now)
         dropped = (*before.dropped, *((one, UNSUPPORTED) for one in unsupported))
-        return cls(kept, min(before.moved, kept), len(now - old), replaced, dropped)
+        moved, new = min(before.moved, kept), len(now - old)
+        return cls(kept, moved, new, replaced, dropped, doubted_in(prose))
 
     def told(self) -> str:
         """In words; "" where there never was a sentence."""
@@ -105,6 +111,7 @@ class Sentences(Value):
             # There were none before.
             words = [count(self.new, "new sentence")] if self.new else []
         words += [f"{self.replaced} replaced by newer ones"] if self.replaced else []
+        words += [f"{self.doubted} not judged yet"] if self.doubted else []
         whys = Counter(why for _, why in self.dropped)
         words += [f"{n} dropped: {why[n > 1]}" for why, n in sorted(whys.items())]
         return ", ".join(words)
@@ -115,6 +122,11 @@ class Sentences(Value):
             f"{clip(name(one.text), _SHORT)}"
             for one, why in self.dropped
         ]
+
+
+def doubted_in(prose: Mapping[str, Prose]) -> int:
+    """How many sentences nobody has judged by what they quote."""
+    return sum(not said.is_supported for one in prose.values() for said in one.said)
 
 
 def tells(quote: str) -> bool:

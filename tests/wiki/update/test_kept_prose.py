@@ -285,7 +285,7 @@ def test_what_an_earlier_version_kept_by_folder_is_kept(repo: GitRepo, tmp_path:
         "digest": "", "model": "m", "said": rows[:1]}}  # fmt: skip
     (out / "wiki.json").write_text(json.dumps(record))
     pages, _, _ = stage.wiki(corpus, out, tmp_path)
-    assert pages.sentences.told() == "8 sentences kept"
+    assert pages.sentences.told() == "8 sentences kept, 8 not judged yet"
     assert {one.text for one in of(out)} == {*SAID, "It is a shop."}
 
 

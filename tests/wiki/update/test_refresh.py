@@ -147,6 +147,7 @@ def test_what_nobody_asked_about_is_kept_marked_and_asked_later(
     corpus = stage.corpus_of(repo, stage.commit_all(repo, FILES))
     pages, _, _ = stage.wiki(corpus, out, tmp_path, ask=all_by(Scripted(spent_later)))
     stage.judge(pages, corpus, out, stage.opened(repo))
+    assert pages.sentences.told() == "2 new sentences, 2 not judged yet"
     page = stage.texts(out)["modules/oven.md"]
     open_words = "were found; nobody has asked whether they support them:"
     assert open_words in page
