@@ -19,7 +19,7 @@ from rlm_ci.recursion.solver import RLM
 from rlm_ci.recursion.split.tree import TreeShape
 from rlm_ci.review.change_prompts.parts import part_of
 from rlm_ci.review.exploration.explorer import LIMITS, QUICK
-from rlm_ci.review.model.metered import CALLS, TOKENS, limit_of
+from rlm_ci.review.model.metered import CALLS, TOKENS, limit_of, times_of
 from rlm_ci.review.objective import ReviewObjective
 from rlm_ci.text.printable import count
 from rlm_ci.values import Value
@@ -95,8 +95,14 @@ def cost_of(job: ReviewJob, redactor: Redactor) -> ReviewCost:
     most = agreed.prompt_bytes if depth is None else int(depth.prompt * agreed.prompt_bytes)
     counter = _Counter(agreed, most)
     _solve(job, agreed, counter, redactor)
-    turns = 1 if depth is None else depth.turns
-    sent = [size if depth is None else depth.most_sent(size) for size in counter.sizes]
+    calls, changed = len(counter.sizes), agreed.options["changed"]
+    if depth is not None and changed is not None and calls:
+        # With several prompts the last one is the question about architecture.
+        depth = depth.shared(max(1, calls - 1), times_of(changed))
+    looks = [depth is not None and depth.has_room(size) for size in counter.sizes]
+    told = list(zip(counter.sizes, looks, strict=True))
+    sent = [depth.most_sent(size) if depth and look else size for size, look in told]
+    most_calls = sum(depth.turns if depth and look else 1 for look in looks)
     price = price_of(models_of(settings))(agreed.model)
     least, worst = (int(sum(sizes) / _TOKEN) for sizes in (counter.sizes, sent))
     answers = agreed.max_completion_tokens
@@ -106,11 +112,10 @@ def cost_of(job: ReviewJob, redactor: Redactor) -> ReviewCost:
             return None if price is None else Decimal(0)
         return price.most(prompts // calls, completion) * calls
 
-    calls = len(sent)
-    limit = limit_of(agreed.options["changed"], {CALLS: calls, TOKENS: least})
+    limit = limit_of(changed, {CALLS: calls, TOKENS: least})
     return ReviewCost(
-        agreed.model, calls, least, usd(calls, least, 0), calls * turns, worst,
-        usd(calls * turns, worst, answers), answers, *map(int, limit),
+        agreed.model, calls, least, usd(calls, least, 0), most_calls, worst,
+        usd(most_calls, worst, answers), answers, *map(int, limit),
     )  # fmt: skip
 
 

@@ -235,7 +235,6 @@ class ReviewObjective:
             (path, f"the analyzer {name} gave nothing: {why}")
             for name, path, why in analysis["failed"]
         ]
-        told = (*looked.notes, *proved.notes)
         missing = self._missing if node.parent is None else ()
         uncovered = tuple(dict.fromkeys((*failed, *missing, *looked.uncovered, *proved.uncovered)))
         known = frozenset(analysis["seen"])
@@ -263,7 +262,7 @@ class ReviewObjective:
             _summary(merged, metrics),
             _confidence(task, known, is_read=is_read),
             merged,
-            notes=(*self._notes(node), *analysis["notes"], *asked.notes, *told),
+            notes=(*self._notes(node), *analysis["notes"], *asked.notes, *looked.notes),
             uncovered=uncovered,
             counts=Evidence(*analysis["counts"]) + looked.counts + checked,
             metrics=metrics,
@@ -348,7 +347,7 @@ class ReviewObjective:
             before = _traced((marked(one, self._changed) for one in carried), node)
             found = merge.apart((*found, *before))
         found, proved = self._settled(node, found, ask, metrics)
-        notes, uncovered = (*notes, *proved.notes), proved.uncovered
+        uncovered = proved.uncovered
         metrics.update(proved.metrics)
         is_root = node.parent is None
         is_drawn = is_root and len(self._prompts) != 1  # else the one prompt asked for it
@@ -417,7 +416,9 @@ def _summary(found: Sequence[TracedFinding], metrics: Mapping[str, float]) -> st
     open_ones = [one.finding for one in found if one.finding.suppression is None]
     old = sum(one.finding.suppression in OLD for one in found)
     share = f"{looked:,} of " if looked < files else ""
-    told = f"{count(len(open_ones), 'finding')} in {share}{count(files, 'file')}"
+    told = count(len(open_ones), "finding")
+    if files:  # a prompt of a change has none of its own
+        told += f" in {share}{count(files, 'file')}"
     worst = max((one.severity for one in open_ones), default=None)
     told += f", most severe: {worst.label}" if worst is not None else ""
     return f"{told}; {old:,} not of this change" if old else told

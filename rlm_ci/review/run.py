@@ -31,6 +31,7 @@ from rlm_ci.review.change_prompts.prompts import prompts_of
 from rlm_ci.review.exploration.depth import depth_of, explorer_of
 from rlm_ci.review.exploration.explorer import NO_TOOLS, QUICK, NodeQuestions
 from rlm_ci.review.guidelines import guidelines
+from rlm_ci.review.model import metered
 from rlm_ci.review.model.finder import room_for_change, source_of
 from rlm_ci.review.results import report as results_report
 from rlm_ci.source.languages import language
@@ -187,6 +188,9 @@ class ReviewJob(RepositoryJob):
         most = NodeQuestions(explorer).prompt_bytes(agreed.prompt_bytes)
         found = self.prompts(agreed, options, most)
         parts = [part_of(one, self.near(agreed.scope)) for one in found.prompts] if found else ()
+        if explorer is not None and parts:
+            times = metered.times_of(agreed.options["changed"])
+            explorer.limits = explorer.limits.shared(len(parts), times)
         review = objective.ReviewObjective(options, explorer, found, claims)
         return RecursionPlan(corpus, review, tuple(parts))
 

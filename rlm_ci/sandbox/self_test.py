@@ -10,7 +10,6 @@ import json
 import os
 import socket
 import sys
-import tempfile
 from contextlib import ExitStack, contextmanager, suppress
 
 from rlm_ci.errors import RlmCiError, UnavailableError
@@ -125,7 +124,7 @@ def attempts(
     """
     with ExitStack() as stack:
         outside = stack.enter_context(_outside(environ))
-        work = stack.enter_context(tempfile.TemporaryDirectory(prefix="rlm-ci-probe-"))
+        work = stack.enter_context(files.scratch("rlm-ci-probe-"))
         os.mkdir(os.path.join(work, "kept"))
         asked, datagrams = _asked(stack, outside)
         asked["kernel"] += () if all_settings else _SETTINGS
@@ -170,7 +169,7 @@ def _outside(environ: Mapping[str, str]) -> Iterator[str]:
     """A folder that no command may see: below the user's home, where that can be written."""
     home = environ.get("HOME", "")
     usable = os.path.isabs(home) and os.access(home, os.W_OK)
-    with tempfile.TemporaryDirectory(prefix=".rlm-ci-probe-", dir=home if usable else None) as path:
+    with files.scratch(".rlm-ci-probe-", home if usable else None) as path:
         yield path
 
 
@@ -192,7 +191,7 @@ def _asked(stack: ExitStack, outside: str) -> tuple[dict[str, list[object]], soc
     tcp = listen(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0))
     udp = listen(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0))
     # A home folder may have a longer name than the address of a socket may have.
-    near = stack.enter_context(tempfile.TemporaryDirectory(dir="/tmp"))
+    near = stack.enter_context(files.scratch("rlm-ci-", "/tmp"))  # noqa: S108 - short
     listen(socket.AF_UNIX, socket.SOCK_STREAM, f"{near}/socket")
     listen(socket.AF_UNIX, socket.SOCK_STREAM, f"\0rlm-ci-{canary}")
     allowed: list[object] = [*SandboxJob(()).environment(HOME), "PWD"]
@@ -275,7 +274,7 @@ def _exhaust(sandbox: Sandbox, name: str) -> Probe:
 
     program, mounts = interpreter()
     limits = _LIMITS.replace(wall=0.5 if name == "wall" else _LIMITS.wall, cpu=1)
-    with tempfile.TemporaryDirectory(prefix="rlm-ci-probe-") as work:
+    with files.scratch("rlm-ci-probe-") as work:
         job = SandboxJob(
             (program, "-I", "-S", "-c", _GREEDY[name]),
             mounts=(*mounts, Mount(work, "/trial", writable=True)),

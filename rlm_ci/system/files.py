@@ -264,14 +264,18 @@ def clear(place: str) -> None:
 
 
 @contextmanager
-def scratch(prefix: str) -> Iterator[str]:
+def scratch(prefix: str, parent: str | None = None) -> Iterator[str]:
     """A temporary folder, removed however deep: ``tempfile`` takes a stack frame for each level.
 
-    This process holds the lock of the folder, so another can tell one that a killed process left,
-    and removes it when it makes its first.
+    It is in ``parent``, or where temporary folders are; ``prefix`` begins with ``rlm-ci-``, or with
+    ``.rlm-ci-`` to be hidden. This process holds the lock of the folder, so another can tell one
+    that a killed process left, and removes it when it makes its first.
     """
-    _sweep()
-    place, descriptor = _held_folder(prefix)
+    from tempfile import gettempdir
+
+    folder = gettempdir() if parent is None else parent
+    _sweep(folder)
+    place, descriptor = _held_folder(prefix, folder)
     try:
         yield place
     finally:
@@ -281,12 +285,12 @@ def scratch(prefix: str) -> Iterator[str]:
             os.close(descriptor)
 
 
-def _held_folder(prefix: str) -> tuple[str, int | None]:
+def _held_folder(prefix: str, folder: str) -> tuple[str, int | None]:
     """A new temporary folder, and the descriptor that holds its lock, if there are locks here."""
     from tempfile import mkdtemp
 
     while os.name == "posix":
-        place = mkdtemp(prefix=prefix, suffix=_HELD)
+        place = mkdtemp(prefix=prefix, suffix=_HELD, dir=folder)
         with suppress(FileNotFoundError, BlockingIOError):  # another process takes it for a dead
             descriptor = os.open(place, _FOLDER)
             try:
@@ -297,16 +301,14 @@ def _held_folder(prefix: str) -> tuple[str, int | None]:
                 os.close(descriptor)
                 raise
             os.close(descriptor)
-    return mkdtemp(prefix=prefix), None
+    return mkdtemp(prefix=prefix, dir=folder), None
 
 
 @cache
-def _sweep() -> None:
-    """Remove the scratch folders whose lock no process holds; once."""
-    from tempfile import gettempdir
-
-    with suppress(OSError), os.scandir(gettempdir()) as found:
-        names = [one for one in found if one.name.startswith("rlm-ci-")]
+def _sweep(folder: str) -> None:
+    """Remove the scratch folders in ``folder`` whose lock no process holds; once."""
+    with suppress(OSError), os.scandir(folder) as found:
+        names = [one for one in found if one.name.startswith(("rlm-ci-", ".rlm-ci-"))]
         for one in names:
             if one.name.endswith(_HELD) and one.is_dir(follow_symlinks=False):
                 with suppress(OSError):  # it is held, or another's, or has just gone

@@ -178,8 +178,11 @@ class _TextWriter:
     def _reproduction(self, proof: Proof) -> Iterator[str]:
         if proof.is_argued:
             return
+        run = self._report.run_id
+        # The command of a proof is for who has its file in place; a run has all that it takes.
         if proof.command:
-            yield f"  {self._ink('To run it:', _DIM)} {printable(proof.command)}"
+            command = f"rlm-ci verify {run} --run-proofs" if run else proof.command
+            yield f"  {self._ink('To run it:', _DIM)} {printable(command)}"
         if proof.path:
             yield f"  {self._ink('The file is in the run, in', _DIM)} {printable(proof.path)}"
         if self._options.verbose:

@@ -45,13 +45,15 @@ _CALLS = 8
 _LOOK = 2
 NO_TOOLS = "the model read without looking around: its endpoint takes no tools"
 NO_END = "the model gave no answer while it could look around, and was asked again without tools"
+NO_ROOM = "the model read without looking around: the change has too many parts for that"
 NO_CALLS = "the model read without looking around: the budget has room for one call"
 
 
 class ExplorationLimits(Value):
     """How far a conversation goes: its answers; the share of its prompt in its bytes; and by the
     bytes of its prompt what tools may add (to a short one at least ``least``), and all requests.
-    Code may run for ``seconds`` in a review.
+    Code may run for ``seconds`` in a review. ``all_turns`` and ``all_sent`` are those of all
+    conversations about a change of 500 lines; None is no limit.
     """
 
     turns: int
@@ -60,14 +62,28 @@ class ExplorationLimits(Value):
     least: int
     sent: float
     seconds: float
+    all_turns: int | None = None
+    all_sent: int | None = None
 
     def most_sent(self, size: int) -> int:
         """The bytes of all requests that begin with a prompt of ``size`` bytes."""
-        return max(_LEAST_SENT, int(self.sent * size))
+        most = max(_LEAST_SENT, int(self.sent * size))
+        return most if self.all_sent is None else min(most, self.all_sent)
+
+    def shared(self, conversations: int, times: int) -> ExplorationLimits:
+        """The limits of one of several conversations of a change of ``times`` 500 lines."""
+        if self.all_turns is None or self.all_sent is None:
+            return self
+        turns, sent = (most * times // conversations for most in (self.all_turns, self.all_sent))
+        return self.replace(turns=min(self.turns, turns), all_turns=turns, all_sent=sent)
+
+    def has_room(self, size: int) -> bool:
+        """Whether a conversation that begins with ``size`` bytes can look at anything."""
+        return self.turns > _LOOK and self.most_sent(size) >= _LOOK * size
 
 
 LIMITS = {
-    NORMAL: ExplorationLimits(12, 2 / 3, 0.4, 16_000, 8, 300),
+    NORMAL: ExplorationLimits(12, 2 / 3, 0.4, 16_000, 8, 300, 30, 600_000),
     DEEP: ExplorationLimits(40, 1 / 2, 2, 64_000, 40, 1200),
 }
 
@@ -141,6 +157,8 @@ class NodeQuestions:
         self, fact: Fact, talk: _Conversation, misfit: Misfit
     ) -> tuple[dict[str, Any] | None, str]:
         """The answer in a conversation, or why there is none."""
+        if not talk.has_room():
+            return None, NO_ROOM
         if talk.is_last_call(0):
             return None, NO_CALLS
         first: list[Completion] = []
@@ -174,6 +192,10 @@ class _Conversation:
             room = max(room, limits.least)
         self._most = min(size + room, ask.max_bytes)
         self._to_send = limits.most_sent(size)
+
+    def has_room(self) -> bool:
+        """Whether it can look at anything."""
+        return self._explorer.limits.has_room(self._size())
 
     def ask(self) -> Completion:
         place = f"{self._place}/turn-{self.turn}"

@@ -77,6 +77,11 @@ def limit_of(
     if changed is None:
         read = spent.get(CALLS, 0), spent.get(TOKENS, 0)
         return max(_CALLS, 2 * read[0]), max(_TOKENS, 2 * read[1])
-    lines = sum(min(_FILE, last - first + 1) for spans in changed.values() for first, last in spans)
-    times = max(1, -(-lines // _LINES))
+    times = times_of(changed)
     return _CALLS * times, _TOKENS * times
+
+
+def times_of(changed: Mapping[str, Sequence[Sequence[int]]]) -> int:
+    """How often what a change of 500 lines may take is there for this one, at least once."""
+    lines = sum(min(_FILE, last - first + 1) for spans in changed.values() for first, last in spans)
+    return max(1, -(-lines // _LINES))

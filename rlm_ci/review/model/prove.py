@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.recursion import coverage
-from rlm_ci.recursion.prompt_windows import name
 from rlm_ci.report.findings import RefutedClaim, Severity, fingerprints
 from rlm_ci.report.proof import ARGUED, LEVELS, PROVEN, Proof
 from rlm_ci.review.model import mend, metered, refute
@@ -38,8 +37,6 @@ UNMENDED = "review/special-cases-the-test"
 #: Our confidence in what is proven, and in what has nothing to be compared with.
 _SURE = {PROVEN: 0.98}
 _REPRODUCED = 0.95
-#: Characters of a note on a refuted claim, of each of its two texts.
-_TOLD = 200
 
 
 class ProvedClaims(Value):
@@ -52,7 +49,6 @@ class ProvedClaims(Value):
     findings: tuple[TracedFinding, ...] = ()
     refuted: tuple[RefutedClaim, ...] = ()
     metrics: Mapping[str, float] = {}
-    notes: tuple[str, ...] = ()
     uncovered: tuple[tuple[str, str], ...] = ()
     stored: Mapping[str, StoredProof] = {}
 
@@ -139,7 +135,6 @@ class _Stage:
         self._kept: list[TracedFinding] = []
         self._refuted: list[RefutedClaim] = []
         self._numbers: dict[str, float] = dict.fromkeys((*refute.VERDICTS, *LEVELS), 0)
-        self._notes: list[str] = []
         self._uncovered: dict[tuple[str, str], None] = {}
         self._stored: dict[str, StoredProof] = {}
         self._marks: dict[str, int] = {}
@@ -153,7 +148,6 @@ class _Stage:
             tuple(self._kept),
             tuple(self._refuted),
             self._numbers,
-            tuple(self._notes),
             tuple(self._uncovered),
             self._stored,
         )
@@ -175,7 +169,6 @@ class _Stage:
         finding = self._with_proof(finding, mark, trial)
         if verdict == refute.REFUTED:
             self._refuted.append(RefutedClaim(finding, reason or "no reason given"))
-            self._notes.append(_told(finding, reason))
             return
         self._numbers[trial.level] += 1
         if verdict in (refute.UNSURE, refute.UNEXAMINED):
@@ -276,10 +269,3 @@ class _Stage:
         if trial.level == ARGUED:
             return finding.replace(severity=min(finding.severity, LEVEL), proof=proof)
         return finding.replace(confidence=_SURE.get(trial.level, _REPRODUCED), proof=proof)
-
-
-def _told(finding: Finding, reason: str) -> str:
-    place = finding.evidence[0]
-    claim = printable(finding.message)[:_TOLD]
-    why = printable(reason)[:_TOLD]
-    return f"refuted: {name(place.path)}:{place.line_start}: {claim} ({why or 'no reason given'})"

@@ -92,8 +92,11 @@ def test_a_comment_with_much_to_prove_fits_and_its_code_is_whole() -> None:
 
 def test_the_terminal_shows_the_way_to_see_it() -> None:
     text = render(reports.proven(), "text")
-    assert "  To run it: python -m pytest tests/test_user_info.py\n" in text
+    # The file of a proof is in its run: what works from where the user stands names the run.
+    assert f"  To run it: rlm-ci verify {reports.proven().run_id} --run-proofs\n" in text
     assert "test_a_colon" not in text
+    loose = render(reports.proven().replace(run_id=None), "text")
+    assert "  To run it: python -m pytest tests/test_user_info.py\n" in loose
     told = render(reports.proven(), "text", verbose=True)
     assert "    │ def test_a_colon_in_the_name_stays_in_the_name():\n" in told
     assert "`join` loses the port. (the reproduction passes at the head)" in told

@@ -17,6 +17,7 @@ from rlm_ci.review.exploration.explorer import (
     LIMITS,
     NO_CALLS,
     NO_END,
+    NO_ROOM,
     NO_TOOLS,
     Explorer,
     NodeQuestions,
@@ -224,3 +225,23 @@ def test_a_wrong_answer_is_asked_for_once_more(
     assert other(Asking(llm), "find-2", PROMPT, lambda _found: "") == FOUND
     assert "tools" not in llm.completions[-1].body
     assert other.notes == [NO_END]
+
+
+def test_conversations_about_one_change_share_what_they_may_take(
+    llm: ModelServer, explore: Callable[..., NodeQuestions]
+) -> None:
+    normal, deep = LIMITS["normal"], LIMITS["deep"]
+    one, three, many = (normal.shared(number, 1) for number in (1, 3, 20))
+    assert (one.turns, one.most_sent(10_000), one.most_sent(80_000)) == (12, 300_000, 600_000)
+    assert (three.turns, three.most_sent(80_000)) == (10, 200_000)
+    assert (three.has_room(80_000), many.has_room(10_000)) == (True, False)
+    assert normal.shared(20, 10).has_room(80_000)  # a change of ten times the lines
+    assert deep.shared(20, 1) == deep
+    # Without room it is asked as a quick review asks, and says so.
+    llm.script(["{}"])
+    asked = explore()
+    assert asked._explorer is not None
+    asked._explorer.limits = many
+    assert put(asked, Asking(llm)) == {}
+    assert "tools" not in llm.completions[0].body
+    assert (asked.notes, asked.metrics["looks"]) == ([NO_ROOM], 0)

@@ -49,8 +49,7 @@ def test_grave_claims_must_withstand_a_second_look(
     assert len(result.data["refuted"]) == (confidence is None)
     assert [one.confidence for one in grave] == ([] if confidence is None else [confidence])
     assert len(by_model(result)) == 1 + len(grave)  # the other was not grave enough
-    told = [note for note in result.notes if note.startswith("refuted: shop.py:9")]
-    assert len(told) == (confidence is None)
+    assert not any("refuted" in note for note in result.notes)  # the report has a list of them
     second = asking.prompts[1]
     assert "Whoever names an order deletes all" in second
     assert "    9 |     db.execute" in second

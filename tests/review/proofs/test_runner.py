@@ -73,8 +73,13 @@ def test_new_code_is_reproduced_if_its_own_code_decides(runner: ProofRunner) -> 
     assert found.level == "reproduced", found
     assert found.base is not None
     assert found.base.status == "not_applicable"
-    for text in ("from shop import double\ndouble(3)\nassert False\n", "import shop.never\n"):
-        assert runner.check(script(text)).level == "argued"
+    for text in (
+        "from shop import double\ndouble(3)\nassert False\n",
+        "import shop.never\n",
+        "from shop import double\nassert False, double\n",
+        "from shop import double\nraise AssertionError(double(3))\n",
+    ):
+        assert runner.check(script(text)).level == "argued", text
 
 
 def test_both_sides_are_printed_for_a_comparison(runner: ProofRunner) -> None:

@@ -25,7 +25,7 @@ from rlm_ci.report.findings import (
 )
 from rlm_ci.report.render import render
 from rlm_ci.resources import loader
-from rlm_ci.review.objective import ReviewObjective, analyse, options
+from rlm_ci.review.objective import ReviewObjective, _summary, analyse, options
 from rlm_ci.review.results import report as results_report
 from rlm_ci.review.results.json_lists import clusters
 from rlm_ci.review.results.merge import rank
@@ -320,3 +320,8 @@ def test_a_kind_whose_findings_say_different_things_goes_by_its_rule() -> None:
     several = [*found, *(one.replace(message="`re` unused") for one in found)]
     assert [one["title"] for one in clusters(sorted(several, key=rank))] == ["F401 unused-import"]
     assert [one["title"] for one in clusters(found[:1])] != ["F401 unused-import"]
+
+
+def test_a_prompt_of_a_change_has_no_files_of_its_own_to_count() -> None:
+    assert _summary((), {"files": 0, "looked": 0}) == "0 findings"
+    assert _summary((), {"files": 2, "looked": 1}) == "0 findings in 1 of 2 files"
