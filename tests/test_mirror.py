@@ -89,6 +89,7 @@ SHOWN_BY = {
     "system/transport": "models/openai/test_client_patience.py",
     "text/dates": "report/test_findings.py",
     "text/globs": "recursion/corpus/test_corpus.py",
+    "text/mermaid": "wiki/pages/test_build_hostile.py",
     "text/object_id": "git/test_repository.py",
     "workspace/git_filters": "fix/test_run_git_filters.py",
     "workspace/recorded_change": "fix/test_run_replay.py",

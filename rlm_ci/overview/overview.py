@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from rlm_ci.overview.areas import areas
 from rlm_ci.overview.callers import with_callers
+from rlm_ci.overview.dependents import dependents
 from rlm_ci.overview.names import NameComparison
+from rlm_ci.overview.packages.dependencies import dependencies
 from rlm_ci.overview.sides import ChangeSides
+from rlm_ci.overview.workflows import migrations, permissions
 from rlm_ci.report.overview.changes import ADDED, CHANGED, MOVED, REMOVED, NameChange, Overview
 from rlm_ci.source.signatures import clipped
 
@@ -29,8 +32,15 @@ def overview(change: ChangeSet) -> Overview:
         sides.limit(f"{len(names) - MOST_NAMES:,} more names are only counted")
     counts = {name: number for name, number in comparison.counts.items() if number}
     return Overview(
-        tuple(map(_short, names[:MOST_NAMES])), counts, areas(sides.files), tuple(sides.limits)
-    )  # fmt: skip
+        names=tuple(map(_short, names[:MOST_NAMES])),
+        counts=counts,
+        dependencies=dependencies(sides),
+        permissions=permissions(sides),
+        migrations=migrations(sides),
+        areas=areas(sides.files),
+        dependents=dependents(sides),
+        limits=tuple(sides.limits),
+    )
 
 
 def _order(one: NameChange) -> tuple[bool, int, int, str, str]:

@@ -73,6 +73,11 @@ class ChangeSides:
         self.load([path], old=old, most=most)
         return self.read(path, old=old)
 
+    def size(self, path: str, *, old: bool) -> int:
+        """The bytes of a file of a side, 0 where there is none."""
+        entry = (self.old_tree if old else self.new_tree).get(path)
+        return 0 if entry is None else max(0, entry.size)
+
     def search(self, words: Sequence[str]) -> list[str]:
         """The files of the base that have one of ``words`` as a whole word, in order."""
         commit = self.change.merge_base or ""

@@ -1,4 +1,4 @@
-"""What a change changes, beside what is wrong with it: names, callers, places.
+"""What a change changes, beside what is wrong with it: names, dependencies, places.
 
 It is read from both sides of the change by machines, and holds texts from outside. No verdict
 rests on it. The JSON form is ``overview`` in ``schemas/report.schema.json``.
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-#: What became of a name.
+#: What became of a name, a package, a file.
 ADDED, REMOVED, CHANGED, MOVED = "added", "removed", "changed", "moved"
 
 
@@ -53,6 +53,53 @@ class NameChange(Value):
     by_name: bool = False
 
 
+class DependencyChange(Value):
+    """A package that the manifest or lock file ``path`` names; versions are as it has them.
+
+    It is ``direct`` if a manifest names it; ``group`` is "" for what the program itself needs.
+    ``script``: at an installation it runs a script that it did not run before. With the group
+    ``script`` it is a script or a file of the project itself.
+    """
+
+    change: str
+    name: str
+    ecosystem: str
+    path: str
+    before: str = ""
+    after: str = ""
+    direct: bool = True
+    group: str = ""
+    script: bool = False
+
+
+class PermissionChange(Value):
+    """A permission that a workflow's token gets; ``job`` is "" for all jobs.
+
+    The scope ``default`` stands for a workflow that no longer names any permission.
+    """
+
+    path: str
+    job: str
+    scope: str
+    before: str
+    after: str
+
+
+class Migration(Value):
+    """A file that changes the shape of stored data."""
+
+    path: str
+    change: str
+
+
+class Dependent(Value):
+    """The file or folder ``source`` imports ``target``, which the change touches."""
+
+    source: str
+    target: str
+    count: int = 1
+
+
 class Area(Value):
     """A folder, "" for the top level, and what changes below it; binary files have no lines."""
 
@@ -71,7 +118,11 @@ class Overview(Value):
 
     names: tuple[NameChange, ...] = ()
     counts: Mapping[str, int] = {}
+    dependencies: tuple[DependencyChange, ...] = ()
+    permissions: tuple[PermissionChange, ...] = ()
+    migrations: tuple[Migration, ...] = ()
     areas: tuple[Area, ...] = ()
+    dependents: tuple[Dependent, ...] = ()
     limits: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,7 +135,11 @@ class Overview(Value):
         return cls(
             tuple(map(_name, record["names"])),
             dict(record["counts"]),
+            tuple(DependencyChange(**one) for one in record["dependencies"]),
+            tuple(PermissionChange(**one) for one in record["permissions"]),
+            tuple(Migration(**one) for one in record["migrations"]),
             tuple(Area(**one) for one in record["areas"]),
+            tuple(Dependent(**one) for one in record["dependents"]),
             tuple(record["limits"]),
         )
 

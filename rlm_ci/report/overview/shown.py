@@ -5,21 +5,32 @@ from __future__ import annotations
 from rlm_ci.report.findings import Location
 from rlm_ci.report.overview.changes import ADDED, CHANGED, MOVED, REMOVED
 from rlm_ci.text import neutralise
+from rlm_ci.text.mermaid import DiagramBox, flowchart
 from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from rlm_ci.report.links import Links
-    from rlm_ci.report.overview.changes import Area, NameChange, Overview
+    from rlm_ci.report.overview.changes import (
+        Area,
+        DependencyChange,
+        Dependent,
+        Migration,
+        NameChange,
+        Overview,
+        PermissionChange,
+    )
     from rlm_ci.report.surface import Surface
 
 #: Lines before the fold, under the heading and one line of numbers.
-LEAD = 8
+LEAD = 9
 #: Names in the lead.
 _NAMES = 5
+#: Packages, permissions and migrations in the lead.
+_ITEMS = 3
 #: Characters of a name, and of what is said of one.
 _NAME, _NOTE = 100, 300
 _COUNTS = ((REMOVED, "removed"), (CHANGED, "changed"), (MOVED, "moved"), (ADDED, "added"))
@@ -47,6 +58,16 @@ class OverviewView:
                 overview.counts.get(change, 0) for change, _ in _COUNTS
             ) - len(overview.names[:most])),
             "retyped": self._retyped(),
+            "dependencies": [self._dependency(one) for one in overview.dependencies[:most]],
+            "dependencies_more": max(0, len(overview.dependencies) - most),
+            "permissions": [
+                self._surface.text(permission(one)) for one in overview.permissions[:most]
+            ],
+            "migrations": [
+                self._surface.text(migration(one)) for one in overview.migrations[:most]
+            ],
+            "dependents": self._dependents() if most else [],
+            "diagram": diagram(overview.dependents) if most and overview.dependents else "",
             "areas": [self._area(one) for one in overview.areas[:most]],
             "areas_more": max(0, len(overview.areas) - most),
             "limits": [self._surface.text(neutralise.clip(one, _NOTE)) for one in overview.limits],
@@ -71,6 +92,18 @@ class OverviewView:
         if names[_NAMES:]:
             told = f"{count(len(names) - _NAMES, 'more name')} with callers, or breaking"
             lines.append((False, told))
+        overview = self._overview
+        for noun, items in (
+            (
+                "dependencies",
+                [dependency(one) for one in overview.dependencies if one.direct or one.script],
+            ),
+            ("new permissions", [permission(one) for one in overview.permissions]),
+            ("migrations", [migration(one) for one in overview.migrations]),
+        ):
+            if items:
+                more = f" and {len(items) - _ITEMS:,} more" if items[_ITEMS:] else ""
+                lines.append((False, f"{noun}: {'; '.join(items[:_ITEMS])}{more}"))
         return lines[:LEAD]
 
     def _name(self, one: NameChange) -> dict[str, Any]:
@@ -99,6 +132,28 @@ class OverviewView:
             ],
             "callers_more": max(0, (one.caller_count or 0) - len(one.callers[:5])),
         }
+
+    def _dependency(self, one: DependencyChange) -> dict[str, Any]:
+        return {
+            "name": self._surface.code(_short(one.name)),
+            "change": one.change,
+            "path": self._surface.code(one.path),
+            "before": self._surface.code(neutralise.clip(one.before, _NAME)) if one.before else "",
+            "after": self._surface.code(neutralise.clip(one.after, _NAME)) if one.after else "",
+            "kind": self._surface.cell(kind_of(one)),
+            "script": one.script,
+        }
+
+    def _dependents(self) -> list[dict[str, Any]]:
+        """Each touched file or folder, with those that lean on it."""
+        sources: dict[str, list[str]] = {}
+        for one in self._overview.dependents:
+            sources.setdefault(one.target, []).append(one.source)
+        return [
+            {"target": self._surface.code(target),
+             "sources": [self._surface.code(source) for source in leaning]}
+            for target, leaning in sources.items()
+        ]  # fmt: skip
 
     def _area(self, one: Area) -> dict[str, Any]:
         return {
@@ -131,6 +186,49 @@ def callers_told(one: NameChange) -> str:
         return f"{number}, {one.outside:,} not in this change"
     several = "" if one.caller_count == 1 else "none " if one.outside else "all "
     return f"{number}, {several or ('not ' if one.outside else '')}in this change"
+
+
+def dependency(one: DependencyChange) -> str:
+    """A package, its versions, and what is special about it, on one line."""
+    sides = (one.before, one.after)
+    if one.change == CHANGED:  # a side without a version takes any
+        sides = (one.before or "any", one.after or "any")
+    versions = " → ".join(f"`{_short(text)}`" for text in sides if text)
+    if one.change == MOVED:
+        versions = f"now {kind_of(one)}"
+    word = "" if one.change == CHANGED else f"{one.change} "
+    script = "; runs a script at installation" if one.script else ""
+    return f"{word}`{_short(one.name)}` {versions}".rstrip() + script
+
+
+def kind_of(one: DependencyChange) -> str:
+    """What a package is needed for."""
+    if not one.direct:
+        return "indirect"
+    return neutralise.clip(printable(one.group).replace("`", "'"), 40) or "direct"
+
+
+def permission(one: PermissionChange) -> str:
+    """A permission of a workflow's token."""
+    where = f"`{_short(one.path)}`" + (f", job `{_short(one.job)}`" if one.job else "")
+    if one.scope == "default":
+        return f"{where} no longer names any: the repository's settings count"
+    before = f", was `{_short(one.before)}`" if one.before else ""
+    return f"`{_short(one.scope)}: {_short(one.after)}` in {where}{before}"
+
+
+def migration(one: Migration) -> str:
+    return f"`{_short(one.path)}`" + ("" if one.change == ADDED else f" ({one.change})")
+
+
+def diagram(found: Sequence[Dependent]) -> str:
+    """Who leans on what the change touches, as a fenced block of Markdown."""
+    touched = dict.fromkeys(one.target for one in found)
+    boxes = [
+        DiagramBox(one, neutralise.clip(one, 40), "this change" if one in touched else "")
+        for one in dict.fromkeys([*(one.source for one in found), *touched])
+    ]
+    return flowchart(boxes, [(one.source, one.target) for one in found])
 
 
 def _said(one: NameChange) -> str:

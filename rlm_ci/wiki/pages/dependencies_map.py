@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from rlm_ci.text.neutralise import clip
-from rlm_ci.text.printable import printable
+from rlm_ci.text.mermaid import DiagramBox, flowchart
 from rlm_ci.values import Row, Value
 from rlm_ci.wiki.pages.citations import CitedPlace
 from rlm_ci.wiki.pages.paths import folder_of, title_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from rlm_ci.source.import_graph import ImportGraph
     from rlm_ci.wiki.pages.layout import Module, PageLayout
@@ -176,39 +175,3 @@ def _group(key: str, shown: list[str]) -> str:
         if folder and sum(folder_of(other) == folder for other in shown) > 1:
             return folder
     return ""
-
-
-# ── Mermaid: a fixed subset, in which no text of a repository is ever syntax ──
-
-_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 ./-_")
-_LONGEST = 48
-
-
-class DiagramBox(Value):
-    """``key`` identifies the box and is never shown; ``group`` is the label of a frame, or ""."""
-
-    key: str
-    label: str
-    group: str = ""
-
-
-def label(text: str) -> str:
-    text = clip(printable(text), _LONGEST)
-    # Mermaid would take a label that begins with a number and a dot for a list.
-    escaped = "".join(char if char in _PLAIN else f"#{ord(char)};" for char in text)
-    return escaped.strip() or "#8203;"
-
-
-def flowchart(boxes: Sequence[DiagramBox], arrows: Iterable[tuple[str, str]]) -> str:
-    """The diagram as a fenced block of Markdown; arrows go from key to key."""
-    numbers = {box.key: number for number, box in enumerate(boxes)}
-    groups: dict[str, list[DiagramBox]] = {}
-    for box in boxes:
-        groups.setdefault(box.group, []).append(box)
-    lines = ["```mermaid", "flowchart LR"]
-    for number, (name, inner) in enumerate(groups.items()):
-        indent = "    " if name else "  "
-        rows = [f'{indent}n{numbers[box.key]}["{label(box.label)}"]' for box in inner]
-        lines += [f'  subgraph g{number}["{label(name)}"]', *rows, "  end"] if name else rows
-    lines += [f"  n{numbers[source]} --> n{numbers[target]}" for source, target in arrows]
-    return "\n".join([*lines, "```"])

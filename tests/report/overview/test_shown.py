@@ -7,7 +7,16 @@ import json
 import pytest
 
 from rlm_ci.report.findings import Report, Severity
-from rlm_ci.report.overview.changes import Area, Caller, NameChange, Overview
+from rlm_ci.report.overview.changes import (
+    Area,
+    Caller,
+    DependencyChange,
+    Dependent,
+    Migration,
+    NameChange,
+    Overview,
+    PermissionChange,
+)
 from rlm_ci.report.overview.shown import callers_told
 from rlm_ci.report.render import render
 from rlm_ci.resources import loader
@@ -29,7 +38,16 @@ def large(text: str = "send") -> Overview:
         for number in range(300)
     )  # fmt: skip
     areas = tuple(Area(f"{text}/{number}", 1, 2, 3) for number in range(300))
-    return Overview(names, {"removed": 300, "breaking": 300}, areas, (text,))
+    return Overview(
+        names, {"removed": 300, "breaking": 300},
+        tuple(DependencyChange("added", f"{text}{number}", text, text, "", text, group=text,
+                               script=True) for number in range(300)),
+        tuple(PermissionChange(text, text, text, "", text) for _ in range(90)),
+        tuple(Migration(text, "changed") for _ in range(90)),
+        areas,
+        tuple(Dependent(f"{text}{number}", text, number + 1) for number in range(12)),
+        (text,),
+    )  # fmt: skip
 
 
 def test_at_most_twelve_lines_come_before_the_fold() -> None:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlm_ci.text.mermaid import DiagramBox, flowchart
 from rlm_ci.wiki import static_site
 from rlm_ci.wiki.facts.file_facts import facts_of
-from rlm_ci.wiki.pages.dependencies_map import DiagramBox, flowchart
 from rlm_ci.wiki.pages.paths import page_names
 from testing import browser
 from testing import wiki_stage as stage

@@ -1,0 +1,100 @@
+"""Who leans on the source files that a change touches, by the imports at its base."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rlm_ci.overview.interfaces import has_names
+from rlm_ci.report.overview.changes import Dependent
+from rlm_ci.source.grammars import LANGUAGES
+from rlm_ci.source.import_graph import ImportGraph
+from rlm_ci.source.imports.file_lookup import folder_of
+from rlm_ci.source.languages import language
+from rlm_ci.source.outline import outline
+from rlm_ci.source.test_files import is_trial
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from rlm_ci.overview.sides import ChangeSides
+
+#: Files that are read to find imports, and bytes of one.
+_MOST_FILES = 300
+_MOST_BYTES = 256 << 10
+#: The most boxes of each side of a diagram.
+_TOUCHED, _LEANING = 8, 12
+_MANIFESTS = frozenset(("package.json", "tsconfig.json", "go.mod", "Cargo.toml"))
+#: Files that stand for their folder.
+_PACKAGES = frozenset(("__init__", "index", "mod", "lib"))
+
+
+def dependents(sides: ChangeSides) -> tuple[Dependent, ...]:
+    """Files, or folders if there are many, that import what is touched; the heaviest first."""
+    old = {one.old_path or one.path for one in sides.files if one.status not in ("A", "C")}
+    touched = sorted(path for path in old if has_names(path) and path in sides.old_tree)
+    if not touched:
+        return ()
+    edges = _edges(sides, touched)
+    found = _grouped(edges, str)
+    if len(touched) > _TOUCHED or len({source for source, _ in found}) > _LEANING:
+        found = _grouped(edges, lambda path: folder_of(path) or ".") or found
+    return _heaviest(found)
+
+
+def _edges(sides: ChangeSides, touched: Sequence[str]) -> list[tuple[str, str]]:
+    """The files that import a touched one, each with it; tests do not count."""
+    known = {
+        path for path in sides.old_tree
+        if language(path) in LANGUAGES or path.rpartition("/")[2] in _MANIFESTS
+    }  # fmt: skip
+    hits = {path for path in sides.search(_words(touched)) if path in known and not is_trial(path)}
+    manifests = {path for path in known if path.rpartition("/")[2] in _MANIFESTS}
+    wanted = sorted(hits | {*touched})
+    if wanted[_MOST_FILES:]:
+        sides.limit(f"imports were read in {_MOST_FILES} of {len(wanted):,} files")
+    read = [*wanted[:_MOST_FILES], *sorted(manifests)[:50]]
+    sides.load([path for path in read if sides.size(path, old=True) <= _MOST_BYTES], old=True)
+    outlines = []
+    for path in read:
+        content = sides.read(path, old=True)
+        if content is not None and len(content) <= _MOST_BYTES:
+            outlines.append(outline(path, content))
+    graph = ImportGraph.of(outlines, sorted(known))
+    return [(edge.target, path) for path in touched for edge in graph.importers(path)]
+
+
+def _words(touched: Sequence[str]) -> list[str]:
+    """The words by which files are imported: their stems, or the names of their folders."""
+    found = set()
+    for path in touched:
+        stem = path.rpartition("/")[2].partition(".")[0]
+        folder = folder_of(path).rpartition("/")[2]
+        by_folder = stem in _PACKAGES or language(path) in ("Go", "Java", "C#")
+        found |= {stem, folder} if by_folder else {stem}
+    return sorted(word for word in found if word not in ("", "__init__") and len(word) <= 100)
+
+
+def _grouped(
+    edges: Collection[tuple[str, str]], name: Callable[[str], str]
+) -> Counter[tuple[str, str]]:
+    pairs = ((name(source), name(target)) for source, target in edges)
+    return Counter(pair for pair in pairs if pair[0] != pair[1])
+
+
+def _heaviest(found: Counter[tuple[str, str]]) -> tuple[Dependent, ...]:
+    """The pairs of the sources and targets with most imports."""
+    totals: tuple[Counter[str], Counter[str]] = Counter(), Counter()
+    for pair, number in found.items():
+        for side, one in zip(totals, pair, strict=True):
+            side[one] += number
+    kept = [
+        {one for one, _ in sorted(side.items(), key=lambda item: (-item[1], item[0]))[:most]}
+        for side, most in zip(totals, (_LEANING, _TOUCHED), strict=True)
+    ]
+    pairs = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(
+        Dependent(source, target, number)
+        for (source, target), number in pairs
+        if source in kept[0] and target in kept[1]
+    )

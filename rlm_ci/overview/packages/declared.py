@@ -1,0 +1,208 @@
+"""The packages that a manifest asks for, with what it asks of their versions."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from itertools import islice
+
+from rlm_ci.config.settings import parse_config
+from rlm_ci.source.manifests import go_modules
+from rlm_ci.source.python.outline import parsed, utf8
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Any
+
+#: The most packages that are read of a manifest.
+_MOST = 2000
+PYTHON, NPM, CARGO, GO, RUBY, PHP = "Python", "npm", "Cargo", "Go", "Ruby", "PHP"
+#: Scripts that npm runs at an installation.
+_AT_INSTALL = ("preinstall", "install", "postinstall", "prepare")
+SCRIPT = "script"
+_REQUIREMENT = re.compile(r"([A-Za-z0-9][\w.-]*)(?:\s*\[[^\]]*\])?\s*(.*)")
+_GEM = re.compile(r"""\s*gem\s+["']([\w.-]+)["'](?:\s*,\s*["']([^"']*)["'])?""")
+
+
+class Declared(Value):
+    """What a manifest asks for: ``group`` is "" for what the program itself needs.
+
+    With the group SCRIPT, ``version`` is a command that runs at an installation.
+    """
+
+    name: str
+    version: str
+    group: str = ""
+
+
+def ecosystem_of(path: str) -> str:
+    """Whose manifest a file is; "" for any other file."""
+    name = path.rpartition("/")[2]
+    return _ECOSYSTEMS.get(name, PYTHON if _is_requirements(path) else "")
+
+
+def declared(path: str, content: bytes) -> list[Declared]:
+    """What the manifest at ``path`` asks for. Raises ValueError where it cannot be read."""
+    name = path.rpartition("/")[2]
+    reader = _READERS.get(name, _requirements)
+    stem = name.rpartition(".")[0]
+    try:
+        found = list(islice(reader(content), _MOST))
+    except (AttributeError, TypeError, KeyError, RecursionError) as error:
+        raise ValueError(f"not of the form of a manifest: {error}") from None
+    # A list beside the main one is for something: requirements/dev.txt.
+    is_beside = reader is _requirements and stem != "requirements"
+    return [one.replace(group=stem) for one in found] if is_beside else found
+
+
+def is_pinned(path: str, found: list[Declared]) -> bool:
+    """Whether a list of requirements has one version of each, as tools write them."""
+    return _is_requirements(path) and all(one.version.startswith("==") for one in found)
+
+
+def _is_requirements(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return bool(re.fullmatch(r"requirements[\w.-]*\.(?:txt|in)", name)) or bool(
+        re.search(r"(?:^|/)requirements/[\w.-]+\.(?:txt|in)$", path)
+    )
+
+
+def _toml(content: bytes) -> Mapping[str, Any]:
+    from rlm_ci.errors import ConfigError
+
+    try:
+        return parse_config(content, "", None)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+
+
+def _json(content: bytes) -> Mapping[str, Any]:
+    found = json.loads(content)
+    if not isinstance(found, dict):
+        raise ValueError("no object")
+    return found
+
+
+def _required(texts: Iterable[object], group: str) -> Iterator[Declared]:
+    for text in texts:
+        match = _REQUIREMENT.match(text.strip()) if isinstance(text, str) else None
+        if match and not match[2].startswith("://"):
+            yield Declared(match[1], match[2].partition(" #")[0].strip(), group)
+
+
+def _tables(table: object, group: str) -> Iterator[Declared]:
+    """A table of names and versions, or of names and tables with a version."""
+    for name, value in table.items() if isinstance(table, dict) else ():
+        told = value.get("version") or value.get("git") or value.get("path") if isinstance(
+            value, dict
+        ) else value  # fmt: skip
+        yield Declared(name, told if isinstance(told, str) else "", group)
+
+
+def _pyproject(content: bytes) -> Iterator[Declared]:
+    record = _toml(content)
+    project = record.get("project", {})
+    yield from _required(project.get("dependencies", ()), "")
+    for name, inner in project.get("optional-dependencies", {}).items():
+        yield from _required(inner, f"extra {name}")
+    for name, inner in record.get("dependency-groups", {}).items():
+        yield from _required(inner, name)
+    yield from _required(record.get("build-system", {}).get("requires", ()), "build")
+    poetry = record.get("tool", {}).get("poetry", {})
+    yield from (one for one in _tables(poetry.get("dependencies"), "") if one.name != "python")
+    yield from _tables(poetry.get("dev-dependencies"), "dev")
+    for name, inner in poetry.get("group", {}).items():
+        yield from _tables(inner.get("dependencies"), name)
+
+
+def _requirements(content: bytes) -> Iterator[Declared]:
+    lines = content.decode("utf-8", "replace").splitlines()
+    yield from _required((one for one in lines if not one.lstrip().startswith(("#", "-"))), "")
+
+
+def _setup_cfg(content: bytes) -> Iterator[Declared]:
+    inside = False
+    for line in content.decode("utf-8", "replace").splitlines():
+        begins = re.match(r"install_requires\s*=\s*(.*)", line)
+        inside = bool(begins) or (inside and line[:1].isspace())
+        if inside:
+            yield from _required([begins[1] if begins else line], "")
+
+
+def _setup_py(content: bytes) -> Iterator[Declared]:
+    """The texts of ``install_requires``, as far as they stand there or in a list with a name."""
+    source = utf8(content)
+    module = None if source is None else parsed(source)
+    if module is None:
+        raise ValueError("not Python")
+    lists = {
+        one.id: node.value
+        for node in module.body
+        if isinstance(node, ast.Assign)
+        for one in node.targets
+        if isinstance(one, ast.Name)
+    }
+    for node in ast.walk(module):
+        if isinstance(node, ast.keyword) and node.arg == "install_requires":
+            value = node.value
+            value = lists.get(value.id, value) if isinstance(value, ast.Name) else value
+            elements = value.elts if isinstance(value, ast.List | ast.Tuple) else ()
+            yield from _required(
+                (one.value for one in elements if isinstance(one, ast.Constant)), ""
+            )
+
+
+def _package_json(content: bytes) -> Iterator[Declared]:
+    record = _json(content)
+    for key, group in (
+        ("dependencies", ""), ("devDependencies", "dev"), ("peerDependencies", "peer"),
+        ("optionalDependencies", "optional"),
+    ):  # fmt: skip
+        yield from _tables(record.get(key), group)
+    scripts = record.get("scripts", {})
+    for name in _AT_INSTALL:
+        if isinstance(scripts.get(name), str):
+            yield Declared(f"scripts.{name}", scripts[name], SCRIPT)
+
+
+def _cargo(content: bytes) -> Iterator[Declared]:
+    record = _toml(content)
+    tables = [record, record.get("workspace", {}), *record.get("target", {}).values()]
+    for table in tables:
+        for key, group in (
+            ("dependencies", ""), ("dev-dependencies", "dev"), ("build-dependencies", "build"),
+        ):  # fmt: skip
+            yield from _tables(table.get(key), group)
+
+
+def _go_mod(content: bytes) -> Iterator[Declared]:
+    lines = content.decode("utf-8", "replace").splitlines()
+    for name, number, is_indirect in go_modules(lines):
+        version = re.search(r"\s(v\d\S*)", lines[number - 1])
+        yield Declared(name, version[1] if version else "", "indirect" if is_indirect else "")
+
+
+def _gemfile(content: bytes) -> Iterator[Declared]:
+    for line in content.decode("utf-8", "replace").splitlines():
+        if match := _GEM.match(line):
+            yield Declared(match[1], match[2] or "")
+
+
+def _composer(content: bytes) -> Iterator[Declared]:
+    record = _json(content)
+    for key, group in (("require", ""), ("require-dev", "dev")):
+        yield from (one for one in _tables(record.get(key), group) if "/" in one.name)
+
+
+_READERS: Mapping[str, Callable[[bytes], Iterator[Declared]]] = {
+    "pyproject.toml": _pyproject, "setup.cfg": _setup_cfg, "setup.py": _setup_py,
+    "package.json": _package_json, "Cargo.toml": _cargo, "go.mod": _go_mod,
+    "Gemfile": _gemfile, "composer.json": _composer,
+}  # fmt: skip
+_ECOSYSTEMS = {
+    "pyproject.toml": PYTHON, "setup.cfg": PYTHON, "setup.py": PYTHON, "package.json": NPM,
+    "Cargo.toml": CARGO, "go.mod": GO, "Gemfile": RUBY, "composer.json": PHP,
+}  # fmt: skip

@@ -1,0 +1,167 @@
+"""What a change adds to, removes from and moves in the packages that a project needs."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.overview.packages import declared, locked
+from rlm_ci.overview.packages.declared import PYTHON, SCRIPT, Declared
+from rlm_ci.report.overview.changes import ADDED, CHANGED, MOVED, REMOVED, DependencyChange
+from rlm_ci.source.signatures import clipped
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rlm_ci.overview.sides import ChangeSides
+
+#: The most packages that a report has.
+MOST = 300
+#: Manifests of a tree that are read.
+_MANIFESTS = 200
+#: Files that run when the package beside them is installed.
+_RUNS = frozenset(("setup.py", "build.rs", "extconf.rb", "binding.gyp"))
+_ORDER = (ADDED, REMOVED, MOVED, CHANGED)
+
+
+def dependencies(sides: ChangeSides) -> tuple[DependencyChange, ...]:
+    """The changes, those with new install scripts first, then direct ones."""
+    manifests = _paths(sides, declared.ecosystem_of)
+    locks = _paths(sides, locked.ecosystem_of)
+    direct = _direct(sides) if manifests or locks else set()
+    found: dict[tuple[str, str, str], DependencyChange] = {}
+    asked: dict[tuple[str, str], tuple[str, str, str]] = {}
+    for path in manifests:
+        for one in _in_manifest(sides, path, direct):
+            key = one.ecosystem, path, _key(one)
+            found[key] = one
+            if one.direct:
+                asked.setdefault((one.ecosystem, _key(one)), key)
+    for path in locks:
+        for one in _in_lock(sides, path, direct):
+            known = asked.get((one.ecosystem, _key(one)))
+            if known is None:
+                found[one.ecosystem, path, _key(one)] = one
+            else:  # the manifest says what changes, the lock file which versions
+                held = found[known]
+                before, after = one.before or held.before, one.after or held.after
+                found[known] = held.replace(before=before, after=after, script=one.script)
+    for file in sides.files:
+        if file.status == "A" and file.path.rpartition("/")[2] in _RUNS:
+            found["", "", file.path] = DependencyChange(
+                ADDED, file.path, "", file.path, group=SCRIPT, script=True
+            )
+    ordered = sorted(found.values(), key=_order)
+    if ordered[MOST:]:
+        sides.limit(f"{len(ordered) - MOST:,} more packages are not listed")
+    return tuple(ordered[:MOST])
+
+
+def _order(one: DependencyChange) -> tuple[bool, bool, bool, int, str, str]:
+    """New install scripts first, then what the program itself needs."""
+    return (
+        not one.script,
+        not one.direct,
+        bool(one.group),
+        _ORDER.index(one.change),
+        one.ecosystem,
+        one.name,
+    )
+
+
+def _paths(sides: ChangeSides, kind: Callable[[str], str]) -> list[str]:
+    """The paths of changed files of a kind, old names of renamed ones too."""
+    both = {path for one in sides.files for path in (one.path, one.old_path or one.path)}
+    return sorted(path for path in both if kind(path) and "node_modules/" not in path)
+
+
+def _key(one: DependencyChange) -> str:
+    """The name as its registry knows it."""
+    return re.sub(r"[-_.]+", "-", one.name).lower() if one.ecosystem == PYTHON else one.name
+
+
+# ── manifests ──
+
+
+def _in_manifest(
+    sides: ChangeSides, path: str, direct: set[tuple[str, str]]
+) -> Iterator[DependencyChange]:
+    read = [_declared(sides, path, old=old) for old in (True, False)]
+    if read[0] is None or read[1] is None:
+        return
+    old, new = ({one.name: one for one in reversed(side)} for side in read if side is not None)
+    kind = declared.ecosystem_of(path)
+    is_pinned = declared.is_pinned(path, [*old.values(), *new.values()])
+    for name in sorted(old.keys() | new.keys()):
+        one, other = old.get(name), new.get(name)
+        if one == other:
+            continue
+        group = (other or one or Declared(name, "")).group
+        change = ADDED if one is None else REMOVED if other is None else (
+            CHANGED if one.group == other.group else MOVED
+        )  # fmt: skip
+        row = DependencyChange(
+            change, clipped(name, 200), kind, path, clipped(one.version, 200) if one else "",
+            clipped(other.version, 200) if other else "", group != "indirect", clipped(group, 80),
+            group == SCRIPT and other is not None,
+        )  # fmt: skip
+        yield row.replace(direct=(kind, _key(row)) in direct) if is_pinned else row
+
+
+def _declared(sides: ChangeSides, path: str, *, old: bool) -> list[Declared] | None:
+    """What a manifest asks for on a side; None, which is told, where it cannot be read."""
+    content = sides.fetch(path, old=old)
+    if content is None:
+        is_there = sides.size(path, old=old) > 0
+        return None if is_there else []  # too large, which is told, or not there
+    try:
+        return declared.declared(path, content)
+    except ValueError as error:
+        sides.limit(f"{path}: {error}")
+        return None
+
+
+# ── lock files ──
+
+
+def _direct(sides: ChangeSides) -> set[tuple[str, str]]:
+    """The ecosystems and names of what manifests of both sides ask for themselves."""
+    found = set()
+    for old, tree in ((True, sides.old_tree), (False, sides.new_tree)):
+        paths = [path for path in tree if declared.ecosystem_of(path)][:_MANIFESTS]
+        sides.load(paths, old=old)
+        for path in paths:
+            kind = declared.ecosystem_of(path)
+            read = _declared(sides, path, old=old) or []
+            for one in [] if declared.is_pinned(path, read) else read:
+                if one.group != "indirect":
+                    found.add((kind, _key(DependencyChange(ADDED, one.name, kind, path))))
+    return found
+
+
+def _in_lock(
+    sides: ChangeSides, path: str, direct: set[tuple[str, str]]
+) -> Iterator[DependencyChange]:
+    kind = locked.ecosystem_of(path)
+    read = []
+    for old in (True, False):
+        content = sides.fetch(path, old=old, most=locked.MAX_BYTES)
+        if content is None and sides.size(path, old=old) > 0:
+            return  # too large, which is told
+        try:
+            read.append(locked.locked(path, content) if content else {})
+        except ValueError as error:
+            sides.limit(f"{path}: {error}")
+            return
+    old_side, new_side = read
+    for name in sorted(old_side.keys() | new_side.keys()):
+        before, had = old_side.get(name, ((), False))
+        after, has = new_side.get(name, ((), False))
+        if (before, had) == (after, has):
+            continue
+        one = DependencyChange(
+            CHANGED if before and after else ADDED if after else REMOVED,
+            clipped(name, 200), kind, path, clipped(", ".join(before), 200),
+            clipped(", ".join(after), 200), script=has and not had,
+        )  # fmt: skip
+        yield one.replace(direct=(kind, _key(one)) in direct)
