@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from testing.preforked_interpreter import wait_for_no_disk
 from testing.program import Cli
 from testing.repositories.git_repo import FIRST_COMMIT_AT, GitRepo
 
@@ -25,6 +26,7 @@ settings.register_profile(
     "quick", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("quick")
+wait_for_no_disk()
 
 # Who puts us in the background, or calls nohup, has these ignored; each child would inherit that.
 for _signal in (signal.SIGINT, signal.SIGHUP):
@@ -52,6 +54,8 @@ _GIT_CONFIG = """\
 [user]
 \tname = Ada Writer
 \temail = ada@example.com
+[core]
+\tfsync = none
 [init]
 \tdefaultBranch = main
 """

@@ -17,6 +17,7 @@ import pickle
 import selectors
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -29,11 +30,30 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from _typeshed import FileDescriptorLike
+
 #: What is decided when an interpreter starts: another value needs another interpreter.
 _AT_START = ("PYTHON", "LC_", "LANG", "LD_", "TZ", "MALLOC_", "GCONV", "GLIBC_")
 _STATUS = 8
 #: What fits into a pipe that nobody reads yet.
 _ROOM = 32 << 10
+
+
+_FSYNC = os.fsync  # a pipe still says that it cannot be synced
+
+
+def wait_for_no_disk() -> None:
+    """From now on this process, and what it forks, waits for no disk: no test cuts the power, and
+    what is written, every process reads. What a disk that fails does is shown by strace, on
+    processes that are started afresh.
+    """
+    os.fsync = os.fdatasync = _sync
+
+
+def _sync(fd: FileDescriptorLike) -> None:
+    mode = os.stat(fd if isinstance(fd, int) else fd.fileno()).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        _FSYNC(fd)
 
 
 class Nursery:
@@ -218,6 +238,7 @@ def _read_ahead() -> None:
     from rlm_ci.github.api.client import RequestLimits
 
     RequestLimits.pause = 0.0
+    wait_for_no_disk()
     gc.collect()
     gc.freeze()
 

@@ -55,7 +55,7 @@ _IDENTITY = {
 
 
 #: Nothing is tidied up behind a commit: to ask whether it should be is half of what one costs.
-_QUIET = (b"-c", b"gc.auto=0", b"-c", b"maintenance.auto=false")
+_QUIET = (b"-c", b"gc.auto=0", b"-c", b"maintenance.auto=false", b"-c", b"core.fsync=none")
 #: A branch's name, and nothing that git could take for something else.
 _PLAIN = re.compile(r"(?![0-9a-f]{4,64}\Z)[\w-]+(?:/[\w-]+)*")
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
