@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from rlm_ci.wiki.pages.layout import Module, PageLayout
     from rlm_ci.wiki.pages.module_page import PageSources
 
+#: What a model said of its sentences about the whole.
+_HELD = "they follow from its sentences about the linked lines"
 #: Commits from which on a file is a hot spot.
 _OFTEN = 2
 #: Rows of a list on the first page.
@@ -46,7 +48,7 @@ def overview(world: PageSources) -> dict[str, Any]:
     return {
         "about": _about(files, world),
         "head": f"{count(len(files), 'file')} with {count(_lines(files.values()), 'line')}",
-        "said": said(world.prose.get(WHOLE, ()), world),
+        "said": said(world.prose.get(WHOLE, ()), world, _HELD),
         "diagram": drawn.diagram,
         "boxes_left": drawn.boxes_left and count(drawn.boxes_left, "module"),
         "arrows_left": drawn.arrows_left and count(drawn.arrows_left, "arrow"),

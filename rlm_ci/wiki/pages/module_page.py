@@ -108,8 +108,13 @@ def _languages(files: Sequence[FileFacts]) -> str:
     return prose(listed(sorted(counts, key=lambda name: (-counts[name], name)), 3))
 
 
-def said(claims: Sequence[ProseSentence], world: PageSources) -> list[dict[str, Any]]:
-    """The sentences of a model by who said them and how far they were held, each with its lines."""
+def said(
+    claims: Sequence[ProseSentence], world: PageSources, held: str = "the linked lines support them"
+) -> list[dict[str, Any]]:
+    """The sentences of a model by who said them, each with its lines.
+
+    ``held`` is what the model said of them when it was asked again.
+    """
     groups: dict[str, list[dict[str, str]]] = {}
     for one in sorted(claims, key=lambda one: not one.is_supported):
         links = [
@@ -117,19 +122,16 @@ def said(claims: Sequence[ProseSentence], world: PageSources) -> list[dict[str, 
             for quoted in dict.fromkeys(one.quotes)
         ]
         row = {"text": prose(one.text), "link": " ".join(links)}
-        groups.setdefault(_origin(one), []).append(row)
+        groups.setdefault(_origin(one, held), []).append(row)
     return [{"origin": origin, "sentences": rows} for origin, rows in groups.items()]
 
 
-def _origin(one: ProseSentence) -> str:
+def _origin(one: ProseSentence, held: str) -> str:
     model = f"the model {code(printable(clip(one.model, _MODEL)))}" if one.model else "a model"
     commit = f" at commit {code(one.commit[:_COMMIT])}" if one.commit else ""
-    held = (
-        "Asked again, it said that the linked lines support them"
-        if one.is_supported
-        else "The linked lines were found; nobody has asked whether they support them"
-    )
-    return f"Sentences by {model}{commit}. {held}:"
+    found = "The linked lines were found; nobody has asked whether they support them"
+    told = f"Asked again, it said that {held}" if one.is_supported else found
+    return f"Sentences by {model}{commit}. {told}:"
 
 
 def documenting(files: Sequence[FileFacts], folder: str) -> FileFacts | None:

@@ -83,8 +83,8 @@ def test_all_grounds_are_shown_and_a_lie_is_dropped(repo: GitRepo, tmp_path: Pat
     assert "oven/heat.py#L2-L2" in line
     assert "oven/check.py#L4-L4" in line
     by = f"Sentences by the model `loopback` at commit `{commit[:12]}`. Asked again, it said that"
-    assert by in page
-    assert by in made["index.md"]
+    assert f"{by} the linked lines support them:" in page
+    assert f"{by} they follow from its sentences about the linked lines:" in made["index.md"]
     assert LIE not in "".join(made.values())
     assert pages.sentences.told() == "2 new sentences, 1 dropped: its lines do not support it"
     assert pages.sentences.rows() == [
