@@ -128,6 +128,19 @@ def rows(work: Path) -> list[Row]:
             peer_stdin=b"".join(oid + b"\n" for oid in oids),
         )
     )
+    staged = weakened_tests(GitRepo(work / "tests"))
+    git = "git diff --cached --raw && git cat-file --batch-check --batch-all-objects"
+    bare_thrice = " && ".join([f"{PYTHON} -I -c pass"] * 3)
+    found.append(
+        Row(
+            "test-guard, staged tests",
+            [RLM_CI, "check", "test-guard", "--staged"],
+            ["sh", "-c", f"{bare_thrice} && {git} && {git}"],
+            "3 × `python -I -c pass`, and what it asks git, twice",
+            Path(staged),
+            1.0,
+        )
+    )
     large = large_patch(GitRepo(work / "patch"), 40)
     numstat = ["git", "diff", "--numstat", "-z", "-M", large.base, large.head]
     budget = [RLM_CI, "check", "diff-budget", "--base", large.base, "--head", large.head]
@@ -136,6 +149,15 @@ def rows(work: Path) -> list[Row]:
             Path(large.repo), 1.5, memory=True)
     )  # fmt: skip
     return found
+
+
+def weakened_tests(repo: GitRepo) -> GitRepo:
+    """A repository with a staged change of a test and of the code."""
+    test = "from cart import total\n\n\ndef test_{0}():\n    assert total([{0}]) == {0}\n"
+    repo.write_all({f"tests/test_{number}.py": test.format(number) for number in range(100)})
+    repo.write("cart.py", "def total(cart):\n    return sum(cart)\n").commit()
+    repo.write("cart.py", "def total(cart):\n    return max(cart)\n")
+    return repo.write("tests/test_3.py", test.format(3).replace("== 3", "> 0")).stage()
 
 
 def compare(row: Row, runs: int) -> tuple[str, bool]:

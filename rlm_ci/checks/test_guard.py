@@ -14,7 +14,7 @@ from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.settings import Settings
@@ -153,8 +153,7 @@ class _Sides:
 
     def __init__(self, changes: ChangeSet, paths: Sequence[str]) -> None:
         self._repository = changes.repository
-        self._contents = {"old": _contents(changes, paths, old=True),
-                          "new": _contents(changes, paths, old=False)}  # fmt: skip
+        self._contents = _contents(changes, paths)
         self.changes: list[TextChange] = []
         self.unread: list[tuple[str, str]] = []
         from rlm_ci.guard.weakening import TextChange
@@ -182,16 +181,22 @@ class _Sides:
         return Location(one.path, one.line, one.line, one.side, blob, quote)
 
 
-def _contents(changes: ChangeSet, paths: Sequence[str], *, old: bool) -> dict[str, bytes]:
-    """The bytes of those that are there, and not too large."""
-    if not paths or (old and changes.merge_base is None):
-        return {}
-    if changes.trigger == "worktree" and not old:
-        found = {path: changes.read(path, _LIMIT) for path in paths}
-        return {path: data for path, data in found.items() if data is not None}
-    side = changes.merge_base if old else ":0" if changes.trigger == "index" else changes.head
-    read = changes.repository.read_small([f"{side}:{path}" for path in paths], _LIMIT)
-    return {path: data for path, data in zip(paths, read, strict=True) if data is not None}
+def _contents(changes: ChangeSet, paths: Sequence[str]) -> dict[str, dict[str, bytes]]:
+    """The bytes of those that are there, and not too large, on the sides ``old`` and ``new``."""
+    from_disk = changes.trigger == "worktree"
+    new = ":0" if changes.trigger == "index" else changes.head
+    sides = {"old": changes.merge_base, "new": None if from_disk else new}
+    specs = [f"{at}:{path}" for at in sides.values() if at is not None for path in paths]
+    read = iter(changes.repository.read_small(specs, _LIMIT) if specs else ())
+    found = {side: _there(paths, read) if at else {} for side, at in sides.items()}
+    if from_disk:
+        found["new"] = _there(paths, (changes.read(path, _LIMIT) for path in paths))
+    return found
+
+
+def _there(paths: Sequence[str], contents: Iterator[bytes | None]) -> dict[str, bytes]:
+    read = zip(paths, contents, strict=False)  # of one reading, each side takes its own
+    return {path: data for path, data in read if data is not None}
 
 
 def _text(content: bytes | None) -> str | None:

@@ -47,13 +47,14 @@ _SETTINGS = re.compile(
     r"|\.simplecov)$"
 )
 #: Names that code defines, at the beginning of a line.
-_DEFINED = re.compile(
+_DEFINED = (
     r"^[ \t]*(?:@?(?:export|default|pub(?:\([\w: ]{1,40}\))?|public|private|protected|static|final"
     r"|abstract|async|unsafe|inline) +){0,5}(?:def|class|func(?: ?\([^)]{1,80}\))?|fn|function\*?"
     r"|struct|interface|enum|trait|type|const|let|var|mod|record) +(\w{3,100})"
-    r"|^([A-Za-z_]\w{2,100})(?: ?: ?[\w\[\], .|\"']{1,100})? ?=(?!=)",
-    re.MULTILINE,
+    r"|^([A-Za-z_]\w{2,100})(?: ?: ?[\w\[\], .|\"']{1,100})? ?=(?!=)"
 )
+#: A test that sets a timeout, or is tried again, has one of these.
+_MAY_WAIT = re.compile(r"imeout|retr|rerun|max_runs")
 #: A comment that tools obey has one of these.
 _MAY_SILENCE = re.compile(
     r"noqa|ignore|disable|nosec|skip|off|pragma|istanbul|c8|v8|allow|expect|nolint|type_check|todo"
@@ -62,9 +63,7 @@ _MAY_SILENCE = re.compile(
 
 
 #: Words behind such a comment that say why, set off by a sign.
-_EXPLAINED = re.compile(
-    r"(?:#|//|--|/\*).{0,100}?(?:\s(?:-{1,2}|–|—|#|:)\s+|\]\s+#\s*|\()\w+\W+\w+"
-)
+_EXPLAINED = r"(?:#|//|--|/\*).{0,100}?(?:\s(?:-{1,2}|–|—|#|:)\s+|\]\s+#\s*|\()\w+\W+\w+"
 
 
 def kind_of(path: str) -> str:
@@ -109,10 +108,11 @@ def compared(changes: Sequence[TextChange], *, code_changed: bool) -> ComparedTe
     found += silenced
     counted[SILENCED_WITH_REASON] += reasons
     settings, runs = kinds.get(SETTINGS, []), kinds.get(CI, [])
-    if settings or runs or tests:
+    hurried = [one for one in tests if _MAY_WAIT.search(one.after or "")]
+    if settings or runs or hurried:
         from rlm_ci.guard.loosened import numbers
 
-        found += numbers.loosened([*settings, *runs, *tests])
+        found += numbers.loosened([*settings, *runs, *hurried])
     if settings:
         from rlm_ci.guard.loosened import silenced_rules
 
@@ -140,19 +140,25 @@ def _gone(code: Iterable[TextChange]) -> frozenset[str]:
 
 
 def _names(text: str) -> set[str]:
-    return {one[1] or one[2] for one in _DEFINED.finditer(text)}
+    return {one[1] or one[2] for one in re.finditer(_DEFINED, text, re.MULTILINE)}
 
 
 def _silenced(changes: Sequence[TextChange]) -> tuple[list[Weakening], int]:
     """Comments that silence a tool, and were not there before; one that moved was.
 
+    Nor is one new that names other rules than before on a line of the same code.
+
     One weakening for each file and comment; and how many comments say why.
     """
     new, gone = list[tuple[TextChange, int, str, str]](), Counter[str]()
+    instead: Counter[tuple[str, str]] = Counter()
     for one in dict.fromkeys(changes):
         before, after = _changed_lines(one.before or "", one.after or "")
         if _MAY_SILENCE.search(before):
-            gone.update(what for _, what in lint_silencing.added("", before, lint_silencing.TOOLS))
+            lines = before.split("\n")
+            for line, what in lint_silencing.added("", before, lint_silencing.TOOLS):
+                gone[what] += 1
+                instead[_place_of(what, lines[line - 1])] += 1
         if _MAY_SILENCE.search(after):
             lines = after.split("\n")
             found = lint_silencing.added("", after, lint_silencing.TOOLS)
@@ -161,9 +167,9 @@ def _silenced(changes: Sequence[TextChange]) -> tuple[list[Weakening], int]:
     told: dict[tuple[str, str], list[int]] = {}
     for one, line, what, text in new:
         gone[what] -= 1
-        if gone[what] >= 0:
+        if gone[what] >= 0 or instead[_place_of(what, text)] > 0:
             continue
-        if _EXPLAINED.search(text):
+        if re.search(_EXPLAINED, text):
             explained += 1
         else:
             told.setdefault((one.path, what), []).append(line)
@@ -175,6 +181,12 @@ def _silenced(changes: Sequence[TextChange]) -> tuple[list[Weakening], int]:
         )
         for (path, what), lines in told.items()
     ], explained  # fmt: skip
+
+
+def _place_of(what: str, line: str) -> tuple[str, str]:
+    """The kind of a comment, and the code in front of it."""
+    code = re.split(r"#|//|/\*", line)[0]
+    return re.split(r"[\[=]", what)[0], "".join(code.split())
 
 
 def _changed_lines(before: str, after: str) -> tuple[str, str]:

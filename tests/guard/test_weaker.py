@@ -42,6 +42,8 @@ def test_one_that_moved_is_not_new() -> None:
     line = "import os  # noqa\n"
     assert silenced(TextChange("a.py", line, ""), TextChange("b.py", None, line)) == []
     assert silenced(TextChange("a.py", line, f"\n{line}")) == []
+    before, after = "x = 1  # type: ignore\n", "x = 1  # type: ignore[misc]\n"
+    assert silenced(TextChange("a.py", before, after)) == []
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+#: Files of languages that are read by their statements, with a grammar.
+READ_BY_STATEMENTS = (
+    ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".go", ".rs", ".java",
+)  # fmt: skip
 #: Names, numbers and texts; signs, blanks and the kind of quotes do not count.
 _WORDS = re.compile(
     r"[A-Za-z_$]\w{0,200}|\d[\w.]{0,60}|\"((?:[^\"\\\n]|\\.){0,400})\"|'((?:[^'\\\n]|\\.){0,400})'"

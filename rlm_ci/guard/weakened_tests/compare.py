@@ -11,8 +11,14 @@ from collections import Counter
 from functools import cached_property
 from operator import itemgetter
 
-from rlm_ci.guard.weakened_tests import python_cases, statement_cases
-from rlm_ci.guard.weakened_tests.cases import Case, CaseFile, is_literal, telling, words_of
+from rlm_ci.guard.weakened_tests.cases import (
+    READ_BY_STATEMENTS,
+    Case,
+    CaseFile,
+    is_literal,
+    telling,
+    words_of,
+)
 from rlm_ci.guard.weakened_tests.strength import NOTHING, strength
 from rlm_ci.guard.weakening import Weakening
 from rlm_ci.text.printable import count
@@ -59,11 +65,17 @@ class CodeChange(Value):
 
 def can_read(path: str) -> bool:
     """Whether tests in this file can be compared, given its grammar."""
-    return path.endswith(".py") or statement_cases.can_read(path)
+    return path.endswith((".py", *READ_BY_STATEMENTS))
 
 
 def read(path: str, text: str) -> CaseFile:
-    return python_cases.read(text) if path.endswith(".py") else statement_cases.read(path, text)
+    if path.endswith(".py"):
+        from rlm_ci.guard.weakened_tests import python_cases
+
+        return python_cases.read(text)
+    from rlm_ci.guard.weakened_tests import statement_cases  # a hook of Python needs no other
+
+    return statement_cases.read(path, text)
 
 
 def compare(changes: Iterable[TextChange], code: CodeChange | None = None) -> ComparedTests:

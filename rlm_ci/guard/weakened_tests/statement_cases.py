@@ -78,10 +78,6 @@ def read(path: str, text: str) -> CaseFile:
     return CaseFile(tuple(case for *_, case in cases), tuple(skips), tuple(focused))
 
 
-def can_read(path: str) -> bool:
-    return _ending(path) in _LANGUAGES
-
-
 def _ending(path: str) -> str:
     return path[path.rfind(".") :]
 

@@ -7,12 +7,12 @@ import re
 #: Nothing; that something is there; a part of it; all of it; all of it with its message.
 NOTHING, PRESENCE, PART, EXACT, WORDED = range(5)
 
-_NOTHING = re.compile(
+_NOTHING = (
     r"^assert (?:True|1|not False)(?:,|$)|\bor True\b|\|\| ?true\b|^assert (.{1,80}) == \1$"
     r"|(?i:\bassert_?(?:true|that)?!?\((?:true|1)[,)])|\bexpect\((?:true|false|1|null|undefined)\)"
     r"|^if ?\(?(?:0|false|False)\b|[(,] ?([^,()]{1,80}), ?\2[,)]"
 )
-_PRESENCE = re.compile(
+_PRESENCE = (
     r"(?:raises|throws|assertRaises|assertThrows)\((?:\w+\.)?(?:Base)?(?:Exception|Throwable|Error)"
     r"(?:\.class)?[,)](?!.*match=)"
     r"|toBeDefined|toBeTruthy|toBeFalsy|toBe\((?:true|false|null|undefined)\)|not\.toBeNull"
@@ -20,32 +20,30 @@ _PRESENCE = re.compile(
     r"|IsInstance|assert(?:Is)?(?:True|NotNone|NotNull|False|Null|None)\((?!.*==)|NotNil\("
     r"|NoError\(|is_ok\(\)|is_some\(\)|is_err\(\)|is_none\(\)|^if ?\(?err ?[!=]= ?nil"
 )
-_WORDED = re.compile(r"\b(?:raises|warns|assertRaisesRegex|assertWarnsRegex)\(.*match=|RaisesRegex")
+_WORDED = r"\b(?:raises|warns|assertRaisesRegex|assertWarnsRegex)\(.*match=|RaisesRegex"
 _EMPTY = r"(?:True|False|None|0|''|\"\"|\[\]|\{\}|\(\)|set\(\))"
-_EXACT = re.compile(
+_EXACT = (
     rf"==(?! ?{_EMPTY}$)|(?i:equals?|eql)\b|(?i:equal)|_eq\b|toBe\(|CalledWith"
     rf"|called_(?:once_)?with|raises\(|[tT]hrows|should_panic| is (?!{_EMPTY}|not )|^if.*!="
 )
-_PART = re.compile(
+_PART = (
     r"\bin\b|\bassert(?:Not)?In\(|toContain|toMatch|toHaveLength|toHaveProperty|startswith|endswith"
     r"|(?i:contains|matches)|[<>]|!=|(?i:not_?equal)|assert_ne|search\(|Regex|approx"
 )
 #: An assertion of Python, or a macro, that only says that something is true.
-_BARE = re.compile(
-    rf"^assert (?!.*(?:==(?! ?{_EMPTY}$)|!=|[<>]|\bin\b))|\bassert!\((?!.*(?:==|!=|[<>]))"
-)
+_BARE = rf"^assert (?!.*(?:==(?! ?{_EMPTY}$)|!=|[<>]|\bin\b))|\bassert!\((?!.*(?:==|!=|[<>]))"
 
 
 def strength(claim: str) -> int:
     """From NOTHING to WORDED."""
-    if _NOTHING.search(claim):
+    if re.search(_NOTHING, claim):
         return NOTHING
-    if _PRESENCE.search(claim):
+    if re.search(_PRESENCE, claim):
         return PRESENCE
-    if _WORDED.search(claim):
+    if re.search(_WORDED, claim):
         return WORDED
-    if _EXACT.search(claim) and not re.search(r"(?i)not_?equal|assert_ne", claim):
+    if re.search(_EXACT, claim) and not re.search(r"(?i)not_?equal|assert_ne", claim):
         return EXACT
-    if _PART.search(claim):
+    if re.search(_PART, claim):
         return PART
-    return PRESENCE if _BARE.search(claim) else EXACT
+    return PRESENCE if re.search(_BARE, claim) else EXACT
