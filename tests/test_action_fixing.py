@@ -282,7 +282,10 @@ def _jobs_of(page: str) -> tuple[dict[str, Any], dict[str, Any]]:
 @pytest.mark.parametrize("page", PAGES)
 def test_who_runs_the_code_may_write_nothing_and_who_may_write_runs_nothing(page: str) -> None:
     fixing, pushing = _jobs_of(page)
-    assert fixing["permissions"] == {"contents": "read"}
+    # On a private repository, the goal of /rlm-ci fix is read by the second one.
+    assert fixing["permissions"] in (
+        {"contents": "read"}, {"contents": "read", "pull-requests": "read"},
+    )  # fmt: skip
     (ours,) = [step for step in fixing["steps"] if "fix" in step.get("with", ())]
     names = set(METADATA["inputs"])
     assert set(ours["with"]) <= names

@@ -88,7 +88,7 @@ def answered(question: str, report: Report, server_url: str) -> str:
     places = list(dict.fromkeys(_place(one, links) for one in document.evidence))
     (part,) = report.parts
     head = (report.subject.head or "")[:12]
-    told = [part.summary, f"read at {head}", f"model {part.metrics.get('model')}"]
+    told = [part.summary, f"read at `{head}`", f"model {part.metrics.get('model')}"]
     usage = report.usage
     if usage.calls:
         told.append(count(usage.calls, "call"))
