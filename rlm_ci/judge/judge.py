@@ -10,7 +10,7 @@ from rlm_ci.change import trigger
 from rlm_ci.config.core_options import CORE
 from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import say, warn
-from rlm_ci.errors import ConfigError, RlmCiError
+from rlm_ci.errors import ConfigError, RlmCiError, UsageError
 from rlm_ci.git import tracked
 from rlm_ci.git.hardening import without_hook
 from rlm_ci.git.repository import Repository, discover, follow
@@ -163,6 +163,8 @@ def judge(
     try:
         known = [CheckTask(change)] if change else None
         found = known or _select(options, repository, default, selected, read_stdin)
+    except UsageError:
+        raise
     except RlmCiError as error:
         parts = [Part.from_error(name, error) for name in _enabled(options, wanted)]
         report = Report(Subject(), level, tuple(parts))

@@ -238,6 +238,13 @@ def test_a_ref_that_names_nothing_is_refused(cli: Cli, repo: GitRepo, ref: str, 
     assert sorted(os.listdir(repo.path)) == before
 
 
+def test_flags_that_name_two_changes_are_a_mistake_in_the_arguments(
+    cli: Cli, repo: GitRepo
+) -> None:
+    ended = cli("check", "--staged", "--base", "HEAD", cwd=repo)
+    assert "--staged and --base name different changes" in refused(ended, 2)
+
+
 def test_two_histories_that_never_met_are_refused(cli: Cli, repo: GitRepo) -> None:
     unrelated_histories(repo)
     assert "no common commit" in refused(cli("check", "diff-budget", "--base", "main", cwd=repo))
