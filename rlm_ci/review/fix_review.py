@@ -34,15 +34,13 @@ _DOMAINS = ("quality", "security", "performance")
 class FixReview(Value):
     """``objections`` were shown by a run, ``remarks`` are argued; so many claims were refuted.
 
-    ``lacking`` says why not all was reviewed, "" if it was. ``missing`` are pairs of path and
-    reason for what no prompt can show.
+    ``lacking`` says why not all was reviewed, "" if it was.
     """
 
     objections: tuple[Finding, ...] = ()
     remarks: tuple[Finding, ...] = ()
     refuted: int = 0
     lacking: str = ""
-    missing: tuple[tuple[str, str], ...] = ()
 
 
 def review(place: ProofPlace, ask: Ask, fact: Fact) -> FixReview:
@@ -63,7 +61,8 @@ def review(place: ProofPlace, ask: Ask, fact: Fact) -> FixReview:
     limit = metered.limit_of(changed, {})
     counted = MeteredAsk(ask, None, limit)
     found: list[TracedFinding] = []
-    lacking: list[tuple[str, str]] = []
+    # What no prompt can show is where a special case would hide.
+    lacking = [(path, f"{path}: {why}") for path, why in shown.missing]
     for prompt in shown.prompts:
         files = near.files(dict.fromkeys((*prompt.paths, *prompt.files)))
         contents = zip(files, near.corpus.read(files), strict=True)
@@ -84,7 +83,6 @@ def review(place: ProofPlace, ask: Ask, fact: Fact) -> FixReview:
         tuple(one for one in standing if one.proof is None or one.proof.level == ARGUED),
         len(proved.refuted),
         lacking[0][1] if lacking else "",
-        shown.missing,
     )
 
 

@@ -94,7 +94,6 @@ class ReviewGate(Gate):
         some = count(len(found.remarks), "remark")
         said = [f"{some} that no run shows: {told(one)}" for one in found.remarks[:1]]
         said += [f"{count(found.refuted, 'claim')} refuted"] if found.refuted else []
-        said += [f"not shown: {printable(path)}: {why}" for path, why in found.missing[:1]]
         return GateResult(self.name, PASSED, "; ".join(said) or "no objection", found.remarks)
 
     def _shown(self, one: Finding) -> str:

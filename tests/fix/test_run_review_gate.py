@@ -123,6 +123,20 @@ def test_without_room_for_the_review_nothing_is_green(stage: Stage) -> None:
 
 
 @pytest.mark.full
+def test_what_no_prompt_can_show_is_not_green(stage: Stage) -> None:
+    """A line too long for a prompt would be the place for a special case."""
+    hidden = f"{CHEAT} {'x' * 130_000}"
+    hides = [call("edit", path="calc.py", old="return a - b", new=hidden), done()]
+    mends = [call("write", path="calc.py", content=MENDED), done()]
+    ended, run = reviewed(stage, Reviewer(UNMENDED, agent=Play(hides, mends)))
+    assert (ended.code, run.final) == (0, "passed"), ended
+    why = "the result was not reviewed: calc.py: line 2 is too long for a prompt"
+    assert gate(run, 1) == {"verdict": "failed", "reason": why}
+    assert why in run.text("rlm/iteration-2/1-single-prompt.md")
+    assert stage.source() == MENDED
+
+
+@pytest.mark.full
 def test_an_objection_that_stays_ends_as_the_loop_does(stage: Stage) -> None:
     model = Reviewer(UNMENDED, agent=Play(CHEATS, [USELESS, done()]))
     ended, run = reviewed(stage, model, "--max-iterations", "6")
