@@ -150,9 +150,9 @@ def test_a_config_file_that_cannot_be_obeyed_is_reported(
     assert ended.stderr.startswith("error: ")
     assert ended.stderr.count("hint: ") == 1
     assert f"rlm-ci.toml at {base[:12]}" in ended.stderr
-    stopped = "delegation-guard%2C diff-budget and doc-archive did not run"
+    stopped = "delegation-guard%2C diff-budget%2C doc-archive and test-guard did not run"
     assert ended.stdout.count("::error title=") == ended.stdout.count(f"{stopped}::") == 1
-    assert ended.stdout.count("not run, as above") == 2
+    assert ended.stdout.count("not run, as above") == 3
     report = json.loads((out / "report.json").read_text())
     loader.validate(report, "report.schema.json", "report.json")
     assert (report["verdict"], report["subject"]["head"]) == ("not_run", head)
