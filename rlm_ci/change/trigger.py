@@ -313,9 +313,14 @@ def _from_push(
     return change_set.from_range(repository, before, after, path, **fields)
 
 
+def is_stream(path: str) -> bool:
+    """Whether ``path`` is standard input or an open file descriptor."""
+    return path == "/dev/stdin" or path.startswith("/dev/fd/")
+
+
 def _read(path: str) -> bytes:
     """A payload: a regular file, standard input or an open file descriptor."""
-    if path != "/dev/stdin" and not path.startswith("/dev/fd/"):
+    if not is_stream(path):
         return files.read(path, _EVENT_LIMIT)
     try:
         with open(path, "rb") as stream:

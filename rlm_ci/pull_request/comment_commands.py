@@ -85,7 +85,7 @@ def payload_of(settings: Settings) -> dict[str, Any] | None:
         return None
     if name not in (EVENT, THREAD_EVENT, "", None):
         return None
-    if path.startswith("/dev/"):  # a pipe can be read once, by the judgement
+    if trigger.is_stream(path):  # it can be read once, by the judgement
         return None
     try:
         payload = trigger.load(path)

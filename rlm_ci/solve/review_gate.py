@@ -92,9 +92,16 @@ class ReviewGate(Gate):
             )  # fmt: skip
             return GateResult(self.name, FAILED, reason, shown, feedback)
         some = count(len(found.remarks), "remark")
-        said = [f"{some} that no run shows: {told(one)}" for one in found.remarks[:1]]
+        said = [
+            f"{some} that no run shows: {told(one)} ({self._why_argued(one)})"
+            for one in found.remarks[:1]
+        ]
         said += [f"{count(found.refuted, 'claim')} refuted"] if found.refuted else []
         return GateResult(self.name, PASSED, "; ".join(said) or "no objection", found.remarks)
+
+    def _why_argued(self, one: Finding) -> str:
+        clean = self._context.redactor.text
+        return printable(clean(one.proof.reason if one.proof else "it was not run"))[:_SAID]
 
     def _shown(self, one: Finding) -> str:
         proof = one.proof

@@ -385,3 +385,11 @@ def test_the_note_of_a_name_of_two_refs_is_printed_once(cli: Cli, repo: GitRepo)
     ended = cli("review", "--base", "main", cwd=repo)
     assert ended.code == 0, ended
     assert ended.stderr.count("is ambiguous") == 1, ended
+
+
+@pytest.mark.parametrize(
+    ("path", "is_one"),
+    [("/dev/stdin", True), ("/dev/fd/63", True), ("/dev/shm/event.json", False), ("e.json", False)],
+)
+def test_a_stream_is_no_file_that_happens_to_lie_in_dev(path: str, is_one: bool) -> None:
+    assert trigger.is_stream(path) is is_one

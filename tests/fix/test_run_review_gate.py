@@ -115,6 +115,13 @@ def test_what_is_only_argued_is_told_and_does_not_hold_a_result_back(
 
 
 @pytest.mark.full
+def test_without_a_sandbox_a_remark_says_that_nothing_was_run(stage: Stage) -> None:
+    ended, run = reviewed(stage, Reviewer(UNMENDED), "--sandbox", "none")
+    assert ended.code == 0, ended
+    assert "what the test adds. (there is no sandbox" in gate(run, 1)["reason"]
+
+
+@pytest.mark.full
 def test_without_room_for_the_review_nothing_is_green(stage: Stage) -> None:
     ended, run = reviewed(stage, Reviewer(UNMENDED), "--max-calls", "2")
     assert (ended.code, run.final) == (3, "max_calls"), ended
