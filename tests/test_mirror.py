@@ -87,6 +87,7 @@ SHOWN_BY = {
     "system/ordered_threads": "environments/symbolic/test_subcalls.py",
     "system/transcript": "validators/test_validator.py",
     "system/transport": "models/openai/test_client_patience.py",
+    "text/error_text": "report/test_findings.py",
     "text/dates": "report/test_findings.py",
     "text/globs": "recursion/corpus/test_corpus.py",
     "text/mermaid": "wiki/pages/test_build_hostile.py",

@@ -36,7 +36,8 @@ from rlm_ci.checks._doc_archive.stub import (
 from rlm_ci.config.settings import Setting
 from rlm_ci.errors import ConfigError
 from rlm_ci.git.objects import parse_closed
-from rlm_ci.report.findings import NOT_RUN, Evidence, Finding, Location, Part, Severity, explain
+from rlm_ci.report.findings import NOT_RUN, Evidence, Finding, Location, Part, Severity
+from rlm_ci.text.error_text import explain
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Row
 

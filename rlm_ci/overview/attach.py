@@ -18,9 +18,9 @@ def overview(report: Report, change: ChangeSet, environ: Mapping[str, str]) -> R
     """``report`` with the overview of ``change``, if that has two trees. Never raises."""
     if change.merge_base is None or change.head is None or change.worktree:
         return report
-    from rlm_ci.overview import overview as maker
-
     try:
+        from rlm_ci.overview import overview as maker
+
         made = maker.overview(change)
     except Exception as error:  # noqa: BLE001 - no verdict rests on it
         made = Overview(limits=(f"the overview could not be made: {failure(error)}",))

@@ -11,7 +11,8 @@ from functools import cached_property
 from sys import intern
 
 from rlm_ci import __version__, errors
-from rlm_ci.text.printable import encodable, printable
+from rlm_ci.text.error_text import explain
+from rlm_ci.text.printable import encodable
 from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False
@@ -242,27 +243,6 @@ class Document(Value):
             "text": encodable(self.text),
             "evidence": [place.to_dict() for place in self.evidence],
         }
-
-
-#: A command of ``installation.command`` with what it installs in quotes.
-_INSTALL = (
-    r"(?:(?:uv )?pip|pipx runpip \S+|(?:'[^'`]+'|[^\s'`]+) -m pip) install "
-    r"(?:--?[^\s`]+ |'[^'`]+' )*'[^'`]+'"
-)
-
-
-def explain(error: errors.RlmCiError) -> str:
-    """An error and its cure, as the summary of the part that it stopped.
-
-    A command that installs is code: elsewhere its address would be parted, so that nothing links
-    it, and could not be copied.
-    """
-    hint = error.hint
-    if hint and "pip" in hint:
-        import re
-
-        hint = re.sub(_INSTALL, r"`\g<0>`", hint)
-    return printable(f"{error}: {hint}" if hint else str(error))
 
 
 class Part(Value):

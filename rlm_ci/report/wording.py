@@ -10,9 +10,9 @@ from rlm_ci.report.findings import (
     OLD,
     REVIEW,
     Severity,
-    explain,
 )
 from rlm_ci.text import printable
+from rlm_ci.text.error_text import explain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -28,12 +28,12 @@ from rlm_ci.report.findings import (
     Severity,
     Subject,
     Usage,
-    explain,
     fingerprints,
 )
 from rlm_ci.report.proof import ARGUED, PROVEN, REPRODUCED, Proof
 from rlm_ci.resources import loader
 from rlm_ci.text import dates
+from rlm_ci.text.error_text import explain
 from rlm_ci.text.printable import encodable, printable
 
 # -- printable ----------------------------------------------------------------------------------
