@@ -359,12 +359,14 @@ class OpenAIModel(Closing):
     def _wait(self, refused: EndpointRefusedError, attempt: int, deadline: float) -> float | None:
         """Seconds to wait before asking again; None for not at all."""
         patience, limit = self._patience, refused.limit
-        is_told = limit is not None and limit.wait is not None
+        # A wait of no time tells nothing of when there will be room.
+        is_told = limit is not None and bool(limit.wait)
         if not refused.again or attempt >= (patience.waits if is_told else patience.attempts):
             return None
-        if limit is not None and limit.window == DAY and not is_told:
+        if limit is not None and limit.window == DAY and limit.wait is None:
             return None
-        wait = patience.pause * 2 ** (attempt - 1) * (0.5 + self._chance() / 2)
+        doubled = 2 ** (min(attempt, patience.attempts) - 1)
+        wait = patience.pause * doubled * (0.5 + self._chance() / 2)
         if refused.retry_after is not None:
             if refused.retry_after > patience.longest:
                 return None

@@ -48,6 +48,14 @@ def test_attempts_are_counted_once_by_us_and_not_by_the_package(
     assert len(llm.asked) == SHORT.attempts
 
 
+def test_an_endpoint_that_says_at_once_and_stays_busy_is_asked_as_often(
+    client: Client, llm: ModelServer
+) -> None:
+    llm.script([busy("0")] * 20)
+    with pytest.raises(RemoteError, match="asked 3 times"):
+        client(llm).complete(question())
+
+
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422, 501])
 def test_what_will_not_change_is_asked_once(client: Client, llm: ModelServer, status: int) -> None:
     llm.script([refusal(status, "no")])
