@@ -28,6 +28,7 @@ from rlm_ci.report.rules import anchor
 from rlm_ci.report.wording import OVERRIDES
 from rlm_ci.review.analyzers import ruff
 from rlm_ci.validators.parsers._output import RULES as VALIDATOR
+from rlm_ci.wiki import check as wiki_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -312,7 +313,12 @@ def systems() -> Iterator[tuple[str, str, Mapping[str, Severity], str]]:
         yield name, summary, check.RULES, f"{own} Or add{SUPPRESS[3:]}" if own else SUPPRESS
     never = f"It fails no run, unless the fail level is `info`. {SUPPRESS}"
     yield "policy", "What a change edits of the files that judge it.", POLICY, never
-    yield "wiki", "Which pages of the [wiki](wiki.md) a change makes stale.", WIKI, never
+    yield (
+        "wiki",
+        "Which pages of the [wiki](wiki.md) are stale.",
+        {**WIKI, **wiki_check.RULES},
+        never,
+    )
     yield "review", "What a [review](review.md) finds.", REVIEW, SUPPRESS
     summary = (
         "The [guard](fix-reference.md#what-an-agent-must-not-do): did an agent bend what decides?"

@@ -394,6 +394,11 @@ WIKI: tuple[Setting, ...] = (
     Setting("wiki.target", "target of --push: pr (a pull request), branch:NAME, or wiki (the "
             "repository's GitHub wiki)", "pr", flag="--to", metavar="TARGET"),
 )  # fmt: skip
+WIKI_CHECK: tuple[Setting, ...] = (
+    Setting("wiki.check", "compare the pages in --out, else in wiki.folder, with the sources; exit "
+            "with 1 if one is stale; write nothing, ask no model", default=False, kind="boolean",
+            flag="--check", file=False, own_env=False),
+)  # fmt: skip
 #: From the narrowest.
 DELEGATE_MODES = ("status_only", "question_only", "full")
 DELEGATE: tuple[Setting, ...] = (
@@ -437,5 +442,5 @@ REVIEW_DRY_RUN: tuple[Setting, ...] = (
 PROGRAM = (
     *CORE, *PUBLISH, *FIX, *MODEL, *BUDGET, *LOOP, *RLMS_DRY_RUN, *EPISODE, *CHAT, *CONTEXT,
     *SYMBOLIC, *PIPELINES, *RECURSION, *REVIEW_OF_PR, *REVIEW, *REVIEW_DRY_RUN, *WIKI_OF_PR, *WIKI,
-    *DELEGATE, *RECEIPT,
+    *WIKI_CHECK, *DELEGATE, *RECEIPT,
 )  # fmt: skip

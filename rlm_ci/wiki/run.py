@@ -50,7 +50,7 @@ BEFORE = "before"
 _PLACE = ("rlm", "artifacts", NAME)
 _LIMIT = 256 << 20
 #: Commits of the history that are looked at.
-_HISTORY = 2_000
+HISTORY = 2_000
 #: Sentences that are named on the terminal when they go.
 _NAMED = 10
 
@@ -128,7 +128,7 @@ class WikiJob(RepositoryJob):
             self._work,
             done.result,
             self._looks(agreed.scope),
-            chronicle=GitHistory.of(self.repository, commit, _HISTORY) if commit else None,
+            chronicle=GitHistory.of(self.repository, commit, HISTORY) if commit else None,
             state=self._believed(before, agreed.scope),
             folder=before,
             cache=self._cache(),

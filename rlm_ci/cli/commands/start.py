@@ -6,7 +6,7 @@ from rlm_ci import errors
 from rlm_ci.cli import folder_argument, load, options
 from rlm_ci.config.arguments import split_command
 from rlm_ci.config.core_options import CORE
-from rlm_ci.config.options import PIPELINES
+from rlm_ci.config.options import PIPELINES, REVIEW_DRY_RUN, RLMS_DRY_RUN, WIKI_CHECK
 from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.errors import StorageError, UsageError
 from rlm_ci.judge.options import output_of
@@ -29,6 +29,8 @@ USAGE = (
 TAKES = ("one pipeline", 1, 1)
 EXAMPLES = ('rlm-ci start rlm --goal "make the tests pass"',)
 EXITS = {errors.OK: "the run has started; `rlm-ci wait` has its code"}
+#: What only looks, and starts no run.
+_NO_RUN = {row.key for row in (*REVIEW_DRY_RUN, *RLMS_DRY_RUN, *WIKI_CHECK)}
 _OWN = (*background.ROWS, *stored_runs.SANDBOX, *stored_runs.ROWS)
 
 
@@ -43,7 +45,8 @@ def _of_pipeline(argv: Sequence[str]) -> tuple[Setting, ...]:
         name, rest = split_command(argv, _OWN)
     except UsageError:  # an option of the pipeline before its name; parsing complains
         return ()
-    return options(load(name), rest) if name in definition.BUILT_IN else ()
+    found = options(load(name), rest) if name in definition.BUILT_IN else ()
+    return tuple(row for row in found if row.key not in _NO_RUN)
 
 
 def run(arguments: Arguments) -> int:

@@ -1,0 +1,168 @@
+"""``rlm-ci wiki --check``: which pages are stale and why, with nothing written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rlm_ci.wiki.check import EDITED, MISSING, OPTIONS
+from rlm_ci.wiki.update.page_changes import CITED, COMMIT, GONE, MORE, MOVED, NEW
+from testing.pipelines_stage import Stage
+from testing.repositories.git_repo import GitRepo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from testing.program import Cli, Ended
+
+    Edit = Callable[[GitRepo], object]
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
+
+SHOP = '"""Selling things."""\n\n\ndef price(net):\n    """What a thing costs."""\n    return net\n'
+TILL = '"""Taking money."""\nfrom shop import price\n\n\ndef pay(net):\n    return price(net)\n'
+PAGE = "docs/wiki/modules/shop.md"
+
+
+@pytest.fixture
+def stage(repo: GitRepo, cli: Cli) -> Iterator[Stage]:
+    found = Stage(repo, cli)
+    repo.write("README.md", "# Shop\n\nA shop that sells.\n").write("shop/__init__.py", SHOP)
+    repo.write("till/__init__.py", TILL).commit()
+    assert found.cli("wiki", "--out", "docs/wiki").code == 0
+    repo.commit("The wiki")
+    shutil.rmtree(repo.path / ".runs")  # as in CI
+    yield found
+    found.clean()
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found
+            if ".git" not in path.relative_to(folder).parts}  # fmt: skip
+
+
+def told(ended: Ended) -> dict[str, str]:
+    """The reasons by page."""
+    heads = (one["message"].partition(" is stale: ") for one in ended.json()["findings"])
+    return {page.removeprefix("the wiki's page "): why for page, _, why in heads}
+
+
+def edited(path: str, old: str, new: str) -> Edit:
+    return lambda repo: repo.write(path, repo.read(path).decode().replace(old, new))
+
+
+def removed(path: str) -> Edit:
+    return lambda repo: (repo.path / path).unlink()
+
+
+def forged(repo: GitRepo) -> None:
+    """A page with other words, and a state that fits them."""
+    edited(PAGE, "What a thing costs", "What nothing costs")(repo)
+    record = json.loads(repo.read("docs/wiki/wiki.json"))
+    digest = hashlib.sha256(repo.read(PAGE)).hexdigest()
+    record["pages"]["modules/shop.md"]["sha256"] = digest
+    repo.write("docs/wiki/wiki.json", json.dumps(record))
+
+
+#: What was done to a repository with a wiki, a page that is then stale, and why.
+EDITS: dict[str, tuple[Edit, str, str]] = {
+    "moved lines": (
+        edited("shop/__init__.py", "\n\n\ndef", "\n\n# Net.\n\n\ndef"),
+        "modules/shop.md",
+        f"{MOVED}: shop/__init__.py",
+    ),
+    "a signature": (
+        edited("shop/__init__.py", "(net)", "(net, rate)"),
+        "modules/shop.md",
+        f"{CITED}: shop/__init__.py",
+    ),
+    "a function more": (
+        lambda repo: repo.append("shop/__init__.py", "\n\ndef gross(net):\n    return net\n"),
+        "modules/shop.md",
+        f"{MORE}: shop/__init__.py",
+    ),
+    "a file less": (
+        removed("till/__init__.py"), "modules/till.md", f"{GONE}: till/__init__.py",
+    ),
+    "a module more": (
+        lambda repo: repo.write("desk/__init__.py", SHOP), "modules/desk.md", NEW,
+    ),
+    "a page by hand": (edited(PAGE, "Selling", "Giving away"), "modules/shop.md", EDITED),
+    "a forged state": (forged, "modules/shop.md", EDITED),
+    "a page less": (removed(PAGE), "modules/shop.md", MISSING),
+}  # fmt: skip
+
+
+def test_pages_that_fit_pass_and_nothing_is_written(stage: Stage) -> None:
+    stage.repo.write("build/notes.bin", "\0").run("commit", "-q", "--allow-empty", "-m", "More")
+    before = files(stage.repo.path)
+    ended = stage.cli("wiki", "--check")
+    assert ended.code == 0, ended
+    assert "3 pages, none stale in docs/wiki" in " ".join(ended.stdout.split())
+    assert files(stage.repo.path) == before
+    out = stage.cli("wiki", "--check", "--out", "docs/wiki", "--quiet")
+    assert (out.code, out.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_a_stale_page_is_named_with_the_reason(stage: Stage, name: str) -> None:
+    edit, page, why = EDITS[name]
+    edit(stage.repo)
+    stage.repo.commit(name)
+    before = files(stage.repo.path)
+    ended = stage.cli("wiki", "--check", "--format", "json", env={"RLM_CI_MODEL": "m-1"})
+    assert ended.code == 1, ended
+    assert told(ended)[page] == why
+    if why.startswith((CITED, MORE)):  # the lines that the page does not cite yet
+        [found] = [one for one in ended.json()["findings"] if one["subject"] == page]
+        assert found["evidence"][0]["quote"].startswith("def ")
+    assert files(stage.repo.path) == before
+    # It passes once the pages are written again.
+    written = stage.cli("wiki", "--out", "docs/wiki")
+    assert written.code == 0, written
+    stage.repo.commit("The wiki again")
+    again = stage.cli("wiki", "--check", "--format", "json")
+    assert (again.code, told(again)) == (0, {})
+
+
+def test_a_commit_that_is_not_in_the_history_is_stale(stage: Stage) -> None:
+    stage.repo.remote("https://github.com/acme/shop.git")
+    other = stage.cli("wiki", "--check", "--format", "json")
+    assert (other.code, told(other)["modules/shop.md"]) == (1, OPTIONS)
+    assert stage.cli("wiki", "--out", "docs/wiki").code == 0
+    ours = stage.repo.commit("Links")
+    assert stage.cli("wiki", "--check").code == 0
+    named = stage.repo.text("rev-parse", f"{ours}~1")
+    for name in ("index.md", "modules/shop.md", "wiki.json"):
+        edited(f"docs/wiki/{name}", named, "0123456789" * 4)(stage.repo)
+    stage.repo.commit("Forged")
+    ended = stage.cli("wiki", "--check", "--format", "json")
+    assert ended.code == 1
+    assert told(ended)["modules/shop.md"] == COMMIT
+
+
+def test_what_cannot_be_checked_is_no_pass(stage: Stage, cli: Cli, tmp_path: Path) -> None:
+    for flags, code, words in (
+        (("--push",), 2, "--check writes nothing, and --push does"),
+        (("--site", "site"), 2, "--check writes nothing, and --site does"),
+        (("--out", "docs/other"), 5, "there is no wiki to check"),
+    ):
+        ended = stage.cli("wiki", "--check", *flags)
+        assert (ended.code, words in ended.stderr) == (code, True), ended
+    background = stage.cli("start", "wiki", "--check")
+    assert (background.code, stage.ids()) == (2, [])
+    address = f"file://{stage.repo.path}"
+    clone = ["git", "clone", "-q", "--depth", "1", address, str(tmp_path / "one")]
+    subprocess.run(clone, check=True)
+    ended = cli("wiki", "--check", cwd=tmp_path / "one")
+    assert (ended.code, "fetch-depth: 0" in ended.stderr) == (5, True), ended
+    stage.repo.write("docs/wiki/wiki.json", "{").commit()
+    assert stage.cli("wiki", "--check").code == 6
