@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class Proposal(Value):
-    """``branch`` of the repository ``name``, to be merged into ``base``."""
+    """``branch`` of the repository ``name``, to be merged into ``base``.
+
+    ``follows``: the body is about the branch as it is, so a new commit renews that of an open one.
+    """
 
     name: str
     branch: str
@@ -22,6 +25,7 @@ class Proposal(Value):
     title: str
     body: str
     labels: Sequence[str] = ()
+    follows: bool = False
 
     def open(self, access: Access, *, is_new: bool) -> str:
         """Open it, or leave it open; one line about it. ``is_new``: the branch has new commits.
@@ -50,6 +54,8 @@ class Proposal(Value):
             }
             found, word = client.write("POST", path, body, done=done), "opened"
         number = found.get("number") if isinstance(found, dict) else None
+        if word == "updated" and self.follows and isinstance(number, int):
+            client.write("PATCH", f"{path}/{number}", {"body": self.body})
         if self.labels and isinstance(number, int):
             labels = f"/repos/{self.name}/issues/{number}/labels"
             client.write("POST", labels, {"labels": list(self.labels)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from contextlib import suppress
 
 from rlm_ci.errors import ConfigError, DamagedError
 from rlm_ci.git.remote_clone import RemoteUser
@@ -13,6 +14,7 @@ from rlm_ci.judge.judge import from_remote
 from rlm_ci.system import files
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
+from rlm_ci.wiki.pull_request_text import body_of
 from rlm_ci.wiki.update.state import NAME, WikiState, is_page, place_of
 
 TYPE_CHECKING = False
@@ -23,15 +25,12 @@ if TYPE_CHECKING:
     from rlm_ci.git.clone import Clone, Delivery
     from rlm_ci.git.repository import Repository
     from rlm_ci.github.session import Access
+    from rlm_ci.wiki.pull_request_text import RefreshCost
 
 #: The branch of our pull request.
 OURS = "rlm-ci/wiki"
 _BRANCH, PR, _WIKI = "branch:", "pr", "wiki"
 _MESSAGE = "Refresh the wiki"
-_BODY = """\
-The pages in `{folder}` are made from the sources by `rlm-ci wiki`. They are updated
-whenever their content changes; close this pull request to keep them as they are.
-"""
 _LIMIT = 256 << 20
 #: What does not mean itself in a name: to a link, to a page, or on some system.
 _SPECIAL = frozenset('\\:*?"<>|`[]()#%')
@@ -67,8 +66,12 @@ def last_pages(place: WikiTarget, repository: Repository) -> dict[str, bytes]:
         return _ours(clone.read(target.removeprefix(_BRANCH), ""))
 
 
-def push(place: WikiTarget, repository: Repository, source: str) -> Iterator[str]:
+def push(
+    place: WikiTarget, repository: Repository, source: str, spent: RefreshCost
+) -> Iterator[str]:
     """Deliver the pages in ``source``; what became of it, a line each.
+
+    ``spent`` is told in a pull request.
 
     Raises ConfigError, RemoteError, UnavailableError.
     """
@@ -90,7 +93,9 @@ def push(place: WikiTarget, repository: Repository, source: str) -> Iterator[str
             delivered = clone.deliver(OURS, placed, _MESSAGE, base=base)
             yield delivered.told()
             if delivered.differs:
-                yield _pull(place, repository, delivered, base)
+                last = clone.read(base, place.folder).get(NAME)
+                body = body_of(place.folder, _state_of(last), WikiState.read(source), spent)
+                yield _pull(place, repository, delivered, base, body)
 
 
 def checked_target(target: str, source: str) -> str:
@@ -197,9 +202,17 @@ def _clone(place: WikiTarget, repository: Repository) -> AbstractContextManager[
     return who.clone(repository, suffix)
 
 
-def _pull(place: WikiTarget, repository: Repository, delivered: Delivery, base: str) -> str:
+def _state_of(data: bytes | None) -> WikiState | None:
+    """The state that the base has; None without one that can be read."""
+    with suppress(DamagedError):
+        return WikiState.from_bytes(data) if data is not None else None
+    return None
+
+
+def _pull(
+    place: WikiTarget, repository: Repository, delivered: Delivery, base: str, body: str
+) -> str:
     access = place.access
     name = place.repository or from_remote(repository, access.server_url) or ""
-    body = _BODY.format(folder=place.folder)
-    proposal = Proposal(name, delivered.branch, base, _MESSAGE, body)
+    proposal = Proposal(name, delivered.branch, base, _MESSAGE, body, follows=True)
     return proposal.open(access, is_new=delivered.commit is not None)

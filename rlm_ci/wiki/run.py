@@ -13,7 +13,16 @@ from rlm_ci.pipelines.repository.job import RepositoryJob
 from rlm_ci.pipelines.repository.plan import RecursionPlan
 from rlm_ci.recursion.coverage import refusal
 from rlm_ci.recursion.nodes import FAILED, PARTIAL
-from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, Document, Evidence, Location, Part, Severity
+from rlm_ci.report.findings import (
+    INCOMPLETE,
+    NOT_RUN,
+    Document,
+    Evidence,
+    Location,
+    Part,
+    Severity,
+    Usage,
+)
 from rlm_ci.runs.checksums import EVENTS
 from rlm_ci.source.grammars import lacking
 from rlm_ci.source.languages import language
@@ -27,6 +36,7 @@ from rlm_ci.wiki.pages import outer_project
 from rlm_ci.wiki.pages.build import PageOptions
 from rlm_ci.wiki.pages.citations import LinkDestination
 from rlm_ci.wiki.pages.outer_project import OuterProject
+from rlm_ci.wiki.pull_request_text import RefreshCost
 from rlm_ci.wiki.update import refresh
 from rlm_ci.wiki.update.kept_prose import Sentences, doubted_in
 from rlm_ci.wiki.update.state import NAME as STATE
@@ -198,8 +208,13 @@ class WikiJob(RepositoryJob):
             pages = static_site.build(source, wanted.site, self.settings.environ)
             self._leaves(run, f"site: {printable(wanted.site)}, {count(pages, 'page')}")
         if wanted.push:
-            for line in push(self._delivery(), self.repository, source):
+            for line in push(self._delivery(), self.repository, source, self._cost()):
                 self._leaves(run, line)
+
+    def _cost(self) -> RefreshCost:
+        dropped = self._made.sentences.dropped if self._made is not None else ()
+        usage = self.report.usage if self.report is not None else Usage()
+        return RefreshCost(usage, {said.text: why for said, (why, _) in dropped})
 
     # ── where it goes ──
 

@@ -272,6 +272,8 @@ def test_a_pull_request_is_opened_once_and_then_brought_up_to_date(
     assert [(one.head_ref, one.base, one.state) for one in pulls.values()] == [
         ("rlm-ci/wiki", "main", "open")
     ]
+    assert "| `index.md` | it is new |" in (pulls[1].body or "")
+    assert "no model was asked" in (pulls[1].body or "")
     first = bare.sha("rlm-ci/wiki")
     page = bare.text("show", "rlm-ci/wiki:docs/wiki/index.md")
     assert f"/acme/shop/blob/{stage.repo.sha()}/" in page
@@ -287,6 +289,12 @@ def test_a_pull_request_is_opened_once_and_then_brought_up_to_date(
     stage.repo.run("push", "-q", "origin", "main")
     assert "nothing to push" in refresh()
     assert len(github.sent("POST", "/pulls")) == 1
+    stage.repo.append("shop/__init__.py", "\n\ndef rest(net):\n    return -net\n").commit()
+    stage.repo.run("push", "-q", "origin", "main")
+    refresh()
+    body = pulls[max(pulls)].body or ""
+    assert "| `modules/shop.md` | there are new lines to cite: `shop/__init__.py` |" in body
+    assert "modules/till.md" not in body
 
 
 def test_the_wiki_of_the_repository_itself(stage: Stage, tmp_path: Path) -> None:

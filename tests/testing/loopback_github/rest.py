@@ -182,6 +182,13 @@ def _open_pull(call: Call) -> Answer:
     return Answer(shown, 201, {"Location": shown["url"]})
 
 
+@ROUTES.add("PATCH", f"{R}/pulls/{{pull_number}}", "pull_requests=write")
+def _edit_pull(call: Call) -> Answer:
+    pr = call.pull
+    pr.title, pr.body = (call.body.get(key, getattr(pr, key)) for key in ("title", "body"))
+    return Answer(bodies.pull(call.repo, pr, call.api))
+
+
 @ROUTES.add("GET", f"{R}/commits/{{commit_sha}}/pulls", "pull_requests=read")
 def _pulls_of_commit(call: Call) -> Answer:
     sha, repo = call.commit(call.params["commit_sha"]), call.repo
