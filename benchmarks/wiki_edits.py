@@ -1,0 +1,244 @@
+"""What ten edits in a row cost a wiki: ``python benchmarks/wiki_edits.py [FOLDER]``.
+
+FOLDER is a Python package, by default the installed ``click``. It becomes a repository with a
+README and a CI file. Its wiki is written with a scripted model, which says a sentence of each
+definition that it is shown, eight of a prompt at most, and finds all of them supported. Then each
+edit is committed, and the wiki is written again as in a fresh checkout: without the runs folder.
+Tokens are bytes of the requests by 4. The result is written to
+``benchmarks/results/wiki_edits.md``.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+TOP = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(TOP / "tests"))
+
+from testing.loopback_model.replies import Answer  # noqa: E402 - the path comes first
+from testing.loopback_model.server import ModelServer  # noqa: E402
+from testing.repositories.git_repo import closed_environment  # noqa: E402
+from testing.wiki_sentences import sentence, supports  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from testing.loopback_model.server import Asked
+
+BYTES, MOST = 4, 8
+WIKI = "docs/wiki"
+DEFINITION = re.compile(r"^(\d+)\|( *(?:async def|def|class) (\w+).*)$")
+SIMPLE = re.compile(r"^( *def \w+\([^()*]+)(\)(?: -> [^:]+)?:)$")
+CONDITION = re.compile(r"^( +)if ([^:]+):$")
+README = "# A package\n\nIt is measured.\n"
+CI = "on: push\njobs:\n  test:\n    runs-on: ubuntu-24.04\n    steps:\n      - run: pytest\n"
+NEW = (
+    '"""Keeps accounts."""\n\n\ndef balance(rows):\n    """What is left."""\n    return sum(rows)\n'
+)
+
+
+class Speaker:
+    """Says the same of the same prompt; counts calls, and tokens of prompts."""
+
+    def __init__(self) -> None:
+        self.calls = self.tokens = 0
+
+    def __call__(self, asked: Asked) -> Answer:
+        prompt = str(asked.messages[-1]["content"])
+        size = len(json.dumps(asked.messages, ensure_ascii=False).encode()) // BYTES
+        self.calls += 1
+        self.tokens += size
+        return Answer(json.dumps(self._answer(prompt)), usage=(size, 100))
+
+    def _answer(self, prompt: str) -> object:
+        if '"unsupported"' in prompt:
+            return supports(prompt)
+        if '"rests_on"' in prompt:
+            said = [{"text": "It is a package.", "rests_on": [1, 2]}]
+            return {"sentences": said}
+        found: list[dict[str, Any]] = []
+        path = ""
+        for line in prompt.split("\n"):
+            head = re.fullmatch(r"=== (.+) ===", line)
+            path = head[1] if head else path
+            row = DEFINITION.match(line)
+            if row:
+                at, quote = int(row[1]), row[2]
+                found.append(sentence(f"`{row[3]}` is defined here.", path, (at, at), quote))
+        return {"sentences": found[:: max(1, len(found) // MOST)][:MOST]}
+
+
+class Package:
+    """The repository under ``root``; its sources are the files of ``folder``."""
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self.root, self.folder = root, folder
+        self.env = closed_environment() | {"PATH": os.environ["PATH"]}
+
+    def git(self, *words: str) -> str:
+        argv = ["git", "-C", str(self.root), *words]
+        return subprocess.run(argv, env=self.env, check=True, capture_output=True, text=True).stdout
+
+    def commit(self, message: str) -> None:
+        self.git("add", "-A")
+        self.git("commit", "-q", "--allow-empty", "-m", message)
+
+    def files(self) -> list[Path]:
+        """The modules, the largest first."""
+        found = (one for one in self.folder.rglob("*.py") if one.name != "__init__.py")
+        return sorted(found, key=lambda one: (-one.stat().st_size, one.name))
+
+    # -- the edits --
+
+    def moved_lines(self) -> None:
+        path = self.files()[0]
+        path.write_text("# A comment.\n" * 9 + path.read_text())
+
+    def renamed_file(self) -> None:
+        path = self.files()[len(self.files()) // 2]
+        new = f"{path.stem}_renamed"
+        self.git("mv", str(path), str(path.with_name(f"{new}.py")))
+        for one in self.folder.rglob("*.py"):
+            text = one.read_text()
+            one.write_text(re.sub(rf"from \.{path.stem}\b", f"from .{new}", text))
+
+    def changed_signature(self) -> None:
+        self._edit(SIMPLE, r"\1, strict=False\2")
+
+    def changed_behaviour(self) -> None:
+        self._edit(CONDITION, r"\1if not (\2):")
+
+    def _edit(self, pattern: re.Pattern[str], new: str) -> None:
+        """Change the first such line of a long function of the largest file."""
+        path = self.files()[0]
+        lines = path.read_text().split("\n")
+        for first, last in _functions(path.read_text()):
+            for at in range(first, last):
+                if pattern.match(lines[at]):
+                    lines[at] = pattern.sub(new, lines[at])
+                    path.write_text("\n".join(lines))
+                    return
+        raise SystemExit(f"no line of {path} can be edited so: {pattern.pattern}")
+
+    def deleted_file(self) -> None:
+        self.files()[-1].unlink()
+
+    def new_module(self) -> None:
+        (self.folder / "ledger.py").write_text(NEW)
+
+    def reformatting(self) -> None:
+        ruff = str(Path(sys.executable).with_name("ruff"))
+        argv = [ruff, "format", "--isolated", "--line-length", "60", "-q", str(self.files()[1])]
+        subprocess.run(argv, check=True)
+
+    def readme(self) -> None:
+        (self.root / "README.md").write_text(f"{README}\nNow with more words.\n")
+
+    def ci_file(self) -> None:
+        (self.root / ".github/workflows/ci.yml").write_text(CI.replace("pytest", "tox"))
+
+    def nothing(self) -> None:
+        """An empty commit."""
+
+
+EDITS: tuple[tuple[str, Callable[[Package], None]], ...] = (
+    ("moved lines: nine comment lines on top of the largest file", Package.moved_lines),
+    ("renamed file, and its imports", Package.renamed_file),
+    ("changed signature of one function", Package.changed_signature),
+    ("changed behaviour: one condition", Package.changed_behaviour),
+    ("deleted file", Package.deleted_file),
+    ("new module of six lines", Package.new_module),
+    ("reformatting of the second largest file", Package.reformatting),
+    ("README", Package.readme),
+    ("CI file", Package.ci_file),
+    ("nothing: an empty commit", Package.nothing),
+)
+
+
+def _functions(text: str) -> Iterator[tuple[int, int]]:
+    """First and last line, from 0, of the functions of more than 20 lines."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            last = node.end_lineno or node.lineno
+            if last - node.lineno > 20:
+                yield node.lineno - 1, last
+
+
+def made(root: Path, source: Path) -> Package:
+    folder = root / "src" / source.name
+    shutil.copytree(source, folder, ignore=shutil.ignore_patterns("__pycache__", "*.so", "*.pyc"))
+    (root / ".github/workflows").mkdir(parents=True)
+    (root / ".github/workflows/ci.yml").write_text(CI)
+    (root / "README.md").write_text(README)
+    (root / ".gitignore").write_text(".runs/\n")
+    package = Package(root, folder)
+    package.git("init", "-q", "-b", "main")
+    package.commit("The package")
+    return package
+
+
+def refreshed(package: Package, server: ModelServer, speaker: Speaker) -> list[str]:
+    """Calls, tokens, pages changed, and what became of sentences, of one refresh."""
+    shutil.rmtree(package.root / ".runs", ignore_errors=True)
+    calls, tokens = speaker.calls, speaker.tokens
+    argv = [sys.executable, "-m", "rlm_ci", "wiki", "--out", WIKI, "--model", "m"]
+    env = package.env | {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": server.key}
+    ended = subprocess.run(
+        [*argv, "--format", "json", "--quiet"],
+        env=env, cwd=package.root, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if ended.returncode:
+        raise SystemExit(f"exit {ended.returncode}: {ended.stderr}")
+    report = json.loads(ended.stdout)
+    calls, tokens = speaker.calls - calls, speaker.tokens - tokens
+    if report["usage"]["calls"] != calls:
+        raise SystemExit(f"not all calls are counted: {report['usage']}")
+    listed = package.git("status", "--porcelain", "-uall", "--", f"{WIKI}/*.md")
+    package.commit("The wiki")
+    prose = report["parts"][0]["metrics"]["prose"]
+    return [f"{calls}", f"{tokens:,}", f"{len(listed.splitlines())}", prose]
+
+
+def main(words: list[str]) -> int:
+    if words:
+        source, name = Path(words[0]).resolve(), Path(words[0]).name
+    else:
+        found = importlib.util.find_spec("click")
+        if found is None or found.origin is None:
+            raise SystemExit("click is not installed: name the folder of a package")
+        source, name = Path(found.origin).parent, f"click {importlib.metadata.version('click')}"
+    size = sum(one.stat().st_size for one in source.rglob("*.py"))
+    about = f"{size // 1000} KB of sources, about {size // BYTES:,} tokens"
+    rows = [
+        f"Ten edits in a row of {name} ({about}), with a scripted model, each in a fresh checkout.",
+        "",
+        f"`python benchmarks/wiki_edits.py{' FOLDER' if words else ''}`",
+        "",
+        "| edit | calls | tokens of prompts | pages changed | sentences |",
+        "|---|---|---|---|---|",
+    ]
+    speaker = Speaker()
+    with tempfile.TemporaryDirectory() as root, ModelServer(speaker) as server:
+        package = made(Path(root) / "repository", source)
+        for edit, change in (("the first wiki", Package.nothing), *EDITS):
+            change(package)
+            package.commit(edit)
+            rows.append(f"| {edit} | {' | '.join(refreshed(package, server, speaker))} |")
+            print(rows[-1], flush=True)
+    (TOP / "benchmarks" / "results" / "wiki_edits.md").write_text("\n".join(rows) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
