@@ -6,6 +6,7 @@ import json
 import os
 import re
 from contextlib import suppress
+from functools import partial
 
 from rlm_ci.errors import ConfigError, DamagedError
 from rlm_ci.git.remote_clone import RemoteUser
@@ -142,16 +143,19 @@ def flat(pages: dict[str, bytes]) -> dict[str, bytes]:
     """The pages as GitHub's wiki wants them: no folders, links without endings."""
     names = {name: _flat(name) for name in pages if name.endswith(".md")}
 
-    def lead(match: re.Match[str]) -> str:
-        _, _, name, anchor = match.groups()
-        inner = "index.md" if name == "index" else f"modules/{name}.md"
+    def lead(match: re.Match[str], *, deep: bool) -> str:
+        up, folder, name, anchor = match.groups()
+        is_inside = folder or (deep and not up)
+        inner = f"modules/{name}.md" if is_inside else f"{name}.md"
         if inner not in names:
             return match.group()
         return f"]({names[inner].removesuffix('.md')}{anchor or ''})"
 
     texts = {name: data.decode("utf-8", "surrogateescape") for name, data in pages.items()}
     found = {
-        there: _LINK.sub(lead, texts[name]).encode("utf-8", "surrogateescape")
+        there: _LINK.sub(partial(lead, deep="/" in name), texts[name]).encode(
+            "utf-8", "surrogateescape"
+        )
         for name, there in names.items()
     }
     kept = json.dumps({"version": 1, "pages": texts}, indent=1, sort_keys=True)

@@ -18,6 +18,7 @@ from rlm_ci.system import files, installation, lock, process
 from rlm_ci.text.neutralise import GAP
 from rlm_ci.text.printable import printable
 from rlm_ci.wiki.pages.build import INDEX
+from rlm_ci.wiki.pages.flow_page import NAME as FLOWS
 from rlm_ci.wiki.update.state import NAME as STATE
 from rlm_ci.wiki.update.state import WikiState, place_of
 
@@ -42,7 +43,7 @@ _STYLE = """\
 """
 #: On a page of its own a diagram has its natural size, and scrolls; GitHub has a zoom for it.
 _DIAGRAM = "```mermaid\n"
-_NATURAL = '%%{init: {"flowchart": {"useMaxWidth": false}}}%%\n'
+_NATURAL = '%%{init: {"flowchart": {"useMaxWidth": false}, "sequence": {"useMaxWidth": false}}}%%\n'
 #: Zensical writes titles into its pages as they are.
 _NO_MARKUP = str.maketrans({"<": "‹", ">": "›", "&": "＆", '"': "”", "'": "’"})
 #: A link to a file of the repository: on the site there is none.
@@ -115,8 +116,10 @@ def build(folder: str, out: str, environment: Mapping[str, str]) -> int:
 
 
 def _config(texts: Mapping[str, str], *, diagrams: bool) -> str:
-    headings = sorted((_heading(texts[name]), name) for name in texts if name != INDEX)
-    nav: list[dict[str, object]] = [{"Overview": INDEX}]
+    tops = [name for name in (INDEX, FLOWS) if name in texts]
+    headings = sorted((_heading(texts[name]), name) for name in texts if name not in tops)
+    titles = {INDEX: "Overview", FLOWS: "How a call flows"}
+    nav: list[dict[str, object]] = [{titles[name]: name} for name in tops]
     if headings:
         nav.append({"Modules": [{heading: name} for heading, name in headings]})
     return _CONFIG.format(

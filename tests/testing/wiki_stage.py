@@ -37,8 +37,8 @@ CASES = Path(__file__).parents[1] / "wiki" / "pages" / "cases"
 OPTIONS = PageOptions("shop", LinkDestination("https://github.com", "acme/shop"))
 #: What a page may be made of.
 TAGS = {
-    "h1", "h2", "h3", "p", "ul", "li", "a", "code", "pre", "table", "thead", "tbody", "tr", "th",
-    "td", "blockquote", "span", "strong",
+    "h1", "h2", "h3", "p", "ul", "ol", "li", "a", "code", "pre", "table", "thead", "tbody", "tr",
+    "th", "td", "blockquote", "span", "strong",
 }  # fmt: skip
 
 

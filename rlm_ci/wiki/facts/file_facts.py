@@ -91,13 +91,20 @@ def _altered(rows: Iterable[Any], change: Callable[[Any], Any], *names: str) -> 
 
 def facts_of(path: str, content: bytes) -> FileFacts:
     """The facts of one file, without what looks like a secret; never raises."""
+    bare = without_secrets(content)
+    found = _facts(path, bare)
+    return found if bare is content else found.masked(_SECRETS.text)
+
+
+def without_secrets(content: bytes) -> bytes:
+    """``content`` itself, or without what looks like a secret, with as many lines."""
     text = content.decode("utf-8", "surrogateescape")
     if _SECRETS.text(text) == text:
-        return _facts(path, content)
+        return content
     # Line by line, so that places stay what they are.
     whole = _PRIVATE_KEY.sub(lambda found: SIGN + "\n" * found[0].count("\n"), text)
     lines = "\n".join(map(_SECRETS.text, whole.split("\n")))
-    return _facts(path, lines.encode("utf-8", "surrogateescape")).masked(_SECRETS.text)
+    return lines.encode("utf-8", "surrogateescape")
 
 
 #: Knows the forms of tokens, and no value of this machine: facts are the same everywhere.

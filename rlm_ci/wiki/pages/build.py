@@ -17,6 +17,8 @@ from rlm_ci.wiki import VERSION
 from rlm_ci.wiki.facts.readme import is_readme
 from rlm_ci.wiki.pages.citations import COMMIT, CitationRegister, LinkDestination, claim_of, opened
 from rlm_ci.wiki.pages.dependencies_map import surroundings
+from rlm_ci.wiki.pages.flow_page import NAME as FLOWS
+from rlm_ci.wiki.pages.flow_page import call_flows, flow_page
 from rlm_ci.wiki.pages.index_page import overview
 from rlm_ci.wiki.pages.layout import laid_out
 from rlm_ci.wiki.pages.module_page import LARGE, PageSources, chapter
@@ -163,6 +165,7 @@ def drafted(
         graph=graph,
         register=CitationRegister(target, deep=False),
         outside=options.outside,
+        flows=call_flows(facts, layout, graph, corpus),
     )
     at = f" at commit `{COMMIT}`" if corpus.commit else ""
     return list(_drafts(world, options.replace(target=target), at))
@@ -223,6 +226,11 @@ def _drafts(world: PageSources, options: PageOptions, at: str) -> Iterator[PageD
     render = load_template("wiki/index.md.j2")
     body = _tidy(render({**overview(world), "title": _title(world, options), "at": at}))
     yield PageDraft(INDEX, body, world.register.cited())
+    if world.flows:
+        page = world.replace(register=CitationRegister(options.target, deep=False))
+        render = load_template("wiki/flows.md.j2")
+        body = _tidy(render({"flows": flow_page(page), "at": at}))
+        yield PageDraft(FLOWS, body, page.register.cited())
     render = load_template("wiki/module.md.j2")
     for module in world.layout.modules:
         page = world.replace(register=CitationRegister(options.target, deep=True))

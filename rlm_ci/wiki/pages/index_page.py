@@ -9,6 +9,7 @@ from rlm_ci.text.printable import count, printable
 from rlm_ci.wiki.facts.dependencies import is_listed
 from rlm_ci.wiki.facts.note import INVARIANTS, RISKS
 from rlm_ci.wiki.pages.dependencies_map import ALL, architecture
+from rlm_ci.wiki.pages.flow_page import flow_names
 from rlm_ci.wiki.pages.layout import api, api_size
 from rlm_ci.wiki.pages.module_page import (
     documenting,
@@ -54,6 +55,7 @@ def overview(world: PageSources) -> dict[str, Any]:
         "arrows_left": drawn.arrows_left and count(drawn.arrows_left, "arrow"),
         "modules": [_module(module, world) for module in layout.modules],
         "entries": entries(begins[:_ENTRIES], world),
+        "flows": flow_names(world.flows),
         "entries_more": max(0, len(begins) - _ENTRIES),
         "packages": _packages(world),
         "library": _library(world),

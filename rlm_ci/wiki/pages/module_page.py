@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rlm_ci.git.history import GitHistory
     from rlm_ci.source import EntryPoint, Symbol
     from rlm_ci.source.import_graph import ImportGraph
+    from rlm_ci.wiki.facts.call_flows import CallFlow
     from rlm_ci.wiki.facts.file_facts import FileFacts
     from rlm_ci.wiki.facts.note import CodeNote
     from rlm_ci.wiki.pages.citations import CitationRegister, CitedPlace
@@ -67,6 +68,7 @@ class PageSources(Value):
     graph: ImportGraph
     register: CitationRegister
     outside: OuterProject | None = None
+    flows: tuple[CallFlow, ...] = ()
 
 
 def chapter(module: Module, world: PageSources) -> dict[str, Any]:

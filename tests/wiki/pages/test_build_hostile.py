@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm_ci.text.mermaid import DiagramBox, flowchart
+from rlm_ci.text.mermaid import DiagramBox, Message, flowchart, sequence
 from rlm_ci.wiki import static_site
 from rlm_ci.wiki.facts.file_facts import facts_of
 from rlm_ci.wiki.pages.paths import page_names
@@ -54,6 +54,7 @@ mermaid.initialize({startOnLoad: false});
       found.push({
         labels: [...box.querySelectorAll('.node .nodeLabel')].map(one => one.textContent),
         tags: [...new Set([...box.querySelectorAll('*')].map(one => one.tagName.toLowerCase()))],
+        messages: [...box.querySelectorAll('.messageText, .noteText')].map(one => one.textContent),
         arrows: box.querySelectorAll('.edgePaths path').length,
       });
     } catch (error) { found.push({error: String(error)}); }
@@ -72,6 +73,10 @@ def test_diagrams_of_hostile_names_are_boxes_and_arrows_to_the_real_mermaid(
     diagrams = [
         *wiki[1],
         *(flowchart([DiagramBox("a", name)], ()) for name in NAMES),
+        *(
+            sequence([Message("", name, name), Message(name, "b", name, note=name)])
+            for name in NAMES
+        ),
     ]
     diagrams = [one.removeprefix("```mermaid\n").removesuffix("\n```") for one in diagrams]
     assert len(diagrams) > len(NAMES)
@@ -86,6 +91,13 @@ def test_diagrams_of_hostile_names_are_boxes_and_arrows_to_the_real_mermaid(
     assert printed is not None
     for text, drawn in zip(diagrams, json.loads(unescape(printed[1])), strict=True):
         assert "error" not in drawn, (drawn["error"], text)
+        if text.startswith("sequenceDiagram"):
+            wanted = re.findall(r"^  (?:p\d+-+>>p\d+|Note over p\d+): (.*)$", text, re.MULTILINE)
+            # What looks like an entity in a name is decoded, too, and stays text.
+            shown = sorted(as_shown(one) for one in drawn["messages"])
+            assert shown == sorted(as_shown(as_shown(one)) for one in wanted)
+            assert not {"script", "a", "img", "iframe", "image"} & set(drawn["tags"])
+            continue
         wanted = re.findall(r'^ +n\d+\["(.*)"\]$', text, re.MULTILINE)
         shown = [re.sub(r"#(\d+);", lambda found: chr(int(found[1])), one) for one in wanted]
         assert sorted(" ".join(one.split()) for one in drawn["labels"]) == sorted(
@@ -93,6 +105,27 @@ def test_diagrams_of_hostile_names_are_boxes_and_arrows_to_the_real_mermaid(
         )
         assert drawn["arrows"] == len(re.findall(r"^  n\d+ --> n\d+$", text, re.MULTILINE))
         assert not {"script", "a", "img", "iframe", "image"} & set(drawn["tags"])
+
+
+def as_shown(text: str) -> str:
+    """A label without entities and without runs of blanks."""
+    return " ".join(re.sub(r"#(\d+);", lambda found: chr(int(found[1])), text).split())
+
+
+CALL = re.compile(
+    r"sequenceDiagram|  autonumber|  participant p\d+ as [\w ./#;-]+"
+    r"|  (?:p\d+(?:->>|-->>)p\d+|Note over p\d+): [\w ./#;-]+",
+    re.ASCII,
+)
+
+
+@given(st.lists(st.text(max_size=60), min_size=1, max_size=5))
+def test_a_sequence_is_made_of_nothing_but_our_own_lines(names: list[str]) -> None:
+    made = sequence([Message("", name, name, is_sure=False, note=name) for name in names])
+    lines = made.split("\n")
+    assert (lines[0], lines[-1]) == ("```mermaid", "```")
+    for line in lines[1:-1]:
+        assert CALL.fullmatch(line), line
 
 
 LINE = re.compile(

@@ -88,7 +88,8 @@ def test_a_removed_file_makes_its_pages_stale(repo: GitRepo, tmp_path: Path, fir
     repo.run("rm", "-q", "src/shop/oven/control.py")
     head = repo.commit("cold")
     pages = found(repo, tmp_path, first, head)
-    assert set(pages) == {"index.md", "modules/src.shop.md", "modules/src.shop.oven.md"} - (
+    every = {"flows.md", "index.md", "modules/src.shop.md", "modules/src.shop.oven.md"}
+    assert set(pages) == every - (
         {"modules/src.shop.md"} if "modules/src.shop.md" not in pages else set()
     )
     assert "def heat(degrees: int) -> None:" in "\n".join(pages["modules/src.shop.oven.md"])
@@ -125,7 +126,7 @@ def test_a_change_that_brings_the_pages_makes_none_of_them_stale(
     repo.run("rm", "-q", "src/shop/oven/control.py")
     repo.commit("cold")
     head = with_pages(repo, tmp_path, source)  # made before the oven went
-    every = {"index.md", "modules/src.shop.md", "modules/src.shop.oven.md"}
+    every = {"flows.md", "index.md", "modules/src.shop.md", "modules/src.shop.oven.md"}
     assert left(repo, base, head) == (every, every)
     assert left(repo, base, with_pages(repo, tmp_path, head)) == (every, set())
 

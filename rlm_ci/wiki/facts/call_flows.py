@@ -1,0 +1,221 @@
+"""How a call flows: the steps from an entry point on, each with what it calls and raises.
+
+All flows go down level by level together, so that a level's files are read at once.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.values import Row, Value
+from rlm_ci.wiki.facts.call_sites import EXPRESSION, FileCalls, file_calls
+from rlm_ci.wiki.facts.entry_targets import TOP
+from rlm_ci.wiki.facts.file_facts import without_secrets
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from rlm_ci.source.references import Definition
+    from rlm_ci.wiki.facts.call_sites import CallSite, RaiseSite
+    from rlm_ci.wiki.facts.call_targets import CallResolver
+    from rlm_ci.wiki.facts.entry_targets import FlowStart, Read
+    from rlm_ci.wiki.facts.file_facts import FileFacts
+
+#: Levels below the start, steps of a flow, and calls and raises of a step that are shown.
+DEEPEST, STEPS, CALLS, RAISES = 4, 16, 8, 4
+
+
+class FlowCall(Value):
+    """A call of a step: ``name``, and ``found``, what it may mean.
+
+    The name is as it is written, with the class of a variable if that is known.
+    ``is_sure``: names and imports lead there; ``step`` is the number of its step, 0 for none.
+    """
+
+    line: int
+    name: str
+    found: tuple[Definition, ...]
+    is_sure: bool
+    step: int = 0
+
+
+class FlowStep(Value):
+    """A definition that runs, called by the step ``caller`` (0: by nobody that is known).
+
+    ``is_sure`` says whether it is certainly what that calls; ``more`` counts calls of the program
+    that are not shown.
+    """
+
+    number: int
+    caller: int
+    at: Definition
+    is_sure: bool
+    calls: tuple[FlowCall, ...]
+    raises: tuple[RaiseSite, ...]
+    more: int = 0
+
+
+class CallFlow(Value):
+    """The steps from ``starts`` on, which are one definition; ``left``: definitions not shown."""
+
+    starts: tuple[FlowStart, ...]
+    steps: tuple[FlowStep, ...]
+    left: int = 0
+
+
+class _Place(Row):
+    """What a definition is known by in a flow."""
+
+    path: str
+    line: int
+    name: str
+
+
+class _Node:
+    """A definition in a flow that is still growing."""
+
+    def __init__(self, at: Definition, above: _Node | None, *, is_sure: bool) -> None:
+        self.at = at
+        self.above = above
+        self.is_sure = is_sure
+        self.below: list[_Node] = []
+        self.calls: list[FlowCall] = []
+        self.raises: tuple[RaiseSite, ...] = ()
+        self.number = 0
+
+
+class _Growing:
+    """A flow that grows by a level at a time."""
+
+    def __init__(self, starts: tuple[FlowStart, ...]) -> None:
+        self.starts = starts
+        self.root = _Node(starts[0].at, None, is_sure=True)
+        self.known: dict[_Place, _Node] = {_place(self.root.at): self.root}
+        self.front = [self.root]
+        self.left: set[_Place] = set()
+
+
+class CallFlows:
+    """Flows through ``files``; ``read`` returns the contents of paths that it knows."""
+
+    def __init__(self, files: Mapping[str, FileFacts], resolver: CallResolver, read: Read) -> None:
+        self._files = files
+        self._resolver = resolver
+        self._read = read
+        self._calls: dict[str, FileCalls] = {}
+
+    def of(self, starts: Sequence[FlowStart]) -> list[CallFlow]:
+        """The flows from ``starts`` that have a second step, in that order.
+
+        Starts at one definition are one flow; what only calls the start of another is left out.
+        """
+        groups: dict[_Place, list[FlowStart]] = {}
+        for start in starts:
+            groups.setdefault(_place(start.at), []).append(start)
+        growing = [_Growing(tuple(inner)) for inner in groups.values()]
+        for level in range(DEEPEST + 1):
+            self._load({node.at.path for flow in growing for node in flow.front})
+            for flow in growing:
+                self._grow(flow, is_last=level == DEEPEST)
+        heads = {_place(flow.root.at) for flow in growing}
+        return [
+            _finished(flow) for flow in growing if flow.root.below and not _leads_on(flow, heads)
+        ]
+
+    def _load(self, paths: Iterable[str]) -> None:
+        wanted = sorted(path for path in paths if path not in self._calls)
+        for path, content in self._read(wanted).items():
+            self._calls[path] = file_calls(path, without_secrets(content))
+
+    def _grow(self, flow: _Growing, *, is_last: bool) -> None:
+        front, flow.front = flow.front, []
+        for node in front:
+            calls, node.raises = self._inside(node.at)
+            node.calls = list(self._resolved(node.at, calls))
+            for call in node.calls:
+                if len(call.found) != 1:
+                    continue
+                place = _place(call.found[0])
+                if place in flow.known:
+                    continue
+                if is_last or len(flow.known) >= STEPS:
+                    flow.left.add(place)
+                    continue
+                below = _Node(call.found[0], node, is_sure=call.is_sure)
+                flow.known[place] = below
+                node.below.append(below)
+                flow.front.append(below)
+
+    def _inside(self, at: Definition) -> tuple[list[CallSite], tuple[RaiseSite, ...]]:
+        """The calls and raises in the lines of a definition that belong to no other within."""
+        found = self._calls.get(at.path, FileCalls())
+        first, last = at.symbol.line_start, at.symbol.line_end
+        others = [
+            (one.line_start, one.line_end)
+            for one in self._files[at.path].outline.symbols
+            if one.kind in ("function", "method", "class", "struct")
+            and (one.line_start, one.name) != (first, at.symbol.name)
+            and first <= one.line_start
+            and one.line_end <= last
+        ]
+
+        def is_own(line: int) -> bool:
+            is_there = first <= line <= last
+            return is_there and not any(start <= line <= end for start, end in others)
+
+        calls = [one for one in found.calls if is_own(one.line)]
+        return calls, tuple(one for one in found.raises if is_own(one.line))
+
+    def _resolved(self, at: Definition, calls: Iterable[CallSite]) -> Iterator[FlowCall]:
+        """The first call of each definition of the program, in order."""
+        seen: set[tuple[_Place, ...]] = set()
+        for site in calls:
+            targets = self._resolver.targets(at, site)
+            key = tuple(map(_place, targets.found))
+            if not key or key in seen or key == (_place(at),):
+                continue
+            seen.add(key)
+            base = "…" if site.base == EXPRESSION else site.base
+            name = f"{base}.{site.name}" if base else site.name
+            yield FlowCall(site.line, name, targets.found, targets.is_sure)
+
+
+def _place(at: Definition) -> _Place:
+    return _Place.of((at.path, at.symbol.line_start, at.symbol.name))
+
+
+def _leads_on(flow: _Growing, heads: set[_Place]) -> bool:
+    """Whether code at the top of a file does nothing but call the start of another flow."""
+    root = flow.root
+    called = {_place(one) for call in root.calls for one in call.found}
+    return root.at.symbol.kind == TOP and len(called) == 1 and called <= heads
+
+
+def _finished(flow: _Growing) -> CallFlow:
+    """The flow with its steps in the order in which they are called first."""
+    order: list[_Node] = []
+    waiting = [flow.root]
+    while waiting:
+        node = waiting.pop()
+        order.append(node)
+        node.number = len(order)
+        waiting += node.below[::-1]
+    return CallFlow(flow.starts, tuple(_step(node, flow) for node in order), len(flow.left))
+
+
+def _step(node: _Node, flow: _Growing) -> FlowStep:
+    calls = []
+    for call in node.calls:
+        known = flow.known.get(_place(call.found[0])) if len(call.found) == 1 else None
+        calls.append(call.replace(step=known.number) if known is not None else call)
+    # What has a step of its own is never left out.
+    shown = sorted(calls, key=lambda one: not one.step)[:CALLS]
+    shown.sort(key=lambda one: one.line)
+    return FlowStep(
+        node.number,
+        node.above.number if node.above is not None else 0,
+        node.at,
+        node.is_sure,
+        tuple(shown),
+        node.raises[:RAISES],
+        len(calls) - len(shown),
+    )

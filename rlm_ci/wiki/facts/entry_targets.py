@@ -1,0 +1,181 @@
+"""Where a program begins: the definition behind each script, main, command and route."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+
+from rlm_ci.source import Symbol
+from rlm_ci.source.imports.file_lookup import folder_of
+from rlm_ci.source.references import CALL, Definition, uses
+from rlm_ci.values import Row
+from rlm_ci.wiki.facts.call_targets import COMMON
+from rlm_ci.wiki.pages.paths import is_beside, is_test
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from rlm_ci.source import EntryPoint
+    from rlm_ci.wiki.facts.call_targets import CallResolver
+    from rlm_ci.wiki.facts.file_facts import FileFacts
+
+    Read = Callable[[Sequence[str]], Mapping[str, bytes]]
+
+#: The kind of a start that others call, and of the code of a file outside of its definitions.
+FUNCTION, TOP = "function", "top"
+_KINDS = ("script", "main", "command", "route")
+_SCRIPT = re.compile(r"""['"]?([\w.-]+)['"]?\s*=\s*['"]?([\w.]+)(?::([\w.]+))?""")
+#: Where a build writes, and what it writes from.
+_BUILT = re.compile(r"^(?:\./)?(?:dist|lib|build|out)/")
+_SUFFIXES = ("", ".js", ".ts", ".mjs", ".cjs", ".mts", ".tsx", "/index.js", "/index.ts")
+
+
+class FlowStart(Row):
+    """A definition from which a flow begins, and the lines that say so.
+
+    ``uses`` is how often a FUNCTION is called, in so many files.
+    """
+
+    kind: str
+    name: str
+    path: str
+    line_start: int
+    line_end: int
+    at: Definition
+    uses: int = 0
+    files: int = 0
+
+
+def entry_starts(
+    files: Mapping[str, FileFacts], program: Iterable[str], resolver: CallResolver, read: Read
+) -> list[FlowStart]:
+    """The entry points whose definitions are known, scripts first, in order of their files."""
+    inside = sorted(program)
+    manifests = [path for path, one in files.items() if _is_manifest(one)]
+    texts = read(sorted(manifests))
+    found: list[FlowStart] = []
+    for path in [*sorted(texts), *inside]:
+        for entry in files[path].outline.entries:
+            if entry.kind not in _KINDS:
+                continue
+            if path in texts:
+                at = _scripted(path, entry, texts[path], inside, resolver, files)
+            else:
+                at = _around(files[path], entry)
+            if at is not None:
+                row = (entry.kind, entry.name, path, entry.line_start, entry.line_end, at)
+                found.append(FlowStart.of((*row, 0, 0)))
+    return sorted(found, key=lambda one: (_KINDS.index(one.kind), one.path, one.line_start))
+
+
+def used_starts(
+    candidates: Iterable[Definition],
+    paths: Sequence[str],
+    contents: Mapping[str, bytes],
+    files: Mapping[str, FileFacts],
+) -> list[FlowStart]:
+    """Those of ``candidates`` that ``paths`` call, the most used first.
+
+    Calls are counted by name, so a name that two of them have is left out.
+    """
+    by_name: dict[str, list[Definition]] = {}
+    for one in candidates:
+        by_name.setdefault(one.symbol.name.rpartition(".")[2], []).append(one)
+    single = {name: inner[0] for name, inner in by_name.items() if len(inner) == 1}
+    counts = dict.fromkeys(single, 0)
+    for path in paths:
+        for _, word, kind in uses(files[path].outline, contents[path]):
+            if kind == CALL and word in single and single[word].path != path:
+                counts[word] += 1
+    wanted = sorted((name for name, number in counts.items() if number),
+                    key=lambda name: (-counts[name], name))  # fmt: skip
+    found = []
+    for name in wanted:
+        one = single[name]
+        symbol = one.symbol
+        row = (FUNCTION, symbol.name, one.path, symbol.line_start, symbol.line_end, one)
+        found.append(FlowStart.of((*row, counts[name], len(paths))))
+    return found
+
+
+def _is_manifest(one: FileFacts) -> bool:
+    if "/" in one.path and (is_test(one.path) or is_beside(one.path)):
+        return False
+    name = one.path.rpartition("/")[2]
+    scripts = any(entry.kind == "script" for entry in one.outline.entries)
+    return scripts and name in ("pyproject.toml", "setup.cfg", "setup.py", "package.json")
+
+
+def _scripted(  # noqa: PLR0917 - all that says where a script leads
+    path: str, entry: EntryPoint, content: bytes, program: Sequence[str], resolver: CallResolver,
+    files: Mapping[str, FileFacts],
+) -> Definition | None:  # fmt: skip
+    """The definition that a manifest names at an entry's line; None if it is not known."""
+    text = content.decode("utf-8", "replace")
+    if path.endswith("package.json"):
+        target = _of_package(path, entry, text, program)
+        return None if target is None else top_of(files[target], 1, files[target].outline.lines)
+    line = "\n".join(text.split("\n")[entry.line_start - 1 : entry.line_end])
+    for match in _SCRIPT.finditer(line):
+        if match[1] != entry.name:
+            continue
+        inner = match[2].replace(".", "/")
+        wanted = (f"{inner}.py", f"{inner}/__init__.py")
+        places = [
+            one for one in program if one in wanted or one.endswith(tuple(f"/{w}" for w in wanted))
+        ]
+        near = folder_of(path)
+        places.sort(key=lambda one: (not one.startswith(near), one.count("/"), one))
+        for place in places:
+            if match[3] and (found := resolver.named(place, match[3])) is not None:
+                return found
+    return None
+
+
+def _of_package(path: str, entry: EntryPoint, text: str, program: Sequence[str]) -> str | None:
+    """The source file that ``bin`` of a ``package.json`` names."""
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    found = record.get("bin") if isinstance(record, dict) else None
+    target = found.get(entry.name) if isinstance(found, dict) else found
+    if not isinstance(target, str) or len(target) > 300:
+        return None
+    known = set(program)
+    stem = target.rpartition(".")[0] if target.endswith((".js", ".mjs", ".cjs")) else target
+    names = [target, *(f"{one}{suffix}" for one in (target, stem) for suffix in _SUFFIXES)]
+    names += [_BUILT.sub("src/", one) for one in names if _BUILT.match(one)]
+    every = (posixpath.normpath(posixpath.join(folder_of(path), one)) for one in names)
+    return next((one for one in every if one in known), None)
+
+
+def _around(one: FileFacts, entry: EntryPoint) -> Definition | None:
+    """The function that an entry point is, or the code at the top of its file."""
+    for symbol in one.outline.symbols:
+        is_callable = symbol.kind in ("function", "method")
+        if (
+            is_callable
+            and symbol.line_start <= entry.line_start
+            and symbol.line_end == entry.line_end
+        ):
+            return Definition.of((one.path, symbol))
+    return top_of(one, entry.line_start, entry.line_end) if entry.kind == "main" else None
+
+
+def top_of(one: FileFacts, line_start: int, line_end: int) -> Definition | None:
+    """The code of some lines outside of definitions, as a definition; None of an empty file."""
+    if line_end < line_start or not one.outline.lines:
+        return None
+    row = (TOP, one.path, line_start, line_end, False, "", "", 0, 0)
+    return Definition.of((one.path, Symbol.of(row)))
+
+
+def public_functions(rows: Iterable[tuple[str, Symbol]]) -> Iterator[Definition]:
+    """The functions, classes and methods among public names, whose calls can be told by name."""
+    for path, symbol in rows:
+        outer, _, last = symbol.name.rpartition(".")
+        if symbol.kind in ("function", "class", "method") and not (outer and last in COMMON):
+            yield Definition.of((path, symbol))

@@ -1,0 +1,224 @@
+"""The page "How a call flows": which flows it has, and how its template sees them."""
+
+from __future__ import annotations
+
+from rlm_ci.text.mermaid import Message, sequence
+from rlm_ci.text.neutralise import code, prose
+from rlm_ci.text.printable import count, printable
+from rlm_ci.wiki.facts.call_flows import CallFlows
+from rlm_ci.wiki.facts.call_targets import CallResolver
+from rlm_ci.wiki.facts.entry_targets import (
+    FUNCTION,
+    TOP,
+    entry_starts,
+    public_functions,
+    used_starts,
+)
+from rlm_ci.wiki.pages.citations import QUOTED, contents
+from rlm_ci.wiki.pages.layout import api, told
+from rlm_ci.wiki.pages.wording import listed, sentence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.recursion.corpus.corpus import Corpus
+    from rlm_ci.source import Symbol
+    from rlm_ci.source.import_graph import ImportGraph
+    from rlm_ci.source.references import Definition
+    from rlm_ci.wiki.facts.call_flows import CallFlow, FlowCall, FlowStep
+    from rlm_ci.wiki.facts.call_sites import RaiseSite
+    from rlm_ci.wiki.facts.entry_targets import FlowStart
+    from rlm_ci.wiki.facts.file_facts import FileFacts
+    from rlm_ci.wiki.pages.layout import PageLayout
+    from rlm_ci.wiki.pages.module_page import PageSources
+
+NAME = "flows.md"
+#: Flows of entry points, and of public functions, that the page has.
+_ENTRIES, _FUNCTIONS = 8, 6
+#: Files, and bytes of them, in which calls of public functions are counted.
+_COUNTED, _BYTES = 120, 512 << 10
+#: What a call may mean, definitions that are named; flows that the first page names.
+_MEANT, _NAMED = 3, 6
+#: Errors of a step in the diagram.
+_DRAWN = 2
+#: How starts are called.
+_WORDS = {"script": "command", "main": "start of", "command": "subcommand", "route": "route",
+          FUNCTION: "function"}  # fmt: skip
+
+
+def call_flows(
+    files: Mapping[str, FileFacts], layout: PageLayout, graph: ImportGraph, corpus: Corpus
+) -> tuple[CallFlow, ...]:
+    """The flows of entry points, then of the most used public names that are no step of these."""
+    known = {file.path: file for file in corpus.files}
+    program = {path: files[path] for path in sorted(layout.owner)}
+
+    def read(paths: Sequence[str]) -> dict[str, bytes]:
+        wanted = [known[path] for path in paths if path in known]
+        return {file.path: content for file, content in contents(corpus, wanted)}
+
+    resolver = CallResolver(program, graph)
+    walks = CallFlows(files, resolver, read)
+    found = walks.of(entry_starts(files, program, resolver, read)[: 2 * _ENTRIES])[:_ENTRIES]
+    public = public_functions(
+        (one.path, symbol)
+        for module in layout.modules
+        for one in module.files
+        for _, symbol in api(one, module.folder, layout.given) or ()
+    )
+    paths = _users(layout, corpus)
+    starts = used_starts(public, paths, read(paths), files)[: 4 * _FUNCTIONS]
+    shown = {_place(step.at) for flow in found for step in flow.steps}
+    used: list[CallFlow] = []
+    for flow in walks.of(starts):
+        if _place(flow.steps[0].at) not in shown and len(used) < _FUNCTIONS:
+            shown |= {_place(step.at) for step in flow.steps}
+            used.append(flow)
+    return (*found, *used)
+
+
+def _place(at: Definition) -> tuple[str, str]:
+    return at.path, at.symbol.name
+
+
+def _users(layout: PageLayout, corpus: Corpus) -> list[str]:
+    """The files in which calls are counted: examples and tests, then the program, within limits."""
+    groups = (layout.beside, layout.tests)
+    users = [one.path for group in groups for inner in group.values() for one in inner]
+    sizes = {file.path: file.size for file in corpus.files}
+    found: list[str] = []
+    room = _BYTES
+    for path in [*sorted(users), *sorted(layout.owner)]:
+        room -= sizes.get(path, _BYTES)
+        if room < 0 or len(found) == _COUNTED:
+            break
+        found.append(path)
+    return found
+
+
+def flow_names(flows: Sequence[CallFlow]) -> str:
+    """The starts of flows, for the first page; "" without any."""
+    return listed([code(printable(flow.starts[0].name)) for flow in flows], _NAMED)
+
+
+def flow_page(world: PageSources) -> list[dict[str, Any]]:
+    """The flows as the template sees them: texts that are neutral already, and links."""
+    return [_flow(flow, world) for flow in world.flows]
+
+
+def _flow(flow: CallFlow, world: PageSources) -> dict[str, Any]:
+    first = flow.starts[0]
+    name = _shown(flow.steps[0].at, world) if first.kind == FUNCTION else first.name
+    return {
+        "title": f"{_WORDS[first.kind]} {code(printable(name))}",
+        "starts": [_start(one, world) for one in flow.starts],
+        "diagram": _diagram(flow, world),
+        "steps": [_step(step, world) for step in flow.steps],
+        "left": count(flow.left, "definition") if flow.left else "",
+    }
+
+
+def _start(one: FlowStart, world: PageSources) -> str:
+    if one.kind == FUNCTION:
+        where = f"{count(one.files, 'file')} that were counted"
+        return f"A public name; {count(one.uses, 'call')} by that name in the {where}."
+    link = world.register.link(one.path, one.line_start, min(one.line_end, one.line_start + 11))
+    return f"Begins as {prose(one.kind)} {code(printable(one.name))} {link}"
+
+
+def _step(step: FlowStep, world: PageSources) -> dict[str, Any]:
+    symbol, path = step.at.symbol, step.at.path
+    name = code(printable(_shown(step.at, world)))
+    by_name = "" if step.is_sure else ", found by its name alone"
+    return {
+        "number": step.number,
+        "name": f"{name}{by_name}",
+        "doc": sentence(symbol.doc) if symbol.doc else "",
+        "link": _link(step.at, world),
+        "rows": [
+            *(_call(one, path, world) for one in step.calls),
+            *(_raise(one, path, world) for one in step.raises),
+        ],
+        "more": count(step.more, "more call") if step.more else "",
+    }
+
+
+def _raise(one: RaiseSite, path: str, world: PageSources) -> str:
+    return f"raises {code(printable(one.name))} {world.register.link(path, one.line, one.line)}"
+
+
+def _call(call: FlowCall, path: str, world: PageSources) -> str:
+    link = world.register.link(path, call.line, call.line)
+    text = f"calls {code(printable(call.name))}"
+    if len(call.found) == 1:
+        if call.step:
+            return f"{text} (step {call.step}) {link}"
+        where = _link(call.found[0], world)
+        return f"{text} {link}: {code(printable(_shown(call.found[0], world)))} {where}"
+    named = [
+        f"{code(printable(_shown(one, world)))} {_link(one, world)}" for one in call.found[:_MEANT]
+    ]
+    every = listed(named, _MEANT, len(call.found))
+    return f"{text} {link}, which may be one of {len(call.found)}: {every}"
+
+
+def _link(at: Definition, world: PageSources) -> str:
+    """All lines of a definition, so that any change of them is seen; of a long one its head."""
+    symbol = at.symbol
+    start, end = symbol.line_start, symbol.line_end
+    if end - start >= QUOTED or symbol.kind in ("class", "struct"):
+        start, end = _heads(at, symbol, world)
+    return world.register.link(at.path, start, end)
+
+
+def _heads(at: Definition, symbol: Symbol, world: PageSources) -> tuple[int, int]:
+    one = world.files[at.path]
+    for known, lines in zip(one.outline.symbols, one.heads, strict=True):
+        if (known.name, known.line_start) == (symbol.name, symbol.line_start):
+            return lines
+    return symbol.line_start, symbol.line_start
+
+
+def _shown(at: Definition, world: PageSources) -> str:
+    if at.symbol.kind == TOP:
+        return at.path
+    return told(world.files[at.path], at.symbol.name)
+
+
+def _diagram(flow: CallFlow, world: PageSources) -> str:
+    """Who calls whom: a participant for each class, or file of functions."""
+    keys = {step.number: _participant(step.at, world) for step in flow.steps}
+    messages = [Message("", keys[1], _message(flow.steps[0], world))]
+    for step in flow.steps[1:]:
+        row = keys[step.caller], keys[step.number], _message(step, world), step.is_sure
+        messages.append(Message(*row))
+    notes = {
+        step.number: [one.name for one in step.raises[:_DRAWN]]
+        for step in flow.steps
+        if step.raises
+    }
+    return sequence(
+        [
+            message.replace(note=f"raises {', '.join(notes[number])}")
+            if number in notes
+            else message
+            for number, message in enumerate(messages, start=1)
+        ]
+    )
+
+
+def _message(step: FlowStep, world: PageSources) -> str:
+    shown = _shown(step.at, world)
+    return shown if step.at.symbol.kind == TOP else f"{_last(shown)}()"
+
+
+def _last(name: str) -> str:
+    return name.replace("::", ".").rpartition(".")[2]
+
+
+def _participant(at: Definition, world: PageSources) -> str:
+    owner = "" if at.symbol.kind == TOP else _shown(at, world).rpartition(".")[0]
+    short = "/".join(at.path.split("/")[-2:])
+    return f"{owner} in {short}" if owner else short
