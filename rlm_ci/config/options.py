@@ -348,6 +348,8 @@ REVIEW: tuple[Setting, ...] = (
             choices=(*SEVERITIES, "off")),
     Setting("review.proofs", "have reproductions of what a model claims of a change run in the "
             "sandbox: auto (if there is one), or off", "auto", "choice", choices=("auto", "off")),
+    Setting("review.describe", "have the model that reviews a change say in sentences what it "
+            "does: auto, or off", "auto", "choice", choices=("auto", "off")),
     Setting("review.guidelines", "what the maintainers wish for in the code, for a model that "
             "reviews it", (), "table", columns=(
                 Setting("paths", "patterns of the files that it is about (default: all)", (),

@@ -149,8 +149,10 @@ def _with_review(
     (part,) = told.parts
     if wanted == _AUTO and part.state == NOT_RUN and part.error is None:  # no reviewer
         part = not_looked_at(part.summary, settings, change)
+    known, words = report.overview or told.overview, told.overview
     report = report.replace(
         parts=(*report.parts, part),
+        overview=known.replace(said=words.said) if known and words else known,
         coverage=told.coverage,
         evidence=report.evidence + told.evidence,
         usage=_added(report.usage, told.usage),

@@ -26,6 +26,7 @@ from rlm_ci.review.guidelines.guidelines import Guidelines
 from rlm_ci.review.model import metered
 from rlm_ci.review.model.architecture import DOMAIN as ARCHITECTURE
 from rlm_ci.review.model.architecture import draw
+from rlm_ci.review.model.describe import WORDS, describe
 from rlm_ci.review.model.finder import Finder, FinderResult
 from rlm_ci.review.model.metered import MeteredAsk
 from rlm_ci.review.model.prove import ProvedClaims, Prover
@@ -204,6 +205,8 @@ class ReviewObjective:
         self._prompts = {one.label: one for one in prompts.prompts} if prompts else {}
         #: What is in no prompt.
         self._missing = prompts.missing if prompts else ()
+        has_words = bool(prompts and prompts.prompts) and options.get("describe") == "auto"
+        self._digest = prompts.digest if prompts and has_words else None
         self._prover = prover or Prover()
         self._changed: Ranges | None = options["changed"]
         self._analyzers = [Analyzer.from_dict(row) for row in options["analyzers"]]
@@ -350,6 +353,7 @@ class ReviewObjective:
         uncovered = proved.uncovered
         metrics.update(proved.metrics)
         is_root = node.parent is None
+        words = self._described(ask, metrics) if is_root else {}
         is_drawn = is_root and len(self._prompts) != 1  # else the one prompt asked for it
         if ask is not None and is_drawn and ARCHITECTURE in self.options["domains"]:
             unread = [one for one in found if self._is_unread(one.finding.evidence[0].path)]
@@ -380,8 +384,19 @@ class ReviewObjective:
                 **self._kept([*map(Finding.from_dict, claims), *carried], proved),
                 "scripts": _below(children, "scripts"),
                 "unknown": [] if is_root else _below(children, "unknown"),
+                **words,
             },
         )
+
+    def _described(self, ask: Ask | None, spent: Counter[str]) -> dict[str, Any]:
+        """What the model says that a change does, within the limit; its call is added."""
+        if self._digest is None:
+            return {}
+        limit = metered.limit_of(self._changed, spent)
+        way = None if ask is None else MeteredAsk(ask, spent, limit)
+        words = describe(way, self._digest)
+        spent.update({name: int(number) for name, number in way.spent().items()} if way else {})
+        return {WORDS: words.to_dict()}
 
 
 def _below(children: Sequence[NodeResult], name: str) -> list[str]:

@@ -32,6 +32,7 @@ from rlm_ci.review.exploration.depth import depth_of, explorer_of
 from rlm_ci.review.exploration.explorer import NO_TOOLS, QUICK, NodeQuestions
 from rlm_ci.review.guidelines import guidelines
 from rlm_ci.review.model import metered
+from rlm_ci.review.model.describe import overview_of
 from rlm_ci.review.model.finder import room_for_change, source_of
 from rlm_ci.review.results import report as results_report
 from rlm_ci.source.languages import language
@@ -108,7 +109,7 @@ class ReviewJob(RepositoryJob):
         proofs, setup = settings.review.proofs, settings.review.setup
         validator = settings.loop.validator
         proofs = prover.options(proofs, setup, validator, change, may_write=self.may_write())
-        told = {**told, "proofs": proofs}
+        told = {**told, "proofs": proofs, "describe": settings.review.describe}
         if change is None:
             return told
         settings_files = settings_at(self.repository, change.names(), change.base)
@@ -289,7 +290,8 @@ class ReviewJob(RepositoryJob):
             redact=done.run.redactor.finding,
         )  # fmt: skip
         level, refuted = Severity.from_label(settings.fail_level), prover.refuted(result)
-        report = done.report(part, level, unseen=unseen, refuted=refuted)
+        words = overview_of(done.run.redactor.json(result.data), agreed.model)
+        report = done.report(part, level, unseen=unseen, refuted=refuted, overview=words)
         options = output_of(settings).options().replace(colour=False)
         title = agreed.scope.repository or agreed.scope.under or "the repository"
         texts = results_report.artifacts(

@@ -68,7 +68,7 @@ def test_the_change_is_read_from_git_and_the_review_posted(pushes: Pushes) -> No
     assert sorted(os.listdir(stage.clone.path)) == files
     # Who asks for it gets all of it, however often.
     assert pushes.say(ASK)[1] == asked
-    assert stage.last.calls == 2
+    assert stage.last.calls == 4
 
 
 def test_a_check_by_a_comment_closes_none_of_its_comments(pushes: Pushes) -> None:

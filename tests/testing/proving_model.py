@@ -21,6 +21,7 @@ _KINDS = {
     "Try to refute": "refute",
     "review of a whole repository": "architecture",
     "review source code": "find",
+    "Say what a change to source code does": "describe",
 }
 
 BASE = '''"""Prices."""
@@ -82,6 +83,7 @@ class ProvingModel:
             "judge": {"verdict": verdict, "reason": "an empty list is documented"},
             "refute": {"verdict": refuted, "reason": "nobody calls it so"},
             "architecture": {"claims": []},
+            "describe": {"about": []},
             "mend": repair,
         }
 

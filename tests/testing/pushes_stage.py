@@ -37,6 +37,8 @@ class Critic:
             claimed := re.search(r"\(\w+, src/(\w+)\.py, .*\n?The fault (\w+)", text)
         ):
             return Answer(json.dumps(_reproduction(*claimed.groups())))
+        if text.startswith("Say what a change"):
+            return Answer('{"about": []}')
         if '"verdict"' in text:
             return Answer(json.dumps({"verdict": "fault", "reason": "it is one"}))
         found: list[dict[str, Any]] = []

@@ -139,7 +139,9 @@ def _reviewed(case: ReviewCase, place: str, reviewer: Reviewer, spent: float) ->
         budget = () if left is None else ("--budget-usd", f"{left:.4f}")
         words = ("review", "--repo", place, "--base", _BASE, "--head", _HEAD, "--format", "json")
         argv = (sys.executable, "-I", "-m", "rlm_ci", *words, *reviewer.flags, *budget)
-        env = {**reviewer.environ, _KEPT: _answers(place)}
+        # Words about the change are no findings.
+        off = {"RLM_CI_REVIEW_DESCRIBE": "off"}
+        env = {**reviewer.environ, **off, _KEPT: _answers(place)}
         ended = process.run(argv, env=env, timeout=_SECONDS, limit=_LIMIT)
         data = ended.stdout
         why = printable(ended.stderr.decode("utf-8", "replace"))[-300:]

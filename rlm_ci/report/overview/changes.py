@@ -1,7 +1,8 @@
 """What a change changes, beside what is wrong with it: names, dependencies, places.
 
-It is read from both sides of the change by machines, and holds texts from outside. No verdict
-rests on it. The JSON form is ``overview`` in ``schemas/report.schema.json``.
+Machines read it from both sides of the change, but for the words of a model. It holds texts from
+outside, and no verdict rests on it. The JSON form is ``overview`` in
+``schemas/report.schema.json``.
 """
 
 from __future__ import annotations
@@ -109,11 +110,53 @@ class Area(Value):
     deleted: int
 
 
+class SaidLines(Value):
+    """Lines that a sentence quotes: at the head, or on the side ``old`` at the merge base."""
+
+    path: str
+    line_start: int
+    line_end: int
+    side: str
+    quote: str
+
+
+class SaidSentence(Value):
+    """A sentence of a model with the lines that it rests on; ``files`` are those it is about."""
+
+    text: str
+    lines: tuple[SaidLines, ...]
+    files: tuple[str, ...] = ()
+
+
+class ModelWords(Value):
+    """What a model says that the change does: of the whole, and of groups of files.
+
+    A machine has found every quote. ``dropped`` sentences had one that does not stand. ``note``
+    says why there is none.
+    """
+
+    model: str
+    about: tuple[SaidSentence, ...] = ()
+    groups: tuple[SaidSentence, ...] = ()
+    dropped: int = 0
+    note: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        found: dict[str, Any] = _plain(self)
+        return found
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> ModelWords:
+        """Read what is valid under the schema."""
+        parts = {name: tuple(map(_said, record[name])) for name in ("about", "groups")}
+        return cls(**{**record, **parts})
+
+
 class Overview(Value):
     """All of it. ``counts`` are of all names by change, where ``names`` has only some.
 
     Names that only annotations differ in are counted as ``retyped``. ``limits`` say what was not
-    read, and why.
+    read, and why. ``said`` is a model's; the rest is read by machines.
     """
 
     names: tuple[NameChange, ...] = ()
@@ -124,9 +167,12 @@ class Overview(Value):
     areas: tuple[Area, ...] = ()
     dependents: tuple[Dependent, ...] = ()
     limits: tuple[str, ...] = ()
+    said: ModelWords | None = None
 
     def to_dict(self) -> dict[str, Any]:
         found: dict[str, Any] = _plain(self)
+        if self.said is None:
+            del found["said"]
         return found
 
     @classmethod
@@ -141,6 +187,7 @@ class Overview(Value):
             tuple(Area(**one) for one in record["areas"]),
             tuple(Dependent(**one) for one in record["dependents"]),
             tuple(record["limits"]),
+            ModelWords.from_dict(record["said"]) if "said" in record else None,
         )
 
     @classmethod
@@ -152,6 +199,11 @@ class Overview(Value):
 def _name(record: Mapping[str, Any]) -> NameChange:
     callers = tuple(Caller(**one) for one in record["callers"])
     return NameChange(**{**record, "notes": tuple(record["notes"]), "callers": callers})
+
+
+def _said(record: Mapping[str, Any]) -> SaidSentence:
+    lines = tuple(SaidLines(**one) for one in record["lines"])
+    return SaidSentence(record["text"], lines, tuple(record["files"]))
 
 
 def _plain(value: Any) -> Any:

@@ -19,20 +19,23 @@ if TYPE_CHECKING:
         DependencyChange,
         Dependent,
         Migration,
+        ModelWords,
         NameChange,
         Overview,
         PermissionChange,
+        SaidLines,
+        SaidSentence,
     )
     from rlm_ci.report.surface import Surface
 
-#: Lines before the fold, under the heading and one line of numbers.
+#: Lines before the fold, under the heading, one line of numbers, and one of a model.
 LEAD = 9
 #: Names in the lead.
 _NAMES = 5
 #: Packages, permissions and migrations in the lead.
 _ITEMS = 3
 #: Characters of a name, and of what is said of one.
-_NAME, _NOTE = 100, 300
+_NAME, _NOTE, _SAID = 100, 300, 400
 _COUNTS = ((REMOVED, "removed"), (CHANGED, "changed"), (MOVED, "moved"), (ADDED, "added"))
 
 
@@ -46,12 +49,14 @@ class OverviewView:
 
     def build(self, most: int) -> dict[str, Any]:
         """The variables of a template, with at most ``most`` items of a list."""
-        overview = self._overview
+        overview, lead = self._overview, self._lead()
         return {
-            "headline": self._surface.text(self._headline()),
+            # A review alone has only what a model says.
+            "headline": self._surface.text(self._headline()) if overview.areas else "",
+            "said": self._said(overview.said, LEAD - len(lead), most) if overview.said else None,
             "lead": [
                 {"breaking": breaking, "text": self._surface.text(line)}
-                for breaking, line in self._lead()
+                for breaking, line in lead
             ],
             "names": [self._name(one) for one in overview.names[:most]],
             "names_more": max(0, sum(
@@ -72,6 +77,39 @@ class OverviewView:
             "areas_more": max(0, len(overview.areas) - most),
             "limits": [self._surface.text(neutralise.clip(one, _NOTE)) for one in overview.limits],
         }  # fmt: skip
+
+    def _said(self, said: ModelWords, room: int, most: int) -> dict[str, Any]:
+        """What a model says; ``room`` is the number of lines before the fold."""
+        if not most:
+            about = tuple(one.replace(lines=()) for one in said.about)
+            said = said.replace(about=about, groups=())
+        left_out = "its quote does" if said.dropped == 1 else "their quotes do"
+        dropped = f"{count(said.dropped, 'sentence')} dropped: {left_out} not stand"
+        groups = [self._sentence(one) for one in said.groups]
+        return {
+            "model": self._surface.code(_short(said.model)) if said.model else "",
+            "about": [self._sentence(one) for one in said.about],
+            "groups": groups[:room],
+            "folded": groups[room:],
+            "dropped": dropped if said.dropped else "",
+            "note": self._surface.text(neutralise.clip(said.note, _NOTE)) if said.note else "",
+        }
+
+    def _sentence(self, one: SaidSentence) -> dict[str, Any]:
+        return {
+            "text": self._surface.text(neutralise.clip(one.text, _SAID)),
+            "files": [self._surface.code(_last(path)) for path in one.files],
+            "places": [self._lines(place) for place in one.lines],
+        }
+
+    def _lines(self, one: SaidLines) -> dict[str, Any]:
+        end = f"-{one.line_end}" if one.line_end != one.line_start else ""
+        place = Location(one.path, one.line_start, one.line_end, one.side)
+        return {
+            "place": self._surface.code(f"{_last(one.path)}:{one.line_start}{end}"),
+            "url": self._links.place(place),
+            "old": one.side == "old",
+        }
 
     def _headline(self) -> str:
         """All names in numbers."""
@@ -243,6 +281,10 @@ def _said(one: NameChange) -> str:
 
 def _listed(texts: Iterable[str]) -> str:
     return ", ".join(texts)
+
+
+def _last(path: str) -> str:
+    return path if len(path) <= _NAME else f"…{path[1 - _NAME :]}"
 
 
 def _short(name: str) -> str:

@@ -19,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rlm_ci.review.change_prompts.digest import ChangeDigest
     from rlm_ci.review.change_prompts.hunk_rows import LineEdit, PromptRow, ReadableFile
     from rlm_ci.review.change_prompts.neighbours import Neighbours
     from rlm_ci.review.change_prompts.pieces import Piece
@@ -52,10 +53,14 @@ class ChangePrompt(Value):
 
 
 class ChangePrompts(Value):
-    """All prompts; ``missing`` are pairs of path and reason for what no prompt shows."""
+    """All prompts; ``missing`` are pairs of path and reason for what no prompt shows.
+
+    ``digest`` is of the whole change, also where only some of its files are asked about.
+    """
 
     prompts: tuple[ChangePrompt, ...] = ()
     missing: tuple[tuple[str, str], ...] = ()
+    digest: ChangeDigest | None = None
 
 
 class _FileListing:

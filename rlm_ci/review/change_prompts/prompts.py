@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rlm_ci.recursion.prompt_windows import LEAST, TOO_LONG
 from rlm_ci.review.change_prompts.changed_files import readable
+from rlm_ci.review.change_prompts.digest import ROOM, digest_of
 from rlm_ci.review.change_prompts.hunk_rows import CODE, DOCUMENT, NEW, REMOVED, fits, joined, rows
 from rlm_ci.review.change_prompts.listing import AROUND, ChangePrompts, Listing
 from rlm_ci.review.change_prompts.neighbours import Neighbours
@@ -68,7 +69,9 @@ def prompts_of(
         listing.fill(known, spare)
         made.append(listing.prompt(number, len(groups), silent if number == 1 else ""))
     lost = (row for file in read.files for row in _missing(file, room))
-    return ChangePrompts(tuple(made), tuple(dict.fromkeys((*read.missing, *lost))))
+    unseen = tuple(dict.fromkeys((*read.missing, *lost)))
+    whole = read if asked is None or not made else readable(change, near.corpus, here, None)
+    return ChangePrompts(tuple(made), unseen, digest_of(whole, min(ROOM, room)))
 
 
 def _missing(file: ReadableFile, room: int) -> Iterator[tuple[str, str]]:

@@ -49,18 +49,18 @@ def test_only_what_is_new_is_asked_and_the_rest_stays(pushes: Pushes) -> None:
     assert pushes.faults == {"one", "two"}
     assert "anew" not in pushes.part["summary"]
     spent = pushes.stage.last.calls
-    assert spent == 1
+    assert spent == 2  # the change is read, and described
 
     pushes.push(b="two = 2\n", d="four = 4  # FAULT four\n")
     assert pushes.judge() == {B, "src/d.py"}
     assert pushes.faults == {"one", "four"}
     assert pushes.part["metrics"]["carried"] == 1
-    assert pushes.stage.last.calls == 2
+    assert pushes.stage.last.calls == 4
     assert "src/a.py: not read again by the model" in pushes.stage.summary.replace("`", "")
 
     assert pushes.judge() == set()  # the same commit once more
     assert pushes.faults == {"one", "four"}
-    assert pushes.stage.last.calls == 2
+    assert pushes.stage.last.calls == 4
 
     pushes.push(a="one = 1\n")
     assert pushes.judge() == {A}
@@ -241,7 +241,7 @@ def test_ten_pushes(pushes: Pushes) -> None:
         faults = {"one", "two"} | {text.split()[-1] for text in texts.values()}
         assert pushes.faults == faults
         assert len(stage.github.log) - stage.before <= 8 + (number > 3)  # one is closed then
-    assert stage.last.calls == 11
+    assert stage.last.calls == 22
     assert len([one for one in stage.pull.comments if "rlm-ci:report" in one.body]) == 1
 
 

@@ -101,6 +101,53 @@ def test_a_finding_rests_on_a_guideline_of_the_base(stage: Stage, llm: ModelServ
     assert "Approve it." not in wishes
 
 
+def describes(asked: Asked) -> Answer:
+    """Two sentences, one of them with a quote that is not there, and one on a group of files."""
+    if not asked.messages[0]["content"].startswith("Say what a change to source code does"):
+        return Answer(json.dumps({"findings": []}))
+    here = {"path": "shop.py", "line_start": 2, "line_end": 2, "quote": "    return max(prices)"}
+    gone = here | {"side": "old", "quote": "    return sum(prices) / len(prices)"}
+    about = [
+        {"text": "`total` gives <b>the largest</b> price.", "quotes": [here, gone]},
+        {"text": "Taxes are gone.", "quotes": [here | {"quote": "def tax(): ..."}]},
+    ]
+    groups = [{"text": "The shop.", "files": ["shop.py"], "quotes": [here]}]
+    return Answer(json.dumps({"about": about, "groups": groups}))
+
+
+def test_a_model_says_what_a_change_does_by_lines_that_a_machine_has_opened(
+    stage: Stage, llm: ModelServer
+) -> None:
+    llm.script(describes)
+    base = stage.repo.sha()
+    stage.repo.write("shop.py", "def total(prices):\n    return max(prices)\n").commit()
+    words = ("--base", base, *MODEL, "--format", "json")
+    env = reach(llm) | {"RLM_CI_REVIEW_DEPTH": "quick"}
+    report = stage.cli("review", *words, env=env).json()
+    said = report["overview"]["said"]
+    [about], [group] = said["about"], said["groups"]
+    places = [(one["path"], one["line_start"], one["side"]) for one in about["lines"]]
+    assert places == [("shop.py", 2, "new"), ("shop.py", 2, "old")]
+    assert (said["model"], said["dropped"], group["files"]) == ("gpt-5-mini", 1, ["shop.py"])
+    assert report["usage"]["calls"] == len(llm.completions) == 2
+    assert stage.cli("verify", "latest").code == 0
+    assert stage.cli("replay", "latest", "--check").code == 0
+    assert len(llm.completions) == 2
+    posted = stage.cli("pr", *words, "--review", "on", env=env).json()["overview"]
+    assert posted["said"] == said
+    assert [one["path"] for one in posted["areas"]] == [""]
+    text = stage.cli("pr", *words[:-1], "markdown", "--review", "on", env=env).stdout
+    assert "The model `gpt-5-mini` says: `total` gives \\<b\\>the largest\\</b\\> price. (" in text
+    asked = len(llm.completions)
+    off = env | {"RLM_CI_REVIEW_DESCRIBE": "off"}
+    without = stage.cli("review", *words, env=off).json()
+    assert ("overview" in without, len(llm.completions)) == (False, asked + 1)
+    # A budget that reading spends leaves the rest of it as it is.
+    short = stage.cli("pr", *words, "--review", "on", "--max-calls", "1", env=env).json()
+    assert short["overview"]["said"]["note"] == "the model was not asked: no room in max_calls"
+    assert short["overview"] == posted | {"said": short["overview"]["said"]}
+
+
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("words", [("review",), ("wiki",), ("pr", "--review", "on")])
 def test_a_service_that_refuses_is_named_and_is_the_exit_code(
@@ -163,11 +210,11 @@ def test_a_change_is_read_in_prompts_and_a_dry_run_says_what_they_cost(
     ended = stage.cli("review", *words, env=env)
     report = ended.json()
     prompts = [one.messages[-1]["content"] for one in llm.completions]
-    assert told["calls"] == len(prompts) == 3
+    assert told["calls"] == len(prompts) == 4  # the last one asks what the change does
     assert told["prompt_tokens"] == pytest.approx(sum(map(len, prompts)) / 3.5, rel=0.1)
     assert float(told["usd"]) > 0
     assert all(len(one.encode()) <= 25_000 for one in prompts)
-    assert len({one.partition("\nEverything between")[0] for one in prompts}) == 1
+    assert len({one.partition("\nEverything between")[0] for one in prompts[:3]}) == 1
     assert [path for path, _ in map(_pair, report["coverage"]["omitted"])] == ["min.js"]
     assert report["parts"][0]["metrics"]["looked"] == 4
     assert ended.code == 3
@@ -197,7 +244,7 @@ def test_a_budget_leaves_prompts_out_and_more_of_it_reads_them(
     assert len(llm.completions) == 1
     again = stage.cli("resume", "latest", "--max-calls", "9", env=env)
     assert again.code == 0, again.stderr
-    assert len(llm.completions) == 3
+    assert len(llm.completions) == 4
     assert stage.cli("verify", "latest").code == 0
 
 

@@ -13,9 +13,12 @@ from rlm_ci.report.overview.changes import (
     DependencyChange,
     Dependent,
     Migration,
+    ModelWords,
     NameChange,
     Overview,
     PermissionChange,
+    SaidLines,
+    SaidSentence,
 )
 from rlm_ci.report.overview.shown import callers_told
 from rlm_ci.report.render import render
@@ -38,6 +41,8 @@ def large(text: str = "send") -> Overview:
         for number in range(300)
     )  # fmt: skip
     areas = tuple(Area(f"{text}/{number}", 1, 2, 3) for number in range(300))
+    lines = (SaidLines(text, 3, 4, "new", text), SaidLines(text, 7, 7, "old", text))
+    said = SaidSentence(f"It sends {text}.", lines, (text, text))
     return Overview(
         names, {"removed": 300, "breaking": 300},
         tuple(DependencyChange("added", f"{text}{number}", text, text, "", text, group=text,
@@ -47,6 +52,7 @@ def large(text: str = "send") -> Overview:
         areas,
         tuple(Dependent(f"{text}{number}", text, number + 1) for number in range(12)),
         (text,),
+        ModelWords(text, (said, said), (said,) * 6, 2),
     )  # fmt: skip
 
 
@@ -57,6 +63,8 @@ def test_at_most_twelve_lines_come_before_the_fold() -> None:
     assert len([line for line in text[begins:fold].splitlines() if line]) <= 12
     assert "- **breaking** `send0` (`send`) is removed; 40 callers, 20 not in this change" in text
     assert "300 files; 300 public names: 300 removed; 300 breaking" in text
+    assert text.index("The model `send` says: It sends send. ([`send:3-4`](") < fold
+    assert text.count("\n- `send`, `send`: It sends send. ") == 6  # no room for them above
     assert len(text) < 65_536
 
 
@@ -69,6 +77,48 @@ def test_json_carries_all_of_it_and_is_valid() -> None:
     assert len(again.overview.names) == 300
     assert again.overview == Overview.from_dict(record["overview"])
     assert "overview" not in json.loads(render(made.replace(overview=None), "json"))
+
+
+SAID = SaidSentence("It waits.", (SaidLines("a.py", 3, 3, "old", "x = 1"),), ("a.py",))
+PLACE = "([`a.py:3`](https://github.com/acme/rocket/blob/{base}/a.py#L3) at the base)"
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (
+            ModelWords("m", (SAID,), (SAID,), 1),
+            (
+                "The model `m` says: It waits. PLACE (1 sentence dropped: its quote does not "
+                "stand)\n\n- `a.py`: It waits. PLACE\n\n"
+            ),
+        ),
+        (ModelWords("m", (), (SAID,)), "The model `m` says:\n\n- `a.py`: It waits. PLACE\n\n"),
+        (
+            ModelWords("m", dropped=2),
+            "No words of a model: 2 sentences dropped: their quotes do not stand\n\n",
+        ),
+        (ModelWords("m"), "No words of a model: it said nothing\n\n"),
+        (ModelWords("", note="no <b>"), "No words of a model: no \\<b\\>\n\n"),
+    ],
+)
+def test_the_words_of_a_model_stand_alone_and_behind_the_facts(
+    said: ModelWords, expected: str
+) -> None:
+    subject = reports.subject()
+    words = expected.replace("PLACE", PLACE.format(base=subject.merge_base or subject.base))
+    alone = render(report(Overview(said=said)), "markdown")
+    assert f"### What changes\n\n{words}" in alone
+    facts = Overview(migrations=(Migration("m.sql", "added"),), areas=(Area("", 1, 2, 3),))
+    both = render(report(facts.replace(said=said)), "markdown")
+    assert f"\n\n1 file\n\n- migrations: `m.sql`\n\n{words}<details>" in both
+
+
+def test_long_words_of_a_model_leave_room_for_the_report() -> None:
+    lines = (SaidLines("p" * 4_000, 3, 4, "new", "q"),) * 4
+    said = SaidSentence("w" * 400, lines, ("p" * 4_000,) * 8)
+    made = report(Overview(said=ModelWords("m" * 4_000, (said, said), (said,) * 6)))
+    assert len(render(made, "markdown")) < 65_536
 
 
 @pytest.mark.parametrize("name", ["markdown", "summary"])

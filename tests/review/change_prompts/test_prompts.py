@@ -223,7 +223,10 @@ def test_what_does_not_fit_one_prompt_is_parted_by_relation_and_whole(
 def test_only_the_files_that_are_asked_for_are_shown(repo: GitRepo) -> None:
     base = repo.write("a.py", "a = 1\n").write("b.py", "b = 1\n").commit()
     repo.write("a.py", "a = 2\n").write("b.py", "b = 2\n").commit()
-    (prompt,) = made(repo, base, asked={"b.py"}).prompts
+    found = made(repo, base, asked={"b.py"})
+    (prompt,) = found.prompts
+    assert found.digest is not None
+    assert "1+a = 2" in found.digest.text  # which is of the whole change
     nothing = made(repo, base, 3_000)
     assert nothing.prompts == ()
     assert set(dict(nothing.missing)) == {"a.py", "b.py"}

@@ -1,0 +1,100 @@
+"""A change cut to one short prompt: each file by its name, and of each as many rows as fit."""
+
+from __future__ import annotations
+
+from rlm_ci.recursion.nodes import LeafText
+from rlm_ci.review.change_prompts.hunk_rows import NEW, REMOVED, heading, kind_rank, rows
+from rlm_ci.review.change_prompts.pieces import size_of
+from rlm_ci.review.change_prompts.surroundings import spans
+from rlm_ci.text.printable import clip, count
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rlm_ci.review.change_prompts.changed_files import ReadableChange
+    from rlm_ci.review.change_prompts.hunk_rows import PromptRow, ReadableFile
+
+#: Bytes of a digest, of a row in it, and the share of the files' names.
+ROOM = 20_000
+_ROW, _NAMES = 500, 0.3
+#: Characters about files without lines to show.
+_SILENT = 1_500
+#: Unchanged lines around an edit.
+_AROUND = 1
+
+
+class ChangeDigest(Value):
+    """``text`` is the listing: hostile data, which belongs between fences.
+
+    ``new`` are the changed files at the head; ``old`` are the removed lines, by where they stood
+    at the merge base. Both are whole, also where the listing shows a part.
+    """
+
+    text: str
+    new: tuple[LeafText, ...] = ()
+    old: tuple[LeafText, ...] = ()
+
+
+def digest_of(read: ReadableChange, room: int = ROOM) -> ChangeDigest:
+    """The digest of a change that was read as a whole, of about ``room`` bytes."""
+    files = sorted(read.files, key=kind_rank)
+    silent = clip("\n".join(read.silent), _SILENT)
+    heads = [heading(one) for one in files]
+    named, used = 0, 0
+    while named < len(heads) and used + heads[named].size <= _NAMES * room:
+        used += heads[named].size
+        named += 1
+    listed = [rows(one, spans(one, one.edits, _AROUND)) for one in files[:named]]
+    texts: list[str] = []
+    left = room - used - len(silent.encode("utf-8", "replace"))
+    for head, some, share in zip(heads, listed, _shares(listed, left), strict=False):
+        texts += [head.text, *_cut(some, share)]
+    if named < len(files):
+        texts.append(f"... and {count(len(files) - named, 'more file')}")
+    texts += [silent] if silent else []
+    new = tuple(_after(one) for one in files if not one.is_gone)
+    return ChangeDigest("\n".join(texts), new, tuple(old for one in files for old in _before(one)))
+
+
+def _shares(listed: Sequence[Sequence[PromptRow]], room: int) -> list[int]:
+    """The bytes of each file: a small one has what it needs, large ones have the same."""
+    sizes = [size_of(some) for some in listed]
+    shares, waiting = [0] * len(sizes), len(sizes)
+    for at in sorted(range(len(sizes)), key=sizes.__getitem__):
+        shares[at] = min(sizes[at], room // waiting)
+        room -= shares[at]
+        waiting -= 1
+    return shares
+
+
+def _cut(some: Sequence[PromptRow], share: int) -> Iterator[str]:
+    """The first rows of a file, and how many changed lines are not among them."""
+    left = sum(row.mark in (NEW, REMOVED) for row in some)
+    for row in some:
+        if row.size > _ROW:
+            continue
+        share -= row.size
+        if share < 0:
+            break
+        left -= row.mark in (NEW, REMOVED)
+        yield row.text
+    if left:
+        yield f"... {count(left, 'changed line')} not shown"
+
+
+def _after(file: ReadableFile) -> LeafText:
+    return _text(file.path, "", file.lines, 1)
+
+
+def _before(file: ReadableFile) -> Iterator[LeafText]:
+    """What a file has lost, each part with the number of its first line at the base."""
+    for edit in file.edits:
+        if edit.removed:
+            yield _text(file.gone or file.path, file.blob, edit.removed, edit.old)
+
+
+def _text(path: str, blob: str, lines: Sequence[str], first: int) -> LeafText:
+    content = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
+    return LeafText.of((path, blob, content, first, None))

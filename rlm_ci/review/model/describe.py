@@ -1,0 +1,124 @@
+"""Ask a model once what a change does, and keep the sentences whose quotes stand in the change."""
+
+from __future__ import annotations
+
+from rlm_ci.change.evidence import REJECTED, anchor
+from rlm_ci.environments.quoting import said_of
+from rlm_ci.errors import LimitError, RemoteError
+from rlm_ci.models.json_question import read_answer
+from rlm_ci.recursion.prompt_windows import fence, name
+from rlm_ci.report.findings import Location
+from rlm_ci.report.overview.changes import ModelWords, Overview, SaidLines, SaidSentence
+from rlm_ci.resources import loader
+from rlm_ci.text.neutralise import clip
+from rlm_ci.text.printable import encodable, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.models.json_question import Ask
+    from rlm_ci.recursion.nodes import LeafText
+    from rlm_ci.review.change_prompts.digest import ChangeDigest
+
+#: The name of the words in the data of a result.
+WORDS = "words"
+_TEMPLATE = "prompts/review-describe.md.j2"
+_SCHEMA, _SENTENCE = "review-description.schema.json", "review-description-sentence.schema.json"
+#: Sentences on the whole, and on groups of files; files of a group; lines of a quote.
+_ABOUT, _GROUPS, _FILES, _LINES = 2, 6, 8, 12
+#: Characters of a sentence, of a note, and letters that a quote must have.
+_TEXT, _NOTE, _TELLING = 400, 200, 3
+
+
+def describe(ask: Ask | None, digest: ChangeDigest) -> ModelWords:
+    """What the model says of a change, in one call; a note where it says nothing. Never raises."""
+    if ask is None:
+        return ModelWords("", note="the model was not asked what the change does")
+    told = ModelWords(ask.model)
+    prompt = loader.load_template(_TEMPLATE)({"fence": fence(digest.text), "listing": digest.text})
+    if len(prompt.encode("utf-8", "replace")) > ask.max_bytes:
+        return told.replace(note=f"a prompt of {ask.max_bytes:,} bytes has no room for the change")
+    try:
+        said = ask("describe-1", [{"role": "user", "content": prompt}])
+    except LimitError as error:
+        return told.replace(note=f"the model was not asked: no room in {error.budget}")
+    except RemoteError as error:
+        return told.replace(note=printable(f"the model gave no answer: {error}")[:_NOTE])
+    answer, _ = read_answer(said, lambda found: loader.misfit(found, _SCHEMA))
+    if answer is None:
+        return told.replace(note="the model's answer could not be read")
+    return _Opener(digest).words(told, answer)
+
+
+def overview_of(data: Mapping[str, Any], model: str | None) -> Overview | None:
+    """The words of ``model`` in the root's data as an overview without anything else."""
+    if WORDS not in data:
+        return None
+    words = ModelWords.from_dict(data[WORDS])
+    return Overview(said=words.replace(model=model or words.model))
+
+
+class _Opener:
+    """Opens the quotes of sentences on both sides of a change."""
+
+    def __init__(self, digest: ChangeDigest) -> None:
+        self._shown = (*digest.new, *digest.old)
+        self._sides = {"new": _by_name(digest.new), "old": _by_name(digest.old)}
+
+    def words(self, told: ModelWords, answer: Mapping[str, Any]) -> ModelWords:
+        offered = answer["about"][:_ABOUT], answer.get("groups", [])[:_GROUPS]
+        about = [made for one in offered[0] if (made := self._sentence(one))]
+        groups = [made for one in offered[1] if (made := self._group(one))]
+        dropped = sum(map(len, offered)) - len(about) - len(groups)
+        return told.replace(about=tuple(about), groups=tuple(groups), dropped=dropped)
+
+    def _group(self, claim: Mapping[str, Any]) -> SaidSentence | None:
+        """A sentence on changed files, one of which it quotes."""
+        said = self._sentence(claim)
+        if said is None:
+            return None
+        known = [self._path(one) for one in claim.get("files", ())]
+        files = tuple(dict.fromkeys(filter(None, known)))[:_FILES]
+        return said.replace(files=files) if {one.path for one in said.lines} & {*files} else None
+
+    def _path(self, named: str) -> str:
+        """The path of a changed file that a model names; "" for no such file."""
+        found = self._sides["new"].get(named) or self._sides["old"].get(named)
+        return found[0].path if found else ""
+
+    def _sentence(self, claim: Mapping[str, Any]) -> SaidSentence | None:
+        """A sentence, if each of its quotes stands."""
+        if loader.misfit(claim, _SENTENCE):
+            return None
+        places = [self._place(one) for one in claim["quotes"]]
+        lines = tuple(dict.fromkeys(one for one in places if one is not None))
+        if len([one for one in places if one is not None]) < len(places):
+            return None
+        text = encodable(said_of(self._shown, " ".join(claim["text"].split())))
+        return SaidSentence(clip(text, _TEXT), lines)
+
+    def _place(self, claim: Mapping[str, Any]) -> SaidLines | None:
+        """The lines of a quote: at the head, or, where they were removed, at the base."""
+        quote = claim["quote"]
+        if sum(map(str.isalnum, quote)) < _TELLING or quote.count("\n") >= _LINES:
+            return None
+        sides = ("old", "new") if claim.get("side") == "old" else ("new", "old")
+        place = Location("", int(claim["line_start"]), int(claim["line_end"]), quote=quote)
+        for side in sides:
+            for text in self._sides[side].get(claim["path"], ()):
+                found = anchor(place, text.content, None, text.line_start)
+                at = found.location
+                if found.outcome != REJECTED and at is not None and at.line_start:
+                    last = at.line_end or at.line_start
+                    return SaidLines(text.path, at.line_start, last, side, at.quote or "")
+        return None
+
+
+def _by_name(texts: Iterable[LeafText]) -> Mapping[str, Sequence[LeafText]]:
+    found: dict[str, list[LeafText]] = {}
+    for text in texts:  # removed parts of one file share its path
+        for known in {text.path, encodable(text.path), name(text.path)}:
+            found.setdefault(known, []).append(text)
+    return found
