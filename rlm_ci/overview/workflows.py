@@ -68,7 +68,9 @@ def given(content: bytes) -> Mapping[tuple[str, str], str]:
     """The level of each scope, by job; "" stands for the whole workflow."""
     found: dict[tuple[str, str], str] = {}
     way: list[tuple[int, str]] = []
-    for indent, key, value in _entries(content):
+    for indent, key, value, is_item in entries(content):
+        if is_item:
+            continue
         while way and way[-1][0] >= indent:
             way.pop()
         keys = [one for _, one in way]
@@ -81,8 +83,11 @@ def given(content: bytes) -> Mapping[tuple[str, str], str]:
     return found
 
 
-def _entries(content: bytes) -> Iterator[tuple[int, str, str]]:
-    """The keys of a file with their indentation and values, without texts of several lines."""
+def entries(content: bytes) -> Iterator[tuple[int, str, str, bool]]:
+    """The keys of a file with their indentation and values, without texts of several lines.
+
+    The last one says whether the key begins an item of a list.
+    """
     text_within = -1
     for line in content.decode("utf-8", "replace").split("\n"):
         bare = re.sub(r"(?:^|\s)#.*", "", line.rstrip("\r"))
@@ -96,9 +101,9 @@ def _entries(content: bytes) -> Iterator[tuple[int, str, str]]:
         if match:
             value = (match[3] or "").strip("\"'")
             if value[:1] in ("|", ">"):
-                text_within = indent
-            elif not bare.lstrip().startswith("-"):
-                yield indent, match[2], value
+                text_within = match.start(2)
+            else:
+                yield indent, match[2], value, bare.lstrip().startswith("-")
 
 
 def _inline(value: str) -> Iterator[tuple[str, str]]:

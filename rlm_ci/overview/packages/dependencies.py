@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.overview.packages import declared, locked
+from rlm_ci.overview.packages.actions import actions
 from rlm_ci.overview.packages.declared import PYTHON, SCRIPT, Declared
 from rlm_ci.report.overview.changes import ADDED, CHANGED, MOVED, REMOVED, DependencyChange
 from rlm_ci.source.signatures import clipped
@@ -21,6 +22,12 @@ MOST = 300
 _MANIFESTS = 200
 #: Files that run when the package beside them is installed.
 _RUNS = frozenset(("setup.py", "build.rs", "extconf.rb", "binding.gyp"))
+#: Manifests and lock files of other ecosystems, which are told as not read.
+_UNREAD = re.compile(
+    r"(?:.*/)?(?:pom\.xml|(?:build|settings)\.gradle(?:\.kts)?|gradle\.lockfile|libs\.versions\.toml|"
+    r"build\.sbt|[^/]+\.(?:cs|fs|vb)proj|Directory\.Packages\.props|packages\.(?:config|lock\.json)|"
+    r"Package\.(?:swift|resolved)|Podfile(?:\.lock)?|mix\.(?:exs|lock)|pubspec\.(?:yaml|lock))"
+)
 _ORDER = (ADDED, REMOVED, MOVED, CHANGED)
 
 
@@ -46,6 +53,9 @@ def dependencies(sides: ChangeSides) -> tuple[DependencyChange, ...]:
                 held = found[known]
                 before, after = one.before or held.before, one.after or held.after
                 found[known] = held.replace(before=before, after=after, script=one.script)
+    found |= {(one.ecosystem, one.path, one.name): one for one in actions(sides)}
+    for path in _paths(sides, lambda path: "unread" if _UNREAD.fullmatch(path) else ""):
+        sides.limit(f"{path}: nothing here reads its dependencies")
     for file in sides.files:
         if file.status == "A" and file.path.rpartition("/")[2] in _RUNS:
             found["", "", file.path] = DependencyChange(

@@ -134,7 +134,12 @@ class OverviewView:
         for noun, items in (
             (
                 "dependencies",
-                [dependency(one) for one in overview.dependencies if one.direct or one.script],
+                # An action may be of several workflows.
+                [
+                    *dict.fromkeys(
+                        dependency(one) for one in overview.dependencies if one.direct or one.script
+                    )
+                ],
             ),
             ("new permissions", [permission(one) for one in overview.permissions]),
             ("migrations", [migration(one) for one in overview.migrations]),
