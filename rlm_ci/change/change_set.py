@@ -12,7 +12,7 @@ from itertools import chain
 from rlm_ci.change.numstat import LineCount, LineCounting, beyond, parse
 from rlm_ci.errors import ConfigError
 from rlm_ci.git import tracked
-from rlm_ci.git.objects import parse_closed
+from rlm_ci.git.objects import blobs_of, parse_closed, parse_rows
 from rlm_ci.system import files
 from rlm_ci.text.object_id import is_object_id
 from rlm_ci.values import Value
@@ -153,11 +153,23 @@ class ChangeSet(Value):
     @cached_property
     def kinds(self) -> dict[str, str]:
         """The same, each with git's letter: A, D, M or T."""
-        options = ("--name-status", "--no-renames")
-        found = _kinds(self._diff(self._old_side(), options))
+        return {path: row[-1] for path, row in self._rows.items()}
+
+    def blobs(self, path: str) -> tuple[str, str]:
+        """The object ids of a changed file on both sides; "" where it is no regular file.
+
+        Of a work tree the new side is "", since git has not read it.
+        """
+        return blobs_of(self._rows[path]) if path in self._rows else ("", "")
+
+    @cached_property
+    def _rows(self) -> dict[str, str]:
+        """The changed paths, each with what ``git diff --raw`` says of it."""
+        options = ("--raw", "--no-abbrev", "--no-renames")
+        found = parse_rows(self._diff(self._old_side(), options))
         for one in self.also:
-            other = _kinds(self._diff(one, options))
-            found = {path: kind for path, kind in found.items() if path in other}
+            other = parse_rows(self._diff(one, options))
+            found = {path: row for path, row in found.items() if path in other}
         return found
 
     def sizes(self, paths: Sequence[str]) -> list[int]:
@@ -222,12 +234,6 @@ def diff_of(
 
 def _decode(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
-
-
-def _kinds(data: bytes) -> dict[str, str]:
-    """The records of ``git diff --name-status --no-renames -z``."""
-    fields = _decode(data).split("\0")
-    return dict(zip(fields[1::2], fields[::2], strict=False))
 
 
 def _parse_raw(fields: Iterator[str], first: str) -> FileChange:

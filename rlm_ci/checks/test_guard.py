@@ -14,7 +14,7 @@ from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.settings import Settings
@@ -61,6 +61,7 @@ _LONGEST_QUOTE = 1000
 #: What is counted, and told in one line.
 _TOLD = {
     "merged": ("test", "now part of another"),
+    "copied": ("test", "gone from one file, and the same in another"),
     "obsolete": ("test", "changed or gone with the code that it names"),
     "expected": ("test", "with an expected value that changed together with the code"),
     "reasoned": ("test", "skipped with a reason"),
@@ -87,11 +88,16 @@ def run(
     today: Callable[[], str] = dates.today,
 ) -> Part:
     """One part. Files that cannot be compared are listed, and change no verdict."""
+    from rlm_ci.checks._unchanged_files import UnchangedFiles
     from rlm_ci.guard import weaker
 
     paths = _paths(changes)
     sides = _Sides(changes, [path for path in paths if weaker.kind_of(path)])
-    result = weaker.compared(sides.changes, code_changed=any(map(weaker.is_product, paths)))
+    result = weaker.compared(
+        sides.changes,
+        code_changed=any(map(weaker.is_product, paths)),
+        rest=UnchangedFiles(changes, _LIMIT),
+    )
     unread = (*result.not_read, *sides.unread)
     is_strict = _is_strict(changes, options)
     findings = _findings(result, sides, is_strict=is_strict)
@@ -153,26 +159,31 @@ class _Sides:
 
     def __init__(self, changes: ChangeSet, paths: Sequence[str]) -> None:
         self._repository = changes.repository
-        self._contents = _contents(changes, paths)
+        self._blobs = {
+            side: {path: changes.blobs(path)[at] for path in paths}
+            for at, side in enumerate(("old", "new"))
+        }
+        self._contents = _contents(changes, self._blobs)
         self.changes: list[TextChange] = []
         self.unread: list[tuple[str, str]] = []
+        from rlm_ci.checks._unchanged_files import text_of
         from rlm_ci.guard.weakening import TextChange
 
         for path in paths:
-            old, new = (self._contents[side].get(path) for side in ("old", "new"))
+            old, new = (one[path] for one in self._contents.values())
             is_lost = old is None and changes.kinds.get(path, "A") != "A"
             is_lost = is_lost or (new is None and changes.kinds.get(path, "A") != "D")
             if is_lost or any(one is not None and b"\0" in one for one in (old, new)):
                 self.unread.append((path, "it is large, binary or no regular file"))
             else:
-                self.changes.append(TextChange(path, _text(old), _text(new)))
+                self.changes.append(TextChange(path, text_of(old), text_of(new)))
 
     def place(self, one: Weakening) -> Location:
         """Where a weakening is, with its line as it stands there."""
-        content = self._contents[one.side].get(one.path)
+        content = self._contents[one.side][one.path]
         if content is None:
             return Location(one.path, side="old" if one.side == "new" else "new")
-        blob = self._repository.blob_id(content)
+        blob = self._blobs[one.side][one.path] or self._repository.blob_id(content)
         if not one.line:
             return Location(one.path, side=one.side, blob=blob)
         lines = content.decode("utf-8", "surrogateescape").split("\n")
@@ -181,28 +192,20 @@ class _Sides:
         return Location(one.path, one.line, one.line, one.side, blob, quote)
 
 
-def _contents(changes: ChangeSet, paths: Sequence[str]) -> dict[str, dict[str, bytes]]:
-    """The bytes of those that are there, and not too large, on the sides ``old`` and ``new``."""
-    from_disk = changes.trigger == "worktree"
-    new = ":0" if changes.trigger == "index" else changes.head
-    sides = {"old": changes.merge_base, "new": None if from_disk else new}
-    specs = [f"{at}:{path}" for at in sides.values() if at is not None for path in paths]
-    read = iter(changes.repository.read_small(specs, _LIMIT) if specs else ())
-    found = {side: _there(paths, read) if at else {} for side, at in sides.items()}
-    if from_disk:
-        found["new"] = _there(paths, (changes.read(path, _LIMIT) for path in paths))
+def _contents(
+    changes: ChangeSet, blobs: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, bytes | None]]:
+    """The bytes of each path by its side; None for those not there, and for too large ones."""
+    oids = sorted({oid for side in blobs.values() for oid in side.values() if oid})
+    read = changes.repository.read_small(oids, _LIMIT) if oids else []
+    known = dict(zip(oids, read, strict=True))
+    found = {
+        side: {path: known.get(oid) for path, oid in of_side.items()}
+        for side, of_side in blobs.items()
+    }
+    if changes.trigger == "worktree":
+        found["new"] = {path: changes.read(path, _LIMIT) for path in found["new"]}
     return found
-
-
-def _there(paths: Sequence[str], contents: Iterator[bytes | None]) -> dict[str, bytes]:
-    read = zip(paths, contents, strict=False)  # of one reading, each side takes its own
-    return {path: data for path, data in read if data is not None}
-
-
-def _text(content: bytes | None) -> str | None:
-    if content is None:
-        return None
-    return content.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
 
 
 # ── what is told of it ──
@@ -251,8 +254,9 @@ def _not_read(unread: Sequence[tuple[str, str]]) -> Finding:
     return Finding(
         f"{ID}/not-read",
         RULES["not-read"],
-        f"{count(len(unread), 'file')} with tests not compared: {shown}",
-        hint="install the extra syntax for JavaScript, TypeScript, Go, Rust and Java",
+        f"{count(len(unread), 'file')} not compared: {shown}",
+        hint="look at them yourself"
+        + ("; rlm-ci[syntax] has the grammars" if "grammar" in shown else ""),
         evidence=tuple(Location(path) for path, _ in unread[:_PLACES]),
     )
 

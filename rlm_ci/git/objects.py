@@ -103,3 +103,19 @@ def parse_closed(warned: bytes) -> list[str]:
     rows = warned.decode("utf-8", "surrogateescape").split("\n")
     said = [row.partition("warning: could not open directory '") for row in rows]
     return [rest.rpartition("':")[0] for before, _, rest in said if rest and not before]
+
+
+def parse_rows(raw: bytes) -> dict[str, str]:
+    """The rows of ``git diff --raw --no-renames -z``, by path."""
+    fields = raw.decode("utf-8", "surrogateescape").split("\0")
+    return dict(zip(fields[1::2], fields[::2], strict=False))
+
+
+def blobs_of(row: str) -> tuple[str, str]:
+    """The object ids of both sides of such a row; "" for what is no regular file, or not stored."""
+    old_mode, new_mode, old, new, _ = row[1:].split(" ")
+    return _blob(old_mode, old), _blob(new_mode, new)
+
+
+def _blob(mode: str, oid: str) -> str:
+    return oid if mode.startswith("100") and oid.strip("0") else ""

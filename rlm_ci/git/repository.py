@@ -108,10 +108,12 @@ class Repository:
         env: Mapping[str, str] | None = None,
         ok: Sequence[int] = (0,),
         network: bool = False,
+        limit: int | None = None,
     ) -> RunningGit:
         """Run ``git args`` in ``folder`` (default: the top level), until ``finish`` is called.
 
-        ``ok`` are the exit codes of success; ``network`` lets git reach remotes.
+        ``ok`` are the exit codes of success; ``network`` lets git reach remotes. After ``limit``
+        bytes git is stopped, and these are its output.
         """
         if self.git_dir is None:
             from rlm_ci.git.errors import no_repository
@@ -122,10 +124,13 @@ class Repository:
             if not (network and override.startswith("protocol.")):
                 argv += ["-c", override]
         reach = self._network if network else {}
-        child = process.Child([*argv, *args], {**self._env, **reach, **(env or {})}, stdin)
+        given = {**self._env, **reach, **(env or {})}
+        most = process.DEFAULT_LIMIT if limit is None else limit
+        child = process.Child([*argv, *args], given, stdin, limit=most)
 
         def read(result: process.ProcessResult) -> bytes:
-            if result.returncode not in ok:
+            is_cut = limit is not None and result.truncated
+            if result.returncode not in ok and not is_cut:
                 from rlm_ci.git.errors import understand
 
                 raise understand(result, os.fsdecode(args[0]), self.root, network=network)
@@ -295,7 +300,15 @@ class Repository:
         return [int(line) if line.isdigit() else -1 for line in lines[: len(specs)]]
 
     def read_small(self, specs: Sequence[str], limit: int) -> list[bytes | None]:
-        """Read objects of at most ``limit`` bytes, None for each that is larger or missing."""
+        """Read blobs of at most ``limit`` bytes, None for each that is larger or missing.
+
+        Mostly all of them together are small, and one git is enough.
+        """
+        batch = self._batch(specs)
+        with self.start("cat-file", "--batch", "--buffer", stdin=batch, limit=limit) as pending:
+            whole = pending.finish()
+        if len(whole) < limit:
+            return parse_contents(whole, len(specs))
         sizes = self.sizes(specs)
         wanted = [spec for spec, size in zip(specs, sizes, strict=True) if 0 <= size <= limit]
         found = dict(zip(wanted, self.read(*wanted) if wanted else (), strict=True))
@@ -363,8 +376,12 @@ class Repository:
 
     def diff_worktree(self, *options: str, env: Mapping[str, str] | None = None) -> bytes:
         """``git diff`` of the index (``--cached``) or the work tree against a tree of ours."""
-        self._require_trust()  # outside of a repository it would compare files
-        return self.run("diff", *DIFF_OPTIONS, *options, "--", env=env)
+        if "--cached" in options:  # this form finds the repository by itself, or fails
+            form = ["diff-index", "--ita-invisible-in-index"]
+        else:
+            form = ["diff"]
+            self._require_trust()  # outside of a repository it would compare files
+        return self.run(*form, *DIFF_OPTIONS, *options, "--", env=env)
 
     def attributes(
         self, names: Sequence[str], paths: Iterable[str], folder: str

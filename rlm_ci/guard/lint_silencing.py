@@ -52,9 +52,9 @@ _TOLD = frozenset(("coverage", "rustc"))
 #: Those that run code from a file that nobody has read.
 _EVERY = frozenset(("pre-commit", "prek", "lefthook", "trunk"))
 #: What counts coverage, what makes a test of it, and of the warnings of Rust's compiler.
-_COUNTS = re.compile(r"--cov\b|\bcoverage\b|\bnyc\b|\bc8\b")
-_FLOOR = re.compile(r"fail[-_]under|check-coverage|coverageThreshold|\bthresholds?\b")
-_WARNINGS = re.compile(r"-D ?warnings|deny\(warnings")
+_COUNTS = r"--cov\b|\bcoverage\b|\bnyc\b|\bc8\b"
+_FLOOR = r"fail[-_]under|check-coverage|coverageThreshold|\bthresholds?\b"
+_WARNINGS = r"-D ?warnings|deny\(warnings"
 
 
 def tools(words: Iterable[str], texts: Iterable[str]) -> frozenset[str]:
@@ -63,9 +63,9 @@ def tools(words: Iterable[str], texts: Iterable[str]) -> frozenset[str]:
     if not _EVERY.isdisjoint(known):
         return TOOLS
     found = set(known & TOOLS - _TOLD)
-    if _WARNINGS.search(told):
+    if re.search(_WARNINGS, told):
         found.add("rustc")
-    if _COUNTS.search(told) and _FLOOR.search(told):
+    if re.search(_COUNTS, told) and re.search(_FLOOR, told):
         found.add("coverage")
     return frozenset(found)
 

@@ -1,8 +1,12 @@
-"""A file with its text before and after, and one way in which that makes the tests weaker."""
+"""What two trees are compared by: changed files, the rest of the tree, and what is found."""
 
 from __future__ import annotations
 
 from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
 
 
 class TextChange(Value):
@@ -21,3 +25,15 @@ class Weakening(Value):
     path: str
     line: int | None = None
     side: str = "new"
+
+
+class RestOfTree:
+    """What the change leaves alone; it is asked only where something seems to be lost."""
+
+    def with_names(self, _names: Collection[str]) -> Iterable[tuple[str, str]]:
+        """The files of tests that did not change and say one of these names, with their texts."""
+        return ()
+
+    def read(self, _paths: Iterable[str]) -> Mapping[str, str]:
+        """The texts of those of these files that are there after the change, by path."""
+        return {}

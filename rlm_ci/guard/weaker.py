@@ -11,7 +11,7 @@ from collections import Counter
 from rlm_ci.guard import lint_silencing
 from rlm_ci.guard.weakened_tests import compare, snapshots
 from rlm_ci.guard.weakened_tests.compare import CodeChange, ComparedTests
-from rlm_ci.guard.weakening import TextChange, Weakening
+from rlm_ci.guard.weakening import RestOfTree, TextChange, Weakening
 from rlm_ci.validators import test_file_names
 
 TYPE_CHECKING = False
@@ -21,31 +21,55 @@ if TYPE_CHECKING:
 SILENCED_WITH_REASON = "explained"
 TEST, SNAPSHOT, CI, SETTINGS, CODE = "test", "snapshot", "ci", "settings", "code"
 
-_CODE = re.compile(
-    r"\.(?:pyi?|pyx|[cm]?[jt]sx?|vue|svelte|go|rs|java|kts?|scala|groovy|rb|php|c|cc|cpp|cxx|h|hpp"
-    r"|cs|swift|m|mm|dart|exs?|erl|hs|lua|sh|bash|sql|proto|r|jl|zig|css|scss|html?|jinja2?)$"
-)
-#: Code of others, and what tools make.
-_FOREIGN = re.compile(r"(?:^|/)(?:node_modules|vendor|third_party|site-packages|dist)/")
+#: Endings of code.
+_CODE = frozenset(
+    (
+        "py", "pyi", "pyx", "js", "cjs", "mjs", "jsx", "cjsx", "mjsx", "ts", "cts", "mts", "tsx",
+        "ctsx", "mtsx", "vue", "svelte", "go", "rs", "java", "kt", "kts", "scala", "groovy", "rb",
+        "php", "c", "cc", "cpp", "cxx", "h", "hpp", "cs", "swift", "m", "mm", "dart", "ex", "exs",
+        "erl", "hs", "lua", "sh", "bash", "sql", "proto", "r", "jl", "zig", "css", "scss", "htm",
+        "html", "jinja", "jinja2",
+    )
+)  # fmt: skip
+#: Folders with code of others, and with what tools make.
+_FOREIGN = frozenset(("node_modules", "vendor", "third_party", "site-packages", "dist"))
 #: What decides as code does: which versions of it others give.
-_MANIFEST = re.compile(
-    r"(?:^|/)(?:pyproject\.toml|setup\.(?:py|cfg)|requirements[\w./-]*\.(?:txt|in)|package\.json"
-    r"|Cargo\.toml|go\.mod|pom\.xml|build\.gradle(?:\.kts)?|[\w.-]+\.lock|package-lock\.json)$"
+_MANIFESTS = frozenset(
+    (
+        "pyproject.toml", "setup.py", "setup.cfg", "package.json", "Cargo.toml", "go.mod",
+        "pom.xml", "build.gradle", "build.gradle.kts", "package-lock.json",
+    )
+)  # fmt: skip
+#: Files of CI: all in some folders, and of others those of YAML with such a path.
+_CI_FOLDERS = frozenset((".circleci", ".azure-pipelines"))
+_CI_YAML = (
+    r"(?:^|/)(?:\.(?:github|gitea|forgejo)/(?:workflows|actions)/.+|\.gitlab-ci[\w.-]*"
+    r"|azure-pipelines[\w.-]*|\.?travis|\.?appveyor|\.cirrus|bitbucket-pipelines"
+    r"|\.pre-commit-config|\.woodpecker[\w/.-]*|\.drone)\.ya?ml$"
 )
-_CI = re.compile(
-    r"(?:^|/)(?:\.(?:github|gitea|forgejo)/(?:workflows|actions)/.+\.ya?ml|\.circleci/.+"
-    r"|\.gitlab-ci[\w.-]*\.ya?ml|azure-pipelines[\w.-]*\.ya?ml|\.azure-pipelines/.+|Jenkinsfile"
-    r"|\.?travis\.ya?ml|\.?appveyor\.ya?ml|\.cirrus\.ya?ml|bitbucket-pipelines\.ya?ml"
-    r"|\.pre-commit-config\.ya?ml|\.woodpecker[\w/.-]*\.ya?ml|\.drone\.ya?ml)$"
-)
-_SETTINGS = re.compile(
-    r"(?:^|/)(?:pyproject\.toml|setup\.cfg|tox\.ini|noxfile\.py|\.?pytest\.(?:ini|toml)"
-    r"|\.coveragerc|package\.json|\.?codecov\.ya?ml|\.nycrc[\w.]*|\.c8rc[\w.]*|Makefile|\.flake8"
-    r"|(?:jest|vite|vitest|playwright|cypress|ava)\.config\.\w+|\.mocharc[\w.]*|\.?ruff\.toml"
-    r"|\.?mypy\.ini|\.?pylintrc|[Cc]argo\.toml|\.eslintrc[\w.]*|eslint\.config\.\w+|biome\.jsonc?"
-    r"|tsconfig[\w.]*\.json|\.oxlintrc\.json|pom\.xml|build\.gradle(?:\.kts)?|nextest\.toml"
-    r"|\.simplecov)$"
-)
+_SETTINGS = frozenset(
+    (
+        "pyproject.toml", "setup.cfg", "tox.ini", "noxfile.py", "pytest.ini", ".pytest.ini",
+        "pytest.toml", ".pytest.toml", ".coveragerc", "package.json", "codecov.yml",
+        ".codecov.yml", "codecov.yaml", ".codecov.yaml", "Makefile", ".flake8", "ruff.toml",
+        ".ruff.toml", "mypy.ini", ".mypy.ini", "pylintrc", ".pylintrc", "Cargo.toml", "cargo.toml",
+        "biome.json", "biome.jsonc", ".oxlintrc.json", "pom.xml", "build.gradle",
+        "build.gradle.kts", "nextest.toml", ".simplecov",
+    )
+)  # fmt: skip
+#: How the names of more settings begin.
+_SETTINGS_STARTS = (
+    ".nycrc", ".c8rc", ".mocharc", ".eslintrc", "eslint.config.", "jest.config.", "vite.config.",
+    "vitest.config.", "playwright.config.", "cypress.config.", "ava.config.",
+)  # fmt: skip
+#: A test that sets a timeout, or is tried again, has one of these.
+_MAY_WAIT = ("imeout", "retr", "rerun", "max_runs")
+#: A comment that tools obey has one of these.
+_MAY_SILENCE = (
+    "noqa", "ignore", "disable", "nosec", "skip", "off", "pragma", "istanbul", "c8", "v8", "allow",
+    "expect", "nolint", "type_check", "todo", "nocheck", "suppress", "pyre-", "mypy", "pyright",
+    "ansible",
+)  # fmt: skip
 #: Names that code defines, at the beginning of a line.
 _DEFINED = (
     r"^[ \t]*(?:@?(?:export|default|pub(?:\([\w: ]{1,40}\))?|public|private|protected|static|final"
@@ -53,43 +77,52 @@ _DEFINED = (
     r"|struct|interface|enum|trait|type|const|let|var|mod|record) +(\w{3,100})"
     r"|^([A-Za-z_]\w{2,100})(?: ?: ?[\w\[\], .|\"']{1,100})? ?=(?!=)"
 )
-#: A test that sets a timeout, or is tried again, has one of these.
-_MAY_WAIT = re.compile(r"imeout|retr|rerun|max_runs")
-#: A comment that tools obey has one of these.
-_MAY_SILENCE = re.compile(
-    r"noqa|ignore|disable|nosec|skip|off|pragma|istanbul|c8|v8|allow|expect|nolint|type_check|todo"
-    r"|nocheck|suppress|pyre-|mypy|pyright|ansible"
-)
-
-
 #: Words behind such a comment that say why, set off by a sign.
 _EXPLAINED = r"(?:#|//|--|/\*).{0,100}?(?:\s(?:-{1,2}|–|—|#|:)\s+|\]\s+#\s*|\()\w+\W+\w+"
 
 
 def kind_of(path: str) -> str:
     """What a file is to the tests, by its name; "" for one that does not matter."""
-    if _FOREIGN.search(path):
+    *folders, name = path.split("/")
+    ending = name.rpartition(".")[2]
+    if not _FOREIGN.isdisjoint(folders):
         return ""
-    if _CI.search(path):
+    if name == "Jenkinsfile" or not _CI_FOLDERS.isdisjoint(folders):
+        return CI
+    if ending in ("yml", "yaml") and re.search(_CI_YAML, path):
         return CI
     if snapshots.is_snapshot(path):
         return SNAPSHOT
-    if _SETTINGS.search(path):
+    if (
+        name in _SETTINGS
+        or name.startswith(_SETTINGS_STARTS)
+        or (name.startswith("tsconfig") and ending == "json")
+    ):
         return SETTINGS
-    if _CODE.search(path):
-        *folders, _ = path.split("/")
+    if ending in _CODE and ending != name:
+        if test_file_names.is_file(path):
+            return TEST
         is_inside = compare.can_read(path) and any(map(test_file_names.is_folder, folders))
-        return TEST if is_inside or test_file_names.is_file(path) else CODE
-    return TEST if test_file_names.is_file(path) and not path.endswith(".snap") else ""
+        return TEST if is_inside else CODE
+    return TEST if test_file_names.is_file(path) and ending != "snap" else ""
 
 
 def is_product(path: str) -> bool:
     """Whether the file decides how the product behaves."""
-    return kind_of(path) == CODE or _MANIFEST.search(path) is not None
+    return kind_of(path) == CODE or _is_manifest(path)
 
 
-def compared(changes: Sequence[TextChange], *, code_changed: bool) -> ComparedTests:
+def _is_manifest(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    is_listed = name.endswith((".txt", ".in")) and "/requirements" in f"/{path}"
+    return name in _MANIFESTS or name.endswith(".lock") or is_listed
+
+
+def compared(
+    changes: Sequence[TextChange], *, code_changed: bool, rest: RestOfTree | None = None
+) -> ComparedTests:
     """How these files make less sure what the tests say. ``code_changed``: also by other files."""
+    rest = rest or RestOfTree()
     kinds: dict[str, list[TextChange]] = {}
     for one in changes:
         kinds.setdefault(kind_of(one.path), []).append(one)
@@ -98,7 +131,7 @@ def compared(changes: Sequence[TextChange], *, code_changed: bool) -> ComparedTe
     found: list[Weakening] = []
     result = ComparedTests()
     if tests:
-        result = compare.compare(tests, CodeChange(code_changed, lambda: _gone(code)))
+        result = compare.compare(tests, CodeChange(code_changed, lambda: _gone(code), rest))
     counted = Counter(result.counted)
     if shown := kinds.get(SNAPSHOT):
         weaker, counts = snapshots.replaced(shown, code_changed=code_changed)
@@ -108,7 +141,7 @@ def compared(changes: Sequence[TextChange], *, code_changed: bool) -> ComparedTe
     found += silenced
     counted[SILENCED_WITH_REASON] += reasons
     settings, runs = kinds.get(SETTINGS, []), kinds.get(CI, [])
-    hurried = [one for one in tests if _MAY_WAIT.search(one.after or "")]
+    hurried = [one for one in tests if _has(one.after or "", _MAY_WAIT)]
     if settings or runs or hurried:
         from rlm_ci.guard.loosened import numbers
 
@@ -120,8 +153,13 @@ def compared(changes: Sequence[TextChange], *, code_changed: bool) -> ComparedTe
     if runs:
         from rlm_ci.guard.loosened import ci_jobs
 
-        found += ci_jobs.weakened(runs)
+        found += ci_jobs.weakened(runs, rest)
+        result = result.replace(not_read=(*result.not_read, *ci_jobs.not_read(runs)))
     return result.replace(weakenings=(*result.weakenings, *found), counted=counted)
+
+
+def _has(text: str, words: Sequence[str]) -> bool:
+    return any(word in text for word in words)
 
 
 def _has_tests(change: TextChange) -> bool:
@@ -154,12 +192,12 @@ def _silenced(changes: Sequence[TextChange]) -> tuple[list[Weakening], int]:
     instead: Counter[tuple[str, str]] = Counter()
     for one in dict.fromkeys(changes):
         before, after = _changed_lines(one.before or "", one.after or "")
-        if _MAY_SILENCE.search(before):
+        if _has(before, _MAY_SILENCE):
             lines = before.split("\n")
             for line, what in lint_silencing.added("", before, lint_silencing.TOOLS):
                 gone[what] += 1
                 instead[_place_of(what, lines[line - 1])] += 1
-        if _MAY_SILENCE.search(after):
+        if _has(after, _MAY_SILENCE):
             lines = after.split("\n")
             found = lint_silencing.added("", after, lint_silencing.TOOLS)
             new += [(one, line, what, lines[line - 1]) for line, what in found]

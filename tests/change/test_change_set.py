@@ -289,6 +289,25 @@ def test_a_staged_name_that_looks_like_a_stage_is_a_name(repo: GitRepo) -> None:
     assert change.sizes(["1:odd"]) == [7]
 
 
+def test_the_blobs_of_both_sides_are_those_of_git(repo: GitRepo) -> None:
+    repo.write_all({"kept": "1\n", "gone": "2\n"}).symlink("link", "kept").commit()
+    repo.write("kept", "3\n").write("new", "4\n").remove("gone", "link").symlink("link", "new")
+    old, gone = repo.sha("HEAD:kept"), repo.sha("HEAD:gone")
+    worktree = change_set.from_local(repository(repo), "worktree")
+    assert worktree.blobs("kept") == (old, "")
+    change = change_set.from_local(repository(repo.stage()), "index")
+    assert change.kinds == {"gone": "D", "kept": "M", "link": "M", "new": "A"}
+    assert [change.blobs(path) for path in ("gone", "kept", "link", "new", "none")] == [
+        (gone, ""), (old, repo.sha(":kept")), ("", ""), ("", repo.sha(":new")), ("", ""),
+    ]  # fmt: skip
+
+
+def test_a_file_that_is_only_to_be_added_is_no_staged_change(repo: GitRepo) -> None:
+    repo.write("a", "1\n").commit()
+    repo.write("b", "2\n").run("add", "--intent-to-add", "b")
+    assert change_set.from_local(repository(repo), "index").names() == []
+
+
 def test_a_file_that_is_larger_than_asked_for_is_not_read(repo: GitRepo) -> None:
     base = repo.write("a", "1\n").commit()
     head = repo.write("a", "12345\n").commit()

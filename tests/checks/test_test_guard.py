@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +95,24 @@ def test_a_test_that_moved_to_a_file_that_git_does_not_know_is_there(shop: GitRe
     part = judge(local(shop, "worktree"))
     assert (rules(part), part.metrics["moved"]) == ([], 1)
     assert part.summary == "no test is weakened; 1 test moved or renamed"
+
+
+def test_a_test_with_an_equal_copy_in_another_file_is_not_gone(shop: GitRepo) -> None:
+    shop.write("tests/test_copy.py", TESTS).commit()
+    shop.write(PATH, FEWER)
+    (found,) = judge(local(shop.stage(), "index")).findings
+    assert found.rule == "test-guard/told"
+    assert found.message == "1 test gone from one file, and the same in another"
+
+
+def test_a_tool_may_move_to_a_script_that_did_not_change(shop: GitRepo) -> None:
+    workflow = "on: push\njobs:\n  test:\n    steps:\n      - run: pytest\n"
+    shop.write(".github/workflows/ci.yml", workflow).write("ci/test.sh", "pytest -q\n").commit()
+    shop.write(".github/workflows/ci.yml", workflow.replace("pytest", "ci/test.sh"))
+    assert rules(judge(local(shop, "worktree"))) == []
+    shop.write(".github/workflows/ci.yml", "on: push\njobs:\n  test: {steps: [{run: pytest}]}\n")
+    (found,) = judge(local(shop, "worktree")).findings
+    assert found.message.startswith("1 file not compared: jobs in flow style")
 
 
 def test_what_changed_with_the_code_is_one_line(shop: GitRepo) -> None:
@@ -203,6 +222,19 @@ def test_large_and_binary_files_are_listed(shop: GitRepo) -> None:
     ).commit()
     (found,) = judge(last_commit(shop)).findings
     assert [one.path for one in found.evidence] == ["tests/test_big.py", "tests/test_bin.py"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a script in place of git")
+def test_a_hook_asks_git_twice(
+    shop: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, program = tmp_path / "asked", tmp_path / "git"
+    program.write_text(f'#!/bin/sh\necho >> {asked}\nexec {shutil.which("git")} "$@"\n')
+    program.chmod(0o755)
+    shop.write(PATH, swap(TESTS, "== 23", "> 0")).stage()
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert rules(judge(local(shop, "index"))) == ["assertion-weakened"]
+    assert asked.read_text() == "\n\n"
 
 
 def test_hostile_names_and_texts_stay_data(shop: GitRepo) -> None:

@@ -280,6 +280,14 @@ def test_only_blobs_have_contents(repo: GitRepo) -> None:
     assert repository.tree("HEAD")["file"].mode == SCRIPT
 
 
+def test_small_files_are_read_however_large_the_others_are(repo: GitRepo) -> None:
+    repo.write_all({"small": b"x" * 900, "other": b"y" * 900, "large": b"z" * 300_000}).commit()
+    specs = [f"HEAD:{path}" for path in ("small", "large", "other", "none", "small")]
+    found = opened(repo).read_small(specs, 1000)
+    assert found == [b"x" * 900, None, b"y" * 900, None, b"x" * 900]
+    assert opened(repo).read_small(specs[3:4], 1000) == [None]
+
+
 @pytest.mark.parametrize("object_format", ["sha1", "sha256"])
 def test_object_ids_are_those_of_git(tmp_path: Path, object_format: str) -> None:
     path = tmp_path / "repo"

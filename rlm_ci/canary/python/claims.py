@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from rlm_ci.canary.python.source import COMPOUND, Function, callee
+from rlm_ci.canary.python.source import COMPOUND
+from rlm_ci.source.python.calls import Function, callee, catches
 from rlm_ci.source.python.statements import DEFINITIONS, blocks
 from rlm_ci.values import Value
 
@@ -18,7 +19,6 @@ ASSERT, CALL, BLOCK, GUARD = "assert", "call", "block", "guard"
 OPEN, CHECKED, SHUT = 0, 1, 2
 _RAISES = ("raises", "assertRaises", "assertRaisesRegex", "assertRaisesRegexp", "RaisesGroup")
 _CHECKING = (*_RAISES, "warns", "deprecated_call")
-_CATCHES = {"AssertionError", "Exception", "BaseException", "failureException"}
 #: Calls of unittest whose meaning is an expression of their arguments.
 MEANINGS = {
     "assertEqual": "{0} == {1}",
@@ -153,14 +153,6 @@ def _shield(node: ast.stmt) -> int:
     if isinstance(node, ast.Try | ast.TryStar):
         return SHUT if any(catches(handler.type) for handler in node.handlers) else OPEN
     return OPEN
-
-
-def catches(kind: ast.expr | None) -> bool:
-    """Whether a handler of these exceptions catches a failed claim; None means all."""
-    if isinstance(kind, ast.Tuple):
-        return any(map(catches, kind.elts))
-    name = kind.attr if isinstance(kind, ast.Attribute) else getattr(kind, "id", "")
-    return kind is None or name in _CATCHES
 
 
 def _called(test: Function) -> list[Function]:

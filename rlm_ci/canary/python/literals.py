@@ -7,7 +7,8 @@ import re
 
 from rlm_ci.canary.forms import token
 from rlm_ci.canary.python.claims import CALL, PythonClaim, call_of
-from rlm_ci.canary.python.source import PAD, callee
+from rlm_ci.canary.python.source import PAD
+from rlm_ci.source.python.calls import callee
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from rlm_ci.canary import forms
 from rlm_ci.canary.forms import ChangedTest, ChangedText, FoundTest, UnparsableError
 from rlm_ci.canary.python.claims import BLOCK, CALL, SHUT, PythonClaim, claims_of, statements
 from rlm_ci.canary.python.literals import literals
-from rlm_ci.canary.python.source import COMPOUND, PAD, Function, PythonSource, first_of, scopes
+from rlm_ci.canary.python.source import COMPOUND, PAD, PythonSource, first_of, scopes
 from rlm_ci.canary.python.writing import ClaimWriter
 from rlm_ci.canary.splicing import Edit
 
@@ -17,6 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from random import Random
+
+    from rlm_ci.source.python.calls import Function
 
 
 ENDINGS = (".py",)

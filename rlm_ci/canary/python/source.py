@@ -10,6 +10,7 @@ import warnings
 
 from rlm_ci.canary.forms import UnparsableError
 from rlm_ci.canary.splicing import Edit, encoded, spliced
+from rlm_ci.source.python.calls import Function
 from rlm_ci.source.python.statements import DEFINITIONS, blocks
 
 TYPE_CHECKING = False
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 Scope = Function | ast.ClassDef
 COMPOUND = (
     *DEFINITIONS, ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try,
@@ -149,11 +149,3 @@ def scopes(tree: ast.Module) -> Iterator[tuple[str, Scope, bool]]:
         if isinstance(node, COMPOUND):
             held = [child for block in blocks(node) for child in block]
             waiting += [(child, inner, usual) for child in reversed(held)]
-
-
-def callee(node: ast.AST | None) -> str:
-    """The last part of the name that is called, or ""."""
-    function = node.func if isinstance(node, ast.Call) else None
-    if isinstance(function, ast.Attribute):
-        return function.attr
-    return function.id if isinstance(function, ast.Name) else ""

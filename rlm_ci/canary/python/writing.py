@@ -7,8 +7,9 @@ import ast
 from rlm_ci.canary.forms import token
 from rlm_ci.canary.python.claims import PythonClaim, call_of, kind_of, meaning, raising
 from rlm_ci.canary.python.literals import another, equal, literals
-from rlm_ci.canary.python.source import COMPOUND, PAD, PythonSource, callee, lines
+from rlm_ci.canary.python.source import COMPOUND, PAD, PythonSource, lines
 from rlm_ci.canary.splicing import Edit, encoded
+from rlm_ci.source.python.calls import callee
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 
 from rlm_ci.guard.loosened.numbers import RUN
-from rlm_ci.guard.weakening import TextChange, Weakening
+from rlm_ci.guard.weakening import RestOfTree, TextChange, Weakening
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 WEAKENED = "ci-weakened"
 
@@ -32,6 +32,19 @@ _KEY = re.compile(r"^( *)(?:- +)?([\w.-]+|\"[^\"]*\"|'[^']*'):(?:[ \t]+(.*))?$")
 _MAY_FAIL = re.compile(r"(?:continue-on-error|allow_failure|ignore_failures):\s*true\b")
 _SHRUG = re.compile(r"\|\|\s*(?:true|:|exit 0|echo\b)|\bset \+e\b")
 _NEVER = re.compile(r"\bif:\s*(?:\$\{\{\s*)?(?:false|'false'|\"false\"|0)\b")
+#: Files of the repository that CI runs, or reads more jobs and steps from.
+_LED_TO = re.compile(
+    r"\b(?:uses:\s{1,9}[\"']?\./|local:\s{1,9}[\"']?/?)([\w.-][\w./-]{0,200})"
+    r"|(?:^|[\s;&|(\"'])(?:\./)?([\w.-][\w./-]{0,200}\.(?:sh|bash|zsh|ps1|py|mk))(?![\w./-])",
+    re.MULTILINE,
+)
+_MOST_LED_TO = 10
+#: All jobs, one of them or its steps in one line.
+_FLOW = re.compile(
+    r"^(?:\{|[\"']?jobs[\"']?: *[{*]| +[\"']?[\w-]+[\"']?: *\{.*\b(?:steps|uses|runs-on)\b"
+    r"| +[\"']?steps[\"']?: *[\[*])",
+    re.MULTILINE,
+)
 _TRIGGERS = re.compile(r"\b(?:pull_request|merge_group|push)\b")
 
 
@@ -41,9 +54,18 @@ class _Job(Value):
     line: int
 
 
-def weakened(changes: Sequence[TextChange]) -> Iterator[Weakening]:
-    """How these files of CI judge less than before."""
-    yield from _lost_tools(changes)
+def not_read(changes: Sequence[TextChange]) -> Iterator[tuple[str, str]]:
+    """The workflows with jobs in flow style, of which only the words are compared; and why."""
+    for one in changes:
+        if _WORKFLOW.search(one.path) and any(
+            _FLOW.search(text or "") for text in (one.before, one.after)
+        ):
+            yield one.path, "jobs in flow style ({...} or [...]) are compared by their words alone"
+
+
+def weakened(changes: Sequence[TextChange], rest: RestOfTree | None = None) -> Iterator[Weakening]:
+    """How these files of CI judge less than before; ``rest`` has what they may call."""
+    yield from _lost_tools(changes, rest or RestOfTree())
     yield from _lost_jobs(changes)
     for change in changes:
         before, after = change.before or "", change.after or ""
@@ -70,16 +92,35 @@ def _with_tools(text: str) -> str:
     return "\n".join(line if _TOOLS.search(line) else "" for line in text.split("\n"))
 
 
-def _lost_tools(changes: Sequence[TextChange]) -> Iterator[Weakening]:
-    """Tools that CI ran: as many others may have taken their place."""
+def _lost_tools(changes: Sequence[TextChange], rest: RestOfTree) -> Iterator[Weakening]:
+    """Tools that CI ran: as many others may have taken their place.
+
+    One that a file runs to which CI leads by now, and did not before, is none of them.
+    """
     was, now = dict[str, TextChange](), dict[str, TextChange]()
     for change in changes:
         was.update((tool, change) for tool in _tools(change.before or ""))
         now.update((tool, change) for tool in _tools(change.after or ""))
+    if was.keys() - now.keys():
+        led = _led_to(one.after for one in changes) - _led_to(one.before for one in changes)
+        wanted = sorted(led - {one.path for one in changes})[:_MOST_LED_TO]
+        for text in rest.read(wanted).values() if wanted else ():
+            now.update(dict.fromkeys(_tools(text) & was.keys(), changes[0]))
     lost = sorted(was.keys() - now.keys())
     for tool in lost[len(now.keys() - was.keys()) :]:
         side = "old" if was[tool].after is None else "new"
         yield Weakening(WEAKENED, f"CI no longer runs {tool} here", was[tool].path, None, side)
+
+
+def _led_to(texts: Iterable[str | None]) -> set[str]:
+    """The paths that these texts name; of an action, those of its file."""
+    found = set[str]()
+    for text in texts:
+        for one in _LED_TO.finditer(text or ""):
+            path = (one[1] or one[2]).rstrip("/")
+            is_file = one[2] or path.endswith((".yml", ".yaml"))
+            found |= {path} if is_file else {f"{path}/action.yml", f"{path}/action.yaml"}
+    return found
 
 
 def _tools(text: str) -> set[str]:

@@ -17,11 +17,11 @@ READ_BY_STATEMENTS = (
     ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".go", ".rs", ".java",
 )  # fmt: skip
 #: Names, numbers and texts; signs, blanks and the kind of quotes do not count.
-_WORDS = re.compile(
+_WORDS = (
     r"[A-Za-z_$]\w{0,200}|\d[\w.]{0,60}|\"((?:[^\"\\\n]|\\.){0,400})\"|'((?:[^'\\\n]|\\.){0,400})'"
 )
-_NUMBERS = re.compile(r"\b\d[\d.]{0,60}")
-_COMMENT = re.compile(r"^[ \t]*(?:#(?!\[)|//).*$", re.MULTILINE)
+_NUMBERS = r"\b\d[\d.]{0,60}"
+_COMMENT = r"(?m)^[ \t]*(?:#(?!\[)|//).*$"
 #: Words that stand in most tests.
 _COMMON = frozenset(
     (
@@ -64,12 +64,12 @@ class Case(Value):
     @cached_property
     def words(self) -> Mapping[str, int]:
         """The words of its source, each with how often it is there."""
-        return words_of(_COMMENT.sub("", self.text))
+        return words_of(re.sub(_COMMENT, "", self.text))
 
     @cached_property
     def body(self) -> str:
         """Its source without comments, blanks and its own name."""
-        text = "".join(_COMMENT.sub("", self.text).split())
+        text = "".join(re.sub(_COMMENT, "", self.text).split())
         return text.replace(self.last_name, "", 1)
 
 
@@ -96,11 +96,11 @@ class CaseFile(Value):
 def words_of(text: str) -> Counter[str]:
     """The words of a text; literals begin with a digit or a quote."""
     found: Counter[str] = Counter()
-    for one in _WORDS.finditer(text):
+    for one in re.finditer(_WORDS, text):
         if one[0][0] in "\"'":
             said = one[1] if one[1] is not None else one[2]
             found[f'"{said}'] += 1
-            found.update(_NUMBERS.findall(said))  # as in the rows of a table
+            found.update(re.findall(_NUMBERS, said))  # as in the rows of a table
         else:
             found[one[0]] += 1
     return found

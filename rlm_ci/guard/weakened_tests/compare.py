@@ -20,7 +20,7 @@ from rlm_ci.guard.weakened_tests.cases import (
     words_of,
 )
 from rlm_ci.guard.weakened_tests.strength import NOTHING, strength
-from rlm_ci.guard.weakening import Weakening
+from rlm_ci.guard.weakening import RestOfTree, Weakening
 from rlm_ci.text.printable import count
 from rlm_ci.values import Value
 
@@ -36,14 +36,14 @@ FOCUSED = "test-focused"
 WEAKENED = "assertion-weakened"
 #: What is counted, and no weakening.
 MOVED, RENAMED, MERGED = "moved", "renamed", "merged"
-OBSOLETE, EXPECTED, REASONED = "obsolete", "expected", "reasoned"
+OBSOLETE, EXPECTED, REASONED, COPIED = "obsolete", "expected", "reasoned", "copied"
 
 _SHOWN = 120
 #: Parts of the words of a test that another one must have: to be the same, and to have taken it in.
 _ALIKE, _TAKEN = 0.6, 0.75
 #: The same for tests with most of the words of their names in common, and for a list of cases.
 _ALIKE_NAMED, _TAKEN_LISTED = 0.25, 0.5
-_PARTS = re.compile(r"[a-z]+|\d+")
+_PARTS = r"[a-z]+|\d+"
 #: Tests that are compared with all others.
 _MOST = 400
 
@@ -57,10 +57,11 @@ class ComparedTests(Value):
 
 
 class CodeChange(Value):
-    """What the change does besides: whether code changed, and which names are defined no more."""
+    """The rest: whether code changed, which names are defined no more, what stays as it is."""
 
     changed: bool = False
     gone: Callable[[], frozenset[str]] = frozenset
+    rest: RestOfTree = RestOfTree()
 
 
 def can_read(path: str) -> bool:
@@ -172,6 +173,7 @@ class _Comparing:
             for one, old in grown
             if old is None or old.text != one.text
         ]
+        gone = []
         for path, test in self.lost:
             known = telling(test.words) - {test.last_name}
             if any(_is_in(known, gain, one) for one, gain in takers):
@@ -179,8 +181,28 @@ class _Comparing:
             elif self.code.changed and not self.code.gone().isdisjoint(test.words):
                 self.counted[OBSOLETE] += 1
             else:
+                gone.append((path, test))
+        copies = self._copies({test.last_name for _, test in gone}) if gone else frozenset()
+        for path, test in gone:
+            if (test.last_name, test.body) in copies:
+                self.counted[COPIED] += 1
+            else:
                 what = f"{test.name[:_SHOWN]} is gone"
                 self.found.append(Weakening(REMOVED, what, path, test.line, "old"))
+
+    def _copies(self, names: Collection[str]) -> frozenset[tuple[str, str]]:
+        """Name and body of the tests with these names that run in files that did not change."""
+        found = set[tuple[str, str]]()
+        for path, text in self.code.rest.with_names(names):
+            file = read(path, text) if can_read(path) else CaseFile()
+            left_out = {one.owner for one in file.skips}
+            if not file.focused and "" not in left_out:
+                found |= {
+                    (one.last_name, one.body)
+                    for one in file.cases
+                    if left_out.isdisjoint(one.name.split("."))
+                }
+        return frozenset(found)
 
     def _now(self) -> Iterator[Case]:
         for file in self.new.values():
@@ -320,7 +342,8 @@ def _likeness(one: Case, other: Case) -> float:
     """How much of their words two tests share, from 0 to 1; those of their names count more."""
     shared = sum((Counter(one.words) & Counter(other.words)).values())
     every = sum((Counter(one.words) | Counter(other.words)).values())
-    names = [frozenset(_PARTS.findall(test.last_name.lower())) - {"test"} for test in (one, other)]
+    lasts = (test.last_name.lower() for test in (one, other))
+    names = [frozenset(re.findall(_PARTS, last)) - {"test"} for last in lasts]
     likeness = shared / every if every else 0.0
     if 2 * len(names[0] & names[1]) > len(names[0] | names[1]) and likeness >= _ALIKE_NAMED:
         likeness += _ALIKE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 
 from rlm_ci.guard.weakened_tests.compare import EXPECTED
@@ -16,14 +15,19 @@ if TYPE_CHECKING:
 
 REPLACED = "snapshot-replaced"
 
-_SNAPSHOT = re.compile(
-    r"(?:^|/)(?:__snapshots__|__image_snapshots__|snapshots)/[^/]+\.\w+$"
-    r"|\.(?:snap|ambr|storyshot|raw\.snap|approved\.\w+|verified\.\w+|golden)$"
-)
+_FOLDERS = ("__snapshots__", "__image_snapshots__", "snapshots")
+_ENDINGS = (".snap", ".ambr", ".storyshot", ".golden")
+#: The same in front of an ending of any kind.
+_MARKS = (".approved", ".verified")
 
 
 def is_snapshot(path: str) -> bool:
-    return _SNAPSHOT.search(path) is not None
+    folder, _, name = path.rpartition("/")
+    stem, dot, ending = name.rpartition(".")
+    if not dot or not ending.replace("_", "").isalnum():
+        return False
+    in_folder = folder.rpartition("/")[2] in _FOLDERS
+    return in_folder or name.endswith(_ENDINGS) or stem.endswith(_MARKS)
 
 
 def replaced(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from rlm_ci.guard.loosened.ci_jobs import WEAKENED, weakened
+from rlm_ci.guard.loosened.ci_jobs import WEAKENED, not_read, weakened
 from rlm_ci.guard.loosened.numbers import RUN
-from rlm_ci.guard.weakening import TextChange
+from rlm_ci.guard.weakening import RestOfTree, TextChange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 PATH = ".github/workflows/ci.yml"
 CI = """\
@@ -71,3 +76,59 @@ def test_of_other_ci_the_words_count() -> None:
     assert found.message == "CI no longer runs tox here"
     (found,) = weakened([TextChange(".gitlab-ci.yml", before, before + "  allow_failure: true\n")])
     assert (found.rule, found.line) == (RUN, 3)
+
+
+class Tree(RestOfTree):
+    """Files by path."""
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        self.files = files
+
+    def read(self, paths: Iterable[str]) -> Mapping[str, str]:
+        return {path: self.files[path] for path in paths if path in self.files}
+
+
+#: What stands in place of a tool, what is in the file that it leads to, and whether that is enough.
+LED = {
+    "a workflow": ("uses: ./.github/workflows/test.yml", ".github/workflows/test.yml", True),
+    "an action": ("uses: ./ci/test", "ci/test/action.yml", True),
+    "a file of GitLab": ("local: '/ci/test.yml'", "ci/test.yml", True),
+    "a script": ("run: ./ci/test.sh --fast", "ci/test.sh", True),
+    "a script by its shell": ("run: bash ci/test.sh", "ci/test.sh", True),
+    "another file": ("run: ./ci/test.sh", "ci/other.sh", False),
+    "an action of others": ("uses: ci/test@v4", "ci/test/action.yml", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LED)
+def test_a_tool_may_run_in_a_file_that_ci_leads_to(case: str) -> None:
+    new, path, is_led = LED[case]
+    change = TextChange(PATH, CI, CI.replace("run: pytest -q", new))
+    assert [one.rule for one in weakened([change])] == [WEAKENED]
+    found = list(weakened([change], Tree({path: "steps:\n  - run: pytest\n"})))
+    assert (found == []) is is_led
+    assert list(weakened([change], Tree({path: "# pytest\n"}))) != []
+
+
+def test_a_file_that_ci_led_to_before_takes_nothing_over() -> None:
+    before = CI.replace("pytest -q", "pytest -q && ci/test.sh")
+    change = TextChange(PATH, before, before.replace("pytest -q && ", ""))
+    assert list(weakened([change], Tree({"ci/test.sh": "pytest\n"}))) != []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_flow"),
+    [
+        ("jobs:\n  test:\n    steps: [{run: x}]\n", True),
+        ("jobs:\n  test: {runs-on: x, steps: [{run: x}]}\n", True),
+        ("jobs: {test: {steps: [{run: x}]}}\n", True),
+        ('{"jobs": {}}\n', True),
+        (CI, False),
+        (CI.replace("  test:", "  test:\n    needs: [lint]\n    env: {A: b}"), False),
+        ("on: [push]\njobs:\n  a:\n    steps:\n      - {uses: b}\n", False),
+    ],
+)
+def test_jobs_in_flow_style_are_listed(text: str, *, is_flow: bool) -> None:
+    listed = [path for path, _ in not_read([TextChange(PATH, CI, text)])]
+    assert listed == ([PATH] if is_flow else [])
+    assert list(not_read([TextChange("ci.yml", text, text)])) == []

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from textwrap import indent
+from typing import TYPE_CHECKING
+
 import pytest
 
 from rlm_ci.guard.weakened_tests.compare import CodeChange, ComparedTests, compare
-from rlm_ci.guard.weakening import TextChange, Weakening
+from rlm_ci.guard.weakening import RestOfTree, TextChange, Weakening
 from testing.guarded_trees import BASE, GO, JS, PY, RUST, TEST, swap
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
 
 #: What the agent left, and the rules that must say so: exactly these.
 HOSTILE: dict[str, tuple[dict[str, str], set[str]]] = {
@@ -375,3 +381,33 @@ def test_what_cannot_be_read_is_listed() -> None:
         ("a_spec.rb", "no reader for its language"), (PY, "is no valid Python"),
     )  # fmt: skip
     assert compare([TextChange("a_spec.rb", None, "it 'x'")]).not_read == ()
+
+
+class OneFile(RestOfTree):
+    """A file that the change leaves alone."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.file = (path, text)
+
+    def with_names(self, names: Collection[str]) -> Iterable[tuple[str, str]]:
+        assert names == {"test_add", "test_many", "test_raises"}
+        return [self.file]
+
+
+EMPTIED = TextChange(PY, TEST, "")
+CAN_STAY = {
+    "a copy": (TEST, 3),
+    "one in a class": ("class TestCopy:\n" + indent(TEST, "    "), 3),
+    "another body": (swap(TEST, "add(0, 0)", "add(0, 1)"), 2),
+    "a skipped copy": (swap(TEST, "def test_add", "@pytest.mark.skip\ndef test_add"), 2),
+    "a file that is left out": ("pytestmark = pytest.mark.skip\n" + TEST, 0),
+    "a broken file": (TEST + "def (:", 0),
+}
+
+
+@pytest.mark.parametrize("case", CAN_STAY)
+def test_an_equal_copy_that_runs_stays(case: str) -> None:
+    text, stay = CAN_STAY[case]
+    result = compare([EMPTIED], CodeChange(rest=OneFile("tests/test_copy.py", text)))
+    assert result.counted.get("copied", 0) == stay
+    assert len(result.weakenings) == len(compare([EMPTIED]).weakenings) - stay
