@@ -29,7 +29,8 @@ _AMBIGUOUS = "more than one validator is possible"
 #: What `npm init` writes as the test script.
 PLACEHOLDER = "no test specified"
 
-_LOCKS = (
+#: The package manager of Node that a lock file belongs to.
+LOCKS = (
     ("pnpm-lock.yaml", "pnpm"),
     ("yarn.lock", "yarn"),
     ("package-lock.json", "npm"),
@@ -128,7 +129,7 @@ def _node(root: str, notes: list[str]) -> list[ValidatorCandidate]:
             notes.append(f"package.json: packageManager {printable(name[:40])!r} is not known")
     elif manager is not None:
         notes.append("package.json: packageManager is not a text")
-    for lock, tool in _LOCKS:
+    for lock, tool in LOCKS:
         if _has(root, lock):
             signs.setdefault(tool, []).append(lock)
     has_test = isinstance(test, str) and bool(test.strip())

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
-
+import json
 
 EVIL = "<script>document.title='broken'</script>"
 
@@ -41,11 +37,14 @@ def hostile() -> dict[str, str]:
 # Heading
 """
 
+import os
+
 def f(a: str = "{EVIL} `x` | y") -> None:
     """| a | [x]: http://evil.example ``` {EVIL} https://evil.example ~~~
     $$x$$ {{{{ x }}}} {{% raw %}}."""
     if a == "`|<img src=x onerror=alert(1)>":
         raise ValueError("</code></pre>{EVIL} :smile: {{: onclick=alert(1) }}")
+    os.getenv("{EVIL} | @alice ` ![i](http://evil.example/x.png)")
     eval("<b>")  # TODO: {EVIL} @bob https://evil.example
 '''
     files: dict[str, str] = {}
@@ -55,5 +54,11 @@ def f(a: str = "{EVIL} `x` | y") -> None:
         files[f"pkg/{name}/more_{number}.py"] = f"from mod_{other} import f\n{text}"
     files["README.md"] = f"{EVIL}\n\nA [project](javascript:alert(1)) of {EVIL} and @alice.\n"
     files["pyproject.toml"] = f'[project]\nname = "x"\ndependencies = [\'{EVIL}\', "a|`b"]\n'
+    bad = f"pytest {EVIL} | `x` ![i](http://evil.example/x.png) @alice [l](javascript:alert(1))"
+    files["Makefile"] = f"test:\n\t{bad}\n"
+    scripts = {"test": f"::error::{bad}", f"run {EVIL}": "x", "lint": "##[error]eslint"}
+    files["package.json"] = json.dumps({"scripts": scripts}, indent=1)
+    files["tox.ini"] = f"[testenv:types]\ncommands = {bad}\n[testenv:{EVIL}]\n"
+    files[".github/workflows/a.yml"] = f"      - run: {bad}\n      - run: pytest ::error::x\n"
     files["odd/\udcff\udcfe.py"] = text
     return files

@@ -90,6 +90,21 @@ def wiki(
     return pages, pages.write(str(out)), len(todo.todo.files)
 
 
+def first_page(repo: GitRepo, work: Path, files: dict[str, str]) -> str:
+    """The first page about these files, judged; of its links only the names are left."""
+    corpus = corpus_of(repo, commit_all(repo, files))
+    pages, _, _ = wiki(corpus, work / "wiki", work)
+    judge(pages, corpus, work / "wiki", opened(repo))
+    return re.sub(r"\(https://[^)]*\)", "", pages.pages[0].text)
+
+
+def rows(page: str, heading: str) -> list[str]:
+    """The rows of the first table below a heading, without the bars at their ends."""
+    below = page.split(f"\n## {heading}\n", 1)[1]
+    table = below[below.index("\n|") + 1 :].split("\n\n", 1)[0]
+    return [line[2:-2] for line in table.split("\n")[2:]]
+
+
 def texts(out: Path) -> dict[str, str]:
     """All files of a wiki."""
     return {

@@ -11,6 +11,7 @@ from rlm_ci.redaction.redactor import SIGN, Redactor
 from rlm_ci.source import Outline
 from rlm_ci.source.outline import outline
 from rlm_ci.values import Row
+from rlm_ci.wiki.facts.commands import ProjectCommand, commands
 from rlm_ci.wiki.facts.dependencies import declared, project
 from rlm_ci.wiki.facts.note import CodeNote, Statement
 from rlm_ci.wiki.facts.other_notes import other_notes
@@ -32,7 +33,8 @@ class FileFacts(Row):
     """One file; ``heads`` are the lines of the heads of the outline's symbols.
 
     ``about`` is how a README introduces the project, ``declared`` what a manifest needs,
-    ``project`` the name that either gives. ``is_generated``: its comments say that.
+    ``project`` the name that either gives. ``is_generated``: its comments say that. ``commands``
+    are those by which one works on the project.
     """
 
     outline: Outline
@@ -42,6 +44,7 @@ class FileFacts(Row):
     declared: tuple[tuple[str, Statement], ...] = ()
     project: str = ""
     is_generated: bool = False
+    commands: tuple[ProjectCommand, ...] = ()
 
     @property
     def path(self) -> str:
@@ -64,12 +67,13 @@ class FileFacts(Row):
             declared=tuple(
                 (mask(name), place.replace(text=mask(place.text))) for name, place in self.declared
             ),
+            commands=_altered(self.commands, mask, "text", "runs"),
         )
 
     @classmethod
     def of_json(cls, record: Sequence[Any]) -> FileFacts:
         """One from the list that JSON makes of it."""
-        outline, heads, notes, about, needed, project, is_generated = record
+        outline, heads, notes, about, needed, project, is_generated, told = record
         return cls(
             Outline.of_json(outline),
             tuple((start, end) for start, end in heads),
@@ -78,6 +82,7 @@ class FileFacts(Row):
             tuple((name, Statement.of(place)) for name, place in needed),
             project,
             is_generated,
+            tuple(map(ProjectCommand.of, told)),
         )
 
 
@@ -128,7 +133,10 @@ def _facts(path: str, content: bytes) -> FileFacts:
     about = introduction(content, path) if is_readme(path) else None
     named = project(read, content) or heading(content, path)
     found = _sound(read, notes, content)
-    return FileFacts(*found, about, declared(path, content), named, _is_generated(content))
+    last = _last_line(content)
+    told = tuple(one for one in commands(found[0], content) if one.line <= last)
+    needed = declared(path, content)
+    return FileFacts(*found, about, needed, named, _is_generated(content), told)
 
 
 #: Where a file says how it was made, in which lines.
@@ -147,9 +155,7 @@ def _sound(
     read: Outline, notes: Sequence[CodeNote], content: bytes
 ) -> tuple[Outline, tuple[tuple[int, int], ...], tuple[CodeNote, ...]]:
     """Only what points into the file; nothing if a lone carriage return ends a line in Python."""
-    last = content.count(b"\n") + (not content.endswith(b"\n") and bool(content))
-    if b"\r" in content and b"\r" in content.replace(b"\r\n", b""):
-        last = 0
+    last = _last_line(content)
     read = read.replace(
         symbols=tuple(one for one in read.symbols if max(one.line_end, one.doc_end) <= last),
         imports=tuple(one for one in read.imports if one.line <= last),
@@ -160,6 +166,12 @@ def _sound(
     lines = content.split(b"\n")
     heads = tuple(_head(symbol, lines) for symbol in read.symbols)
     return read, heads, tuple(one for one in notes if one.line_end <= last)
+
+
+def _last_line(content: bytes) -> int:
+    if b"\r" in content and b"\r" in content.replace(b"\r\n", b""):
+        return 0
+    return content.count(b"\n") + (not content.endswith(b"\n") and bool(content))
 
 
 #: Copyright and licence, which do not say what a file is.

@@ -35,6 +35,8 @@ RISKS: Mapping[str, str] = {
     "swallows": "Swallows errors",
     "marker": "Marked as to do",
 }
+#: The kind of a note about an error that is raised; ``detail`` is its name.
+THROWS = "throws"
 #: Notes of one kind that are kept of one file.
 MOST = 200
 #: Lines of a note's place.

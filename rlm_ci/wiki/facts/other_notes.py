@@ -8,7 +8,7 @@ from itertools import accumulate, islice
 
 from rlm_ci.source import grammars
 from rlm_ci.source.definitions.rust import spread
-from rlm_ci.wiki.facts.note import CodeNote, bounded, folded
+from rlm_ci.wiki.facts.note import THROWS, CodeNote, bounded, folded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ _SCRIPT = (
     (r"\bprocess\.env\b(?:\.(?P<name>\w+))?", "environment"),
     (r"\bprocess\.exit\(", "ends"),
     (r"\bcatch\s*(?:\([^)]*\))?\s*\{\s*\}", "swallows"),
+    (r"\bthrow new (?P<name>\w+)", THROWS),
 )  # fmt: skip
 _C = (
     (r"(?<![.\w>])(?:system|popen)\s*\(", "shell"),
@@ -55,6 +56,7 @@ _PATTERNS: Mapping[str, Patterns] = {
         (r"\bos\.(?:Getenv|LookupEnv)\(\"(?P<name>\w+)\"", "environment"),
         (r"\bos\.Exit\(|\blog\.Fatal\w*\(", "ends"),
         (r"\bgo func\(", "threads"),
+        (r"\breturn\b.*\b(?P<name>Err[A-Z]\w*)", THROWS),
     ),
     "Rust": (
         (r"\bfs::remove_(?:file|dir|dir_all)\(", "deletes"),
@@ -74,6 +76,7 @@ _PATTERNS: Mapping[str, Patterns] = {
         (r"\bnew Thread\(|\bExecutors\.new\w+\(", "threads"),
         (r"\bSystem\.getenv\(\"(?P<name>\w+)\"", "environment"),
         (r"\bSystem\.exit\(", "ends"),
+        (r"\bthrow new (?P<name>\w+)", THROWS),
         (r"\bcatch\s*\([^)]*\)\s*\{\s*\}", "swallows"),
     ),
     "C#": (
@@ -85,6 +88,7 @@ _PATTERNS: Mapping[str, Patterns] = {
         (r"\bunsafe\b", "memory"),
         (r"\bGetEnvironmentVariable\(\"(?P<name>\w+)\"", "environment"),
         (r"\bEnvironment\.Exit\(", "ends"),
+        (r"\bthrow new (?P<name>\w+)", THROWS),
     ),
     "Ruby": (
         (r"(?<![.\w])(?:system|exec)[ (]|(?<!\w)%x[({\[]", "shell"),
@@ -94,6 +98,7 @@ _PATTERNS: Mapping[str, Patterns] = {
         (r"\bNet::HTTP\b|\bTCP(?:Socket|Server)\.new\b", "network"),
         (r"\bThread\.new\b|(?<![.\w])fork\b", "threads"),
         (r"\bENV(?:\.fetch\(|\[)[\"'](?P<name>\w+)", "environment"),
+        (r"(?<![.\w])raise[ (](?P<name>[A-Z]\w*)", THROWS),
     ),
     "PHP": (
         (r"(?<![>:\w$])(?:shell_exec|exec|system|passthru|popen|proc_open)\s*\(", "shell"),
@@ -102,6 +107,7 @@ _PATTERNS: Mapping[str, Patterns] = {
         (r"(?<![>:\w$])(?:unlink|rmdir)\s*\(", "deletes"),
         (r"\bcurl_(?:exec|init)\s*\(|\bfsockopen\s*\(", "network"),
         (r"\bgetenv\s*\(\s*[\"'](?P<name>\w+)", "environment"),
+        (r"\bthrow new \\?(?P<name>\w+)", THROWS),
     ),
     "Shell": (
         (r"(?:^|[;&|]\s*)eval\s", "code"),

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from rlm_ci.source.python.outline import parsed, utf8
 from rlm_ci.source.python.statements import every, is_guard
-from rlm_ci.wiki.facts.note import LONGEST, CodeNote, bounded, folded
+from rlm_ci.wiki.facts.note import LONGEST, THROWS, CodeNote, bounded, folded
 from rlm_ci.wiki.pages.wording import listed
 
 TYPE_CHECKING = False
@@ -276,6 +276,10 @@ class _Reader:
                 self._imported(node, within)
             elif isinstance(node, ast.Raise) and _raised(node) == "SystemExit":
                 self._note("ends", node, within, self._segment(node, 110))
+            elif isinstance(node, ast.Raise):
+                name = _raised(node)
+                if _is_class(name) and name != "NotImplementedError":
+                    self._note(THROWS, node, within, self._segment(node, 110), name)
             elif isinstance(node, ast.ExceptHandler):
                 self._handler(node, within)
             elif isinstance(node, ast.Subscript) and self._dotted(node.value) == "os.environ":
@@ -347,7 +351,10 @@ def _is_class(name: str) -> bool:
 
 
 def _raised(node: ast.Raise) -> str:
+    """The name of what is raised, without its module; "" where it is no name."""
     raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+    if isinstance(raised, ast.Attribute):
+        return raised.attr
     return raised.id if isinstance(raised, ast.Name) else ""
 
 

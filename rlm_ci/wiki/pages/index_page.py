@@ -8,6 +8,11 @@ from rlm_ci.text.neutralise import code, prose
 from rlm_ci.text.printable import count, printable
 from rlm_ci.wiki.facts.dependencies import is_listed
 from rlm_ci.wiki.facts.note import INVARIANTS, RISKS
+from rlm_ci.wiki.front_page.configuration import environment
+from rlm_ci.wiki.front_page.error_list import error_list
+from rlm_ci.wiki.front_page.own_docs import own_docs
+from rlm_ci.wiki.front_page.project_commands import command_table
+from rlm_ci.wiki.front_page.start_here import start_here
 from rlm_ci.wiki.pages.dependencies_map import ALL, architecture
 from rlm_ci.wiki.pages.flow_page import flow_names
 from rlm_ci.wiki.pages.layout import api, api_size
@@ -44,12 +49,26 @@ _ENTRIES, _HOT, _OMITTED, _PAGES, _LIBRARY = 40, 12, 40, 12, 60
 def overview(world: PageSources) -> dict[str, Any]:
     files, layout = world.files, world.layout
     drawn = architecture(layout, world.around)
-    begins = starts(_begins_of(files, layout))
+    begins = [
+        (one, entry)
+        for one, entry in starts(_begins_of(files, layout))
+        if entry.kind != "task" or "/" in one.path or not one.commands  # else among the commands
+    ]
     program = [one for module in layout.modules for one in module.files]
+    commands, others, left = command_table(world)
+    parts, parts_more = start_here(world)
     return {
         "about": _about(files, world),
         "head": f"{count(len(files), 'file')} with {count(_lines(files.values()), 'line')}",
         "said": said(world.prose.get(WHOLE, ()), world, _HELD),
+        "commands": commands,
+        "other_commands": others,
+        "commands_left": left and count(left, "other command"),
+        "docs": own_docs(world),
+        "parts": parts,
+        "parts_more": parts_more and count(parts_more, "part"),
+        **environment(world),
+        **error_list(world),
         "diagram": drawn.diagram,
         "boxes_left": drawn.boxes_left and count(drawn.boxes_left, "module"),
         "arrows_left": drawn.arrows_left and count(drawn.arrows_left, "arrow"),

@@ -212,7 +212,7 @@ def test_a_page_says_each_thing_once_and_calls_it_what_it_is(repo: GitRepo, tmp_
     assert "| [net](modules/net.md) | `A`, `b`, `native` | 7 |" in index
     assert "| [tool](modules/tool.md) | `go.sh`, `up.sh` | 2 |" in index
     assert "- script `net` " in index
-    assert "- task `all` " in index
+    assert "- `make all` " in index
     assert "`html`" not in index
     assert "net[x]" not in index
     assert '- `lamp; python == "3"` ' in index
@@ -327,7 +327,7 @@ def test_extras_of_a_setup_configuration_are_declared() -> None:
 
 def test_what_is_raised_again_is_no_demand() -> None:
     source = b"def f(e, x):\n    if e:\n        raise e\n    if x:\n        raise Bad\n"
-    assert [note.text for note in python_notes(source)] == ["Bad: x"]
+    assert [note.text for note in python_notes(source)] == ["Bad: x", "raise Bad"]
 
 
 SPEAKING = b"""\

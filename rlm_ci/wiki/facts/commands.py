@@ -1,0 +1,291 @@
+"""The commands by which a project is set up, built, run, tested and checked, each with its line.
+
+They are read line by line from manifests, task files and CI workflows; nothing is run. A command
+that a shell would not take as it stands (an expression of a workflow, an odd name) is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import islice
+
+from rlm_ci.validators.detect import PLACEHOLDER
+from rlm_ci.values import Row
+from rlm_ci.wiki.facts.purpose import BUILD, CHECK, DOCS, RUN, SETUP, TEST, by_command, purpose_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from rlm_ci.source import Outline
+
+#: Bytes of a file that is read, commands of one, and characters of a command.
+_MAX_BYTES, _MOST, _LONGEST = 1 << 20, 200, 200
+#: The name of a task, a session or a program that can be typed as it is.
+_NAME = re.compile(r"[A-Za-z0-9@][\w:.@/+-]{0,79}")
+#: Scripts that a package manager runs by itself.
+_HOOKS = re.compile(r"(?:pre|post)?(?:install|publish|pack|prepare|version)|prepublishOnly")
+
+
+class ProjectCommand(Row):
+    """A command, the line that it is from, and what it runs.
+
+    ``purpose`` is one of the words in :mod:`rlm_ci.wiki.facts.purpose`. ``is_usual``: the line does
+    not spell the command out, which is the common one for such a file.
+    """
+
+    purpose: str
+    text: str
+    line: int
+    runs: str = ""
+    is_usual: bool = False
+
+
+def commands(read: Outline, content: bytes) -> tuple[ProjectCommand, ...]:
+    """The commands of a file that says how to work on its project; () for any other."""
+    name = read.path.rpartition("/")[2]
+    is_told = name in _READERS or name in _USUAL or read.language == "Makefile"
+    if not (is_told or is_workflow(read.path)) or len(content) > _MAX_BYTES or b"\0" in content:
+        return ()
+    lines = [row.rstrip("\r") for row in content.decode("utf-8", "replace").split("\n")]
+    found: dict[str, ProjectCommand] = {}
+    for one in (*_written(read, name, lines), *_usual(name, lines)):
+        if len(one.text) <= _LONGEST and one.text.isprintable():
+            found.setdefault(one.text, one)
+    return tuple(islice(found.values(), _MOST))
+
+
+def is_workflow(path: str) -> bool:
+    folder, _, name = path.rpartition("/")
+    return folder == ".github/workflows" and name.endswith((".yml", ".yaml"))
+
+
+def _written(read: Outline, name: str, lines: list[str]) -> Iterator[ProjectCommand]:
+    if is_workflow(read.path):
+        yield from _workflow(lines)
+        return
+    scripts = [one for one in read.entries if one.kind == "script" and _NAME.fullmatch(one.name)]
+    for one in scripts:
+        text = f"cargo run --bin {one.name}" if name == "Cargo.toml" else one.name
+        value = lines[one.line_start - 1].partition("=")[2].partition("#")[0].strip(" \"'")
+        runs = value if name in ("pyproject.toml", "setup.cfg") else ""
+        yield ProjectCommand(RUN, text, one.line_start, runs[:_LONGEST])
+    if name == "package.json":
+        yield from _package(read, lines)
+    elif read.language == "Makefile":
+        for one in read.entries:
+            if _NAME.fullmatch(one.name):
+                runs = _recipe(lines, one.line_start)
+                yield _task(one.name, f"make {one.name}", one.line_start, runs)
+    reader = _READERS.get(name)
+    if reader is not None:
+        yield from reader(lines)
+
+
+def _task(name: str, text: str, line: int, runs: str = "") -> ProjectCommand:
+    return ProjectCommand(purpose_of(name, runs), text, line, runs[:_LONGEST])
+
+
+def _recipe(lines: Sequence[str], line: int) -> str:
+    """The first command of a rule that says what it is for, else the first."""
+    found = []
+    for row in lines[line : line + 40]:
+        if not row.startswith("\t"):
+            break
+        found.append(row.strip().lstrip("@-+").rstrip("\\ "))
+    return next(filter(by_command, found), found[0] if found else "")
+
+
+def _package(read: Outline, lines: Sequence[str]) -> Iterator[ProjectCommand]:
+    try:
+        scripts = json.loads("\n".join(lines)).get("scripts", {})
+    except (ValueError, RecursionError, AttributeError):
+        return
+    if not isinstance(scripts, dict):
+        return
+    for one in read.entries:
+        runs = scripts.get(one.name) if one.kind == "task" else None
+        if not isinstance(runs, str) or not _NAME.fullmatch(one.name):
+            continue
+        if not _is_hook(one.name, scripts) and PLACEHOLDER not in runs:
+            word = "" if one.name in ("test", "start") else "run "
+            yield _task(one.name, f"npm {word}{one.name}", one.line_start, " ".join(runs.split()))
+
+
+def _is_hook(name: str, scripts: Mapping[str, object]) -> bool:
+    bare = re.sub("^(?:pre|post)", "", name)
+    return bool(_HOOKS.fullmatch(name)) or (bare != name and bare in scripts)
+
+
+_TOX = re.compile(r"\[testenv:([^\]]+)\]|\[(?:tool\.tox\.)?env\.\"?([\w.-]+)\"?\]")
+
+
+def _tox(lines: Sequence[str]) -> Iterator[ProjectCommand]:
+    for number, row in enumerate(lines, 1):
+        found = _TOX.match(row)
+        name = (found[1] or found[2]) if found else ""
+        if name and _NAME.fullmatch(name):
+            yield _task(name, f"tox run -e {name}", number, _commands_of(lines[number:]))
+
+
+def _commands_of(lines: Sequence[str]) -> str:
+    """The first command of an environment of tox in the old format, whose lines these are."""
+    inside = False
+    for row in lines[:60]:
+        if row.startswith("["):
+            break
+        key = re.match(r"commands\s*=(.*)", row)
+        inside = bool(key) or (inside and row[:1].isspace())
+        text = (key[1] if key else row).strip() if inside else ""
+        if text and text[0] not in "#[":
+            return text.rstrip("\\ ")
+    return ""
+
+
+_SESSION = re.compile(r"@(?:nox\.)?session\b")
+_FUNCTION = re.compile(r"(?:async )?def (\w+)")
+_RENAMED = re.compile(r"\bname\s*=\s*[\"']([^\"']+)[\"']")
+
+
+def _nox(lines: Sequence[str]) -> Iterator[ProjectCommand]:
+    begun, given = 0, ""
+    for number, row in enumerate(lines, 1):
+        if _SESSION.match(row):
+            begun, given = number, ""
+        if not begun:
+            continue
+        renamed, function = _RENAMED.search(row), _FUNCTION.match(row)
+        if function:
+            name = given or function[1]
+            if _NAME.fullmatch(name):
+                yield _task(name, f"nox -s {name}", begun)
+            begun = 0
+        elif renamed:
+            given = renamed[1]
+
+
+def _just(lines: Sequence[str]) -> Iterator[ProjectCommand]:
+    for number, row in enumerate(lines, 1):
+        found = re.match(r"@?([A-Za-z][\w-]*)(?:\s[^:=]*)?:(?!=)", row)
+        if found and found[1] not in ("set", "export", "alias"):
+            after = lines[number].strip() if number < len(lines) else ""
+            yield _task(found[1], f"just {found[1]}", number, after.lstrip("@-"))
+
+
+#: Tables of a pyproject.toml with tasks, and what runs one.
+_TASKS = {
+    "tool.poe.tasks": "poe {}", "tool.pdm.scripts": "pdm run {}", "tool.taskipy.tasks": "task {}",
+    "tool.hatch.envs.default.scripts": "hatch run {}", "tool.pixi.tasks": "pixi run {}",
+}  # fmt: skip
+_TABLE = re.compile(r"\[([^\[\]]+)\]\s*(?:#.*)?$")
+_PAIR = re.compile(r"([\w:-]+)\s*=\s*(?:[\"']([^\"']*)[\"'])?")
+
+
+def _pyproject(lines: Sequence[str]) -> Iterator[ProjectCommand]:
+    table = ""
+    for number, row in enumerate(lines, 1):
+        begun, pair = _TABLE.match(row), _PAIR.match(row)
+        if begun:
+            table = begun[1].replace('"', "").replace(" ", "")
+            above, _, name = table.rpartition(".")
+            if above in _TASKS and _NAME.fullmatch(name):
+                yield _task(name, _TASKS[above].format(name), number)
+        elif pair and pair[1][0] != "_":
+            hatch = re.fullmatch(r"tool\.hatch\.envs\.([\w.-]+)\.scripts", table)
+            shown = _TASKS.get(table) or (f"hatch run {hatch[1]}:{{}}" if hatch else "")
+            if shown:
+                yield _task(pair[1], shown.format(pair[1]), number, pair[2] or "")
+    yield from _tox(lines)
+
+
+_READERS: Mapping[str, Callable[[Sequence[str]], Iterator[ProjectCommand]] | None] = {
+    "tox.ini": _tox, "tox.toml": _tox, "setup.cfg": _tox, "noxfile.py": _nox, "package.json": None,
+    "justfile": _just, "Justfile": _just, "pyproject.toml": _pyproject, "Cargo.toml": None,
+}  # fmt: skip
+
+
+# ── workflows ──
+
+_RUN = re.compile(r"(\s*)(- +)?run:\s*(.*)$")
+#: What a shell needs a whole script for, and what only Actions has.
+_NO_COMMAND = re.compile(
+    r"#|(?:if|then|else|elif|fi|for|while|do|done|case|esac|echo|printf|cd|set|exit)\b"
+)
+_ONLY_THERE = re.compile(r"\$\{\{|\$\{?(?:GITHUB|RUNNER)_")
+
+
+def _workflow(lines: Sequence[str]) -> Iterator[ProjectCommand]:
+    """The commands of ``run`` steps that build, run, test or check."""
+    for number, text in _steps(lines):
+        purpose = by_command(text)
+        if purpose and not _NO_COMMAND.match(text) and not _ONLY_THERE.search(text):
+            yield ProjectCommand(purpose, text, number)
+
+
+def _steps(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """The lines of all scripts, with what a backslash joins to them."""
+    inside, begun, joined = -1, 0, ""
+    for number, row in enumerate(lines, 1):
+        if inside >= 0 and row.strip() and len(row) - len(row.lstrip()) <= inside:
+            inside, joined = -1, ""
+        if inside >= 0:
+            begun = begun if joined else number
+            joined = f"{joined} {row.strip()}".strip()
+            if joined.endswith("\\"):
+                joined = joined.rstrip("\\ ")
+            elif joined:
+                yield begun, joined
+                joined = ""
+            continue
+        found = _RUN.match(row)
+        if found and re.match(r"[|>][-+\d]*\s*(?:#.*)?$", found[3]):
+            inside = len(found[1]) + len(found[2] or "")
+        elif found and found[3]:
+            text = found[3].strip()
+            quoted = text[0] in "\"'" and text[-1] == text[0] and len(text) > 1
+            yield number, text[1:-1] if quoted else re.sub(r"\s#.*", "", text).rstrip()
+
+
+# ── what goes with a file ──
+
+_TESTED = "python -m pytest"
+#: The lines by which a file says that these commands go with it.
+_USUAL = {
+    "pyproject.toml": (
+        (SETUP, "python -m pip install -e .", r"\[(?:project|tool\.poetry)\]"),
+        (BUILD, "python -m build", r"\[build-system\]"),
+        (TEST, _TESTED, r"\[tool\.pytest(?:\.ini_options)?\]"),
+        (TEST, "tox run", r"\[tool\.tox\]"),
+    ),
+    "setup.py": ((SETUP, "python -m pip install -e .", r"(?:\w+\.)?setup\("),),
+    "setup.cfg": ((TEST, _TESTED, r"\[tool:pytest\]"),),
+    "pytest.ini": ((TEST, _TESTED, r"\[pytest\]"),),
+    "tox.ini": ((TEST, "tox run", r"\[tox\]|\[testenv\]"),),
+    "tox.toml": ((TEST, "tox run", r"env_list\b|\[env"),),
+    "requirements.txt": (
+        (SETUP, "python -m pip install -r requirements.txt", r"[A-Za-z-]"),
+    ),
+    ".pre-commit-config.yaml": ((CHECK, "pre-commit run --all-files", r"repos:"),),
+    "package.json": ((SETUP, "npm install", r"\s*\"(?:devDependencies|dependencies)\"\s*:"),),
+    "Cargo.toml": (
+        (BUILD, "cargo build", r"\[(?:package|workspace)\]"),
+        (TEST, "cargo test", r"\[(?:package|workspace)\]"),
+    ),
+    "go.mod": ((BUILD, "go build ./...", r"module\s"), (TEST, "go test ./...", r"module\s")),
+    "pom.xml": ((BUILD, "mvn package", r"\s*<project\b"), (TEST, "mvn test", r"\s*<project\b")),
+    "CMakeLists.txt": (
+        (BUILD, "cmake -B build && cmake --build build", r"(?i)project\s*\("),
+        (TEST, "ctest --test-dir build", r"(?i)\s*(?:enable_testing|include\s*\(\s*CTest)"),
+    ),
+    "Gemfile": ((SETUP, "bundle install", r"\s*(?:gem|gemspec|source)\b"),),
+    "mkdocs.yml": ((DOCS, "mkdocs serve", r"site_name:"),),
+}  # fmt: skip
+
+
+def _usual(name: str, lines: Sequence[str]) -> Iterator[ProjectCommand]:
+    for purpose, text, sign in _USUAL.get(name, ()):
+        pattern = re.compile(sign)
+        number = next((n for n, row in enumerate(lines, 1) if pattern.match(row)), 0)
+        if number:
+            yield ProjectCommand(purpose, text, number, is_usual=True)

@@ -1,0 +1,1 @@
+"""What the first page teaches: commands, where a change begins, configuration, errors."""

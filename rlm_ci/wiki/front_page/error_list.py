@@ -1,0 +1,132 @@
+"""How a program fails: the errors that it defines, the others that it raises, and where."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.text.neutralise import code
+from rlm_ci.text.printable import printable
+from rlm_ci.wiki.facts.note import THROWS
+from rlm_ci.wiki.pages.layout import CONTAINERS, told
+from rlm_ci.wiki.pages.wording import listed, sentence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.source import Symbol
+    from rlm_ci.wiki.facts.file_facts import FileFacts
+    from rlm_ci.wiki.facts.note import CodeNote
+    from rlm_ci.wiki.pages.module_page import PageSources
+
+    Raised = Mapping[str, Sequence[tuple[FileFacts, CodeNote]]]
+
+#: Errors of the program, others, and places of one that are shown.
+_OWN, _OTHERS, _PLACES = 30, 16, 3
+_NAME = re.compile(r"\w*(?:Error|Exception|Warning|Failure)")
+#: The bases of a class of Python, and how far errors are followed from class to class.
+_BASES, _DEEP = re.compile(r"\(([^()]*)\)"), 8
+#: A value that a function of Go returns as its error.
+_VALUE = re.compile(r"[Ee]rr[A-Z]\w*")
+
+
+def error_list(world: PageSources) -> dict[str, Any]:
+    """The program's own errors, those most raised first, and the others that it raises."""
+    raised = _raised(world)
+    own: dict[str, tuple[FileFacts, int]] = {}
+    for one, number in _defined(world, raised):
+        own.setdefault(_last(one.outline.symbols[number].name), (one, number))
+    names = sorted(own, key=lambda name: (-len(raised.get(name, ())), name))
+    others = sorted(raised.keys() - own.keys(), key=lambda name: (-len(raised[name]), name))
+    return {
+        "errors": [_row(*own[name], raised.get(name, ()), world) for name in names[:_OWN]],
+        "errors_more": max(0, len(names) - _OWN),
+        "other_errors": [_other(name, raised[name], world) for name in others[:_OTHERS]],
+        "other_errors_more": max(0, len(others) - _OTHERS),
+    }
+
+
+def _raised(world: PageSources) -> Raised:
+    found: dict[str, list[tuple[FileFacts, CodeNote]]] = {}
+    for module in world.layout.modules:
+        for one in module.files:
+            for note in one.notes:
+                if note.kind == THROWS:
+                    found.setdefault(note.detail, []).append((one, note))
+    return found
+
+
+def _defined(world: PageSources, raised: Collection[str]) -> Iterator[tuple[FileFacts, int]]:
+    """The definitions of errors: files, and numbers of their symbols."""
+    every = [
+        (one, number)
+        for module in world.layout.modules
+        for one in module.files
+        for number in range(len(one.outline.symbols))
+        if not one.is_generated
+    ]
+    known = set(raised)
+    for _ in range(_DEEP):
+        found = {
+            _last(one.outline.symbols[number].name)
+            for one, number in every
+            if _is_error(one, one.outline.symbols[number], known)
+        }
+        if found <= known:
+            break
+        known |= found
+    for one, number in every:
+        if _is_error(one, one.outline.symbols[number], known):
+            yield one, number
+
+
+def _is_error(one: FileFacts, symbol: Symbol, known: Collection[str]) -> bool:
+    """Whether a definition is an error, by its name, or as one of the ``known`` is its base."""
+    name = _last(symbol.name)
+    if symbol.kind in CONTAINERS and symbol.kind not in ("module", "interface", "trait"):
+        if name in known or _NAME.fullmatch(name):
+            return True
+        bases = _BASES.search(symbol.signature) if one.outline.language == "Python" else None
+        names = [_last(base.strip()) for base in bases[1].split(",")] if bases else []
+        return any(base in known or _NAME.fullmatch(base) for base in names)
+    is_value = symbol.kind in ("variable", "constant") and one.outline.language == "Go"
+    return is_value and bool(_VALUE.fullmatch(name))
+
+
+def _row(
+    one: FileFacts, number: int, places: Sequence[tuple[FileFacts, CodeNote]], world: PageSources
+) -> dict[str, str]:
+    symbol = one.outline.symbols[number]
+    return {
+        "name": code(printable(told(one, symbol.name)), cell=True),
+        "doc": sentence(symbol.doc, cell=True) if symbol.doc else "",
+        "link": world.register.link(one.path, *one.heads[number], cell=True),
+        "raised": _places(places, world),
+    }
+
+
+def _other(
+    name: str, places: Sequence[tuple[FileFacts, CodeNote]], world: PageSources
+) -> dict[str, str]:
+    return {
+        "name": code(printable(name), cell=True),
+        "count": f"{len(places):,}",
+        "raised": _places(places, world),
+    }
+
+
+def _places(places: Sequence[tuple[FileFacts, CodeNote]], world: PageSources) -> str:
+    """The first place in each of a few definitions, and how many more there are."""
+    first: dict[tuple[str, str], str] = {}
+    for one, note in places:
+        key = one.path, note.within
+        if len(first) < _PLACES and key not in first:
+            within = f"{code(printable(note.within), cell=True)} " if note.within else ""
+            link = world.register.link(one.path, note.line_start, note.line_end, cell=True)
+            first[key] = f"{within}{link}"
+    return listed([*first.values()], len(first), len(places)) if first else ""
+
+
+def _last(name: str) -> str:
+    return re.split(r"\.|::|#", name)[-1]

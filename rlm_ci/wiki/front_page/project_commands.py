@@ -1,0 +1,139 @@
+"""How a project is set up, built, run, tested and checked: the commands, each with its place."""
+
+from __future__ import annotations
+
+from rlm_ci.text.neutralise import clip, code
+from rlm_ci.text.printable import printable
+from rlm_ci.validators.detect import LOCKS
+from rlm_ci.values import Value
+from rlm_ci.wiki.facts.commands import ProjectCommand, is_workflow
+from rlm_ci.wiki.facts.purpose import BUILD, CHECK, DOCS, OTHER, RUN, SETUP, TEST
+from rlm_ci.wiki.pages.paths import folder_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from rlm_ci.wiki.facts.file_facts import FileFacts
+    from rlm_ci.wiki.pages.module_page import PageSources
+
+#: What a reader wants to do, in the order of the page.
+_HEADINGS = {
+    SETUP: "set up", BUILD: "build", RUN: "run", TEST: "test", CHECK: "check", DOCS: "write docs",
+}  # fmt: skip
+#: Rows of one purpose; of those that only CI runs, where there are others; other tasks.
+_ROWS, _FROM_CI, _OTHERS = 6, 2, 16
+#: Characters of what a command runs.
+_RUNS = 100
+#: What stands for a usual command where uv has locked the project.
+_UV = {
+    "python -m pip install -e .": "uv sync",
+    "python -m build": "uv build",
+    "python -m pytest": "uv run pytest",
+}
+
+
+class PlacedCommand(Value):
+    """A command and the file that says it."""
+
+    path: str
+    command: ProjectCommand
+
+    @property
+    def is_of_ci(self) -> bool:
+        return is_workflow(self.path)
+
+    @property
+    def rank(self) -> tuple[bool, bool, str, int]:
+        """What a person types first: no step of CI, what is spelled out."""
+        return self.is_of_ci, self.command.is_usual, self.path, self.command.line
+
+
+def project_commands(world: PageSources) -> list[PlacedCommand]:
+    """The commands of the project as a whole, the best of each purpose first, each text once."""
+    found: dict[str, PlacedCommand] = {}
+    for one in sorted(_every(world), key=lambda one: one.rank):
+        found.setdefault(one.command.text, one)
+    return list(found.values())
+
+
+def command_table(world: PageSources) -> tuple[list[dict[str, str]], list[dict[str, str]], int]:
+    """The rows of the table, other tasks, and how many commands are in neither."""
+    every = project_commands(world)
+    rows, left = [], 0
+    for purpose, heading in _HEADINGS.items():
+        found = [one for one in every if one.command.purpose == purpose]
+        shown = _chosen(found)
+        left += len(found) - len(shown)
+        rows += [{"to": heading, **_row(one, world)} for one in shown]
+    others = [one for one in every if one.command.purpose == OTHER]
+    left += max(0, len(others) - _OTHERS)
+    return rows, [_other(one, world) for one in others[:_OTHERS]], left
+
+
+def _chosen(found: Sequence[PlacedCommand]) -> list[PlacedCommand]:
+    own = [one for one in found if not one.is_of_ci][:_ROWS]
+    most = _FROM_CI if own else _ROWS
+    return [*own, *[one for one in found if one.is_of_ci][: min(most, _ROWS - len(own))]]
+
+
+def _row(one: PlacedCommand, world: PageSources) -> dict[str, str]:
+    command = one.command
+    runs = code(printable(clip(command.runs, _RUNS)), cell=True) if command.runs.strip() else ""
+    return {
+        "text": code(printable(command.text), cell=True),
+        "runs": "“usual”" if command.is_usual else runs,
+        "link": world.register.link(one.path, command.line, command.line, cell=True),
+    }
+
+
+def _other(one: PlacedCommand, world: PageSources) -> dict[str, str]:
+    line = one.command.line
+    return {
+        "text": code(printable(one.command.text)),
+        "link": world.register.link(one.path, line, line),
+    }
+
+
+def _every(world: PageSources) -> Iterator[PlacedCommand]:
+    top = world.outside.under if world.outside is not None else ""
+    there = [*world.files, *(path for path, _ in world.omitted)]
+    locks = {path.rpartition("/")[2] for path in there if folder_of(path) == top}
+    for path, one in world.files.items():
+        if folder_of(path) == top or is_workflow(path):
+            for command in one.commands:
+                yield PlacedCommand(path, _for_manager(command, path, locks))
+    for module in world.layout.modules:
+        for one in module.files:
+            yield from _started(one)
+
+
+def _for_manager(command: ProjectCommand, path: str, locks: Collection[str]) -> ProjectCommand:
+    """The command for the package manager whose lock file is there."""
+    if path.endswith("package.json") and command.text.startswith("npm "):
+        manager = next((name for lock, name in LOCKS if lock in locks), "npm")
+        return command.replace(text=f"{manager}{command.text.removeprefix('npm')}")
+    if command.is_usual and "uv.lock" in locks:
+        return command.replace(text=_UV.get(command.text, command.text))
+    return command
+
+
+def _started(one: FileFacts) -> Iterator[PlacedCommand]:
+    """How a program of a repository is started by its file."""
+    folder, _, name = one.path.rpartition("/")
+    entry = next((entry for entry in one.outline.entries if entry.kind == "main"), None)
+    text = ""
+    if name == "__main__.py" and one.outline.lines:
+        parts = folder.removeprefix("src/").removeprefix("lib/").split("/")
+        text = f"python -m {'.'.join(parts)}" if all(map(str.isidentifier, parts)) else ""
+    elif entry is not None and one.outline.language == "Go" and _is_plain(folder):
+        text = f"go run ./{folder}" if folder else "go run ."
+    elif entry is not None and one.path == "src/main.rs":
+        text = "cargo run"
+    if text:
+        line = entry.line_start if entry is not None else 1
+        yield PlacedCommand(one.path, ProjectCommand(RUN, text, line, is_usual=True))
+
+
+def _is_plain(folder: str) -> bool:
+    return folder.isascii() and all(char.isalnum() or char in "-_./" for char in folder)

@@ -1,0 +1,66 @@
+"""How to build, run and test a project, as its first page says it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from testing.wiki_stage import first_page, rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from testing.repositories.git_repo import GitRepo
+
+
+def test_people_come_before_ci_and_the_lock_file_names_the_manager(
+    repo: GitRepo, tmp_path: Path
+) -> None:
+    steps = "".join(f"      - run: pnpm test --shard {n}\n" for n in range(1, 5))
+    page = first_page(repo, tmp_path, {
+        "README.md": "# Web\n\nIt serves what the web asks for.\n",
+        "CONTRIBUTING.md": "# How\n\nRun the tests.\n",
+        "docs/index.md": "# Docs\n",
+        "LICENSE": "MIT\n",
+        "pnpm-lock.yaml": "lockfileVersion: 9\n",
+        "package.json": '{"name": "web",\n"scripts": {\n"test": "vitest | tee x",\n'
+        '"dev": "vite"},\n"dependencies": {}}\n',
+        "sub/package.json": '{"scripts": {"test": "jest"}}\n',
+        "Makefile": "release:\n\tgit push\n",
+        "src/web.ts": "export function serve(): void {}\nexport class Web {}\n",
+        ".github/workflows/ci.yml": f"steps:\n{steps}      - run: tsc --noEmit\n",
+    })  # fmt: skip
+    assert rows(page, "Build, run and test") == [
+        "set up | `pnpm install` | “usual” | [`package.json#L5-L5`]",
+        "run | `pnpm run dev` | `vite` | [`package.json#L4-L4`]",
+        "test | `pnpm test` | <code>vitest &#124; tee x</code> | [`package.json#L3-L3`]",
+        "test | `pnpm test --shard 1` |  | [`.github/workflows/ci.yml#L2-L2`]",
+        "test | `pnpm test --shard 2` |  | [`.github/workflows/ci.yml#L3-L3`]",
+        "check | `tsc --noEmit` |  | [`.github/workflows/ci.yml#L6-L6`]",
+    ]
+    assert "- `make release` [`Makefile#L1-L1`]" in page
+    assert "Not listed: 2 other commands." in page
+    assert "jest" not in page
+    documents = page.split("own documents\n", 1)[1].split("##", 1)[0]
+    assert re.findall(r"`([\w./]+)#", documents) == [
+        "README.md", "CONTRIBUTING.md", "docs/index.md",
+    ]  # fmt: skip
+    assert page.count("- task") == 1  # of `sub`: the others are among the commands
+
+
+def test_programs_and_uv(repo: GitRepo, tmp_path: Path) -> None:
+    page = first_page(repo, tmp_path, {
+        "pyproject.toml": '[project]\nname = "a"\n[project.scripts]\nsay = "a.b:c"\n'
+        "[tool.pytest.ini_options]\n",
+        "uv.lock": "version = 1\n",
+        "src/a/__init__.py": "def c() -> None: ...\n",
+        "src/a/__main__.py": "from a import c\n\nc()\n",
+        "cmd/go/main.go": "package main\n\nfunc main() {}\n",
+    })  # fmt: skip
+    assert rows(page, "Build, run and test") == [
+        "set up | `uv sync` | “usual” | [`pyproject.toml#L1-L1`]",
+        "run | `say` | `a.b:c` | [`pyproject.toml#L4-L4`]",
+        "run | `go run ./cmd/go` | “usual” | [`cmd/go/main.go#L3-L3`]",
+        "run | `python -m a` | “usual” | [`src/a/__main__.py#L1-L1`]",
+        "test | `uv run pytest` | “usual” | [`pyproject.toml#L5-L5`]",
+    ]

@@ -1,0 +1,108 @@
+"""Where a change begins, what configures the program, and how it fails, on the first page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rlm_ci.wiki.facts.file_facts import facts_of
+from testing.wiki_stage import first_page, rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from testing.repositories.git_repo import GitRepo
+
+CORE = '''"""The core."""
+
+import os
+
+from .errors import Full
+
+
+class Basket:
+    """What was chosen."""
+
+    def add(self, name: str) -> None:
+        if os.environ.get("SHOP_CLOSED", "no") == "yes":
+            raise Full("closed")
+        if not name:
+            raise ValueError(name)
+        raise errors.Full(name)
+
+
+def price(key: str) -> str:
+    if os.getenv("SHOP_CLOSED"):
+        raise Full
+    return os.environ[key]
+'''
+FILES = {
+    "pyproject.toml": '[project]\nname = "shop"\n[tool.pytest.ini_options]\n',
+    "src/shop/__init__.py": "from .core import Basket\nfrom .errors import Full\n",
+    "src/shop/core.py": CORE,
+    "src/shop/errors.py": 'class Full(Exception):\n    """Nothing fits in. Ever."""\n\n\n'
+    "class Odd(Full):\n    pass\n\n\nclass Plain(object):\n    pass\n",
+    "src/shop/_util.py": "def pad(text: str) -> str:\n    return text\n",
+    "tests/test_core.py": "from shop.core import Basket\n\n\ndef test() -> None: ...\n",
+    "tests/test_all.py": "import shop.core\nimport shop.errors\n",
+}
+
+
+def test_the_first_page_says_where_to_start(repo: GitRepo, tmp_path: Path) -> None:
+    page = first_page(repo, tmp_path, FILES)
+    title = "[src/shop/{}](modules/src.shop.md)"
+    assert rows(page, "To change something, start here") == [
+        (
+            f"{title.format('errors.py')} | [`src/shop/errors.py#L1-L2`] | "
+            "`Full`, `Odd`, `Plain` | [`tests/test_all.py#L1-L1`] | "
+            "`python -m pytest tests/test_all.py`"
+        ),
+        (
+            f"{title.format('core.py')} | [`src/shop/core.py#L8-L9`] | `Basket`, `price` | "
+            "[`tests/test_core.py#L1-L1`], [`tests/test_all.py#L1-L1`] | "
+            "`python -m pytest tests/test_core.py tests/test_all.py`"
+        ),
+    ]
+    assert rows(page, "Environment variables") == [
+        (
+            '`SHOP_CLOSED` | `os.environ.get("SHOP_CLOSED", "no")` | `Basket.add` | '
+            "[`src/shop/core.py#L12-L12`] and 1 more"
+        ),
+    ]
+    assert "- `os.environ[key]` [`src/shop/core.py#L22-L22`]" in page
+    raised = (
+        "`Basket.add` [`src/shop/core.py#L13-L13`], `price` [`src/shop/core.py#L21-L21`] and 1 more"
+    )
+    assert rows(page, "Errors")[:2] == [
+        f"`Full` | Nothing fits in. | [`src/shop/errors.py#L1-L2`] | {raised}",
+        "`Odd` |  | [`src/shop/errors.py#L5-L5`] | ",
+    ]
+    assert "| `ValueError` | 1 | `Basket.add` [`src/shop/core.py#L15-L15`] |" in page
+    assert "`Plain` |  |" not in page
+
+
+def test_a_program_without_any_of_it_has_no_such_parts(repo: GitRepo, tmp_path: Path) -> None:
+    page = first_page(
+        repo, tmp_path, {"a/x.py": '"""Adds."""\n\n\ndef add(a, b):\n    return a + b\n'}
+    )
+    assert "none found" in page
+    for heading in ("Build, run and test", "Environment variables", "Errors", "The project's own"):
+        assert f"\n## {heading}" not in page
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "names"),
+    [
+        ("a.ts", "if (x) throw new RangeError('no');\n// throw new No()\n", ["RangeError"]),
+        ("a.go", "package a\n\nfunc F() error {\n\treturn ErrClosed\n}\n", ["ErrClosed"]),
+        ("A.java", "class A { void f() {\n throw new IllegalStateException(); } }\n",
+         ["IllegalStateException"]),
+        ("a.rb", "def f\n  raise ArgumentError, 'x'\nend\n", ["ArgumentError"]),
+        ("a.py", "def f(e):\n    raise e\n    raise NotImplementedError\n    raise a.B()\n", ["B"]),
+        ("test_a.py", "raise ValueError\n", []),
+    ],
+)  # fmt: skip
+def test_what_is_raised_is_known_by_its_name(path: str, text: str, names: list[str]) -> None:
+    notes = facts_of(path, text.encode()).notes
+    assert [note.detail for note in notes if note.kind == "throws"] == names
