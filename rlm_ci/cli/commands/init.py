@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from rlm_ci.config.arguments import Arguments
 
 SUMMARY = "write workflows, hooks and rlm-ci.toml; asks what no flag says"
-USAGE = "[--review on|off] [--model NAME] [--fork-safe] [--hooks] [OPTION...]"
+USAGE = "[--review on|off] [--model NAME] [--hooks] [OPTION...]"
 TAKES = ("no arguments", 0, 0)
 EXAMPLES = (
     "rlm-ci init",
