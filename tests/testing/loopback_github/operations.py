@@ -68,6 +68,9 @@ def _opening(scene: Scene) -> None:
     repo, pull = scene.repo(), scene.pull()
     refused(422, repo.create_pull, base=pull.base.ref, head=pull.head.ref, title="The same again")
     assert [p.number for p in repo.get_pulls()] == [NUMBER]
+    title = pull.title
+    pull.edit(body="Its new text")
+    assert (scene.pull().title, scene.pull().body) == (title, "Its new text")
 
 
 def _conversation(scene: Scene) -> None:
