@@ -1,6 +1,6 @@
 """test-guard: does the change make less sure what the tests, and what judges them, say?
 
-Base and head are compared; nothing is run. What is found is told, and fails nobody, but for changes
+Base and head are compared; nothing is run. A finding is reported and fails no run, but for changes
 of bots, of the authors that a setting names, or where a setting asks for it.
 """
 

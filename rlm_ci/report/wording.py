@@ -182,7 +182,8 @@ def headline(report: Report) -> str:
     wiki = next((part.metrics for part in report.parts if "prose" in part.metrics), None)
     if wiki is not None and verdict in (CLEAN, INCOMPLETE):
         told = ", ".join(filter(None, (count(wiki["pages"], "page"), wiki["prose"])))
-        done = "Up to date" if wiki.get("new") == 0 else "Written"
+        # A wiki that is only compared has "stale"; one that is made has "new".
+        done = "Up to date" if wiki.get("new", wiki.get("stale")) == 0 else "Written"
         return f"{done if verdict == CLEAN else 'Not finished'}: {told}"
     stopped = join([part.id for part in report.parts if part.state == verdict])
     if verdict == NOT_RUN:
