@@ -21,6 +21,11 @@ if [ "$(uname -s)" = Linux ]; then
     command -v strace >/dev/null || need strace
     command -v setpriv >/dev/null || need util-linux
 fi
+# Tests of projects in these languages are skipped where the language is not; CI skips none.
+if [ -n "${CI:-}" ]; then
+    command -v cargo >/dev/null || need cargo
+    command -v go >/dev/null || need golang-go
+fi
 [ -z "$packages" ] && exit 0
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
