@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -25,9 +24,6 @@ from rlm_ci.workspace.sandboxed_commands import SandboxedCommands
 from rlm_ci.workspace.workspace import Workspace
 from testing.fix_options import context
 from testing.repositories.git_repo import GitRepo
-
-if TYPE_CHECKING:
-    pass
 
 SUITE = """
 import json, os, sys, unittest
@@ -132,9 +128,13 @@ def run(
     base = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", **(env or {})}
     base |= test_reports.environment(str(folder), str(root), base, **how)
     argv = [*before, sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *args]
-    done = subprocess.run(
-        argv, cwd=root, env=base, capture_output=True, text=True, check=False, timeout=120
-    )
+    argv += ["-o", "faulthandler_timeout=60"]  # a run that hangs says where
+    try:
+        done = subprocess.run(
+            argv, cwd=root, env=base, capture_output=True, text=True, check=False, timeout=120
+        )
+    except subprocess.TimeoutExpired as error:
+        pytest.fail(f"{error}\n{error.stdout!r}\n{error.stderr!r}")
     lines = test_reports.collect(str(folder))
     assert json.loads(json.dumps(lines)) == lines
     printed = transcribe(Clipped(done.stdout.encode()), str).lines
