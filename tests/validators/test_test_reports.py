@@ -122,10 +122,17 @@ def run(
     env: dict[str, str] | None = None,
     **how: bool,
 ) -> tuple[subprocess.CompletedProcess[str], TestOutcomes]:
-    """Run pytest in ``root`` as a validator is run, and read what was told."""
+    """Run pytest in ``root`` as a validator is run, and read what was told.
+
+    It has a temporary folder of its own: in ours it would clear away, for minutes, what earlier
+    runs of all our tests left there.
+    """
     folder = root.parent / f"told-{len(list(root.parent.iterdir()))}"
     folder.mkdir()
+    temporary = root.parent / "temporary"
+    temporary.mkdir(exist_ok=True)
     base = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", **(env or {})}
+    base["TMPDIR"] = str(temporary)
     base |= test_reports.environment(str(folder), str(root), base, **how)
     argv = [*before, sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *args]
     argv += ["-o", "faulthandler_timeout=60"]  # a run that hangs says where
