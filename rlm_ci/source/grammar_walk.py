@@ -355,8 +355,8 @@ def namespace(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComm
     """Handle a namespace, with a body or for the rest of the file."""
     fields = walk.fields(node)
     if "name" in fields:
-        name = walk.text(fields["name"])
-        walk.define("module", name, node, scope, head=f"namespace {name}", is_public=True)
+        name = "".join(walk.text(fields["name"]).split())  # of damaged code it may have lines
+        walk.define("module", name, node, scope, head=folded(f"namespace {name}"), is_public=True)
     walk.body(fields.get("body", node), scope)
 
 

@@ -129,6 +129,8 @@ def sound(name: str, content: bytes) -> Outline:
 @example("a.py", [b"x = 1\r", b"def f():\r", b"  'doc'\r\n", b"class C: pass"])
 @example("a.py", [b'"""\\ud800 \\x00"""'])
 @example("Cargo.toml", [b"[[bin]]\nname = 'a'\n\"", b'"name" = x'])
+@example("Orders.cs", [b"namespace A\n{\n    [B].C;\n}\n"])
+@example("A.java", [b"package a.\n  b\xe2\x80\xae;\n"])
 def test_no_bytes_are_too_strange(name: str, pieces: list[bytes]) -> None:
     sound(name, b"".join(pieces))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.source.grammar_walk import Dialect, is_open
+from rlm_ci.source.signatures import folded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,8 +60,8 @@ def _enum_constant(walk: Walk, scope: DefinitionScope, node: Node, note: Leading
 
 
 def _package(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
-    name = walk.text(node).removeprefix("package").strip(" \t\r\n;")
-    walk.define("module", name, node, scope, head=f"package {name}", is_public=True)
+    name = "".join(walk.text(node).removeprefix("package").split()).rstrip(";")
+    walk.define("module", name, node, scope, head=folded(f"package {name}"), is_public=True)
 
 
 def _import(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
