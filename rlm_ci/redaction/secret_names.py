@@ -72,7 +72,9 @@ def _is_secret(name: str, value: str) -> bool:
 
 def _words(name: str) -> list[str]:
     """The words of a variable's name, in capitals, without digits at their ends."""
-    parted = "".join(one if one.isalnum() else " " for one in name.upper())
+    parted = name.upper().replace("_", " ")
+    if not parted.replace(" ", "").isalnum():
+        parted = "".join(one if one.isalnum() else " " for one in parted)
     return [word for part in parted.split() if (word := part.rstrip("0123456789"))]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import cache
 
 from rlm_ci.sandbox.bubblewrap import SYSTEM
 from rlm_ci.sandbox.job import Mount, is_below
@@ -112,10 +113,15 @@ def toolchain_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 def may_be_shown(path: str, home: str) -> bool:
     """Whether a folder is surely no home, holds none, and nothing in it is known to be private."""
-    kept = [*_SHARED, home, *(os.path.join(home, name) for name in PRIVATE)]
-    if any(is_below(place, path) for place in kept):
+    private = _private(home)
+    if any(is_below(place, path) for place in (*_SHARED, home, *private)):
         return False
-    return not any(is_below(path, place) for place in kept[len(_SHARED) + 1 :])
+    return not any(is_below(path, place) for place in private)
+
+
+@cache
+def _private(home: str) -> tuple[str, ...]:
+    return tuple(os.path.join(home, name) for name in PRIVATE)
 
 
 def python_of(environment: str) -> str | None:
@@ -157,12 +163,13 @@ def _installations(folder: str, home: str) -> Iterator[str]:
     """The installation that ``folder`` is the programs of, and those its links lead into."""
     if _is_installation(folder, home):
         yield os.path.dirname(os.path.realpath(folder))
-    told: set[str] = set()
+    told = {os.path.realpath(folder)}
     with suppress(OSError), os.scandir(folder) as entries:
         for number, entry in enumerate(entries):
             if number == _MOST_LINKS:
                 return
-            if not entry.is_symlink():
+            # Of two neighbours, the second is asked itself.
+            if not entry.is_symlink() or "/" not in os.readlink(entry.path):
                 continue
             target = os.path.realpath(entry.path)
             place = os.path.dirname(target)

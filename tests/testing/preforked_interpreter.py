@@ -14,6 +14,7 @@ from __future__ import annotations
 import atexit
 import os
 import pickle
+import re
 import selectors
 import signal
 import socket
@@ -229,10 +230,20 @@ def _read_ahead() -> None:
         "genai_prices", "stringzilla", "orjson", "tempfile", "difflib", "traceback", "subprocess",
         "concurrent.futures", "multiprocessing.context", "openai.resources.chat.completions",
         "decimal", "base64", "random", "http.client", "urllib.request", "email.parser",
-        "markdown_it",
+        "markdown_it", "httpcore2", "anyio.streams.tls", "genai_prices.data",
+        "genai_prices.validation", "genai_prices.decompose", "regex", "tree_sitter",
+        "tree_sitter_c", "tree_sitter_go", "tree_sitter_javascript", "tree_sitter_python",
+        "encodings.ascii", "encodings.utf_16_le", "encodings.utf_8_sig",
     ):  # fmt: skip
         importlib.import_module(name)
     _compile_templates()
+    # What these compile at their first use, and keep.
+    from rlm_ci.guard.protected import by_name
+    from rlm_ci.redaction.redactor import Redactor
+
+    by_name.kind_of("setup.cfg")
+    by_name.is_run_by_name("conftest.py")
+    Redactor({}).text("-----END\n" + "basic ghp_sk-AKIA")
     # GitHub wants a second between two writes; ours on loopback does not, and nothing else of a
     # call waits for so long. tests/github/api/test_client.py has the second.
     from rlm_ci.github.api.client import RequestLimits
@@ -248,8 +259,10 @@ def _compile_templates() -> None:
     from rlm_ci.resources import loader
 
     top = Path(__file__).parents[2] / "templates"
-    for path in top.rglob("*.j2"):
-        name = path.relative_to(top).as_posix()
+    own = {path.relative_to(top).as_posix(): path.read_text("utf-8") for path in top.rglob("*.j2")}
+    # Under the name by which a template imports another: Jinja keeps them by name.
+    imported = re.findall(rf'"({loader.SHIPPED}[^"]+)"', "".join(own.values()))
+    for name in {*own, *imported}:
         # One that does not compile is the affair of the test whose call needs it.
         with suppress(Exception):
             loader.load_template(name, autoescape=name.endswith(".html.j2"))
