@@ -2,8 +2,9 @@
 # make demo     see it work: needs git, make and python3 >= 3.11, nothing else
 # make test     lint, types and every test but the torture and scale cases
 #
-# The environment is made by pip alone, from a lock with hashes: pip is where machines behind a
-# mirror or a proxy have their settings, and it comes with Python.
+# The environment is made from locks with hashes. pip alone makes that of the demo, for it comes with
+# Python; uv, which takes an eighth of the time, installs the tools of the tests. Where it does not
+# reach an index, pip does: it is where machines behind a mirror or a proxy have their settings.
 
 SHELL := /bin/sh
 VENV := .venv
@@ -20,7 +21,7 @@ NODE_STAMP := tests/tools/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup ready demo docs test suite test-full lint generate lock bench clean system
+.PHONY: help setup demo docs test suite test-full lint generate lock bench clean system
 
 help:
 	@echo 'make setup      the environment, in $(VENV)'
@@ -46,8 +47,12 @@ $(VENV)/.project: pyproject.toml $(VENV)/.core
 		--no-build-isolation --no-deps --editable .
 	@touch $@
 
-$(VENV)/.tools: requirements-dev.lock $(VENV)/.core
-	@sh tests/tools/make_venv.sh $(VENV) requirements-dev.lock
+$(VENV)/.tools: requirements-dev.lock tests/tools/make_venv.sh $(VENV)/.core
+	@awk '/^[a-z]/ { ours = /^uv==/ } ours' requirements-dev.lock >$(VENV)/uv.lock
+	@sh tests/tools/make_venv.sh $(VENV) $(VENV)/uv.lock
+	@UV_HTTP_RETRIES=0 $(BIN)/uv pip install --quiet --no-config --no-cache --no-deps --require-hashes \
+		--python $(BIN)/python --requirement requirements-dev.lock 2>/dev/null \
+		|| sh tests/tools/make_venv.sh $(VENV) requirements-dev.lock
 	@touch $@
 
 # What the action installs, so that its tests run it without a network. The larger of its two locks
@@ -76,7 +81,7 @@ $(NODE_STAMP): tests/tools/package-lock.json tests/tools/validate_actions.mjs | 
 	@cd tests/tools && npm run --silent build
 	@touch $@
 
-lint: setup
+lint: $(VENV)/.project $(VENV)/.tools
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -87,19 +92,17 @@ $(VENV)/.compiled: $(VENV)/.project $(VENV)/.tools
 	@$(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 || true
 	@touch $@
 
-# Packages of Python and of Node come beside each other.
-ready: system
-	@$(MAKE) --no-print-directory -j3 setup $(NODE_STAMP)
-
-# The tests wait often enough for the linters to run beside them.
-test: ready
-	@$(MAKE) --no-print-directory -j2 lint suite
+# Packages of Python and of Node come beside each other, and the linters run beside them and the
+# tests, which wait often enough.
+test: system
+	@$(MAKE) --no-print-directory -j3 lint suite
 
 # A make that a test calls must not look for this one's jobs.
-suite: $(VENV)/.compiled
+suite: $(VENV)/.compiled $(VENV)/.wheels $(NODE_STAMP)
 	MAKEFLAGS= MFLAGS= $(PYTEST) -m 'not full'
 
-test-full: ready
+test-full: system
+	@$(MAKE) --no-print-directory -j3 setup $(NODE_STAMP)
 	$(PYTEST) -m full
 
 generate: setup

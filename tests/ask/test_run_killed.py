@@ -120,13 +120,8 @@ def killed_at(stage: Asking, calm: dict[str, dict[str, str]], number: int) -> No
     goes_on(stage, stage.runs()[-1], expected)
 
 
-@pytest.mark.parametrize(
-    "number",
-    [
-        n if n == 30 else pytest.param(n, marks=pytest.mark.full)
-        for n in sorted({1, 2, *range(3, RECORDS, 3), RECORDS})
-    ],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("number", sorted({1, 2, *range(3, RECORDS, 3), RECORDS}))
 def test_killed_behind_a_record(
     stage: Asking, calm: dict[str, dict[str, str]], number: int
 ) -> None:

@@ -82,13 +82,8 @@ def marks(run: Outcome) -> set[str]:
     return {found for text in texts for found in re.findall(r"\(0\.\d+, 1\d{9}\.\d+\)", text)}
 
 
-@pytest.mark.parametrize(
-    "number",
-    [
-        n if n == 20 else pytest.param(n, marks=pytest.mark.full)
-        for n in (2, 7, 11, 14, 20, 26, 34, 42)
-    ],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("number", [2, 7, 11, 14, 20, 26, 34, 42])
 def test_killed_and_resumed(stage: Asking, number: int) -> None:
     """Its variables are as they were, and nothing that was answered is asked again."""
     stage.llm.script(STORY)

@@ -97,6 +97,7 @@ def test_two_spawns_of_one_task_have_a_run_each(stage: Stage) -> None:
         )
 
 
+@pytest.mark.full
 def test_a_run_in_a_run_is_its_child_and_outlives_it(stage: Stage) -> None:
     """The server is a command of the parent, which is cancelled later."""
     stage.pipelines([

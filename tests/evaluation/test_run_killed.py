@@ -92,6 +92,7 @@ def test_an_interrupted_episode_goes_on_where_it_was(tmp_path: Path, at: int) ->
     assert len(connector.asked) == len(straight.asked) + 1
 
 
+@pytest.mark.full
 def test_the_time_budget_kills_what_still_runs(tmp_path: Path) -> None:
     class Slow:
         def generate_response(self, _prompt: str) -> str:

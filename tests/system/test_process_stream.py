@@ -164,7 +164,7 @@ def flood(size: int, *argv: str) -> None:
     assert grown < 48  # MiB
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.parametrize("lines", [True, False])
 def test_memory_stays_flat(lines: bool) -> None:
     size = 512 << 20

@@ -120,6 +120,7 @@ def huge(steps: int, text: str = "") -> ViewedRun:
     return ViewedRun("run-2", "review", "big", "succeeded", True, "", 0.0, root)
 
 
+@pytest.mark.full
 def test_a_hostile_run_and_a_huge_one_in_a_browser(tmp_path: Path) -> None:
     redact = Redactor({"MY_PASSWORD": SECRET}).text
     evil = page.render(hostile(), redact)

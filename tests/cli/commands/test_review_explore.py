@@ -91,9 +91,8 @@ def in_conversation(llm: ModelServer) -> list[Asked]:
     return [one for one in llm.completions if one.body.get("tools")]
 
 
-@pytest.mark.parametrize(
-    "answer", [pytest.param(1, marks=pytest.mark.full), 2, pytest.param(3, marks=pytest.mark.full)]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("answer", [1, 2, 3])
 def test_killed_and_resumed_gives_the_same_and_pays_for_nothing_twice(
     stage: ChangeStage, llm: ModelServer, answer: int
 ) -> None:

@@ -225,7 +225,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["file", "folder", "stream"])
 def test_memory_does_not_grow_with_the_source(top: Path, out: str, kind: str) -> None:
     """Streamed: memory does not grow with the source."""
