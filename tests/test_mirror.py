@@ -87,6 +87,7 @@ SHOWN_BY = {
     "system/ordered_threads": "environments/symbolic/test_subcalls.py",
     "system/transcript": "validators/test_validator.py",
     "system/transport": "models/openai/test_client_patience.py",
+    "source/code_places": "wiki/surface/test_surface_failures.py",
     "text/error_text": "report/test_findings.py",
     "text/dates": "report/test_findings.py",
     "text/globs": "recursion/corpus/test_corpus.py",

@@ -13,11 +13,12 @@ from rlm_ci.source.outline import outline
 from rlm_ci.values import Row
 from rlm_ci.wiki.facts.commands import ProjectCommand, commands
 from rlm_ci.wiki.facts.dependencies import declared, project
-from rlm_ci.wiki.facts.note import CodeNote, Statement
+from rlm_ci.wiki.facts.note import CodeNote, Statement, bounded
 from rlm_ci.wiki.facts.other_notes import other_notes
 from rlm_ci.wiki.facts.python_notes import python_notes
 from rlm_ci.wiki.facts.readme import heading, introduction, is_readme
 from rlm_ci.wiki.pages.paths import is_test
+from rlm_ci.wiki.surface.other_failures import other_failures
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -129,7 +130,10 @@ def _facts(path: str, content: bytes) -> FileFacts:
     elif read.language == "Python":
         notes = python_notes(content, path)
     else:
-        notes = other_notes(read.language, content)
+        notes = [
+            *other_notes(read.language, content),
+            *bounded(other_failures(read.language, content)),
+        ]
     about = introduction(content, path) if is_readme(path) else None
     named = project(read, content) or heading(content, path)
     found = _sound(read, notes, content)
@@ -165,7 +169,22 @@ def _sound(
         read = read.replace(doc="", doc_start=0, doc_end=0)
     lines = content.split(b"\n")
     heads = tuple(_head(symbol, lines) for symbol in read.symbols)
-    return read, heads, tuple(one for one in notes if one.line_end <= last)
+    inside = tuple(_within(one, read) for one in notes if one.line_end <= last)
+    return read, heads, inside
+
+
+def _within(note: CodeNote, read: Outline) -> CodeNote:
+    """The note with the innermost definition around it, where its reader has not said it."""
+    if note.within or read.language == "Python":
+        return note
+    around = [
+        (symbol.line_start, symbol.name)
+        for symbol in read.symbols
+        if symbol.kind not in _VALUES
+        and symbol.line_start <= note.line_start
+        and note.line_end <= symbol.line_end
+    ]
+    return note.replace(within=max(around)[1]) if around else note
 
 
 def _last_line(content: bytes) -> int:
@@ -174,6 +193,8 @@ def _last_line(content: bytes) -> int:
     return content.count(b"\n") + (not content.endswith(b"\n") and bool(content))
 
 
+#: Symbols that code does not stand within.
+_VALUES = ("constant", "variable")
 #: Copyright and licence, which do not say what a file is.
 _LEGAL = re.compile(
     r"(?i)copyright\s*(?:\(c\)|©|\d)|\b(?:mit|bsd|apache) licen[cs]e|spdx-licen[cs]e"

@@ -37,6 +37,10 @@ RISKS: Mapping[str, str] = {
 }
 #: The kind of a note about an error that is raised; ``detail`` is its name.
 THROWS = "throws"
+#: Kinds of notes about how code fails: see ``surface``.
+MESSAGE, EXIT, CAUGHT, CODE_OF = "message", "exit", "caught", "code of"
+#: Kinds of which no page has a list of its own that counts as something to say.
+UNCOUNTED = frozenset((THROWS, MESSAGE, EXIT, CAUGHT, CODE_OF))
 #: Notes of one kind that are kept of one file.
 MOST = 200
 #: Lines of a note's place.

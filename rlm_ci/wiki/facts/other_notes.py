@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from itertools import accumulate, islice
+from itertools import islice
 
-from rlm_ci.source import grammars
+from rlm_ci.source.code_places import CodePlaces
 from rlm_ci.source.definitions.rust import spread
 from rlm_ci.wiki.facts.note import THROWS, CodeNote, bounded, folded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-
-    from tree_sitter import Node
 
     #: An expression, and the kind of the note that it makes.
     Patterns = tuple[tuple[str, str], ...]
@@ -29,7 +27,8 @@ _SCRIPT = (
     (r"\bprocess\.env\b(?:\.(?P<name>\w+))?", "environment"),
     (r"\bprocess\.exit\(", "ends"),
     (r"\bcatch\s*(?:\([^)]*\))?\s*\{\s*\}", "swallows"),
-    (r"\bthrow new (?P<name>\w+)", THROWS),
+    # An error is made in one place, and thrown, or handed on, in another.
+    (r"\bnew (?P<name>(?<=\bthrow new )\w+|\w*(?:Error|Exception)\b)", THROWS),
 )  # fmt: skip
 _C = (
     (r"(?<![.\w>])(?:system|popen)\s*\(", "shell"),
@@ -142,8 +141,8 @@ def other_notes(language: str, source: bytes) -> list[CodeNote]:
         patterns = (*patterns, _programs_of_rust(text))
     compiled = [(re.compile(pattern), kind) for pattern, kind in patterns]
     is_silent = language not in _SCRIPTS
-    aside = _aside(text) if language == "Rust" else frozenset()
-    code = _Code(language, source)
+    aside = lines_of_tests(text) if language == "Rust" else frozenset()
+    code = CodePlaces(language, source)
     found = []
     for number, row in enumerate(text.split("\n"), 1):
         if number in aside:
@@ -171,61 +170,7 @@ def other_notes(language: str, source: bytes) -> list[CodeNote]:
     return bounded(list(dict.fromkeys(found)))
 
 
-#: So many places of a file are looked at; a person writes fewer.
-_ASKED = 2000
-#: Code in such a node does not run, unless it is interpolated.
-_TEXTS = ("string", "heredoc", "char_literal", "character_literal", "regex", "jsx_text")
-_PUT_IN = ("interpolation", "substitution")
-#: What such a node names is defined there, or begun with a value.
-_DEFINITIONS = frozenset((
-    "abstract_method_signature", "field_initializer", "function_declaration", "function_declarator",
-    "function_definition", "function_item", "function_signature", "method", "method_declaration",
-    "method_definition", "method_signature", "singleton_method",
-))  # fmt: skip
-
-
-class _Code:
-    """Whether something is said or done, by the tree of a file; done, where there is no tree."""
-
-    def __init__(self, language: str, source: bytes) -> None:
-        self._language = language
-        self._source = source
-        self._starts: list[int] = []
-        self._root: Node | None = None
-        self._left = _ASKED
-
-    def does(self, number: int, line: str, column: int) -> bool:
-        found = self._kinds(number, line, column)
-        if not found:
-            return self._left > 0
-        if len(found) > 1 and found[-2] in _DEFINITIONS:
-            return False
-        for kind in reversed(found):
-            if any(word in kind for word in _PUT_IN):
-                return True
-            if "comment" in kind or kind == "text" or any(word in kind for word in _TEXTS):
-                return False
-        return True
-
-    def is_text(self, number: int, line: str, column: int) -> bool:
-        """Whether what looks like a comment is none."""
-        found = self._kinds(number, line, column)
-        return bool(found) and not any("comment" in kind for kind in found)
-
-    def _kinds(self, number: int, line: str, column: int) -> list[str]:
-        """What holds the character ``column`` of a line: the file is parsed when first asked."""
-        if not self._starts:
-            lengths = (len(row) + 1 for row in self._source.split(b"\n"))
-            self._starts = list(accumulate(lengths, initial=0))
-            self._root = grammars.parse(self._language, self._source)
-        if self._root is None or not self._left:
-            return []
-        self._left -= 1
-        before = line[:column].encode("utf-8", "surrogateescape")
-        return grammars.kinds_at(self._root, self._starts[number - 1] + len(before))
-
-
-def _aside(text: str) -> frozenset[int]:
+def lines_of_tests(text: str) -> frozenset[int]:
     """The lines that are compiled for tests only, up to the bracket of the same indentation."""
     rows = [row.rstrip() for row in text.split("\n")] if "#[cfg(" in text else []
     ends: dict[str, list[int]] = {}

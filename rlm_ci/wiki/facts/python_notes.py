@@ -10,6 +10,7 @@ from rlm_ci.source.python.outline import parsed, utf8
 from rlm_ci.source.python.statements import every, is_guard
 from rlm_ci.wiki.facts.note import LONGEST, THROWS, CodeNote, bounded, folded
 from rlm_ci.wiki.pages.wording import listed
+from rlm_ci.wiki.surface.python_failures import python_failures
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def python_notes(source: bytes, path: str = "") -> list[CodeNote]:
     reader = _Reader(tree, text, path)
     with suppress(RecursionError):
         reader.statements(tree.body, "", public=True)
-    return bounded(reader.notes)
+    return bounded([*reader.notes, *python_failures(tree)])
 
 
 class _Reader:

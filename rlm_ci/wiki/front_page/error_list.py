@@ -6,7 +6,8 @@ import re
 
 from rlm_ci.text.neutralise import code
 from rlm_ci.text.printable import printable
-from rlm_ci.wiki.facts.note import THROWS
+from rlm_ci.wiki.facts.note import MESSAGE, THROWS
+from rlm_ci.wiki.front_page.exit_codes import ErrorCodes
 from rlm_ci.wiki.pages.layout import CONTAINERS, told
 from rlm_ci.wiki.pages.wording import listed, sentence
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.source import Symbol
     from rlm_ci.wiki.facts.file_facts import FileFacts
     from rlm_ci.wiki.facts.note import CodeNote
     from rlm_ci.wiki.pages.module_page import PageSources
@@ -38,12 +38,24 @@ def error_list(world: PageSources) -> dict[str, Any]:
     for one, number in _defined(world, raised):
         own.setdefault(_last(one.outline.symbols[number].name), (one, number))
     names = sorted(own, key=lambda name: (-len(raised.get(name, ())), name))
+    codes = ErrorCodes(world, {name: _bases(*own[name]) for name in own})
     others = sorted(raised.keys() - own.keys(), key=lambda name: (-len(raised[name]), name))
+    rows = [
+        {**_row(*own[name], raised.get(name, ()), world), "ends": codes.of(name)}
+        for name in names[:_OWN]
+    ]
     return {
-        "errors": [_row(*own[name], raised.get(name, ()), world) for name in names[:_OWN]],
+        "errors": rows,
+        "has_ends": any(row["ends"] for row in rows),
         "errors_more": max(0, len(names) - _OWN),
         "other_errors": [_other(name, raised[name], world) for name in others[:_OTHERS]],
         "other_errors_more": max(0, len(others) - _OTHERS),
+        "has_messages": any(
+            note.kind == MESSAGE
+            for module in world.layout.modules
+            for one in module.files
+            for note in one.notes
+        ),
     }
 
 
@@ -71,27 +83,34 @@ def _defined(world: PageSources, raised: Collection[str]) -> Iterator[tuple[File
         found = {
             _last(one.outline.symbols[number].name)
             for one, number in every
-            if _is_error(one, one.outline.symbols[number], known)
+            if _is_error(one, number, known)
         }
         if found <= known:
             break
         known |= found
     for one, number in every:
-        if _is_error(one, one.outline.symbols[number], known):
+        if _is_error(one, number, known):
             yield one, number
 
 
-def _is_error(one: FileFacts, symbol: Symbol, known: Collection[str]) -> bool:
+def _is_error(one: FileFacts, number: int, known: Collection[str]) -> bool:
     """Whether a definition is an error, by its name, or as one of the ``known`` is its base."""
+    symbol = one.outline.symbols[number]
     name = _last(symbol.name)
     if symbol.kind in CONTAINERS and symbol.kind not in ("module", "interface", "trait"):
         if name in known or _NAME.fullmatch(name):
             return True
-        bases = _BASES.search(symbol.signature) if one.outline.language == "Python" else None
-        names = [_last(base.strip()) for base in bases[1].split(",")] if bases else []
+        names = _bases(one, number)
         return any(base in known or _NAME.fullmatch(base) for base in names)
     is_value = symbol.kind in ("variable", "constant") and one.outline.language == "Go"
     return is_value and bool(_VALUE.fullmatch(name))
+
+
+def _bases(one: FileFacts, number: int) -> list[str]:
+    """The names of the bases of a class of Python."""
+    signature = one.outline.symbols[number].signature
+    bases = _BASES.search(signature) if one.outline.language == "Python" else None
+    return [_last(base.strip()) for base in bases[1].split(",")] if bases else []
 
 
 def _row(

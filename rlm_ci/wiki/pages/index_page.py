@@ -10,6 +10,7 @@ from rlm_ci.wiki.facts.dependencies import is_listed
 from rlm_ci.wiki.facts.note import INVARIANTS, RISKS
 from rlm_ci.wiki.front_page.configuration import environment
 from rlm_ci.wiki.front_page.error_list import error_list
+from rlm_ci.wiki.front_page.exit_codes import exit_codes
 from rlm_ci.wiki.front_page.own_docs import own_docs
 from rlm_ci.wiki.front_page.project_commands import command_table
 from rlm_ci.wiki.front_page.start_here import start_here
@@ -69,6 +70,7 @@ def overview(world: PageSources) -> dict[str, Any]:
         "parts_more": parts_more and count(parts_more, "part"),
         **environment(world),
         **error_list(world),
+        **exit_codes(world),
         "diagram": drawn.diagram,
         "boxes_left": drawn.boxes_left and count(drawn.boxes_left, "module"),
         "arrows_left": drawn.arrows_left and count(drawn.arrows_left, "arrow"),

@@ -6,7 +6,7 @@ import re
 
 from rlm_ci.source.languages import language
 from rlm_ci.values import Value
-from rlm_ci.wiki.facts.note import THROWS
+from rlm_ci.wiki.facts.note import UNCOUNTED
 from rlm_ci.wiki.pages.paths import folder_of, is_beside, is_test, is_told, page_names
 
 TYPE_CHECKING = False
@@ -253,7 +253,7 @@ def _speaks(files: Iterable[FileFacts]) -> bool:
     said = 0
     for one in files:
         outline = one.outline
-        notes = sum(note.kind != THROWS for note in one.notes)
+        notes = sum(note.kind not in UNCOUNTED for note in one.notes)
         said += len(public(one)) + notes + 2 * len(outline.entries)
         said += 2 * bool(outline.doc) + outline.lines // 50
     return said >= 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 
 from rlm_ci.source import UNPARSED
 from rlm_ci.text.neutralise import clip, code, prose
@@ -12,6 +13,7 @@ from rlm_ci.wiki.facts.note import INVARIANTS, RISKS
 from rlm_ci.wiki.facts.readme import plain
 from rlm_ci.wiki.pages.dependencies_map import neighbourhood
 from rlm_ci.wiki.pages.layout import CONTAINERS, api, base_of, given_names, public, told
+from rlm_ci.wiki.pages.message_list import messages
 from rlm_ci.wiki.pages.name_list import linked, listing
 from rlm_ci.wiki.pages.paths import folder_of, is_test, title_of
 from rlm_ci.wiki.pages.wording import listed, paragraph, sentence
@@ -74,6 +76,7 @@ class PageSources(Value):
 def chapter(module: Module, world: PageSources) -> dict[str, Any]:
     files = module.files
     lines = sum(one.outline.lines for one in files)
+    told_messages, left = messages(files, world.register, _refused(files))
     return {
         "title": prose(title_of(module.key)),
         "head": f"{count(len(files), 'file')}, {count(lines, 'line')} of {_languages(files)}",
@@ -98,6 +101,8 @@ def chapter(module: Module, world: PageSources) -> dict[str, Any]:
             for one in files
             if (group := listing(one, module, world.layout.given, world.register)) is not None
         ],
+        "messages": told_messages,
+        "messages_more": left,
         "invariants": notes(files, INVARIANTS, world),
         "risks": [*notes(files, RISKS, world), *_untested(files, world)],
     }
@@ -368,6 +373,12 @@ def notes(
             items = [_note(one, note, world) for one, note in found[:_NOTES]]
             groups.append({"heading": heading, "items": items, "more": len(found) - len(items)})
     return groups
+
+
+def _refused(files: Sequence[FileFacts]) -> set[tuple[str, int]]:
+    """Where the refusals end that the page lists as invariants."""
+    noted = ((one, note) for one in files for note in one.notes if note.kind == "raises")
+    return {(one.path, note.line_end) for one, note in islice(noted, _NOTES)}
 
 
 def _note(one: FileFacts, note: CodeNote, world: PageSources) -> dict[str, str]:

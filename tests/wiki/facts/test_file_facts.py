@@ -59,6 +59,7 @@ def test_python_is_read_for_what_it_demands_and_dares() -> None:
     assert found == [
         ("asserts", 7, "os.sep", ""),
         ("raises", 10, "ValueError: size < 0", "size … is too small"),
+        ("message", 11, "ValueError", "size … is too small"),
         ("throws", 11, 'raise ValueError(f"size {size} is too small")', "ValueError"),
         ("raises", 12, "KeyError: not cmd", ""),
         ("throws", 14, "raise KeyError", "KeyError"),
@@ -70,6 +71,7 @@ def test_python_is_read_for_what_it_demands_and_dares() -> None:
         ("threads", 21, "threading.Thread(target=run)", ""),
         ("deletes", 22, 'os.remove("x")', ""),
         ("swallows", 26, "except:", ""),
+        ("message", 36, "ValueError", "nobody is told"),
         ("throws", 36, 'raise ValueError("nobody is told")', "ValueError"),
     ]
 
@@ -183,7 +185,7 @@ def test_what_ends_deletes_and_loads_is_told_by_what_it_is() -> None:
         b"    raise SystemExit\n    raise SystemExit(1)\n    raise ValueError\n"
     )
     assert [(note.kind, note.line_start) for note in python_notes(source)] == [
-        ("objects", 5), ("deletes", 6), ("ends", 8), ("ends", 9),
+        ("objects", 5), ("deletes", 6), ("ends", 8), ("ends", 9), ("exit", 9),
         ("throws", 10),
     ]  # fmt: skip
 
@@ -352,7 +354,7 @@ def go(token="{TOKEN}"):
     assert TOKEN not in told
     assert "MIIEvQ" not in told
     assert [symbol.name for symbol in one.outline.symbols] == ["go"]
-    assert [note.line_start for note in one.notes] == [9, 10, 11, 11]
+    assert [note.line_start for note in one.notes] == [9, 10, 10, 11, 11]
     assert readme.about is not None
     assert readme.about.text == "A tool with [redacted] in it."
 

@@ -1,0 +1,93 @@
+"""With which code a program ends: by the errors that it catches, and where its text names one."""
+
+from __future__ import annotations
+
+from rlm_ci.text.neutralise import code
+from rlm_ci.text.printable import printable
+from rlm_ci.wiki.facts.note import CAUGHT, CODE_OF, EXIT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.wiki.facts.file_facts import FileFacts
+    from rlm_ci.wiki.facts.note import CodeNote
+    from rlm_ci.wiki.pages.module_page import PageSources
+
+    Placed = tuple[FileFacts, CodeNote]
+
+#: Rows of the table.
+_MOST = 30
+
+
+def exit_codes(world: PageSources) -> dict[str, Any]:
+    """The codes with what they stand for, each pair once, in the order of the codes."""
+    found: dict[tuple[str, str, str], list[Placed]] = {}
+    for one, note in _noted(world, EXIT, CAUGHT):
+        if note.detail:
+            found.setdefault((note.detail, note.text, note.within), []).append((one, note))
+    keys = sorted(found, key=lambda key: (int(key[0]), found[key][0][0].path, key))
+    return {
+        "exits": [_row(found[key], world) for key in keys[:_MOST]],
+        "exits_more": max(0, len(keys) - _MOST),
+    }
+
+
+def _row(places: Sequence[Placed], world: PageSources) -> dict[str, Any]:
+    one, note = places[0]
+    shown = code(printable(note.text), cell=True)
+    return {
+        "code": f"code {note.detail}",
+        "when": f"{shown} is caught" if note.kind == CAUGHT else shown,
+        "within": code(printable(note.within), cell=True) if note.within else "",
+        "link": world.register.link(one.path, note.line_start, note.line_end, cell=True),
+        "more": len(places) - 1,
+    }
+
+
+class ErrorCodes:
+    """The codes with which a program ends for an error, as far as its text names them."""
+
+    def __init__(self, world: PageSources, bases: Mapping[str, Sequence[str]]) -> None:
+        """``bases`` are the names of the bases of each class of the program."""
+        self._world, self._bases = world, bases
+        self._of: dict[str, Placed] = {}
+        self._caught: dict[str, Placed] = {}
+        for one, note in _noted(world, CODE_OF):
+            self._of.setdefault(note.within.rpartition(".")[2], (one, note))
+        for one, note in _noted(world, CAUGHT):
+            if note.detail:
+                self._caught.setdefault(note.text, (one, note))
+
+    def of(self, name: str) -> str:
+        """How the program ends for the error ``name``; "" where that is not said."""
+        for known in self._line(name):
+            for how, places in (("has", self._of), ("catches", self._caught)):
+                if known not in places:
+                    continue
+                one, note = places[known]
+                who = f"{note.within}.{note.text}" if how == "has" else note.within
+                link = self._world.register.link(
+                    one.path, note.line_start, note.line_end, cell=True
+                )
+                by = f", by {code(printable(who), cell=True)}" if who else ""
+                return f"code {note.detail}{by} {link}"
+        return ""
+
+    def _line(self, name: str) -> Iterator[str]:
+        """The class and its bases, the nearest first, each once."""
+        waiting, seen = [name], {name}
+        for known in waiting:  # which grows
+            yield known
+            fresh = [one for one in self._bases.get(known, ()) if one not in seen]
+            seen.update(fresh)
+            waiting += fresh
+
+
+def _noted(world: PageSources, *kinds: str) -> Iterator[Placed]:
+    for module in world.layout.modules:
+        for one in module.files:
+            for note in one.notes:
+                if note.kind in kinds:
+                    yield one, note

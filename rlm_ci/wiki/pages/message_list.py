@@ -1,0 +1,42 @@
+"""The messages of errors of a module, word for word: who has seen one finds its place."""
+
+from __future__ import annotations
+
+from rlm_ci.text.neutralise import code, prose
+from rlm_ci.text.printable import printable
+from rlm_ci.wiki.facts.note import MESSAGE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from rlm_ci.wiki.facts.file_facts import FileFacts
+    from rlm_ci.wiki.pages.citations import CitationRegister
+
+#: Messages of a page.
+_MOST = 40
+
+
+def messages(
+    files: Sequence[FileFacts], register: CitationRegister, shown: Collection[tuple[str, int]]
+) -> tuple[list[dict[str, str]], int]:
+    """A row for each message, and how many are left out.
+
+    Those that end in one of ``shown``, paths with lines, stand elsewhere on the page.
+    """
+    found = [
+        (one, note)
+        for one in files
+        for note in one.notes
+        if note.kind == MESSAGE and (one.path, note.line_end) not in shown
+    ]
+    rows = [
+        {
+            "text": prose(note.detail),
+            "error": code(printable(note.text)),
+            "within": code(printable(note.within)) if note.within else "",
+            "link": register.link(one.path, note.line_start, note.line_end),
+        }
+        for one, note in found[:_MOST]
+    ]
+    return rows, len(found) - len(rows)

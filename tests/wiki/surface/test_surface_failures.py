@@ -1,0 +1,122 @@
+"""How code fails: the messages that it gives, and the codes with which a process ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlm_ci.wiki.facts.file_facts import facts_of
+
+PYTHON = """\
+import sys
+
+EXIT_LOST = 7
+EXIT_NAME = "not a code"
+
+
+class ExitCode(IntEnum):
+    BROKEN = 3
+
+
+class Full(Exception):
+    exit_code: int = 4
+
+    def show(self):
+        sys.exit(self.exit_code)
+
+
+def main():
+    try:
+        raise Full(f"no room for {name}")
+    except (Full, shop.Odd):
+        sys.exit(5)
+    except KeyboardInterrupt as stopped:
+        raise SystemExit(130)
+    except OSError:
+        sys.exit("told, and failed")
+    raise ValueError(_("it is {} here").format(place))
+    raise ValueError("word")
+    sys.exit(main())
+    sys.exit()
+"""
+FOUND = [
+    ("exit", 3, "", "EXIT_LOST", "7"),
+    ("exit", 8, "", "ExitCode.BROKEN", "3"),
+    ("code of", 12, "Full", "exit_code", "4"),
+    ("message", 20, "main", "Full", "no room for …"),
+    ("caught", 22, "main", "Full", "5"),
+    ("caught", 22, "main", "Odd", "5"),
+    ("caught", 24, "main", "KeyboardInterrupt", "130"),
+    ("caught", 26, "main", "OSError", "1"),
+    ("message", 27, "main", "ValueError", "it is {} here"),
+    ("exit", 30, "main", "sys.exit()", "0"),
+]
+RUST = """\
+fn find() -> Result<()> {
+    // bail!("not a message");
+    print_error(format!(
+        "Command not found: {}",
+        name
+    ));
+    bail!("no such \\
+           place")
+}
+impl From<ExitCode> for i32 {
+    fn from(code: ExitCode) -> Self {
+        match code { ExitCode::Killed => 130, }
+    }
+}
+#[cfg(test)]
+mod tests {
+    fn fails() { panic!("in a test"); process::exit(3); }
+}
+"""
+
+
+def failures(path: str, text: str) -> list[tuple[str, int, str, str, str]]:
+    kinds = ("message", "exit", "caught", "code of")
+    return [
+        (one.kind, one.line_start, one.within, one.text, one.detail)
+        for one in facts_of(path, text.encode()).notes
+        if one.kind in kinds
+    ]
+
+
+def test_python_is_read_for_its_messages_and_exit_codes() -> None:
+    assert failures("shop/cli.py", PYTHON) == FOUND
+    assert failures("tests/test_cli.py", PYTHON) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "found"),
+    [
+        ("src/find.rs", RUST, [
+            ("message", 3, "find", "print_error", "Command not found: {}"),
+            ("message", 7, "find", "bail!", "no such place"),
+            ("exit", 12, "", "ExitCode::Killed", "130"),
+        ]),
+        ("a.go", ('package a\n\nfunc F() {\n\t_ = fmt.Errorf("unknown command %q", x)\n'
+         '\tlog.Print("fmt.Errorf(\\"no no no\\")")\n\tos.Exit(2)\n}\n'), [
+            ("message", 4, "F", "fmt.Errorf", "unknown command %q"),
+            ("exit", 6, "F", "os.Exit(2)", "2"),
+        ]),
+        ("a.ts", ("class A {\n  run() {\n    const e = new RangeError(`over ${most} items`);\n"
+         "    process.exit(9);\n  }\n}\n"), [
+            ("message", 3, "A.run", "RangeError", "over ${most} items"),
+            ("exit", 4, "A.run", "process.exit(9)", "9"),
+        ]),
+        ("A.java", ('class A { void f() {\n throw new IllegalStateException("not open yet");\n'
+         " } }\n"), [("message", 2, "A.f", "IllegalStateException", "not open yet")]),
+        ("a.rb", "def f\n  raise ArgumentError, 'no such item'\n  exit 4\nend\n", [
+            ("message", 2, "f", "ArgumentError", "no such item"),
+            ("exit", 3, "f", "exit 4", "4"),
+        ]),
+        ("a.c", "#define EXIT_USAGE 64\nenum { EXIT_LOST = 65 };\nint f(void) { exit(3); }\n", [
+            ("exit", 2, "", "EXIT_LOST", "65"), ("exit", 3, "f", "exit(3)", "3"),
+        ]),
+        ("a.md", "exit 3\n", []),
+    ],
+)  # fmt: skip
+def test_other_languages_are_read_for_what_is_hard_to_mistake(
+    path: str, text: str, found: list[tuple[str, int, str, str, str]]
+) -> None:
+    assert failures(path, text) == found
