@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from itertools import islice
 
 from rlm_ci.validators.detect import PLACEHOLDER
@@ -32,7 +33,8 @@ class ProjectCommand(Row):
     """A command, the line that it is from, and what it runs.
 
     ``purpose`` is one of the words in :mod:`rlm_ci.wiki.facts.purpose`. ``is_usual``: the line does
-    not spell the command out, which is the common one for such a file.
+    not spell the command out, which is the common one for such a file; ``runs`` are then the
+    options that the file adds to it.
     """
 
     purpose: str
@@ -250,6 +252,8 @@ def _steps(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
 # ── what goes with a file ──
 
 _TESTED = "python -m pytest"
+#: A text in a list, and the lines that a list of options takes at most.
+_TEXT, _LISTED = re.compile(r"\"([^\"]*)\"|'([^']*)'"), 20
 #: The lines by which a file says that these commands go with it.
 _USUAL = {
     "pyproject.toml": (
@@ -288,4 +292,22 @@ def _usual(name: str, lines: Sequence[str]) -> Iterator[ProjectCommand]:
         pattern = re.compile(sign)
         number = next((n for n, row in enumerate(lines, 1) if pattern.match(row)), 0)
         if number:
-            yield ProjectCommand(purpose, text, number, is_usual=True)
+            line, runs = _chosen(lines, number) if text == _TESTED else (number, "")
+            yield ProjectCommand(purpose, text, line, runs[:_LONGEST], is_usual=True)
+
+
+def _chosen(lines: Sequence[str], number: int) -> tuple[int, str]:
+    """The options that a table of pytest adds to each run, and their line; else its own line."""
+    for at, row in enumerate(lines[number:], number + 1):
+        if row.startswith("["):
+            break
+        key, _, value = row.partition("=")
+        if key.strip() == "addopts":
+            value = value.strip()
+            if value.startswith("["):
+                listed = " ".join(lines[at - 1 : at + _LISTED]).partition("[")[2].partition("]")[0]
+                value = shlex.join(one or other for one, other in _TEXT.findall(listed))
+            elif len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]:
+                value = value[1:-1]
+            return at, value
+    return number, ""

@@ -80,9 +80,11 @@ def _chosen(found: Sequence[PlacedCommand]) -> list[PlacedCommand]:
 def _row(one: PlacedCommand, world: PageSources) -> dict[str, str]:
     command = one.command
     runs = code(printable(clip(command.runs, _RUNS)), cell=True) if command.runs.strip() else ""
+    if command.is_usual:
+        runs = f"“usual”, with {runs}" if runs else "“usual”"
     return {
         "text": code(printable(command.text), cell=True),
-        "runs": "“usual”" if command.is_usual else runs,
+        "runs": runs,
         "link": world.register.link(one.path, command.line, command.line, cell=True),
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import islice
 
 from rlm_ci.source.test_files import subject_of
 from rlm_ci.text.neutralise import code, prose
@@ -49,7 +50,19 @@ def start_here(world: PageSources) -> tuple[list[dict[str, str]], int]:
     parts = [part for part in parts if _total(part, world)]
     parts.sort(key=lambda part: (-_weight(part, world), part.title))
     tests = _Tests(world)
-    return [_row(part, world, tests) for part in parts[:_PARTS]], max(0, len(parts) - _PARTS)
+    shown = _shown(parts)
+    return [_row(part, world, tests) for part in shown], len(parts) - len(shown)
+
+
+def _shown(parts: Sequence[_Part]) -> list[_Part]:
+    """The first parts, among them the first of each module; in their order."""
+    first: dict[str, _Part] = {}
+    for part in parts:
+        first.setdefault(part.module.key, part)
+    chosen = {part.title for part in [*first.values(), *parts][:_PARTS]}
+    rest = (part.title for part in parts if part.title not in chosen)
+    chosen.update(islice(rest, _PARTS - len(chosen)))
+    return [part for part in parts if part.title in chosen]
 
 
 def _size(one: FileFacts, part: _Part, world: PageSources) -> int:

@@ -87,6 +87,24 @@ def test_each_file_tells_its_commands(path: str) -> None:
     assert unpack(pack([one])) == [one]
 
 
+@pytest.mark.parametrize(
+    ("path", "text", "line", "runs"),
+    [
+        ("pyproject.toml", "[tool.pytest.ini_options]\nx = 1\naddopts = \"-m 'not slow'\"\n", 3,
+         "-m 'not slow'"),
+        ("pyproject.toml", "[tool.pytest]\naddopts = [\n  '-m',\n  \"not slow\",\n]\n", 2,
+         "-m 'not slow'"),
+        ("pytest.ini", "[pytest]\naddopts = -q -n 2\n", 2, "-q -n 2"),
+        ("setup.cfg", "[tool:pytest]\n[other]\naddopts = -q\n", 1, ""),
+    ],
+)  # fmt: skip
+def test_pytest_runs_with_the_options_of_its_table(
+    path: str, text: str, line: int, runs: str
+) -> None:
+    (one,) = facts_of(path, text.encode()).commands
+    assert (one.text, one.line, one.runs) == ("python -m pytest", line, runs)
+
+
 @pytest.mark.parametrize("path", ["Makefile", "package.json", "tox.ini", ".github/workflows/a.yml"])
 @pytest.mark.parametrize(
     "content",

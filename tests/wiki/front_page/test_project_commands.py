@@ -51,7 +51,7 @@ def test_people_come_before_ci_and_the_lock_file_names_the_manager(
 def test_programs_and_uv(repo: GitRepo, tmp_path: Path) -> None:
     page = first_page(repo, tmp_path, {
         "pyproject.toml": '[project]\nname = "a"\n[project.scripts]\nsay = "a.b:c"\n'
-        "[tool.pytest.ini_options]\n",
+        "[tool.pytest.ini_options]\naddopts = \"-m 'not slow'\"\n",
         "uv.lock": "version = 1\n",
         "src/a/__init__.py": "def c() -> None: ...\n",
         "src/a/__main__.py": "from a import c\n\nc()\n",
@@ -62,5 +62,5 @@ def test_programs_and_uv(repo: GitRepo, tmp_path: Path) -> None:
         "run | `say` | `a.b:c` | [`pyproject.toml#L4-L4`]",
         "run | `go run ./cmd/go` | “usual” | [`cmd/go/main.go#L3-L3`]",
         "run | `python -m a` | “usual” | [`src/a/__main__.py#L1-L1`]",
-        "test | `uv run pytest` | “usual” | [`pyproject.toml#L5-L5`]",
+        "test | `uv run pytest` | “usual”, with `-m 'not slow'` | [`pyproject.toml#L6-L6`]",
     ]

@@ -82,6 +82,17 @@ def test_the_first_page_says_where_to_start(repo: GitRepo, tmp_path: Path) -> No
     assert "`Plain` |  |" not in page
 
 
+def test_each_module_has_a_part_that_is_shown(repo: GitRepo, tmp_path: Path) -> None:
+    go = "package {}\n\nfunc {}() {{}}\n\nfunc Two{}() {{}}\n"
+    files = {f"file{n:02}.go": go.format("shop", f"F{n}", n) for n in range(14)}
+    files["doc/print.go"] = "// Package doc prints.\npackage doc\n\nfunc Print() {}\n" + "\n" * 50
+    page = first_page(repo, tmp_path, {"go.mod": "module example.org/shop\n", **files})
+    shown = rows(page, "To change something, start here")
+    assert len(shown) == 12
+    assert [row for row in shown if "doc/print.go" in row] == [shown[-1]]
+    assert "\n3 parts more" in page
+
+
 def test_a_program_without_any_of_it_has_no_such_parts(repo: GitRepo, tmp_path: Path) -> None:
     page = first_page(
         repo, tmp_path, {"a/x.py": '"""Adds."""\n\n\ndef add(a, b):\n    return a + b\n'}
