@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
+import re
+from bisect import bisect_right
+from itertools import accumulate, islice
 
 from rlm_ci.source import grammars
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tree_sitter import Node
 
 #: So many places of a file are looked at; a person writes fewer.
 _ASKED = 2000
+#: Matches of one expression in a file that are looked at.
+_MATCHES = 400
 #: Code in such a node does not run, unless it is interpolated.
 _TEXTS = ("string", "heredoc", "char_literal", "character_literal", "regex", "jsx_text")
 _PUT_IN = ("interpolation", "substitution")
@@ -50,6 +56,20 @@ class CodePlaces:
         """Whether what looks like a comment is none."""
         found = self._kinds(number, line, column)
         return bool(found) and not any("comment" in kind for kind in found)
+
+    def matches(self, pattern: str) -> Iterator[tuple[re.Match[str], int]]:
+        """What an expression finds where it is no comment and no text, with its line from 1.
+
+        White space and signs of a shell at the beginning of a match do not count.
+        """
+        text = self._source.decode("utf-8", "surrogateescape")
+        rows = text.split("\n")
+        starts = list(accumulate((len(row) + 1 for row in rows), initial=0))
+        for found in islice(re.finditer(pattern, text) if pattern else (), _MATCHES):
+            begin = found.start() + len(found[0]) - len(found[0].lstrip(";&|{ \n"))
+            line = bisect_right(starts, begin)
+            if self.does(line, rows[line - 1], begin - starts[line - 1]):
+                yield found, line
 
     def _kinds(self, number: int, line: str, column: int) -> list[str]:
         """What holds the character ``column`` of a line: the file is parsed when first asked."""

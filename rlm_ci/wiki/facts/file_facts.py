@@ -19,6 +19,7 @@ from rlm_ci.wiki.facts.python_notes import python_notes
 from rlm_ci.wiki.facts.readme import heading, introduction, is_readme
 from rlm_ci.wiki.pages.paths import is_test
 from rlm_ci.wiki.surface.other_failures import other_failures
+from rlm_ci.wiki.surface.settings import other_settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -133,6 +134,7 @@ def _facts(path: str, content: bytes) -> FileFacts:
         notes = [
             *other_notes(read.language, content),
             *bounded(other_failures(read.language, content)),
+            *bounded(other_settings(read.language, content)),
         ]
     about = introduction(content, path) if is_readme(path) else None
     named = project(read, content) or heading(content, path)

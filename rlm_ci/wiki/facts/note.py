@@ -39,8 +39,10 @@ RISKS: Mapping[str, str] = {
 THROWS = "throws"
 #: Kinds of notes about how code fails: see ``surface``.
 MESSAGE, EXIT, CAUGHT, CODE_OF = "message", "exit", "caught", "code of"
+#: Kinds of notes about what sets the program: see ``surface.settings``.
+OPTION, SETTINGS, CONFIG_FILE = "option", "settings", "configuration file"
 #: Kinds of which no page has a list of its own that counts as something to say.
-UNCOUNTED = frozenset((THROWS, MESSAGE, EXIT, CAUGHT, CODE_OF))
+UNCOUNTED = frozenset((THROWS, MESSAGE, EXIT, CAUGHT, CODE_OF, OPTION, SETTINGS, CONFIG_FILE))
 #: Notes of one kind that are kept of one file.
 MOST = 200
 #: Lines of a note's place.

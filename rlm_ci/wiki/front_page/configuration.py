@@ -1,9 +1,10 @@
-"""What configures a program from outside: the environment variables that it reads, and where."""
+"""What configures a program from outside: environment variables, settings, files, options."""
 
 from __future__ import annotations
 
-from rlm_ci.text.neutralise import clip, code
+from rlm_ci.text.neutralise import clip, code, prose
 from rlm_ci.text.printable import printable
+from rlm_ci.wiki.facts.note import CONFIG_FILE, OPTION, SETTINGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 #: Variables that are listed, and places that read a name that is not written there.
 _MOST, _COMPUTED = 40, 6
 _LONGEST = 110
+#: Options of the command line, and tables of settings and files, that are listed.
+_OPTIONS, _SETTINGS = 60, 24
 
 
 def environment(world: PageSources) -> dict[str, Any]:
@@ -38,6 +41,54 @@ def environment(world: PageSources) -> dict[str, Any]:
         "computed": [_link(reading, world) for reading in computed[:_COMPUTED]],
         "computed_more": max(0, len(computed) - _COMPUTED),
     }
+
+
+def settings(world: PageSources) -> dict[str, Any]:
+    """Tables of defaults, names of configuration files, and options of the command line."""
+    tables = [_setting(one, note, world) for one, note in _noted(world, SETTINGS)]
+    files: dict[str, list[Reading]] = {}
+    for one, note in _noted(world, CONFIG_FILE):
+        files.setdefault(note.text, []).append((one, note))
+    rows = [*tables, *(_config_file(files[name], world) for name in sorted(files))]
+    options = _noted(world, OPTION)
+    return {
+        "settings": rows[:_SETTINGS],
+        "settings_more": max(0, len(rows) - _SETTINGS),
+        "options": [_option(one, note, world) for one, note in options[:_OPTIONS]],
+        "options_more": max(0, len(options) - _OPTIONS),
+    }
+
+
+def _noted(world: PageSources, kind: str) -> list[Reading]:
+    return [
+        (one, note)
+        for module in world.layout.modules
+        for one in module.files
+        for note in one.notes
+        if note.kind == kind
+    ]
+
+
+def _place(one: FileFacts, note: CodeNote, world: PageSources) -> dict[str, Any]:
+    return {
+        "name": code(printable(note.text), cell=True),
+        "within": code(printable(note.within), cell=True) if note.within else "",
+        "link": world.register.link(one.path, note.line_start, note.line_end, cell=True),
+        "more": 0,
+    }
+
+
+def _setting(one: FileFacts, note: CodeNote, world: PageSources) -> dict[str, Any]:
+    keys = ", ".join(code(printable(key), cell=True) for key in note.detail.split(", "))
+    return {**_place(one, note, world), "what": f"defaults of {keys}"}
+
+
+def _config_file(found: list[Reading], world: PageSources) -> dict[str, Any]:
+    return {**_place(*found[0], world), "what": "a file", "more": len(found) - 1}
+
+
+def _option(one: FileFacts, note: CodeNote, world: PageSources) -> dict[str, Any]:
+    return {**_place(one, note, world), "what": prose(note.detail, cell=True)}
 
 
 def _row(name: str, found: list[Reading], world: PageSources) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from rlm_ci.text.neutralise import code, prose
 from rlm_ci.text.printable import count, printable
 from rlm_ci.wiki.facts.dependencies import is_listed
 from rlm_ci.wiki.facts.note import INVARIANTS, RISKS
-from rlm_ci.wiki.front_page.configuration import environment
+from rlm_ci.wiki.front_page.configuration import environment, settings
 from rlm_ci.wiki.front_page.error_list import error_list
 from rlm_ci.wiki.front_page.exit_codes import exit_codes
 from rlm_ci.wiki.front_page.own_docs import own_docs
@@ -69,6 +69,7 @@ def overview(world: PageSources) -> dict[str, Any]:
         "parts": parts,
         "parts_more": parts_more and count(parts_more, "part"),
         **environment(world),
+        **settings(world),
         **error_list(world),
         **exit_codes(world),
         "diagram": drawn.diagram,

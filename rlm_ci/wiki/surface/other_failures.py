@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from itertools import accumulate, islice
 
 from rlm_ci.source.code_places import CodePlaces
 from rlm_ci.wiki.facts.note import EXIT, LONGEST, MESSAGE, CodeNote, folded
@@ -12,12 +10,10 @@ from rlm_ci.wiki.facts.other_notes import lines_of_tests
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 #: Characters of a message, and of code.
 _MESSAGE, _CODE = 200, 60
-#: Places of a file that are looked at for each kind.
-_PLACES = 400
 _QUOTED = r"(?:[\"`](?P<text>(?:[^\"`\\\n]|\\.|\\\n){4,400})[\"`])"
 _QUOTED_TOO = r"(?:(?P<q>[\"'`])(?P<text>(?:(?!(?P=q))[^\\\n]|\\.){4,400})(?P=q))"
 #: What carries a message, before the text.
@@ -60,38 +56,19 @@ def other_failures(language: str, source: bytes) -> list[CodeNote]:
         return []
     text = source.decode("utf-8", "surrogateescape")
     aside = lines_of_tests(text) if language == "Rust" else frozenset()
-    places = _Places(language, source, text)
+    places = CodePlaces(language, source)
     found = []
-    for match, line in places.of(_MESSAGES.get(language, "")):
+    for match, line in places.matches(_MESSAGES.get(language, "")):
         message = folded(re.sub(r"\\\s*\n\s*|\\[nt]", " ", match["text"]), _MESSAGE)
         if line not in aside and " " in message:
             last = min(line + match[0].count("\n"), line + LONGEST - 1)
             found.append(CodeNote(MESSAGE, line, last, "", match["name"], message))
-    for match, line in places.of(_CALLS.get(language, "")):
+    for match, line in places.matches(_CALLS.get(language, "")):
         if line not in aside:
             written = folded(match[0].strip(";&|{ \n"), _CODE)
             found.append(CodeNote(EXIT, line, line, "", written, match["code"]))
-    for match, line in places.of(_NAMED):
+    for match, line in places.matches(_NAMED):
         if line not in aside:
             name, code = match["name"] or match["constant"], match["code"] or match["value"]
             found.append(CodeNote(EXIT, line, line, "", name, code))
     return found
-
-
-class _Places:
-    """What an expression finds in a file, where that is code."""
-
-    def __init__(self, language: str, source: bytes, text: str) -> None:
-        self._text = text
-        self._rows = text.split("\n")
-        self._starts = list(accumulate((len(row) + 1 for row in self._rows), initial=0))
-        self._code = CodePlaces(language, source)
-
-    def of(self, pattern: str) -> Iterator[tuple[re.Match[str], int]]:
-        """Each match, and its first line."""
-        for found in islice(re.finditer(pattern, self._text) if pattern else (), _PLACES):
-            begin = found.start() + len(found[0]) - len(found[0].lstrip(";&|{ \n"))
-            line = bisect_right(self._starts, begin)
-            column = begin - self._starts[line - 1]
-            if self._code.does(line, self._rows[line - 1], column):
-                yield found, line

@@ -1,0 +1,38 @@
+"""What configures a program, on the first page."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from testing.wiki_stage import first_page, rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from testing.repositories.git_repo import GitRepo
+
+CLI = '''"""Sells."""
+
+DEFAULTS = {"RATE": 3, "OPEN": True, "HOST": "<b>"}
+
+
+def add(parser):
+    """Adds options."""
+    parser.add_argument("--rate", help="What it | costs, see https://a.example")
+    for name in ("shop.toml", ".shoprc", "shop.toml"):
+        read(name)
+'''
+
+
+def test_settings_files_and_options_are_listed(repo: GitRepo, tmp_path: Path) -> None:
+    page = first_page(repo, tmp_path, {"shop/cli.py": CLI})
+    assert rows(page, "Settings and configuration files") == [
+        "`DEFAULTS` | defaults of `RATE`, `OPEN`, `HOST` |  | [`shop/cli.py#L3-L3`]",
+        "`.shoprc` | a file | `add` | [`shop/cli.py#L9-L9`]",
+        "`shop.toml` | a file | `add` | [`shop/cli.py#L9-L9`] and 1 more",
+    ]
+    (row,) = rows(page, "Options of the command line")
+    name, what, within, link = re.split(r" (?<!\\)\| ", row)
+    assert (name, within, link) == ("`--rate`", "`add`", "[`shop/cli.py#L8-L8`]")
+    assert "What it \\| costs" in what

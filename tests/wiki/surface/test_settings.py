@@ -1,0 +1,94 @@
+"""What sets a program from outside: options, tables of defaults, configuration files."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlm_ci.wiki.facts.file_facts import facts_of
+
+PYTHON = '''\
+"""Reads shop.toml, as this text says."""
+
+DEFAULT_CONFIG = Frozen({"RATE": 3, "OPEN": True, "odd key": 1, "HOST": None})
+OPTIONS = {"few": 1, "keys": 2}
+
+
+class Shop:
+    def read(self, path="~/.shoprc"):
+        return load(".env"), load("settings.json"), load("prices.json"), load("a.b.toml.txt")
+
+
+@click.option("--rate", "-r", help="What it costs.")
+@other.option("name")
+def main(parser):
+    parser.add_argument("-v", "--verbose", action="store_true", help=told)
+'''
+RUST = """\
+struct Opts {
+    /// Search all.
+    #[arg(long, short = 'H', help = "Search hidden files")]
+    hidden: bool,
+    #[arg(long = "type", value_name = "kind")]
+    pub kind: Kind,
+    #[arg(short = 'x')]
+    x: bool,
+}
+// reads "shop.toml"
+fn read() { add(".shopignore"); say("see '.gitignore'"); }
+#[cfg(test)]
+mod tests {
+    fn test() { add(".testignore"); }
+}
+"""
+GO = """package a
+
+func F(c *Command) {
+	c.Flags().StringVarP(&host, "host", "h", "", "where it is")
+	c.Flags().BoolP(name, "n", false, "not literal")
+	read("config.yaml")
+}
+"""
+
+
+def settings(path: str, text: str) -> list[tuple[str, int, str, str, str]]:
+    kinds = ("option", "settings", "configuration file")
+    return [
+        (one.kind, one.line_start, one.within, one.text, one.detail)
+        for one in facts_of(path, text.encode()).notes
+        if one.kind in kinds
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "found"),
+    [
+        ("shop/cli.py", PYTHON, [
+            ("settings", 3, "", "DEFAULT_CONFIG", "RATE, OPEN, HOST"),
+            ("configuration file", 8, "Shop.read", "~/.shoprc", ""),
+            ("configuration file", 9, "Shop.read", ".env", ""),
+            ("configuration file", 9, "Shop.read", "settings.json", ""),
+            ("option", 12, "main", "--rate, -r", "What it costs."),
+            ("option", 15, "main", "-v, --verbose", ""),
+        ]),
+        ("src/opts.rs", RUST, [
+            ("option", 3, "Opts", "--hidden", "Search hidden files"),
+            ("option", 5, "Opts", "--type", ""),
+            ("configuration file", 11, "read", ".shopignore", ""),
+        ]),
+        ("a.go", GO, [
+            ("option", 4, "F", "host", "where it is"),
+            ("configuration file", 6, "F", "config.yaml", ""),
+        ]),
+        ("a.js", ("function f() {\n  program.option('-p, --port <n>', 'where to listen');\n"
+                 "  read('shop.config.json');\n}\n"), [
+            ("option", 2, "f", "-p, --port <n>", "where to listen"),
+            ("configuration file", 3, "f", "shop.config.json", ""),
+        ]),
+        ("tests/test_cli.py", PYTHON, []),
+        ("README.md", PYTHON, []),
+    ],
+)  # fmt: skip
+def test_what_the_sources_name_as_settings(
+    path: str, text: str, found: list[tuple[str, int, str, str, str]]
+) -> None:
+    assert settings(path, text) == found
