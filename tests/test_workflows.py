@@ -52,8 +52,9 @@ def _workflow_texts() -> dict[str, str]:
     found = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in _ours()}
     for fork_safe, provider in ((False, ""), (True, ""), (True, "groq"), (False, "azure")):
         made = init.workflows(
-            "1" * 40, fork_safe=fork_safe, slash_commands=True, provider=provider, model="m"
-        )
+            "1" * 40, fork_safe=fork_safe, slash_commands=True, wiki=not fork_safe,
+            provider=provider, model="m" if provider else "",
+        )  # fmt: skip
         for name, text in made.items():
             found[f"init {name}{', fork-safe' * fork_safe}{provider and f', {provider}'}"] = text
     for page in _documents():

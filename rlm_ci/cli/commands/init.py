@@ -46,6 +46,7 @@ EXAMPLES = (
     "rlm-ci init",
     "rlm-ci init --review off --hooks",
     "rlm-ci init --model groq:NAME --fork-safe",
+    "rlm-ci init --wiki",
 )
 EXITS = {
     errors.OK: "the files are written; those that exist are kept",
@@ -67,6 +68,8 @@ OWN = (
     _own("fork_safe", "write two workflows: one checks without permissions, the other posts, "
          "also for forks", **_SWITCH),
     _own("slash_commands", "write a workflow that runs comments such as /rlm-ci check", **_SWITCH),
+    Setting("init.wiki", "write a workflow that refreshes the repository's wiki once a week, as a "
+            "pull request", flag="--wiki", file=False, own_env=False, **_SWITCH),
     _own("pin", "commit of rlm-ci for the workflows (default: the installed one)"),
     _own("hooks", "install native Git hooks in this clone, instead of a pre-commit configuration",
          **_SWITCH),
@@ -76,6 +79,11 @@ OWN = (
 _LIMIT = 1 << 20
 #: The variables of an address that is each customer's own.
 _OF_AZURE = ("OPENAI_BASE_URL", "OPENAI_API_VERSION")
+#: What the workflow of the wiki gets where no model is chosen.
+_OF_WIKI = """\
+          RLM_CI_MODEL: ${{ vars.RLM_CI_MODEL }}
+          OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }}
+"""
 #: The artifact that the first of the two jobs passes to the second.
 REPORT_NAME = "rlm-ci-report"
 ROWS = (*COMMON, *OWN)
@@ -217,6 +225,10 @@ def _next(wish: _Wish, settings: Settings) -> Iterator[str]:
         yield f"      try the model here: rlm-ci doctor --model {wish.model}"
     if wish.fork_safe or settings.slash_commands:
         yield "      workflows that post or run commands start once they are on the default branch"
+    if settings.init.wiki:
+        yield "      let the wiki's workflow open its pull request: Settings, Actions, General,"
+        yield '      "Allow GitHub Actions to create and approve pull requests"'
+        yield "      write the first wiki here: rlm-ci wiki --out docs/wiki"
     if settings.hooks:
         yield "      commits and pushes of this clone are checked from now on"
     else:
@@ -248,11 +260,18 @@ def _require_first_job(repository: Repository) -> None:
 
 
 def workflows(
-    commit: str, *, fork_safe: bool, slash_commands: bool, provider: str = "", model: str = ""
+    commit: str,
+    *,
+    fork_safe: bool,
+    slash_commands: bool,
+    wiki: bool = False,
+    provider: str = "",
+    model: str = "",
 ) -> dict[str, str]:
     """The workflows by their file names, with the action pinned to ``commit`` of rlm-ci.
 
-    With the key of ``provider``, if ``model`` is asked there.
+    With the key of ``provider``, if ``model`` is asked there. That of the wiki installs the same
+    commit, and asks the model that a variable of the repository names, if none is given.
     """
     templates = {"rlm-ci.yml": "check.yml" if fork_safe else "workflow.yml"}
     if fork_safe:
@@ -269,7 +288,26 @@ def workflows(
         for mark, value in values.items():
             text = text.replace(mark, value)
         made[name] = text
+    if wiki:
+        made["rlm-ci-wiki.yml"] = _of_wiki(commit, values, model)
     return made
+
+
+def _of_wiki(commit: str, values: Mapping[str, str], model: str) -> str:
+    text = loader.read_template("init/wiki.yml")
+    asks = "no model, unless the variable\n# RLM_CI_MODEL of the repository names one, such as "
+    asks += "groq:NAME; its key is the secret OPENAI_API_KEY"
+    variables = _OF_WIKI if not model else values["@MODEL@"].removeprefix("        env:\n")
+    marks = {
+        "@ASKS@": "the model of rlm-ci.toml" if model else asks,
+        "@VARIABLES@": variables,
+        "@MINUTES@": values["@MINUTES@"] if model else "20",
+        "@URL@": URL,
+        "@COMMIT@": commit,
+    }
+    for mark, value in marks.items():
+        text = text.replace(mark, value)
+    return text
 
 
 def _placeholders(provider: str, model: str) -> dict[str, str]:
@@ -301,6 +339,7 @@ def _contents(commit: str, wish: _Wish, settings: Settings) -> dict[str, str]:
         commit,
         fork_safe=wish.fork_safe,
         slash_commands=settings.slash_commands,
+        wiki=settings.init.wiki,
         provider=wish.provider,
         model=wish.model,
     )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 ALWAYS = [".github/workflows/rlm-ci.yml", ".gitignore", ".pre-commit-config.yaml", "rlm-ci.toml"]
 PUBLISH = ".github/workflows/rlm-ci-publish.yml"
+WIKI = ".github/workflows/rlm-ci-wiki.yml"
 COMMENT = ".github/workflows/rlm-ci-comment.yml"
 COMMIT = "1" * 40
 
@@ -45,6 +46,7 @@ def contents(repo: GitRepo) -> dict[str, bytes]:
         (["--fork-safe"], [PUBLISH]),
         (["--slash-commands"], [COMMENT]),
         (["--fork-safe", "--slash-commands"], [PUBLISH, COMMENT]),
+        (["--wiki"], [WIKI]),
     ],
 )
 def test_what_is_written(cli: Cli, repo: GitRepo, flags: list[str], more: list[str]) -> None:
@@ -54,7 +56,8 @@ def test_what_is_written(cli: Cli, repo: GitRepo, flags: list[str], more: list[s
     assert sorted(written) == sorted([*ALWAYS, *more])
     for path in written:
         assert f"written    {path}" in ended.stdout
-    assert ("default branch" in ended.stdout) == bool(flags)
+    assert ("default branch" in ended.stdout) == bool({PUBLISH, COMMENT}.intersection(more))
+    assert ("Allow GitHub Actions to create" in ended.stdout) == (WIKI in more)
     again = cli("init", *flags, cwd=repo)
     assert again.code == 0
     assert "written" not in again.stdout
@@ -176,6 +179,21 @@ def test_every_workflow_is_pinned_alike() -> None:
             f"rlm-ci/rlm-ci@{COMMIT} # rlm-ci {__version__}"
         ]
         assert "@PIN@" not in text
+
+
+def test_the_workflow_of_the_wiki_installs_that_commit_and_pushes(cli: Cli, repo: GitRepo) -> None:
+    assert cli("init", "--wiki", "--pin", COMMIT, cwd=repo).code == 0
+    (job,) = yaml.safe_load(repo.read(WIKI))["jobs"].values()
+    _, install, write = job["steps"]
+    assert f"rlm-ci[wiki,github,models] @ git+{installation.URL}@{COMMIT}'" in install["run"]
+    assert write["run"].endswith('/rlm-ci" wiki --push --to pr')
+    assert set(write["env"]) == {"GITHUB_TOKEN", "RLM_CI_MODEL", "OPENAI_API_KEY"}
+    made = init.workflows(
+        COMMIT, fork_safe=False, slash_commands=False, wiki=True, provider="groq", model="groq:m"
+    )
+    (job,) = yaml.safe_load(made["rlm-ci-wiki.yml"])["jobs"].values()
+    assert set(job["steps"][2]["env"]) == {"GITHUB_TOKEN", "GROQ_API_KEY"}
+    assert "@" not in re.sub(r"\w@[0-9a-f]{40}|\] @ git", "", made["rlm-ci-wiki.yml"])
 
 
 def test_a_commit_that_is_named_is_the_one(cli: Cli, repo: GitRepo) -> None:
