@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from functools import cached_property, lru_cache
 from itertools import accumulate, islice
 
 from rlm_ci.source import grammars
@@ -62,23 +63,35 @@ class CodePlaces:
 
         White space and signs of a shell at the beginning of a match do not count.
         """
-        text = self._source.decode("utf-8", "surrogateescape")
-        rows = text.split("\n")
-        starts = list(accumulate((len(row) + 1 for row in rows), initial=0))
+        text, starts = self._text
         for found in islice(re.finditer(pattern, text) if pattern else (), _MATCHES):
             begin = found.start() + len(found[0]) - len(found[0].lstrip(";&|{ \n"))
             line = bisect_right(starts, begin)
-            if self.does(line, rows[line - 1], begin - starts[line - 1]):
+            row = text[starts[line - 1] : starts[line] - 1]
+            if self.does(line, row, begin - starts[line - 1]):
                 yield found, line
+
+    @cached_property
+    def _text(self) -> tuple[str, list[int]]:
+        """The whole text, and where each of its lines begins."""
+        text = self._source.decode("utf-8", "surrogateescape")
+        lengths = (len(row) + 1 for row in text.split("\n"))
+        return text, list(accumulate(lengths, initial=0))
 
     def _kinds(self, number: int, line: str, column: int) -> list[str]:
         """What holds the character ``column`` of a line: the file is parsed when first asked."""
         if not self._starts:
             lengths = (len(row) + 1 for row in self._source.split(b"\n"))
             self._starts = list(accumulate(lengths, initial=0))
-            self._root = grammars.parse(self._language, self._source)
+            self._root = _tree(self._language, self._source)
         if self._root is None or not self._left:
             return []
         self._left -= 1
         before = line[:column].encode("utf-8", "surrogateescape")
         return grammars.kinds_at(self._root, self._starts[number - 1] + len(before))
+
+
+@lru_cache(maxsize=1)
+def _tree(language: str, source: bytes) -> Node | None:
+    """The tree of the file; several readers ask for the same one in turn."""
+    return grammars.parse(language, source)

@@ -92,7 +92,7 @@ def python_notes(source: bytes, path: str = "") -> list[CodeNote]:
     reader = _Reader(tree, text, path)
     with suppress(RecursionError):
         reader.statements(tree.body, "", public=True)
-    return bounded([*reader.notes, *python_failures(tree), *python_settings(tree)])
+    return bounded([*reader.notes, *python_failures(tree), *python_settings(tree, text)])
 
 
 class _Reader:

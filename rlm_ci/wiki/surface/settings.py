@@ -11,6 +11,7 @@ import re
 from contextlib import suppress
 
 from rlm_ci.source.code_places import CodePlaces
+from rlm_ci.source.python.statements import blocks
 from rlm_ci.wiki.facts.note import CONFIG_FILE, OPTION, SETTINGS, CodeNote, folded
 from rlm_ci.wiki.facts.other_notes import lines_of_tests
 
@@ -27,17 +28,24 @@ _FILE = (
 )
 _IS_FILE = re.compile(_FILE)
 _DEFAULTS = re.compile(r"(?i)\w*(?:default|config|setting|option)\w*")
+#: A text that may be such a name: only then all expressions are looked at.
+_MAYBE_FILE = re.compile(
+    rb"[\w-](?:rc|ignore|env|config|toml|ini|cfg|conf|ya?ml|properties|\.env\.\w+|\.json)[\"']"
+    rb"|[\"']\.env[\"']"
+)
 _OPTIONS = frozenset(("add_argument", "option"))
 
 
 # ── Python ──
 
 
-def python_settings(tree: ast.Module) -> list[CodeNote]:
+def python_settings(tree: ast.Module, source: bytes) -> list[CodeNote]:
     """The options, tables of defaults and files of a file of Python."""
     reader = _PythonSettings()
     with suppress(RecursionError):
-        reader.below(tree, "")
+        reader.statements(tree.body, "")
+        if _MAYBE_FILE.search(source):
+            reader.files(tree, "")
     return reader.notes
 
 
@@ -45,7 +53,25 @@ class _PythonSettings:
     def __init__(self) -> None:
         self.notes: list[CodeNote] = []
 
-    def below(self, top: ast.AST, within: str) -> None:
+    def statements(self, body: list[ast.stmt], within: str) -> None:
+        """The options and tables of these statements, and of all below them."""
+        for node in body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                inner = f"{within}.{node.name}" if within else node.name
+                for one in node.decorator_list:
+                    self._option(one, inner)
+                self.statements(node.body, inner)
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                self._option(node.value, within)
+                self._table(node, within)
+            elif isinstance(node, ast.Expr):
+                self._option(node.value, within)
+            else:
+                for inner_body in blocks(node):
+                    self.statements(inner_body, within)
+
+    def files(self, top: ast.AST, within: str) -> None:
+        """The names of files, in whatever expression below ``top``."""
         for node in ast.iter_child_nodes(top):
             inner = within
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -53,22 +79,16 @@ class _PythonSettings:
             elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
                 continue  # documentation
             elif isinstance(node, ast.Constant):
-                self._file(node, within)
-            elif isinstance(node, ast.Call):
-                self._option(node, within)
-            elif isinstance(node, ast.Assign | ast.AnnAssign):
-                self._table(node, within)
-            self.below(node, inner)
+                name = _literal(node)
+                if name and len(name) < _NAME and _IS_FILE.fullmatch(name):
+                    self.notes.append(_note(CONFIG_FILE, node.lineno, within, name))
+            elif isinstance(node, ast.Name | ast.expr_context):
+                continue
+            self.files(node, inner)
 
-    def _file(self, node: ast.Constant, within: str) -> None:
-        if (
-            isinstance(node.value, str)
-            and len(node.value) < _NAME
-            and _IS_FILE.fullmatch(node.value)
-        ):
-            self.notes.append(_note(CONFIG_FILE, node.lineno, within, node.value))
-
-    def _option(self, node: ast.Call, within: str) -> None:
+    def _option(self, node: ast.expr | None, within: str) -> None:
+        if not isinstance(node, ast.Call):
+            return
         name = getattr(node.func, "attr", "") or getattr(node.func, "id", "")
         flags = [_literal(one) for one in node.args] if name in _OPTIONS else []
         flags = [one for one in flags if re.fullmatch(r"-\S+", one)]
