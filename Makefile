@@ -76,9 +76,11 @@ system:
 	@sh tests/tools/system.sh
 
 # Nothing of a dependency runs at install time: esbuild needs no postinstall where its binary fits.
-$(NODE_STAMP): tests/tools/package-lock.json tests/tools/validate_actions.mjs | system
+$(NODE_STAMP): tests/tools/package-lock.json tests/tools/validate_actions.mjs \
+		tests/tools/fetch_description.sh | system
 	@cd tests/tools && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
 	@cd tests/tools && npm run --silent build
+	@sh tests/tools/fetch_description.sh tests/tools/node_modules/.github
 	@touch $@
 
 lint: $(VENV)/.project $(VENV)/.tools

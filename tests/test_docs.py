@@ -85,11 +85,12 @@ def test_the_documents_say_enough_command_lines_to_be_judged_by_them() -> None:
 
 def test_configurations_in_the_documents_are_valid() -> None:
     schema = json.loads((TOP / "schemas" / "config.schema.json").read_text(encoding="utf-8"))
+    valid = jsonschema.Draft202012Validator(schema)
     seen = 0
     for document in DOCUMENTS:
         text = document.read_text(encoding="utf-8")
         for block in re.findall(r"^ *```toml\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL):
-            jsonschema.validate(tomllib.loads(block), schema)
+            valid.validate(tomllib.loads(block))
             seen += 1
     assert seen > 3
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 NODE_MODULES = Path(__file__).resolve().parents[2] / "tools" / "node_modules"
-OPENAPI = NODE_MODULES / "@octokit/openapi/generated/api.github.com.json"
+OPENAPI = NODE_MODULES / ".github/api.github.com.json"
 
 Json = Any
 Schema = dict[str, Any]
