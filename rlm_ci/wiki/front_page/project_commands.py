@@ -8,7 +8,7 @@ from rlm_ci.validators.detect import LOCKS
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.commands import ProjectCommand, is_workflow
 from rlm_ci.wiki.facts.purpose import BUILD, CHECK, DOCS, OTHER, RUN, SETUP, TEST
-from rlm_ci.wiki.pages.paths import folder_of
+from rlm_ci.wiki.pages.paths import folder_of, is_beside, is_test
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ _HEADINGS = {
 }  # fmt: skip
 #: Rows of one purpose; of those that only CI runs, where there are others; other tasks.
 _ROWS, _FROM_CI, _OTHERS = 6, 2, 16
+#: Folders with a manifest of their own; what is shown of each, one command of a kind.
+_FOLDERS, _OF_FOLDER = 16, (BUILD, RUN, TEST)
 #: Characters of what a command runs.
 _RUNS = 100
 #: What stands for a usual command where uv has locked the project.
@@ -71,6 +73,37 @@ def command_table(world: PageSources) -> tuple[list[dict[str, str]], list[dict[s
     return rows, [_other(one, world) for one in others[:_OTHERS]], left
 
 
+def folder_commands(world: PageSources) -> tuple[list[dict[str, str]], int]:
+    """How each package below the top is built, run and tested, and how many are not shown."""
+    top, locks = _top(world)
+    found: dict[str, list[PlacedCommand]] = {}
+    for path, one in world.files.items():
+        folder = folder_of(path)
+        if folder != top and not (is_workflow(path) or is_beside(path) or is_test(path)):
+            found.setdefault(folder, []).extend(
+                PlacedCommand(path, _for_manager(command, path, locks)) for command in one.commands
+            )
+    rows = {folder: _of_each_kind(every) for folder, every in sorted(found.items())}
+    told = [(folder, every) for folder, every in rows.items() if every]
+    return [
+        {
+            "folder": code(printable(folder)),
+            "commands": ", ".join(" ".join(_other(one, world).values()) for one in every),
+        }
+        for folder, every in told[:_FOLDERS]
+    ], max(0, len(told) - _FOLDERS)
+
+
+def _of_each_kind(every: list[PlacedCommand]) -> list[PlacedCommand]:
+    """The best command of each kind that a folder shows."""
+    every.sort(key=lambda one: one.rank)
+    found = (
+        next((one for one in every if one.command.purpose == purpose), None)
+        for purpose in _OF_FOLDER
+    )
+    return [one for one in found if one is not None]
+
+
 def _chosen(found: Sequence[PlacedCommand]) -> list[PlacedCommand]:
     own = [one for one in found if not one.is_of_ci][:_ROWS]
     most = _FROM_CI if own else _ROWS
@@ -98,9 +131,7 @@ def _other(one: PlacedCommand, world: PageSources) -> dict[str, str]:
 
 
 def _every(world: PageSources) -> Iterator[PlacedCommand]:
-    top = world.outside.under if world.outside is not None else ""
-    there = [*world.files, *(path for path, _ in world.omitted)]
-    locks = {path.rpartition("/")[2] for path in there if folder_of(path) == top}
+    top, locks = _top(world)
     for path, one in world.files.items():
         if folder_of(path) == top or is_workflow(path):
             for command in one.commands:
@@ -108,6 +139,13 @@ def _every(world: PageSources) -> Iterator[PlacedCommand]:
     for module in world.layout.modules:
         for one in module.files:
             yield from _started(one)
+
+
+def _top(world: PageSources) -> tuple[str, set[str]]:
+    """The folder at whose top a person works, and the names of the files in it."""
+    top = world.outside.under if world.outside is not None else ""
+    there = [*world.files, *(path for path, _ in world.omitted)]
+    return top, {path.rpartition("/")[2] for path in there if folder_of(path) == top}
 
 
 def _for_manager(command: ProjectCommand, path: str, locks: Collection[str]) -> ProjectCommand:

@@ -12,7 +12,7 @@ from rlm_ci.wiki.front_page.configuration import environment, settings
 from rlm_ci.wiki.front_page.error_list import error_list
 from rlm_ci.wiki.front_page.exit_codes import exit_codes
 from rlm_ci.wiki.front_page.own_docs import own_docs
-from rlm_ci.wiki.front_page.project_commands import command_table
+from rlm_ci.wiki.front_page.project_commands import command_table, folder_commands
 from rlm_ci.wiki.front_page.start_here import start_here
 from rlm_ci.wiki.pages.dependencies_map import ALL, architecture
 from rlm_ci.wiki.pages.flow_page import flow_names
@@ -57,6 +57,7 @@ def overview(world: PageSources) -> dict[str, Any]:
     ]
     program = [one for module in layout.modules for one in module.files]
     commands, others, left = command_table(world)
+    folders, folders_more = folder_commands(world)
     parts, parts_more = start_here(world)
     return {
         "about": _about(files, world),
@@ -65,6 +66,8 @@ def overview(world: PageSources) -> dict[str, Any]:
         "commands": commands,
         "other_commands": others,
         "commands_left": left and count(left, "other command"),
+        "folders": folders,
+        "folders_more": folders_more and count(folders_more, "other folder"),
         "docs": own_docs(world),
         "parts": parts,
         "parts_more": parts_more and count(parts_more, "part"),

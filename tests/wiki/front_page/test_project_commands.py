@@ -41,6 +41,7 @@ def test_people_come_before_ci_and_the_lock_file_names_the_manager(
     assert "- `make release` [`Makefile#L1-L1`]" in page
     assert "Not listed: 2 other commands." in page
     assert "jest" not in page
+    assert "\n- `sub`: `pnpm test` [`sub/package.json#L1-L1`]\n" in page
     documents = page.split("own documents\n", 1)[1].split("##", 1)[0]
     assert re.findall(r"`([\w./]+)#", documents) == [
         "README.md", "CONTRIBUTING.md", "docs/index.md",
@@ -64,3 +65,19 @@ def test_programs_and_uv(repo: GitRepo, tmp_path: Path) -> None:
         "run | `python -m a` | “usual” | [`src/a/__main__.py#L1-L1`]",
         "test | `uv run pytest` | “usual”, with `-m 'not slow'` | [`pyproject.toml#L6-L6`]",
     ]
+
+
+def test_packages_of_a_repository_without_a_manifest_at_its_top(
+    repo: GitRepo, tmp_path: Path
+) -> None:
+    page = first_page(repo, tmp_path, {
+        **{f"crates/c{n:02}/Cargo.toml": '[package]\nname = "c"\n' for n in range(18)},
+        "crates/c00/src/lib.rs": "pub fn one() {}\npub fn two() {}\n",
+        "examples/shop/Cargo.toml": '[package]\nname = "shop"\n',
+    })  # fmt: skip
+    said = page.split("\n## Build, run and test\n", 1)[1].split("\n## ", 1)[0]
+    place = "[`crates/c00/Cargo.toml#L1-L1`]"
+    assert f"\n- `crates/c00`: `cargo build` {place}, `cargo test` {place}\n" in said
+    assert "- and 2 other folders" in said
+    assert "examples" not in said
+    assert "| to |" not in said
