@@ -77,9 +77,18 @@ class Output(Value):
 
     def require_text_or_json(self, command: str) -> Self:
         """Itself; raises UsageError for a format of reports: the result is none."""
-        if self.format not in ("text", "json"):
+        return self._require(command, "text", "json")
+
+    def require_text(self, command: str) -> Self:
+        """Itself; raises UsageError for any other format."""
+        return self._require(command, "text")
+
+    def _require(self, command: str, *forms: str) -> Self:
+        if self.format not in forms:
             raise UsageError(
-                f"{command} has no form {self.format!r}", where="--format", hint="use text or json"
+                f"{command} has no form {self.format!r}",
+                where="--format",
+                hint=f"use {' or '.join(forms)}",
             )
         return self
 

@@ -207,6 +207,8 @@ class WikiJob(RepositoryJob):
         if wanted.site:
             pages = static_site.build(source, wanted.site, self.settings.environ)
             self._leaves(run, f"site: {printable(wanted.site)}, {count(pages, 'page')}")
+        if not (wanted.out or wanted.site or wanted.push):
+            self.places.append(f"pages: {run.shown(*_PLACE, 'index.md')}")
         if wanted.push:
             for line in push(self._delivery(), self.repository, source, self._cost()):
                 self._leaves(run, line)

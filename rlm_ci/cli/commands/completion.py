@@ -6,8 +6,9 @@ import re
 
 from rlm_ci import checks, cli, errors
 from rlm_ci.config.core_options import COMMON
-from rlm_ci.console.messages import write
+from rlm_ci.config.settings import Settings
 from rlm_ci.errors import UsageError
+from rlm_ci.judge.options import output_of
 from rlm_ci.report import rule_texts
 from rlm_ci.values import Value
 
@@ -61,7 +62,8 @@ def run(arguments: Arguments) -> int:
             where="rlm-ci completion",
             hint=f"one of {', '.join(shells)}",
         )
-    write("\n".join((f"# Tab completion of rlm-ci for {shell}.", *shells[shell]())) + "\n")
+    output = output_of(Settings(ROWS, arguments.flags)).require_text("completion")
+    output.emit("\n".join((f"# Tab completion of rlm-ci for {shell}.", *shells[shell]())) + "\n")
     return errors.OK
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rlm_ci import errors
 from rlm_ci.config.core_options import COMMON
-from rlm_ci.config.settings import nearest
-from rlm_ci.console.messages import write
+from rlm_ci.config.settings import Settings, nearest
 from rlm_ci.errors import UsageError
+from rlm_ci.judge.options import output_of
 from rlm_ci.report import rule_texts
 from rlm_ci.report.rules import address
 
@@ -32,5 +32,6 @@ def run(arguments: Arguments) -> int:
             hint=nearest(rule, rule_texts.known()),
         )
     own = "" if text.startswith(rule_texts.HEADINGS) else f"{rule}\n\n"
-    write(f"{own}{text}\n\n{address(rule)}\n")
+    output = output_of(Settings(ROWS, arguments.flags)).require_text("explain")
+    output.emit(f"{own}{text}\n\n{address(rule)}\n")
     return errors.OK

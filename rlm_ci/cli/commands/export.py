@@ -48,8 +48,8 @@ def run(arguments: Arguments) -> int:
         facts = {"file": target, "run_id": entry.run_id, "files": done.files, "bytes": done.size}
         write(neutralise.record(facts | {"sha256": done.sha256}))
     elif not settings.quiet:
-        write(f"{printable(target)}: {count(done.files, 'file')}, {count(done.size, 'byte')}\n")
         write(f"sha256 {done.sha256}\n")
+        write(f"{printable(target)}: {count(done.files, 'file')}, {count(done.size, 'byte')}\n")
     return errors.OK
 
 
