@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import accumulate
 
 from rlm_ci.change.change_set import require
-from rlm_ci.report.findings import Evidence
+from rlm_ci.report.findings import Evidence, Location
 from rlm_ci.system import files
 from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Value
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
     from rlm_ci.git.repository import Repository
-    from rlm_ci.report.findings import Location, Report, Subject
+    from rlm_ci.report.findings import Report, Subject
 
 #: Bytes of a file of the work tree that are read to check a pointer into it.
 _LIMIT = 64 << 20
@@ -176,6 +176,12 @@ def verify(report: Report, repository: Repository, kept: Container[Location] = (
     places = [(finding.rule, place) for finding in report.findings for place in finding.evidence]
     places += [
         (document.path, place) for document in report.documents for place in document.evidence
+    ]
+    said = report.overview.said if report.overview else None
+    places += [
+        ("overview", Location(one.path, one.line_start, one.line_end, one.side, quote=one.quote))
+        for sentence in ((*said.about, *said.groups) if said else ())
+        for one in sentence.lines
     ]
     opened = contents(report.subject, [place for _, place in places], repository)
     problems, notes = [], []

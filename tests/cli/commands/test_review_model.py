@@ -130,7 +130,12 @@ def test_a_model_says_what_a_change_does_by_lines_that_a_machine_has_opened(
     assert places == [("shop.py", 2, "new"), ("shop.py", 2, "old")]
     assert (said["model"], said["dropped"], group["files"]) == ("gpt-5-mini", 1, ["shop.py"])
     assert report["usage"]["calls"] == len(llm.completions) == 2
-    assert stage.cli("verify", "latest").code == 0
+    assert stage.cli("verify", "latest", "--format", "json").json()["evidence"]["offered"] == 3
+    bent = stage.repo.path / "bent.json"
+    bent.write_text(json.dumps(report).replace("return max(prices)", "return sum(prices)"))
+    ended = stage.cli("verify", bent)
+    assert ended.code == 1, ended
+    assert "shop.py:2 (overview): these lines do not have the quote" in ended.stdout
     assert stage.cli("replay", "latest", "--check").code == 0
     assert len(llm.completions) == 2
     posted = stage.cli("pr", *words, "--review", "on", env=env).json()["overview"]
