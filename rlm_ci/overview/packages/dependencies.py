@@ -25,7 +25,7 @@ _RUNS = frozenset(("setup.py", "build.rs", "extconf.rb", "binding.gyp"))
 #: Manifests and lock files of other ecosystems, which are told as not read.
 _UNREAD = re.compile(
     r"(?:.*/)?(?:pom\.xml|(?:build|settings)\.gradle(?:\.kts)?|gradle\.lockfile|libs\.versions\.toml|"
-    r"build\.sbt|[^/]+\.(?:cs|fs|vb)proj|Directory\.Packages\.props|packages\.(?:config|lock\.json)|"
+    r"build\.sbt|bun\.lockb|deno\.lock|[^/]+\.(?:cs|fs|vb)proj|Directory\.Packages\.props|packages\.(?:config|lock\.json)|"
     r"Package\.(?:swift|resolved)|Podfile(?:\.lock)?|mix\.(?:exs|lock)|pubspec\.(?:yaml|lock))"
 )
 _ORDER = (ADDED, REMOVED, MOVED, CHANGED)

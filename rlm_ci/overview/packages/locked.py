@@ -23,6 +23,7 @@ _PAIR = re.compile(r'(name|version) = "([^"]*)"\s*$')
 _YARN = re.compile(r'"?((?:@[^@/"\s]+/)?[^@"\s,]+)@[^:]*:?.*:\s*$')
 _YARN_VERSION = re.compile(r'  "?version"?:? "?([^"\s]+)"?\s*$')
 _PNPM = re.compile(r"  ['\"]?/?((?:@[^@/\s'\"]+/)?[^@/\s'\"]+)[@/]([^\s('\":]+)[^:]*:\s*$")
+_JSONC = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|,(?=\s*[}\]])')
 _GEM = re.compile(r"    ([\w.-]+) \(([^)]+)\)\s*$")
 
 
@@ -44,7 +45,7 @@ def locked(path: str, content: bytes) -> dict[str, tuple[tuple[str, ...], bool]]
             versions.setdefault(name, {})[version] = None
             if has_script:
                 scripts.add(name)
-    except (AttributeError, TypeError, KeyError, RecursionError) as error:
+    except (AttributeError, TypeError, LookupError, RecursionError) as error:
         raise ValueError(f"not of the form of a lock file: {error}") from None
     return {name: (tuple(sorted(found)), name in scripts) for name, found in versions.items()}
 
@@ -54,13 +55,13 @@ def _lines(content: bytes) -> Iterator[str]:
 
 
 def _toml(content: bytes) -> Iterator[Found]:
-    """Tables ``[[package]]`` with a name and a version, as uv, poetry, pdm and cargo write them."""
+    """Tables with a name and a version: ``[[package]]``, in pylock.toml ``[[packages]]``."""
     found: dict[str, str] | None = None
     for line in _lines(content):
         if line.startswith("["):
             if found and "name" in found:
                 yield found["name"], found.get("version", ""), False
-            found = {} if line.rstrip() == "[[package]]" else None
+            found = {} if line.rstrip() in ("[[package]]", "[[packages]]") else None
         elif found is not None and (match := _PAIR.match(line)):
             found.setdefault(match[1], match[2])
     if found and "name" in found:
@@ -104,6 +105,18 @@ def _pnpm(content: bytes) -> Iterator[Found]:
             yield *last, True
 
 
+def _bun(content: bytes) -> Iterator[Found]:
+    """JSON with trailing commas. The scripts of trusted packages run, those of others do not."""
+    text = content.decode("utf-8", "replace")
+    record = json.loads(_JSONC.sub(lambda found: found[1] or "", text))
+    trusted = frozenset(map(str, record.get("trustedDependencies", ())))
+    for one in record.get("packages", {}).values():
+        known = str(one[0])
+        rest, _, version = known[1:].partition("@")  # a name may begin with one
+        if not version.startswith("workspace:"):
+            yield known[:1] + rest, version, known[:1] + rest in trusted
+
+
 def _gems(content: bytes) -> Iterator[Found]:
     for line in _lines(content):
         if match := _GEM.match(line):
@@ -128,6 +141,6 @@ _READERS: Mapping[str, tuple[str, Callable[[bytes], Iterator[Found]]]] = {
     "uv.lock": (PYTHON, _toml), "poetry.lock": (PYTHON, _toml), "pdm.lock": (PYTHON, _toml),
     "Pipfile.lock": (PYTHON, _pipfile), "Cargo.lock": (CARGO, _toml),
     "package-lock.json": (NPM, _npm), "npm-shrinkwrap.json": (NPM, _npm), "yarn.lock": (NPM, _yarn),
-    "pnpm-lock.yaml": (NPM, _pnpm), "Gemfile.lock": (RUBY, _gems),
-    "composer.lock": (PHP, _composer),
+    "pnpm-lock.yaml": (NPM, _pnpm), "bun.lock": (NPM, _bun), "pylock.toml": (PYTHON, _toml),
+    "Gemfile.lock": (RUBY, _gems), "composer.lock": (PHP, _composer),
 }  # fmt: skip

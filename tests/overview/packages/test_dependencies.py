@@ -28,6 +28,16 @@ name = "no"
 name = "b"
 version = "2"
 """
+BUN = """{
+  "lockfileVersion": 1,
+  "packages": {
+    "x": ["x@workspace:packages/x"],
+    // "c": ["c@1"],
+    "a": ["a@1", "", {}, "sha512-,}"],
+    "a/b": ["b@2", "", { "bin": ",]", }, ""],
+  },
+}
+"""
 COMPOSER = """\
 {"packages": [{"name": "a", "version": "1"}], "packages-dev": [{"name": "b", "version": "2"}]}
 """
@@ -105,12 +115,22 @@ def test_manifests(repo: GitRepo, path: str, old: str, new: str, expected: list[
          '{"dependencies": {"a": {"version": "1", "dependencies": {"b": {"version": "2"}}}}}'),
         ("yarn.lock", '# x\n\na@^1, a@~1:\n  version "1"\n\n"b@npm:^2":\n  version: 2\n'),
         ("pnpm-lock.yaml", "packages:\n\n  a@1:\n    x: y\n\n  /b@2(z@1):\n    x: y\n"),
+        ("bun.lock", BUN),
+        ("pylock.toml", TABLES.replace("[[package]]", "[[packages]]")),
         ("Gemfile.lock", "GEM\n  specs:\n    a (1)\n      c (> 1)\n    b (2)\n"),
         ("composer.lock", COMPOSER),
     ],
 )  # fmt: skip
 def test_lock_files(path: str, text: str) -> None:
     assert locked.locked(path, text.encode()) == {"a": (("1",), False), "b": (("2",), False)}
+
+
+def test_scripts_of_packages_that_bun_trusts_run() -> None:
+    text = '{"trustedDependencies": ["@s/a",], "packages": {"x": ["@s/a@1"], "b": ["b@2"]},}'
+    assert locked.locked("bun.lock", text.encode()) == {
+        "@s/a": (("1",), True),
+        "b": (("2",), False),
+    }
 
 
 def test_a_lock_file_gives_the_versions_of_what_the_manifest_names(repo: GitRepo) -> None:
@@ -137,6 +157,7 @@ def test_a_lock_file_gives_the_versions_of_what_the_manifest_names(repo: GitRepo
         ("package.json", "[]", "package.json: no object"),
         ("package.json", "[" * 100_000, "package.json: "),
         ("package-lock.json", '{"packages": 1}', "package-lock.json: not of the form"),
+        ("bun.lock", '{"packages": {"a": []}}', "bun.lock: not of the form"),
         ("yarn.lock", " " * (locked.MAX_BYTES + 1), "yarn.lock has 16 MB (limit 16 MB)"),
         ("setup.py", "(", "setup.py: not Python"),
     ],
