@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import time
 from contextlib import suppress
 
 from rlm_ci.console.messages import complain, say, write
@@ -73,6 +74,7 @@ class Output(Value):
             verbose=self.verbose,
             quiet=self.quiet,
             rule_pages=self.rule_pages,
+            time=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         )
 
     def require_text_or_json(self, command: str) -> Self:

@@ -25,7 +25,7 @@ class RenderOptions(Value):
     the text what needs no action; ``verbose`` adds details. ``marker`` is the first line of a
     comment, ``alert`` comes before all else, ``notes`` say where else the findings are shown.
     ``in_bytes``: the comment's length is limited in bytes. ``rule_pages``: rules link to the page
-    that explains them.
+    that explains them. ``time`` is told where the report is of no run, whose id has one.
     """
 
     colour: bool = False
@@ -39,6 +39,7 @@ class RenderOptions(Value):
     alert: str = ""
     in_bytes: bool = False
     rule_pages: bool = True
+    time: str = ""
 
 
 def render(report: Report, name: str, options: RenderOptions | None = None, **fields: Any) -> str:

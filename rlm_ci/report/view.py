@@ -77,6 +77,7 @@ class View:
         self._parts = parts
         self._surface = surface
         self._links = Links(report.subject, options)
+        self._time = options.time
         findings = wording.worst_first(report.findings)
         self.live, self.argued = wording.parted(findings)
         self.old = [one for one in findings if one.suppression in OLD]
@@ -156,9 +157,10 @@ class View:
             sha = getattr(subject, name)
             short = None if sha is None else self._surface.code(sha[:12])
             commits[name] = {"short": short, "url": self._links.commit(sha)}
-        time = _RUN_TIME.match(self._report.run_id or "")
+        run = _RUN_TIME.match(self._report.run_id or "")
+        time = f"{run[1]} {run[2]}:{run[3]} UTC" if run else self._time
         return {
-            "time": f"{time[1]} {time[2]}:{time[3]} UTC" if time else None,
+            "time": time or None,
             "repository": self._surface.code(subject.repository) if subject.repository else None,
             "url": self._links.repository,
             "pull_request": subject.pull_request,

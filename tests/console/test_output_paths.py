@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -50,6 +51,15 @@ def test_the_last_lines_name_what_was_written(line: str, changed: GitRepo) -> No
     if line.startswith("init"):  # each file has a line, then come the next steps
         last = ended.stdout.splitlines()
     assert any(str(one.relative_to(changed.path)) in text for one in made for text in last), ended
+
+
+def test_a_page_of_no_run_has_a_date(changed: GitRepo) -> None:
+    Cli(changed.path)("check", "--base", "HEAD~1", "--format", "html", "--output", "out.html")
+    Cli(changed.path)("pr", "--base", "HEAD~1", "--out", "pages")
+    for page in ("out.html", "pages/report.html"):
+        assert re.search(
+            r"<time>\d{4}-\d\d-\d\d \d\d:\d\d UTC</time>", (changed.path / page).read_text()
+        )
 
 
 def test_an_exported_run_is_named_last(changed: GitRepo) -> None:

@@ -133,7 +133,7 @@ def test_a_model_says_what_a_change_does_by_lines_that_a_machine_has_opened(
     assert stage.cli("verify", "latest", "--format", "json").json()["evidence"]["offered"] == 3
     bent = stage.repo.path / "bent.json"
     bent.write_text(json.dumps(report).replace("return max(prices)", "return sum(prices)"))
-    ended = stage.cli("verify", bent)
+    ended = stage.cli("verify", str(bent))
     assert ended.code == 1, ended
     assert "shop.py:2 (overview): these lines do not have the quote" in ended.stdout
     assert stage.cli("replay", "latest", "--check").code == 0

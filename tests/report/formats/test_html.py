@@ -83,6 +83,14 @@ def test_it_says_what_it_is_of_and_sums_up_by_rule() -> None:
     assert not Page(render(reports.clean(), "html")).root.all("label")
 
 
+def test_without_a_run_it_has_the_time_at_which_it_was_made() -> None:
+    now = "2026-11-24 14:12 UTC"
+    alone = reports.typical().replace(run_id=None)
+    assert f"<time>{now}</time>" in render(alone, "html", time=now)
+    assert now not in render(reports.typical(), "html", time=now)
+    assert "<time>" not in render(alone, "html")
+
+
 def test_quoted_code_loses_what_all_of_it_is_indented_by() -> None:
     page = Page(render(reports.proven(), "html"))
     quotes = [one for one in page.root.all("table") if one.attributes.get("class") == "quote"]
