@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +18,8 @@ from rlm_ci.pull_request import fix_request
 from testing.comment_commands_stage import TOKEN, Stage, stage
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from testing.loopback_github.state import Comment
 
 __all__ = ["stage"]
@@ -118,3 +121,29 @@ def test_only_who_may_write_sets_it(fixing: Stage) -> None:
     assert say(fixing, "/rlm-ci fix", "eve") == 5
     assert fixing.untouched
     assert fixing.pull.labels == []
+
+
+@pytest.mark.full
+def test_from_the_comment_to_the_patch(fixing: Stage, tmp_path: Path) -> None:
+    """The job of the label hands the goal of the comment to the agent, and leaves its patch."""
+    assert say(fixing, "/rlm-ci fix let c.py say 2") == 0, fixing.said
+    event = fixing.events.pull_request("labeled")
+    event.payload["label"] = {"name": fix_request.LABEL}
+    fixing.clone.fetch("origin", "+refs/pull/12/head:refs/remotes/pull")
+    fixing.clone.checkout("refs/remotes/pull", detach=True)
+    agent = 'sh -c \'grep -q "let c.py say 2" && echo "x = 2" >src/c.py\''
+    outputs = tmp_path / "outputs"
+    fixing.keeps_runs = True
+    code = fixing.run(
+        event, "--no-publish", GITHUB_OUTPUT=str(outputs), RLM_CI_FIX="make the tests pass",
+        RLM_CI_LOOP_AGENT=agent, RLM_VALIDATOR="grep -q 2 src/c.py",
+        RLM_CI_REVIEW="off",
+    )  # fmt: skip
+    told = outputs.read_text()
+    patch = re.search(r"^patch<<(\S+)\n(.*)\n\1$", told, re.MULTILINE)
+    assert patch, told
+    assert patch[2], (code, fixing.said)
+    assert fixing.clone.text("status", "--short") == ""
+    fixing.clone.run("checkout", "-q", "-b", "proposed", "refs/remotes/pull")
+    fixing.clone.run("apply", patch[2])
+    assert fixing.clone.read("src/c.py") == b"x = 2\n"
