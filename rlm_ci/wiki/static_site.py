@@ -31,7 +31,7 @@ MARKER = ".rlm-ci-site"
 _MARKED = b"made by rlm-ci wiki --site, and emptied by it\n"
 #: ``dist/mermaid.min.js`` of mermaid 11.16.0, as npm has it.
 _MERMAID = "74d7c46dabca328c2294733910a8aa1ed0c37451776e8d5295da38a2b758fb9b"
-_SCRIPT = "assets/mermaid.min.js"
+_SCRIPTS = ("assets/mermaid.min.js", "assets/wiki.js")
 _STYLE = """\
 .md-typeset table:not([class]) th { min-width: 0; }
 .md-typeset table:not([class]) :is(th, td) { padding-inline: .6em; }
@@ -39,11 +39,39 @@ _STYLE = """\
 .md-typeset table:not([class]) td[style] { white-space: nowrap; width: 1%; }
 .md-typeset table:not([class]) td code { word-break: normal; overflow-wrap: anywhere; }
 .md-typeset table:not([class]) td:first-child code { white-space: nowrap; }
-.md-typeset .mermaid { overflow-x: auto; }
+.md-typeset div.mermaid { cursor: zoom-in; }
+dialog.wiki-diagram {
+  background: var(--md-default-bg-color); border: 0; box-sizing: border-box; height: 100vh;
+  max-height: none; max-width: none; overflow: auto; padding: 1rem; width: 100vw;
+}
+dialog.wiki-diagram div.mermaid { cursor: zoom-out; margin: auto; }
 """
-#: On a page of its own a diagram has its natural size, and scrolls; GitHub has a zoom for it.
-_DIAGRAM = "```mermaid\n"
-_NATURAL = '%%{init: {"flowchart": {"useMaxWidth": false}, "sequence": {"useMaxWidth": false}}}%%\n'
+#: A diagram is drawn into a closed shadow root: how large it would be is seen by its height, which
+#: grows with the room that it has, up to that.
+_ZOOM = """\
+addEventListener("click", event => {
+  const diagram = event.target.closest?.("div.mermaid");
+  if (!diagram) return;
+  const shape = diagram.offsetWidth / diagram.offsetHeight;
+  const place = document.createComment("");
+  const dialog = document.createElement("dialog");
+  dialog.className = "wiki-diagram md-typeset";
+  const end = event => {
+    event.stopPropagation();
+    diagram.style.width = "";
+    place.replaceWith(diagram);
+    dialog.remove();
+  };
+  dialog.addEventListener("click", end);
+  dialog.addEventListener("close", end);
+  diagram.replaceWith(place);
+  dialog.append(diagram);
+  document.body.append(dialog);
+  dialog.showModal();
+  diagram.style.width = "10000px";
+  diagram.style.width = `${Math.ceil(diagram.offsetHeight * shape)}px`;
+});
+"""
 #: Zensical writes titles into its pages as they are.
 _NO_MARKUP = str.maketrans({"<": "‹", ">": "›", "&": "＆", '"': "”", "'": "’"})
 #: A link to a file of the repository: on the site there is none.
@@ -62,6 +90,20 @@ extra_css = ["assets/wiki.css"]
 [project.theme]
 font = false
 features = ["navigation.top", "search.highlight"]
+[[project.theme.palette]]
+media = "(prefers-color-scheme)"
+toggle.icon = "lucide/sun-moon"
+toggle.name = "Switch to light mode"
+[[project.theme.palette]]
+media = "(prefers-color-scheme: light)"
+scheme = "default"
+toggle.icon = "lucide/sun"
+toggle.name = "Switch to dark mode"
+[[project.theme.palette]]
+media = "(prefers-color-scheme: dark)"
+scheme = "slate"
+toggle.icon = "lucide/moon"
+toggle.name = "Switch to the system's mode"
 [project.markdown_extensions.tables]
 [project.markdown_extensions.toc]
 permalink = true
@@ -102,12 +144,12 @@ def build(folder: str, out: str, environment: Mapping[str, str]) -> int:
         for name, text in texts.items():
             path = place_of(pages, name)
             files.make_folder(os.path.dirname(path))
-            shown = text.replace(f"\n{_DIAGRAM}", f"\n{_DIAGRAM}{_NATURAL}")
-            files.write(path, _OUTSIDE.sub("]", shown).encode())
+            files.write(path, _OUTSIDE.sub("]", text).encode())
         files.make_folder(os.path.join(pages, "assets"))
         files.write(place_of(pages, "assets/wiki.css"), _STYLE.encode())
         if script is not None:
-            files.write(place_of(pages, _SCRIPT), script)
+            for name, content in zip(_SCRIPTS, (script, _ZOOM.encode()), strict=True):
+                files.write(place_of(pages, name), content)
         config = os.path.join(work, "zensical.toml")
         files.write(config, _config(texts, diagrams=script is not None).encode())
         _run(config, work, environment)
@@ -125,7 +167,7 @@ def _config(texts: Mapping[str, str], *, diagrams: bool) -> str:
     return _CONFIG.format(
         title=_toml(_heading(texts[INDEX])),
         nav=_toml(nav),
-        scripts=_toml([_SCRIPT] if diagrams else []),
+        scripts=_toml(list(_SCRIPTS) if diagrams else []),
         fences=_FENCES if diagrams else "",
     )
 

@@ -49,11 +49,19 @@ addEventListener('load', async () => {
   const drawn = [...document.querySelectorAll('div.mermaid')]
     .filter(one => one.offsetHeight > 40 && !one.textContent.includes('flowchart')).length;
   const map = document.querySelector('div.mermaid');
-  map.style.width = '60px';
-  const scrolls = map.scrollWidth > 120 && getComputedStyle(map).overflowX === 'auto';
+  const top = map.parentNode;
+  top.style.maxWidth = '120px';
+  await wait();
+  const room = map.offsetWidth;
+  const fits = map.scrollWidth <= room && document.documentElement.scrollWidth <= innerWidth;
+  map.click();
+  const zooms = !!document.querySelector('dialog[open] div.mermaid') && map.offsetWidth > room;
+  map.click();
+  const returns = map.parentNode === top && map.offsetWidth === room;
+  const [red] = getComputedStyle(document.body).backgroundColor.match(/\\d+/);
   const told = document.createElement('pre');
   told.id = 'told';
-  told.textContent = JSON.stringify({hits, drawn, scrolls});
+  told.textContent = JSON.stringify({hits, drawn, fits, zooms, returns, dark: red < 128});
   document.body.append(told);
 });
 </script>
@@ -80,14 +88,17 @@ def test_pages_diagrams_and_search_work_with_nothing_from_elsewhere(
     assert "Shop keeps orders of a small bakery" in text
     page.write_text(text.replace("</body>", f"{SEARCH}</body>"), encoding="utf-8")
     with browser.served(out) as (url, asked):
-        said = browser.chromium(f"{url}/index.html", tmp_path, "--dump-dom")
+        said = browser.chromium(
+            f"{url}/index.html", tmp_path, "--dump-dom", "--window-size=500,900",
+            "--blink-settings=preferredColorScheme=0",
+        )  # fmt: skip
         picture = tmp_path / "site.png"
         browser.chromium(f"{url}/index.html", tmp_path, f"--screenshot={picture}")
     told = re.search(r'<pre id="told">(.*?)</pre>', said)
     assert told is not None
     assert '"hits":["' in told[1]
     assert '"drawn":1,' in told[1]
-    assert '"scrolls":true' in told[1], "a map that is shrunk to its column cannot be read"
+    assert '"fits":true,"zooms":true,"returns":true,"dark":true' in told[1]
     assert any(path.startswith("/assets/mermaid") for path in asked)
     assert picture.stat().st_size > 20_000
 
