@@ -38,6 +38,8 @@ _MARK = re.compile(r"^\s*(?:/\*+!?|//[/!]*|\*+/|\*(?!\*)|#+|--+)?\s?")
 _END = re.compile(r"\s*\*+/\s*$")
 _REMARK = re.compile(r"/\*.*?\*/|(?<![:\"'\w])//[^\n]*(?=\n|$)", re.DOTALL)
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,80}>|\{@\w+\}|\{@\w+ ([^{}]{0,200})\}")
+#: What a comment of Go tells a program: ``//go:generate mockgen``.
+_DIRECTIVE = re.compile(r"//(?:[a-z0-9]+:[a-z0-9]|(?:line|extern|export) )")
 #: The signs of a Rust comment that is about the code around it.
 _INNER = ("//!", "/*!")
 _HEADING = re.compile(r"^(?:#{1,6}|>)\s+")
@@ -283,6 +285,8 @@ class Walk:
             # Empty rows for a gap between two comments.
             rows += [""] * (comment.start_point.row - first - len(rows))
             rows += self.text(comment).rstrip("\n").split("\n")
+        if self.language == "Go":
+            rows = ["" if _DIRECTIVE.match(row) else row for row in rows]
         bare = [_bare(row) for row in rows]
         if self.language == "Rust":  # whose documentation is Markdown
             bare = [_HEADING.sub("", row) for row in bare]

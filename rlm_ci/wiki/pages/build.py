@@ -7,6 +7,7 @@ import os
 from hashlib import sha256
 
 from rlm_ci.errors import ConfigError
+from rlm_ci.recursion.corpus.eligibility import GENERATED
 from rlm_ci.report.findings import Document
 from rlm_ci.resources.loader import load_template
 from rlm_ci.system import files as disk
@@ -153,10 +154,11 @@ def drafted(
     layout = laid_out(facts.values())
     target = options.target.at(corpus.commit)
     lost = ((file.path, "failed") for file in corpus.files if file.path not in facts)
+    generated = ((path, GENERATED) for path in layout.generated)
     world = PageSources(
         files=facts,
         layout=layout,
-        omitted=(*corpus.omitted, *lost),
+        omitted=(*corpus.omitted, *lost, *generated),
         chronicle=chronicle,
         names={module.key: module.name for module in layout.modules},
         around=surroundings(layout, graph),

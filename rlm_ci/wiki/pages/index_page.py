@@ -149,6 +149,8 @@ def _begins_of(files: Mapping[str, FileFacts], layout: PageLayout) -> list[FileF
 
 
 def _begins(one: FileFacts, layout: PageLayout, aside: Collection[str]) -> bool:
+    if one.path in layout.generated:
+        return False
     if one.path in layout.owner or not (one.path in aside or is_beside(one.path)):
         return not is_test(one.path)
     installs = any(entry.kind == "script" for entry in one.outline.entries)

@@ -56,13 +56,17 @@ class Module(Value):
 
 
 class PageLayout(Value):
-    """All files: those of the program by module, tests and files beside it by folder."""
+    """All files: those of the program by module, tests and files beside it by folder.
+
+    ``generated`` are files of the program that another program wrote: they are in no module.
+    """
 
     modules: tuple[Module, ...]
     owner: Mapping[str, Module]
     tests: Mapping[str, tuple[FileFacts, ...]]
     beside: Mapping[str, tuple[FileFacts, ...]]
     given: Given
+    generated: tuple[str, ...] = ()
 
 
 def is_source(path: str) -> bool:
@@ -200,7 +204,10 @@ def laid_out(files: Iterable[FileFacts]) -> PageLayout:
     if len(beside) == len(rest):  # a repository of examples is about them
         beside = []
     aside = {one.path for one in beside}
-    program = [one for one in rest if one.path not in aside]
+    written = [one for one in rest if one.path not in aside]
+    # Where all is generated, that is what the pages are about.
+    program = [one for one in written if not one.is_generated] or written
+    generated = tuple(sorted({one.path for one in written} - {one.path for one in program}))
     given = given_of(program)
     groups: dict[str, list[FileFacts]] = {}
     for one in program:
@@ -224,7 +231,9 @@ def laid_out(files: Iterable[FileFacts]) -> PageLayout:
     modules += [Module(one.path, names[one.path], (one,), is_file=True) for one in own]
     modules.sort(key=lambda module: module.key)
     owner = {one.path: module for module in modules for one in module.files}
-    return PageLayout(tuple(modules), owner, _by_folder(tests), _by_folder(beside), given)
+    return PageLayout(
+        tuple(modules), owner, _by_folder(tests), _by_folder(beside), given, generated
+    )
 
 
 def _is_script(one: FileFacts) -> bool:
