@@ -10,6 +10,7 @@ from rlm_ci.delegation.status import named
 from rlm_ci.delegation.tool import ToolError
 from rlm_ci.pipelines import background
 from rlm_ci.runs import IN_PROGRESS
+from rlm_ci.runs.run import is_free
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,9 +33,11 @@ def carry_on(
     environ: Mapping[str, str] | None = None,
 ) -> FoundRun:
     """Continue a run of ``runs`` with the options ``words``. Raises ToolError if it is refused."""
-    ended = reap(background.carry_out(runs, entry.path, words, environ))
     until = time.monotonic() + _PATIENCE
-    before = entry.run.updated_at
+    while not is_free(entry.path) and time.monotonic() < until:  # its last process is ending
+        time.sleep(_LOOK)
+    ended = reap(background.carry_out(runs, entry.path, words, environ))
+    before = entry.read().run.updated_at
     while not ended.is_set() and time.monotonic() < until and not call.cancelled.is_set():
         entry = entry.read()
         if entry.run.status == IN_PROGRESS and entry.run.updated_at != before:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tarfile
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rlm_ci.system.lock import NAME, Lock
 from testing.repositories.git_repo import GitRepo
 from testing.run_store import Place
 from testing.tool_calls import called, ended, refused, served
@@ -37,6 +39,20 @@ def test_a_wiki_from_its_start_to_its_archive(repo: GitRepo) -> None:
     for out in (".git/x.tar.gz", ".runs/x.tar.gz", "../x.tar.gz", "a/x.zip"):
         code = refused(server, "repo_rlm_export", run_id=found["run_id"], out=out)
         assert code == "path_not_permitted"
+
+
+def test_a_run_is_resumed_once_its_last_process_has_let_go(repo: GitRepo) -> None:
+    """One that was cancelled says so before it ends."""
+    repo.write("src/a.py", "def f() -> int:\n    return 1\n").commit()
+    server = served(repo.path)
+    begun = called(server, "repo_rlm_wiki", prose=False)
+    assert called(server, "repo_rlm_cancel", run_id=begun["run_id"])["cancelled"]
+    held = Lock.wait(str(Path(begun["manifest_path"]).parent / NAME), 10.0)
+    letting_go = threading.Timer(0.5, held.release)
+    letting_go.start()
+    called(server, "repo_rlm_resume", run_id=begun["run_id"])
+    letting_go.join()
+    assert ended(server, begun["run_id"])["status"] == "succeeded"
 
 
 def test_a_root_may_hold_several_repositories(tmp_path: Path) -> None:
