@@ -104,6 +104,7 @@ media = "(prefers-color-scheme: dark)"
 scheme = "slate"
 toggle.icon = "lucide/moon"
 toggle.name = "Switch to the system's mode"
+[project.markdown_extensions.md_in_html]
 [project.markdown_extensions.tables]
 [project.markdown_extensions.toc]
 permalink = true
@@ -144,7 +145,7 @@ def build(folder: str, out: str, environment: Mapping[str, str]) -> int:
         for name, text in texts.items():
             path = place_of(pages, name)
             files.make_folder(os.path.dirname(path))
-            files.write(path, _OUTSIDE.sub("]", text).encode())
+            files.write(path, _for_site(text).encode())
         files.make_folder(os.path.join(pages, "assets"))
         files.write(place_of(pages, "assets/wiki.css"), _STYLE.encode())
         if script is not None:
@@ -155,6 +156,11 @@ def build(folder: str, out: str, environment: Mapping[str, str]) -> int:
         _run(config, work, environment)
         _place(os.path.join(work, "site"), out, state)
     return len(texts)
+
+
+def _for_site(text: str) -> str:
+    """A page without links to files, and with Markdown in what is folded, as GitHub reads it."""
+    return _OUTSIDE.sub("]", text).replace("\n<details>\n", '\n<details markdown="1">\n')
 
 
 def _config(texts: Mapping[str, str], *, diagrams: bool) -> str:

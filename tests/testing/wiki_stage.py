@@ -38,7 +38,7 @@ OPTIONS = PageOptions("shop", LinkDestination("https://github.com", "acme/shop")
 #: What a page may be made of.
 TAGS = {
     "h1", "h2", "h3", "p", "ul", "ol", "li", "a", "code", "pre", "table", "thead", "tbody", "tr",
-    "th", "td", "blockquote", "span", "strong",
+    "th", "td", "blockquote", "span", "strong", "details", "summary",
 }  # fmt: skip
 
 

@@ -82,7 +82,10 @@ def made(
 def test_pages_diagrams_and_search_work_with_nothing_from_elsewhere(
     repo: GitRepo, tmp_path: Path
 ) -> None:
-    out = made(repo, tmp_path, stage.shop())
+    folded = "".join(f"def f{number}(): ...\n" for number in range(20))
+    out = made(repo, tmp_path, {**stage.shop(), "src/fold/a.py": folded})
+    inside = (out / "modules/src.fold.html").read_text(encoding="utf-8").partition("<details")[2]
+    assert "<code>def f19()</code>" in inside.partition("</details>")[0]
     page = out / "index.html"
     text = page.read_text(encoding="utf-8")
     assert "Shop keeps orders of a small bakery" in text

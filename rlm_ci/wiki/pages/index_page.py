@@ -44,7 +44,7 @@ _HELD = "they follow from its sentences about the linked lines"
 #: Commits from which on a file is a hot spot.
 _OFTEN = 2
 #: Rows of a list on the first page.
-_ENTRIES, _HOT, _OMITTED, _PAGES, _LIBRARY = 40, 12, 40, 12, 60
+_ENTRIES, _HOT, _OMITTED, _PAGES = 40, 12, 40, 12
 
 
 def overview(world: PageSources) -> dict[str, Any]:
@@ -83,7 +83,6 @@ def overview(world: PageSources) -> dict[str, Any]:
         "flows": flow_names(world.flows),
         "entries_more": max(0, len(begins) - _ENTRIES),
         "packages": _packages(world),
-        "library": _library(world),
         "declared": _declared(world),
         "is_part": world.outside is not None,
         "languages": _languages(files),
@@ -175,15 +174,6 @@ def _packages(world: PageSources) -> list[dict[str, str]]:
         for one in world.around.packages.get(ALL, ())
         if not one.is_standard
     ]
-
-
-def _library(world: PageSources) -> str:
-    names = [
-        code(printable(one.package))
-        for one in world.around.packages.get(ALL, ())
-        if one.is_standard and not one.package.startswith("_")
-    ]
-    return listed(names, _LIBRARY)
 
 
 def _speaks(path: str) -> bool:

@@ -93,7 +93,6 @@ def chapter(module: Module, world: PageSources) -> dict[str, Any]:
             for one in world.around.packages.get(module.key, ())
             if not one.is_standard
         ],
-        "library": _library(module, world),
         "entries": entries(starts(files), world),
         "exports": _exports(module, world),
         "api": [
@@ -252,14 +251,6 @@ def _elsewhere(module: Module, world: PageSources) -> str:
         for target, (path, line) in sorted(found.items())[:_NOTES]
     ]
     return listed(shown, _NOTES, len(found))
-
-
-def _library(module: Module, world: PageSources) -> str:
-    return ", ".join(
-        f"{code(printable(one.package))} {world.register.link(*one.place)}"
-        for one in world.around.packages.get(module.key, ())
-        if one.is_standard
-    )
 
 
 def starts(files: Sequence[FileFacts]) -> list[tuple[FileFacts, EntryPoint]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rlm_ci.text.neutralise import code
 from rlm_ci.text.printable import printable
+from rlm_ci.values import Row
 from rlm_ci.wiki.pages.layout import CONTAINERS, api, told
 from rlm_ci.wiki.pages.wording import listed, sentence, signature
 
@@ -17,8 +18,25 @@ if TYPE_CHECKING:
     from rlm_ci.wiki.pages.citations import CitationRegister
     from rlm_ci.wiki.pages.layout import Given, Module
 
-#: Names that are listed of one file, members of one class, values of either.
-_NAMES, _MEMBERS, _VALUES = 120, 40, 30
+#: Lines of a file's list that are shown at once; the others are folded.
+_SHOWN = 12
+
+
+class NameLimit(Row):
+    """How many names are listed: ``least``, one more each ``step`` lines, ``most`` at most."""
+
+    least: int
+    step: int
+    most: int
+
+    def at(self, lines: int) -> int:
+        return min(self.most, self.least + lines // self.step)
+
+
+#: Names of a file, members of a class, and values of either, with their signatures or links.
+_NAMES, _MEMBERS, _VALUES = NameLimit(24, 25, 120), NameLimit(6, 60, 40), NameLimit(6, 50, 30)
+#: Names of a file or a class that are listed without a signature.
+_OTHERS = 120
 
 
 def linked(
@@ -41,6 +59,8 @@ def listing(
     if not symbols:
         return None
     rows: list[dict[str, Any]] = []
+    others: list[tuple[str, FileFacts, int]] = []
+    most, values = (limit.at(one.outline.lines) for limit in (_NAMES, _VALUES))
     holders: dict[str, dict[str, Any]] = {}
     names: list[tuple[str, FileFacts, int]] = []
     words: set[str] = set()
@@ -58,14 +78,15 @@ def listing(
                 names.append((told(one, symbol.name), one, number))
                 words.add(f"{symbol.kind}s")
             continue
-        if len(rows) == _NAMES:
-            break
         if outer in holders and symbol.name not in inhabited:
-            members = holders[outer]["members"]
-            if len(members) < _MEMBERS:
-                members.append(_row(one, number, symbol, register))
+            holder = holders[outer]
+            if len(holder["members"]) < _MEMBERS.at(holder["lines"]):
+                holder["members"].append(_row(one, number, symbol, register))
             else:
-                holders[outer]["others"].append((symbol.name.rpartition(".")[2], one, number))
+                holder["others"].append((symbol.name.rpartition(".")[2], one, number))
+            continue
+        if len(rows) == most:
+            others.append((told(one, symbol.name), one, number))
             continue
         row = _row(one, number, symbol, register)
         row["within"] = code(printable(told(one, outer))) if outer else ""
@@ -73,26 +94,36 @@ def listing(
             holders[symbol.name] = row
         rows.append(row)
     for row in rows:
-        row["more"] = len(row["others"])
-        row["rest"] = linked(row["others"], _NAMES, register)
-        row["holds"] = linked(row["values"], _VALUES, register)
+        row["rest"] = linked(row["others"], _OTHERS, register)
+        # What has methods is not known by its fields.
+        held = () if row["members"] else row["values"]
+        row["holds"] = linked(held, _VALUES.at(row["lines"]), register)
     return {
         "file": code(printable(shown)),
-        "rows": rows,
-        "more": _left(symbols, rows, names),
-        "constants": linked(names, _VALUES, register),
+        **_folded(rows, len(others)),
+        "rest": linked(others, _OTHERS, register),
+        "constants": linked(names, values, register),
         "constants_are": " and ".join(sorted(words)).capitalize(),
     }
 
 
-def _left(
-    symbols: Sequence[object], rows: Sequence[dict[str, Any]], names: Sequence[object]
-) -> int:
-    if len(rows) < _NAMES:
-        return 0
-    inner: list[int] = [len(row["members"]) + row["more"] for row in rows]
-    shown = len(rows) + sum(inner) + len(names)
-    return max(0, len(symbols) - shown)
+def _folded(rows: Sequence[dict[str, Any]], others: int) -> dict[str, Any]:
+    """The rows to show, and those to fold: of a long list, members and what follows a dozen."""
+    inner = sum(len(row["members"]) + len(row["others"]) for row in rows)
+    # A fold takes a line of its own.
+    if len(rows) + inner + others <= _SHOWN + 1:
+        return {"rows": rows, "folded": (), "more": 0}
+    first = rows[:_SHOWN]
+    within = [
+        {**row, "signature": row["name"], "within": "", "doc": "", "link": "", "holds": ""}
+        for row in first
+        if row["members"]
+    ]
+    return {
+        "rows": [{**row, "members": (), "rest": ""} for row in first],
+        "folded": [*within, *rows[_SHOWN:]],
+        "more": len(rows) - len(first) + inner + others,
+    }
 
 
 def _row(one: FileFacts, number: int, symbol: Symbol, register: CitationRegister) -> dict[str, Any]:
@@ -101,6 +132,8 @@ def _row(one: FileFacts, number: int, symbol: Symbol, register: CitationRegister
         "doc": sentence(symbol.doc) if symbol.doc else "",
         "link": _link(one, number, register),
         "within": "",
+        "name": code(printable(told(one, symbol.name))),
+        "lines": symbol.line_end - symbol.line_start + 1,
         "members": [],
         "others": [],
         "values": [],

@@ -82,14 +82,47 @@ def test_a_member_keeps_its_owner_however_deep(repo: GitRepo, tmp_path: Path, pa
     assert f"| [net](modules/net.md) | {told.partition(' |')[0]} |" in texts["index.md"]
 
 
-def test_members_that_are_too_many_are_named(repo: GitRepo, tmp_path: Path) -> None:
-    methods = "".join(f"  def m{number:02}(self): ...\n" for number in range(43))
+def shape(page: str) -> list[str]:
+    """The lines of the list of names, without links."""
+    below = page.split("### `a.py`\n\n", 1)[1].partition("\n## ")[0]
+    return [re.sub(r" ?\[[^]]*\]\([^)]*\)", "", line) for line in below.split("\n") if line]
+
+
+def test_members_are_folded_and_too_many_are_named(repo: GitRepo, tmp_path: Path) -> None:
+    methods = "".join(f"  def m{number:02}(self): ...\n" for number in range(13))
     files = {"README.md": "It is for us, far away.\n", "net/a.py": f"class A:\n{methods}"}
     page = pages_of(repo, tmp_path, files)["modules/net.md"]
-    assert "  - `def m39(self)` [" in page
-    (rest,) = [line for line in page.split("\n") if line.startswith("  - and ")]
-    assert [part for part in rest.split("`") if part.startswith("m")] == ["m40", "m41", "m42"]
-    assert "a.py#L44-L44" in rest
+    assert shape(page) == [
+        "- `class A`",
+        "<details>",
+        "<summary>13 more</summary>",
+        "- `A`",
+        *(f"  - `def m{number:02}(self)`" for number in range(6)),
+        "  - and `m06`, `m07`, `m08`, `m09`, `m10`, `m11`, `m12`",
+        "</details>",
+    ]
+    assert "`m12` [`net/a.py#L14-L14`]" in page
+
+
+@pytest.mark.parametrize(("names", "far"), [(13, 0), (14, 0), (26, 0), (26, 50)])
+def test_a_list_is_folded_after_a_dozen_and_as_long_as_its_file_deserves(
+    repo: GitRepo, tmp_path: Path, names: int, far: int
+) -> None:
+    source = "".join(f"def f{number:02}(): ...\n" for number in range(names)) + "\n" * far
+    page = pages_of(repo, tmp_path, {"README.md": "It is for us.\n", "net/a.py": source})
+    every = [f"- `def f{number:02}()`" for number in range(names)]
+    if names == 13:  # a fold of one is no shorter
+        assert shape(page["modules/net.md"]) == every
+        return
+    most = 25 + 2 * bool(far)
+    assert shape(page["modules/net.md"]) == [
+        *every[:12],
+        "<details>",
+        f"<summary>{names - 12} more</summary>",
+        *every[12:most],
+        *(["- and `f25`"] if names > most else []),
+        "</details>",
+    ]
 
 
 def test_what_is_assigned_together_is_bound_all_the_same() -> None:

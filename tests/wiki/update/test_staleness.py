@@ -55,9 +55,10 @@ def test_an_edit_of_a_cited_line_names_the_page(repo: GitRepo, tmp_path: Path, f
 
 
 def test_lines_that_only_move_make_nothing_stale(repo: GitRepo, tmp_path: Path, first: str) -> None:
-    head = edited(repo, "import pickle\n", "import pickle  # noqa\n\n# more\n# and more\n")
+    limit = "LIMIT: Final = 40\n"
+    head = edited(repo, limit, f"{limit.strip()}  # noqa\n\n# more\n# and more\n")
     pages = found(repo, tmp_path, first, head)
-    assert pages == {"modules/src.shop.md": ["import pickle"]}
+    assert pages == {"modules/src.shop.md": ["LIMIT: Final = 40"]}
 
 
 def test_an_edit_of_what_nobody_cites_makes_nothing_stale(
