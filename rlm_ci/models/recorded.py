@@ -58,6 +58,10 @@ class RecordedModel(Closing):
             )
         return found
 
+    def context_tokens(self, model: str) -> int | None:  # noqa: ARG002 - as it is called
+        """Not known: the prompts stay as they were recorded."""
+        return None
+
     def close(self) -> None:
         """Nothing is open."""
 

@@ -259,7 +259,8 @@ def _trial(settings: Settings) -> Iterator[DoctorLine]:
     try:
         gateway.require_endpoint(options, "set it, or choose another provider")
         with gateway.opened(options) as model:
-            for one in trial.results(model, settings.model, gateway.price_of(options)):
+            price, context = gateway.price_of(options), model.context_tokens
+            for one in trial.results(model, settings.model, price, context):
                 lacks = _BAD if one.error else _ABSENT
                 sign = _GOOD if one.works else lacks
                 yield DoctorLine(sign, one.name, one.detail, problem=one.error)

@@ -18,7 +18,7 @@ from http import HTTPStatus
 
 from rlm_ci.console.progress import duration
 from rlm_ci.errors import ConfigError, RemoteError, UnavailableError
-from rlm_ci.models import SpentError
+from rlm_ci.models import SpentError, context_length
 from rlm_ci.models.openai import errors, responses
 from rlm_ci.models.openai.errors import EndpointRefusedError
 from rlm_ci.models.openai.rate_limits import DAY, RateLimits
@@ -387,18 +387,25 @@ class OpenAIModel(Closing):
             what += f" (asked {attempts} times)"
         return RemoteError(what, where=self._where(request), hint=hint)
 
+    def context_tokens(self, model: str) -> int | None:
+        """The tokens that ``model`` reads; None where the endpoint's list of models has none."""
+        name = self._own_name(model)
+        rows = self._listed(self._clock() + self._patience.connect)
+        found = (context_length.tokens_of(row) for row in rows if row.get("id") == name)
+        return next(found, None)
+
     def _known_models(self, deadline: float) -> list[str]:
         """The models that the endpoint lists quickly."""
+        ids = (row.get("id") for row in self._listed(deadline))
+        return sorted(printable(name[:100]) for name in ids if isinstance(name, str))
+
+    def _listed(self, deadline: float) -> list[dict[str, Any]]:
         end = min(self._clock() + self._patience.connect, deadline)
         try:
             with self._sent("/models", end) as got:
-                value = self._parsed(got)
-        except (RemoteError, EndpointRefusedError, DeadlineError):
+                return context_length.listed(b"".join(limited(got, self._limit)))
+        except (RemoteError, EndpointRefusedError, DeadlineError, AnswerTooLongError):
             return []
-        rows = value.get("data")
-        rows = rows if isinstance(rows, list) else []
-        ids = (row.get("id") for row in rows if isinstance(row, dict))
-        return sorted(printable(name[:100]) for name in ids if isinstance(name, str))
 
     def _where(self, request: ModelRequest) -> str:
         return f"{self._url}, model {printable(request.model[:100])}"

@@ -6,10 +6,10 @@ import os
 from functools import partial
 
 from rlm_ci.console.failures import failure
-from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.errors import ConfigError, RlmCiError, UnavailableError
 from rlm_ci.judge.options import endpoint_of, models_of
-from rlm_ci.models import ModelRequest
-from rlm_ci.models.gateway import Gateway, provider_of
+from rlm_ci.models import ModelRequest, context_length
+from rlm_ci.models.gateway import Gateway, opened, provider_of
 from rlm_ci.pipelines.attempt import RunAttempt
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.plan import RecursionResult, RepositoryOptions
@@ -33,13 +33,15 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.config.settings import Settings
-    from rlm_ci.errors import RlmCiError
     from rlm_ci.models import Completion, Message
     from rlm_ci.models.record.record import Record
     from rlm_ci.pipelines.repository.plan import RecursionPlan, RepositoryVerb
     from rlm_ci.pipelines.repository.scope import RepositoryScope
     from rlm_ci.recursion.nodes import Node, NodeResult
     from rlm_ci.runs.run import Run
+
+
+_PROMPT, _ANSWER = "recursion.prompt_bytes", "models.max_completion_tokens"
 
 
 class RepositoryAttempt(RunAttempt):
@@ -133,9 +135,35 @@ class RepositoryAttempt(RunAttempt):
 
     def _options(self) -> RepositoryOptions:
         def produce() -> Mapping[str, Any]:
-            return options_of(self._all).to_dict()
+            return self._fitting(options_of(self._all)).to_dict()
 
         return self._record.shaped("terms", "start", {}, produce, RepositoryOptions.from_dict)
+
+    def _fitting(self, options: RepositoryOptions) -> RepositoryOptions:
+        """``options`` with requests that the model can read; a number that is set stays."""
+        sources = self._all.settings.sources
+        is_free = {one: sources[one] == "default" for one in (_PROMPT, _ANSWER)}
+        if options.model is None or not any(is_free.values()):
+            return options
+        try:
+            with opened(models_of(self._all.settings)) as model:
+                tokens = model.context_tokens(options.model)
+        except RlmCiError:  # which the first question meets too
+            return options
+        if tokens is None:
+            return options
+        answer, prompt = options.max_completion_tokens, options.prompt_bytes
+        if is_free[_ANSWER]:
+            answer = context_length.answer_tokens(tokens, answer)
+        if is_free[_PROMPT]:
+            prompt = context_length.prompt_bytes(tokens, answer, prompt)
+        fits = options.replace(max_completion_tokens=answer, prompt_bytes=prompt)
+        if fits != options:
+            self._all.progress.say(
+                f"the model reads {tokens:,} tokens: prompts have at most {prompt:,} bytes, "
+                f"answers {answer:,} tokens"
+            )
+        return fits
 
     def _gateway(self, options: RepositoryOptions) -> Gateway | None:
         if options.model is None:

@@ -133,6 +133,7 @@ def test_a_model_is_asked_what_it_can(cli: Cli, repo: GitRepo) -> None:
     repo.write("rlm-ci.toml", 'model = "gpt-4o-mini"\n').commit()
     answers = [Answer("ready"), Answer(calls=[Call("report_ready")]), Answer('{"state": "ready"}')]
     with ModelServer(answers) as served:
+        served.listing = [{"id": "gpt-4o-mini", "context_length": 128_000}]
         environ = {"OPENAI_BASE_URL": served.url, "OPENAI_API_KEY": served.key}
         ended = cli("doctor", "--model", "--sandbox", "none", env=environ, cwd=repo)
         assert [asked.body["model"] for asked in served.completions] == ["gpt-4o-mini"] * 3
@@ -140,6 +141,7 @@ def test_a_model_is_asked_what_it_can(cli: Cli, repo: GitRepo) -> None:
     assert re.search(r"✓ answer  +'ready' after \d+\.\d s, \d+ tokens, \$0\.0000", ended.stdout)
     assert re.search(r"✓ tools  +work", ended.stdout)
     assert re.search(r"✓ JSON schema  +works", ended.stdout)
+    assert re.search(r"✓ context  +128,000 tokens", ended.stdout)
 
 
 @pytest.mark.full
@@ -154,6 +156,7 @@ def test_what_a_model_lacks_is_no_problem_and_no_answer_is_one(cli: Cli) -> None
         assert ended.code == 0, ended
         assert "its price is not known" in ended.stdout
         assert re.search(r"· tools  +refused: .*tools are not supported", ended.stdout)
+        assert re.search(r"· context  +not in the endpoint's list of models", ended.stdout)
         assert re.search(r"· JSON schema  +not used; the answer was: I am ready", ended.stdout)
         served.script([refusal(401, "no such key")])
         ended = cli(*args, env=environ)

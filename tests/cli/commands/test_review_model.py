@@ -71,6 +71,30 @@ def test_what_a_model_finds_and_its_record(stage: Stage, llm: ModelServer) -> No
     assert told["spent"]["calls"] == asked
 
 
+def test_requests_fit_into_the_context_that_the_endpoint_lists(
+    stage: Stage, llm: ModelServer
+) -> None:
+    """A number that is set stays; a replay asks nobody."""
+    llm.script(says)
+    llm.listing = {"data": [{"id": "gpt-5-mini", "max_model_len": 8192}]}
+    stage.repo.write("long.py", "".join(f"value_{n} = {n}\n" for n in range(2000))).commit()
+    ended = stage.cli("review", *MODEL, "--format", "json", env=reach(llm))
+    told = "the model reads 8,192 tokens: prompts have at most 18,432 bytes, answers 2,048 tokens"
+    assert told in ended.stderr
+    assert {asked.cap for asked in llm.completions} == {2048}
+    sizes = [len(asked.messages[-1]["content"].encode()) for asked in llm.completions]
+    assert 9_000 < max(sizes) <= 18_432
+    listed = len(llm.asked)
+    assert stage.cli("replay", "latest", "--check").code == 0
+    assert len(llm.asked) == listed
+    llm.asked.clear()
+    env = reach(llm) | {"RLM_CI_MODELS_MAX_COMPLETION_TOKENS": "3000"}
+    env["RLM_CI_RECURSION_PROMPT_BYTES"] = "60000"
+    assert "the model reads" not in stage.cli("review", *MODEL, env=env).stderr
+    assert {asked.cap for asked in llm.completions} == {3000}
+    assert llm.asked == llm.completions, "nobody asks for the list"
+
+
 def test_a_finding_rests_on_a_guideline_of_the_base(stage: Stage, llm: ModelServer) -> None:
     """The head's own guidelines are a part of the change, and no more."""
     text = "Guard each division against zero."

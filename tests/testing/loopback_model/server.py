@@ -70,6 +70,8 @@ class ModelServer:
     def __init__(self, script: Script = (), *, key: str = "sk-loopback-0123456789abcdef") -> None:
         self.key = key
         self.models: list[str] = []  # none: any name will do
+        #: What the list of models is instead of those names, as a provider gives it.
+        self.listing: Any = None
         self.asked: list[Asked] = []
         self.violations: list[str] = []
         self.bill = Billed()
@@ -152,7 +154,9 @@ class ModelServer:
         """What this request is answered with."""
         if asked.path.endswith("/models"):
             rows = [{"id": name, "object": "model"} for name in self.models]
-            return Raw(200, {"object": "list", "data": rows})
+            told = {"object": "list", "data": rows}
+            said = told if self.listing is None else self.listing
+            return Raw(200, json.dumps(said).encode())
         azure = _AZURE.fullmatch(asked.path)
         if not azure and not asked.path.endswith("/chat/completions"):
             return refusal(404, f"Invalid URL (POST {asked.path})")
