@@ -52,7 +52,7 @@ class Import(Row):
 
 
 class EntryPoint(Row):
-    """Where a program begins: ``kind`` is main, script, command, route, test or task.
+    """Where a program begins: ``kind`` is main, script, action, command, route, test or task.
 
     The kind package is a name by which other programs import the package.
     """

@@ -79,6 +79,8 @@ def _reader(path: str, language: str) -> Callable[[_Found, list[str]], None] | N
     if language == "YAML" and f"/{folder}".endswith("/.github/workflows"):
         return _workflow
     named: dict[str, Callable[[_Found, list[str]], None]] = {
+        "action.yml": _action,
+        "action.yaml": _action,
         "package.json": _package,
         "pyproject.toml": _tables,
         "Cargo.toml": _cargo,
@@ -306,10 +308,22 @@ def _logical(lines: list[str]) -> Iterator[tuple[int, str]]:
         goes_on = line.endswith("\\")
 
 
+def _action(found: _Found, lines: list[str]) -> None:
+    """An action of GitHub: what workflows name by ``uses``."""
+    if any(_matches(r"(runs):\s*(?:#.*)?$", lines)):
+        for name, number in _called(lines):
+            found.enter("action", name, number)
+
+
 def _workflow(found: _Found, lines: list[str]) -> None:
-    for number, text in islice(_matches(r"name:\s*(.+)$", lines), 1):
-        name = text.partition(" #")[0].strip().strip("\"'")
+    for name, number in _called(lines):
         found.enter("task", f"workflow: {name}", number)
+
+
+def _called(lines: list[str]) -> Iterator[tuple[str, int]]:
+    """The ``name`` at the top of a YAML file, and its line."""
+    for number, text in islice(_matches(r"name:\s*(.+)$", lines), 1):
+        yield text.partition(" #")[0].strip().strip("\"'"), number
 
 
 def _processes(found: _Found, lines: list[str]) -> None:

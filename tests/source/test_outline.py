@@ -370,6 +370,11 @@ MANIFESTS: dict[str, tuple[bytes, list[tuple[str, str, int]]]] = {
         ),
         [("task", "all", 3), ("task", "build", 5), ("task", "test", 5)],
     ),
+    "action.yml": (
+        b"# x\nname: Check it\ninputs:\n  a:\nruns:\n  using: composite\n",
+        [("action", "Check it", 2)],
+    ),
+    "deep/action.yaml": (b"name: of a board\nwho: us\n", []),
     ".github/workflows/ci.yml": (b"# x\nname: 'CI' # y\non: push\n", [("task", "workflow: CI", 2)]),
     "Procfile": (b"web: gunicorn a\n", [("main", "process: web", 1)]),
 }

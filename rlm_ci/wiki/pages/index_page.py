@@ -137,7 +137,7 @@ def _module(module: Module, world: PageSources) -> dict[str, str]:
 
 def _begins_of(files: Mapping[str, FileFacts], layout: PageLayout) -> list[FileFacts]:
     """The files by which a user starts something, what is most the program's own first."""
-    order = ("package", "script", "command", "route", "main", "task")
+    order = ("package", "script", "action", "command", "route", "main", "task")
     aside = {one.path for inner in layout.beside.values() for one in inner}
 
     def key(one: FileFacts) -> tuple[int, str]:

@@ -422,3 +422,20 @@ def test_a_program_that_is_generated_as_a_whole_has_pages(repo: GitRepo, tmp_pat
     texts = pages_of(repo, tmp_path, {"README.md": "An API.\n", "api/api.go": MADE})
     assert "| [api](modules/api.md) | " in texts["index.md"]
     assert "Left out" not in texts["index.md"]
+
+
+def test_where_one_begins_is_listed_before_what_runs_by_itself(
+    repo: GitRepo, tmp_path: Path
+) -> None:
+    files = {
+        ".github/workflows/ci.yml": "name: CI\non: push\n",
+        "action.yml": "name: Check it\nruns:\n  using: composite\n",
+        "src/main.rs": "fn main() {}\nfn more() {}\n",
+    }
+    index = stage.first_page(repo, tmp_path, files)
+    below = index.split("\n## Entry points\n\n")[1].split("\n\n")[0]
+    assert below == (
+        "- action `Check it` [`action.yml#L1-L1`]\n"
+        "- main `src/main.rs` [`src/main.rs#L1-L1`]\n"
+        "- task `workflow: CI` [`.github/workflows/ci.yml#L1-L1`]"
+    )
