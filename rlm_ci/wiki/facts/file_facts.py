@@ -8,7 +8,8 @@ import zlib
 from base64 import b64decode, b64encode
 
 from rlm_ci.redaction.redactor import SIGN, Redactor
-from rlm_ci.source import Outline
+from rlm_ci.source import PARSED, Outline
+from rlm_ci.source.definitions import shell
 from rlm_ci.source.outline import outline
 from rlm_ci.values import Row
 from rlm_ci.wiki.facts.commands import ProjectCommand, commands
@@ -126,6 +127,8 @@ _PRIVATE_KEY = re.compile(
 
 def _facts(path: str, content: bytes) -> FileFacts:
     read = _described(outline(path, content), content)
+    if read.language == "Shell":
+        read = read.replace(symbols=shell.functions(content), state=PARSED)
     if is_test(path):  # no risk, and no invariant, of the program
         notes: list[CodeNote] = []
     elif read.language == "Python":

@@ -433,3 +433,51 @@ def test_what_a_program_has_written_is_no_api(path: str, head: str, *, is_genera
         assert [one.name for _, one in public(found) if one.name == "say"] == (
             [] if is_generated else ["say"]
         )
+
+
+SHELL = b"""\
+#!/bin/sh
+# Keeps the shop.
+set -eu
+
+# Opens the door,
+# and the shutters.
+open_door() {
+  cat <<-'END'
+\tfake() {
+\tEND
+  [ -e key ] || exit 3
+}
+function _inner
+{
+  true
+}
+
+one() { true; }
+other () (
+  cd x
+)
+open_door "$@"
+called() || true
+cat <<END
+late() {
+}
+END
+"""
+
+
+def test_a_script_of_a_shell_is_read_for_its_functions() -> None:
+    found = facts_of("bin/shop.sh", SHELL)
+    rows = [(one.name, one.line_start, one.line_end, one.doc) for one in found.outline.symbols]
+    assert rows == [
+        ("open_door", 7, 12, "Opens the door, and the shutters."),
+        ("_inner", 13, 16, ""),
+        ("one", 18, 18, ""),
+        ("other", 19, 21, ""),
+    ]
+    assert found.outline.doc == "Keeps the shop."
+    assert [one.name for _, one in public(found)] == ["open_door", "one", "other"]
+    assert [(one.text, one.detail, one.within) for one in found.notes if one.kind == "exit"] == [
+        ("exit 3", "3", "open_door")
+    ]
+    assert facts_of("a.sh", b"a() {\0}\n").outline.symbols == ()

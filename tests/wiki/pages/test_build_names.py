@@ -170,7 +170,7 @@ def test_every_file_is_something(repo: GitRepo, tmp_path: Path) -> None:
         ("_own.py", "inner names: `_hidden`"),
         ("about.py", "names: `__version__`"),
         ("empty.py", "empty"),
-        ("go.sh", "not parsed"),
+        ("go.sh", "no names"),
         ("index.js", "imports `./page.js`"),
         ("open.py", "passes on `told`"),
         ("page.js", "no names"),
