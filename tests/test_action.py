@@ -15,7 +15,7 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from rlm_ci import checks
-from rlm_ci.cli.commands import init
+from rlm_ci.cli.new_workflows import workflows
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Settings
 from rlm_ci.models.providers import PROVIDERS
@@ -106,9 +106,7 @@ def test_every_output_comes_from_the_step_that_runs_the_program() -> None:
 
 def test_a_patch_is_uploaded_as_the_workflows_that_we_write_upload_a_report() -> None:
     step = STEPS[-1]
-    written = load_yaml(
-        init.workflows("1" * 40, fork_safe=True, slash_commands=False)["rlm-ci.yml"]
-    )
+    written = load_yaml(workflows("1" * 40, fork_safe=True, slash_commands=False)["rlm-ci.yml"])
     report = written["jobs"]["judge"]["steps"][-1]
     assert step["uses"] == report["uses"]
     assert step["if"] == "${{ !cancelled() && steps.pr.outputs.patch != '' }}"

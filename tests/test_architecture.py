@@ -66,6 +66,7 @@ HOMES = {
     "github": "github/api/client.py",
     "jwt": "receipts/oidc.py",
     "openai": "models/openai/client.py",
+    "copilot": "models/copilot.py",
     "httpx2": "system/transport.py models/openai/client.py",  # openai sends by it
     "genai_prices": "models/prices.py",
     "orjson": "runs/journal/record_format.py",

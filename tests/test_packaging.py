@@ -175,8 +175,8 @@ def test_the_metadata(wheel: Path) -> None:
     required = [Requirement(line) for line in metadata.get_all("Requires-Dist", [])]
     core = {canonicalize_name(r.name) for r in required if not r.marker}
     assert core == {"jinja2", "jsonschema", "markdown-it-py", "pathspec", "rich", "unidiff"}
-    extras = {"github", "models", "fast", "monty", "repl", "syntax", "review", "wiki", "site",
-        "archive", "bench", "mcp", "dask", "all", *FRAMEWORKS}  # fmt: skip
+    extras = {"github", "models", "copilot", "fast", "monty", "repl", "syntax", "review", "wiki",
+        "site", "archive", "bench", "mcp", "dask", "all", *FRAMEWORKS}  # fmt: skip
     assert set(metadata.get_all("Provides-Extra", [])) == extras
 
 
@@ -313,7 +313,7 @@ def test_the_lock_fits_the_project(tree: Path, tmp_path: Path) -> None:
         ("requirements.lock", ["--no-dev", "--extra", "github", "--extra", "review"]),
         (
             "requirements-models.lock",
-            ["--no-dev", "--extra", "github", "--extra", "models", "--extra", "review"],
+            ["--no-dev", "--extra", "github", "--extra", "copilot", "--extra", "review"],
         ),
         ("requirements-build.lock", ["--no-dev", "--group", "build"]),
         ("requirements-dev.lock", []),

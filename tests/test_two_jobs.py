@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rlm_ci.cli.commands import init
+from rlm_ci.cli.new_workflows import workflows
 from testing.action_runner import BIN, ROOT, bare_environment, load_yaml, put_python, ship_action
 from testing.repositories.events import NAME, OWNER, from_fork, issue_comment
 
@@ -31,12 +31,12 @@ KEY = f"({_BEGINS.format('review')} || {_BEGINS.format('ask')}) && secrets.OPENA
 LABEL = f"{_BEGINS.format('fix')} && secrets.RLM_LABEL_TOKEN || ''"
 DEFAULT = "github.event.repository.default_branch"
 #: What ``rlm-ci init --fork-safe --slash-commands`` writes.
-WRITTEN = init.workflows(PIN, fork_safe=True, slash_commands=True)
+WRITTEN = workflows(PIN, fork_safe=True, slash_commands=True)
 OURS = ("dogfood.yml", "dogfood-publish.yml")
 WORKFLOWS = {
     **WRITTEN,
     **{name: (ROOT / ".github/workflows" / name).read_text("utf-8") for name in OURS},
-    "simple rlm-ci.yml": init.workflows(PIN, fork_safe=False, slash_commands=False)["rlm-ci.yml"],
+    "simple rlm-ci.yml": workflows(PIN, fork_safe=False, slash_commands=False)["rlm-ci.yml"],
 }
 #: Those that look at the pull request's own files, that post, and that obey comments.
 JUDGES = ("rlm-ci.yml", "dogfood.yml", "simple rlm-ci.yml")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from rlm_ci.cli.commands import init
+from rlm_ci.cli.new_workflows import workflows
 from testing.action_runner import BIN, ROOT, SHIPPED, load_yaml
 
 if TYPE_CHECKING:
@@ -50,8 +50,9 @@ def _fenced(page: Path) -> list[str]:
 def _workflow_texts() -> dict[str, str]:
     """Every workflow under the name of where it stands."""
     found = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in _ours()}
-    for fork_safe, provider in ((False, ""), (True, ""), (True, "groq"), (False, "azure")):
-        made = init.workflows(
+    providers = {"": (False, True), "groq": (True,), "azure": (False,), "github": (False, True)}
+    for provider, fork_safe in ((name, one) for name, ones in providers.items() for one in ones):
+        made = workflows(
             "1" * 40, fork_safe=fork_safe, slash_commands=True, wiki=not fork_safe,
             provider=provider, model="m" if provider else "",
         )  # fmt: skip

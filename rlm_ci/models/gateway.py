@@ -10,6 +10,7 @@ from rlm_ci.errors import ConfigError
 from rlm_ci.models import recorded
 from rlm_ci.models.budget import Ledger
 from rlm_ci.models.prices import Prices
+from rlm_ci.models.providers import GITHUB
 from rlm_ci.models.record.record import AbsentModel
 from rlm_ci.values import Value
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from rlm_ci.models import Completion, Model, ModelRequest
+    from rlm_ci.models.copilot import CopilotModel
     from rlm_ci.models.openai.client import OpenAIModel
     from rlm_ci.models.prices import Price
     from rlm_ci.models.providers import Endpoint
@@ -161,6 +163,8 @@ def provider_of(options: ModelOptions) -> str:
     """The provider that is set; a call's key holds it."""
     if options.endpoint.base_url.startswith(recorded.SCHEME):
         return recorded.RECORDED
+    if options.endpoint.variables is not None:
+        return options.endpoint.provider
     return "azure" if options.endpoint.api_version else "openai"
 
 
@@ -182,10 +186,10 @@ def _answering(
         )
     if connector is not None:
         return connector
-    if now != provider and recorded.RECORDED in (now, provider):
+    if now != provider and {recorded.RECORDED, GITHUB} & {now, provider}:
         raise ConfigError(
             f"the run began with {provider}, and would use {now} now",
-            where="OPENAI_BASE_URL",
+            where="models.provider" if GITHUB in (now, provider) else "OPENAI_BASE_URL",
             hint="set the endpoint as it was when the run began, or start a new run",
         )
     if now != provider:
@@ -200,13 +204,21 @@ def _answering(
 
 def opened(
     options: ModelOptions, tell: Callable[[str], None] = lambda _text: None
-) -> OpenAIModel | RecordedModel:
+) -> OpenAIModel | CopilotModel | RecordedModel:
     """The model of an endpoint, or the one that plays a recording. Raises ConfigError."""
     if provider_of(options) == recorded.RECORDED:
         return recorded.RecordedModel(options.endpoint.base_url.removeprefix(recorded.SCHEME))
+    timeout = options.timeout
+    if options.endpoint.variables is not None:
+        from rlm_ci.models.copilot import TOKEN, CopilotModel
+
+        return CopilotModel(
+            {**options.endpoint.variables, TOKEN: options.endpoint.api_key},
+            own_name=options.endpoint.own_name,
+            seconds=max(_LEAST, timeout),
+        )
     from rlm_ci.models.openai.client import OpenAIModel, RetryLimits
 
-    timeout = options.timeout
     return OpenAIModel(
         base_url=options.endpoint.base_url,
         api_key=options.endpoint.api_key,

@@ -20,14 +20,14 @@ class Provider(Value):
 
     ``base_url`` is "" where each customer has an address of their own. A ``local`` server needs no
     key. ``lacks`` names what no model there has, of TOOLS and SCHEMAS; what only some models lack,
-    the endpoint refuses. ``gone`` says since when there is no such service.
+    the endpoint refuses. ``by_program``: a program of the provider asks it, at an address it knows.
     """
 
     base_url: str
     keys: tuple[str, ...] = ()
     local: bool = False
     lacks: tuple[str, ...] = ()
-    gone: str = ""
+    by_program: bool = False
 
 
 #: What a name of a model is made of, with or without its provider.
@@ -35,6 +35,8 @@ MODEL_NAME = re.compile(r"[A-Za-z0-9][\w.:/@+-]{0,199}", re.ASCII)
 TOOLS = "tools"
 SCHEMAS = "JSON schemas"
 OPENAI = "openai"
+#: Through Copilot: GitHub Models, which had this name, closed on 30 July 2026.
+GITHUB = "github"
 _AZURE = "azure"
 PROVIDERS: Mapping[str, Provider] = {
     OPENAI: Provider("https://api.openai.com/v1", ("OPENAI_API_KEY",)),
@@ -44,8 +46,7 @@ PROVIDERS: Mapping[str, Provider] = {
         "https://generativelanguage.googleapis.com/v1beta/openai",
         ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     ),
-    # It is in old configurations, whose users need to hear why it no longer answers.
-    "github": Provider("", gone="GitHub closed GitHub Models on 30 July 2026"),
+    GITHUB: Provider("", ("COPILOT_GITHUB_TOKEN",), lacks=(TOOLS, SCHEMAS), by_program=True),
     "groq": Provider("https://api.groq.com/openai/v1", ("GROQ_API_KEY",)),
     "lmstudio": Provider("http://127.0.0.1:1234/v1", local=True),
     "mistral": Provider("https://api.mistral.ai/v1", ("MISTRAL_API_KEY",)),
@@ -60,6 +61,7 @@ class Endpoint(Value):
     """Where a model is asked. ``provider`` is "" where the caller chose none.
 
     ``lack`` says why it cannot be asked, "" where it can; ``lacks`` is what its provider lacks.
+    ``variables`` are what a program of the provider hears of the environment, None without one.
     """
 
     base_url: str
@@ -68,6 +70,7 @@ class Endpoint(Value):
     provider: str = ""
     lack: str = ""
     lacks: tuple[str, ...] = ()
+    variables: Mapping[str, str] | None = None
 
     def own_name(self, model: str) -> str:
         """The name that the provider knows ``model`` by.
@@ -111,16 +114,16 @@ def choose(
         key = given.api_key
     address = given.base_url or row.base_url
     lack = ""
-    if row.gone and not given.base_url:
-        lack = f"{row.gone}: choose another provider"
-    elif not address:
+    by_program = row.by_program and not given.base_url
+    if not address and not by_program:
         lack = f"the address of {name} is not set: OPENAI_BASE_URL"
     elif name == _AZURE and not given.api_version:
         lack = "the version of Azure's API is not set: OPENAI_API_VERSION"
     elif not key and not row.local and not given.base_url:
         lack = f"the key of {name} is not set: {' or '.join(row.keys)}"
     version = given.api_version if name == _AZURE or given.base_url else ""
-    return Endpoint(address, key, version, name, lack, row.lacks)
+    variables = dict(environ) if by_program else None
+    return Endpoint(address, key, version, name, lack, row.lacks, variables)
 
 
 def _neither(row: Provider) -> str:

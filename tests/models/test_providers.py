@@ -56,9 +56,10 @@ def settings(named: str, environ: dict[str, str], **file: object) -> Settings:
         # OpenAI's own key is its own, whatever the variable and whoever names the provider.
         ("", {"RLM_CI_OPENAI_API_KEY": "k"}, {"model": "openai:gpt-x"},
          ("https://api.openai.com/v1", "k", "")),
-        # A service that is gone says so, and gets no key.
-        ("github:openai/gpt-x", {"GITHUB_TOKEN": "t", **OPENAI_KEY}, {}, ("", "of-openai",
-         "GitHub closed GitHub Models on 30 July 2026: choose another provider")),
+        # GitHub's program gets its own token, and not the one that posts.
+        ("github:gpt-x", {"COPILOT_GITHUB_TOKEN": "t", **OPENAI_KEY}, {}, ("", "t", "")),
+        ("", {"GITHUB_TOKEN": "t", **OPENAI_KEY}, {"model": "github:gpt-x"},
+         ("", "", "the key of github is not set: COPILOT_GITHUB_TOKEN")),
         # Azure has an address for each customer, and versions.
         ("azure:mine", {"AZURE_OPENAI_API_KEY": "k"}, {},
          ("", "k", "the address of azure is not set: OPENAI_BASE_URL")),
@@ -97,7 +98,7 @@ def test_the_table_in_the_docs_is_that_of_the_presets() -> None:
     shown = {
         found[1]: [cell.strip() for cell in found.groups()[1:]] for found in row.finditer(text)
     }
-    assert set(shown) == {name for name, row in PROVIDERS.items() if not row.gone}
+    assert set(shown) == set(PROVIDERS)
     for name, (_, keys, lacks) in shown.items():
         preset = PROVIDERS[name]
         assert re.findall(r"`(\w+)`", keys) == list(preset.keys)

@@ -7,12 +7,12 @@ old ones renamed.
 from __future__ import annotations
 
 import os
-import re
 from contextlib import suppress
 from itertools import count
 
 from rlm_ci import __version__, errors
 from rlm_ci.cli import native_hooks, new_config
+from rlm_ci.cli.new_workflows import REPORT_NAME, workflows
 from rlm_ci.config.core_options import COMMON
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import CONFIG_FILES, Setting, Settings, parse_config
@@ -24,7 +24,7 @@ from rlm_ci.git.repository import Repository, discover
 from rlm_ci.judge.config_file import LIMIT, TABLE
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import output_of
-from rlm_ci.models.providers import MODEL_NAME, OPENAI, PROVIDERS
+from rlm_ci.models.providers import GITHUB, MODEL_NAME, OPENAI, PROVIDERS
 from rlm_ci.resources import loader
 from rlm_ci.system import files
 from rlm_ci.system.installation import URL, checkout, recorded_commit
@@ -77,15 +77,6 @@ OWN = (
     _own("force", "overwrite existing files; keep each one as FILE.orig", **_SWITCH),
 )  # fmt: skip
 _LIMIT = 1 << 20
-#: The variables of an address that is each customer's own.
-_OF_AZURE = ("OPENAI_BASE_URL", "OPENAI_API_VERSION")
-#: What the workflow of the wiki gets where no model is chosen.
-_OF_WIKI = """\
-          RLM_CI_MODEL: ${{ vars.RLM_CI_MODEL }}
-          OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }}
-"""
-#: The artifact that the first of the two jobs passes to the second.
-REPORT_NAME = "rlm-ci-report"
 ROWS = (*COMMON, *OWN)
 
 
@@ -169,6 +160,8 @@ def _wish(settings: Settings) -> _Wish:
     if ask is not None and is_open("fork_safe"):
         words = "Post comments, also for pull requests from forks, by a second workflow? [y/N] "
         fork_safe = _is_yes(ask, words, "n")
+    if model == GITHUB:
+        model = f"{GITHUB}:auto"
     if model:
         _require_model(model)
     return _Wish(review, model, fork_safe)
@@ -184,14 +177,11 @@ def _is_yes(ask: Callable[[str], str], question: str, default: str) -> bool:
 def _require_model(model: str) -> None:
     """Raise ConfigError for what is no name of a model, or of one that nobody offers any more."""
     named, _, rest = model.partition(":")
-    gone = PROVIDERS[named].gone if named in PROVIDERS else ""
-    # `github` alone was a name of a provider in documents that people still read.
-    if gone or not MODEL_NAME.fullmatch(model) or (named in PROVIDERS and not rest):
-        offered = ", ".join(name for name, row in PROVIDERS.items() if not row.gone)
+    if not MODEL_NAME.fullmatch(model) or (named in PROVIDERS and not rest):
         raise ConfigError(
-            gone or f"no name of a model: {printable(model)[:80]!r}",
+            f"no name of a model: {printable(model)[:80]!r}",
             where="--model",
-            hint=f"PROVIDER:NAME, with one of {offered}; or NAME for OpenAI",
+            hint=f"PROVIDER:NAME, with one of {', '.join(PROVIDERS)}; or NAME for OpenAI",
         )
 
 
@@ -217,9 +207,12 @@ def _next(wish: _Wish, settings: Settings) -> Iterator[str]:
     row = PROVIDERS.get(wish.provider)
     if row is not None and row.local:
         yield f"      the workflow's machine must run {wish.provider}: use a runner of your own"
+    elif row is not None and row.by_program:
+        yield "      no key is needed where an organization owns the repository, and its Copilot"
+        yield '      policy "Allow use of Copilot CLI billed to the organization" is on'
     elif row is not None:
         yield f"      give the workflow its key: gh secret set {row.keys[0]}"
-    if row is not None and not row.base_url:
+    if row is not None and not row.base_url and not row.by_program:
         yield "      and the address: gh variable set OPENAI_BASE_URL, OPENAI_API_VERSION"
     if row is not None:
         yield f"      try the model here: rlm-ci doctor --model {wish.model}"
@@ -257,81 +250,6 @@ def _require_first_job(repository: Repository) -> None:
             hint="move it away and run this again; or overwrite every file that is there, each "
             "kept as FILE.orig: rlm-ci init --fork-safe --force",
         )
-
-
-def workflows(
-    commit: str,
-    *,
-    fork_safe: bool,
-    slash_commands: bool,
-    wiki: bool = False,
-    provider: str = "",
-    model: str = "",
-) -> dict[str, str]:
-    """The workflows by their file names, with the action pinned to ``commit`` of rlm-ci.
-
-    With the key of ``provider``, if ``model`` is asked there. That of the wiki installs the same
-    commit, and asks the model that a variable of the repository names, if none is given.
-    """
-    templates = {"rlm-ci.yml": "check.yml" if fork_safe else "workflow.yml"}
-    if fork_safe:
-        templates["rlm-ci-publish.yml"] = "publish.yml"
-    if slash_commands:
-        templates["rlm-ci-comment.yml"] = "commands.yml"
-    values = _placeholders(provider, model)
-    values["@PIN@"] = f"{URL.removeprefix('https://github.com/')}@{commit} # rlm-ci {__version__}"
-    made = {}
-    for name, template in templates.items():
-        text = loader.read_template(f"init/{template}")
-        if template == "commands.yml":
-            text = text.replace("@MODEL@", "" if provider == OPENAI else _of_commands(values))
-        for mark, value in values.items():
-            text = text.replace(mark, value)
-        made[name] = text
-    if wiki:
-        made["rlm-ci-wiki.yml"] = _of_wiki(commit, values, model)
-    return made
-
-
-def _of_wiki(commit: str, values: Mapping[str, str], model: str) -> str:
-    text = loader.read_template("init/wiki.yml")
-    asks = "no model, unless the variable\n# RLM_CI_MODEL of the repository names one, such as "
-    asks += "groq:NAME; its key is the secret OPENAI_API_KEY"
-    variables = _OF_WIKI if not model else values["@MODEL@"].removeprefix("        env:\n")
-    marks = {
-        "@ASKS@": "the model of rlm-ci.toml" if model else asks,
-        "@VARIABLES@": variables,
-        "@MINUTES@": values["@MINUTES@"] if model else "20",
-        "@URL@": URL,
-        "@COMMIT@": commit,
-    }
-    for mark, value in marks.items():
-        text = text.replace(mark, value)
-    return text
-
-
-def _placeholders(provider: str, model: str) -> dict[str, str]:
-    """What the templates say of the model, by their marks."""
-    if not provider:
-        return {"@MODEL@": "", "@KEY@": "no secret", "@MINUTES@": "10"}
-    row = PROVIDERS[provider]
-    if row.local:
-        pairs, key = [("RLM_CI_MODEL", model)], "no secret"
-    else:
-        pairs = [(row.keys[0], f"${{{{ secrets.{row.keys[0]} }}}}")]
-        key = "one key (a fork's has none)"
-    if not row.base_url:
-        pairs += [(name, f"${{{{ vars.{name} }}}}") for name in _OF_AZURE]
-    lines = "".join(f"          {name}: {value}\n" for name, value in pairs)
-    return {"@MODEL@": f"        env:\n{lines}", "@KEY@": key, "@MINUTES@": "60"}
-
-
-def _of_commands(values: Mapping[str, str]) -> str:
-    """The variables of a model, with its key for reviews and questions alone."""
-    begins = "startsWith(github.event.comment.body, '/rlm-ci {}')"
-    asks = f"({begins.format('review')} || {begins.format('ask')})"
-    lines = values["@MODEL@"].removeprefix("        env:\n")
-    return re.sub(r"\{\{ (secrets\.\w+) \}\}", rf"{{{{ {asks} && \1 || '' }}}}", lines)
 
 
 def _contents(commit: str, wish: _Wish, settings: Settings) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.sandbox.self_test import TITLES
+from testing.copilot_service import copilot_service, copilot_variables
 from testing.loopback_model.replies import Answer, Call, refusal
 from testing.loopback_model.server import ModelServer
 
@@ -142,6 +143,21 @@ def test_a_model_is_asked_what_it_can(cli: Cli, repo: GitRepo) -> None:
     assert re.search(r"✓ tools  +work", ended.stdout)
     assert re.search(r"✓ JSON schema  +works", ended.stdout)
     assert re.search(r"✓ context  +128,000 tokens", ended.stdout)
+
+
+@pytest.mark.full
+def test_githubs_models_are_asked_by_its_program(cli: Cli, tmp_path: Path) -> None:
+    with copilot_service([Answer("ready")]) as served:
+        environ = copilot_variables(served, tmp_path)
+        ended = cli("doctor", "--model", "github:gpt-x", "--sandbox", "none", env=environ)
+    assert ended.code == 0, ended
+    assert re.search(r"✓ answer  +'ready' after \d+\.\d s, \d+ tokens", ended.stdout)
+    assert re.search(r"· tools  +refused: the endpoint does not support tools", ended.stdout)
+    assert re.search(r"✓ context  +64,000 tokens", ended.stdout)
+    del environ["COPILOT_GITHUB_TOKEN"]
+    unset = cli("doctor", "--model", "github:gpt-x", env=environ)
+    words = "the key of github is not set: COPILOT_GITHUB_TOKEN"
+    assert (unset.code, words in unset.stdout) == (4, True), unset
 
 
 @pytest.mark.full

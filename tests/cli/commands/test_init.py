@@ -13,6 +13,7 @@ import yaml
 from rlm_ci import __version__
 from rlm_ci.cli import main, new_config
 from rlm_ci.cli.commands import init
+from rlm_ci.cli.new_workflows import REPORT_NAME, workflows
 from rlm_ci.config.settings import parse_config
 from rlm_ci.models.providers import PROVIDERS
 from rlm_ci.system import installation
@@ -119,14 +120,14 @@ def test_half_of_the_two_jobs_is_not_written(cli: Cli, repo: GitRepo) -> None:
     assert "rlm-ci init --fork-safe --force" in ended.stderr
     assert contents(repo) == before
     assert cli("init", "--fork-safe", "--force", cwd=repo).code == 0
-    assert init.REPORT_NAME.encode() in repo.read(".github/workflows/rlm-ci.yml")
+    assert REPORT_NAME.encode() in repo.read(".github/workflows/rlm-ci.yml")
     assert PUBLISH in contents(repo)
 
 
 def test_nothing_is_overwritten_without_force(cli: Cli, repo: GitRepo) -> None:
     flags = ("--fork-safe", "--slash-commands")
     own = [path for path in (*ALWAYS, PUBLISH, COMMENT) if path != ".gitignore"]
-    repo.write_all(dict.fromkeys(own, f"mine, with {init.REPORT_NAME}\n"))
+    repo.write_all(dict.fromkeys(own, f"mine, with {REPORT_NAME}\n"))
     kept = cli("init", *flags, cwd=repo)
     assert kept.code == 0
     for path in own:
@@ -172,7 +173,7 @@ def test_outside_of_a_repository_nothing_is_written(cli: Cli, tmp_path: Path) ->
 
 
 def test_every_workflow_is_pinned_alike() -> None:
-    made = init.workflows(COMMIT, fork_safe=True, slash_commands=True)
+    made = workflows(COMMIT, fork_safe=True, slash_commands=True)
     assert set(made) == {"rlm-ci.yml", "rlm-ci-publish.yml", "rlm-ci-comment.yml"}
     for text in made.values():
         assert re.findall(r"uses: (rlm-ci/.*)", text) == [
@@ -188,7 +189,7 @@ def test_the_workflow_of_the_wiki_installs_that_commit_and_pushes(cli: Cli, repo
     assert f"rlm-ci[wiki,github,models] @ git+{installation.URL}@{COMMIT}'" in install["run"]
     assert write["run"].endswith('/rlm-ci" wiki --push --to pr')
     assert set(write["env"]) == {"GITHUB_TOKEN", "RLM_CI_MODEL", "OPENAI_API_KEY"}
-    made = init.workflows(
+    made = workflows(
         COMMIT, fork_safe=False, slash_commands=False, wiki=True, provider="groq", model="groq:m"
     )
     (job,) = yaml.safe_load(made["rlm-ci-wiki.yml"])["jobs"].values()
@@ -288,17 +289,17 @@ def test_nothing_is_asked_where_nobody_answers(
 # -- the model, the configuration --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name, row in PROVIDERS.items() if not row.gone])
+@pytest.mark.parametrize("name", PROVIDERS)
 def test_a_model_gets_its_key_and_nothing_more(name: str) -> None:
-    made = init.workflows(
-        COMMIT, fork_safe=True, slash_commands=True, provider=name, model=f"{name}:m"
-    )
+    made = workflows(COMMIT, fork_safe=True, slash_commands=True, provider=name, model=f"{name}:m")
     row, text = PROVIDERS[name], made["rlm-ci.yml"]
-    assert set(re.findall(r"secrets\.(\w+)", text)) == (set() if row.local else {row.keys[0]})
+    has_secret = not (row.local or row.by_program)
+    assert set(re.findall(r"secrets\.(\w+)", text)) == ({row.keys[0]} if has_secret else set())
     assert (f"RLM_CI_MODEL: {name}:m" in text) == row.local
-    assert ("vars.OPENAI_BASE_URL" in text) == (not row.base_url)
+    assert ("vars.OPENAI_BASE_URL" in text) == (name == "azure")
+    assert ("copilot-requests: write" in text) == row.by_program
     assert "timeout-minutes: 60" in text
-    assert "@" not in re.sub(r"\w@[0-9a-f]{40}", "", text)
+    assert "@" not in re.sub(r"\w@[0-9a-f]{40}|@github/copilot@1", "", text)
     for one in made.values():
         assert re.findall(r"^ +(?:permissions: .*|models: .*)$", one, re.MULTILINE) == []
     assert "secrets" not in made["rlm-ci-publish.yml"]
@@ -306,7 +307,28 @@ def test_a_model_gets_its_key_and_nothing_more(name: str) -> None:
     for line in made["rlm-ci-comment.yml"].splitlines():
         is_label = "'/rlm-ci fix') && secrets.RLM_LABEL_TOKEN" in line
         assert "secrets." not in line or is_label or "'/rlm-ci ask')) && secrets." in line
-    assert yaml.safe_load(made["rlm-ci-comment.yml"])["jobs"]["command"]["steps"][1]["env"]
+    *_, last = yaml.safe_load(made["rlm-ci-comment.yml"])["jobs"]["command"]["steps"]
+    assert last["env"]
+
+
+def test_githubs_models_are_asked_with_the_jobs_own_token(cli: Cli, repo: GitRepo) -> None:
+    ended = cli("init", "--model", "github", "--wiki", "--pin", COMMIT, cwd=repo)
+    assert (ended.code, "no key is needed" in ended.stdout) == (0, True), ended
+    assert config(repo)["model"] == "github:auto"
+    jobs = {
+        path: next(iter(yaml.safe_load(repo.read(path))["jobs"].values()))
+        for path in (ALWAYS[0], WIKI)
+    }
+    for job in jobs.values():
+        assert job["permissions"]["copilot-requests"] == "write"
+        assert "@github/copilot@" in job["steps"][1]["run"]
+    asks = jobs[ALWAYS[0]]["steps"][-1]["env"]["COPILOT_GITHUB_TOKEN"]
+    assert asks == (  # a fork's has none
+        "${{ github.event.pull_request.head.repo.full_name == github.repository "
+        "&& github.token || '' }}"
+    )
+    assert jobs[WIKI]["steps"][-1]["env"]["COPILOT_GITHUB_TOKEN"] == "${{ github.token }}"
+    assert "rlm-ci[wiki,github,copilot] @" in jobs[WIKI]["steps"][2]["run"]
 
 
 def test_the_workflows_key_and_the_next_steps_are_those_of_the_model(
@@ -322,8 +344,6 @@ def test_the_workflows_key_and_the_next_steps_are_those_of_the_model(
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("github:openai/gpt-x", "GitHub closed GitHub Models on 30 July 2026"),
-        ("github", "GitHub closed GitHub Models on 30 July 2026"),
         ("groq", "no name of a model: 'groq'"),
         ("groq:", "no name of a model"),
         ('m"\nreview.enabled="off', "no name of a model"),

@@ -75,6 +75,8 @@ class ModelServer:
         self.asked: list[Asked] = []
         self.violations: list[str] = []
         self.bill = Billed()
+        #: Parameters that this endpoint has beyond OpenAI's.
+        self.own_parameters: frozenset[str] = frozenset()
         #: A parameter that this endpoint does not know.
         self.unknown_parameter: str | None = None
         self.lock = threading.Lock()
@@ -163,7 +165,8 @@ class ModelServer:
         problem = self._credentials(asked, azure is not None)
         if problem is not None:
             return problem
-        wrong = shapes.deviations(asked.body)
+        known = asked.body.items()
+        wrong = shapes.deviations({k: v for k, v in known if k not in self.own_parameters})
         if wrong:
             with self.lock:
                 self.violations += wrong
