@@ -18,7 +18,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # What is compiled is kept, whatever the machine's habit is: it takes longer than to find all tests.
 unexport PYTHONDONTWRITEBYTECODE
 NODE_STAMP := tests/tools/node_modules/.package-lock.json
-COPILOT_STAMP := tests/tools/copilot/node_modules/.package-lock.json
+FULL_STAMP := tests/tools/full/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -84,9 +84,8 @@ $(NODE_STAMP): tests/tools/package-lock.json tests/tools/validate_actions.mjs \
 	@sh tests/tools/fetch_description.sh tests/tools/node_modules/.github
 	@touch $@
 
-# 190 MB, for a few tests of `make test-full`.
-$(COPILOT_STAMP): tests/tools/copilot/package-lock.json | system
-	@cd tests/tools/copilot && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
+$(FULL_STAMP): tests/tools/full/package-lock.json | system
+	@cd tests/tools/full && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
 	@touch $@
 
 lint: $(VENV)/.project $(VENV)/.tools
@@ -110,7 +109,7 @@ suite: $(VENV)/.compiled $(VENV)/.wheels $(NODE_STAMP)
 	MAKEFLAGS= MFLAGS= $(PYTEST) -m 'not full'
 
 test-full: system
-	@$(MAKE) --no-print-directory -j3 setup $(NODE_STAMP) $(COPILOT_STAMP)
+	@$(MAKE) --no-print-directory -j3 setup $(NODE_STAMP) $(FULL_STAMP)
 	$(PYTEST) -m full
 
 generate: setup
@@ -140,6 +139,6 @@ bench: setup $(NODE_STAMP)
 	$(BIN)/python benchmarks/delegation.py
 
 clean:
-	rm -rf $(VENV) tests/tools/node_modules tests/tools/copilot/node_modules build dist .hypothesis \
+	rm -rf $(VENV) tests/tools/node_modules tests/tools/full/node_modules build dist .hypothesis \
 		.mypy_cache .pytest_cache .ruff_cache
 	find rlm_ci tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

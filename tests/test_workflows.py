@@ -291,8 +291,9 @@ def test_the_judges_do_not_cry_wolf(place: Path, monkeypatch: pytest.MonkeyPatch
 PUBLIC = "https://registry.npmjs.org/"
 
 
-def test_the_tools_of_npm_come_from_the_public_registry() -> None:
-    lock = json.loads((ROOT / "tests/tools/package-lock.json").read_text("utf-8"))
+@pytest.mark.parametrize("folder", ["tests/tools", "tests/tools/full"])
+def test_the_tools_of_npm_come_from_the_public_registry(folder: str) -> None:
+    lock = json.loads((ROOT / folder / "package-lock.json").read_text("utf-8"))
     packages = [row for path, row in lock["packages"].items() if path]
     assert packages
     for row in packages:

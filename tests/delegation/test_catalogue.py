@@ -82,7 +82,7 @@ def by_python(repo: GitRepo, planned: Calls) -> tuple[list[str], list[Any]]:
 
 def by_typescript(repo: GitRepo, planned: Calls) -> tuple[list[str], list[Any]]:
     if not (TOOLS / "node_modules/@modelcontextprotocol/sdk").is_dir():
-        pytest.skip("@modelcontextprotocol/sdk is not in tests/tools/node_modules")
+        pytest.skip("@modelcontextprotocol/sdk is not in tests/tools/full/node_modules")
     told = {"command": sys.executable, "args": SERVER, "cwd": str(repo.path), "calls": planned}
     ended = subprocess.run(
         ["node", TOOLS / "mcp_client.mjs"],

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from testing.loopback_model.server import Script
 
 SECRET = "ghs_0123456789abcdefghijABCDEFGHIJ012345"
-_PROGRAMS = Path(__file__).parents[1] / "tools/copilot/node_modules/.bin"
+_PROGRAMS = Path(__file__).parents[1] / "tools/full/node_modules/.bin"
 
 
 def copilot_service(script: Script) -> ModelServer:

@@ -1,4 +1,4 @@
-"""Packages of tests/tools (jest, vitest) in a project of a test.
+"""Packages of tests/tools/full (jest, vitest) in a project of a test.
 
 A link to a folder would not be followed in the sandbox: each file is a hard link, or a copy where
 the temporary folder lies on another disk.
@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-TOOLS = Path(__file__).parents[1] / "tools"
+TOOLS = Path(__file__).parents[1] / "tools/full"
 
 
 def install(root: Path, *names: str) -> None:

@@ -14,7 +14,8 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
-from testing.loopback_github.description import NODE_MODULES, amended
+from testing import node_packages
+from testing.loopback_github.description import amended
 from testing.loopback_github.routes import ROUTES
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from testing.loopback_github.server import GitHub
 
-_PROGRAM = NODE_MODULES / "@stoplight/prism-cli/dist/index.js"
+_PROGRAM = node_packages.TOOLS / "node_modules/@stoplight/prism-cli/dist/index.js"
 _START = 60  # seconds
 #: The description has no GraphQL; it passes, for clients that need both.
 _ANY = {"content": {"application/json": {"schema": {"type": "object"}}}}
@@ -92,7 +93,7 @@ def in_front_of(github: GitHub, folder: Path) -> Iterator[str]:
     description, log = folder / "github.json", folder / "prism.log"
     description.write_text(json.dumps(used_description(url)))
     node = shutil.which("node")
-    assert node, "prism needs node: `make test` installs it"
+    assert node, "prism needs node: `make test-full` installs it"
     argv = [node, str(_PROGRAM), "proxy", str(description), github.url, "--errors"]
     with log.open("wb") as output:
         process = subprocess.Popen(
