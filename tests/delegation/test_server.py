@@ -118,6 +118,7 @@ def wait(client: McpClient, name: str) -> int:
     return client.send("tools/call", {"name": "wait", "arguments": {"name": name}})
 
 
+@pytest.mark.full
 def test_slow_calls_block_none_and_a_person_is_asked(scripted: McpClient, tmp_path: Path) -> None:
     client = scripted
     client.hello("Claude Code", elicitation={})

@@ -147,6 +147,7 @@ SAYS = (
 )
 
 
+@pytest.mark.full
 def test_a_wheel_carries_its_commit_and_init_pins_to_it(
     clone: Path, installed: Callable[..., Callable[..., str]], tmp_path: Path
 ) -> None:

@@ -152,6 +152,7 @@ def test_a_child_that_ignores_signals_is_ended_too() -> None:
 # -- nothing stays behind -----------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_five_hundred_runs_leave_neither_descriptor_nor_zombie(tmp_path: Path) -> None:
     before = Belongings()
     unusable = tmp_path / "not-executable"

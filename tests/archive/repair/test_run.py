@@ -121,6 +121,7 @@ def test_a_shallow_clone_says_that_it_is_one(tmp_path: Path) -> None:
     assert said[LOST][1].endswith("that this clone has: git fetch --unshallow")
 
 
+@pytest.mark.full
 def test_the_mass_of_an_upstream_repository(tmp_path: Path, cli: Cli) -> None:
     """One commit by hand made 227 stubs whose texts never came to the branch."""
     paths = [f"docs/PRD-{number:04}.md" for number in range(240)]

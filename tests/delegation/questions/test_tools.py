@@ -159,6 +159,7 @@ def test_who_asks_is_shown_by_the_token_of_its_folder(family: Family) -> None:
     assert not (family.repo.path / ".runs/x").exists()
 
 
+@pytest.mark.full
 def test_the_fallback_is_for_a_run_that_still_pauses_for_the_question(family: Family) -> None:
     name = "RLM_CI_DELEGATE_QUESTION_EXPIRY_FALLBACK"
     for fallback, others, action in (

@@ -44,6 +44,7 @@ def test_tools_are_listed_in_plain_schemas(servers: McpServers) -> None:
     assert "pattern" not in json.dumps(listed["mcp__small__act"])
 
 
+@pytest.mark.full
 def test_whatever_a_server_does_is_an_answer(servers: McpServers) -> None:
     def call(name: str, seconds: float = 10, **given: Any) -> dict[str, Any]:
         return servers.call("small", name, given, seconds)

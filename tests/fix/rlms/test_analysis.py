@@ -63,6 +63,7 @@ def ended(
     return run
 
 
+@pytest.mark.full
 def test_no_failure_of_an_analysis_keeps_the_loop_from_its_goal(stage: Stage) -> None:
     """Each analysis fails in another way; no role is offered anything, and nothing is invented."""
     nonsense: list[Reply] = [repl("FINAL('The bug is in calc.py:2.')")]
