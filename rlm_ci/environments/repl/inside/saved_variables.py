@@ -14,10 +14,18 @@ from .host import HostCall
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, Protocol
 
-    from .worker import Session
+    class LiveVariables(Protocol):
+        """What a session has of variables; ``own`` are those that its blocks made."""
+
+        answer: dict[str, Any]
+        reserved: dict[str, Any]
+        namespace: dict[str, Any]
+        limits: dict[str, int]
+
+        def own(self) -> Iterator[tuple[str, Any]]: ...
 
 #: In a part: the state of ``random``.
 _RANDOM = "random state"
@@ -142,7 +150,7 @@ class VariableGroup:
 class Saved:
     """What the host has of the variables: parts, of which only those are sent that change."""
 
-    def __init__(self, session: Session, parts: list[list[int]], payload: memoryview) -> None:
+    def __init__(self, session: LiveVariables, parts: list[list[int]], payload: memoryview) -> None:
         self._session = session
         self._parts: dict[tuple[str, ...], VariableGroup] = {}
         self._count = 0
