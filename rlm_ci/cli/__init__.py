@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -63,7 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def end(code: int) -> NoReturn:
-    """End the process at once: nothing is left to do, and Python's own shutdown takes 4 ms."""
+    """End the process at once, but for what was registered: Python's own shutdown takes 4 ms."""
+    atexit._run_exitfuncs()  # noqa: SLF001 - as Python does after a fork
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             with suppress(OSError, ValueError):

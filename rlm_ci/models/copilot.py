@@ -9,19 +9,19 @@ service. It takes no cap on the tokens of an answer.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
 import os
 import shutil
-import tempfile
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from http import HTTPStatus
 
 from rlm_ci.errors import RemoteError, UnavailableError
 from rlm_ci.models import Completion, SpentError, TokenUsage
 from rlm_ci.redaction.redactor import Redactor
-from rlm_ci.system import installation
+from rlm_ci.system import files, installation
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Closing
 
@@ -82,7 +82,7 @@ class CopilotModel(Closing):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread
         self._client: Any = None
-        self._folder = ""
+        self._folder = ExitStack()
 
     def complete(self, request: ModelRequest) -> Completion:
         """See Model. The program itself asks a busy service again."""
@@ -120,19 +120,19 @@ class CopilotModel(Closing):
         with self._lock:
             loop, self._loop = self._loop, None
             client, self._client = self._client, None
-            folder, self._folder = self._folder, ""
+        atexit.unregister(self.close)
         if loop is not None:
             asyncio.run_coroutine_threadsafe(_stopped(client), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             self._thread.join(_END)
-        if folder:
-            shutil.rmtree(folder, ignore_errors=True)
+        self._folder.close()
 
     def _started(self) -> asyncio.AbstractEventLoop:
         """The loop of the program. Raises UnavailableError, RemoteError."""
         with self._lock:
             if self._loop is None:
-                client, self._folder = _made(self._variables)
+                client = _made(self._variables, self._folder)
+                atexit.register(self.close)  # a run does not close its model
                 loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=_serve, args=(loop,), daemon=True)
                 self._thread.start()
@@ -215,8 +215,8 @@ def texts_of(messages: tuple[Message, ...]) -> tuple[str, str]:
     return system, "\n\n".join([*turns, "Answer the last message of this conversation."])
 
 
-def _made(variables: Mapping[str, str]) -> tuple[Any, str]:
-    """A client of the program, and its folder. Raises UnavailableError."""
+def _made(variables: Mapping[str, str], stack: ExitStack) -> Any:
+    """A client of the program; ``stack`` removes its folder. Raises UnavailableError."""
     try:
         from copilot import CopilotClient, RuntimeConnection
     except ImportError:
@@ -236,17 +236,16 @@ def _made(variables: Mapping[str, str]) -> tuple[Any, str]:
     log = logging.getLogger("copilot")
     log.addHandler(logging.NullHandler())
     log.propagate = False
-    folder = tempfile.mkdtemp(prefix="rlm-ci-copilot-")
+    folder = stack.enter_context(files.scratch("rlm-ci-copilot-"))
     empty = os.path.join(folder, "empty")
     os.mkdir(empty)
-    client = CopilotClient(
+    return CopilotClient(
         mode="empty",
         base_directory=os.path.join(folder, "state"),
         working_directory=empty,
         connection=RuntimeConnection.for_stdio(path=path),
         env={**variables, "COPILOT_AUTO_UPDATE": "false"},
     )
-    return client, folder
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

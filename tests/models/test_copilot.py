@@ -94,7 +94,10 @@ def test_the_model_reads_the_request_and_nothing_of_the_machine(asked: Any) -> N
 
 
 @pytest.mark.full
-def test_the_program_gets_no_other_variable_and_leaves_no_file(asked: Any) -> None:
+def test_the_program_gets_no_other_variable_and_leaves_no_file(
+    asked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     _, model = asked("fine")
     model.complete(request())
     environments = []
@@ -104,10 +107,9 @@ def test_the_program_gets_no_other_variable_and_leaves_no_file(asked: Any) -> No
     told = [one for one in environments if SECRET.encode() in one]
     assert told
     assert not any(b"OPENAI_API_KEY" in one for one in told)
-    folder = Path(model._folder)
-    assert folder.is_dir()
+    assert list(tmp_path.glob("rlm-ci-copilot-*/state"))
     model.close()
-    assert not folder.exists()
+    assert not list(tmp_path.glob("rlm-ci-copilot-*"))
 
 
 @pytest.mark.full

@@ -161,6 +161,21 @@ def test_githubs_models_are_asked_by_its_program(cli: Cli, tmp_path: Path) -> No
 
 
 @pytest.mark.full
+def test_a_run_leaves_no_file_of_githubs_program(cli: Cli, repo: GitRepo, tmp_path: Path) -> None:
+    base = repo.write("shop.py", "A = 1\n").commit()
+    repo.write("shop.py", "A = 2\n").commit()
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    with copilot_service(lambda _asked: Answer('{"findings": []}')) as served:
+        environ = {**copilot_variables(served, tmp_path), "TMPDIR": str(temporary)}
+        args = ("review", "--base", base, "--model", "github:gpt-x", "--quiet")
+        ended = cli(*args, env=environ, cwd=repo)
+        assert served.completions
+    assert ended.code == 0, ended
+    assert not list(temporary.glob("rlm-ci-copilot-*"))
+
+
+@pytest.mark.full
 def test_what_a_model_lacks_is_no_problem_and_no_answer_is_one(cli: Cli) -> None:
     refused = refusal(400, "tools are not supported")
     with ModelServer([Answer("ready"), refused, Answer("I am ready")]) as served:
