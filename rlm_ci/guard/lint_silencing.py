@@ -9,6 +9,8 @@ import re
 from collections import Counter
 from functools import cache
 
+from rlm_ci.values import Row
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -70,13 +72,41 @@ def tools(words: Iterable[str], texts: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
+class Silencer(Row):
+    """A comment for one rule: its line (1-based), its words, and those without the rule."""
+
+    line: int
+    what: str
+    kind: str
+
+
 def added(before: str, after: str, heeded: frozenset[str]) -> Iterator[tuple[int, str]]:
     """What silences the tools ``heeded`` in ``after``, and is not in ``before``."""
-    known = Counter(what for _, what in _said(before, heeded))
-    for line, what in _said(after, heeded):
+    known = Counter(one.what for one in silencers(before, heeded))
+    for line, what, _ in silencers(after, heeded):
         known[what] -= 1
         if known[what] < 0:
             yield line, what
+
+
+def silencers(text: str, heeded: frozenset[str]) -> Iterator[Silencer]:
+    """What silences the tools ``heeded`` in a text."""
+    patterns = _patterns(heeded)
+    for number, line in enumerate(text.split("\n"), 1):
+        for pattern in patterns:
+            for one in pattern.finditer(line):
+                rules = one.groupdict().get("names") or ""
+                head = one[0].removesuffix(rules)
+                kind = "".join(head.split()).rstrip("[(:=")
+                for rule in rules.split(","):
+                    yield Silencer(number, "".join(f"{head}{rule}".split()), kind)
+
+
+def stripped(text: str) -> str:
+    """A text without what silences a tool."""
+    for pattern in _patterns(TOOLS):
+        text = pattern.sub("", text)
+    return text
 
 
 @cache
@@ -86,14 +116,3 @@ def _patterns(heeded: frozenset[str]) -> tuple[re.Pattern[str], ...]:
         for names, words in _WORDS.items()
         if not heeded.isdisjoint(names.split())
     )
-
-
-def _said(text: str, heeded: frozenset[str]) -> Iterator[tuple[int, str]]:
-    patterns = _patterns(heeded)
-    for number, line in enumerate(text.split("\n"), 1):
-        for pattern in patterns:
-            for one in pattern.finditer(line):
-                rules = one.groupdict().get("names") or ""
-                head = one[0].removesuffix(rules)
-                for rule in rules.split(","):
-                    yield number, "".join(f"{head}{rule}".split())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from rlm_ci.guard import lint_silencing
+from rlm_ci.guard import new_silencers
 from rlm_ci.guard.weakened_tests import compare, snapshots
 from rlm_ci.guard.weakened_tests.compare import CodeChange, ComparedTests
 from rlm_ci.guard.weakening import RestOfTree, TextChange, Weakening
@@ -64,12 +64,6 @@ _SETTINGS_STARTS = (
 )  # fmt: skip
 #: A test that sets a timeout, or is tried again, has one of these.
 _MAY_WAIT = ("imeout", "retr", "rerun", "max_runs")
-#: A comment that tools obey has one of these.
-_MAY_SILENCE = (
-    "noqa", "ignore", "disable", "nosec", "skip", "off", "pragma", "istanbul", "c8", "v8", "allow",
-    "expect", "nolint", "type_check", "todo", "nocheck", "suppress", "pyre-", "mypy", "pyright",
-    "ansible",
-)  # fmt: skip
 #: Names that code defines, at the beginning of a line.
 _DEFINED = (
     r"^[ \t]*(?:@?(?:export|default|pub(?:\([\w: ]{1,40}\))?|public|private|protected|static|final"
@@ -77,8 +71,6 @@ _DEFINED = (
     r"|struct|interface|enum|trait|type|const|let|var|mod|record) +(\w{3,100})"
     r"|^([A-Za-z_]\w{2,100})(?: ?: ?[\w\[\], .|\"']{1,100})? ?=(?!=)"
 )
-#: Words behind such a comment that say why, set off by a sign.
-_EXPLAINED = r"(?:#|//|--|/\*).{0,100}?(?:\s(?:-{1,2}|–|—|#|:)\s+|\]\s+#\s*|\()\w+\W+\w+"
 
 
 def kind_of(path: str) -> str:
@@ -137,7 +129,7 @@ def compared(
         weaker, counts = snapshots.replaced(shown, code_changed=code_changed)
         found += weaker
         counted += counts
-    silenced, reasons = _silenced([*code, *tests])
+    silenced, reasons = new_silencers.found([*code, *tests])
     found += silenced
     counted[SILENCED_WITH_REASON] += reasons
     settings, runs = kinds.get(SETTINGS, []), kinds.get(CI, [])
@@ -145,7 +137,7 @@ def compared(
     if settings or runs or hurried:
         from rlm_ci.guard.loosened import numbers
 
-        found += numbers.loosened([*settings, *runs, *hurried])
+        found += numbers.loosened([*settings, *runs], hurried)
     if settings:
         from rlm_ci.guard.loosened import silenced_rules
 
@@ -179,59 +171,3 @@ def _gone(code: Iterable[TextChange]) -> frozenset[str]:
 
 def _names(text: str) -> set[str]:
     return {one[1] or one[2] for one in re.finditer(_DEFINED, text, re.MULTILINE)}
-
-
-def _silenced(changes: Sequence[TextChange]) -> tuple[list[Weakening], int]:
-    """Comments that silence a tool, and were not there before; one that moved was.
-
-    Nor is one new that names other rules than before on a line of the same code.
-
-    One weakening for each file and comment; and how many comments say why.
-    """
-    new, gone = list[tuple[TextChange, int, str, str]](), Counter[str]()
-    instead: Counter[tuple[str, str]] = Counter()
-    for one in dict.fromkeys(changes):
-        before, after = _changed_lines(one.before or "", one.after or "")
-        if _has(before, _MAY_SILENCE):
-            lines = before.split("\n")
-            for line, what in lint_silencing.added("", before, lint_silencing.TOOLS):
-                gone[what] += 1
-                instead[_place_of(what, lines[line - 1])] += 1
-        if _has(after, _MAY_SILENCE):
-            lines = after.split("\n")
-            found = lint_silencing.added("", after, lint_silencing.TOOLS)
-            new += [(one, line, what, lines[line - 1]) for line, what in found]
-    explained = 0
-    told: dict[tuple[str, str], list[int]] = {}
-    for one, line, what, text in new:
-        gone[what] -= 1
-        if gone[what] >= 0 or instead[_place_of(what, text)] > 0:
-            continue
-        if re.search(_EXPLAINED, text):
-            explained += 1
-        else:
-            told.setdefault((one.path, what), []).append(line)
-    return [
-        Weakening(
-            lint_silencing.SILENCED,
-            f"silences a tool{f' {len(lines):,} times' if len(lines) > 1 else ''}: {what[:100]}",
-            path, lines[0],
-        )
-        for (path, what), lines in told.items()
-    ], explained  # fmt: skip
-
-
-def _place_of(what: str, line: str) -> tuple[str, str]:
-    """The kind of a comment, and the code in front of it."""
-    code = re.split(r"#|//|/\*", line)[0]
-    return re.split(r"[\[=]", what)[0], "".join(code.split())
-
-
-def _changed_lines(before: str, after: str) -> tuple[str, str]:
-    """Both texts, with empty lines for those that the other one has, too."""
-    old, new = before.split("\n"), after.split("\n")
-    known, kept = frozenset(new), frozenset(old)
-    return (
-        "\n".join("" if line in known else line for line in old),
-        "\n".join("" if line in kept else line for line in new),
-    )

@@ -23,8 +23,9 @@ _TOOLS = re.compile(
     r"|bandit|pre-commit|prek|eslint|prettier|jest|vitest|mocha|playwright|cypress|tsc|biome"
     r"|golangci-lint|staticcheck|ctest|rspec|rubocop|phpunit|phpstan|semgrep|codeql|zizmor"
     r"|actionlint|codespell|shellcheck|rlm-ci)(?![\w-]*==)\b"
-    r"|(?P<task>(?:go|cargo|npm|pnpm|yarn|bun|deno|dotnet|swift|mix|gradle|\./gradlew|mvn|make|just)"
-    r" (?:run )?(?:test|vet|clippy|fmt|lint|check|verify)\b))"
+    r"|(?P<task>(?:go|cargo|deno|dotnet|swift|mix|mvn) (?:test|vet|clippy|fmt|lint|check|verify)\b"
+    r"|(?:npm|pnpm|yarn|bun|deno|gradle|\./gradlew|make|just) (?:run )?"
+    r"[\w:.-]{0,60}(?:test|vet|clippy|fmt|lint|check|verify)[\w:.-]{0,60}))"
 )
 _WORKFLOW = re.compile(r"(?:^|/)\.(?:github|gitea|forgejo)/workflows/[^/]+\.ya?ml$")
 _KEY = re.compile(r"^( *)(?:- +)?([\w.-]+|\"[^\"]*\"|'[^']*'):(?:[ \t]+(.*))?$")
@@ -44,6 +45,10 @@ _FLOW = re.compile(
     r"^(?:\{|[\"']?jobs[\"']?: *[{*]| +[\"']?[\w-]+[\"']?: *\{.*\b(?:steps|uses|runs-on)\b"
     r"| +[\"']?steps[\"']?: *[\[*])",
     re.MULTILINE,
+)
+#: What a change starts, or another workflow for it.
+_OF_CHANGES = re.compile(
+    r"\b(?:pull_request|merge_group|push|workflow_call|workflow_run|check_|status|deployment)"
 )
 _TRIGGERS = re.compile(r"\b(?:pull_request|merge_group|push)\b")
 
@@ -130,10 +135,13 @@ def _tools(text: str) -> set[str]:
 
 
 def _lost_jobs(changes: Sequence[TextChange]) -> Iterator[Weakening]:
-    """Jobs whose name in a required check is gone."""
+    """Jobs whose name in a required check is gone; none stands for a job that no change starts."""
     workflows = [one for one in changes if _WORKFLOW.search(one.path)]
     now = {job.name for one in workflows for job in _jobs(one.after or "")}
     for one in workflows:
+        trigger = _block(one.before or "", "on")
+        if trigger and not _OF_CHANGES.search(trigger):
+            continue
         kept = {job.id: job.name for job in _jobs(one.after or "")}
         for job in _jobs(one.before or ""):
             if job.name in now:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 COVERAGE = "coverage-lowered"
 RUN = "run-loosened"
 
+_WAIT = "a timeout"
+#: Of these, one that was not there before is looser, too.
+_AGAIN = "how often what fails is tried again"
 _NUMBER = r"[\"']?\s{0,4}[:=(,]?\s{0,4}[\"']?(\d{1,9}(?:\.\d{1,9})?)"
 
 
@@ -33,6 +36,8 @@ class _Kind(Value):
     upwards: bool
     #: What else the file must say.
     only: re.Pattern[str] | None = None
+    #: Whether tests say it of themselves, too; of other words they may say it of the product.
+    in_tests: bool = True
 
 
 _KINDS = (
@@ -50,24 +55,30 @@ _KINDS = (
           only=re.compile(r"(?i)jacoco|simplecov|minimum_coverage")),
     _Kind("how far coverage may fall", re.compile(r"\bthreshold:\s{0,4}[\"']?(\d{1,3}(?:\.\d+)?)%"),
           COVERAGE, upwards=True),
-    _Kind("a timeout", re.compile(
-        rf"(?:timeout-minutes|\bmark\.timeout|jest\.setTimeout|testTimeout|this\.timeout"
-        rf"|@Timeout|--timeout|^timeout|faulthandler_timeout){_NUMBER}", re.MULTILINE),
-          RUN, upwards=True),
-    _Kind("how often what fails is tried again", re.compile(
-        rf"(?:--reruns|\breruns|jest\.retryTimes|this\.retries|max_runs|max-retries"
-        rf"|rerunFailingTestsCount|^\s*retries|^\s*retry|--retries|max_attempts){_NUMBER}",
-        re.MULTILINE), RUN, upwards=True),
+    _Kind(_WAIT, re.compile(
+        rf"(?:\bmark\.timeout|jest\.setTimeout|testTimeout|this\.timeout|@Timeout"
+        rf"|faulthandler_timeout){_NUMBER}"), RUN, upwards=True),
+    _Kind(_WAIT, re.compile(rf"(?:timeout-minutes|--timeout|^timeout){_NUMBER}", re.MULTILINE),
+          RUN, upwards=True, in_tests=False),
+    _Kind(_AGAIN, re.compile(
+        rf"(?:--reruns|\breruns|jest\.retryTimes|this\.retries|max_runs|rerunFailingTestsCount"
+        rf"|\bconfigure\(\{{[^}}\n]{{0,80}}\bretries"
+        rf"|\b(?:it|test|describe|suite)\([^\n]{{1,200}}?,\s{{0,4}}\{{[^}}\n]{{0,80}}\bretry)"
+        rf"{_NUMBER}"), RUN, upwards=True),
+    _Kind(_AGAIN, re.compile(
+        rf"(?:max-retries|^\s*retries|^\s*retry|--retries|max_attempts){_NUMBER}", re.MULTILINE),
+          RUN, upwards=True, in_tests=False),
 )  # fmt: skip
-#: Of these, one that was not there before is looser, too.
-_FROM_NOTHING = "how often what fails is tried again"
 
 
-def loosened(changes: Sequence[TextChange]) -> Iterator[Weakening]:
+def loosened(
+    changes: Sequence[TextChange], tests: Sequence[TextChange] = ()
+) -> Iterator[Weakening]:
     """The numbers that let more pass than before. One that moved to another file did not change."""
     for kind in _KINDS:
-        before = [one for change in changes for one in _numbers(kind, change, change.before, "old")]
-        after = [one for change in changes for one in _numbers(kind, change, change.after, "new")]
+        read = [*changes, *tests] if kind.in_tests else changes
+        before = [one for change in read for one in _numbers(kind, change, change.before, "old")]
+        after = [one for change in read for one in _numbers(kind, change, change.after, "new")]
         yield from _looser(kind, before, after)
 
 
@@ -92,7 +103,7 @@ def _looser(kind: _Kind, before: list[_Found], after: list[_Found]) -> Iterator[
     gained.sort(key=lambda one: one.number, reverse=True)
     for at, one in enumerate(gained if kind.upwards else lost):
         other = (lost if kind.upwards else gained)[at : at + 1]
-        if kind.upwards and (other or kind.what == _FROM_NOTHING):
+        if kind.upwards and (other or kind.what == _AGAIN):
             was, now = other[0].number if other else 0, one.number
         elif not kind.upwards and not (other or after):
             yield Weakening(kind.rule, f"{kind.what} was {one.number:g}, and none is now",

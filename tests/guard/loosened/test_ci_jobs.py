@@ -70,6 +70,40 @@ def test_each_job_of_a_workflow_that_is_gone_is_named() -> None:
     assert "the job 'All tests' is gone: a required check may stand for it" in told
 
 
+@pytest.mark.parametrize(
+    ("trigger", "is_told"),
+    [
+        ("schedule:\n    - cron: '0 0 * * *'\n  workflow_dispatch:", False),
+        ("issues:\n    types: [opened]", False),
+        ("schedule:\n    - cron: '0 0 * * *'\n  pull_request_target:", True),
+        ("merge_group:", True),
+        ("workflow_call:", True),
+    ],
+)
+def test_no_required_check_stands_for_a_job_that_no_change_starts(
+    trigger: str, *, is_told: bool
+) -> None:
+    before = CI.replace("pull_request:\n  push:", trigger)
+    told = [one.message for one in weakened([TextChange(PATH, before, None)])]
+    assert any("the job" in one for one in told) is is_told
+    assert "CI no longer runs pytest here" in told
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_told"),
+    [
+        ("make test", "make richtest", False),
+        ("make test", "make test-all", False),
+        ("npm run lint", "npm run lint:ci", False),
+        ("npm run ci-lint", "npm run build", True),
+        ("go test ./...", "go build ./...", True),
+    ],
+)
+def test_a_target_of_another_name_may_do_the_same(old: str, new: str, *, is_told: bool) -> None:
+    change = TextChange(".gitlab-ci.yml", f"a:\n  script: {old}\n", f"a:\n  script: {new}\n")
+    assert bool(list(weakened([change]))) is is_told
+
+
 def test_of_other_ci_the_words_count() -> None:
     before = "test:\n  script: tox\n"
     (found,) = weakened([TextChange(".gitlab-ci.yml", before, "test:\n  script: echo\n")])

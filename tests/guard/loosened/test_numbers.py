@@ -6,6 +6,7 @@ import pytest
 
 from rlm_ci.guard.loosened.numbers import COVERAGE, RUN, loosened
 from rlm_ci.guard.weakening import TextChange
+from rlm_ci.validators.test_file_names import is_file
 
 #: A file, what it said, what it says, and the rules that this breaks.
 CASES: dict[str, tuple[str, str, str, list[str]]] = {
@@ -31,13 +32,24 @@ CASES: dict[str, tuple[str, str, str, list[str]]] = {
     "retries": ("pyproject.toml", "", 'addopts = "--reruns 3"', [RUN]),
     "more retries": ("a.test.js", "jest.retryTimes(1)", "jest.retryTimes(5)", [RUN]),
     "fewer retries": ("a.test.js", "jest.retryTimes(5)", "jest.retryTimes(1)", []),
+    "retries of one test": ("a.test.ts", "it('a', () => {", "it('a', { retry: 3 }, () => {", [RUN]),
+    "retries of a group": (
+        "a.spec.ts", "", "test.describe.configure({ mode: 'serial', retries: 2 })", [RUN],
+    ),
+    "retries of all": ("playwright.config.ts", "", "  retries: 2,", [RUN]),
+    "what the product tries again": ("a.test.ts", "", "ky(url, {\n  retry: 2,\n})", []),
+    "how long the product waits": (
+        "tests/test_a.py", "run(['--timeout', '1'])", "run(['--timeout', '60'])", [],
+    ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_number_that_lets_more_pass_is_found(case: str) -> None:
     path, before, after, rules = CASES[case]
-    assert [one.rule for one in loosened([TextChange(path, before, after)])] == rules
+    change = TextChange(path, before, after)
+    found = loosened((), [change]) if is_file(path) else loosened([change])
+    assert [one.rule for one in found] == rules
 
 
 def test_a_number_may_move_to_another_file() -> None:

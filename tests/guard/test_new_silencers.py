@@ -1,0 +1,114 @@
+"""Comments that silence a tool: which are new, and which say why."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlm_ci.guard.new_silencers import found
+from rlm_ci.guard.weakening import TextChange
+
+PY, JS, GO, RUST = "a.py", "a.js", "a.go", "a.rs"
+BANS = "// eslint-disable-next-line no-eval\nexport const a = 1\n"
+INDENTED = "\t// eslint-disable-next-line no-eval\n"
+
+
+def silenced(*changes: TextChange) -> list[str]:
+    weaker, _ = found(changes)
+    assert {one.rule for one in weaker} <= {"check-silenced"}
+    return [one.message for one in weaker]
+
+
+def test_a_comment_that_silences_a_tool_is_told_once_a_file() -> None:
+    new = "import os  # noqa\nimport re  # noqa\nx = f()  # type: ignore[arg-type]\n"
+    assert silenced(TextChange(PY, "", new)) == [
+        "silences a tool 2 times: #noqa", "silences a tool: #type:ignore[arg-type",
+    ]  # fmt: skip
+    assert silenced(TextChange(JS, "", "/* eslint-disable no-eval */\n"))
+    assert silenced(TextChange(RUST, "", "#[allow(dead_code)]\nfn a() {}\n"))
+
+
+def test_one_that_moved_to_another_file_is_not_new() -> None:
+    line = "import os  # noqa\n"
+    assert silenced(TextChange(PY, line, ""), TextChange("b.py", None, line)) == []
+
+
+#: A file, what it said, and what it says: no more silence than before.
+SAME: dict[str, tuple[str, str, str]] = {
+    "further down": (PY, "import os  # noqa\n", "\nimport os  # noqa\n"),
+    "narrower": (PY, "x = 1  # type: ignore\n", "x = 1  # type: ignore[misc]\n"),
+    "narrower, beside other code": (
+        PY, "x = self.a  # type: ignore\n", "x = a  # type: ignore[misc]\n",
+    ),
+    "two rules for all": (PY, "x = 1  # type: ignore\n", "x = 1  # type: ignore[misc, arg]\n"),
+    "another rule": (PY, "x = 1  # noqa: E501\n", "x = 1  # noqa: F401\n"),
+    "another rule above the code": (JS, BANS, BANS.replace("no-eval", "no-new-func")),
+    "further in, where others stay": (
+        JS, f"{INDENTED}a()\n{INDENTED}b()\n", f"{INDENTED}a()\n\t{INDENTED}\tb()\n",
+    ),
+    "further in, past one of the same depth": (
+        JS, f"{INDENTED}a()\nif (x)\n\t{INDENTED}b()\n",
+        f"\tif (y)\n\t{INDENTED}\ta()\n\tif (x)\n\t\t{INDENTED}\tb()\n",
+    ),
+}  # fmt: skip
+#: The same for more silence.
+MORE: dict[str, tuple[str, str, str]] = {
+    "a second rule": (PY, "x = 1  # noqa: E501\n", "x = 1  # noqa: E501, F401\n"),
+    "all for one": (PY, "x = 1  # noqa: E501\n", "x = 1  # noqa\n"),
+    "again": (JS, BANS, f"{BANS}// eslint-disable-next-line no-eval\nb()\n"),
+    "beside a known line": (PY, "f()  # noqa\ng()\n", "f()  # noqa\ng()\nf()  # noqa\n"),
+    "of another tool": (PY, "x = 1  # noqa\n", "x = 1  # type: ignore\n"),
+    "moved, and another in its place": (
+        PY, "x = 1  # noqa: E501\ny = 2\n", "x = 1  # noqa: F401\ny = 2  # noqa: E501\n",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_as_much_silence_as_before_is_no_news(case: str) -> None:
+    assert silenced(TextChange(*SAME[case])) == []
+
+
+@pytest.mark.parametrize("case", MORE)
+def test_more_silence_is_told(case: str) -> None:
+    (told,) = silenced(TextChange(*MORE[case]))
+    assert told.startswith("silences a tool: ")
+
+
+#: A file, what it said, and what it says: with a reason.
+EXPLAINED: dict[str, tuple[str, str, str]] = {
+    "noqa": (PY, "", "x = 1  # noqa: B028 - the caller's line\n"),
+    "two comments": (PY, "", "x = 1  # type: ignore[misc]  # mypy takes it for a union\n"),
+    "in front": (PY, "", "x = 1  # mypy takes it for a union  # type: ignore[misc]\n"),
+    "nolint": (GO, "", "f() //nolint:gosec // the user owns this path\n"),
+    "eslint": (JS, "", "f() // eslint-disable-line no-eval -- it is our own text\n"),
+    "typescript": ("a.ts", "", "// @ts-expect-error the types lack it\nf()\n"),
+    "above, with it": (PY, "x = a\n", "# a is taken for a union here\nx = a  # type: ignore\n"),
+}  # fmt: skip
+#: The same with none.
+UNEXPLAINED: dict[str, tuple[str, str, str]] = {
+    "another tool": (PY, "", "x = 1  # type: ignore[misc]  # pragma: no cover\n"),
+    "two rules of rust": (RUST, "", "#[allow(dead_code, unused_mut)]\nfn a() {}\n"),
+    "two rules of bandit": (PY, "", "x = 1  # nosec B101 B102\n"),
+    "above, long since": (PY, "# a is a union\nx = a\n", "# a is a union\nx = a  # noqa\n"),
+    "above code that is new": (PY, "", "# add both numbers up\nx = a  # type: ignore\n"),
+    "above, apart": (PY, "x = a\n", "# a is a union\ny = 1\nx = a  # noqa\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", EXPLAINED)
+def test_one_with_a_reason_is_counted(case: str) -> None:
+    assert found([TextChange(*EXPLAINED[case])]) == ([], 1)
+
+
+@pytest.mark.parametrize("case", UNEXPLAINED)
+def test_one_with_no_reason_is_told(case: str) -> None:
+    weaker, explained = found([TextChange(*UNEXPLAINED[case])])
+    assert weaker
+    assert explained == 0
+
+
+@pytest.mark.full
+@pytest.mark.timeout(30)
+def test_no_source_takes_long() -> None:
+    text = "# noqa: " + "A1," * 100_000 + "#noqa" * 100_000 + "\n# noqa\n" * 20_000
+    found([TextChange(PY, "x = 1\n", f"{text}{'#ab' * 500_000}\nx = 1  # noqa\n")])
