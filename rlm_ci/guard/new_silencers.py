@@ -13,7 +13,7 @@ from rlm_ci.values import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from rlm_ci.guard.lint_silencing import Silencer
     from rlm_ci.guard.weakening import TextChange
@@ -28,11 +28,12 @@ _MAY_SILENCE = (
 _COMMENT = r"(?:^|(?<=\s))(?:#(?!!?\[)|//|/\*)|#!?\["
 _ONLY_COMMENT = r"\s*(?:#(?!!?\[)|//|/\*|\*)"
 #: Words that say why, set off by a sign.
-_REASON = r"(?:#|//|/\*|--|\s[-–—:]|\(|=\s*\")\s*(?=[^\W_]).{0,80}?\w\w.{0,200}\s.{0,200}\w\w"
-#: Lines of a comment above the code that are looked at.
-_MOST_ABOVE = 20
-#: Characters of a line that are looked at for code and reasons.
-_LONGEST = 500
+_REASON = (
+    r"(?:#|//|/\*|--|\s[-–—:]|\(|=\s*\")\s*[\"'`({<]?(?=[^\W_])"
+    r".{0,80}?\w\w.{0,200}\s.{0,200}\w\w"
+)
+#: Lines above the code that are looked at, and characters of a line.
+_MOST_ABOVE, _LONGEST = 20, 500
 
 
 class _Side(Row):
@@ -41,44 +42,71 @@ class _Side(Row):
     lines: Sequence[str]
     own: Sequence[str]
 
-    def silencers(self) -> Iterator[tuple[int, str, list[Silencer]]]:
-        """Those of each line (1-based), with the code that they are about."""
+    def silencers(self) -> Iterator[_Line]:
         text = "\n".join(self.own)
         if any(word in text for word in _MAY_SILENCE):
             found = lint_silencing.silencers(text, lint_silencing.TOOLS)
             for line, some in groupby(found, key=attrgetter("line")):
-                yield line, self._code(line), list(some)
+                yield _Line(line, self._code(line), tuple(some))
 
-    def _code(self, line: int) -> str:
-        """The code in front of a comment, or below it."""
+    def _code(self, line: int) -> frozenset[str]:
+        """The words of the code that a comment is about: in front of it, or below."""
         code = _code(self.lines[line - 1])
         following = (_code(one) for one in self.lines[line : line + _MOST_ABOVE])
-        return code or next((one for one in following if one), "")
+        return _words(code or next(filter(None, following), ""))
+
+    def above(self, line: int) -> str:
+        """The comment of this side alone that ends above a line."""
+        found = list[str]()
+        for one in reversed(self.own[max(0, line - 1 - _MOST_ABOVE) : line - 1]):
+            if not re.match(_ONLY_COMMENT, one):
+                break
+            found.append(one.strip())
+        return " ".join(reversed(found))
+
+
+class _Line(Row):
+    """The silencers of a line (1-based), with the words of the code that they are about."""
+
+    number: int
+    code: frozenset[str]
+    silencers: Sequence[Silencer]
 
 
 def found(changes: Iterable[TextChange]) -> tuple[list[Weakening], int]:
     """One weakening for each file and comment; and how many comments say why.
 
-    One that moved is not new. Nor is one of another rule at the same code, and one that names its
-    rules where all were silenced.
+    One that moved is not new, nor is one that names another rule at the same code, or one rule
+    where all were silenced.
     """
     sides = [(one.path, *_sides(one)) for one in dict.fromkeys(changes)]
-    known = _Known()
+    gone, at = Counter[str](), dict[tuple[str, frozenset[str]], list[str]]()
     for _, before, _ in sides:
-        for _, code, some in before.silencers():
-            for one in some:
-                known.add(one, code)
+        for line in before.silencers():
+            for one in line.silencers:
+                gone[one.what] += 1
+                at.setdefault((one.kind, line.code), []).append(one.what)
+    new = [
+        (path, before, after, line.replace(silencers=_not_in(gone, line.silencers)))
+        for path, before, after in sides
+        for line in after.silencers()
+    ]
     explained = 0
+    known: dict[str, set[frozenset[str]]] = {}
     told: dict[tuple[str, str], list[int]] = {}
-    for path, before, after in sides:
-        changed = {_code(line) for line in before.own} - {""}
-        for line, code, some in after.silencers():
-            new = [one for one in some if not known.has(path, one, code)]
-            if new and _is_explained(after, line, changed):
-                explained += len(new)
-            else:
-                for one in new:
-                    told.setdefault((path, one.what), []).append(line)
+    for path, before, after, line in new:
+        some = [
+            one
+            for one in line.silencers
+            if not _replaces(one, at.get((one.kind, line.code), ()), gone)
+        ]
+        if some and path not in known:
+            known[path] = {_words(_code(one)) for one in before.own if one}
+        if some and _is_explained(after, line, known[path]):
+            explained += len(some)
+        else:
+            for one in some:
+                told.setdefault((path, one.what), []).append(one.line)
     return [
         Weakening(
             lint_silencing.SILENCED,
@@ -89,30 +117,27 @@ def found(changes: Iterable[TextChange]) -> tuple[list[Weakening], int]:
     ], explained  # fmt: skip
 
 
-class _Known:
-    """Silencers that are gone: each may have become one other."""
+def _not_in(gone: Counter[str], silencers: Iterable[Silencer]) -> tuple[Silencer, ...]:
+    """Those that did not move here from elsewhere; the others are no longer gone."""
+    found = []
+    for one in silencers:
+        if gone[one.what] > 0:
+            gone[one.what] -= 1
+        else:
+            found.append(one)
+    return tuple(found)
 
-    def __init__(self) -> None:
-        self._left: Counter[str] = Counter()
-        self._at: dict[tuple[str, str], list[str]] = {}
-        self._narrowed: set[tuple[str, int, str]] = set()
 
-    def add(self, one: Silencer, code: str) -> None:
-        self._left[one.what] += 1
-        self._at.setdefault((one.kind, code), []).append(one.what)
+def _replaces(one: Silencer, others: Iterable[str], gone: Counter[str]) -> bool:
+    """Whether one of the others at the same code is gone: it may have become this one.
 
-    def has(self, path: str, one: Silencer, code: str) -> bool:
-        comment = (path, one.line, one.kind)
-        if comment in self._narrowed:
+    One without rules is wider than any other; it may become several.
+    """
+    for what in others:
+        if gone[what] > 0 and one.what != one.kind:
+            gone[what] -= what != one.kind
             return True
-        for what in (one.what, *self._at.get((one.kind, code), ()), one.kind):
-            is_all = what == one.kind
-            if self._left[what] > 0 and (is_all or one.what != one.kind):
-                self._left[what] -= 1
-                if is_all:
-                    self._narrowed.add(comment)
-                return True
-        return False
+    return False
 
 
 def _sides(change: TextChange) -> tuple[_Side, _Side]:
@@ -130,23 +155,22 @@ def _own(lines: Iterable[str], others: Counter[str]) -> list[str]:
 
 
 def _code(line: str) -> str:
-    """The code in front of a comment, without blanks."""
-    return "".join(re.split(_COMMENT, line[:_LONGEST], maxsplit=1)[0].split())
+    """The code in front of a comment."""
+    return re.split(_COMMENT, line[:_LONGEST], maxsplit=1)[0].strip()
 
 
-def _is_explained(side: _Side, line: int, changed: set[str]) -> bool:
-    """Whether the comment says why, or one that came with it, above a line that was there."""
-    text = side.lines[line - 1][:_LONGEST]
+def _words(code: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", code))
+
+
+def _is_explained(after: _Side, line: _Line, known: Collection[frozenset[str]]) -> bool:
+    """Whether the comment says why, or one that came with it, above code that was there."""
+    text = after.lines[line.number - 1][:_LONGEST]
     start = re.search(_COMMENT, text)
-    said = lint_silencing.stripped(text[start.start() :] if start else text)
-    if re.search(_REASON, said):
+    if _says_why(text[start.start() :] if start else text):
         return True
-    if _code(text) not in changed:
-        return False
-    above = []
-    for one in reversed(side.own[max(0, line - 1 - _MOST_ABOVE) : line - 1]):
-        if not re.match(_ONLY_COMMENT, one):
-            break
-        above.append(one.strip())
-    said = " ".join(reversed(above))[:_LONGEST]
-    return re.search(_REASON, lint_silencing.stripped(said)) is not None
+    return _code(text) != "" and line.code in known and _says_why(after.above(line.number))
+
+
+def _says_why(comment: str) -> bool:
+    return re.search(_REASON, lint_silencing.stripped(comment[:_LONGEST])) is not None

@@ -37,7 +37,7 @@ SAME: dict[str, tuple[str, str, str]] = {
     "further down": (PY, "import os  # noqa\n", "\nimport os  # noqa\n"),
     "narrower": (PY, "x = 1  # type: ignore\n", "x = 1  # type: ignore[misc]\n"),
     "narrower, beside other code": (
-        PY, "x = self.a  # type: ignore\n", "x = a  # type: ignore[misc]\n",
+        PY, "x = a(self.b, b)  # type: ignore\n", "x = self.a(b)  # type: ignore[misc]\n",
     ),
     "two rules for all": (PY, "x = 1  # type: ignore\n", "x = 1  # type: ignore[misc, arg]\n"),
     "another rule": (PY, "x = 1  # noqa: E501\n", "x = 1  # noqa: F401\n"),
@@ -57,6 +57,9 @@ MORE: dict[str, tuple[str, str, str]] = {
     "again": (JS, BANS, f"{BANS}// eslint-disable-next-line no-eval\nb()\n"),
     "beside a known line": (PY, "f()  # noqa\ng()\n", "f()  # noqa\ng()\nf()  # noqa\n"),
     "of another tool": (PY, "x = 1  # noqa\n", "x = 1  # type: ignore\n"),
+    "one rule, where all were silenced elsewhere": (
+        PY, "x = a  # type: ignore\ny = b\n", "x = a\ny = b  # type: ignore[misc]\n",
+    ),
     "moved, and another in its place": (
         PY, "x = 1  # noqa: E501\ny = 2\n", "x = 1  # noqa: F401\ny = 2  # noqa: E501\n",
     ),
@@ -82,6 +85,7 @@ EXPLAINED: dict[str, tuple[str, str, str]] = {
     "nolint": (GO, "", "f() //nolint:gosec // the user owns this path\n"),
     "eslint": (JS, "", "f() // eslint-disable-line no-eval -- it is our own text\n"),
     "typescript": ("a.ts", "", "// @ts-expect-error the types lack it\nf()\n"),
+    "typescript, of a type": ("a.ts", "", "// @ts-expect-error {a: null} is no option\nf()\n"),
     "above, with it": (PY, "x = a\n", "# a is taken for a union here\nx = a  # type: ignore\n"),
 }  # fmt: skip
 #: The same with none.
