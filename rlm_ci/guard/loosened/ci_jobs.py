@@ -72,24 +72,39 @@ def weakened(changes: Sequence[TextChange], rest: RestOfTree | None = None) -> I
     """How these files of CI judge less than before; ``rest`` has what they may call."""
     yield from _lost_tools(changes, rest or RestOfTree())
     yield from _lost_jobs(changes)
+    for pattern, rule, what in (
+        (_NEVER, WEAKENED, "never runs"),
+        (_MAY_FAIL, RUN, "may fail"),
+        (_SHRUG, RUN, "may fail"),
+    ):
+        for change, line in _more(pattern, changes):
+            said = (change.after or "").split("\n")[line - 1].strip()
+            yield Weakening(rule, f"what CI runs {what}: {said[:120]}", change.path, line)
     for change in changes:
-        before, after = change.before or "", change.after or ""
-        for pattern, rule, what in (
-            (_NEVER, WEAKENED, "never runs"),
-            (_MAY_FAIL, RUN, "may fail"),
-            (_SHRUG, RUN, "may fail"),
-        ):
-            sides = [_with_tools(one) if pattern is _SHRUG else one for one in (before, after)]
-            known = len(pattern.findall(sides[0]))
-            for one in list(pattern.finditer(sides[1]))[known:]:
-                line = sides[1].count("\n", 0, one.start()) + 1
-                said = after.split("\n")[line - 1].strip()
-                yield Weakening(rule, f"what CI runs {what}: {said[:120]}", change.path, line)
         if change.after is not None and _WORKFLOW.search(change.path):
-            was, now = (set(_TRIGGERS.findall(_block(text, "on"))) for text in (before, after))
+            was, now = (
+                set(_TRIGGERS.findall(_block(text or "", "on")))
+                for text in (change.before, change.after)
+            )
             for trigger in sorted(was - now):
                 message = f"the workflow no longer runs on {trigger}"
                 yield Weakening(WEAKENED, message, change.path)
+
+
+def _more(
+    pattern: re.Pattern[str], changes: Iterable[TextChange]
+) -> Iterator[tuple[TextChange, int]]:
+    """Where a file says it more often than before, and no other less often: there it moved."""
+    left, more = 0, []
+    for change in changes:
+        sides = [change.before or "", change.after or ""]
+        if pattern is _SHRUG:
+            sides = [_with_tools(one) for one in sides]
+        known, found = (list(pattern.finditer(one)) for one in sides)
+        left += max(0, len(known) - len(found))
+        lines = [sides[1].count("\n", 0, one.start()) + 1 for one in found[len(known) :]]
+        more += [(change, line) for line in lines]
+    yield from more[left:]
 
 
 def _with_tools(text: str) -> str:

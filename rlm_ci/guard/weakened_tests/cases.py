@@ -43,7 +43,7 @@ class Facts(Value):
 
 
 class Case(Value):
-    """One test: its name with what is around it, its first line (1-based) and its source.
+    """One test, or a function beside: its name with what is around it, its first line, its source.
 
     ``read`` gives its facts: of most tests of a file nobody asks for them.
     """
@@ -88,8 +88,8 @@ class CaseFile(Value):
     cases: tuple[Case, ...] = ()
     skips: tuple[Skip, ...] = ()
     focused: tuple[tuple[int, str], ...] = ()
-    #: Functions that are no tests, and claim something.
-    helpers: frozenset[str] = frozenset()
+    #: Functions that are no tests.
+    helpers: tuple[Case, ...] = ()
     flaw: str = ""
 
 

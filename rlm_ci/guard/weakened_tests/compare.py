@@ -19,14 +19,14 @@ from rlm_ci.guard.weakened_tests.cases import (
     telling,
     words_of,
 )
-from rlm_ci.guard.weakened_tests.strength import NOTHING, strength
+from rlm_ci.guard.weakened_tests.strength import EXACT, NOTHING, conditions, shape, strength
 from rlm_ci.guard.weakening import RestOfTree, Weakening
 from rlm_ci.text.printable import count
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from rlm_ci.guard.weakening import TextChange
 
@@ -43,7 +43,7 @@ _SHOWN = 120
 _ALIKE, _TAKEN = 0.6, 0.75
 #: The same for tests with most of the words of their names in common, and for a list of cases.
 _ALIKE_NAMED, _TAKEN_LISTED = 0.25, 0.5
-_PARTS = r"[a-z]+|\d+"
+_PARTS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 #: Tests that are compared with all others.
 _MOST = 400
 
@@ -168,15 +168,16 @@ class _Comparing:
             return
         before = {id(kept): test for _, test, _, kept in self.pairs}
         grown = [(one, before.get(id(one))) for one in self._now()]
-        takers = [
-            (one, one.words if old is None else Counter(one.words) - Counter(old.words))
-            for one, old in grown
-            if old is None or old.text != one.text
-        ]
+        takers = []
+        for one, old in grown:
+            if old is None or old.text != one.text:
+                words = self._words(one, self._helpers)
+                known = Counter() if old is None else self._words(old, self._old_helpers)
+                takers.append((one, words, words - known))
         gone = []
         for path, test in self.lost:
-            known = telling(test.words) - {test.last_name}
-            if any(_is_in(known, gain, one) for one, gain in takers):
+            told = telling(test.words) - {test.last_name, f'"{test.name}'}
+            if any(_is_in(told, gain, words, one) for one, words, gain in takers):
                 self.counted[MERGED] += 1
             elif self.code.changed and not self.code.gone().isdisjoint(test.words):
                 self.counted[OBSOLETE] += 1
@@ -217,7 +218,12 @@ class _Comparing:
             self.found.append(Weakening(WEAKENED, message, path, line))
         if was.cases and now.cases is not None and now.cases < was.cases:
             self._fewer(place, old, new)
-        lost = [one for one in _more(was.claims, now.claims) if not self._gained[one[1]]]
+        elsewhere = {said for one in self._named(new) for _, said in one.facts.claims}
+        lost = [
+            one
+            for one in _more(was.claims, now.claims)
+            if not self._gained[one[1]] and one[1] not in elsewhere
+        ]
         if self.code.changed and lost:
             gone = self.code.gone()
             kept = [one for one in lost if gone.isdisjoint(words_of(one[1]))]
@@ -234,21 +240,23 @@ class _Comparing:
     def _judged(self, lost: list[tuple[int, str]], gained: list[str], old: Case, new: Case) -> str:
         """Why the test asks for less; "" if it does not."""
         more = Counter(new.words) - Counter(old.words)
-        lost.sort(key=lambda one: -strength(one[1]))
-        real = sorted(map(strength, gained), reverse=True)
-        real = [one for one in real if one > NOTHING]
-        text = lost[0][1][:_SHOWN]
-        helped = any(word in self._helpers or _is_checking(word) for word in more)
+        real = sorted(_real(gained, lost), reverse=True)
+        parts = [(said, strength(one)) for _, said in lost for one in _asked(said, real)]
+        near = {said: _nearest(said, gained) for _, said in lost}
+        parts.sort(key=lambda one: (-one[1], -near[one[0]]))
+        text = min(parts, key=lambda one: (-one[1], near[one[0]]))[0][:_SHOWN]
+        helped = any(_is_checking(word) for word in more)
+        helped = helped or any(one.facts.claims for one in self._named(new) if one.name in more)
         helped = helped or (new.facts.cases or 0) > (old.facts.cases or 0)
         if not helped:
-            if len(real) < len(lost):
+            if len(real) < len(parts):
                 known = telling(words_of(" ".join(said for _, said in lost)))
                 if not known or len(known & more.keys()) < _TAKEN * len(known):
-                    others = len(lost) - len(real) - 1
+                    others = len(parts) - len(real) - 1
                     also = f", nor {count(others, 'more assertion')}" if others > 0 else ""
                     return f"no longer says: {text}{also}"
-            for (_, said), now in zip(lost, real, strict=False):
-                if now < strength(said):
+            for (said, asked), now in zip(parts, real, strict=False):
+                if now < asked:
                     return f"asks for less than: {said[:_SHOWN]}"
         less = Counter(old.words) - Counter(new.words)
         if not any(
@@ -262,7 +270,7 @@ class _Comparing:
 
     def _fewer(self, place: str, old: Case, new: Case) -> None:
         less = Counter(old.words) - Counter(new.words)
-        if any(_is_in(frozenset(less), one.words, one) for _, one in self.added):
+        if any(_is_in(frozenset(less), one.words, one.words, one) for _, one in self.added):
             self.counted[MERGED] += 1
         elif self.code.changed and not self.code.gone().isdisjoint(less):
             self.counted[OBSOLETE] += 1
@@ -283,8 +291,25 @@ class _Comparing:
         return found
 
     @cached_property
-    def _helpers(self) -> frozenset[str]:
-        return frozenset().union(*(file.helpers for file in self.new.values()))
+    def _helpers(self) -> Mapping[str, Sequence[Case]]:
+        return _by_name(self.new.values())
+
+    @cached_property
+    def _old_helpers(self) -> Mapping[str, Sequence[Case]]:
+        return _by_name(self.old.values())
+
+    def _named(self, test: Case) -> list[Case]:
+        """The functions beside the tests that this one names."""
+        names = self._helpers.keys() & test.words.keys()
+        return [one for name in sorted(names) for one in self._helpers[name]]
+
+    def _words(self, test: Case, helpers: Mapping[str, Sequence[Case]]) -> Counter[str]:
+        """The words of a test, and of the functions that it names."""
+        found = Counter(test.words)
+        for name in helpers.keys() & test.words.keys():
+            for one in helpers[name]:
+                found.update(one.words)
+        return found
 
     # ── what does not run ──
 
@@ -325,6 +350,15 @@ class _Comparing:
                     self.found.append(Weakening(FOCUSED, what, path, line))
 
 
+def _by_name(files: Iterable[CaseFile]) -> Mapping[str, Sequence[Case]]:
+    """The functions beside the tests."""
+    found: dict[str, list[Case]] = {}
+    for file in files:
+        for one in file.helpers:
+            found.setdefault(one.name, []).append(one)
+    return found
+
+
 def _more(
     one: Iterable[tuple[int, str]], other: Iterable[tuple[int, str]]
 ) -> Iterator[tuple[int, str]]:
@@ -342,16 +376,21 @@ def _likeness(one: Case, other: Case) -> float:
     """How much of their words two tests share, from 0 to 1; those of their names count more."""
     shared = sum((Counter(one.words) & Counter(other.words)).values())
     every = sum((Counter(one.words) | Counter(other.words)).values())
-    lasts = (test.last_name.lower() for test in (one, other))
-    names = [frozenset(re.findall(_PARTS, last)) - {"test"} for last in lasts]
+    names = [_parts(test.last_name) for test in (one, other)]
     likeness = shared / every if every else 0.0
     if 2 * len(names[0] & names[1]) > len(names[0] | names[1]) and likeness >= _ALIKE_NAMED:
         likeness += _ALIKE
     return likeness
 
 
-def _is_in(known: Collection[str], gain: Mapping[str, int], test: Case) -> bool:
-    """Whether a test that gained words says by now what ``known`` words told."""
+def _parts(name: str) -> frozenset[str]:
+    return frozenset(part.lower() for part in re.findall(_PARTS, name)) - {"test"}
+
+
+def _is_in(
+    known: Collection[str], gain: Mapping[str, int], words: Collection[str], test: Case
+) -> bool:
+    """Whether a test with these words, some of them new, says by now what ``known`` words told."""
     if not known or not gain:
         return False
     values = [word for word in known if is_literal(word)]
@@ -362,8 +401,30 @@ def _is_in(known: Collection[str], gain: Mapping[str, int], test: Case) -> bool:
         return False
     enough = _TAKEN_LISTED if (test.facts.cases or 0) > 1 else _TAKEN
     return all(
-        sum(word in test.words for word in some) >= enough * len(some) for some in (values, known)
+        sum(word in words for word in some) >= enough * len(some) for some in (values, known)
     )
+
+
+def _real(gained: Iterable[str], lost: Iterable[tuple[int, str]]) -> Iterator[int]:
+    """What is asked for now: as much as before, where a claim only has another value."""
+    known = {shape(said) for _, said in lost if strength(said) == EXACT}
+    for said in gained:
+        for one in conditions(said):
+            if (now := strength(one)) > NOTHING:
+                yield EXACT if shape(said) in known else now
+
+
+def _asked(claim: str, gained: Sequence[int]) -> list[str]:
+    """What a claim asks for; all in one, if something gained asks for more than each."""
+    found = conditions(claim)
+    return [claim] if gained and gained[0] > max(map(strength, found)) else found
+
+
+def _nearest(claim: str, others: Iterable[str]) -> float:
+    """How much of its words a claim shares with the most alike of others, from 0 to 1."""
+    words = words_of(claim).keys()
+    shares = [len(words & more) / len(words | more) for more in map(words_of, others)]
+    return max(shares, default=0.0)
 
 
 def _is_checking(name: str) -> bool:

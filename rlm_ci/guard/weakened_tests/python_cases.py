@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import warnings
 from functools import partial
 
@@ -21,7 +20,6 @@ _LEAVES_OUT = ("__test__", "collect_ignore", "load_tests")
 #: What a file must say somewhere, to leave a test out.
 _MAY_SKIP = (*_SKIPS, *_LEAVES_OUT, "exit", "quit")
 _EXITS = ("pytest.exit", "os._exit", "sys.exit", "exit", "quit", "_exit")
-_CLAIMING = r"\bassert|\braises\(|\bfail\("
 _COMPOUND = (ast.If, ast.Try, ast.With, ast.For, ast.While, ast.AsyncWith, ast.AsyncFor)
 
 
@@ -32,12 +30,15 @@ def read(text: str) -> CaseFile:
             warnings.simplefilter("ignore")
             module = ast.parse(text)
         lines = text.split("\n")
-        cases = tuple(
-            Case(name, node.lineno, _source(lines, node), partial(_facts, node))
-            for name, node in _tests(module.body)
+        tests, helpers = (
+            tuple(
+                Case(name, node.lineno, _source(lines, node), partial(_facts, node))
+                for name, node in functions
+            )
+            for functions in (_tests(module.body), _helpers(module.body))
         )
         skips = tuple(_skips(module.body, "")) if _has(text, _MAY_SKIP) else ()
-        return CaseFile(cases, skips, helpers=frozenset(_helpers(module.body, lines)))
+        return CaseFile(tests, skips, helpers=helpers)
     except _BROKEN:
         return CaseFile(flaw="is no valid Python")
 
@@ -67,16 +68,12 @@ def _tests(body: Iterable[ast.stmt], prefix: str = "") -> Iterator[tuple[str, Fu
     yield from found.values()
 
 
-def _helpers(body: Iterable[ast.stmt], lines: list[str]) -> Iterator[str]:
+def _helpers(body: Iterable[ast.stmt]) -> Iterator[tuple[str, Function]]:
     for node in body:
         if isinstance(node, ast.ClassDef):
-            yield from _helpers(node.body, lines)
-        elif (
-            isinstance(node, Function)
-            and not node.name.startswith("test")
-            and re.search(_CLAIMING, _source(lines, node))
-        ):
-            yield node.name
+            yield from _helpers(node.body)
+        elif isinstance(node, Function) and not node.name.startswith("test"):
+            yield node.name, node
 
 
 # ── a test ──

@@ -38,6 +38,8 @@ class _Language(Value):
     head: re.Pattern[str]
     skip: re.Pattern[str]
     claim: re.Pattern[str]
+    #: The head of a function that may be no test; its name is a group.
+    function: re.Pattern[str]
     focus: re.Pattern[str] | None = None
     #: What belongs to the statement that follows.
     attribute: str = "\0"
@@ -75,7 +77,8 @@ def read(path: str, text: str) -> CaseFile:
             skips.append(Skip(one.line, one.text, name, told))
         if language.focus and language.focus.search(one.text):
             focused.append((one.line, one.text))
-    return CaseFile(tuple(case for *_, case in cases), tuple(skips), tuple(focused))
+    helpers = () if is_source else tuple(_helpers(language, found, spans, content))
+    return CaseFile(tuple(case for *_, case in cases), tuple(skips), tuple(focused), helpers)
 
 
 def _ending(path: str) -> str:
@@ -117,6 +120,24 @@ def _cases(
         ]
         text = content[start:end].decode("utf-8", "replace")
         yield start, end, Case(name, line, text, partial(_facts, language, own))
+
+
+def _helpers(
+    language: _Language,
+    found: Sequence[CodeStatement],
+    tests: Sequence[tuple[int, int, Case]],
+    content: bytes,
+) -> Iterator[Case]:
+    """The functions that are no tests, nor in one, nor in another."""
+    end = 0
+    for one in found:
+        head = language.function.search(one.text) if one.start >= end else None
+        if not head or _owner(tests, one):
+            continue
+        end = one.end
+        own = [inner for inner in found if one.start <= inner.start < end]
+        text = content[one.start : end].decode("utf-8", "replace")
+        yield Case(head[head.lastindex or 0], one.line, text, partial(_facts, language, own))
 
 
 def _facts(language: _Language, statements: Sequence[CodeStatement]) -> Facts:
@@ -182,12 +203,18 @@ _BLOCKS = frozenset((
 _WORDS = {"'": '"', "\\'": "'", "var": "let", "const": "let"}
 _GRAMMARS = {**DIALECTS, ".go": ("Go",), ".rs": ("Rust",), ".java": ("Java",)}
 _CALLED = r"(?:it|test|specify)(?:\.\w{1,20}){0,3}(?:\((?:[^()]|\([^()]*\))*\))?"
+_NAMED = r"\([\"'`]([^\"'`]{1,200})"
+#: Functions of one's own that make tests are given another function.
+_OWN = rf"\b[a-z]\w{{0,60}}Tests?{_NAMED}(?=[^;]{{0,2000}}(?:=>|\bfunction\b))"
 _SCRIPT = _Language(
-    re.compile(rf"\b(?:x|f)?{_CALLED}\([\"'`]([^\"'`]{{1,200}})"),
+    re.compile(rf"\b(?:x|f)?{_CALLED}{_NAMED}|{_OWN}"),
     re.compile(r"\.(?:skip|todo|failing|fixme)\b|\bx(?:it|test|describe|context)\("
                r"|\bpending\(|\.skipIf\(|\bprocess\.exit\("),
-    re.compile(r"\bexpect\(|\bassert\b|\.should\b"
-               r"|\bt\.(?:is|deepEqual|throws|true|false|equal)\("),
+    re.compile(r"\bexpect\w{0,20}\(|\bassert\b|\.should\b|\bt\.(?:is|not|like|unlike|true|false|truthy"
+               r"|falsy|ok|notOk|equals?|same|match|regex|notRegex|snapshot|fail"
+               r"|(?:not)?(?:[dD]eepEqual|[tT]hrows(?:Async)?)|rejects|resolves)\("),
+    re.compile(r"\bfunction\*? ?(\w{1,200})\(|^(?:export )?let (\w{1,200})(?::[^=]{1,200})?="
+               r"(?=.{0,2000}(?:=>|\bfunction\b))"),
     re.compile(r"\b(?:it|test|describe|context|suite|specify)\.only\b|\bf(?:it|describe)\("),
 )  # fmt: skip
 _LANGUAGES = dict.fromkeys(DIALECTS, _SCRIPT) | {
@@ -195,6 +222,7 @@ _LANGUAGES = dict.fromkeys(DIALECTS, _SCRIPT) | {
         re.compile(r"^func ?(?:\([^)]{1,80}\))?((?:Test|Fuzz|Example)\w{0,200})\("),
         re.compile(r"\.Skip(?:Now|f)?\(|^//go:build|^// \+build|\btesting\.Short\(|\bos\.Exit\("),
         re.compile(r"\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\(|\b(?:assert|require|is)\."),
+        re.compile(r"^func ?(?:\([^)]{1,80}\))?(\w{1,200})[(\[]"),
         re.compile(r"\bF(?:It|Describe|Context)\("),
     ),
     ".rs": _Language(
@@ -203,6 +231,7 @@ _LANGUAGES = dict.fromkeys(DIALECTS, _SCRIPT) | {
                    r"|#\[cfg_attr"),
         re.compile(r"\b(?:debug_)?assert(?:_eq|_ne|_matches)?!|#\[should_panic|\bpanic!"
                    r"|unwrap_err\("),
+        re.compile(r"\bfn (\w{1,200})[(<]"),
         attribute="#[",
         marks=re.compile(r"^#\[(?:\w+::){0,3}(?:test|rstest|test_case)\b|#\[test\]"),
     ),
@@ -212,5 +241,7 @@ _LANGUAGES = dict.fromkeys(DIALECTS, _SCRIPT) | {
         re.compile(r"@(?:Disabled\w*|Ignore|EnabledIf\w*)\b|\bassume(?:True|False|That)\("
                    r"|\bSystem\.exit\("),
         re.compile(r"\bassert\w{0,40}\(|\bverify\w{0,40}\(|\bfail\(|\bexpected ?=|\bassert "),
+        re.compile(r"^(?:(?:public|private|protected|static|final) ){0,4}[\w<>\[\]]{1,80} "
+                   r"(\w{1,200})\("),
     ),
 }  # fmt: skip

@@ -10,7 +10,8 @@ NOTHING, PRESENCE, PART, EXACT, WORDED = range(5)
 _NOTHING = (
     r"^assert (?:True|1|not False)(?:,|$)|\bor True\b|\|\| ?true\b|^assert (.{1,80}) == \1$"
     r"|(?i:\bassert_?(?:true|that)?!?\((?:true|1)[,)])|\bexpect\((?:true|false|1|null|undefined)\)"
-    r"|^if ?\(?(?:0|false|False)\b|[(,] ?([^,()]{1,80}), ?\2[,)]"
+    r"|^if ?\(?(?:0|false|False)\b"
+    r"|(?:(?i:assert\w{0,40}|equals?|same)|\bis)!?\((?:\w{1,20}, ?)?([^,()]{1,80}), ?\2[,)]"
 )
 _PRESENCE = (
     r"(?:raises|throws|assertRaises|assertThrows)\((?:\w+\.)?(?:Base)?(?:Exception|Throwable|Error)"
@@ -23,7 +24,7 @@ _PRESENCE = (
 _WORDED = r"\b(?:raises|warns|assertRaisesRegex|assertWarnsRegex)\(.*match=|RaisesRegex"
 _EMPTY = r"(?:True|False|None|0|''|\"\"|\[\]|\{\}|\(\)|set\(\))"
 _EXACT = (
-    rf"==(?! ?{_EMPTY}$)|(?i:equals?|eql)\b|(?i:equal)|_eq\b|toBe\(|CalledWith"
+    rf"==(?! ?{_EMPTY}$)|\bt\.is\(|(?i:equals?|eql)\b|(?i:equal)|_eq\b|toBe\(|CalledWith"
     rf"|called_(?:once_)?with|raises\(|[tT]hrows|should_panic| is (?!{_EMPTY}|not )|^if.*!="
 )
 _PART = (
@@ -32,6 +33,8 @@ _PART = (
 )
 #: An assertion of Python, or a macro, that only says that something is true.
 _BARE = rf"^assert (?!.*(?:==(?! ?{_EMPTY}$)|!=|[<>]|\bin\b))|\bassert!\((?!.*(?:==|!=|[<>]))"
+_QUOTED = r"\"(?:[^\"\\]|\\.)+\"|'(?:[^'\\]|\\.)+'|`(?:[^`\\]|\\.)+`"
+_NUMBER = r"\b\d[\d.]*"
 
 
 def strength(claim: str) -> int:
@@ -47,3 +50,15 @@ def strength(claim: str) -> int:
     if re.search(_PART, claim):
         return PART
     return PRESENCE if re.search(_BARE, claim) else EXACT
+
+
+def conditions(claim: str) -> list[str]:
+    """What a claim asks for, each by itself: `a and b` is two."""
+    quiet = re.sub(_QUOTED, '"x"', claim)
+    found = re.split(r"\|\|" if claim.startswith("if") else r"&&|\band\b", quiet)
+    return found if len(found) > 1 else [claim]
+
+
+def shape(claim: str) -> str:
+    """A claim without its texts and numbers."""
+    return re.sub(_NUMBER, "0", re.sub(_QUOTED.replace("+", "*"), '""', claim))

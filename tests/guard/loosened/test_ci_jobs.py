@@ -64,6 +64,21 @@ def test_jobs_may_move_to_another_workflow() -> None:
     assert list(weakened(moved)) == []
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("steps:", "continue-on-error: true\n    steps:"),
+        ("steps:", "if: false\n    steps:"),
+        ("pytest -q", "pytest || true"),
+    ],
+)
+def test_what_may_fail_may_move_to_another_workflow(old: str, new: str) -> None:
+    loose = CI.replace(old, new, 1)
+    other = TextChange(".github/workflows/all.yml", None, loose)
+    assert list(weakened([TextChange(PATH, loose, None), other])) == []
+    assert len(list(weakened([TextChange(PATH, CI, None), other]))) == 1
+
+
 def test_each_job_of_a_workflow_that_is_gone_is_named() -> None:
     told = [one.message for one in weakened([TextChange(PATH, CI, None)])]
     assert "the job 'lint' is gone: a required check may stand for it" in told

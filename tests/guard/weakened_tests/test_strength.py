@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.guard.weakened_tests.strength import EXACT, NOTHING, PART, PRESENCE, WORDED, strength
+from rlm_ci.guard.weakened_tests.strength import (
+    EXACT,
+    NOTHING,
+    PART,
+    PRESENCE,
+    WORDED,
+    conditions,
+    strength,
+)
 
 CLAIMS = {
     NOTHING: [
         "assert True", "assert x == 3 or True", "self.assertTrue(True)", "expect(true).toBe(true)",
-        "assert!(true)", "assert.Equal(t,got,got)", "if false t.Fatal(\"x\")", "assert a == a",
+        "assert!(true)", "assert.Equal(t,got,got)", "t.is(got,got)", "assert_eq!(a, a, 'x')",
+        "if false t.Fatal(\"x\")", "assert a == a",
     ],
     PRESENCE: [
         "assert result", "assert x is not None", "assert not found", "expect(x).toBeDefined()",
@@ -20,7 +29,8 @@ CLAIMS = {
     EXACT: [
         "assert a == 3", "expect(x).toEqual([1])", "assert_eq!(a,3)", "assertEquals(3, a)",
         "pytest.raises(ValueError)", "if got!=want t.Errorf(\"x\")", "#[should_panic]",
-        "mock.assert_called_once_with(3)",
+        "mock.assert_called_once_with(3)", "assert add(1, 1) == 2", "assert f() == ('a', 'a')",
+        "t.deepEqual(f(),[\"a\",\"a\",\"a\"])", "t.is(f(a,a),3)",
     ],
     WORDED: ["pytest.raises(ValueError, match='no')"],
 }  # fmt: skip
@@ -31,3 +41,18 @@ def test_claims_have_their_place_on_the_scale(level: int) -> None:
     assert {claim: strength(claim) for claim in CLAIMS[level]} == dict.fromkeys(
         CLAIMS[level], level
     )
+
+
+@pytest.mark.parametrize(
+    ("claim", "number"),
+    [
+        ("assert a == 1 and b", 2),
+        ("assert said == 'this and that'", 1),
+        ("t.true(n>=2&&n<30)", 2),
+        ("t.true(n<2||n>30)", 1),
+        ('if a!=1||b!=2 t.Error("x")', 2),
+        ('if a!=1&&b!=2 t.Error("x")', 1),
+    ],
+)
+def test_what_a_claim_asks_for_is_counted(claim: str, number: int) -> None:
+    assert len(conditions(claim)) == number

@@ -1,0 +1,203 @@
+"""Tests that were written anew: with helpers, other names, other words for the same claim."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlm_ci.guard.weakened_tests.compare import CodeChange, compare
+from rlm_ci.guard.weakening import TextChange
+
+PY, JS, GO, RUST, JAVA = "tests/test_a.py", "test/a.ts", "a_test.go", "tests/a.rs", "ATest.java"
+
+WRITES = """\
+def test_writes(tmp_path):
+    def writer(pager):
+        pager.write("prefix")
+        echo("middle", file=pager)
+        pager.write("suffix")
+
+    output = run(tmp_path, writer)
+    assert output == "prefix middle suffix"
+"""
+LISTED = """\
+def _write(pager):
+    pager.write("prefix")
+    echo("middle", file=pager)
+    pager.write("suffix")
+
+
+@pytest.mark.parametrize(
+    ("writer", "expected"),
+    [(_write, "prefix middle suffix"), (lambda pager: pager.write("hello"), "hello")],
+)
+def test_real(tmp_path, writer, expected):
+    output = run(tmp_path, writer)
+    assert output == expected
+"""
+EXTENDS = """\
+test('ky.extend()', async t => {
+  const server = await serve();
+  const extended = ky.extend({hooks: {before: [() => { isOrigin = true }]}});
+  await extended(server.url);
+  t.is(isOrigin, true);
+  t.is((await extended.head(server.url)).ok, true);
+});
+"""
+MACRO = """\
+const hooks = test.macro<[boolean]>(async (t, asFunction) => {
+  const server = await serve();
+  const options = {hooks: {before: [() => { isOrigin = true }]}};
+  const extended = ky.extend(asFunction ? () => options : options);
+  await extended(server.url);
+  t.is(isOrigin, true);
+  t.is((await extended.head(server.url)).ok, true);
+});
+test('appends', hooks, false);
+test('appends of a function', hooks, true);
+"""
+TIMED = """\
+test('respects the backoff', async t => {
+  const seen = await measure(server);
+  t.true(Math.abs(seen - expected) < offset, `took ${seen}`);
+  t.is(await ky(server.url).text(), 'fixture');
+});
+"""
+TIMED_ELSEWHERE = """\
+test('respects the backoff', async t => {
+  await within(t, 300, async () => {
+    t.is(await ky(server.url).text(), 'fixture');
+  });
+});
+"""
+WITHIN = """\
+export async function within(t, expected, run) {
+  const seen = await measure(run);
+  t.true(Math.abs(seen - expected) < offset, `took ${seen}`);
+}
+"""
+HOOKS = """\
+func TestHooks(t *testing.T) {
+	got := run(parent, child)
+	for _, one := range got {
+		if one != "onetwo" {
+			t.Errorf("wrong: %s", one)
+		}
+	}
+	if len(got) != 5 {
+		t.Errorf("wrong number")
+	}
+}
+"""
+HOOKS_HELPED = """\
+func TestHooks(t *testing.T) {
+	runHooks(t, []string{"parent", "child"})
+	runHooks(t, []string{"child"})
+}
+
+func runHooks(t *testing.T, order []string) {
+	got := run(parent, child)
+	for at, one := range got {
+		if one != order[at] {
+			t.Errorf("wrong: %s", one)
+		}
+	}
+}
+"""
+BROWSER = "test.serial('prefix option', withPage, async (t, page) => {\n  t.is(await f(), 1)\n})\n"
+THROWS = "test('a', async t => {\n  const got = await f();\n  t.is(got, undefined);\n});\n"
+PLAIN = "test('a', t => {\n  t.is(f(), '119');\n});\n"
+PLATFORMS = """\
+test('a', t => {
+  if (version < 24) {
+    t.is(f(), '119');
+  } else {
+    t.is(f(), '121');
+  }
+});
+"""
+LIMIT = """\
+test('totalTimeout: wins over the retry limit', t => {
+  const a = ky(server, {timeout: 5, retry: 2, x: y.z});
+  t.is(a, 1);
+});
+"""
+TOTAL_LIMIT = """\
+test('total timeout wins over the limit', t => {
+  const b = fetch(url, {timeout: 7, total: 3});
+  t.is(b, 2);
+});
+"""
+
+#: A file before and after, others before and after, and whether code changed with them.
+SAME: dict[str, tuple[str, str, str, dict[str, tuple[str, str]]]] = {
+    "a case of a list, by a function beside": (PY, WRITES, LISTED, {}),
+    "in a macro": (JS, EXTENDS, MACRO, {}),
+    "a claim in a helper": (JS, TIMED, TIMED_ELSEWHERE, {"test/helpers/within.ts": ("", WITHIN)}),
+    "claims in a helper of Go": (GO, HOOKS, HOOKS_HELPED, {}),
+    "by a function of one's own": (
+        JS, BROWSER, BROWSER.replace("test.serial(", "browsersTest(").replace("withPage, ", ""), {},
+    ),
+    "a rejection for a value": (
+        JS, THROWS,
+        "test('a', async t => {\n  await t.throwsAsync(f(), {message: /end of input/});\n});\n", {},
+    ),
+    "one claim for two": (
+        JS, "test('a', t => {\n  t.true(n >= 2, 'few');\n  t.true(n < 30, 'many');\n});\n",
+        "test('a', t => {\n  t.true(n >= 2 && n < 30, 'wrong');\n});\n", {},
+    ),
+    "one claim for two, in Python": (
+        PY, "def test_a():\n    assert f(1) == 2\n    assert g(3) == 4\n",
+        "def test_a():\n    assert f(1) == 2 and g(3) == 4\n", {},
+    ),
+    "one value for a range": (
+        JS, "test('a', t => {\n  t.true(n >= 0 && n <= 1);\n});\n",
+        "test('a', t => {\n  t.is(n, 1);\n});\n", {},
+    ),
+    "nothing, where something was": (
+        PY, "def test_a():\n    assert f() == 'x'\n", "def test_a():\n    assert f() == ''\n", {},
+    ),
+    "by platform": (JS, PLAIN, PLATFORMS, {}),
+    "another name, in camel case": (JS, LIMIT, TOTAL_LIMIT, {}),
+}  # fmt: skip
+#: The same for tests that ask for less, and what is told of them.
+LESS: dict[str, tuple[str, str, str, str]] = {
+    "a helper that nobody calls": (
+        JS, TIMED, TIMED.replace("  t.true(Math", "  // t.true(Math") + WITHIN,
+        "respects the backoff no longer says: t.true(Math.abs(seen-expected)<offset,`took ${seen}`",
+    ),
+    "one of two in one": (
+        JS, "test('a', t => {\n  t.true(n >= 2 && n < 30);\n});\n",
+        "test('a', t => {\n  t.true(n >= 2);\n});\n",
+        "a no longer says: t.true(n>=2&&n<30)",
+    ),
+    "a rejection that is gone": (
+        JS, "test('a', async t => {\n  await t.throwsAsync(f());\n  t.is(g(), 1);\n});\n",
+        "test('a', async t => {\n  await f();\n  t.is(g(), 1);\n});\n",
+        "a no longer says: await t.throwsAsync(f())",
+    ),
+    "nothing, to be in it": (
+        PY, "def test_a():\n    assert 'x' in f()\n    assert f() == 'x'\n",
+        "def test_a():\n    assert 'x' in f()\n    assert f() is not None\n",
+        "test_a asks for less than: assert f() == 'x'",
+    ),
+    "the claim that has no other": (
+        PY, "def test_a():\n    assert made[0].text() == styled\n    assert pager is made[0]\n",
+        "def test_a():\n    assert stream.text() == styled\n    assert not stream.closed\n",
+        "test_a asks for less than: assert pager is made[0]",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_as_much_in_other_words_is_no_less(case: str) -> None:
+    path, before, after, others = SAME[case]
+    more = [TextChange(name, *sides) for name, sides in others.items()]
+    found = compare([TextChange(path, before, after), *more], CodeChange(changed=True))
+    assert found.weakenings == ()
+
+
+@pytest.mark.parametrize("case", LESS)
+def test_less_is_told_with_what_is_gone(case: str) -> None:
+    path, before, after, message = LESS[case]
+    found = compare([TextChange(path, before, after)], CodeChange(changed=True))
+    assert [one.message[: len(message)] for one in found.weakenings] == [message]
