@@ -203,7 +203,7 @@ _BLOCKS = frozenset((
 _WORDS = {"'": '"', "\\'": "'", "var": "let", "const": "let"}
 _GRAMMARS = {**DIALECTS, ".go": ("Go",), ".rs": ("Rust",), ".java": ("Java",)}
 _CALLED = r"(?:it|test|specify)(?:\.\w{1,20}){0,3}(?:\((?:[^()]|\([^()]*\))*\))?"
-_NAMED = r"\([\"'`]([^\"'`]{1,200})"
+_NAMED = r"\((?:\"([^\"]{1,200})|'([^']{1,200})|`([^`]{1,200}))"
 #: Functions of one's own that make tests are given another function.
 _OWN = rf"\b[a-z]\w{{0,60}}Tests?{_NAMED}(?=[^;]{{0,2000}}(?:=>|\bfunction\b))"
 _SCRIPT = _Language(

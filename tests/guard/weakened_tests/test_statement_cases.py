@@ -24,6 +24,13 @@ class ATest {
 #: A path, a text, and its tests, each with the number of its assertions.
 CASES: dict[str, tuple[str, str, dict[str, int]]] = {
     "groups": ("a.test.ts", GROUPS, {"a": 2, "b %s": 1}),
+    "quotes in a name": (
+        "a.test.js", "test('sets `a`', t => { t.is(1, 2) })\ntest(`it's b`, t => {})\n",
+        {"sets `a`": 1, "it's b": 0},
+    ),
+    "by a function of one's own": (
+        "a.test.ts", "browserTest('a', [x], async t => { t.is(loadTest('b'), 2) })\n", {"a": 1},
+    ),
     "a helper": (
         "a_test.go", "func TestA(t *testing.T) { t.Error() }\nfunc helper() {}", {"TestA": 1},
     ),
@@ -40,3 +47,17 @@ def test_tests_are_found_with_their_claims(case: str) -> None:
 
 def test_what_cannot_be_parsed_is_told() -> None:
     assert read("a.js", "(" * 2000).flaw == "cannot be parsed"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "names"),
+    [
+        ("a.ts", "export async function f(t) { t.is(1, 2) }\nconst g = () => 1\nlet h = 2", "f g"),
+        ("a_test.go", "func a(t *testing.T) { t.Error() }\nfunc (s *S) b() {}", "a b"),
+        ("tests/a.rs", "fn a() { assert!(x); }\n#[test]\nfn b() { fn c() {} }", "a"),
+        ("src/a.rs", "fn a() { assert!(x); }", ""),
+        ("ATest.java", JAVA, "b"),
+    ],
+)
+def test_functions_beside_the_tests_are_found(path: str, text: str, names: str) -> None:
+    assert [one.name for one in read(path, text).helpers] == names.split()
