@@ -38,8 +38,9 @@ METHOD = (
 _COLUMNS = 6
 
 
-def commits(clone: Path, count: int) -> list[str]:
-    command = ["git", "-C", str(clone), "rev-list", "--no-merges", f"-n{count}", "HEAD"]
+def commits(clone: Path, count: int, skipped: int) -> list[str]:
+    command = ["git", "-C", str(clone), "rev-list", "--no-merges", f"-n{count}"]
+    command += [f"--skip={skipped}", "HEAD"]
     return subprocess.run(command, capture_output=True, check=True, text=True).stdout.split()
 
 
@@ -64,14 +65,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("clones", nargs="+", type=Path, help="a clone, bare or not")
     parser.add_argument("-n", "--commits", type=int, default=200)
+    parser.add_argument("--skip", type=int, default=0, help="commits that are left out first")
     parser.add_argument("--print", action="store_true", help="only print the alarms")
     arguments = parser.parse_args()
-    judged, seen, used = verdicts(), set(), set()
+    judged, used, seen = verdicts(), set[tuple[str, ...]](), set[str]()
     table, listed, held = [], [], True
     for clone in arguments.clones:
         root, folder = discover(str(clone))
         repository = Repository(root, folder, {})
-        wanted = commits(clone, arguments.commits)
+        wanted = commits(clone, arguments.commits, arguments.skip)
         seen.update(commit[:12] for commit in wanted)
         name = clone.resolve().parent.name.replace("+", "/") if clone.name == "repo" else clone.name
         seconds, found = [], Counter[str]()
@@ -96,9 +98,9 @@ def main() -> int:
             f"{statistics.median(seconds) * 1000:.0f} ms | {max(seconds) * 1000:.0f} ms |"
         )
         print(table[-1], flush=True)
-    for key in judged:
-        if key[0] in seen and key not in used:
-            print("no longer an alarm:", *key)
+    for lost in judged:
+        if lost[0] in seen and lost not in used:
+            print("no longer an alarm:", *lost)
     if arguments.print:
         for alarm in listed:
             print(*alarm, sep="\t")

@@ -13,7 +13,7 @@ from rlm_ci.values import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from rlm_ci.guard.lint_silencing import Silencer
     from rlm_ci.guard.weakening import TextChange
@@ -34,6 +34,8 @@ _REASON = (
 )
 #: Lines above the code that are looked at, and characters of a line.
 _MOST_ABOVE, _LONGEST = 20, 500
+#: Comments of a file that are compared by code that is much the same.
+_MOST_NEAR = 50
 
 
 class _Side(Row):
@@ -80,32 +82,28 @@ def found(changes: Iterable[TextChange]) -> tuple[list[Weakening], int]:
     where all were silenced.
     """
     sides = [(one.path, *_sides(one)) for one in dict.fromkeys(changes)]
-    gone, at = Counter[str](), dict[tuple[str, frozenset[str]], list[str]]()
-    for _, before, _ in sides:
+    gone = _Gone()
+    for path, before, _ in sides:
         for line in before.silencers():
-            for one in line.silencers:
-                gone[one.what] += 1
-                at.setdefault((one.kind, line.code), []).append(one.what)
+            gone.add(path, line)
     new = [
-        (path, before, after, line.replace(silencers=_not_in(gone, line.silencers)))
-        for path, before, after in sides
-        for line in after.silencers()
+        (path, before, after, line) for path, before, after in sides for line in after.silencers()
     ]
+    for left in (gone.in_file, gone.at_code, gone.at_like_code, gone.anywhere):
+        new = [
+            (path, before, after, line.replace(silencers=left(path, line)))
+            for path, before, after, line in new
+        ]
     explained = 0
     known: dict[str, set[frozenset[str]]] = {}
     told: dict[tuple[str, str], list[int]] = {}
     for path, before, after, line in new:
-        some = [
-            one
-            for one in line.silencers
-            if not _replaces(one, at.get((one.kind, line.code), ()), gone)
-        ]
-        if some and path not in known:
+        if line.silencers and path not in known:
             known[path] = {_words(_code(one)) for one in before.own if one}
-        if some and _is_explained(after, line, known[path]):
-            explained += len(some)
+        if line.silencers and _is_explained(after, line, known[path]):
+            explained += len(line.silencers)
         else:
-            for one in some:
+            for one in line.silencers:
                 told.setdefault((path, one.what), []).append(one.line)
     return [
         Weakening(
@@ -117,27 +115,73 @@ def found(changes: Iterable[TextChange]) -> tuple[list[Weakening], int]:
     ], explained  # fmt: skip
 
 
-def _not_in(gone: Counter[str], silencers: Iterable[Silencer]) -> tuple[Silencer, ...]:
-    """Those that did not move here from elsewhere; the others are no longer gone."""
-    found = []
-    for one in silencers:
-        if gone[one.what] > 0:
-            gone[one.what] -= 1
-        else:
-            found.append(one)
-    return tuple(found)
+class _Gone:
+    """Silencers that are no longer where they were: each may have become one other.
 
-
-def _replaces(one: Silencer, others: Iterable[str], gone: Counter[str]) -> bool:
-    """Whether one of the others at the same code is gone: it may have become this one.
-
-    One without rules is wider than any other; it may become several.
+    Every method returns those of a line that none became.
     """
-    for what in others:
-        if gone[what] > 0 and one.what != one.kind:
-            gone[what] -= what != one.kind
-            return True
-    return False
+
+    def __init__(self) -> None:
+        self._left: Counter[tuple[str, str]] = Counter()
+        self._files: dict[str, dict[str, None]] = {}
+        self._at: dict[tuple[str, frozenset[str]], dict[tuple[str, str], None]] = {}
+        self._near: dict[tuple[str, str], list[tuple[str, frozenset[str]]]] = {}
+
+    def add(self, path: str, line: _Line) -> None:
+        for one in line.silencers:
+            self._left[path, one.what] += 1
+            self._files.setdefault(one.what, {})[path] = None
+            self._at.setdefault((one.kind, line.code), {})[path, one.what] = None
+            self._near.setdefault((path, one.kind), []).append((one.what, line.code))
+
+    def in_file(self, path: str, line: _Line) -> tuple[Silencer, ...]:
+        """Those that moved within the file are known."""
+        return tuple(one for one in line.silencers if not self._take(path, one.what))
+
+    def anywhere(self, _path: str, line: _Line) -> tuple[Silencer, ...]:
+        """Those that moved from another file are known."""
+        return tuple(
+            one
+            for one in line.silencers
+            if not any(self._take(path, one.what) for path in self._files.get(one.what, ()))
+        )
+
+    def at_code(self, _path: str, line: _Line) -> tuple[Silencer, ...]:
+        """Those of another rule at the same code are known."""
+        return self._but_narrower(line, lambda kind: self._at.get((kind, line.code), ()))
+
+    def at_like_code(self, path: str, line: _Line) -> tuple[Silencer, ...]:
+        """Those of another rule at code that is much the same are known."""
+        return self._but_narrower(
+            line,
+            lambda kind: [
+                (path, what)
+                for what, code in self._near.get((path, kind), ())[:_MOST_NEAR]
+                if 2 * len(code & line.code) > len(code | line.code)
+            ],
+        )
+
+    def _but_narrower(
+        self, line: _Line, others: Callable[[str], Iterable[tuple[str, str]]]
+    ) -> tuple[Silencer, ...]:
+        """Those that no other became: one without rules is wider, and may become several."""
+        found, narrowed = [], set[str]()
+        for one in line.silencers:
+            if one.what == one.kind:
+                found.append(one)
+            elif one.kind not in narrowed:
+                became = next((it for it in others(one.kind) if self._take(*it)), None)
+                if became is None:
+                    found.append(one)
+                elif became[1] == one.kind:
+                    narrowed.add(one.kind)
+        return tuple(found)
+
+    def _take(self, path: str, what: str) -> bool:
+        if self._left[path, what] <= 0:
+            return False
+        self._left[path, what] -= 1
+        return True
 
 
 def _sides(change: TextChange) -> tuple[_Side, _Side]:

@@ -32,12 +32,22 @@ def test_one_that_moved_to_another_file_is_not_new() -> None:
     assert silenced(TextChange(PY, line, ""), TextChange("b.py", None, line)) == []
 
 
+def test_one_of_the_same_file_comes_first() -> None:
+    first = TextChange(PY, "x = a  # type: ignore\n", "x = a,  # type: ignore[misc]\n")
+    other = "y = (\n    b\n)  # type: ignore[misc]\n"
+    assert silenced(first, TextChange("b.py", other, "y = b  # type: ignore[misc]\n")) == []
+
+
 #: A file, what it said, and what it says: no more silence than before.
 SAME: dict[str, tuple[str, str, str]] = {
     "further down": (PY, "import os  # noqa\n", "\nimport os  # noqa\n"),
     "narrower": (PY, "x = 1  # type: ignore\n", "x = 1  # type: ignore[misc]\n"),
     "narrower, beside other code": (
         PY, "x = a(self.b, b)  # type: ignore\n", "x = self.a(b)  # type: ignore[misc]\n",
+    ),
+    "narrower, by a formatter": (
+        PY, "def f(\n    self, x: int | None = None  # type: ignore\n): ...\n",
+        "def f(\n    self,\n    x: int | None = None,  # type: ignore[misc]\n): ...\n",
     ),
     "two rules for all": (PY, "x = 1  # type: ignore\n", "x = 1  # type: ignore[misc, arg]\n"),
     "another rule": (PY, "x = 1  # noqa: E501\n", "x = 1  # noqa: F401\n"),

@@ -19,10 +19,10 @@ WEAKENED = "ci-weakened"
 
 #: Tools that judge, as commands, actions and hooks name them.
 _TOOLS = re.compile(
-    r"(?<![\w./-])(?:(?P<tool>pytest|tox|nox|unittest|mypy|pyright|ty|ruff|flake8|pylint|black|isort"
-    r"|bandit|pre-commit|prek|eslint|prettier|jest|vitest|mocha|playwright|cypress|tsc|biome"
-    r"|golangci-lint|staticcheck|ctest|rspec|rubocop|phpunit|phpstan|semgrep|codeql|zizmor"
-    r"|actionlint|codespell|shellcheck|rlm-ci)(?![\w-]*==)\b"
+    r"(?<![\w./-])(?:(?P<tool>pytest|tox|nox|unittest|mypy|pyright|ty|ruff[ -]format|ruff|flake8"
+    r"|pylint|black|isort|bandit|pre-commit|prek|eslint|prettier|jest|vitest|mocha|playwright"
+    r"|cypress|tsc|biome|golangci-lint|staticcheck|ctest|rspec|rubocop|phpunit|phpstan"
+    r"|semgrep|codeql|zizmor|actionlint|codespell|shellcheck|rlm-ci)(?![\w-]*==)\b"
     r"|(?P<task>(?:go|cargo|deno|dotnet|swift|mix|mvn) (?:test|vet|clippy|fmt|lint|check|verify)\b"
     r"|(?:npm|pnpm|yarn|bun|deno|gradle|\./gradlew|make|just) (?:run )?"
     r"[\w:.-]{0,60}(?:test|vet|clippy|fmt|lint|check|verify)[\w:.-]{0,60}))"
@@ -48,7 +48,7 @@ _FLOW = re.compile(
 )
 #: What a change starts, or another workflow for it.
 _OF_CHANGES = re.compile(
-    r"\b(?:pull_request|merge_group|push|workflow_call|workflow_run|check_|status|deployment)"
+    r"\b(?:pull_request|merge_group|workflow_call|workflow_run|check_|status|deployment)"
 )
 _TRIGGERS = re.compile(r"\b(?:pull_request|merge_group|push)\b")
 
@@ -154,8 +154,7 @@ def _lost_jobs(changes: Sequence[TextChange]) -> Iterator[Weakening]:
     workflows = [one for one in changes if _WORKFLOW.search(one.path)]
     now = {job.name for one in workflows for job in _jobs(one.after or "")}
     for one in workflows:
-        trigger = _block(one.before or "", "on")
-        if trigger and not _OF_CHANGES.search(trigger):
+        if not _starts_with_changes(_block(one.before or "", "on")):
             continue
         kept = {job.id: job.name for job in _jobs(one.after or "")}
         for job in _jobs(one.before or ""):
@@ -164,6 +163,12 @@ def _lost_jobs(changes: Sequence[TextChange]) -> Iterator[Weakening]:
             became = f"has the name {kept[job.id]!r} now" if job.id in kept else "is gone"
             message = f"the job {job.name!r} {became}: a required check may stand for it"
             yield Weakening(WEAKENED, message, one.path, job.line, "old")
+
+
+def _starts_with_changes(trigger: str) -> bool:
+    """Whether what starts a workflow is a change, a push of a branch, or not to be read."""
+    of_branches = "push" in trigger and ("tags" not in trigger or "branches" in trigger)
+    return not trigger or of_branches or _OF_CHANGES.search(trigger) is not None
 
 
 def _block(text: str, key: str) -> str:

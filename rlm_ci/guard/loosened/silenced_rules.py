@@ -118,7 +118,10 @@ def _no_more(changes: Sequence[TextChange]) -> Iterator[Weakening]:
         own = {what.rpartition(" ")[0] for what in _heeded(change.path, change.after or "")}
         for what in _heeded(change.path, change.before or ""):
             name = what.rpartition(" ")[0]
-            if what not in after and (name in own or _is_off(change, name)):
+            all_of_them = f"{name.rpartition('.')[0]}.strict "
+            if what in after or all_of_them in after:
+                continue
+            if name in own or _is_off(change, name):
                 yield Weakening(SILENCED, f"no longer asks for: {what[:120].strip()}", change.path)
 
 

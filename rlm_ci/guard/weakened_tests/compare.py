@@ -244,7 +244,7 @@ class _Comparing:
         parts = [(said, strength(one)) for _, said in lost for one in _asked(said, real)]
         near = {said: _nearest(said, gained) for _, said in lost}
         parts.sort(key=lambda one: (-one[1], -near[one[0]]))
-        text = min(parts, key=lambda one: (-one[1], near[one[0]]))[0][:_SHOWN]
+        text = min(parts, key=lambda one: (near[one[0]], -one[1]))[0][:_SHOWN]
         helped = any(_is_checking(word) for word in more)
         helped = helped or any(one.facts.claims for one in self._named(new) if one.name in more)
         helped = helped or (new.facts.cases or 0) > (old.facts.cases or 0)
@@ -378,7 +378,9 @@ def _likeness(one: Case, other: Case) -> float:
     every = sum((Counter(one.words) | Counter(other.words)).values())
     names = [_parts(test.last_name) for test in (one, other)]
     likeness = shared / every if every else 0.0
-    if 2 * len(names[0] & names[1]) > len(names[0] | names[1]) and likeness >= _ALIKE_NAMED:
+    both, either = len(names[0] & names[1]), len(names[0] | names[1])
+    is_longer = both == min(map(len, names)) and 2 * both >= either
+    if (is_longer or 2 * both > either) and likeness >= _ALIKE_NAMED:
         likeness += _ALIKE
     return likeness
 

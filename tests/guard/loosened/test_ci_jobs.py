@@ -39,6 +39,7 @@ CASES: dict[str, tuple[str, str, list[str]]] = {
     "a newer action": ("checkout@v4", "checkout@v6", []),
     "another order of words": ("pytest -q", "pytest --quiet tests", []),
     "one tool for another": ("mypy", "pyright", []),
+    "two tools for two": ("ruff check .\n          mypy", "pyright\n          ruff format .", []),
     "a step less": ("      - name: Test\n        run: pytest -q\n", "", [WEAKENED]),
     "a tool less": ("          mypy\n", "", [WEAKENED]),
     "a tool in a comment": ("          mypy\n", "          # mypy\n", [WEAKENED]),
@@ -90,6 +91,10 @@ def test_each_job_of_a_workflow_that_is_gone_is_named() -> None:
     [
         ("schedule:\n    - cron: '0 0 * * *'\n  workflow_dispatch:", False),
         ("issues:\n    types: [opened]", False),
+        ("push:\n    tags: ['*']", False),
+        ("push:\n    tags: ['*']\n    branches: [main]", True),
+        ("push:\n    tags: ['*']\n  pull_request:", True),
+        ("push:\n    branches: [main]", True),
         ("schedule:\n    - cron: '0 0 * * *'\n  pull_request_target:", True),
         ("merge_group:", True),
         ("workflow_call:", True),

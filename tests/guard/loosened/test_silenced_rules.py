@@ -23,6 +23,14 @@ CASES: dict[str, tuple[str, str, str, int]] = {
         'line-length = 99\n[lint.per-file-ignores]\n"a.py" = ["S101"]\nlint.x = 1\n', 1,
     ),
     "strict": ("mypy.ini", "[mypy]\nstrict = true\n", "[mypy]\nwarn_x = 1\n", 1),
+    "all for some": (
+        "mypy.ini", "[mypy]\nstrict_equality = true\nwarn_unused_ignores = true\n",
+        "[mypy]\nstrict = true\n", 0,
+    ),
+    "all for some, of another section": (
+        "mypy.ini", "[mypy]\nx = 1\nstrict_equality = true\n[mypy-a.*]\nx = 1\n",
+        "[mypy]\nx = 1\n[mypy-a.*]\nstrict = true\n", 1,
+    ),
     "errors": ("mypy.ini", "[mypy]\nx = 1\n", "[mypy]\nx = 1\nignore_errors = True\n", 1),
     "eslint": (".eslintrc.json", '{"rules": {"eqeqeq": "error"}}', '{"rules": {"eqeqeq": "off"}}',
                1),

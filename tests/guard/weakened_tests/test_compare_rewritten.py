@@ -115,6 +115,27 @@ test('a', t => {
   }
 });
 """
+SESSION = """\
+def test_session(app, client):
+    def get():
+        assert not session.modified
+        v = session.get("value", "None")
+        assert not session.modified
+        return v
+
+    assert client.get("/get").data == b"42"
+"""
+SESSION_ACCESSED = """\
+def test_session_accessed(app, client):
+    def do_get():
+        return session.get("value", "None")
+
+    with client:
+        rv = client.get()
+        assert rv.text == "42"
+        assert "cookie" in rv.vary
+        assert not context.session.modified
+"""
 LIMIT = """\
 test('totalTimeout: wins over the retry limit', t => {
   const a = ky(server, {timeout: 5, retry: 2, x: y.z});
@@ -157,6 +178,11 @@ SAME: dict[str, tuple[str, str, str, dict[str, tuple[str, str]]]] = {
         PY, "def test_a():\n    assert f() == 'x'\n", "def test_a():\n    assert f() == ''\n", {},
     ),
     "by platform": (JS, PLAIN, PLATFORMS, {}),
+    "an error that nobody raises": (
+        PY, "def test_a():\n    def b(): AssertionError()\n    assert f(b) == 1\n",
+        "def test_a():\n    assert f() == 1\n", {},
+    ),
+    "a longer name": (PY, SESSION, SESSION_ACCESSED, {}),
     "another name, in camel case": (JS, LIMIT, TOTAL_LIMIT, {}),
 }  # fmt: skip
 #: The same for tests that ask for less, and what is told of them.
@@ -170,10 +196,20 @@ LESS: dict[str, tuple[str, str, str, str]] = {
         "test('a', t => {\n  t.true(n >= 2);\n});\n",
         "a no longer says: t.true(n>=2&&n<30)",
     ),
+    "an error that is raised": (
+        PY, "def test_a():\n    if f():\n        raise AssertionError('x')\n    assert g()\n",
+        "def test_a():\n    assert g()\n",
+        "test_a no longer says: raise AssertionError('x')",
+    ),
     "a rejection that is gone": (
         JS, "test('a', async t => {\n  await t.throwsAsync(f());\n  t.is(g(), 1);\n});\n",
         "test('a', async t => {\n  await f();\n  t.is(g(), 1);\n});\n",
         "a no longer says: await t.throwsAsync(f())",
+    ),
+    "another name, half alike": (
+        PY, "def test_load_context():\n    context = make(verify=ssl)\n    assert context is ssl\n",
+        "def test_context_repr():\n    ssl = context()\n    assert repr(ssl) == 'x'\n",
+        "test_load_context is gone",
     ),
     "nothing, to be in it": (
         PY, "def test_a():\n    assert 'x' in f()\n    assert f() == 'x'\n",
