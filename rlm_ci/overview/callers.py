@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci.git import patches
-from rlm_ci.report.overview.changes import ADDED, Caller, NameChange
+from rlm_ci.report.overview.changes import ADDED, REMOVED, Caller, NameChange
 from rlm_ci.source.grammars import LANGUAGES
 from rlm_ci.source.languages import language
 from rlm_ci.source.references import IMPORT, ReferenceIndex
@@ -84,12 +84,17 @@ def _index(sides: ChangeSides, words: set[str], definers: set[str]) -> Reference
 
 
 def _users(index: ReferenceIndex, change: NameChange, definer: str) -> list[Reference]:
-    word = word_of(change.name)
-    return [
+    """Where a name is used. An import alone is a use of a removed name: it fails from then on."""
+    found = [
         one
-        for one in index.references(word, definers=(definer,))
-        if one.connected and one.kind != IMPORT and not _is_own(one, change, definer)
+        for one in index.references(word_of(change.name), definers=(definer,))
+        if one.connected and not _is_own(one, change, definer)
     ]
+    users = [one for one in found if one.kind != IMPORT]
+    if change.change == REMOVED:
+        using = {one.path for one in users}
+        users += [one for one in found if one.kind == IMPORT and one.path not in using]
+    return users
 
 
 def _is_own(one: Reference, change: NameChange, definer: str) -> bool:

@@ -1,4 +1,4 @@
-"""Who leans on the source files that a change touches, by the imports at its base."""
+"""Who imports the source files that a change touches, at its base."""
 
 from __future__ import annotations
 

@@ -75,6 +75,15 @@ def test_a_lost_parameter_and_its_callers_in_and_outside_of_the_change(repo: Git
     assert found.counts == {"changed": 1, "breaking": 1}
 
 
+def test_an_import_that_a_removal_leaves_behind_is_a_caller(repo: GitRepo) -> None:
+    kept = {"shop/__init__.py": "from .a import f\nfrom .a import g\n"}
+    uses = {"app.py": "from shop.a import f\n\ndef first():\n    f()\n"}
+    old = "def f(x): ...\n\ndef g(x): ...\n"
+    found = made(repo, {**kept, **uses, "shop/a.py": old}, {"shop/a.py": "def g(y): ...\n"})
+    callers = {one.name: [(each.path, each.line) for each in one.callers] for one in found.names}
+    assert callers == {"f": [("app.py", 4), ("shop/__init__.py", 1)], "g": []}
+
+
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [

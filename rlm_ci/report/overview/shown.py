@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rlm_ci.report.findings import Location
 from rlm_ci.report.overview.changes import ADDED, CHANGED, MOVED, REMOVED
+from rlm_ci.report.overview.drawing import drawing
 from rlm_ci.text import neutralise
 from rlm_ci.text.mermaid import DiagramBox, flowchart
 from rlm_ci.text.printable import count, printable
@@ -72,6 +73,9 @@ class OverviewView:
                 self._surface.text(migration(one)) for one in overview.migrations[:most]
             ],
             "dependents": self._dependents() if most else [],
+            "drawing": drawing(overview.dependents, self._surface.code)
+            if most and overview.dependents
+            else None,
             "diagram": diagram(overview.dependents) if most and overview.dependents else "",
             "areas": [self._area(one) for one in overview.areas[:most]],
             "areas_more": max(0, len(overview.areas) - most),
@@ -158,7 +162,7 @@ class OverviewView:
             "kind": self._surface.cell(neutralise.clip(one.kind, 40)),
             "breaking": one.breaking,
             "exported": one.exported,
-            "text": self._surface.cell(_said(one)),
+            "text": self._surface.cell(_said(one).removeprefix("is ")),
             "place": self._surface.code(f"{one.path}:{one.line}"),
             "url": self._links.place(place),
             "callers": self._surface.cell(callers_told(one)),
@@ -188,7 +192,7 @@ class OverviewView:
         }
 
     def _dependents(self) -> list[dict[str, Any]]:
-        """Each touched file or folder, with those that lean on it."""
+        """Each changed file or folder, with those that import it."""
         sources: dict[str, list[str]] = {}
         for one in self._overview.dependents:
             sources.setdefault(one.target, []).append(one.source)
@@ -265,7 +269,7 @@ def migration(one: Migration) -> str:
 
 
 def diagram(found: Sequence[Dependent]) -> str:
-    """Who leans on what the change touches, as a fenced block of Markdown."""
+    """Who imports what the change touches, as a fenced block of Markdown."""
     touched = dict.fromkeys(one.target for one in found)
     boxes = [
         DiagramBox(one, neutralise.clip(one, 40), "this change" if one in touched else "")
