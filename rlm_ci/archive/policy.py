@@ -5,6 +5,7 @@ from __future__ import annotations
 from rlm_ci.checks._doc_archive.archive import POLICY, bad_policy, place_of, policy_record
 from rlm_ci.checks._doc_archive.stub import LinkTarget
 from rlm_ci.errors import ConfigError
+from rlm_ci.report.rules import SITE
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -64,7 +65,7 @@ class ArchivePolicy(Value):
             raise ConfigError(
                 "the web address of the repository is not known, and stubs must link to it",
                 where=POLICY,
-                hint="write this file, as docs/doc-archive.md has it, with your repo_url",
+                hint=f"write this file, as {SITE}doc-archive.html has it, with your repo_url",
             )
         fields: Mapping[str, Any] = _DEFAULTS if record is None else record
         numbers = [fields[name] for name in _NUMBERS]
@@ -97,7 +98,7 @@ def _require_whole(record: Mapping[str, object]) -> None:
         rules[name] = (_at_least(least), f"a whole number from {least} on")
     for name, (is_valid, kind) in rules.items():
         if name not in record:
-            hint = f"add it ({kind}): every field is needed, as docs/doc-archive.md has them"
+            hint = f"add it ({kind}): every field is needed, as {SITE}doc-archive.html has them"
             raise bad_policy(f"{name} is missing", hint)
         if not is_valid(record[name]):
             raise bad_policy(f"{name} is not {kind}", "correct it")

@@ -155,7 +155,7 @@ def load(name: str) -> ModuleType:
 
 
 _ALWAYS = f"""\
-{"      --version":<28}show the version
+{"  -V, --version":<28}show the version
 {"  -h, --help":<28}show this
 """
 

@@ -25,7 +25,7 @@ def short(*, model: str = "", review: bool = True) -> str:
 
     return "\n".join(
         (
-            "# rlm-ci holds a pull request to the settings that its base has here.",
+            "# A pull request is checked with the settings of its base branch.",
             f"# All settings: rlm-ci config, or {URL}/blob/main/docs/configuration.md",
             line("fail_level", "severity from which on a finding fails the change"),
             *([line("model", value=model)] if model else ()),

@@ -182,7 +182,7 @@ def _text(row: Setting, raw: Any, source: str) -> str:
     if not isinstance(raw, str) or "\0" in raw:
         raise _bad(row, raw, source, "a text")
     if row.kind == "choice" and raw not in row.choices:
-        raise _bad(row, raw, source, f"one of {', '.join(row.choices)}")
+        raise _bad(row, raw, source, f"one of {', '.join(row.choices)}", row.choices)
     return raw
 
 
@@ -286,11 +286,15 @@ def _flatten(
             yield key, value
 
 
-def _bad(row: Setting, raw: Any, source: str, wanted: str) -> ConfigError:
+def _bad(
+    row: Setting, raw: Any, source: str, wanted: str, choices: Sequence[str] = ()
+) -> ConfigError:
+    from difflib import get_close_matches
+
     shown = (raw if isinstance(raw, str) else repr(raw))[:80]
-    return ConfigError(
-        f"{row.key} must be {wanted}, not {shown!r}", where=source, hint=f"{row.key}: {row.help}"
-    )
+    close = get_close_matches(shown, choices, 1)
+    hint = f"did you mean {close[0]}?" if close else f"{row.key}: {row.help}"
+    return ConfigError(f"{row.key} must be {wanted}, not {shown!r}", where=source, hint=hint)
 
 
 def _unknown(what: str, name: str, known: Sequence[str], source: str) -> ConfigError:

@@ -10,6 +10,7 @@ from time import monotonic
 from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.models import Completion, SpentError, TokenUsage
 from rlm_ci.models.gateway import CONNECTOR
+from rlm_ci.report.rules import SITE
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
@@ -152,7 +153,7 @@ def _method(owner: Any, name: str) -> Callable[..., Any]:
         raise ConfigError(
             f"{type(owner).__name__} has no method {name}",
             where="RLMRunner",
-            hint=f"give it {name}(), as docs/runner.md describes",
+            hint=f"give it {name}(), as {SITE}runner.html describes",
         )
     method: Callable[..., Any] = found
     return method

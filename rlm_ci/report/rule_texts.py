@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.report.rules import section
+from rlm_ci.report.rules import SITE, section
 from rlm_ci.resources import loader
 
 TYPE_CHECKING = False
@@ -64,5 +64,6 @@ def _plain(text: str) -> str:
         flags=re.MULTILINE | re.DOTALL,
     )
     text = re.sub(r"\[([^\]]+)\]\((https:[^)]+)\)", r"\1: \2", text)
+    text = re.sub(r"\[([^\]]+)\]\(([\w-]+)\.md(#[\w-]+)?\)", rf"\1 ({SITE}\2.html\3)", text)
     text = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", text)
-    return re.sub(r"\*\*([^*]+)\*\*", r"\1", text)
+    return re.sub(r"\*\*([A-Z][^*\n]*)\*\*", r"\1", text)

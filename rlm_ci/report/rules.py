@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-PAGE = "https://rlm-ci.github.io/rlm-ci/rules.html"
+SITE = "https://rlm-ci.github.io/rlm-ci/"
+PAGE = f"{SITE}rules.html"
 _RULE = re.compile(r"[a-z][a-z0-9-]{0,40}/[a-z0-9-]{1,120}")
 #: The sections of what a review finds, by the beginning of a rule; the names are its tools'.
 _REVIEW = {

@@ -125,7 +125,7 @@ def overrides(report: Report) -> list[tuple[str, str]]:
     for part in (part.id for part in failing if part.block is None):  # a block says it itself
         variable = f"{part.replace('-', '_').upper()}_OVERRIDE_REASON"
         if variable in OVERRIDES.get(part, ""):
-            found.append((part, f'set {variable}="why"'))
+            found.append((part, f'put {variable}="why" in front of the command'))
         elif part == REVIEW:
             found.append((part, 'run rlm-ci suppress PATH:LINE --reason "why"'))
         elif part == _ARCHIVE:

@@ -78,7 +78,7 @@ def mend(said: str, root: str = "/", *, privileged: bool | None = None) -> str:
         os.path.exists(os.path.join(root, name)) for name in (".dockerenv", "run/.containerenv")
     ):
         return _CONTAINER
-    return "see what bwrap says, and docs/sandbox.md"
+    return "see what bwrap says, and https://rlm-ci.github.io/rlm-ci/sandbox.html"
 
 
 def _how(root: str) -> str:

@@ -51,7 +51,7 @@ def test_an_archive_that_is_not_there_is_not_clean(
     assert (ended.code, ended.json()["verdict"], findings(ended)) == (5, "not_run", {})
     assert metrics(ended) == {"stubs": 2, "valid": 0, "dangling": 0, "malformed": 0}
     errors = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
-    where = f"the default, which {POLICY_PATH} may change"
+    where = f"the default; {POLICY_PATH} can name another"
     assert errors == [f"error: the archive branch '{BRANCH}' is not in this clone ({where})"]
     if how == "--fetch":
         assert check(cli, clone, "--fetch").code == 0
@@ -59,6 +59,17 @@ def test_an_archive_that_is_not_there_is_not_clean(
         hint = ended.stderr.partition("hint: ")[2].partition(" (or")[0]
         subprocess.run(shlex.split(hint), cwd=clone, check=True, capture_output=True)
     assert check(cli, clone).code == 0
+
+
+def test_a_first_stub_is_not_told_to_fetch_what_nobody_has(
+    cli: Cli, repo: GitRepo, tmp_path: Path
+) -> None:
+    repo.write(PATH, stub(PATH)).commit()
+    assert "\nhint: rlm-ci archive makes it\n" in check(cli, repo).stderr
+    repo.clone(tmp_path / "origin.git", "--bare")
+    repo.run("remote", "add", "origin", str(tmp_path / "origin.git"))
+    hint = "check that origin can be reached; if it has no such branch, rlm-ci archive makes it"
+    assert hint in check(cli, repo, "--fetch").stderr
 
 
 def test_what_shows_without_the_archive_is_told(cli: Cli, repo: GitRepo) -> None:
@@ -79,6 +90,7 @@ def test_a_fetch_that_fails_says_so(cli: Cli, repo: GitRepo, tmp_path: Path) -> 
 def test_a_hostile_branch_name_cannot_be_pasted_into_a_shell(cli: Cli, repo: GitRepo) -> None:
     branch = "a;touch${IFS}canary;$(touch${IFS}canary)"
     archive(repo, {PATH: stub(PATH, branch=branch)}, policy_text=policy(branch=branch))
+    repo.config("remote.origin.url", "/nowhere")
     ended = check(cli, repo)
     assert ended.code == 5
     hint = ended.stderr.partition("hint: ")[2].partition(" (or")[0]

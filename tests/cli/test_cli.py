@@ -189,7 +189,7 @@ def test_help_of_a_command(cli: Cli, name: str) -> None:
     assert lines[2].startswith(f"usage: rlm-ci {name} ")
     assert max(map(len, lines)) <= 80
     assert not any(line != line.rstrip() for line in lines)
-    assert "\n      --version " in text
+    assert "\n  -V, --version " in text
     assert "\n  -h, --help " in text
     for row in COMMON:
         if row.flag:

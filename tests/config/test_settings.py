@@ -243,6 +243,14 @@ def test_a_name_in_several_sections_and_the_names_of_a_section() -> None:
     assert nearest("zzz", known) == "known are: budget, count, loop"
 
 
+def test_a_misspelt_choice_names_the_nearest() -> None:
+    row = Setting("level", "a choice", "low", "choice", choices=("low", "high"))
+    for given, hint in {"hgh": "did you mean high?", "zzz": "level: a choice"}.items():
+        with pytest.raises(ConfigError) as caught:
+            convert(row, given, "--level")
+        assert caught.value.hint == hint
+
+
 # -- the table itself ---------------------------------------------------------------------------
 
 

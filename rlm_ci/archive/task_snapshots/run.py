@@ -270,4 +270,6 @@ def _read(repository: Repository) -> bytes:
         return tracked.read(repository, TASKS, _LIMIT)
     except files.UnreadableError as error:
         what = "there is no such file" if error.missing else f"it cannot be read: {error}"
-        raise ConfigError(what, where=TASKS, hint="--tasks archives its snapshots") from None
+        raise ConfigError(
+            what, where=TASKS, hint="--tasks archives the finished snapshots in this file"
+        ) from None

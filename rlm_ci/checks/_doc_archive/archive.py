@@ -131,7 +131,8 @@ def fetch_archive(repository: Repository, branch: str) -> str | None:
         raise RemoteError(
             f"the archive branch {branch!r} cannot be fetched: {error.what}",
             where=f"--fetch from {remote}",
-            hint="check that the remote can be reached and has the branch",
+            hint=f"check that {remote} can be reached; "
+            "if it has no such branch, rlm-ci archive makes it",
         ) from None
     with ask_archive(repository, branch) as asking:
         return find_archive(repository, branch, asking.finish())
@@ -257,9 +258,12 @@ def missing_archive(repository: Repository, branch: str) -> ConfigError:
 
     remote = repository.remote()
     refspec = f"{branch}:refs/remotes/{remote}/{branch}"
+    hint = "rlm-ci archive makes it"
+    if repository.config(f"remote.{remote}.url"):
+        fetch = f"git fetch {quote(remote)} {quote(refspec)}"
+        hint = f"{fetch} (or use --fetch); if there is none yet, {hint}"
     return ConfigError(
         f"the archive branch {branch!r} is not in this clone",
-        where=POLICY if branch != DEFAULT_BRANCH else f"the default, which {POLICY} may change",
-        hint=f"git fetch {quote(remote)} {quote(refspec)} (or use --fetch); "
-        "if there is none yet, rlm-ci archive makes it",
+        where=POLICY if branch != DEFAULT_BRANCH else f"the default; {POLICY} can name another",
+        hint=hint,
     )

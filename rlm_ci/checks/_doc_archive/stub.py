@@ -326,7 +326,7 @@ def _scan(lines: list[str]) -> tuple[list[int], bool]:
 
 
 def _malformed(what: str, index: int, hint: str = "") -> StubFlaw:
-    hint = hint or "write it as docs/checks.md shows, or remove the marker"
+    hint = hint or "see rlm-ci explain doc-archive/malformed for the form, or remove the marker"
     return StubFlaw("malformed", f"the stub is malformed: {what}", hint, index + 1)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SUMMARY = "stop a run; kill it after 10 seconds"
 USAGE = "RUN [OPTION...]"
 TAKES = ONE_RUN
-EXAMPLES = ("rlm-ci cancel 2026-11-23T08-07-09Z-e35eefc6",)
+EXAMPLES = ("rlm-ci cancel latest",)
 EXITS = {errors.OK: "the run has ended; also if it had before"}
 _TOLD = {"": "", "ended": "; its process has ended", "killed": "; its process was killed"}
 

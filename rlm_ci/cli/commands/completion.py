@@ -23,8 +23,9 @@ SUMMARY = "print a script for tab completion, for bash, zsh or fish"
 USAGE = "bash | zsh | fish"
 TAKES = ("one shell: bash, zsh or fish", 1, 1)
 EXAMPLES = (
-    "rlm-ci completion bash > ~/.local/share/bash-completion/completions/rlm-ci",
-    "rlm-ci completion fish > ~/.config/fish/completions/rlm-ci.fish",
+    "rlm-ci completion bash > ~/.rlm-ci.bash",
+    "rlm-ci completion zsh > ~/.rlm-ci.zsh",
+    "rlm-ci completion fish > ~/.rlm-ci.fish",
 )
 EXITS = {errors.OK: "the script is printed"}
 ROWS = COMMON
@@ -63,7 +64,15 @@ def run(arguments: Arguments) -> int:
             hint=f"one of {', '.join(shells)}",
         )
     output = output_of(Settings(ROWS, arguments.flags)).require_text("completion")
-    output.emit("\n".join((f"# Tab completion of rlm-ci for {shell}.", *shells[shell]())) + "\n")
+    output.emit(
+        "\n".join(
+            (
+                f"# Tab completion of rlm-ci for {shell}: source it where the shell starts.",
+                *shells[shell](),
+            )
+        )
+        + "\n"
+    )
     return errors.OK
 
 

@@ -32,7 +32,7 @@ USAGE = "[OPTION...] [MODEL]"
 TAKES = ("at most one model", 0, 1)
 EXAMPLES = (
     "rlm-ci doctor",
-    "rlm-ci doctor --model groq:NAME",
+    "rlm-ci doctor --model gpt-5-mini",
     "rlm-ci doctor --environment coding",
     "rlm-ci doctor --rlms",
 )
@@ -189,8 +189,9 @@ def _extras(settings: Settings) -> Iterator[DoctorLine]:
                 _GOOD, extra, ", ".join(f"{name} {versions[name]}" for name in packages)
             )
         elif needed.get(extra):
+            are = "are" if missing[1:] else "is"
             problem = errors.UnavailableError(
-                f"{ready[extra]}, and {', '.join(missing)} is not installed",
+                f"{ready[extra]}, and {', '.join(missing)} {are} not installed",
                 where=f"extra {extra}",
                 hint=installation.command(extra),
             )

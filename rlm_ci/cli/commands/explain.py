@@ -8,7 +8,7 @@ from rlm_ci.config.settings import Settings, nearest
 from rlm_ci.errors import UsageError
 from rlm_ci.judge.options import output_of
 from rlm_ci.report import rule_texts
-from rlm_ci.report.rules import address
+from rlm_ci.report.rules import PAGE, address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,9 +29,19 @@ def run(arguments: Arguments) -> int:
         raise UsageError(
             f"unknown rule {rule[:80]!r}",
             where="rlm-ci explain",
-            hint=nearest(rule, rule_texts.known()),
+            hint=_hint(rule),
         )
     own = "" if text.startswith(rule_texts.HEADINGS) else f"{rule}\n\n"
     output = output_of(Settings(ROWS, arguments.flags)).require_text("explain")
     output.emit(f"{own}{text}\n\n{address(rule)}\n")
     return errors.OK
+
+
+def _hint(rule: str) -> str:
+    """The rules that may be meant, by a last part or a similar name; else the page of all."""
+    known = rule_texts.known()
+    named = [one for one in known if one.partition("/")[2].casefold() == rule]
+    if named:
+        return f"did you mean {' or '.join(named)}?"
+    similar = nearest(rule, known)
+    return similar if similar.startswith("did you mean") else f"all rules: {PAGE}"

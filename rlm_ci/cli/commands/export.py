@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SUMMARY = "write a run to one tar.gz, with the SHA-256 of each file"
 USAGE = "RUN [-o FILE] [--log FILE] [OPTION...]"
 TAKES = ONE_RUN
-EXAMPLES = ("rlm-ci export 2026-11-23T08-07-09Z-e35eefc6 -o run.tar.gz",)
+EXAMPLES = ("rlm-ci export latest -o run.tar.gz",)
 EXITS = {errors.OK: "the file is written"}
 _OWN = (
     Setting("log", "write only the steps of an episode, as a log that the visualizer of rlm "

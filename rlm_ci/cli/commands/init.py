@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
     from rlm_ci.config.arguments import Arguments
 
-SUMMARY = "write workflows, hooks and rlm-ci.toml; asks what no flag says"
+SUMMARY = "set up a repository: write workflows, hooks and rlm-ci.toml"
 USAGE = "[--review on|off] [--model NAME] [--hooks] [OPTION...]"
 TAKES = ("no arguments", 0, 0)
 EXAMPLES = (
     "rlm-ci init",
     "rlm-ci init --review off --hooks",
-    "rlm-ci init --model groq:NAME --fork-safe",
+    "rlm-ci init --model gpt-5-mini --fork-safe",
     "rlm-ci init --wiki",
 )
 EXITS = {
@@ -60,7 +60,7 @@ def _own(key: str, help_text: str, **more: Any) -> Setting:
 
 _SWITCH: Any = {"default": False, "kind": "boolean"}
 OWN = (
-    Setting("init.review", "also review each pull request, not only check it: on or off",
+    Setting("init.review", "also review the code of each pull request, beside the checks",
             "on", "choice", choices=("on", "off"), flag="--review", metavar="MODE", file=False,
             own_env=False),
     Setting("init.model", "model for the review, as PROVIDER:NAME (default: none; analyzers need "
@@ -153,12 +153,14 @@ def _wish(settings: Settings) -> _Wish:
     review, model = settings.init.review == "on", settings.init.model or ""
     fork_safe = settings.fork_safe
     if ask is not None and is_open("init.review") and not model:
-        review = _is_yes(ask, "Review each pull request, and not only check it? [Y/n] ", "y")
+        review = _is_yes(
+            ask, "Review the code of each pull request too, beside the checks? [Y/n] ", "y"
+        )
     if ask is not None and is_open("init.model") and review:
-        words = "Model for the review, as PROVIDER:NAME (Enter: none, analyzers need no key): "
+        words = "Model for the review, as PROVIDER:NAME (Enter for none: analyzers need no key): "
         model = ask(words).strip()
     if ask is not None and is_open("fork_safe"):
-        words = "Post comments, also for pull requests from forks, by a second workflow? [y/N] "
+        words = "Post comments too, by a second workflow that also serves forks? [y/N] "
         fork_safe = _is_yes(ask, words, "n")
     if model == GITHUB:
         model = f"{GITHUB}:auto"
@@ -172,6 +174,7 @@ def _is_yes(ask: Callable[[str], str], question: str, default: str) -> bool:
         answer = ask(question).strip().lower() or default
         if answer in ("y", "yes", "n", "no"):
             return answer.startswith("y")
+        question = "Please answer y or n: "
 
 
 def _require_model(model: str) -> None:
@@ -214,6 +217,9 @@ def _next(wish: _Wish, settings: Settings) -> Iterator[str]:
         yield f"      give the workflow its key: gh secret set {row.keys[0]}"
     if row is not None and not row.base_url and not row.by_program:
         yield "      and the address: gh variable set OPENAI_BASE_URL, OPENAI_API_VERSION"
+    named, _, rest = wish.model.partition(":")
+    if rest and named not in PROVIDERS:
+        yield f"      no provider is called {named}: {wish.provider} gets {wish.model} as the name"
     if row is not None:
         yield f"      try the model here: rlm-ci doctor --model {wish.model}"
     if wish.fork_safe or settings.slash_commands:

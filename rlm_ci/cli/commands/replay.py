@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SUMMARY = "repeat a run from its record, without a key or network"
 USAGE = "RUN [--check] [OPTION...]"
 TAKES = stored_runs.ONE_RUN
-EXAMPLES = ("rlm-ci replay 2026-11-23T08-07-09Z-e35eefc6 --check",)
+EXAMPLES = ("rlm-ci replay latest --check",)
 EXITS = {
     errors.OK: "the run succeeds again; with `--check`, its report is the same",
     errors.FINDINGS: "with `--check`, the report or a file differs; without it, codes are those of "

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 SUMMARY = "continue an interrupted run, and exit with its code"
 USAGE = "RUN [OPTION...]"
 TAKES = stored_runs.ONE_RUN
-EXAMPLES = ("rlm-ci resume 2026-11-23T08-07-09Z-e35eefc6 --max-iterations 20",)
+EXAMPLES = ("rlm-ci resume latest --max-iterations 20",)
 EXITS = {errors.OK: "the run succeeded; every other code is that of the run"}
 _CONTEXT = "context.source"
 #: Settings by which a run leaves its folder and the repository, and their flags.

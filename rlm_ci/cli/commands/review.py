@@ -23,8 +23,8 @@ SUMMARY = "review a repository, a folder, or a change in its context"
 USAGE = "[PATH] [--base REF] [OPTION...]"
 TAKES = ("one folder", 0, 1)
 EXAMPLES = (
-    "rlm-ci review src --worktree",
     "rlm-ci review --base main",
+    "rlm-ci review --worktree",
 )
 EXITS = errors.REPORT_EXITS
 PIPELINE = "review"

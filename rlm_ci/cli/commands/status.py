@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SUMMARY = "show the status of a run, or follow it to its end"
 USAGE = "RUN [--watch] [OPTION...]"
 TAKES = stored_runs.ONE_RUN
-EXAMPLES = ("rlm-ci status 2026-11-23T08-07-09Z-e35eefc6 --watch",)
+EXAMPLES = ("rlm-ci status latest --watch",)
 EXITS = {errors.OK: "done, whatever the status of the run is"}
 _WATCH = Setting("watch", "follow the run until it ends", default=False, kind="boolean",
                  flag="--watch", file=False, own_env=False)  # fmt: skip

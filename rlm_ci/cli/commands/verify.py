@@ -49,7 +49,7 @@ SUMMARY = "check every evidence pointer of a stored report again, offline"
 USAGE = "REPORT|RUN [OPTION...]"
 TAKES = ("one report or run", 1, 1)
 EXAMPLES = (
-    "rlm-ci verify 2026-11-23T08-07-09Z-e35eefc6",
+    "rlm-ci verify latest",
     "rlm-ci verify report.json",
 )
 EXITS = {

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SUMMARY = "wait until a run has ended, and exit with its code"
 USAGE = "RUN [OPTION...]"
 TAKES = ONE_RUN
-EXAMPLES = ("rlm-ci wait 2026-11-23T08-07-09Z-e35eefc6",)
+EXAMPLES = ("rlm-ci wait latest",)
 EXITS = {
     errors.OK: "the run succeeded; every other code is that of the run",
     errors.TERMINATED: "the process of the run is gone",

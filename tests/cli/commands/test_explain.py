@@ -30,7 +30,7 @@ def test_each_rule_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:
         text = told(rule, capsys)
         assert "Severity `" in text, rule
         assert "Fix. " in text, rule
-        assert not re.search(r"\*\*[A-Z]|```|\]\(", text), rule
+        assert not re.search(r"\*\*[A-Z]|[.]\*\*|```|\]\(", text), rule
 
 
 def test_a_rule_of_ruff_has_its_own_row(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,6 +50,27 @@ def test_a_misspelt_rule_names_the_nearest() -> None:
     with pytest.raises(UsageError) as caught:
         explain.run(Arguments({}, ("diff-budget/file",), ()))
     assert caught.value.hint == "did you mean diff-budget/files?"
+
+
+def test_the_last_part_of_a_name_is_enough_for_a_hint() -> None:
+    for word, hint in {
+        "dangling": "did you mean doc-archive/dangling?",
+        "check-silenced": "did you mean test-guard/check-silenced or tamper/check-silenced?",
+        "nothing/like-this": "all rules: https://rlm-ci.github.io/rlm-ci/rules.html",
+    }.items():
+        with pytest.raises(UsageError) as caught:
+            explain.run(Arguments({}, (word,), ()))
+        assert caught.value.hint == hint
+
+
+def test_links_keep_their_address_and_stars_of_a_path_stay(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = told("doc-archive/malformed", capsys)
+    assert "form of one (https://rlm-ci.github.io/rlm-ci/checks.html#doc-archive)" in text
+    text = told("diff-budget/path-budget", capsys)
+    assert "2 files changed under migrations/** (limit 1)" in text
+    assert "\nOverride. Set" in text
 
 
 def test_as_a_user_runs_it(cli: Cli) -> None:

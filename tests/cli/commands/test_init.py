@@ -254,7 +254,7 @@ def config(repo: GitRepo) -> dict[str, object]:
         ("\n\n\n", (), "RMP", None, "auto", False),
         ("y\ngroq:llama\nyes\n", (), "RMP", "groq:llama", "auto", True),
         ("n\ny\n", (), "RP", None, "off", True),
-        ("what\nN\n\n", (), "RRP", None, "off", False),
+        ("what\nN\n\n", (), "RP", None, "off", False),
         ("", (), "R", None, "auto", False),  # the end of what is typed
         ("\n", ("--model", "m"), "P", "m", "auto", False),
         ("", ("--review", "off", "--fork-safe"), "", None, "off", True),
@@ -268,12 +268,24 @@ def test_three_questions_on_a_terminal(
 ) -> None:
     answers, flags, asked, model, review, forks = case
     answered(repo, monkeypatch, answers, *flags)
-    questions = re.findall(r"Review each|Model for|Post comments", capsys.readouterr().err)
+    questions = re.findall(r"Review the|Model for|Post comments", capsys.readouterr().err)
     assert "".join(one[0] for one in questions) == asked
     written = config(repo)
     assert written.get("model") == model
     assert written["review"] == {"enabled": review}
     assert (repo.path / PUBLISH).exists() == forks
+
+
+def test_an_answer_that_is_none_is_asked_for_again(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answered(repo, monkeypatch, "what\nN\n\n")
+    assert "Please answer y or n: " in capsys.readouterr().err
+
+
+def test_a_name_that_begins_with_no_provider_is_told(cli: Cli, repo: GitRepo) -> None:
+    told = cli("init", "--model", "gorq:m", cwd=repo).stdout
+    assert "no provider is called gorq: openai gets gorq:m as the name" in told
 
 
 @pytest.mark.parametrize(("flags", "environ"), [(("--no-interactive",), {}), ((), {"CI": "true"})])

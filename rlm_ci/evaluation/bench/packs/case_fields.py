@@ -9,6 +9,7 @@ from rlm_ci.errors import ConfigError
 from rlm_ci.evaluation.bench import generators
 from rlm_ci.evaluation.bench.scoring import scorers
 from rlm_ci.evaluation.results import BenchmarkCase
+from rlm_ci.report.rules import SITE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,14 +121,16 @@ class _CaseReader:
         if isinstance(given, list):  # passages
             return "\n\n".join(one if isinstance(one, str) else json.dumps(one) for one in given)
         if not isinstance(given, dict):
-            raise self.wrong("context", "must be a text, or a mapping", "see docs/benchmarks.md")
+            raise self.wrong(
+                "context", "must be a text, or a mapping", f"see {SITE}benchmarks.html"
+            )
         if self.is_generated:
             try:
                 generators.arguments(given)
             except ConfigError as error:
                 raise self.wrong("context", error.what, error.hint) from None
         elif given.keys() != {"path"} or not isinstance(given["path"], str):
-            raise self.wrong("context", "needs `path` or `generator`", "see docs/benchmarks.md")
+            raise self.wrong("context", "needs `path` or `generator`", f"see {SITE}benchmarks.html")
         return given
 
     def _scorer(self) -> str:
