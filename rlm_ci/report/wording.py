@@ -72,7 +72,8 @@ def gathered(omitted: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
     """What was not looked at: a path, how many others share its reason in words, the reason."""
     alike: dict[str, list[str]] = {}
     for path, reason in omitted:
-        alike.setdefault(reason, []).append(path)
+        word, colon, details = reason.partition(":")  # the word is one for machines
+        alike.setdefault(f"{word.replace('_', ' ')}{colon}{details}", []).append(path)
     found = []
     for reason, paths in alike.items():
         if len(paths) > _APART:

@@ -280,8 +280,9 @@ def _outputs(proof: Proof) -> list[tuple[str, str]]:
 
 
 def _same_hint(finding: Finding, following: Finding) -> bool:
-    """Whether the next finding shows the same hint."""
-    same = (finding.rule, finding.hint) == (following.rule, following.hint)
+    """Whether the next finding, of the same check, shows the same hint."""
+    checks = {one.rule.partition("/")[0] for one in (finding, following)}
+    same = finding.hint == following.hint and len(checks) == 1
     return same and following.suppression is None
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 PART = "review"
 #: Why a file is not covered that no analyzer knows, where no model is set.
-NOBODY = "no_analyzer: no analyzer knows it, and no model is set"
+NOBODY = "no_analyzer: none reads such a file, and no model is set"
 #: Endings of names that a summary lists, and characters of one.
 _KINDS = 5
 _ENDING = 12

@@ -185,6 +185,12 @@ def test_a_bad_server_is_a_config_error(url: str) -> None:
     assert "GITHUB_SERVER_URL" in caught.value.hint
 
 
+def test_why_a_file_was_left_out_is_in_words() -> None:
+    omitted = (("a.bin", "too_large: 3,000,000 bytes, more than 2,000,000"),)
+    report = Report(reports.subject(), Severity.HIGH, (), coverage=Coverage(1, 1, omitted))
+    assert "`a.bin`: too large: 3,000,000 bytes" in render(report, "markdown")
+
+
 def test_what_was_not_looked_at_is_said() -> None:
     text = render(reports.typical(), "markdown")
     unseen = text.partition("Ignored, or not looked at")[2].partition("</details>")[0]
