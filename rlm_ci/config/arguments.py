@@ -51,7 +51,7 @@ def split_command(argv: Sequence[str], rows: Iterable[Setting]) -> tuple[str | N
         row = options.get(name, (None, False))[0]
         if row is None and name not in _ALWAYS:
             is_early = any(not one.startswith("-") for one in argv[position:])
-            hint = nearest(name, list(options), least=_ALIKE)
+            hint = _hint(name, options, "rlm-ci")
             if is_early:
                 hint += "; put the options of a command after it"
             raise UsageError(f"unknown option {name[:80]!r}", where="rlm-ci", hint=hint)
@@ -77,7 +77,7 @@ def parse(argv: Sequence[str], rows: Iterable[Setting], usage: str) -> Arguments
         name, equals, value = word.partition("=")
         row, negated = options.get(name, (None, False))
         if row is None:
-            hint = nearest(name, list(options))
+            hint = _hint(name, options, usage)
             raise UsageError(f"unknown option {name[:80]!r}", where=usage, hint=hint)
         if row.kind == "boolean":
             if equals:
@@ -94,6 +94,12 @@ def parse(argv: Sequence[str], rows: Iterable[Setting], usage: str) -> Arguments
             value = f"{flags[row.key]},{value}"
         flags[row.key] = value
     return Arguments(flags, tuple(positionals), ())
+
+
+def _hint(name: str, options: Iterable[str], usage: str) -> str:
+    """The option that is meant, or where all of them are listed."""
+    close = nearest(name, list(options), least=_ALIKE)
+    return close if close.startswith("did you mean") else f"{usage} --help lists the options"
 
 
 def _options(rows: Iterable[Setting]) -> dict[str, tuple[Setting, bool]]:

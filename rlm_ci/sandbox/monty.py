@@ -64,7 +64,7 @@ def _library() -> Any:
         import pydantic_monty
     except ImportError:
         raise UnavailableError(
-            "pydantic-monty is not installed", hint=f"run: {installation.command('monty')}"
+            "pydantic-monty is not installed", hint=installation.command("monty")
         ) from None
     return pydantic_monty
 

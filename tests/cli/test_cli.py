@@ -108,6 +108,7 @@ def test_wrong_words(words: list[str], what: str) -> None:
         (["--", "check"], "a command is missing", ""),
         (["check", "dif-budget"], "unknown check 'dif-budget'", "did you mean diff-budget?"),
         (["check", "--stagd"], "unknown option '--stagd'", "did you mean --staged?"),
+        (["wiki", "--base", "x"], "unknown option '--base'", "rlm-ci wiki --help lists"),
         (["check", "--base"], "--base needs a value", "--base REF"),
         (["check", "diff-budget", "--require", "x"], "unknown option '--require'", ""),
         (["pr", "x"], "pr takes no arguments", "rlm-ci pr"),

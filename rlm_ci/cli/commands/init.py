@@ -34,7 +34,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.config.arguments import Arguments
@@ -114,10 +114,8 @@ def run(arguments: Arguments) -> int:
     ]
     if lines and lines[-1].startswith(f"kept       {CONFIG_FILES[0]} "):
         lines[-1] += wish.lacking()
-    if settings.hooks:
-        lines += _hooks(repository, force=settings.force)
-    lines.append(_ignore_runs(repository))
-    lines += ["", *_next(wish, settings)]
+    hooks = [*_hooks(repository, force=settings.force)] if settings.hooks else []
+    lines += [*hooks, _ignore_runs(repository), "", *_next(wish, settings, hooks)]
     output_of(settings).emit("\n".join(lines) + "\n")
     return errors.OK
 
@@ -153,9 +151,7 @@ def _wish(settings: Settings) -> _Wish:
     review, model = settings.init.review == "on", settings.init.model or ""
     fork_safe = settings.fork_safe
     if ask is not None and is_open("init.review") and not model:
-        review = _is_yes(
-            ask, "Review the code of each pull request too, beside the checks? [Y/n] ", "y"
-        )
+        review = _is_yes(ask, "Review the code too, beside the checks? [Y/n] ", "y")
     if ask is not None and is_open("init.model") and review:
         words = "Model for the review, as PROVIDER:NAME (Enter for none: analyzers need no key): "
         model = ask(words).strip()
@@ -204,7 +200,7 @@ def _hooks(repository: Repository, *, force: bool) -> Iterator[str]:
         yield told.replace(f" {name}", f" {printable(os.path.join(shown, name))}", 1)
 
 
-def _next(wish: _Wish, settings: Settings) -> Iterator[str]:
+def _next(wish: _Wish, settings: Settings, hooks: Sequence[str]) -> Iterator[str]:
     """What the user does now, and what happens then."""
     yield "next: commit these files; the workflow then runs on each pull request"
     row = PROVIDERS.get(wish.provider)
@@ -228,7 +224,9 @@ def _next(wish: _Wish, settings: Settings) -> Iterator[str]:
         yield "      let the wiki's workflow open its pull request: Settings, Actions, General,"
         yield '      "Allow GitHub Actions to create and approve pull requests"'
         yield "      write the first wiki here: rlm-ci wiki --out docs/wiki"
-    if settings.hooks:
+    if any(line.startswith("kept") for line in hooks):
+        yield "      let each hook that was kept run: rlm-ci check --hook NAME"
+    elif hooks:
         yield "      commits and pushes of this clone are checked from now on"
     else:
         yield "      to check each commit too: pre-commit install, or rlm-ci init --hooks"

@@ -44,7 +44,7 @@ def run(arguments: Arguments) -> int:
         if (error.name or "").partition(".")[0] == "rlm_ci":
             raise
         raise UnavailableError(
-            "the MCP server needs the library mcp", hint=f"run: {installation.command('mcp')}"
+            "the MCP server needs the library mcp", hint=installation.command("mcp")
         ) from None
     from rlm_ci.delegation.tool import ServerContext
 

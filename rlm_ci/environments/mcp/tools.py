@@ -107,7 +107,7 @@ class McpServers(Closing):
             from rlm_ci.environments.mcp.connection import McpConnection
         except ImportError:
             raise UnavailableError(
-                "MCP servers need the library mcp", hint=f"run: {installation.command('mcp')}"
+                "MCP servers need the library mcp", hint=installation.command("mcp")
             ) from None
         known = self._open.get(server)
         if known is not None and not known.has_ended:

@@ -204,9 +204,7 @@ class WorkerProcess:
 def _job(sandbox: Sandbox, limits: SessionLimits) -> SandboxJob:
     found = find_spec("cloudpickle")
     if found is None or found.origin is None:
-        raise UnavailableError(
-            "cloudpickle is not installed", hint=f"run: {installation.command('repl')}"
-        )
+        raise UnavailableError("cloudpickle is not installed", hint=installation.command("repl"))
     script = os.path.dirname(os.path.realpath(worker.__file__))
     library = os.path.dirname(os.path.realpath(found.origin))
     program, mounts = interpreter()

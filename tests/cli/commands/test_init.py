@@ -431,6 +431,8 @@ def test_hooks_that_exist_or_serve_other_repositories_are_left_alone(
     own.write_text("#!/bin/sh\n")
     told = cli("init", "--hooks", cwd=repo).stdout
     assert "kept       .git/hooks/pre-push (it exists; --force overwrites it)" in told
+    assert "let each hook that was kept run: rlm-ci check --hook NAME" in told
+    assert "commits and pushes of this clone are checked" not in told
     assert own.read_text() == "#!/bin/sh\n"
     repo.config("core.hooksPath", "tools/hooks")
     assert "written    tools/hooks/pre-commit" in cli("init", "--hooks", cwd=repo).stdout
