@@ -9,6 +9,7 @@ from rlm_ci.source.outline import outline
 from rlm_ci.source.python import compatibility
 from rlm_ci.source.python.interface import interface
 from rlm_ci.source.test_files import is_trial
+from rlm_ci.text.neutralise import clip
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -22,6 +23,10 @@ SCRIPTS = frozenset(("setup.py", "conftest.py", "noxfile.py", "tasks.py", "fabfi
 _BESIDE = frozenset(("benchmark", "benchmarks", "doc", "docs", "example", "examples"))
 #: Kinds that are no names of an interface.
 _MODULE = "module"
+#: The end of a signature that is cut.
+_CUT = "…"
+#: Characters of a signature in a note.
+_SIGNATURE = 64
 
 
 class PublicName(Value):
@@ -97,11 +102,28 @@ def difference(old: PublicName, new: PublicName) -> NameDifference | None:
             return NameDifference(notes, any(one.breaks for one in found))
         is_retyped = compatibility.is_retyped(old.python, new.python)
         return NameDifference(retyped=True) if is_retyped else None
-    if old.signature == new.signature or old.kind in ("constant", "variable", "field"):
+    if old.kind in ("constant", "variable", "field") or _agree(old.signature, new.signature):
         return None
-    note = f"is `{_bare(new.signature)}`, was `{_bare(old.signature)}`"
-    return NameDifference((note,), breaks=True)
+    is_now, was = _excerpts(_bare(new.signature), _bare(old.signature))
+    return NameDifference((f"is `{is_now}`, was `{was}`",), breaks=True)
+
+
+def _agree(one: str, other: str) -> bool:
+    """Whether two signatures are the same as far as they are known: one of several lines is cut."""
+    known = [len(text.removesuffix(_CUT).rstrip()) for text in (one, other) if text.endswith(_CUT)]
+    return one[: min(known)] == other[: min(known)] if known else one == other
 
 
 def _bare(text: str) -> str:
     return text.replace("`", "'")
+
+
+def _excerpts(one: str, other: str) -> list[str]:
+    """Two texts, short enough for a line: each from shortly before they differ."""
+    start = 0
+    if max(len(one), len(other)) > _SIGNATURE:
+        pairs = enumerate(zip(one, other, strict=False))
+        same = next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+        start = max(0, same - _SIGNATURE // 3)
+        start = max(start, one.find(" ", start, same) + 1) if start else 0
+    return [("…" if start else "") + clip(text[start:], _SIGNATURE) for text in (one, other)]

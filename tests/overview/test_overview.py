@@ -134,6 +134,15 @@ def test_an_import_that_a_removal_leaves_behind_is_a_caller(repo: GitRepo) -> No
         pytest.param({"go.mod": "module x\n", "a.go": "package x\n\nfunc Sum(a int) int {}\n"},
                      {"a.go": "package x\n\nfunc Sum(a, b int) int {}\n"},
                      {("changed", "Sum", True)}, id="Go"),
+        pytest.param({"package.json": '{"name": "x"}', "index.ts": "export type F = (a: A) => B;\n"},
+                     {"index.ts": "export type F = (\n  a: A,\n) => B;\n"},
+                     set(), id="a type on several lines"),
+        pytest.param({"package.json": '{"name": "x"}', "index.ts": "export type F = (a: A) => B;\n"},
+                     {"index.ts": "export type F = (\n  a: A,\n  b: B,\n) => B;\n"},
+                     {("changed", "F", True)}, id="a type on several lines, and another one"),
+        pytest.param({"package.json": '{"name": "x"}', "index.ts": "export type F = {a: A; b: B};\n"},
+                     {"index.ts": "export type F = {\n  a: A;\n  b: B;\n};\n"},
+                     set(), id="a record on several lines"),
         pytest.param({"package.json": '{"name": "x"}', "index.js": "export function f(a) {}\n"},
                      {"index.js": "export function g(a) {}\n"},
                      {("removed", "f", True), ("added", "g", False)}, id="JavaScript"),
@@ -145,6 +154,21 @@ def test_what_becomes_of_names(
     found = made(repo, old, new)
     assert names(found) == expected
     assert found.limits == ()
+
+
+def test_long_signatures_are_shown_where_they_differ(repo: GitRepo) -> None:
+    start = "export type Hook = (state: State, one: First, two: Second) => Answer | Marker"
+    old, new = f"{start} | Promise<Old | Marker>;\n", f"{start} | Promise<New | Marker>;\n"
+    found = made(repo, {"package.json": '{"name": "x"}', "a.ts": old}, {"a.ts": new})
+    (note,) = found.names[0].notes
+    assert note == (
+        "is `…| Marker | Promise<New | Marker>`, was `…| Marker | Promise<Old | Marker>`"
+    )
+    other = f"export type Hook = {'A | ' * 40}B;\n"
+    found = made(repo, {"a.ts": new}, {"a.ts": other})
+    (note,) = found.names[0].notes
+    assert len(note) <= 150
+    assert note.count("`") == 4
 
 
 def test_files_by_folder_largest_first(repo: GitRepo) -> None:

@@ -28,6 +28,8 @@ _MEMBERS = {
     "public_field_definition": "variable", "property_signature": "variable",
 }  # fmt: skip
 _VALUES = {"function_expression", "arrow_function", "generator_function", "class"}
+#: Types that are shown on one line, however many they have.
+_SHORT_TYPES = {"function_type", "union_type"}
 #: A complete string literal, neither joined from several nor part of a template.
 _LOADED = re.compile(
     r"\b(?:require|import)\s*\(\s*(['\"])((?:(?!\$\{)[^'\"\n]){1,300})\1\s*(?=[,)/]|$)",
@@ -69,8 +71,12 @@ def _define(  # noqa: PLR0917 - a handler's parameters, and two of its own
     kind = _KINDS[node.type]
     name = name or (walk.text(fields["name"]).strip("\"'`") if "name" in fields else "default")
     body = fields.get("body")
-    if kind == "type" or body is None:
-        head = walk.line(node) if kind == "type" else walk.head(since, node.end_byte)
+    if kind == "type":
+        value = fields.get("value")
+        is_whole = value is not None and value.type in _SHORT_TYPES
+        head = walk.head(node, node.end_byte) if is_whole else walk.line(node)
+    elif body is None:
+        head = walk.head(since, node.end_byte)
     else:
         head = walk.head(since, body)
         head = head.removesuffix("=>").rstrip() if node.type == "arrow_function" else head
