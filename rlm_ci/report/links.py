@@ -21,7 +21,7 @@ _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 _LONGEST = 1000
 
 #: GitHub shows these rendered; only their plain form has lines to point to.
-_RENDERED = (".md", ".markdown", ".mdx", ".rst", ".adoc", ".ipynb", ".svg", ".csv", ".geojson")
+RENDERED = (".md", ".markdown", ".mdx", ".rst", ".adoc", ".ipynb", ".svg", ".csv", ".geojson")
 
 
 #: How the hint of an analyzer's finding begins: the rule, and the address of its page.
@@ -115,7 +115,7 @@ class Links:
         url = self.file(place)
         if url is None or place.line_start is None:
             return url
-        plain = "?plain=1" if place.path.lower().endswith(_RENDERED) else ""
+        plain = "?plain=1" if place.path.lower().endswith(RENDERED) else ""
         end = place.line_end or place.line_start
         last = f"-L{end}" if end != place.line_start else ""
         return f"{url}{plain}#L{place.line_start}{last}"

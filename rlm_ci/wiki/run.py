@@ -34,7 +34,7 @@ from rlm_ci.wiki.deliver import PR, WikiTarget, checked_folder, checked_target, 
 from rlm_ci.wiki.objective import NAME, WikiObjective
 from rlm_ci.wiki.pages import outer_project
 from rlm_ci.wiki.pages.build import PageOptions
-from rlm_ci.wiki.pages.citations import LinkDestination
+from rlm_ci.wiki.pages.citations import LinkDestination, gitlab_project
 from rlm_ci.wiki.pages.outer_project import OuterProject
 from rlm_ci.wiki.pull_request_text import RefreshCost
 from rlm_ci.wiki.update import refresh
@@ -335,7 +335,13 @@ class WikiJob(RepositoryJob):
                 base = os.path.relpath(root, real).replace(os.sep, "/")
         elif self.settings.wiki.push and self.settings.wiki.target == PR:
             base = "/".join([".."] * len(self._folder().split("/")))
-        return LinkDestination(server if here.repository else "", here.repository or "", base)
+        if here.repository:
+            return LinkDestination(server, here.repository, base)
+        remote = f"remote.{self.repository.remote()}.url" if self.repository.git_dir else ""
+        found = gitlab_project(self.repository.config(remote)) if remote else None
+        return (
+            LinkDestination(*found, base, is_gitlab=True) if found else LinkDestination(base=base)
+        )
 
     def _part(self, done: RecursionResult, made: WikiPages) -> Part:
         result = done.result

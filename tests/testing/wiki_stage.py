@@ -144,23 +144,24 @@ def judge_page(name: str, text: str, out: Path, lines: dict[str, int]) -> None:
     folder = (out / name).parent
     for element in html.root.all("a"):
         href = element.attributes["href"] or ""
-        place = re.search(r"^(.*)#L(\d+)-L(\d+)$", href)
+        place = re.search(r"^(.*?)(?:\?plain=1)?#L(\d+)(?:-L(\d+))?$", href)
         if place is None:
             assert (folder / href).is_file(), (name, href)
             continue
         path = unquote(place[1].partition("/blob/")[2].partition("/")[2], errors="surrogateescape")
         if "/blob/" not in href:
             path = unquote(re.sub(r"^(?:\.\./)*", "", place[1]), errors="surrogateescape")
-        assert 1 <= int(place[2]) <= int(place[3]) <= lines[path], (name, href)
+        assert 1 <= int(place[2]) <= int(place[3] or place[2]) <= lines[path], (name, href)
 
 
 def sources(text: str) -> set[tuple[str, int, int]]:
     """The places that a page links to."""
     found = set()
-    for href, start, end in re.findall(r"\]\(([^)\s]*)#L(\d+)-L(\d+)\)", text):
+    link = r"\]\(([^)\s]*?)(?:\?plain=1)?#L(\d+)(?:-L(\d+))?\)"
+    for href, start, end in re.findall(link, text):
         _, blob, rest = href.partition("/blob/")
         path = rest.partition("/")[2] if blob else re.sub(r"^(?:\.\./)*", "", href)
-        found.add((unquote(path, errors="surrogateescape"), int(start), int(end)))
+        found.add((unquote(path, errors="surrogateescape"), int(start), int(end or start)))
     return found
 
 

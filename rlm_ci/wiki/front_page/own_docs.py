@@ -31,5 +31,4 @@ def own_docs(world: PageSources) -> list[str]:
             found.append((_KNOWN.index(stem), path))
         elif _BEGINS.fullmatch(path.lower().rpartition(".")[0]):
             found.append((1, path))
-    # The first line stands for all: a page that cites all of a text is stale with each edit.
-    return [world.register.link(path, 1, 1) for _, path in sorted(found)[:_MOST]]
+    return [world.register.file(path) for _, path in sorted(found)[:_MOST]]

@@ -91,8 +91,7 @@ def _row(part: _Part, world: PageSources, tests: _Tests) -> dict[str, str]:
     )
     found = tests.of(part)
     shown = [one for one in found[:_TESTS] if one.outline.lines]
-    # One line stands for a file: a page that cites all of it is stale with each edit.
-    links = [world.register.link(one.path, 1, 1, cell=True) for one in shown]
+    links = [world.register.file(one.path, cell=True) for one in shown]
     names = _names(first, part, world)
     command = tests.command(part, shown)
     page = f"modules/{world.names[part.module.key]}.md"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 from urllib.parse import quote
 
 from rlm_ci.errors import DamagedError
 from rlm_ci.git.objects import batches
 from rlm_ci.report.findings import Location
+from rlm_ci.report.links import RENDERED
 from rlm_ci.text.neutralise import code
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Row, Value
@@ -24,6 +26,12 @@ COMMIT = "\0"
 #: Lines of a place that are quoted; of a longer one only its path, lines and content are held.
 QUOTED = 60
 _BATCH = 16 << 20
+_HOST = r"(?:[\w-]+\.)*gitlab(?:\.[\w-]+)+"
+_GITLAB = re.compile(
+    rf"(?:(?:https://|ssh://git@)(?={_HOST}/)|git@(?={_HOST}:))({_HOST})[/:]"
+    r"((?:[\w-][\w.-]*/)+[\w-][\w.-]*)",
+    re.ASCII,
+)
 
 
 class CitedPlace(Row):
@@ -43,11 +51,13 @@ class LinkDestination(Value):
     """Where links lead: to a commit on a ``server``, else to files below ``base``.
 
     ``base`` is the path from ``index.md`` to the repository; without it, nothing is linked.
+    ``is_gitlab`` says which form the server's addresses have.
     """
 
     server: str = ""
     repository: str = ""
     base: str = "."
+    is_gitlab: bool = False
 
     def at(self, commit: str | None) -> LinkDestination:
         """The same for what is not committed: no server has that."""
@@ -57,17 +67,34 @@ class LinkDestination(Value):
         """Where the place can be read; "" for nowhere."""
         if not self.base and not (self.server and self.repository):
             return ""
+        lines = lines_of(place)
+        path = quote(place.path, errors="surrogateescape")
         if self.server and self.repository:
-            start = f"{self.server.rstrip('/')}/{quote(self.repository)}/blob/{COMMIT}/"
+            within = "/-/blob" if self.is_gitlab else "/blob"
+            start = f"{self.server.rstrip('/')}/{quote(self.repository)}{within}/{COMMIT}/"
+            if path.lower().endswith(RENDERED):  # else there are no lines to lead to
+                path += "?plain=1"
+            if self.is_gitlab:
+                lines = lines.replace("-L", "-")
         else:
             base = self.base.removeprefix("./").strip("/")
             start = f"{'../' if deep else ''}{'' if base in ('', '.') else f'{base}/'}"
-        return f"{start}{quote(place.path, errors='surrogateescape')}#{lines_of(place)}"
+        return f"{start}{path}#{lines}"
 
 
 def lines_of(place: CitedPlace) -> str:
-    """``L3-L9``, as GitHub's links have it."""
-    return f"L{place.line_start}-L{place.line_end}"
+    """``L3-L9``, or ``L3`` for one line, as GitHub's links have it."""
+    last = f"-L{place.line_end}" if place.line_end > place.line_start else ""
+    return f"L{place.line_start}{last}"
+
+
+def gitlab_project(remote: str) -> tuple[str, str] | None:
+    """The server and the project that a remote's address names; None where it is no GitLab.
+
+    A host is one if its name says so. An address with a password or a port is left alone.
+    """
+    found = _GITLAB.fullmatch(remote.rstrip("/").removesuffix(".git"))
+    return (f"https://{found[1]}", found[2]) if found else None
 
 
 class CitationRegister:
@@ -80,11 +107,27 @@ class CitationRegister:
 
     def link(self, path: str, line_start: int, line_end: int, *, cell: bool = False) -> str:
         """A link to these lines; the whole path is shown, as another file may end like it."""
+        text, url = self._cite(path, line_start, line_end, cell=cell)
+        return f"[{text}]({url})" if url else text
+
+    def named(self, name: str, path: str, line_start: int, line_end: int) -> str:
+        """``name``, which is neutral already, as a link to these lines; beside them without one."""
+        text, url = self._cite(path, line_start, line_end)
+        return f"[{name}]({url})" if url else f"{name} {text}"
+
+    def file(self, path: str, *, cell: bool = False) -> str:
+        """A link to a file: its first line stands for all, else any edit made the page stale."""
+        _, url = self._cite(path, 1, 1)
+        text = code(printable(path), cell=cell)
+        return f"[{text}]({url})" if url else text
+
+    def _cite(
+        self, path: str, line_start: int, line_end: int, *, cell: bool = False
+    ) -> tuple[str, str]:
         place = CitedPlace(path, line_start, max(line_start, line_end))
         self._places[place] = None
         text = code(printable(f"{path}#{lines_of(place)}"), cell=cell)
-        url = self._target.url(place, deep=self._deep)
-        return f"[{text}]({url})" if url else text
+        return text, self._target.url(place, deep=self._deep)
 
     def cited(self) -> tuple[CitedPlace, ...]:
         """The places of all links, in order."""

@@ -118,7 +118,8 @@ def _module(module: Module, world: PageSources) -> dict[str, str]:
     if one is not None:
         doc = summary(one, world)
     else:
-        doc = main_names([one for one in module.files if api(one, module.folder, given)])
+        named = [one for one in module.files if api(one, module.folder, given)]
+        doc = main_names(named, world)
         names = sorted(exports(module, world)) or list(
             dict.fromkeys(one.path.rpartition("/")[2] for one in module.files if one.outline.lines)
         )

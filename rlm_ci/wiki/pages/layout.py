@@ -29,6 +29,8 @@ _DATA = frozenset((
 _MANY, _OWN = 200, 15
 #: What only annotations speak of.
 _VARIABLE = re.compile(r"=\s*(?:\w+\.)?(?:TypeVar|ParamSpec|TypeVarTuple)\(")
+#: Set by the language's own custom, for checkers of types.
+_CUSTOM = "TYPE_CHECKING"
 #: A sign for a stub, which is no valid name.
 _STUB = ".pyi"
 #: Languages whose files say in which space their names are, and those that part names by colons.
@@ -92,6 +94,7 @@ def public(one: FileFacts) -> list[tuple[int, Symbol]]:
         outer = symbol.name.rpartition(".")[0]
         inner = symbol.name.rpartition(".")[2]
         special = inner.startswith("__") and inner.endswith("__")
+        special = special or symbol.name == _CUSTOM
         if not symbol.is_public or special or outer in hidden or _VARIABLE.search(symbol.signature):
             hidden.add(symbol.name)
             continue

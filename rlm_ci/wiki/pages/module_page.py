@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from itertools import islice
 
@@ -20,7 +21,7 @@ from rlm_ci.wiki.pages.wording import listed, paragraph, sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.git.history import GitHistory
@@ -38,8 +39,12 @@ if TYPE_CHECKING:
     #: Definitions by name: the file, and the number of the symbol in it.
     Names = Mapping[str, tuple[FileFacts, int]]
 
-#: Notes of one kind, and names that a package exports, that are shown.
-_NOTES, _EXPORTS = 12, 80
+#: Notes of one kind, names that a package exports, and pages around one, that are shown.
+_NOTES, _EXPORTS, _NEIGHBOURS = 12, 12, 8
+#: What is to do about something does not say what it is.
+_MARKED = re.compile(r"\s*(?:TODO|FIXME|XXX|HACK)\b.*", re.DOTALL)
+#: Kinds of what is not known by its size.
+_VALUES = ("constant", "variable")
 #: Doors in a row that pass a name on.
 _PASSED_ON = 2
 #: Files that represent their folder, and may export what others define.
@@ -74,7 +79,7 @@ class PageSources(Value):
 
 
 def chapter(module: Module, world: PageSources) -> dict[str, Any]:
-    files = module.files
+    files, key, weights = module.files, module.key, world.around.weights
     lines = sum(one.outline.lines for one in files)
     told_messages, left = messages(files, world.register, _refused(files))
     return {
@@ -84,15 +89,17 @@ def chapter(module: Module, world: PageSources) -> dict[str, Any]:
         "said": said(world.prose.get(module.key, ()), world),
         "files": [] if module.is_file else [_file(one, module, world) for one in files],
         "diagram": neighbourhood(module, world.around),
-        "uses": _others(world.around.out.get(module.key, {}), world),
-        "used_by": _others(world.around.into.get(module.key, {}), world),
+        "uses": _others(world.around.out.get(key, {}), lambda other: weights[key, other], world),
+        "used_by": _others(
+            world.around.into.get(key, {}), lambda other: weights[other, key], world
+        ),
         "is_part": world.outside is not None,
         "elsewhere": _elsewhere(module, world),
-        "packages": [
-            {"name": code(printable(one.package)), "link": world.register.link(*one.place)}
+        "packages": ", ".join(
+            world.register.named(code(printable(one.package)), *one.place)
             for one in world.around.packages.get(module.key, ())
             if not one.is_standard
-        ],
+        ),
         "entries": entries(starts(files), world),
         "exports": _exports(module, world),
         "api": [
@@ -177,32 +184,46 @@ def _file(one: FileFacts, module: Module, world: PageSources) -> dict[str, str]:
     names = api(one, module.folder, world.layout.given)
     shown = one.path.removeprefix(f"{module.folder}/") if module.folder else one.path
     unlisted = "stub" if one.path.endswith(".pyi") else "inner"
-    described = summary(one, world) if one.outline.doc else main_names([one])
+    name, outline = code(printable(shown), cell=True), one.outline
+    described = sentence(outline.doc, cell=True) if outline.doc else main_names([one], world)
+    if outline.doc:
+        name = world.register.named(name, one.path, outline.doc_start, outline.doc_end)
     return {
-        "name": code(printable(shown), cell=True),
+        "name": name,
         "lines": f"{one.outline.lines:,}",
         "names": str(len(names)) if names is not None else unlisted,
         "doc": described or _otherwise(one, world),
     }
 
 
-def main_names(files: Sequence[FileFacts]) -> str:
-    """The names that files define, instead of a missing documentation."""
-    every = [pair for one in files for pair in _tops(one)]
-    tops = [one for one in every if one[0].kind not in ("constant", "variable")] or every
-    tops.sort(key=lambda one: one[0].kind not in CONTAINERS)
-    names = dict.fromkeys(name for _, name in tops)
-    return listed([code(printable(name), cell=True) for name in names], 4)
+def main_names(files: Sequence[FileFacts], world: PageSources) -> str:
+    """What files define, instead of a missing documentation: the largest with what it is."""
+    every = [(one, *pair) for one in files for pair in _tops(one)]
+    tops = [one for one in every if one[2].kind not in _VALUES] or every
+    heads = [one[2].signature.partition(one[2].name)[2] for one in tops]
+
+    def rank(found: tuple[FileFacts, int, Symbol]) -> tuple[bool, int, int]:
+        """First what others extend, then what is large."""
+        _, _, symbol = found
+        derived = sum(bool(re.search(rf"\b{re.escape(symbol.name)}\b", head)) for head in heads)
+        is_container = symbol.kind in CONTAINERS
+        size = symbol.line_end - symbol.line_start
+        return not is_container, -derived if is_container else 0, -size
+
+    tops.sort(key=rank)
+    names = dict.fromkeys(told(one, symbol.name) for one, _, symbol in tops)
+    shown = [code(printable(name), cell=True) for name in names]
+    if tops and (doc := sentence(_MARKED.sub("", tops[0][2].doc or ""), cell=True)):
+        one, number, _ = tops[0]
+        shown[0] = f"{world.register.named(shown[0], one.path, *one.heads[number])}: {doc}"
+        return f"{shown[0]} Also {listed(shown[1:], 3)}" if shown[1:] else shown[0]
+    return listed(shown, 4)
 
 
-def _tops(one: FileFacts) -> list[tuple[Symbol, str]]:
-    symbols = [symbol for _, symbol in public(one)]
-    names = {symbol.name for symbol in symbols}
-    return [
-        (symbol, told(one, symbol.name))
-        for symbol in symbols
-        if symbol.name.rpartition(".")[0] not in names
-    ]
+def _tops(one: FileFacts) -> list[tuple[int, Symbol]]:
+    symbols = public(one)
+    names = {symbol.name for _, symbol in symbols}
+    return [pair for pair in symbols if pair[1].name.rpartition(".")[0] not in names]
 
 
 def _otherwise(one: FileFacts, world: PageSources) -> str:
@@ -227,15 +248,17 @@ def _otherwise(one: FileFacts, world: PageSources) -> str:
     return "not parsed" if outline.state == UNPARSED else "no names"
 
 
-def _others(found: Mapping[str, CitedPlace], world: PageSources) -> list[dict[str, str]]:
-    return [
-        {
-            "title": prose(title_of(key)),
-            "page": f"{world.names[key]}.md",
-            "link": world.register.link(*found[key]),
-        }
-        for key in sorted(found)
+def _others(
+    found: Mapping[str, CitedPlace], weight: Callable[[str], int], world: PageSources
+) -> str:
+    """Other pages with the first import, those first of which the most is imported."""
+    keys = sorted(found, key=lambda key: (-weight(key), key))
+    shown = [
+        f"[{prose(title_of(key))}]({world.names[key]}.md) "
+        f"({world.register.named('import', *found[key])})"
+        for key in keys[:_NEIGHBOURS]
     ]
+    return listed(shown, _NEIGHBOURS, len(keys))
 
 
 def _elsewhere(module: Module, world: PageSources) -> str:

@@ -34,20 +34,24 @@ class NameLimit(Row):
 
 
 #: Names of a file, members of a class, and values of either, with their signatures or links.
-_NAMES, _MEMBERS, _VALUES = NameLimit(24, 25, 120), NameLimit(6, 60, 40), NameLimit(6, 50, 30)
+_NAMES, _MEMBERS, _VALUES = NameLimit(13, 60, 60), NameLimit(3, 100, 20), NameLimit(4, 100, 12)
 #: Names of a file or a class that are listed without a signature.
-_OTHERS = 120
+_OTHERS = 40
 
 
 def linked(
     names: Sequence[tuple[str, FileFacts, int]], most: int, register: CitationRegister
 ) -> str:
-    """Names with their places; only what is shown is a claim."""
+    """Names that lead to their places; only what is shown is a claim."""
     shown = [
-        f"{code(printable(name))} {_link(one, number, register)}"
+        register.named(code(printable(name)), one.path, *one.heads[number])
         for name, one, number in names[:most]
     ]
     return listed(shown, most, len(names))
+
+
+def _named(names: Sequence[tuple[str, FileFacts, int]]) -> str:
+    return listed([code(printable(name)) for name, _, _ in names], _OTHERS)
 
 
 def listing(
@@ -94,14 +98,14 @@ def listing(
             holders[symbol.name] = row
         rows.append(row)
     for row in rows:
-        row["rest"] = linked(row["others"], _OTHERS, register)
+        row["rest"] = _named(row["others"])
         # What has methods is not known by its fields.
         held = () if row["members"] else row["values"]
         row["holds"] = linked(held, _VALUES.at(row["lines"]), register)
     return {
         "file": code(printable(shown)),
         **_folded(rows, len(others)),
-        "rest": linked(others, _OTHERS, register),
+        "rest": _named(others),
         "constants": linked(names, values, register),
         "constants_are": " and ".join(sorted(words)).capitalize(),
     }
@@ -115,7 +119,7 @@ def _folded(rows: Sequence[dict[str, Any]], others: int) -> dict[str, Any]:
         return {"rows": rows, "folded": (), "more": 0}
     first = rows[:_SHOWN]
     within = [
-        {**row, "signature": row["name"], "within": "", "doc": "", "link": "", "holds": ""}
+        {**row, "signature": row["name"], "within": "", "doc": "", "holds": ""}
         for row in first
         if row["members"]
     ]
@@ -127,10 +131,10 @@ def _folded(rows: Sequence[dict[str, Any]], others: int) -> dict[str, Any]:
 
 
 def _row(one: FileFacts, number: int, symbol: Symbol, register: CitationRegister) -> dict[str, Any]:
+    text = signature(symbol.signature or f"{symbol.kind} {symbol.name}")
     return {
-        "signature": signature(symbol.signature or f"{symbol.kind} {symbol.name}"),
+        "signature": register.named(text, one.path, *one.heads[number]),
         "doc": sentence(symbol.doc) if symbol.doc else "",
-        "link": _link(one, number, register),
         "within": "",
         "name": code(printable(told(one, symbol.name))),
         "lines": symbol.line_end - symbol.line_start + 1,
@@ -138,7 +142,3 @@ def _row(one: FileFacts, number: int, symbol: Symbol, register: CitationRegister
         "others": [],
         "values": [],
     }
-
-
-def _link(one: FileFacts, number: int, register: CitationRegister) -> str:
-    return register.link(one.path, *one.heads[number])

@@ -28,11 +28,11 @@ def add(parser):
 def test_settings_files_and_options_are_listed(repo: GitRepo, tmp_path: Path) -> None:
     page = first_page(repo, tmp_path, {"shop/cli.py": CLI})
     assert rows(page, "Settings and configuration files") == [
-        "`DEFAULTS` | defaults of `RATE`, `OPEN`, `HOST` |  | [`shop/cli.py#L3-L3`]",
-        "`.shoprc` | a file | `add` | [`shop/cli.py#L9-L9`]",
-        "`shop.toml` | a file | `add` | [`shop/cli.py#L9-L9`] and 1 more",
+        "`DEFAULTS` | defaults of `RATE`, `OPEN`, `HOST` |  | [`shop/cli.py#L3`]",
+        "`.shoprc` | a file | `add` | [`shop/cli.py#L9`]",
+        "`shop.toml` | a file | `add` | [`shop/cli.py#L9`] and 1 more",
     ]
     (row,) = rows(page, "Options of the command line")
     name, what, within, link = re.split(r" (?<!\\)\| ", row)
-    assert (name, within, link) == ("`--rate`", "`add`", "[`shop/cli.py#L8-L8`]")
+    assert (name, within, link) == ("`--rate`", "`add`", "[`shop/cli.py#L8`]")
     assert "What it \\| costs" in what

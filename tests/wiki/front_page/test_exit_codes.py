@@ -50,11 +50,11 @@ def test_errors_have_exit_codes_and_messages(repo: GitRepo, tmp_path: Path) -> N
     judge(pages, corpus, tmp_path / "wiki", opened(repo))
     first, module = pages.pages[0].text, pages.pages[1].text
     ends = {row.split(" | ")[0]: row.split(" | ")[-1] for row in rows(first, "Errors")}
-    assert ends["`Full`"].startswith("code 3, by `Refused.exit_code` [`shop/cli.py#L9-L9`]")
+    assert ends["`Full`"].startswith("code 3, by `Refused.exit_code` [`shop/cli.py#L9`]")
     assert ends["`Refused`"] == ends["`Full`"]
-    assert ends["`Odd`"].startswith("code 4, by `main` [`shop/cli.py#L24-L24`]")
-    assert "| code 4 | `Odd` is caught | `main` | [`shop/cli.py#L24-L24`]" in first
+    assert ends["`Odd`"].startswith("code 4, by `main` [`shop/cli.py#L24`]")
+    assert "| code 4 | `Odd` is caught | `main` | [`shop/cli.py#L24`]" in first
     said = module.split("## Messages\n", 1)[1].split("## ", 1)[0]
-    assert r"“no room for \<b\>more\</b\>”: `Full` in `main` [`shop/cli.py#L22-L22`]" in said
+    assert r"“no room for \<b\>more\</b\>”: `Full` in `main` [`shop/cli.py#L22`]" in said
     assert "less than nothing" not in said  # which stands among the invariants
     assert "“less than nothing”" in module

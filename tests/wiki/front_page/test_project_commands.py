@@ -31,19 +31,19 @@ def test_people_come_before_ci_and_the_lock_file_names_the_manager(
         ".github/workflows/ci.yml": f"steps:\n{steps}      - run: tsc --noEmit\n",
     })  # fmt: skip
     assert rows(page, "Build, run and test") == [
-        "set up | `pnpm install` | “usual” | [`package.json#L5-L5`]",
-        "run | `pnpm run dev` | `vite` | [`package.json#L4-L4`]",
-        "test | `pnpm test` | <code>vitest &#124; tee x</code> | [`package.json#L3-L3`]",
-        "test | `pnpm test --shard 1` |  | [`.github/workflows/ci.yml#L2-L2`]",
-        "test | `pnpm test --shard 2` |  | [`.github/workflows/ci.yml#L3-L3`]",
-        "check | `tsc --noEmit` |  | [`.github/workflows/ci.yml#L6-L6`]",
+        "set up | `pnpm install` | “usual” | [`package.json#L5`]",
+        "run | `pnpm run dev` | `vite` | [`package.json#L4`]",
+        "test | `pnpm test` | <code>vitest &#124; tee x</code> | [`package.json#L3`]",
+        "test | `pnpm test --shard 1` |  | [`.github/workflows/ci.yml#L2`]",
+        "test | `pnpm test --shard 2` |  | [`.github/workflows/ci.yml#L3`]",
+        "check | `tsc --noEmit` |  | [`.github/workflows/ci.yml#L6`]",
     ]
-    assert "- `make release` [`Makefile#L1-L1`]" in page
+    assert "- `make release` [`Makefile#L1`]" in page
     assert "Not listed: 2 other commands." in page
     assert "jest" not in page
-    assert "\n- `sub`: `pnpm test` [`sub/package.json#L1-L1`]\n" in page
+    assert "\n- `sub`: `pnpm test` [`sub/package.json#L1`]\n" in page
     documents = page.split("own documents\n", 1)[1].split("##", 1)[0]
-    assert re.findall(r"`([\w./]+)#", documents) == [
+    assert re.findall(r"`([\w./]+)`", documents) == [
         "README.md", "CONTRIBUTING.md", "docs/index.md",
     ]  # fmt: skip
     assert page.count("- task") == 1  # of `sub`: the others are among the commands
@@ -59,11 +59,11 @@ def test_programs_and_uv(repo: GitRepo, tmp_path: Path) -> None:
         "cmd/go/main.go": "package main\n\nfunc main() {}\n",
     })  # fmt: skip
     assert rows(page, "Build, run and test") == [
-        "set up | `uv sync` | “usual” | [`pyproject.toml#L1-L1`]",
-        "run | `say` | `a.b:c` | [`pyproject.toml#L4-L4`]",
-        "run | `go run ./cmd/go` | “usual” | [`cmd/go/main.go#L3-L3`]",
-        "run | `python -m a` | “usual” | [`src/a/__main__.py#L1-L1`]",
-        "test | `uv run pytest` | “usual”, with `-m 'not slow'` | [`pyproject.toml#L6-L6`]",
+        "set up | `uv sync` | “usual” | [`pyproject.toml#L1`]",
+        "run | `say` | `a.b:c` | [`pyproject.toml#L4`]",
+        "run | `go run ./cmd/go` | “usual” | [`cmd/go/main.go#L3`]",
+        "run | `python -m a` | “usual” | [`src/a/__main__.py#L1`]",
+        "test | `uv run pytest` | “usual”, with `-m 'not slow'` | [`pyproject.toml#L6`]",
     ]
 
 
@@ -76,7 +76,7 @@ def test_packages_of_a_repository_without_a_manifest_at_its_top(
         "examples/shop/Cargo.toml": '[package]\nname = "shop"\n',
     })  # fmt: skip
     said = page.split("\n## Build, run and test\n", 1)[1].split("\n## ", 1)[0]
-    place = "[`crates/c00/Cargo.toml#L1-L1`]"
+    place = "[`crates/c00/Cargo.toml#L1`]"
     assert f"\n- `crates/c00`: `cargo build` {place}, `cargo test` {place}\n" in said
     assert "- and 2 other folders" in said
     assert "examples" not in said

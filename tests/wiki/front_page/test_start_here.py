@@ -55,30 +55,28 @@ def test_the_first_page_says_where_to_start(repo: GitRepo, tmp_path: Path) -> No
     assert rows(page, "To change something, start here") == [
         (
             f"{title.format('errors.py')} | [`src/shop/errors.py#L1-L2`] | "
-            "`Full`, `Odd`, `Plain` | [`tests/test_all.py#L1-L1`] | "
+            "`Full`, `Odd`, `Plain` | [`tests/test_all.py`] | "
             "`python -m pytest tests/test_all.py`"
         ),
         (
             f"{title.format('core.py')} | [`src/shop/core.py#L8-L9`] | `Basket`, `price` | "
-            "[`tests/test_core.py#L1-L1`], [`tests/test_all.py#L1-L1`] | "
+            "[`tests/test_core.py`], [`tests/test_all.py`] | "
             "`python -m pytest tests/test_core.py tests/test_all.py`"
         ),
     ]
     assert rows(page, "Environment variables") == [
         (
             '`SHOP_CLOSED` | `os.environ.get("SHOP_CLOSED", "no")` | `Basket.add` | '
-            "[`src/shop/core.py#L12-L12`] and 1 more"
+            "[`src/shop/core.py#L12`] and 1 more"
         ),
     ]
-    assert "- `os.environ[key]` [`src/shop/core.py#L22-L22`]" in page
-    raised = (
-        "`Basket.add` [`src/shop/core.py#L13-L13`], `price` [`src/shop/core.py#L21-L21`] and 1 more"
-    )
+    assert "- `os.environ[key]` [`src/shop/core.py#L22`]" in page
+    raised = "`Basket.add` [`src/shop/core.py#L13`], `price` [`src/shop/core.py#L21`] and 1 more"
     assert rows(page, "Errors")[:2] == [
         f"`Full` | Nothing fits in. | [`src/shop/errors.py#L1-L2`] | {raised}",
-        "`Odd` |  | [`src/shop/errors.py#L5-L5`] | ",
+        "`Odd` |  | [`src/shop/errors.py#L5`] | ",
     ]
-    assert "| `ValueError` | 1 | `Basket.add` [`src/shop/core.py#L15-L15`] |" in page
+    assert "| `ValueError` | 1 | `Basket.add` [`src/shop/core.py#L15`] |" in page
     assert "`Plain` |  |" not in page
 
 

@@ -137,7 +137,7 @@ def test_a_door_gives_what_it_passes_on(repo: GitRepo, tmp_path: Path) -> None:
 
     def given(page: str) -> list[str]:
         (line,) = [one for one in page.split("\n") if one.startswith("The package itself gives")]
-        return re.findall(r"`(\w+)` \[", line)
+        return re.findall(r"\[`(\w+)`\]", line)
 
     assert given(pages["modules/web.md"]) == ["run", "start"]
     assert given(pages["modules/src.md"]) == ["Two", "own", "renamed"]

@@ -64,12 +64,12 @@ def test_only_what_its_quote_holds_is_on_the_page(repo: GitRepo, tmp_path: Path)
     made = stage.texts(out)
     oven = made["modules/src.shop.oven.md"]
     assert "## In words" in oven
-    assert f"- {HEAT} [`src/shop/oven/control.py#L10-L10`]" in oven
+    assert f"- {HEAT} [`src/shop/oven/control.py#L10`]" in oven
     assert (
         "Too much heat is refused @\u200balice \\<b\\>. [`src/shop/oven/control.py#L15-L16`]"
         in oven
     )
-    assert "- The shop heats an oven. [`src/shop/oven/control.py#L10-L10`]" in made["index.md"]
+    assert "- The shop heats an oven. [`src/shop/oven/control.py#L10`]" in made["index.md"]
     everything = "".join(made.values())
     for lie in ("deletes the disk", "not there", "invented", "moon", "no reason", "by a word"):
         assert lie not in everything

@@ -80,8 +80,8 @@ def test_all_grounds_are_shown_and_a_lie_is_dropped(repo: GitRepo, tmp_path: Pat
     made = stage.texts(out)
     page = made["modules/oven.md"]
     [line] = [line for line in page.split("\n") if "never heated" in line]
-    assert "oven/heat.py#L2-L2" in line
-    assert "oven/check.py#L4-L4" in line
+    assert "oven/heat.py#L2" in line
+    assert "oven/check.py#L4" in line
     by = f"Sentences by the model `loopback` at commit `{commit[:12]}`. Asked again, it said that"
     assert f"{by} the linked lines support them:" in page
     assert f"{by} they follow from its sentences about the linked lines:" in made["index.md"]
