@@ -12,10 +12,11 @@ import shutil
 import sys
 from hashlib import sha256
 from importlib.util import find_spec
+from urllib.parse import unquote
 
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.system import files, installation, lock, process
-from rlm_ci.text.neutralise import GAP
+from rlm_ci.text.neutralise import GAP, code
 from rlm_ci.text.printable import printable
 from rlm_ci.wiki.pages.build import INDEX
 from rlm_ci.wiki.pages.flow_page import NAME as FLOWS
@@ -36,6 +37,7 @@ _STYLE = """\
 .md-typeset table:not([class]) th { min-width: 0; }
 .md-typeset table:not([class]) :is(th, td) { padding-inline: .6em; }
 .md-typeset table:not([class]) td:nth-child(2):not([style]) { min-width: 12rem; }
+.md-typeset table:not([class]) td:last-child:not([style]) { min-width: 8rem; }
 .md-typeset table:not([class]) td[style] { white-space: nowrap; width: 1%; }
 .md-typeset table:not([class]) td code { word-break: normal; overflow-wrap: anywhere; }
 .md-typeset table:not([class]) td:first-child code { white-space: nowrap; }
@@ -74,8 +76,11 @@ addEventListener("click", event => {
 """
 #: Zensical writes titles into its pages as they are.
 _NO_MARKUP = str.maketrans({"<": "‹", ">": "›", "&": "＆", '"': "”", "'": "’"})
-#: A link to a file of the repository: on the site there is none.
-_OUTSIDE = re.compile(r"\]\((?!https?://)[^)\s]*#L\d+-L\d+\)")
+#: A link to a file of the repository: on the site there is none, and its place is shown instead.
+_OUTSIDE = re.compile(
+    r"\[(import|`[^`\n]+`|(`{2,})(?:(?!\2)[^\n])+\2|<code>[^<\n]*</code>)\]"
+    r"\((?!https?://)(?:\.\./)*([^)\s]*)#(L\d+(?:-L\d+)?)\)"
+)
 _SECONDS = 600.0
 _LIMIT = 64 << 20
 _CONFIG = """\
@@ -160,7 +165,13 @@ def build(folder: str, out: str, environment: Mapping[str, str]) -> int:
 
 def _for_site(text: str) -> str:
     """A page without links to files, and with Markdown in what is folded, as GitHub reads it."""
-    return _OUTSIDE.sub("]", text).replace("\n<details>\n", '\n<details markdown="1">\n')
+    return _OUTSIDE.sub(_placed, text).replace("\n<details>\n", '\n<details markdown="1">\n')
+
+
+def _placed(link: re.Match[str]) -> str:
+    shown, _, path, lines = link.groups()
+    path = printable(unquote(path, errors="surrogateescape"))
+    return shown if path in shown else f"{shown} {code(f'{path}#{lines}', cell=True)}"
 
 
 def _config(texts: Mapping[str, str], *, diagrams: bool) -> str:

@@ -14,15 +14,14 @@ if TYPE_CHECKING:
     from rlm_ci.source.import_graph import ImportGraph
     from rlm_ci.wiki.pages.layout import Module, PageLayout
 
-#: The most boxes of a readable diagram.
-_BOXES = 28
+#: Boxes before and after a module in the diagram of its imports.
 _NEAR = 10
 #: Characters of a name in a box.
 _LABEL = 40
 #: What can be imported, and is no package.
 _NO_PACKAGES = frozenset(("__future__", "_typeshed"))
 #: Arrows that even a small map may have.
-_FEW = 24
+_FEW = 18
 #: The key of all modules together in ``ModuleDependencies.packages``.
 ALL = "\0"
 
@@ -108,44 +107,35 @@ class DependencyDiagram(Value):
     arrows_left: int = 0
 
 
-def architecture(layout: PageLayout, around: ModuleDependencies) -> DependencyDiagram:
-    """The map of modules and their imports: folders instead, and the heaviest arrows, if many."""
-    keys = [module.key for module in layout.modules]
+def architecture(
+    layout: PageLayout, around: ModuleDependencies, parts: Mapping[str, str], shown: Sequence[str]
+) -> DependencyDiagram:
+    """The map of ``shown`` parts and of what they import, the heaviest arrows first.
+
+    ``parts`` has the part of each module.
+    """
     # Within a package of Go nothing is imported: the package is what others lean on.
     packages = {
         module.key: module.folder
         for module in layout.modules
-        if module.is_shared and module.folder in keys
+        if module.is_shared and module.folder in parts
     }
-    linked = {key for pair in around.weights for key in pair}
-    if not linked:
-        return DependencyDiagram()
-    standing = {key: packages.get(key, key) for key in keys}
-    depth = max((key.count("/") for key in keys), default=0)
-    while len(set(standing.values())) > _BOXES and depth > 0:
-        standing = {key: "/".join(packages.get(key, key).split("/")[:depth]) for key in keys}
-        depth -= 1
+    standing = {key: parts[packages.get(key, key)] for key in parts}
     weights: dict[tuple[str, str], int] = {}
     for (source, target), weight in around.weights.items():
         pair = standing[source], standing[target]
         if pair[0] != pair[1]:
             weights[pair] = weights.get(pair, 0) + weight
-    busy: dict[str, int] = {}
-    for pair, weight in weights.items():
-        for key in pair:
-            busy[key] = busy.get(key, 0) + weight
-    shown = sorted(sorted(busy, key=lambda key: (-busy[key], key))[:_BOXES])
-    left_out = len(set(standing.values())) - len(shown)
-    if not shown:
+    linked = {key for pair in weights for key in pair}
+    keys = sorted(linked.intersection(shown))
+    if not keys:
         return DependencyDiagram()
-    boxes = [_box(key, _group(key, shown)) for key in shown]
+    boxes = [_box(key, _group(key, keys)) for key in keys]
     heavy = sorted(weights, key=lambda pair: (-weights[pair], pair))
-    inside = set(shown)
-    inside_map = [pair for pair in heavy if set(pair) <= inside]
-    arrows = drawn(inside_map, max(_FEW, 2 * len(shown)))
-    return DependencyDiagram(
-        flowchart(boxes, sorted(arrows)), left_out, len(inside_map) - len(arrows)
-    )
+    inside = [pair for pair in heavy if set(pair) <= set(keys)]
+    arrows = drawn(inside, max(_FEW, 2 * len(keys)))
+    left_out = len(set(standing.values())) - len(keys)
+    return DependencyDiagram(flowchart(boxes, sorted(arrows)), left_out, len(inside) - len(arrows))
 
 
 def drawn(pairs: Sequence[tuple[str, str]], most: int) -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ from rlm_ci.wiki.front_page.configuration import environment, settings
 from rlm_ci.wiki.front_page.error_list import error_list
 from rlm_ci.wiki.front_page.exit_codes import exit_codes
 from rlm_ci.wiki.front_page.own_docs import own_docs
+from rlm_ci.wiki.front_page.parts import part_table
 from rlm_ci.wiki.front_page.project_commands import command_table, folder_commands
 from rlm_ci.wiki.front_page.start_here import start_here
 from rlm_ci.wiki.pages.dependencies_map import ALL, architecture
@@ -43,13 +44,16 @@ if TYPE_CHECKING:
 _HELD = "they follow from its sentences about the linked lines"
 #: Commits from which on a file is a hot spot.
 _OFTEN = 2
+#: Modules from which on their list is folded.
+_LONG = 24
 #: Rows of a list on the first page.
 _ENTRIES, _HOT, _OMITTED, _PAGES = 40, 12, 40, 12
 
 
 def overview(world: PageSources) -> dict[str, Any]:
     files, layout = world.files, world.layout
-    drawn = architecture(layout, world.around)
+    table = part_table(world)
+    drawn = architecture(layout, world.around, table.owner, table.shown)
     begins = [
         (one, entry)
         for one, entry in starts(_begins_of(files, layout))
@@ -76,7 +80,11 @@ def overview(world: PageSources) -> dict[str, Any]:
         **error_list(world),
         **exit_codes(world),
         "diagram": drawn.diagram,
-        "boxes_left": drawn.boxes_left and count(drawn.boxes_left, "module"),
+        "boxes_left": drawn.boxes_left
+        and count(drawn.boxes_left, "part" if table.rows else "module"),
+        "part_rows": table.rows,
+        "parts_smaller": table.smaller,
+        "is_long": len(layout.modules) > _LONG,
         "arrows_left": drawn.arrows_left and count(drawn.arrows_left, "arrow"),
         "modules": [_module(module, world) for module in layout.modules],
         "entries": entries(begins[:_ENTRIES], world),
