@@ -81,6 +81,8 @@ _OUTSIDE = re.compile(
     r"\[(import|`[^`\n]+`|(`{2,})(?:(?!\2)[^\n])+\2|<code>[^<\n]*</code>)\]"
     r"\((?!https?://)(?:\.\./)*([^)\s]*)#(L\d+(?:-L\d+)?)\)"
 )
+#: Pages of modules that the navigation lists as they are, and the folders that it looks into.
+_FLAT, _DEEPEST = 24, 5
 _SECONDS = 600.0
 _LIMIT = 64 << 20
 _CONFIG = """\
@@ -165,7 +167,9 @@ def build(folder: str, out: str, environment: Mapping[str, str]) -> int:
 
 def _for_site(text: str) -> str:
     """A page without links to files, and with Markdown in what is folded, as GitHub reads it."""
-    return _OUTSIDE.sub(_placed, text).replace("\n<details>\n", '\n<details markdown="1">\n')
+    text = _OUTSIDE.sub(_placed, text).replace("\n<details>\n", '\n<details markdown="1">\n')
+    # What GitHub takes for a list within a list needs four spaces here.
+    return text.replace("\n  - ", "\n    - ")
 
 
 def _placed(link: re.Match[str]) -> str:
@@ -180,13 +184,30 @@ def _config(texts: Mapping[str, str], *, diagrams: bool) -> str:
     titles = {INDEX: "Overview", FLOWS: "How a call flows"}
     nav: list[dict[str, object]] = [{titles[name]: name} for name in tops]
     if headings:
-        nav.append({"Modules": [{heading: name} for heading, name in headings]})
+        nav.append({"Modules": _sections(headings)})
     return _CONFIG.format(
         title=_toml(_heading(texts[INDEX])),
         nav=_toml(nav),
         scripts=_toml(list(_SCRIPTS) if diagrams else []),
         fences=_FENCES if diagrams else "",
     )
+
+
+def _sections(headings: list[tuple[str, str]]) -> list[dict[str, object]]:
+    """The pages of modules; many of them by the folder that parts them."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for depth in range(len(headings) > _FLAT, _DEEPEST):
+        groups = {}
+        for heading, name in headings:
+            key = "/".join(heading.split("/")[:depth]) if depth else heading
+            groups.setdefault(key, []).append((heading, name))
+        if 2 * max(map(len, groups.values())) <= len(headings) or not depth:
+            break
+    found: list[dict[str, object]] = []
+    for key, pages in groups.items():
+        inner: list[object] = [{heading.removeprefix(f"{key}/"): name} for heading, name in pages]
+        found.append({key: inner} if len(pages) > 1 else dict(pages))
+    return found
 
 
 def _heading(text: str) -> str:

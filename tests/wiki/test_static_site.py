@@ -85,7 +85,7 @@ def test_pages_diagrams_and_search_work_with_nothing_from_elsewhere(
     folded = "".join(f"def f{number}(): ...\n" for number in range(20))
     out = made(repo, tmp_path, {**stage.shop(), "src/fold/a.py": folded})
     inside = (out / "modules/src.fold.html").read_text(encoding="utf-8").partition("<details")[2]
-    assert "<code>def f19()</code>" in inside.partition("</details>")[0]
+    assert "<code>f19</code>" in inside.partition("</details>")[0]
     page = out / "index.html"
     text = page.read_text(encoding="utf-8")
     assert "Shop keeps orders of a small bakery" in text
@@ -162,3 +162,38 @@ def test_without_the_extra_the_way_to_it_is_told(
     with pytest.raises(UnavailableError) as caught:
         static_site.build(str(tmp_path / "wiki"), str(tmp_path / "site"), os.environ)
     assert "[site]'" in caught.value.hint
+
+
+def test_what_leads_to_no_page_is_told_by_its_place() -> None:
+    from rlm_ci.wiki.static_site import _for_site
+
+    text = (
+        "- [`def f(x: list[int])`](../../../a/b.py#L3-L4) — Makes `x[0]`. "
+        "[`a/b.py#L9`](../../a/b.py#L9)\n"
+        "  - [`g`](../../a%20c/b.py#L5), ([import](../../a/b.py#L1)), [``h`i``](../../a/b.py#L2)\n"
+        "- [page](modules/a.md) [`k`](https://github.com/a/b/blob/0/a.py#L1)\n"
+    )
+    assert _for_site(text) == (
+        "- `def f(x: list[int])` `a/b.py#L3-L4` — Makes `x[0]`. `a/b.py#L9`\n"
+        "    - `g` `a c/b.py#L5`, (import `a/b.py#L1`), ``h`i`` `a/b.py#L2`\n"
+        "- [page](modules/a.md) [`k`](https://github.com/a/b/blob/0/a.py#L1)\n"
+    )
+
+
+def test_many_pages_are_listed_by_folder() -> None:
+    from rlm_ci.wiki.static_site import _sections
+
+    few = [(f"src/p{number:02}", f"{number}.md") for number in range(24)]
+    assert _sections(few) == [{heading: name} for heading, name in few]
+    many = [
+        ("hooks", "h.md"),
+        *(
+            (f"src/p{n:02}{end}", f"{n}{end[:2]}.md")
+            for n in range(9)
+            for end in ("", "/a", "/b/c")
+        ),
+    ]
+    found = _sections(many)
+    assert found[0] == {"hooks": "h.md"}
+    assert found[1] == {"src/p00": [{"src/p00": "0.md"}, {"a": "0/a.md"}, {"b/c": "0/b.md"}]}
+    assert len(found) == 10
