@@ -82,6 +82,9 @@ def _define(  # noqa: PLR0917 - a handler's parameters, and two of its own
         head = head.removesuffix("=>").rstrip() if node.type == "arrow_function" else head
     shown = scope.state == "export"
     inner = walk.define(kind, name, node, scope, note, head, is_public=shown)
+    value = fields.get("value")
+    if kind == "type" and value is not None and value.type == "object_type":
+        walk.body(value, inner)  # the same as an interface, in other words
     if body is None:
         return
     if kind == "enum":

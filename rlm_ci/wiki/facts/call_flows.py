@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rlm_ci.wiki.facts.file_facts import FileFacts
 
 #: Levels below the start, steps of a flow, and calls and raises of a step that are shown.
-DEEPEST, STEPS, CALLS, RAISES = 4, 16, 8, 4
+DEEPEST, STEPS, CALLS, RAISES = 4, 16, 12, 4
 
 
 class FlowCall(Value):
@@ -102,11 +102,13 @@ class CallFlows:
         self._resolver = resolver
         self._read = read
         self._calls: dict[str, FileCalls] = {}
+        self._bodies: dict[_Place, tuple[list[FlowCall], tuple[RaiseSite, ...]]] = {}
 
     def of(self, starts: Sequence[FlowStart]) -> list[CallFlow]:
         """The flows from ``starts`` that have a second step, in that order.
 
-        Starts at one definition are one flow; what only calls the start of another is left out.
+        Public names that lead no further than to a second step come last. Starts at one
+        definition are one flow; what only calls the start of another is left out.
         """
         groups: dict[_Place, list[FlowStart]] = {}
         for start in starts:
@@ -117,9 +119,10 @@ class CallFlows:
             for flow in growing:
                 self._grow(flow, is_last=level == DEEPEST)
         heads = {_place(flow.root.at) for flow in growing}
-        return [
+        found = [
             _finished(flow) for flow in growing if flow.root.below and not _leads_on(flow, heads)
         ]
+        return sorted(found, key=lambda flow: bool(flow.starts[0].uses) and len(flow.steps) == 2)
 
     def _load(self, paths: Iterable[str]) -> None:
         wanted = sorted(path for path in paths if path not in self._calls)
@@ -128,22 +131,47 @@ class CallFlows:
 
     def _grow(self, flow: _Growing, *, is_last: bool) -> None:
         front, flow.front = flow.front, []
+        found: dict[_Place, tuple[_Node, FlowCall]] = {}
         for node in front:
-            calls, node.raises = self._inside(node.at)
-            node.calls = list(self._resolved(node.at, calls))
+            node.calls, node.raises = self._body(node.at)
             for call in node.calls:
-                if len(call.found) != 1:
-                    continue
-                place = _place(call.found[0])
-                if place in flow.known:
-                    continue
-                if is_last or len(flow.known) >= STEPS:
-                    flow.left.add(place)
-                    continue
-                below = _Node(call.found[0], node, is_sure=call.is_sure)
-                flow.known[place] = below
-                node.below.append(below)
-                flow.front.append(below)
+                if len(call.found) == 1 and (place := _place(call.found[0])) not in flow.known:
+                    found.setdefault(place, (node, call))
+        chosen = set() if is_last else self._weighty(found, STEPS - len(flow.known))
+        for place, (node, call) in found.items():
+            if place not in chosen:
+                flow.left.add(place)
+                continue
+            below = _Node(call.found[0], node, is_sure=call.is_sure)
+            flow.known[place] = below
+            node.below.append(below)
+            flow.front.append(below)
+
+    def _weighty(self, found: Mapping[_Place, tuple[_Node, FlowCall]], room: int) -> set[_Place]:
+        """Those that are followed: of too many those that do most, half of them of one caller."""
+        self._load({place.path for place in found})
+        weights = {place: self._weight(call.found[0]) for place, (_, call) in found.items()}
+        chosen: set[_Place] = set()
+        taken: dict[int, int] = {}
+        for place in sorted(found, key=lambda place: (-weights[place], place)):
+            node = id(found[place][0])
+            if len(chosen) < room and taken.get(node, 0) < (room + 1) // 2:
+                chosen.add(place)
+                taken[node] = taken.get(node, 0) + 1
+        return chosen
+
+    def _weight(self, at: Definition) -> int:
+        """The lines of a definition, and of what it calls: one that hands on counts as that."""
+        calls, _ = self._body(at)
+        below = {_place(one.found[0]): one.found[0] for one in calls if len(one.found) == 1}
+        return sum(map(_length, (at, *below.values())))
+
+    def _body(self, at: Definition) -> tuple[list[FlowCall], tuple[RaiseSite, ...]]:
+        place = _place(at)
+        if place not in self._bodies:
+            calls, raises = self._inside(at)
+            self._bodies[place] = list(self._resolved(at, calls)), raises
+        return self._bodies[place]
 
     def _inside(self, at: Definition) -> tuple[list[CallSite], tuple[RaiseSite, ...]]:
         """The calls and raises in the lines of a definition that belong to no other within."""
@@ -183,6 +211,10 @@ def _place(at: Definition) -> _Place:
     return _Place.of((at.path, at.symbol.line_start, at.symbol.name))
 
 
+def _length(one: Definition) -> int:
+    return one.symbol.line_end - one.symbol.line_start
+
+
 def _leads_on(flow: _Growing, heads: set[_Place]) -> bool:
     """Whether code at the top of a file does nothing but call the start of another flow."""
     root = flow.root
@@ -207,8 +239,9 @@ def _step(node: _Node, flow: _Growing) -> FlowStep:
     for call in node.calls:
         known = flow.known.get(_place(call.found[0])) if len(call.found) == 1 else None
         calls.append(call.replace(step=known.number) if known is not None else call)
-    # What has a step of its own is never left out.
-    shown = sorted(calls, key=lambda one: not one.step)[:CALLS]
+    # What has a step of its own is never left out, and else what is longest.
+    calls.sort(key=lambda one: (not one.step, -_length(one.found[0]), one.line))
+    shown = calls[:CALLS]
     shown.sort(key=lambda one: one.line)
     return FlowStep(
         node.number,

@@ -40,7 +40,7 @@ _RAISING = {
 }
 _GENERIC = re.compile(r"<[^<>]*>")
 _SIGN = re.compile(r"\?\.|::|->|!\.")
-_CALLEE = re.compile(r"(?:(.+)\.)?\s*([^\W\d][\w$]*|\$\w+)[!?]?")
+_CALLEE = re.compile(r"(?:(.+)\.)?\s*(#?[^\W\d][\w$]*|\$\w+)[!?]?")
 _CHAIN = re.compile(r"[\w$]+(?:\.[\w$]+)*")
 _THROWN = re.compile(r"(?:throw\s+|raise[\s(]+)?(?:new\s+)?([A-Za-z_][\w.:\\]{0,119})")
 

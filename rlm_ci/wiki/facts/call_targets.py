@@ -90,6 +90,10 @@ class CallResolver:
         path, (base, name) = caller.path, (site.base, site.name)
         if not base:
             return self._sure(self._bare(path, name) or self._beside(caller, name))
+        if name.startswith("#"):  # private to a class, whatever stands before the dot
+            own = self._symbols(path).values()
+            inner = [Definition.of((path, one)) for one in own if one.name.endswith(f".{name}")]
+            return self._sure(inner) if len(inner) == 1 else CallTargets(tuple(inner))
         if self._is_self(caller, base):
             owner = caller.symbol.name.rpartition(".")[0]
             skips = base in ("super", "parent")

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 FUNCTION, TOP = "function", "top"
 _KINDS = ("script", "main", "command", "route")
 _SCRIPT = re.compile(r"""['"]?([\w.-]+)['"]?\s*=\s*['"]?([\w.]+)(?::([\w.]+))?""")
+#: Names that the standards for servers give to what they hand over.
+_SERVED = re.compile(r"\bself,\s*(environ|scope)\b[^,]*,\s*(?:start_response|receive)\b")
+#: Of the most used, those before the first of other folders, and such folders.
+_EARLY = 3
 #: Where a build writes, and what it writes from.
 _BUILT = re.compile(r"^(?:\./)?(?:dist|lib|build|out)/")
 _SUFFIXES = ("", ".js", ".ts", ".mjs", ".cjs", ".mts", ".tsx", "/index.js", "/index.ts")
@@ -67,6 +71,7 @@ def entry_starts(
             if at is not None:
                 row = (entry.kind, entry.name, path, entry.line_start, entry.line_end, at)
                 found.append(FlowStart.of((*row, 0, 0)))
+        found += _served(files[path]) if path not in texts else ()
     return sorted(found, key=lambda one: (_KINDS.index(one.kind), one.path, one.line_start))
 
 
@@ -76,9 +81,10 @@ def used_starts(
     contents: Mapping[str, bytes],
     files: Mapping[str, FileFacts],
 ) -> list[FlowStart]:
-    """Those of ``candidates`` that ``paths`` call, the most used first.
+    """Those of ``candidates`` that ``paths`` call, the most used first, of each folder one early.
 
-    Calls are counted by name, so a name that two of them have is left out.
+    Calls are counted by name, so a name that two of them have is left out, and one that values of
+    the language have comes last.
     """
     by_name: dict[str, list[Definition]] = {}
     for one in candidates:
@@ -90,14 +96,28 @@ def used_starts(
             if kind == CALL and word in single and single[word].path != path:
                 counts[word] += 1
     wanted = sorted((name for name, number in counts.items() if number),
-                    key=lambda name: (-counts[name], name))  # fmt: skip
-    found = []
+                    key=lambda name: (name in COMMON, -counts[name], name))  # fmt: skip
+    first: dict[str, str] = {}
     for name in wanted:
+        first.setdefault(folder_of(single[name].path), name)
+    found = []
+    for name in dict.fromkeys((*wanted[:_EARLY], *list(first.values())[:_EARLY], *wanted)):
         one = single[name]
         symbol = one.symbol
         row = (FUNCTION, symbol.name, one.path, symbol.line_start, symbol.line_end, one)
         found.append(FlowStart.of((*row, counts[name], len(paths))))
     return found
+
+
+def _served(one: FileFacts) -> Iterator[FlowStart]:
+    """The methods of a file by which a server of WSGI or ASGI calls an application."""
+    for symbol in one.outline.symbols:
+        found = _SERVED.search(symbol.signature)
+        if found and symbol.name.endswith(".__call__"):
+            name = f"{'WSGI' if found[1] == 'environ' else 'ASGI'} {symbol.name}"
+            lines = symbol.line_start, symbol.line_end
+            at = Definition.of((one.path, symbol))
+            yield FlowStart.of(("route", name, one.path, *lines, at, 0, 0))
 
 
 def _is_manifest(one: FileFacts) -> bool:

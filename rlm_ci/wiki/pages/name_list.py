@@ -34,7 +34,7 @@ class NameLimit(Row):
 
 
 #: Names of a file, members of a class, and values of either, with their signatures or links.
-_NAMES, _MEMBERS, _VALUES = NameLimit(13, 60, 60), NameLimit(3, 100, 20), NameLimit(4, 100, 12)
+_NAMES, _MEMBERS, _VALUES = NameLimit(13, 60, 60), NameLimit(3, 100, 20), NameLimit(6, 50, 30)
 #: Names of a file or a class that are listed without a signature.
 _OTHERS = 40
 
@@ -108,6 +108,7 @@ def listing(
         "rest": _named(others),
         "constants": linked(names, values, register),
         "constants_are": " and ".join(sorted(words)).capitalize(),
+        "path": code(printable(one.path)),
     }
 
 

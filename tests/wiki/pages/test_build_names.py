@@ -223,8 +223,8 @@ def test_a_page_says_each_thing_once_and_calls_it_what_it_is(repo: GitRepo, tmp_
     assert "| `__main__.py` | `start` | 1 | inner |" in page
     assert "only" not in page
     assert "def native()" in page
-    assert "Variables: [`log`]" in page
-    assert "Constants: [`LIMIT`]" in page
+    assert "Variables of `net/a.py`: [`log`]" in page
+    assert "Constants of `net/b.py`: [`LIMIT`]" in page
     assert "__future__" not in page
 
 

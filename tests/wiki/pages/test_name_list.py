@@ -193,9 +193,17 @@ def test_the_values_of_a_class_are_named(
 ) -> None:
     files = {"README.md": "It is for us, far away.\n", path: source}
     page = pages_of(repo, tmp_path, files)["modules/net.md"]
-    (line,) = [line for line in page.split("\n") if line.startswith("  - Values: ")]
+    (line,) = [line for line in page.split("\n") if line.startswith("  - Values in ")]
     named = [part.lstrip("$") for part in line.split("`")]
     assert [name for name in named if name in ("B", "C", "D")] == list(values)
+
+
+def test_the_fields_of_an_object_type_are_members() -> None:
+    source = b"export type Options = {\n  /** Whether it throws. */\n  throws?: boolean;\n};\n"
+    found = outline("a.ts", source).symbols
+    assert [(one.name, one.line_start, one.doc) for one in found] == [
+        ("Options", 1, ""), ("Options.throws", 3, "Whether it throws."),
+    ]  # fmt: skip
 
 
 def test_what_a_pattern_takes_is_exported() -> None:
