@@ -32,7 +32,7 @@ MARKER = ".rlm-ci-site"
 _MARKED = b"made by rlm-ci wiki --site, and emptied by it\n"
 #: ``dist/mermaid.min.js`` of mermaid 11.16.0, as npm has it.
 _MERMAID = "74d7c46dabca328c2294733910a8aa1ed0c37451776e8d5295da38a2b758fb9b"
-_SCRIPTS = ("assets/mermaid.min.js", "assets/wiki.js")
+_DRAWS, _OWN = "assets/mermaid.min.js", "assets/wiki.js"
 _STYLE = """\
 .md-typeset table:not([class]) th { min-width: 0; }
 .md-typeset table:not([class]) :is(th, td) { padding-inline: .6em; }
@@ -41,6 +41,22 @@ _STYLE = """\
 .md-typeset table:not([class]) td[style] { white-space: nowrap; width: 1%; }
 .md-typeset table:not([class]) td code { word-break: normal; overflow-wrap: anywhere; }
 .md-typeset table:not([class]) td:first-child code { white-space: nowrap; }
+@media (max-width: 44.9em) {
+  .md-typeset .md-typeset__table:has(> table[data-cards]) { display: block; }
+  .md-typeset table[data-cards]:not([class]) :is(tbody, tr, td) { display: block; }
+  .md-typeset table[data-cards]:not([class]) thead { display: none; }
+  .md-typeset table[data-cards]:not([class]) tr { padding-block: .5em; }
+  .md-typeset table[data-cards]:not([class]) td:not(:empty) {
+    border: 0; min-width: 0; padding-block: .1em; text-align: left !important;
+    white-space: normal; width: auto;
+  }
+  .md-typeset table[data-cards]:not([class]) td[style]:not(:empty) { display: inline-block; }
+  .md-typeset table[data-cards]:not([class]) td:first-child { font-weight: 600; }
+  .md-typeset table[data-cards]:not([class]) td:empty { display: none; }
+  .md-typeset table[data-cards]:not([class]) td[data-label]::before {
+    color: var(--md-default-fg-color--light); content: attr(data-label) " ";
+  }
+}
 .md-typeset div.mermaid { cursor: zoom-in; }
 dialog.wiki-diagram {
   background: var(--md-default-bg-color); border: 0; box-sizing: border-box; height: 100vh;
@@ -48,9 +64,18 @@ dialog.wiki-diagram {
 }
 dialog.wiki-diagram div.mermaid { cursor: zoom-out; margin: auto; }
 """
+#: On a phone, a row of a table is a card, whose cells say what they are.
+#:
 #: A diagram is drawn into a closed shadow root: how large it would be is seen by its height, which
 #: grows with the room that it has, up to that.
-_ZOOM = """\
+_SCRIPT = """\
+for (const table of document.querySelectorAll(".md-typeset table:not([class])")) {
+  const heads = [...table.querySelectorAll("th")].map(one => one.textContent);
+  if (heads.length < 3) continue;
+  table.dataset.cards = "";
+  for (const row of table.querySelectorAll("tbody tr"))
+    [...row.cells].forEach((cell, at) => { if (at > 1) cell.dataset.label = heads[at]; });
+}
 addEventListener("click", event => {
   const diagram = event.target.closest?.("div.mermaid");
   if (!diagram) return;
@@ -155,9 +180,9 @@ def build(folder: str, out: str, environment: Mapping[str, str]) -> int:
             files.write(path, _for_site(text).encode())
         files.make_folder(os.path.join(pages, "assets"))
         files.write(place_of(pages, "assets/wiki.css"), _STYLE.encode())
+        files.write(place_of(pages, _OWN), _SCRIPT.encode())
         if script is not None:
-            for name, content in zip(_SCRIPTS, (script, _ZOOM.encode()), strict=True):
-                files.write(place_of(pages, name), content)
+            files.write(place_of(pages, _DRAWS), script)
         config = os.path.join(work, "zensical.toml")
         files.write(config, _config(texts, diagrams=script is not None).encode())
         _run(config, work, environment)
@@ -188,7 +213,7 @@ def _config(texts: Mapping[str, str], *, diagrams: bool) -> str:
     return _CONFIG.format(
         title=_toml(_heading(texts[INDEX])),
         nav=_toml(nav),
-        scripts=_toml(list(_SCRIPTS) if diagrams else []),
+        scripts=_toml([_DRAWS, _OWN] if diagrams else [_OWN]),
         fences=_FENCES if diagrams else "",
     )
 

@@ -58,10 +58,13 @@ addEventListener('load', async () => {
   const zooms = !!document.querySelector('dialog[open] div.mermaid') && map.offsetWidth > room;
   map.click();
   const returns = map.parentNode === top && map.offsetWidth === room;
+  const cells = [...document.querySelectorAll('article table[data-cards] td:nth-child(3)')];
+  const cards = cells.length > 3 && cells.every(one => one.dataset.label
+    && getComputedStyle(one).display.endsWith('block'));
   const [red] = getComputedStyle(document.body).backgroundColor.match(/\\d+/);
   const told = document.createElement('pre');
   told.id = 'told';
-  told.textContent = JSON.stringify({hits, drawn, fits, zooms, returns, dark: red < 128});
+  told.textContent = JSON.stringify({hits, drawn, fits, zooms, returns, dark: red < 128, cards});
   document.body.append(told);
 });
 </script>
@@ -101,7 +104,7 @@ def test_pages_diagrams_and_search_work_with_nothing_from_elsewhere(
     assert told is not None
     assert '"hits":["' in told[1]
     assert '"drawn":1,' in told[1]
-    assert '"fits":true,"zooms":true,"returns":true,"dark":true' in told[1]
+    assert '"fits":true,"zooms":true,"returns":true,"dark":true,"cards":true' in told[1]
     assert any(path.startswith("/assets/mermaid") for path in asked)
     assert picture.stat().st_size > 20_000
 

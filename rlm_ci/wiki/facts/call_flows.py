@@ -240,9 +240,8 @@ def _step(node: _Node, flow: _Growing) -> FlowStep:
         known = flow.known.get(_place(call.found[0])) if len(call.found) == 1 else None
         calls.append(call.replace(step=known.number) if known is not None else call)
     # What has a step of its own is never left out, and else what is longest.
-    calls.sort(key=lambda one: (not one.step, -_length(one.found[0]), one.line))
-    shown = calls[:CALLS]
-    shown.sort(key=lambda one: one.line)
+    ranked = sorted(calls, key=lambda one: (not one.step, -_length(one.found[0])))[:CALLS]
+    shown = [one for one in calls if any(one is chosen for chosen in ranked)]
     return FlowStep(
         node.number,
         node.above.number if node.above is not None else 0,

@@ -52,7 +52,7 @@ _PATTERNS: Mapping[str, Patterns] = {
         (r"\bos\.Remove(?:All)?\(", "deletes"),
         (r"\bnet\.(?:Dial|Listen)\w*\(|\bhttp\.(?:Get|Post|ListenAndServe\w*)\(", "network"),
         (r"\bunsafe\.\w+", "memory"),
-        (r"\bos\.(?:Getenv|LookupEnv)\(\"(?P<name>\w+)\"", "environment"),
+        (r"\bos\.(?:Getenv|LookupEnv)\((?:\"(?P<name>\w+)\"|[^\")])", "environment"),
         (r"\bos\.Exit\(|\blog\.Fatal\w*\(", "ends"),
         (r"\bgo func\(", "threads"),
         (r"\breturn\b.*\b(?P<name>Err[A-Z]\w*)", THROWS),

@@ -28,7 +28,7 @@ from rlm_ci.wiki.pages.module_page import (
     summary,
 )
 from rlm_ci.wiki.pages.paths import folder_of, is_beside, is_test, title_of
-from rlm_ci.wiki.pages.wording import listed
+from rlm_ci.wiki.pages.wording import listed, sentence
 from rlm_ci.wiki.update.state import WHOLE
 
 TYPE_CHECKING = False
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.wiki.facts.file_facts import FileFacts
+    from rlm_ci.wiki.facts.note import Statement
     from rlm_ci.wiki.pages.layout import Module, PageLayout
     from rlm_ci.wiki.pages.module_page import PageSources
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 _HELD = "they follow from its sentences about the linked lines"
 #: Commits from which on a file is a hot spot.
 _OFTEN = 2
-#: Modules from which on their list is folded.
+#: Modules from which on their list is folded, and folders from which on those above are listed.
 _LONG = 24
 #: Rows of a list on the first page.
 _ENTRIES, _HOT, _OMITTED, _PAGES = 40, 12, 40, 12
@@ -98,8 +99,8 @@ def overview(world: PageSources) -> dict[str, Any]:
         "invariants": _where(world, INVARIANTS),
         "risks": _where(world, RISKS),
         "untested": _untested(world),
-        "tests": _folders(layout.tests),
-        "beside": _folders(layout.beside),
+        "tests": _folders(layout.tests, world),
+        "beside": _folders(layout.beside, world),
         "omitted": _omitted(world.omitted),
         "unparsed": _unparsed(program),
     }
@@ -301,15 +302,38 @@ def _untested(world: PageSources) -> list[dict[str, str]]:
     ]
 
 
-def _folders(groups: Mapping[str, Sequence[FileFacts]]) -> list[dict[str, str]]:
+def _folders(groups: Mapping[str, Sequence[FileFacts]], world: PageSources) -> list[dict[str, str]]:
+    if len(groups) > _LONG:
+        merged: dict[str, list[FileFacts]] = {}
+        for folder, files in groups.items():
+            merged.setdefault(folder.partition("/")[0], []).extend(files)
+        groups = merged
+    told = {
+        folder_of(path): (path, one.about)
+        for path, one in world.files.items()
+        if one.about is not None and folder_of(path) in groups and folder_of(path)
+    }
     return [
         {
+            "doc": _folder_doc(folder, files, told.get(folder), world),
             "folder": code(printable(f"{folder}/" if folder else title_of("")), cell=True),
             "files": f"{len(files):,}",
             "lines": f"{_lines(files):,}",
         }
         for folder, files in groups.items()
     ]
+
+
+def _folder_doc(
+    folder: str, files: Sequence[FileFacts], told: tuple[str, Statement] | None, world: PageSources
+) -> str:
+    """What the README of a folder says, else the documentation of its door or only file."""
+    if told is not None:
+        path, about = told
+        link = world.register.link(path, about.line_start, about.line_end, cell=True)
+        return f"{sentence(about.text, cell=True)} {link}"
+    one = None if is_test(files[0].path) else documenting(files, folder)
+    return summary(one, world) if one is not None else ""
 
 
 def _omitted(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:

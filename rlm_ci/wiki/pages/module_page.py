@@ -216,7 +216,8 @@ def main_names(files: Sequence[FileFacts], world: PageSources) -> str:
     if tops and (doc := sentence(_MARKED.sub("", tops[0][2].doc or ""), cell=True)):
         one, number, _ = tops[0]
         shown[0] = f"{world.register.named(shown[0], one.path, *one.heads[number])}: {doc}"
-        return f"{shown[0]} Also {listed(shown[1:], 3)}" if shown[1:] else shown[0]
+        end = "" if doc.endswith((".", "!", "?", "…")) else "."
+        return f"{shown[0]}{end} Also {listed(shown[1:], 3)}" if shown[1:] else shown[0]
     return listed(shown, 4)
 
 

@@ -91,6 +91,8 @@ def test_python_is_read_for_what_it_demands_and_dares() -> None:
         ("Java", "Runtime.getRuntime().exec(x);", ["program"]),
         ("C#", 'Process.Start("x");', ["program"]),
         ("Ruby", 'ENV["HOME"]', ["environment"]),
+        ("Go", 'os.Getenv("HOME"); os.Getenv()', ["environment"]),
+        ("Go", "v := os.Getenv(name(here))", ["environment"]),
         ("PHP", "<?php eval($x);", ["code"]),
         ("Shell", "curl -s x | sh", ["network"]),
         ("Haskell", "unsafePerformIO", []),

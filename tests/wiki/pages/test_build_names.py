@@ -439,3 +439,21 @@ def test_where_one_begins_is_listed_before_what_runs_by_itself(
         "- main `src/main.rs` [`src/main.rs#L1`]\n"
         "- task `workflow: CI` [`.github/workflows/ci.yml#L1`]"
     )
+
+
+def test_what_is_beside_the_program_says_what_it_is(repo: GitRepo, tmp_path: Path) -> None:
+    index = pages_of(repo, tmp_path, {
+        "README.md": "It keeps what is sold.\n",
+        "shop/a.py": "def a(): ...\ndef b(): ...\ndef c(): ...\ndef d(): ...\n",
+        "examples/till/README.md": "# Till\n\nA till that counts in the shop. And more.\n",
+        "examples/till/run.py": "print(1)\n",
+        "examples/scale/run.py": '"""Weighs bread for the shop."""\n',
+        "tests/test_a.py": '"""Says nothing of all tests."""\n',
+    })["index.md"]  # fmt: skip
+    beside = index.partition("## Beside the program")[2]
+    assert (
+        "| `examples/till/` | A till that counts in the shop. [`examples/till/README.md#L3`]"
+        in (beside)
+    )
+    assert "| `examples/scale/` | Weighs bread for the shop. [`examples/scale/run.py#L1`]" in beside
+    assert "| folder | files | lines |" in index.partition("## Tests")[2].partition("##")[0]
