@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rlm_ci.wiki.pages.layout import Module, PageLayout
 
 #: Boxes before and after a module in the diagram of its imports.
-_NEAR = 10
+_NEAR = 6
 #: Characters of a name in a box.
 _LABEL = 40
 #: What can be imported, and is no package.
