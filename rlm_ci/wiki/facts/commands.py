@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import tomllib
 from itertools import islice
 
 from rlm_ci.validators.detect import PLACEHOLDER
@@ -132,17 +133,33 @@ def _tox(lines: Sequence[str]) -> Iterator[ProjectCommand]:
 
 
 def _commands_of(lines: Sequence[str]) -> str:
-    """The first command of an environment of tox in the old format, whose lines these are."""
+    """The first command of an environment of tox, whose lines these are; of lists, the last one.
+
+    What stands before that prepares the environment.
+    """
     inside = False
+    found: list[str] = []
     for row in lines[:60]:
-        if row.startswith("["):
+        if row.startswith("[") or (found and re.match(r"\w", row)):
             break
-        key = re.match(r"commands\s*=(.*)", row)
-        inside = bool(key) or (inside and row[:1].isspace())
+        key = None if found else re.match(r"commands\s*=(.*)", row)
+        inside = bool(key) or (inside and row[:1] in (" ", "\t", "]"))
         text = (key[1] if key else row).strip() if inside else ""
-        if text and text[0] not in "#[":
+        if text and not found and text[0] not in "#[":
             return text.rstrip("\\ ")
-    return ""
+        found += [text] if text else []
+    return _last_of(found)
+
+
+def _last_of(rows: Sequence[str]) -> str:
+    """The words of the last of the commands that TOML lists in these rows."""
+    try:
+        every = tomllib.loads("\n".join(("commands =" + " ".join(rows[:1]), *rows[1:])))["commands"]
+    except (ValueError, RecursionError):
+        return ""
+    last = every[-1] if isinstance(every, list) and every else None
+    words = last if isinstance(last, list) else ()
+    return " ".join(word for word in words if isinstance(word, str))
 
 
 _SESSION = re.compile(r"@(?:nox\.)?session\b")

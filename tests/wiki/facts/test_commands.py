@@ -120,3 +120,26 @@ def test_a_secret_in_a_command_stays_out() -> None:
     one = facts_of("Makefile", f"test:\n\tTOKEN={token} pytest\n".encode())
     assert [command.text for command in one.commands] == ["make test"]
     assert token not in repr(unpack(pack([one])))
+
+
+@pytest.mark.parametrize(
+    ("text", "runs"),
+    [
+        (
+            (
+                'commands = [\n  [\n    "uv", "pip", "install", # all\n    "a==1",\n  ],\n'
+                '  [\n    "pytest", "-v",\n    {replace = "posargs", default = []},\n  ],\n]\n'
+                "package = 1\n"
+            ),
+            "pytest -v",
+        ),
+        ('commands = [["pre-commit", "run"]]\n', "pre-commit run"),
+        ("commands = [1]\n", ""),
+        (f"commands = {'[' * 9000}\n", ""),
+        ("commands =\n", ""),
+    ],
+)
+def test_commands_of_tox_in_toml_are_told_by_the_last_one(text: str, runs: str) -> None:
+    source = f"[tool.tox.env.types]\ndescription = 'a'\n{text}[tool.x]\n"
+    facts = facts_of("pyproject.toml", source.encode())
+    assert [one.runs for one in facts.commands] == [runs]
