@@ -2,9 +2,9 @@
 
 FOLDER is a Python package, by default the installed ``click``. It becomes a repository with a
 README and a CI file. Its wiki is written with a scripted model, which says a sentence of each
-definition that it is shown, eight of a prompt at most, and finds all of them supported. Then each
-edit is committed, and the wiki is written again as in a fresh checkout: without the runs folder.
-Tokens are bytes of the requests by 4. The result is written to
+definition that it is shown, eight of a prompt at most, and one of each flow of calls, and finds all
+of them supported. Then each edit is committed, and the wiki is written again as in a fresh
+checkout: without the runs folder. Tokens are bytes of the requests by 4. The result is written to
 ``benchmarks/results/wiki_edits.md``.
 """
 
@@ -29,7 +29,7 @@ sys.path.insert(0, str(TOP / "tests"))
 from testing.loopback_model.replies import Answer  # noqa: E402 - the path comes first
 from testing.loopback_model.server import ModelServer  # noqa: E402
 from testing.repositories.git_repo import closed_environment  # noqa: E402
-from testing.wiki_sentences import sentence, supports  # noqa: E402
+from testing.wiki_sentences import numbered, of_flows, sentence, supports  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 BYTES, MOST = 4, 8
 WIKI = "docs/wiki"
-DEFINITION = re.compile(r"^(\d+)\|( *(?:async def|def|class) (\w+).*)$")
+DEFINITION = re.compile(r"^ *(?:async def|def|class) (\w+).*$")
 SIMPLE = re.compile(r"^( *def \w+\([^()*]+)(\)(?: -> [^:]+)?:)$")
 CONDITION = re.compile(r"^( +)if ([^:]+):$")
 README = "# A package\n\nIt is measured.\n"
@@ -49,34 +49,40 @@ NEW = (
 
 
 class Speaker:
-    """Says the same of the same prompt; counts calls, and tokens of prompts."""
+    """Says the same of the same prompt; counts calls, and tokens of prompts.
+
+    Calls and tokens of the question whether quotes support sentences are counted apart.
+    """
 
     def __init__(self) -> None:
-        self.calls = self.tokens = 0
+        self.counts = {kind: [0, 0] for kind in ("told", "judged")}
 
     def __call__(self, asked: Asked) -> Answer:
         prompt = str(asked.messages[-1]["content"])
         size = len(json.dumps(asked.messages, ensure_ascii=False).encode()) // BYTES
-        self.calls += 1
-        self.tokens += size
+        counted = self.counts["judged" if '"unsupported"' in prompt else "told"]
+        counted[0] += 1
+        counted[1] += size
         return Answer(json.dumps(self._answer(prompt)), usage=(size, 100))
+
+    def spent(self) -> list[list[int]]:
+        """Calls and tokens since the last time, of both kinds of questions."""
+        found, self.counts = self.counts, {kind: [0, 0] for kind in self.counts}
+        return list(found.values())
 
     def _answer(self, prompt: str) -> object:
         if '"unsupported"' in prompt:
             return supports(prompt)
-        if '"rests_on"' in prompt:
-            said = [{"text": "It is a package.", "rests_on": [1, 2]}]
-            return {"sentences": said}
+        whole = [{"text": "It is a package.", "rests_on": [1, 2]}]
+        if '"quotes"' not in prompt:
+            return {"sentences": whole}
         found: list[dict[str, Any]] = []
-        path = ""
-        for line in prompt.split("\n"):
-            head = re.fullmatch(r"=== (.+) ===", line)
-            path = head[1] if head else path
+        for (path, at), line in numbered(prompt).items():
             row = DEFINITION.match(line)
             if row:
-                at, quote = int(row[1]), row[2]
-                found.append(sentence(f"`{row[3]}` is defined here.", path, (at, at), quote))
-        return {"sentences": found[:: max(1, len(found) // MOST)][:MOST]}
+                found.append(sentence(f"`{row[1]}` is defined here.", path, (at, at), line))
+        said = [*found[:: max(1, len(found) // MOST)][:MOST], *of_flows(prompt)]
+        return {"sentences": said, **({"whole": whole} if '"rests_on"' in prompt else {})}
 
 
 class Package:
@@ -191,7 +197,6 @@ def made(root: Path, source: Path) -> Package:
 def refreshed(package: Package, server: ModelServer, speaker: Speaker) -> list[str]:
     """Calls, tokens, pages changed, and what became of sentences, of one refresh."""
     shutil.rmtree(package.root / ".runs", ignore_errors=True)
-    calls, tokens = speaker.calls, speaker.tokens
     argv = [sys.executable, "-m", "rlm_ci", "wiki", "--out", WIKI, "--model", "m"]
     env = package.env | {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": server.key}
     ended = subprocess.run(
@@ -201,13 +206,14 @@ def refreshed(package: Package, server: ModelServer, speaker: Speaker) -> list[s
     if ended.returncode:
         raise SystemExit(f"exit {ended.returncode}: {ended.stderr}")
     report = json.loads(ended.stdout)
-    calls, tokens = speaker.calls - calls, speaker.tokens - tokens
-    if report["usage"]["calls"] != calls:
+    (told, shown), (judged, quoted) = speaker.spent()
+    if report["usage"]["calls"] != told + judged:
         raise SystemExit(f"not all calls are counted: {report['usage']}")
     listed = package.git("status", "--porcelain", "-uall", "--", f"{WIKI}/*.md")
     package.commit("The wiki")
     prose = report["parts"][0]["metrics"]["prose"]
-    return [f"{calls}", f"{tokens:,}", f"{len(listed.splitlines())}", prose]
+    calls, tokens = f"{told} + {judged}", f"{shown:,} + {quoted:,}"
+    return [calls, tokens, f"{len(listed.splitlines())}", prose]
 
 
 def main(words: list[str]) -> int:
@@ -224,6 +230,9 @@ def main(words: list[str]) -> int:
         f"Ten edits in a row of {name} ({about}), with a scripted model, each in a fresh checkout.",
         "",
         f"`python benchmarks/wiki_edits.py{' FOLDER' if words else ''}`",
+        "",
+        "Of `1 + 1` calls, the first shows code (one of the first wiki: sentences of all files),",
+        "the second asks whether the quotes of new sentences support them.",
         "",
         "| edit | calls | tokens of prompts | pages changed | sentences |",
         "|---|---|---|---|---|",

@@ -21,7 +21,6 @@ from rlm_ci.recursion.split.tree import TreeShape
 from rlm_ci.report.findings import INCOMPLETE, Finding, Location, Part, Report, Severity
 from rlm_ci.system import files
 from rlm_ci.text.printable import count, printable
-from rlm_ci.wiki.objective import WikiObjective
 from rlm_ci.wiki.pages.build import INDEX
 from rlm_ci.wiki.pages.citations import claim_of
 from rlm_ci.wiki.run import HISTORY, WikiJob
@@ -75,13 +74,14 @@ class WikiCheck(WikiJob):
         corpus = self.corpus(agreed)
         # No cache is believed, as a change may bring one.
         with TemporaryDirectory(prefix="rlm-ci-", ignore_cleanup_errors=True) as work:
-            todo = refresh.plan(corpus, state, cache=work, under=here.under)
+            looks = self._looks(here)
+            todo = refresh.plan(corpus, state, cache=work, under=here.under, outside=looks.outside)
             result = _solved(todo, agreed, work, redactor) if todo.todo.files else None
             believed = self._believed(folder, here)
             made = refresh.finish(
                 todo,
                 result,
-                self._looks(here),
+                looks,
                 chronicle=self._chronicle(believed, here.commit),
                 state=believed,
                 folder=folder,
@@ -170,8 +170,7 @@ def _solved(
     limits = Constraints(order=agreed.order, shape=shape)
     with Journals.open(os.path.join(folder, "rlm"), redactor=redactor) as store:
         rlm = RLM(todo.todo, store)
-        objective = WikiObjective(todo.options)
-        return rlm.solve(rlm.root, objective, Budget(max_depth=agreed.max_depth), limits)
+        return rlm.solve(rlm.root, todo.objective(), Budget(max_depth=agreed.max_depth), limits)
 
 
 def _stale(

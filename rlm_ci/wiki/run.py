@@ -124,9 +124,15 @@ class WikiJob(RepositoryJob):
             return [*told, *unknown] if self.replay and is_silent else told
 
         self._work = refresh.plan(
-            corpus, state, cache=cache, model=agreed.model, settle=settle, under=agreed.scope.under
+            corpus,
+            state,
+            cache=cache,
+            model=agreed.model,
+            settle=settle,
+            under=agreed.scope.under,
+            outside=looks.outside,
         )
-        return RecursionPlan(self._work.todo, WikiObjective(self._work.options))
+        return RecursionPlan(self._work.todo, self._work.objective())
 
     def conclude(self, done: RecursionResult) -> Report:
         level = Severity.from_label(self.settings.fail_level)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from rlm_ci.models import Completion
@@ -11,19 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rlm_ci.models import Message
-    from testing.repositories.git_repo import GitRepo
 
     Answer = Callable[[str, str], object]
-
-import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from testing.repositories.git_repo import GitRepo
-
-    Edit = Callable[[GitRepo], object]
 
 
 TILL = '''"""Takes money."""
@@ -93,12 +84,7 @@ def says(place: str, prompt: str) -> object:
     if place == "tell-whole":
         return {"sentences": [{"text": "It is a shop.", "rests_on": [1]}]}
     found: list[dict[str, Any]] = []
-    path, rows = "", []
-    for line in prompt.split("\n"):
-        head = re.fullmatch(r"=== (.+) ===", line)
-        row = re.fullmatch(r"(\d+)\|(.*)", line)
-        path = head[1] if head else path
-        rows += [(path, int(row[1]), row[2])] if row else []
+    rows = [(path, at, line) for (path, at), line in numbered(prompt).items()]
     for text, (_, quote) in SAID.items():
         first = quote.split("\n", 1)[0]
         starts = [(where, at) for where, at, line in rows if line == first]
@@ -107,6 +93,45 @@ def says(place: str, prompt: str) -> object:
             end = at + quote.count("\n")
             found.append(sentence(text, where, (at, end), quote))
     return {"sentences": found}
+
+
+def numbered(prompt: str) -> dict[tuple[str, int], str]:
+    """The lines of sources in a prompt, by path and number."""
+    found, path = {}, ""
+    for line in prompt.split("\n"):
+        head = re.fullmatch(r"=== (.+) ===", line)
+        row = re.fullmatch(r"(\d+)\|(.*)", line)
+        path = head[1] if head else path
+        if row:
+            found[path, int(row[1])] = row[2]
+    return found
+
+
+def of_flows(prompt: str) -> list[dict[str, Any]]:
+    """Of each flow in a prompt one sentence, which quotes the first line of its last step."""
+    lines = numbered(prompt)
+    found: list[dict[str, Any]] = []
+    rows = prompt.partition("\n=== how calls flow ===\n")[2].split("\n")
+    for number, inner in groupby(rows, _Numbers()):
+        steps = [re.match(r"  step \d+: `(.+)` in (.+):(\d+)-\d+", row) for row in inner]
+        for step in steps[::-1]:
+            if step and (quote := lines.get((step[2], int(step[3])))):
+                at = int(step[3])
+                told = sentence(f"At the end `{step[1]}` runs.", step[2], (at, at), quote)
+                found.append(told | {"flow": number})
+                break
+    return found
+
+
+class _Numbers:
+    """The number of the flow that a row of a prompt is about."""
+
+    number = 0
+
+    def __call__(self, row: str) -> int:
+        match = re.fullmatch(r"\[(\d+)\]", row)
+        self.number = int(match[1]) if match else self.number
+        return self.number
 
 
 def sentence(text: str, path: str, lines: tuple[int, int], quote: str) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.solver import RLM
 from rlm_ci.report.findings import Report, Severity, Subject
-from rlm_ci.wiki.objective import WikiObjective
 from rlm_ci.wiki.pages.build import PageOptions
 from rlm_ci.wiki.pages.citations import LinkDestination
 from rlm_ci.wiki.update import refresh
@@ -76,13 +75,14 @@ def wiki(
     state = WikiState.read(str(out))
     model = "loopback" if ask is not None else None
     cache = str(work / "cache")
-    todo = refresh.plan(corpus, state, cache=cache, model=model, under=under)
+    todo = refresh.plan(corpus, state, cache=cache, model=model, under=under,
+                        outside=options.outside)  # fmt: skip
     result = None
     if todo.todo.files:
         number = sum(1 for _ in work.glob("run-*"))
         with Journals.open(str(work / f"run-{number}")) as store:
             rlm = RLM(todo.todo, store, ask=ask)
-            result = rlm.solve(rlm.root, WikiObjective(todo.options), Budget(), Constraints())
+            result = rlm.solve(rlm.root, todo.objective(), Budget(), Constraints())
     pages = refresh.finish(
         todo, result, options, chronicle=chronicle, state=state, folder=str(out), cache=cache,
         model=model, mask=str,

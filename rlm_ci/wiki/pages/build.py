@@ -19,12 +19,11 @@ from rlm_ci.wiki.facts.readme import is_readme
 from rlm_ci.wiki.pages.citations import COMMIT, CitationRegister, LinkDestination, claim_of, opened
 from rlm_ci.wiki.pages.dependencies_map import surroundings
 from rlm_ci.wiki.pages.flow_page import NAME as FLOWS
-from rlm_ci.wiki.pages.flow_page import call_flows, flow_page
+from rlm_ci.wiki.pages.flow_page import flow_page
 from rlm_ci.wiki.pages.index_page import overview
-from rlm_ci.wiki.pages.layout import laid_out
 from rlm_ci.wiki.pages.module_page import LARGE, PageSources, chapter
 from rlm_ci.wiki.update.kept_prose import Sentences
-from rlm_ci.wiki.update.state import NAME, WHOLE, PageState, WikiState, hashed, place_of
+from rlm_ci.wiki.update.state import NAME, PageState, WikiState, hashed, is_apart, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from rlm_ci.wiki.pages.layout import PageLayout
     from rlm_ci.wiki.pages.outer_project import OuterProject
     from rlm_ci.wiki.update.state import Prose, ProseSentence
+    from rlm_ci.wiki.update.survey import Survey
 
 INDEX = "index.md"
 _LIMIT = 256 << 20
@@ -141,17 +141,15 @@ class PageDraft(Value):
 
 
 def drafted(
-    facts: Mapping[str, FileFacts],
+    found: Survey,
     corpus: Corpus,
-    graph: ImportGraph,
     options: PageOptions,
     *,
     chronicle: GitHistory | None,
     prose: Mapping[str, Prose],
 ) -> list[PageDraft]:
-    """What the pages of a corpus say, whose files ``facts`` knows."""
-    facts = {file.path: facts[file.path] for file in corpus.files if file.path in facts}
-    layout = laid_out(facts.values())
+    """What the pages of a corpus say, whose files are ``found``."""
+    facts, graph, layout = found.facts, found.graph, found.layout
     target = options.target.at(corpus.commit)
     lost = ((file.path, "failed") for file in corpus.files if file.path not in facts)
     generated = ((path, GENERATED) for path in layout.generated)
@@ -167,7 +165,7 @@ def drafted(
         graph=graph,
         register=CitationRegister(target, deep=False),
         outside=options.outside,
-        flows=call_flows(facts, layout, graph, corpus),
+        flows=found.flows,
     )
     at = f" at commit `{COMMIT}`" if corpus.commit else ""
     return list(_drafts(world, options.replace(target=target), at))
@@ -209,15 +207,15 @@ def settled(
 def _placed(
     prose: Mapping[str, Prose], facts: Mapping[str, FileFacts], layout: PageLayout
 ) -> dict[str, tuple[ProseSentence, ...]]:
-    """Each sentence on the page of the first file that it quotes; of the whole, first."""
+    """Each sentence on the page of the first file that it quotes; of flows and the whole, apart."""
     found: dict[str, list[ProseSentence]] = {}
     for key in sorted(prose):
         for one in prose[key].said:
             known = [(facts.get(quoted.path), quoted.line_end) for quoted in one.quotes]
             if any(file is None or end > file.outline.lines for file, end in known):
                 continue
-            if key == WHOLE:
-                found.setdefault(WHOLE, []).append(one)
+            if is_apart(key):
+                found.setdefault(key, []).append(one)
             elif one.path in layout.owner:
                 found.setdefault(layout.owner[one.path].key, []).append(one)
     return {key: tuple(said) for key, said in found.items()}

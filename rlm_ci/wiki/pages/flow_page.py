@@ -16,7 +16,9 @@ from rlm_ci.wiki.facts.entry_targets import (
 )
 from rlm_ci.wiki.pages.citations import QUOTED, contents
 from rlm_ci.wiki.pages.layout import api, told
+from rlm_ci.wiki.pages.module_page import said
 from rlm_ci.wiki.pages.wording import listed, sentence
+from rlm_ci.wiki.prose.flow_prose import flow_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,6 +116,7 @@ def _flow(flow: CallFlow, world: PageSources) -> dict[str, Any]:
     return {
         "title": f"{_WORDS[first.kind]} {code(printable(name))}",
         "starts": [_start(one, world) for one in flow.starts],
+        "said": said(world.prose.get(flow_key(flow), ()), world),
         "diagram": _diagram(flow, world),
         "steps": [_step(step, world) for step in flow.steps],
         "left": count(flow.left, "definition") if flow.left else "",

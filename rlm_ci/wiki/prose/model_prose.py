@@ -10,15 +10,15 @@ from rlm_ci.models.json_question import REPAIR, ask_object
 from rlm_ci.recursion.prompt_windows import LEAST, fence, name
 from rlm_ci.report.findings import Evidence
 from rlm_ci.resources import loader
-from rlm_ci.text.line_references import marked
-from rlm_ci.text.printable import encodable, printable
-from rlm_ci.values import Value
+from rlm_ci.text.printable import printable
 from rlm_ci.wiki.pages.layout import is_source
 from rlm_ci.wiki.pages.paths import folder_of
+from rlm_ci.wiki.prose import flow_prose, whole_prose
+from rlm_ci.wiki.prose.prose_result import NOTHING, UNREADABLE, ProseResult, misfit
 from rlm_ci.wiki.prose.quoted_claims import SENTENCE, QuotedClaims
 from rlm_ci.wiki.prose.support_question import GroundedClaim, ask_support, lack
-from rlm_ci.wiki.update.kept_prose import MOST, NAMED, QUOTES, SENTENCES
-from rlm_ci.wiki.update.pieces import head, mark, pieces, shown
+from rlm_ci.wiki.update.kept_prose import MOST
+from rlm_ci.wiki.update.pieces import head, pieces, shown
 from rlm_ci.wiki.update.state import ProseSentence
 
 TYPE_CHECKING = False
@@ -28,146 +28,219 @@ if TYPE_CHECKING:
 
     from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.nodes import LeafText
+    from rlm_ci.wiki.prose.flow_prose import FlowText, PromptShare
     from rlm_ci.wiki.update.pieces import ShownPiece, SourcePiece
     from rlm_ci.wiki.update.state import Prose
 
-_MODULE = "prompts/wiki-module.md.j2"
-_WHOLE = "prompts/wiki-whole.md.j2"
-#: Sentences that are shown of a repository to be summed up.
-_SUMMED = 240
-#: The whole is asked about again where more than this part of its grounds are others: a quarter.
-_DRIFT = 4
+_PROMPT = "prompts/wiki-module.md.j2"
 #: Bytes of a prompt for what has been said already: at most so many, and this share of it.
 _KNOWN, _SHARE = 4_000, 16
+#: What fills no more than this share of a prompt is asked about together with what others left.
+_SMALL = 0.75
 #: Bytes of sources in one prompt: of more, eight sentences say too little.
-_WINDOW = 40_000
-_WHOLE_SENTENCE = "wiki-whole-sentence.schema.json"
-_UNREADABLE = "no_answer: what the model said could not be read, twice"
-
-
-#: What ``ProseResult.data`` has of files if no model is asked.
-NOTHING: Mapping[str, Any] = {
-    "prose": {}, "quoted": {}, "displaced": [], "done": [], "shown": {},
-}  # fmt: skip
-
-
-class ProseResult(Value):
-    """What a model said of the files of a leaf, or of the whole, and what became of its pointers.
-
-    ``data`` is JSON: new sentences by path (``prose``), the lines of their quotes by hash
-    (``quoted``), earlier ones that they replace (``displaced``), files that were asked about
-    (``done``), and hashes of their ``shown`` pieces; or sentences that were ``supported`` or not;
-    or ``whole``, if that was asked. ``uncovered`` are paths of which something was left out, and
-    why.
-    """
-
-    data: Mapping[str, Any] = {}
-    counts: Evidence = Evidence()
-    uncovered: tuple[tuple[str, str], ...] = ()
+WINDOW = 40_000
 
 
 def tell(
-    ask: Ask, texts: Sequence[LeafText], known: Mapping[str, Prose] | None = None
+    ask: Ask,
+    texts: Sequence[LeafText],
+    known: Mapping[str, Prose] | None = None,
+    *,
+    defers: bool = False,
 ) -> ProseResult:
     """Ask what the sources among ``texts`` are for, the files of a folder together.
 
-    ``known`` are earlier sentences by path, which the model is not to repeat.
+    ``known`` are earlier sentences by path, which the model is not to repeat. With ``defers``, what
+    fills no prompt is not asked about, but for ``tell_rest``.
     """
     teller = _Teller(ask, texts, known or {})
     sources = [text for text in texts if is_source(text.path)]
-    teller.tell(sorted(sources, key=lambda text: (folder_of(text.path), text.path)))
-    return teller.told()
+    windows = teller.windows(sorted(sources, key=lambda text: (folder_of(text.path), text.path)))
+    if defers and windows and teller.is_small(windows[-1]):
+        teller.leave(windows.pop())
+    return teller.told(flow_prose.shares(windows, (), 0))
+
+
+def tell_rest(
+    ask: Ask,
+    texts: Sequence[LeafText],
+    known: Mapping[str, Prose],
+    asked: Mapping[str, Collection[str]],
+    *,
+    flows: Sequence[FlowText] = (),
+    whole: Sequence[ProseSentence] = (),
+    first: int = 1,
+) -> ProseResult:
+    """Ask about what leaves left of ``texts``, and what happens in ``flows``.
+
+    ``asked`` are hashes of pieces that leaves asked about; ``whole`` are the grounds of the whole,
+    if it is to be summed up anew, which the last question does if it has room. ``first`` is the
+    number of the first question.
+    """
+    sources = {text.path: text for flow in flows for text in flow.sources.values()}
+    every = sources | {text.path: text for text in texts}
+    teller = _Teller(ask, list(every.values()), known, asked)
+    windows = teller.windows(sorted(texts, key=lambda text: (folder_of(text.path), text.path)))
+    return teller.told(flow_prose.shares(windows, flows, teller.room), first, whole)
 
 
 class _Teller:
-    """Asks about the pieces of one leaf that no model was asked about."""
+    """Asks about pieces that no model was asked about."""
 
-    def __init__(self, ask: Ask, texts: Sequence[LeafText], known: Mapping[str, Prose]) -> None:
+    def __init__(
+        self,
+        ask: Ask,
+        texts: Sequence[LeafText],
+        known: Mapping[str, Prose],
+        asked: Mapping[str, Collection[str]] | None = None,
+    ) -> None:
         self._ask = ask
-        self._render = loader.load_template(_MODULE)
-        words = self._render({"fence": fence(""), "listing": "", "known": ["-"]})
+        self._render = loader.load_template(_PROMPT)
+        every = dict.fromkeys(("listing", "known", "flows", "whole"), "-")
+        words = self._render({"fence": fence(""), "is_new": True, **every})
         self._for_known = min(_KNOWN, ask.max_bytes // _SHARE)
         room = ask.max_bytes - len(words.encode()) - REPAIR - self._for_known
-        self._room = min(room, _WINDOW)
+        self.room = min(room, WINDOW)
         self._known = known
+        self._before = asked or {}
         self._opener = QuotedClaims(texts)
         self._said: dict[str, list[ProseSentence]] = {}
+        self._flows: dict[str, Any] = {}
+        self._whole: dict[str, Any] = {}
+        self._whole_counts = Evidence()
         self._displaced: list[ProseSentence] = []
         self._shown: dict[str, list[str]] = {}
         self._asked: list[str] = []
+        self._later: dict[str, int] = {}
         self._uncovered: list[tuple[str, str]] = []
         self._why = ""
 
-    def tell(self, texts: Sequence[LeafText]) -> None:
-        """Ask about all that is new in the texts, by as few prompts as it needs."""
+    def windows(self, texts: Sequence[LeafText]) -> list[list[ShownPiece]]:
+        """All that is new in the texts, in as few prompts as it needs."""
         self._asked += [text.path for text in texts]
         first: list[ShownPiece] = []
         changed: list[SourcePiece] = []
         for text in texts:
             before = self._known[text.path].shown if text.path in self._known else ()
+            asked = self._before.get(text.path, ())
             new = []
             for piece in pieces(text):
                 if piece.digest in before:
                     self._shown.setdefault(text.path, []).append(piece.digest)
-                elif text.content.strip():
+                elif text.content.strip() and piece.digest not in asked:
                     new.append(piece)
             if before:
                 changed += new
             else:
                 first += shown(new, in_full=False)
         again = shown(changed, in_full=True)
-        if sum(one.size for one in again) > self._room:  # so much is new that it is as at first
+        if sum(one.size for one in again) > self.room:  # so much is new that it is as at first
             again = [one for text, new in _by_text(changed) for one in shown(new, in_full=False)]
-        for number, window in enumerate(_windows((*again, *first), self._room), 1):
-            self._turn(f"tell-{number}", window)
+        return list(_windows((*again, *first), self.room))
 
-    def _turn(self, place: str, window: Sequence[ShownPiece]) -> None:
-        why = self._why  # who has refused, or is spent, is not asked again
-        try:
-            if not why and self._room < LEAST:
-                size = self._ask.max_bytes
-                why = f"prompt_too_small: a prompt of {size:,} bytes has no room for it"
-            if not why and not self._asks(place, window):
-                why = _UNREADABLE
-        except (LimitError, RemoteError) as error:
-            self._why = why = f"{lack(error)}: no prose about it: {printable(str(error))}"
+    def is_small(self, window: Sequence[ShownPiece]) -> bool:
+        """Whether it leaves room in a prompt, and no other leaf has a part of its files.
+
+        A file is in one leaf if its first slice is all of it.
+        """
+        texts = {one.piece.text for one in window}
+        return (
+            self.room >= LEAST
+            and sum(one.size for one in window) <= self.room * _SMALL
+            and all(text.line_start == 1 and text.whole is None for text in texts)
+        )
+
+    def leave(self, window: Sequence[ShownPiece]) -> None:
         for one in window:
             path = one.piece.text.path
-            if why:
-                self._uncovered.append((path, why))
-            else:
-                self._shown.setdefault(path, []).append(one.piece.digest)
+            self._later[path] = self._later.get(path, 0) + one.size
 
-    def _asks(self, place: str, window: Sequence[ShownPiece]) -> bool:
-        known = {one.piece: self._of(one.piece) for one in window}
+    def _turn(self, place: str, share: PromptShare, whole: Sequence[ProseSentence]) -> None:
+        why = self._why  # who has refused, or is spent, is not asked again
+        try:
+            if not why and self.room < LEAST:
+                size = self._ask.max_bytes
+                why = f"prompt_too_small: a prompt of {size:,} bytes has no room for it"
+            if not why and not self._asks(place, share, whole):
+                why = UNREADABLE
+        except (LimitError, RemoteError) as error:
+            self._why = why = f"{lack(error)}: no prose about it: {printable(str(error))}"
+        own = [one.piece for one in share.pieces if one.piece.digest]
+        if why:
+            self._uncovered += [(one.text.path, why) for one in own]
+            self._uncovered += [(flow.path, why) for flow in share.flows]
+            return
+        for one in own:
+            self._shown.setdefault(one.text.path, []).append(one.digest)
+
+    def _asks(self, place: str, share: PromptShare, whole: Sequence[ProseSentence]) -> bool:
+        """Ask; whether there was an answer."""
+        known = {one.piece: self._of(one.piece) for one in share.pieces if one.piece.digest}
         rows, used = [], 0
         for said in chain.from_iterable(known.values()):
             row = f"- {name(said.path)}:{said.line_start}: {name(said.text)}"
             used += len(row.encode("utf-8", "replace")) + 1
             if used <= self._for_known:
                 rows.append(row)
-        listing = "\n".join(_listed(window))
-        line = fence(listing, *rows)
-        prompt = self._render({"fence": line, "listing": listing, "known": rows})
-        answer = ask_object(self._ask, place, prompt, partial(_misfit, schema=SENTENCE))
+        data = {
+            "listing": "\n".join(_listed(share.pieces)),
+            "known": "\n".join(rows),
+            "flows": "\n".join(share.flow_rows()),
+            "whole": "\n".join(whole_prose.ground_rows(whole)),
+        }
+        prompt = self._render({"fence": fence(*data.values()), "is_new": bool(known), **data})
+        answer = ask_object(self._ask, place, prompt, partial(misfit, schema=SENTENCE))
         if answer is None:
             return False
+        others = [one for one in answer["sentences"] if _flow_of(one) is None]
+        if known:
+            self._keep(others, known)
+        else:
+            self._opener.reject(len(others))
+        self._keep_flows([one for one in answer["sentences"] if _flow_of(one) is not None], share)
+        if whole and isinstance(answer.get("whole"), list):
+            self._whole, self._whole_counts = whole_prose.unjudged(answer["whole"], whole, whole)
+        return True
+
+    def _keep(
+        self,
+        sentences: Sequence[Mapping[str, Any]],
+        known: Mapping[SourcePiece, Sequence[ProseSentence]],
+    ) -> None:
         before = {said.key for said in chain.from_iterable(known.values())}
-        new = [one for one in self._opener.kept(answer["sentences"]) if one.key not in before]
+        new = [one for one in self._opener.kept(sentences) if one.key not in before]
         for said in new:
             self._said.setdefault(said.path, []).append(said)
         for piece, said_of_it in known.items():
             added = sum(_is_in(said, piece) for said in new)
             if added:
                 self._displaced += said_of_it[: max(0, len(said_of_it) + added - MOST)]
-        return True
+
+    def _keep_flows(self, sentences: Sequence[Mapping[str, Any]], share: PromptShare) -> None:
+        left = len(sentences)
+        for number, flow in enumerate(share.flows, 1):
+            about = [one for one in sentences if _flow_of(one) == number][: flow_prose.SENTENCES]
+            found = self._opener.kept(about, flow.holds)
+            self._flows[flow.key] = [flow.digest, [one.to_list() for one in found]]
+            left -= len(about)
+        self._opener.reject(left)
 
     def _of(self, piece: SourcePiece) -> list[ProseSentence]:
         known = self._known.get(piece.text.path)
         return [] if known is None else [one for one in known.said if _is_in(one, piece)]
 
-    def told(self) -> ProseResult:
+    def told(
+        self, asked: Sequence[PromptShare], first: int = 1, whole: Sequence[ProseSentence] = ()
+    ) -> ProseResult:
+        """Ask, and return what was said."""
+        rows = whole_prose.ground_rows(whole)
+        size = sum(len(row.encode("utf-8", "replace")) + 1 for row in rows)
+        for number, share in enumerate(asked, first):
+            is_last = number == first + len(asked) - 1
+            has_room = is_last and share.used + size <= self.room
+            self._turn(f"tell-{number}", share, whole if has_room else ())
         data = {
+            **NOTHING,
             "prose": {
                 path: [one.to_list() for one in dict.fromkeys(said)]
                 for path, said in self._said.items()
@@ -176,8 +249,16 @@ class _Teller:
             "displaced": [one.to_list() for one in self._displaced],
             "done": list(dict.fromkeys(self._asked)),
             "shown": self._shown,
+            "later": self._later,
+            "flows": self._flows,
+            **({"whole": self._whole} if self._whole else {}),
         }
-        return ProseResult(data, self._opener.counts(), tuple(dict.fromkeys(self._uncovered)))
+        counts = self._opener.counts() + self._whole_counts
+        return ProseResult(data, counts, tuple(dict.fromkeys(self._uncovered)), len(asked))
+
+
+def _flow_of(sentence: Any) -> object:
+    return sentence.get("flow") if isinstance(sentence, dict) else None
 
 
 def _is_in(said: ProseSentence, piece: SourcePiece) -> bool:
@@ -219,7 +300,8 @@ def judged(
 ) -> ProseResult:
     """Ask whether their quotes support new sentences, those of ``data``, and ``doubted`` ones.
 
-    The result's ``data`` has ``supported`` and ``unsupported`` sentences.
+    The result's ``data`` has ``supported`` and ``unsupported`` sentences, and ``whole`` if that
+    was told with the others.
     """
     displaced = {ProseSentence.from_list(row).key for row in data["displaced"]}
     claims = {
@@ -227,17 +309,22 @@ def judged(
         for said, lines in doubted
         if said.key not in displaced
     }
-    for row in chain.from_iterable(data["prose"].values()):
+    flows = (rows for _, rows in data["flows"].values())
+    for row in chain.from_iterable((*data["prose"].values(), *flows)):
         said = ProseSentence.from_list(row)
         lines = tuple(data["quoted"].get(one.quote, "") for one in said.quotes)
         claims[said.key] = GroundedClaim(said, lines)
-    found = ask_support(ask, "support", list(claims.values()))
+    whole = data.get("whole")
+    about = whole_prose.claims(whole) if whole else []
+    found = ask_support(ask, "support", [*claims.values(), *about])
+    own = {one.said.key for one in about}
     return ProseResult(
         {
             "supported": [one.to_list() for one in found.supported],
-            "unsupported": [one.to_list() for one in found.unsupported],
+            "unsupported": [one.to_list() for one in found.unsupported if one.key not in own],
+            **({"whole": whole_prose.judged_by(whole, found)} if whole else {}),
         },
-        uncovered=tuple((one.path, why) for one, why in found.open),
+        uncovered=tuple(("" if one.key in own else one.path, why) for one, why in found.open),
     )
 
 
@@ -245,101 +332,26 @@ def merged(
     known: Mapping[str, Sequence[ProseSentence]], data: Mapping[str, Any]
 ) -> dict[str, tuple[ProseSentence, ...]]:
     """What was said of files before, and by a recursion whose result has ``data``."""
-    keys = {
-        name: {ProseSentence.from_list(row).key for row in data.get(name, ())}
-        for name in ("displaced", "unsupported", "supported")
-    }
+    displaced = {ProseSentence.from_list(row).key for row in data.get("displaced", ())}
     found = {
-        path: {said.key: said for said in rows if said.key not in keys["displaced"]}
+        path: {said.key: said for said in rows if said.key not in displaced}
         for path, rows in known.items()
     }
     for path, rows in data["prose"].items():
         for row in rows:
             said = ProseSentence.from_list(row)
             found.setdefault(path, {}).setdefault(said.key, said)
-    return {
-        path: tuple(
-            said.replace(is_supported=said.is_supported or key in keys["supported"])
-            for key, said in rows.items()
-            if key not in keys["unsupported"]
-        )
-        for path, rows in found.items()
-    }
+    return {path: stood(rows.values(), data) for path, rows in found.items()}
 
 
-def grounds(said: Mapping[str, Sequence[ProseSentence]]) -> list[ProseSentence]:
-    """The sentences that what is said of the whole rests on."""
-    folders: dict[str, list[ProseSentence]] = {}
-    for path in sorted(said):
-        folders.setdefault(folder_of(path), []).extend(said[path])
-    return [one for rows in folders.values() for one in rows[:SENTENCES]][:_SUMMED]
-
-
-def marks(known: Iterable[ProseSentence]) -> list[str]:
-    """Hashes of the sentences, without their places."""
-    return [mark(f"{encodable(one.path)}\0{encodable(one.text)}") for one in known]
-
-
-def is_due(known: Sequence[ProseSentence], before: Collection[str]) -> bool:
-    """Whether the whole is to be asked about: its grounds are others than ``before``, by marks.
-
-    Some new sentences do not change what the whole is: they are waited for.
-    """
-    return len(set(marks(known)) ^ set(before)) * _DRIFT > len(before)
-
-
-def sum_up(ask: Ask, known: Sequence[ProseSentence]) -> ProseResult:
-    """Ask what the whole is, from sentences that hold; each new one rests on some of them."""
-    rows = [f"[{at}] {name(one.path)}: {name(one.text)}" for at, one in enumerate(known, 1)]
-    render = loader.load_template(_WHOLE)
-    room = ask.max_bytes - len(render({"fence": fence(""), "listing": ""}).encode()) - REPAIR
-    while rows and len("\n".join(rows).encode()) > room:
-        rows.pop()
-    if not rows:
-        return ProseResult()
-    listing = "\n".join(rows)
-    try:
-        prompt = render({"fence": fence(listing), "listing": listing})
-        misfit = partial(_misfit, schema=_WHOLE_SENTENCE)
-        answer = ask_object(ask, "tell-whole", prompt, misfit)
-    except (LimitError, RemoteError) as error:
-        return ProseResult(uncovered=(("", f"{lack(error)}: no prose about the whole"),))
-    if answer is None:
-        return ProseResult(uncovered=(("", _UNREADABLE),))
-    kept: list[GroundedClaim] = []
-    offered = answer["sentences"][:SENTENCES]
-    for sentence in offered:
-        if loader.misfit(sentence, _WHOLE_SENTENCE):
-            continue
-        numbers = [number for number in sentence["rests_on"] if 1 <= number <= len(rows)]
-        if numbers and len(numbers) == len(sentence["rests_on"]):
-            kept.append(_grounded(sentence["text"], [known[number - 1] for number in numbers]))
-    counts = Evidence(len(offered), len(kept), 0, len(offered) - len(kept))
-    found = ask_support(ask, "support-whole", kept)
-    lies = {one.key for one in found.unsupported}
-    said = [one.said for one in kept if one.said.key not in lies]
-    data = {
-        "shown": marks(known),
-        "said": [one.replace(is_supported=one in found.supported).to_list() for one in said],
-        "unsupported": [one.to_list() for one in found.unsupported],
-    }
-    why = found.open[0][1] if found.open else ""
-    return ProseResult({"whole": data}, counts, (("", why),) if why else ())
-
-
-def _grounded(text: str, rests_on: Sequence[ProseSentence]) -> GroundedClaim:
-    """A sentence about the whole: it rests on sentences, and on all that they rest on."""
-    quotes = dict.fromkeys(chain.from_iterable(one.quotes for one in rests_on))
-    named = dict.fromkeys(chain.from_iterable(one.named for one in rests_on))
-    words = marked(encodable(" ".join(text.split())))
-    said = ProseSentence(words, tuple(quotes)[:QUOTES], tuple(named)[:NAMED])
-    return GroundedClaim(said, tuple(one.text for one in rests_on))
-
-
-def _misfit(answer: Mapping[str, Any], schema: str) -> str:
-    """What is wrong with an answer of which no sentence can be used; "" for any other."""
-    sentences = answer.get("sentences")
-    if not isinstance(sentences, list):
-        return "sentences must be a list"
-    told = [loader.misfit(one, schema) for one in sentences[:SENTENCES]]
-    return told[0] if told and all(told) else ""
+def stood(said: Iterable[ProseSentence], data: Mapping[str, Any]) -> tuple[ProseSentence, ...]:
+    """The sentences without those that what they quote does not support."""
+    supported, lies = (
+        {ProseSentence.from_list(row).key for row in data.get(key, ())}
+        for key in ("supported", "unsupported")
+    )
+    return tuple(
+        one.replace(is_supported=one.is_supported or one.key in supported)
+        for one in said
+        if one.key not in lies
+    )

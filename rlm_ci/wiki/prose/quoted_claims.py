@@ -15,7 +15,7 @@ from rlm_ci.wiki.update.state import ProseSentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.recursion.nodes import LeafText
@@ -46,17 +46,27 @@ class QuotedClaims:
     def counts(self) -> Evidence:
         return Evidence(sum(self._outcomes.values()), *self._outcomes.values())
 
-    def kept(self, sentences: Sequence[Mapping[str, Any]]) -> list[ProseSentence]:
+    def kept(
+        self,
+        sentences: Sequence[Mapping[str, Any]],
+        holds: Callable[[ProseSentence], bool] | None = None,
+    ) -> list[ProseSentence]:
+        """The first sentences that stand, and that ``holds`` allows by where their quotes are."""
         found = []
         for one in sentences[:SENTENCES]:
-            said = None if loader.misfit(one, SENTENCE) else self._open(one)
-            if said is None:
+            said, outcome = (None, REJECTED) if loader.misfit(one, SENTENCE) else self._open(one)
+            if said is None or (holds is not None and not holds(said)):
                 self._outcomes[REJECTED] += 1
             else:
+                self._outcomes[outcome] += 1
                 found.append(said)
         return found
 
-    def _open(self, claim: Mapping[str, Any]) -> ProseSentence | None:
+    def reject(self, number: int) -> None:
+        """Count sentences that are about nothing that was asked."""
+        self._outcomes[REJECTED] += number
+
+    def _open(self, claim: Mapping[str, Any]) -> tuple[ProseSentence | None, str]:
         """The sentence, if each of its quotes is where it says, or elsewhere in that file."""
         quotes: list[QuotedLines] = []
         texts: dict[str, str] = {}
@@ -64,22 +74,22 @@ class QuotedClaims:
         for one in claim["quotes"]:
             found, outcome = self._place(one)
             if found is None:
-                return None
+                return None, REJECTED
             source, place = found
             quoted = self._file(source).quoted(place[0], place[1])
             if quoted is None:
-                return None
+                return None, REJECTED
             texts[quoted.quote] = self._file(source).text_of(quoted)
             by = source.line_start - 1
             quotes.append(
                 quoted.replace(line_start=quoted.line_start + by, line_end=quoted.line_end + by)
             )
             outcomes.add(outcome)
-        self._outcomes[VERIFIED if outcomes == {VERIFIED} else REANCHORED] += 1
         self.quoted |= texts
         words = encodable(said_of(self._shown, " ".join(claim["text"].split())))
         own = tuple(dict.fromkeys(quotes))
-        return ProseSentence(words, own, tuple(self._named(words, own))[:NAMED])
+        said = ProseSentence(words, own, tuple(self._named(words, own))[:NAMED])
+        return said, VERIFIED if outcomes == {VERIFIED} else REANCHORED
 
     def _place(
         self, claim: Mapping[str, Any]

@@ -18,7 +18,7 @@ from rlm_ci.values import Value
 from rlm_ci.wiki.pages.citations import LineRuns, contents, lines_in, quote_hash
 from rlm_ci.wiki.pages.layout import is_source
 from rlm_ci.wiki.update.pieces import mark
-from rlm_ci.wiki.update.state import WHOLE, NamedDefinition, Prose, QuotedLines
+from rlm_ci.wiki.update.state import NamedDefinition, Prose, QuotedLines, is_apart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ ELSEWHERE = (
 )
 CHANGED = "a function that it names has changed", "functions that they name have changed"
 UNSUPPORTED = "its lines do not support it", "their lines do not support them"
+FLOW_GONE = "its flow of calls is on no page", "their flows of calls are on no page"
+STEPS_GONE = "its lines are in no step of the flow", "their lines are in no step of the flow"
 NOT_OURS = "it is malformed, or one too many", "they are malformed, or too many"
 
 
@@ -252,13 +254,14 @@ def held(state: WikiState | None, corpus: Corpus, under: str = "") -> KeptProse:
             named=tuple(dict.fromkeys(found[one] for one in said.named)),
         )
         moved += [tuple(one)[:2] for one in now.quotes] != [tuple(one)[:2] for one in said.quotes]
-        place = WHOLE if key == WHOLE else now.path
+        place = key if is_apart(key) else now.path
         kept.setdefault(place, {})[_marked(now, state, corpus, files)] = None
         prose.setdefault(place, Prose("", state.prose[key].model, ()))
     for place, rows_of in kept.items():
         prose[place] = prose[place].replace(said=tuple(rows_of))
-    if WHOLE in state.prose and len(kept.get(WHOLE, ())) < len(state.prose[WHOLE].said):
-        prose[WHOLE] = prose[WHOLE].replace(shown=())  # so that it is asked about again
+    for key in filter(is_apart, state.prose):
+        if len(kept.get(key, ())) < len(state.prose[key].said):  # so that it is asked about again
+            prose[key] = prose[key].replace(shown=(), digest="")
     return KeptProse({key: prose[key] for key in sorted(prose)}, moved, tuple(dropped))
 
 
@@ -322,7 +325,7 @@ def _asked(state: WikiState, files: Mapping[str, CorpusFile]) -> dict[str, Prose
     found = {}
     for key, one in state.prose.items():
         file = files.get(key)
-        if key == WHOLE or file is not None:
+        if is_apart(key) or file is not None:
             is_same = file is None or one.digest == mark(file.oid)
             found[key] = one.replace(said=(), digest=one.digest if is_same else "")
     return found
@@ -331,15 +334,15 @@ def _asked(state: WikiState, files: Mapping[str, CorpusFile]) -> dict[str, Prose
 def _rows(prose: Mapping[str, Prose], corpus: Corpus) -> Iterator[_Row]:
     """All sentences. How many count is bounded, by file: a change may bring any number."""
     sizes = {file.path: file.size for file in corpus.files}
-    count: Counter[tuple[bool, str]] = Counter()
+    count: Counter[str] = Counter()
     whole = sum(sizes.values())
     for key, one in prose.items():
         for said in one.said:
-            is_whole = key == WHOLE
-            size = sizes.get(said.path, 0 if is_whole else whole)
-            place = is_whole, "" if is_whole else said.path
+            size = sizes.get(said.path, whole)
+            place = key if is_apart(key) else f" {said.path}"
             count[place] += 1
-            most = SENTENCES if is_whole else MOST * (1 + size // LEAST)  # no window is smaller
+            many = MOST * (1 + size // LEAST)  # no window is smaller
+            most = SENTENCES if is_apart(key) else many
             is_short = len(said.text) <= _CHARACTERS and all(
                 one.line_end - one.line_start < LINES and is_source(one.path) for one in said.quotes
             )

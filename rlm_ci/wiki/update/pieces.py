@@ -67,6 +67,11 @@ class ShownPiece(Value):
     rows: tuple[str, ...]
     size: int
 
+    @property
+    def lines(self) -> set[int]:
+        """The numbers of the lines that are shown."""
+        return {int(row.partition("|")[0]) for row in self.rows if row != GAP}
+
     def cut(self, room: int) -> ShownPiece:
         """As many of the rows as fit into ``room`` bytes."""
         rows, used = [], _size(GAP)
@@ -137,6 +142,16 @@ def shown(found: Iterable[SourcePiece], *, in_full: bool) -> list[ShownPiece]:
         rows = tuple(_rows(lines, sorted(wanted), by, one))
         told.append(ShownPiece(one, rows, sum(map(_size, rows))))
     return told
+
+
+def excerpt(text: LeafText, wanted: Iterable[int]) -> ShownPiece:
+    """These lines of a text; what is shown so is no piece that was asked about."""
+    chosen = sorted(wanted)
+    piece = SourcePiece(text, chosen[0], chosen[-1], "")
+    lines = text.content.decode("utf-8", "surrogateescape").split("\n")
+    rows = tuple(_rows(lines, [line - text.line_start + 1 for line in chosen],
+                       text.line_start - 1, piece))  # fmt: skip
+    return ShownPiece(piece, rows, sum(map(_size, rows)))
 
 
 def _rows(

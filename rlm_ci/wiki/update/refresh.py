@@ -7,19 +7,30 @@ from contextlib import suppress
 from hashlib import sha256
 
 from rlm_ci.errors import RlmCiError
-from rlm_ci.source.import_graph import ImportGraph
 from rlm_ci.system import files
 from rlm_ci.text.printable import encodable
 from rlm_ci.values import Value
 from rlm_ci.wiki import objective
-from rlm_ci.wiki.facts.file_facts import FileFacts, facts_of, pack, unpack
+from rlm_ci.wiki.facts.file_facts import facts_of, pack, unpack
+from rlm_ci.wiki.objective import WikiObjective
 from rlm_ci.wiki.pages.build import drafted, settled
 from rlm_ci.wiki.pages.citations import contents
 from rlm_ci.wiki.pages.layout import is_source
-from rlm_ci.wiki.prose.model_prose import grounds, is_due, merged
+from rlm_ci.wiki.prose.flow_prose import flowing
+from rlm_ci.wiki.prose.model_prose import merged, stood
+from rlm_ci.wiki.prose.whole_prose import grounds, is_due
 from rlm_ci.wiki.update.kept_prose import SENTENCES, KeptProse, QuotedFile, Sentences, held
 from rlm_ci.wiki.update.pieces import mark
-from rlm_ci.wiki.update.state import WHOLE, Prose, ProseSentence, WikiState, readers
+from rlm_ci.wiki.update.state import (
+    FLOW,
+    WHOLE,
+    Prose,
+    ProseSentence,
+    WikiState,
+    is_apart,
+    readers,
+)
+from rlm_ci.wiki.update.survey import WikiSources, flow_texts, survey
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,8 +40,9 @@ if TYPE_CHECKING:
     from rlm_ci.git.history import GitHistory
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.nodes import NodeResult
-    from rlm_ci.wiki.facts.file_facts import Mask
-    from rlm_ci.wiki.pages.build import PageDraft, PageOptions, WikiPages
+    from rlm_ci.wiki.facts.file_facts import FileFacts, Mask
+    from rlm_ci.wiki.pages.build import PageOptions, WikiPages
+    from rlm_ci.wiki.pages.outer_project import OuterProject
     from rlm_ci.wiki.update.state import QuotedLines
 
     Settle = Callable[[list[list[int]]], list[list[int]]]
@@ -43,7 +55,8 @@ _LIMIT = 1 << 30
 class Refresh(Value):
     """``todo`` is what a recursion must look at, maybe nothing; ``options`` are its objective's.
 
-    ``known`` are packed facts of unchanged files, by path; ``prose`` are the kept sentences.
+    ``known`` are packed facts of unchanged files, by path; ``prose`` are the kept sentences;
+    ``outside`` is the repository around a folder, if only that is read.
     """
 
     corpus: Corpus
@@ -51,6 +64,10 @@ class Refresh(Value):
     options: Mapping[str, Any]
     known: Mapping[str, str]
     prose: KeptProse
+    outside: OuterProject | None = None
+
+    def objective(self) -> WikiObjective:
+        return WikiObjective(self.options, WikiSources(self.corpus, self.known, self.outside))
 
 
 def plan(
@@ -61,8 +78,11 @@ def plan(
     model: str | None = None,
     settle: Settle | None = None,
     under: str = "",
+    outside: OuterProject | None = None,
 ) -> Refresh:
     """What must be read, or asked about, for ``corpus``, the files below ``under``.
+
+    ``outside`` is the repository around these, if only they are read.
 
     ``cache`` is a folder that may be deleted at any time; ``model`` is the one to ask, if any.
     ``settle`` takes the places of unknown files in the corpus, as runs, and returns those that
@@ -74,20 +94,40 @@ def plan(
         unknown = _chosen(corpus, settle(_runs(corpus, unknown)))
         known = _known(corpus, known, unknown)
     before = held(state, corpus, under)
-    asked = _asked(corpus, before.prose) if model is not None else set()
+    work = Refresh(corpus, corpus.limited(unknown), objective.options(), known, before, outside)
+    return work if model is None else _with_model(work, unknown)
+
+
+def _with_model(work: Refresh, unknown: set[str]) -> Refresh:
+    """The refresh with what a model is to be asked about."""
+    corpus, prose = work.corpus, work.prose.prose
+    asked = _asked(corpus, prose)
     wanted = unknown | asked
-    if model is None:
-        return Refresh(corpus, corpus.limited(wanted), objective.options(), known, before)
-    said = {path: one for path, one in before.prose.items() if path != WHOLE}
-    about = before.prose.get(WHOLE, Prose("", "", ()))
+    said = {path: one for path, one in prose.items() if not is_apart(path)}
+    about = prose.get(WHOLE, Prose("", "", ()))
     whole = about.shown if all(one.is_supported for one in about.said) else ()
-    found = grounds({path: one.said for path, one in said.items()})
-    doubted = _doubted(corpus, said)
-    if corpus.files and not wanted and (doubted or is_due(found, whole)):
-        # Something was left open: it is asked behind any file, the least of them.
-        wanted = {min(corpus.files, key=lambda file: (file.size, file.path)).path}
-    options = objective.options(known=said, settled=wanted - asked, whole=whole, doubted=doubted)
-    return Refresh(corpus, corpus.limited(wanted), options, known, before)
+    flows = {one.digest for key, one in prose.items() if key.startswith(FLOW)}
+    doubted = _doubted(corpus, {key: one for key, one in prose.items() if key != WHOLE})
+    if corpus.files and not wanted:
+        found = grounds({path: one.said for path, one in said.items()})
+        if doubted or is_due(found, whole) or _are_due(work, flows):
+            # Something was left open: it is asked behind any file, the least of them.
+            wanted = {min(corpus.files, key=lambda file: (file.size, file.path)).path}
+    options = objective.options(
+        known=said,
+        settled=wanted - asked,
+        whole=whole,
+        doubted=doubted,
+        flows=flows,
+        tree=corpus.digest,
+    )
+    return work.replace(todo=corpus.limited(wanted), options=options)
+
+
+def _are_due(work: Refresh, flows: Collection[str]) -> bool:
+    """Whether a flow is another than the one that was asked about; all facts are known."""
+    every = WikiSources(work.corpus, work.known, work.outside).flows(())
+    return any(one.digest not in flows for one in every)
 
 
 def _asked(corpus: Corpus, prose: Mapping[str, Prose]) -> set[str]:
@@ -152,19 +192,25 @@ def finish(
 
     What is known now is stored in ``cache``. ``mask`` removes secrets of a text.
     """
-    prose = {
-        key: one.replace(said=tuple(said.replace(text=mask(said.text)) for said in one.said))
-        for key, one in _spoken(work, result, model or "").items()
-    }
     packed = result.data["packed"] if result is not None else ()
     # The facts are freed before the pages are made: there may be very many.
     facts = {one.path: one for row in (*work.known.values(), *packed) for one in unpack(row)}
-    drafts = _drafts(work, facts, options, prose, chronicle, cache=cache, mask=mask)
+    _store(cache, work, facts)
+    found = survey(
+        work.corpus, {path: one.masked(mask) for path, one in facts.items()}, options.outside
+    )
     del facts
+    kept = flowing(work.prose, flow_texts(work.corpus, found))
+    prose = {
+        key: one.replace(said=tuple(said.replace(text=mask(said.text)) for said in one.said))
+        for key, one in _spoken(work.replace(prose=kept), result, model or "").items()
+    }
+    drafts = drafted(found, work.corpus, options, chronicle=chronicle, prose=prose)
+    del found
     pages = settled(drafts, work.corpus, options, prose=prose, previous=state, folder=folder)
     with suppress(RlmCiError):  # then the next run reads all of it again
         pages.state.remember(cache)
-    return pages.replace(sentences=Sentences.of(work.prose, prose, _unsupported(result)))
+    return pages.replace(sentences=Sentences.of(kept, prose, _unsupported(result)))
 
 
 def _unsupported(result: NodeResult | None) -> list[ProseSentence]:
@@ -173,30 +219,6 @@ def _unsupported(result: NodeResult | None) -> list[ProseSentence]:
         return []
     told = result.data, result.data.get("whole", {})
     return [ProseSentence.from_list(row) for one in told for row in one.get("unsupported", ())]
-
-
-def _drafts(
-    work: Refresh,
-    facts: dict[str, FileFacts],
-    options: PageOptions,
-    prose: Mapping[str, Prose],
-    chronicle: GitHistory | None,
-    *,
-    cache: str,
-    mask: Mask,
-) -> list[PageDraft]:
-    _store(cache, work, facts)
-    for path, one in facts.items():
-        facts[path] = one.masked(mask)
-    outlines = [facts[file.path].outline for file in work.corpus.files if file.path in facts]
-    paths = [file.path for file in work.corpus.files]
-    declared = {name for one in facts.values() for name, _ in one.declared}
-    if options.outside is not None:
-        outlines += options.outside.outlines()
-        paths += options.outside.paths
-        declared |= options.outside.needed()
-    graph = ImportGraph.of(outlines, paths, sorted(declared))
-    return drafted(facts, work.corpus, graph, options, chronicle=chronicle, prose=prose)
 
 
 def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, Prose]:
@@ -218,6 +240,9 @@ def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, P
         else:
             digest, name, shown = old.digest, old.model, tuple(dict.fromkeys((*old.shown, *shown)))
         found[path] = Prose(digest, name, said.get(path, ()), shown)
+    for key, (digest, rows) in data["flows"].items():
+        told = stood(map(ProseSentence.from_list, rows), data)
+        found[key] = Prose(digest, model, told or said.get(key, ()))
     whole = data.get("whole")
     if whole is not None:
         known = before[WHOLE].said if WHOLE in before else ()

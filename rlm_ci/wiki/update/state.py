@@ -35,6 +35,13 @@ _LIMIT = 256 << 20
 _PACKAGES = {"C#": "c-sharp", "C++": "cpp", "TSX": "typescript"}
 #: The key of what was said of the whole: no folder has that path.
 WHOLE = "/"
+#: What the key of a flow of calls begins with: as little a path.
+FLOW = "/flows/"
+
+
+def is_apart(key: str) -> bool:
+    """Whether prose with that key is about no file: it is about the whole, or a flow of calls."""
+    return key == WHOLE or key.startswith(FLOW)
 
 
 def place_of(folder: str, name: str) -> str:
@@ -125,10 +132,10 @@ class ProseSentence(Row):
 
 
 class Prose(Value):
-    """What a model said of one file, or of the whole.
+    """What a model said of one file, of a flow of calls, or of the whole.
 
-    ``digest`` is a hash of the file, "" if not all was asked; ``shown`` are hashes of the pieces
-    that were asked about, and of the whole those of the sentences.
+    ``digest`` is a hash of the file or of the flow, "" if not all was asked; ``shown`` are hashes
+    of the pieces that were asked about, and of the whole those of the sentences.
     """
 
     digest: str

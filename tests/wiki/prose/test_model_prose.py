@@ -11,7 +11,8 @@ from rlm_ci.errors import LimitError
 from rlm_ci.recursion.nodes import LeafText
 from rlm_ci.wiki.facts.readme import heading
 from rlm_ci.wiki.pages.citations import quote_hash
-from rlm_ci.wiki.prose.model_prose import sum_up, tell
+from rlm_ci.wiki.prose.model_prose import tell
+from rlm_ci.wiki.prose.whole_prose import sum_up
 from rlm_ci.wiki.update.state import ProseSentence, QuotedLines, WikiState
 from testing import wiki_stage as stage
 from testing.wiki_sentences import Scripted, all_by, sentence, supports

@@ -1,0 +1,205 @@
+"""How a call flows, as a model is shown it, and by which lines a sentence about it is held."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from rlm_ci.recursion.prompt_windows import name
+from rlm_ci.values import Value
+from rlm_ci.wiki.facts.entry_targets import TOP
+from rlm_ci.wiki.update.kept_prose import FLOW_GONE, STEPS_GONE
+from rlm_ci.wiki.update.pieces import excerpt, head, mark
+from rlm_ci.wiki.update.state import FLOW
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from rlm_ci.recursion.nodes import LeafText
+    from rlm_ci.wiki.facts.call_flows import CallFlow, FlowStep
+    from rlm_ci.wiki.facts.file_facts import FileFacts
+    from rlm_ci.wiki.update.kept_prose import KeptProse
+    from rlm_ci.wiki.update.pieces import ShownPiece
+    from rlm_ci.wiki.update.state import Prose, ProseSentence, QuotedLines
+
+#: Sentences about one flow.
+SENTENCES = 3
+#: Lines of a definition that are all shown; of a longer one its head, calls and raises, with the
+#: line before and behind.
+_SHORT = 12
+
+
+class FlowText(Value):
+    """A flow as a prompt has it: ``rows`` are its steps, ``sources`` their files.
+
+    ``digest`` is a hash of the steps and of their lines, wherever these are; ``lines`` are those
+    that a sentence about the flow may quote, by path.
+    """
+
+    key: str
+    digest: str
+    rows: tuple[str, ...]
+    lines: Mapping[str, frozenset[int]]
+    sources: Mapping[str, LeafText]
+
+    @property
+    def path(self) -> str:
+        """The file in which it begins."""
+        return self.key.removeprefix(FLOW).rpartition("#")[0]
+
+    def holds(self, said: ProseSentence) -> bool:
+        """Whether its steps show all that the sentence quotes."""
+        return all(map(self._shows, said.quotes))
+
+    def _shows(self, quoted: QuotedLines) -> bool:
+        wanted = range(quoted.line_start, quoted.line_end + 1)
+        return self.lines.get(quoted.path, frozenset()).issuperset(wanted)
+
+
+def flow_key(flow: CallFlow) -> str:
+    """What is said of a flow is kept by where it begins."""
+    at = flow.steps[0].at
+    return f"{FLOW}{at.path}#{at.symbol.name}"
+
+
+def flow_text(
+    flow: CallFlow, files: Mapping[str, FileFacts], sources: Mapping[str, LeafText]
+) -> FlowText:
+    """The flow through ``sources``, which has all files of its steps."""
+    lines: dict[str, set[int]] = {}
+    rows, told = [], []
+    for step in flow.steps:
+        path, symbol = step.at.path, step.at.symbol
+        content = sources[path].content.decode("utf-8", "surrogateescape").split("\n")
+        own = sorted(line for line in _lines(step, files[path]) if line <= len(content))
+        lines.setdefault(path, set()).update(own)
+        called = "the code of the file" if symbol.kind == TOP else f"`{name(symbol.name)}`"
+        by = f", called by step {step.caller}" if step.caller else ""
+        by += "" if step.is_sure else " (found by its name alone)"
+        place = f"{name(path)}:{symbol.line_start}-{symbol.line_end}"
+        rows.append(f"  step {step.number}: {called} in {place}{by}")
+        told.append(f"{step.number} {step.caller} {step.is_sure} {symbol.kind} ")
+        told += ["" if symbol.kind == TOP else symbol.name]
+        told += [content[line - 1].strip() for line in own]
+    digest = sha256("\0".join(told).encode("utf-8", "surrogateescape")).hexdigest()
+    return FlowText(
+        key=flow_key(flow),
+        digest=mark(digest),
+        rows=tuple(rows),
+        lines={path: frozenset(own) for path, own in lines.items()},
+        sources={path: sources[path] for path in lines},
+    )
+
+
+def _lines(step: FlowStep, file: FileFacts) -> set[int]:
+    """The lines by which a step is told."""
+    symbol = step.at.symbol
+    first, last = symbol.line_start, symbol.line_end
+    if last - first < _SHORT and symbol.kind not in {"class", "struct"}:
+        return set(range(first, last + 1))
+    found: set[int] = set()
+    for known, (start, end) in zip(file.outline.symbols, file.heads, strict=True):
+        if (known.name, known.line_start) == (symbol.name, first):
+            found.update(range(start, end + 1))
+            if symbol.doc:
+                found.update(range(symbol.doc_start, symbol.doc_end + 1))
+    for line in (*(one.line for one in step.calls), *(one.line for one in step.raises)):
+        found.update(range(line - 1, line + 2))
+    return {line for line in found if first <= line <= last}
+
+
+def flowing(kept: KeptProse, flows: Sequence[FlowText]) -> KeptProse:
+    """``kept`` with prose of these flows alone, each by its present key."""
+    prose = {key: one for key, one in kept.prose.items() if not key.startswith(FLOW)}
+    left = {key: one for key, one in kept.prose.items() if key.startswith(FLOW)}
+    own = {flow.key for flow in flows}
+    dropped = list(kept.dropped)
+    for flow in flows:
+        one = left.pop(_key_before(flow, left, own), None)
+        if one is None:
+            continue
+        stays = tuple(said for said in one.said if flow.holds(said))
+        dropped += [(said, STEPS_GONE) for said in one.said if said not in stays]
+        prose[flow.key] = one.replace(said=stays)
+    dropped += [(said, FLOW_GONE) for one in left.values() for said in one.said]
+    return kept.replace(prose={key: prose[key] for key in sorted(prose)}, dropped=tuple(dropped))
+
+
+def _key_before(flow: FlowText, known: Mapping[str, Prose], own: Collection[str]) -> str:
+    """The key by which a flow was known, which is another one where its file was renamed."""
+    if flow.key in known:
+        return flow.key
+    others = [key for key in known if key not in own]
+    same = [key for key in others if known[key].digest == flow.digest]
+    last = flow.key.rpartition("#")[2]
+    return next(iter((*same, *(key for key in others if key.rpartition("#")[2] == last))), "")
+
+
+class PromptShare:
+    """What one prompt shows: pieces of sources, and flows with the lines that are not in these."""
+
+    def __init__(self, pieces: Iterable[ShownPiece] = ()) -> None:
+        self.pieces = list(pieces)
+        self.flows: list[FlowText] = []
+        self._lines: dict[str, set[int]] = {}
+        self.used = 0
+        for one in self.pieces:
+            self._add(one)
+
+    def flow_rows(self) -> Iterator[str]:
+        for number, flow in enumerate(self.flows, 1):
+            yield f"[{number}]"
+            yield from flow.rows
+
+    def take(self, flow: FlowText, room: int) -> bool:
+        """Add a flow if ``room`` bytes have room for it; of one that no prompt has, a part."""
+        left = room - self.used - sum(map(_size, flow.rows)) - _size("[99]")
+        new = list(self._missing(flow))
+        if sum(map(_cost, new)) > left:
+            if self.used:
+                return False
+            new = list(_fitting(new, left))
+        self.used += room - self.used - left
+        for one in new:
+            self.pieces.append(one)
+            self._add(one)
+        self.flows.append(flow)
+        return True
+
+    def _add(self, one: ShownPiece) -> None:
+        self.used += _cost(one)
+        self._lines.setdefault(one.piece.text.path, set()).update(one.lines)
+
+    def _missing(self, flow: FlowText) -> Iterator[ShownPiece]:
+        for path, lines in flow.lines.items():
+            new = lines - self._lines.get(path, set())
+            if new:
+                yield excerpt(flow.sources[path], new)
+
+
+def shares(
+    windows: Iterable[Sequence[ShownPiece]], flows: Iterable[FlowText], room: int
+) -> list[PromptShare]:
+    """The windows, and the flows in the room that the last one leaves, or behind it."""
+    found = [PromptShare(window) for window in windows]
+    for flow in flows:
+        if not found or not found[-1].take(flow, room):
+            found.append(PromptShare())
+            found[-1].take(flow, room)
+    return found
+
+
+def _fitting(pieces: Iterable[ShownPiece], room: int) -> Iterator[ShownPiece]:
+    for one in pieces:
+        fits = one.cut(room - _cost(one) + one.size) if _cost(one) > room else one
+        if fits.lines:
+            room -= _cost(fits)
+            yield fits
+
+
+def _cost(one: ShownPiece) -> int:
+    return one.size + _size(head(one.piece.text.path))
+
+
+def _size(row: str) -> int:
+    return len(row.encode("utf-8", "replace")) + 1

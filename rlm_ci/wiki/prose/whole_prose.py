@@ -1,0 +1,135 @@
+"""What a model says of the whole: sentences that follow from those about its files."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import chain
+
+from rlm_ci.errors import LimitError, RemoteError
+from rlm_ci.models.json_question import REPAIR, ask_object
+from rlm_ci.recursion.prompt_windows import fence, name
+from rlm_ci.report.findings import Evidence
+from rlm_ci.resources import loader
+from rlm_ci.text.line_references import marked
+from rlm_ci.text.printable import encodable
+from rlm_ci.wiki.pages.paths import folder_of
+from rlm_ci.wiki.prose.prose_result import UNREADABLE, ProseResult, misfit
+from rlm_ci.wiki.prose.support_question import GroundedClaim, ask_support, lack
+from rlm_ci.wiki.update.kept_prose import NAMED, QUOTES, SENTENCES
+from rlm_ci.wiki.update.pieces import mark
+from rlm_ci.wiki.update.state import ProseSentence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.models.json_question import Ask
+    from rlm_ci.wiki.prose.support_question import SupportResult
+
+_PROMPT, _SENTENCE = "prompts/wiki-whole.md.j2", "wiki-whole-sentence.schema.json"
+#: Sentences that are shown of a repository to be summed up.
+_SUMMED = 240
+#: The whole is asked about again where more than this part of its grounds are others: a quarter.
+_DRIFT = 4
+
+
+def grounds(said: Mapping[str, Sequence[ProseSentence]]) -> list[ProseSentence]:
+    """The sentences that what is said of the whole rests on."""
+    folders: dict[str, list[ProseSentence]] = {}
+    for path in sorted(said):
+        folders.setdefault(folder_of(path), []).extend(said[path])
+    return [one for rows in folders.values() for one in rows[:SENTENCES]][:_SUMMED]
+
+
+def is_due(known: Sequence[ProseSentence], before: Collection[str]) -> bool:
+    """Whether the whole is to be asked about: its grounds are others than ``before``, by marks.
+
+    Some new sentences do not change what the whole is: they are waited for.
+    """
+    return len(set(_marks(known)) ^ set(before)) * _DRIFT > len(before)
+
+
+def ground_rows(known: Sequence[ProseSentence]) -> list[str]:
+    """The sentences as a prompt has them."""
+    return [f"[{at}] {name(one.path)}: {name(one.text)}" for at, one in enumerate(known, 1)]
+
+
+def sum_up(ask: Ask, known: Sequence[ProseSentence]) -> ProseResult:
+    """Ask what the whole is, from sentences that hold; each new one rests on some of them."""
+    rows = ground_rows(known)
+    render = loader.load_template(_PROMPT)
+    room = ask.max_bytes - len(render({"fence": fence(""), "listing": ""}).encode()) - REPAIR
+    while rows and len("\n".join(rows).encode()) > room:
+        rows.pop()
+    if not rows:
+        return ProseResult()
+    listing = "\n".join(rows)
+    try:
+        prompt = render({"fence": fence(listing), "listing": listing})
+        answer = ask_object(ask, "tell-whole", prompt, partial(misfit, schema=_SENTENCE))
+    except (LimitError, RemoteError) as error:
+        return ProseResult(uncovered=(("", f"{lack(error)}: no prose about the whole"),))
+    if answer is None:
+        return ProseResult(uncovered=(("", UNREADABLE),))
+    told, counts = unjudged(answer["sentences"], known[: len(rows)], known)
+    found = ask_support(ask, "support-whole", claims(told))
+    why = found.open[0][1] if found.open else ""
+    uncovered = (("", why),) if why else ()
+    return ProseResult({"whole": judged_by(told, found)}, counts, uncovered)
+
+
+def unjudged(
+    sentences: Sequence[Mapping[str, Any]],
+    shown: Sequence[ProseSentence],
+    known: Sequence[ProseSentence],
+) -> tuple[dict[str, Any], Evidence]:
+    """What was said of the whole, as JSON: each sentence with the texts that it rests on.
+
+    A sentence that rests on none of those ``shown`` is dropped; ``known`` are all grounds.
+    """
+    kept: list[GroundedClaim] = []
+    offered = sentences[:SENTENCES]
+    for sentence in offered:
+        if loader.misfit(sentence, _SENTENCE):
+            continue
+        numbers = [number for number in sentence["rests_on"] if 1 <= number <= len(shown)]
+        if numbers and len(numbers) == len(sentence["rests_on"]):
+            kept.append(_grounded(sentence["text"], [shown[number - 1] for number in numbers]))
+    counts = Evidence(len(offered), len(kept), 0, len(offered) - len(kept))
+    rows = [[one.said.to_list(), list(one.grounds)] for one in kept]
+    return {"shown": _marks(known), "told": rows, "said": [], "unsupported": []}, counts
+
+
+def claims(whole: Mapping[str, Any]) -> list[GroundedClaim]:
+    """The sentences that are to be judged."""
+    return [
+        GroundedClaim(ProseSentence.from_list(row), tuple(texts)) for row, texts in whole["told"]
+    ]
+
+
+def judged_by(whole: Mapping[str, Any], found: SupportResult) -> dict[str, Any]:
+    """``whole`` without the sentences that what they rest on does not support."""
+    supported = {one.key for one in found.supported}
+    lies = {one.key for one in found.unsupported}
+    told = [one.said for one in claims(whole)]
+    kept = [one.replace(is_supported=one.key in supported) for one in told if one.key not in lies]
+    return {
+        "shown": whole["shown"],
+        "said": [one.to_list() for one in kept],
+        "unsupported": [one.to_list() for one in told if one.key in lies],
+    }
+
+
+def _marks(known: Iterable[ProseSentence]) -> list[str]:
+    """Hashes of the sentences, without their places."""
+    return [mark(f"{encodable(one.path)}\0{encodable(one.text)}") for one in known]
+
+
+def _grounded(text: str, rests_on: Sequence[ProseSentence]) -> GroundedClaim:
+    """A sentence about the whole: it rests on sentences, and on all that they rest on."""
+    quotes = dict.fromkeys(chain.from_iterable(one.quotes for one in rests_on))
+    named = dict.fromkeys(chain.from_iterable(one.named for one in rests_on))
+    words = marked(encodable(" ".join(text.split())))
+    said = ProseSentence(words, tuple(quotes)[:QUOTES], tuple(named)[:NAMED])
+    return GroundedClaim(said, tuple(one.text for one in rests_on))

@@ -1,0 +1,85 @@
+"""What all files of a wiki show together: where they belong, who imports whom, how calls flow."""
+
+from __future__ import annotations
+
+from rlm_ci.recursion.nodes import LeafText
+from rlm_ci.source.import_graph import ImportGraph
+from rlm_ci.values import Value
+from rlm_ci.wiki.facts.file_facts import unpack
+from rlm_ci.wiki.pages.citations import contents
+from rlm_ci.wiki.pages.flow_page import call_flows
+from rlm_ci.wiki.pages.layout import laid_out
+from rlm_ci.wiki.prose.flow_prose import flow_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from rlm_ci.recursion.corpus.corpus import Corpus
+    from rlm_ci.wiki.facts.call_flows import CallFlow
+    from rlm_ci.wiki.facts.file_facts import FileFacts
+    from rlm_ci.wiki.pages.layout import PageLayout
+    from rlm_ci.wiki.pages.outer_project import OuterProject
+    from rlm_ci.wiki.prose.flow_prose import FlowText
+
+
+class Survey(Value):
+    """``facts`` are those of the files of the corpus, in its order."""
+
+    facts: Mapping[str, FileFacts]
+    graph: ImportGraph
+    layout: PageLayout
+    flows: tuple[CallFlow, ...]
+
+
+def survey(corpus: Corpus, facts: Mapping[str, FileFacts], outside: OuterProject | None) -> Survey:
+    """``outside`` is the repository around a folder, if only that is read."""
+    facts = {file.path: facts[file.path] for file in corpus.files if file.path in facts}
+    outlines = [one.outline for one in facts.values()]
+    paths = [file.path for file in corpus.files]
+    declared = {name for one in facts.values() for name, _ in one.declared}
+    if outside is not None:
+        outlines += outside.outlines()
+        paths += outside.paths
+        declared |= outside.needed()
+    graph = ImportGraph.of(outlines, paths, sorted(declared))
+    layout = laid_out(facts.values())
+    return Survey(facts, graph, layout, call_flows(facts, layout, graph, corpus))
+
+
+def texts(corpus: Corpus, paths: Collection[str]) -> dict[str, LeafText]:
+    """These files, whole, by path."""
+    wanted = [file for file in corpus.files if file.path in paths]
+    return {
+        file.path: LeafText(file.path, file.oid, content)
+        for file, content in contents(corpus, wanted)
+    }
+
+
+def flow_texts(corpus: Corpus, found: Survey) -> list[FlowText]:
+    """The flows as a model is shown them."""
+    sources = texts(corpus, {step.at.path for flow in found.flows for step in flow.steps})
+    return [flow_text(flow, found.facts, sources) for flow in found.flows]
+
+
+class WikiSources:
+    """What the root of a recursion reads beside its leaves' results: files, and the flows.
+
+    ``known`` are packed facts of files that no leaf reads.
+    """
+
+    def __init__(
+        self, corpus: Corpus, known: Mapping[str, str], outside: OuterProject | None
+    ) -> None:
+        self._corpus = corpus
+        self._known = known
+        self._outside = outside
+
+    def texts(self, paths: Collection[str]) -> list[LeafText]:
+        return list(texts(self._corpus, paths).values())
+
+    def flows(self, packed: Iterable[str]) -> list[FlowText]:
+        """The flows, given the facts that the leaves found."""
+        rows = (*self._known.values(), *packed)
+        facts = {one.path: one for row in rows for one in unpack(row)}
+        return flow_texts(self._corpus, survey(self._corpus, facts, self._outside))
