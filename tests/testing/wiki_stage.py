@@ -70,6 +70,7 @@ def wiki(
     chronicle: GitHistory | None = None,
     ask: Callable[[Node], Ask] | None = None,
     under: str = "",
+    constraints: Constraints | None = None,
 ) -> tuple[WikiPages, tuple[str, ...], int]:
     """Refresh the wiki in ``out``: its pages, the files touched, and how many files were read."""
     state = WikiState.read(str(out))
@@ -82,7 +83,7 @@ def wiki(
         number = sum(1 for _ in work.glob("run-*"))
         with Journals.open(str(work / f"run-{number}")) as store:
             rlm = RLM(todo.todo, store, ask=ask)
-            result = rlm.solve(rlm.root, todo.objective(), Budget(), Constraints())
+            result = rlm.solve(rlm.root, todo.objective(), Budget(), constraints or Constraints())
     pages = refresh.finish(
         todo, result, options, chronicle=chronicle, state=state, folder=str(out), cache=cache,
         model=model, mask=str,

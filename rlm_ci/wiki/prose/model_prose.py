@@ -196,7 +196,7 @@ class _Teller:
         if known:
             self._keep(others, known)
         else:
-            self._opener.reject(len(others))
+            self._opener.reject_all(others)
         self._keep_flows([one for one in answer["sentences"] if _flow_of(one) is not None], share)
         if whole and isinstance(answer.get("whole"), list):
             self._whole, self._whole_counts = whole_prose.unjudged(answer["whole"], whole, whole)
@@ -217,13 +217,13 @@ class _Teller:
                 self._displaced += said_of_it[: max(0, len(said_of_it) + added - MOST)]
 
     def _keep_flows(self, sentences: Sequence[Mapping[str, Any]], share: PromptShare) -> None:
-        left = len(sentences)
+        left = list(sentences)
         for number, flow in enumerate(share.flows, 1):
             about = [one for one in sentences if _flow_of(one) == number][: flow_prose.SENTENCES]
             found = self._opener.kept(about, flow.holds)
             self._flows[flow.key] = [flow.digest, [one.to_list() for one in found]]
-            left -= len(about)
-        self._opener.reject(left)
+            left = [one for one in left if one not in about]
+        self._opener.reject_all(left)
 
     def _of(self, piece: SourcePiece) -> list[ProseSentence]:
         known = self._known.get(piece.text.path)
@@ -247,6 +247,7 @@ class _Teller:
             },
             "quoted": self._opener.quoted,
             "displaced": [one.to_list() for one in self._displaced],
+            "rejected": self._opener.rejected,
             "done": list(dict.fromkeys(self._asked)),
             "shown": self._shown,
             "later": self._later,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 UNREADABLE = "no_answer: what the model said could not be read, twice"
-_LISTS = ("displaced", "done")
+_LISTS = ("displaced", "done", "rejected")
 _ROWS = ("prose", "shown")
 _OBJECTS = ("quoted", "later", "flows")
 #: What ``ProseResult.data`` has if no model is asked.
@@ -26,11 +26,11 @@ class ProseResult(Value):
     """What a model said of some files, or of the whole, and what became of its pointers.
 
     ``data`` is JSON: new sentences by path (``prose``), the lines of their quotes by hash
-    (``quoted``), earlier ones that they replace (``displaced``), files that were asked about
-    (``done``), hashes of their ``shown`` pieces, bytes by path that are asked about ``later``, and
-    what was said of ``flows``; or sentences that were ``supported`` or not; or ``whole``, if that
-    was asked. ``uncovered`` are paths of which something was left out, and why; ``turns`` is the
-    number of questions.
+    (``quoted``), earlier ones that they replace (``displaced``), what was ``rejected`` and why,
+    files that were asked about (``done``), hashes of their ``shown`` pieces, bytes by path that are
+    asked about ``later``, and what was said of ``flows``; or sentences that were ``supported`` or
+    not; or ``whole``, if that was asked. ``uncovered`` are paths of which something was left out,
+    and why; ``turns`` is the number of questions.
     """
 
     data: Mapping[str, Any] = {}

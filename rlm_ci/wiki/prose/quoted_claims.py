@@ -10,8 +10,18 @@ from rlm_ci.recursion.prompt_windows import name
 from rlm_ci.report.findings import Evidence, Location
 from rlm_ci.resources import loader
 from rlm_ci.text.printable import encodable
-from rlm_ci.wiki.update.kept_prose import LINES, NAMED, SENTENCES, QuotedFile, tells
-from rlm_ci.wiki.update.state import ProseSentence
+from rlm_ci.wiki.update.kept_prose import (
+    LINES,
+    MALFORMED,
+    NAMED,
+    NOT_ASKED,
+    NOT_THERE,
+    SENTENCES,
+    STEPS_GONE,
+    QuotedFile,
+    tells,
+)
+from rlm_ci.wiki.update.state import ProseSentence, QuotedLines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,13 +29,31 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.recursion.nodes import LeafText
-    from rlm_ci.wiki.update.state import NamedDefinition, QuotedLines
+    from rlm_ci.wiki.update.kept_prose import Why
+    from rlm_ci.wiki.update.state import NamedDefinition
 
 SENTENCE = "wiki-sentence.schema.json"
 #: How a sentence names a function: in backticks, by a call, or by a name that no word is.
 _NAMES = re.compile(r"`([\w.:]{1,120})(?:\([^`]*\))?`|\b([A-Za-z_][\w.]*)\(\)|\b(\w+_\w+)\b")
+#: Characters, and the number of a line, that are named of what does not stand.
+_LONG, _LAST = 400, 1 << 30
 #: Functions of one name that are meant together.
 _SAME = 4
+
+
+def unheld(sentence: Any) -> ProseSentence:
+    """What a model said, as far as it is a sentence, with the place that it named first."""
+    record = sentence if isinstance(sentence, dict) else {}
+    quotes = record.get("quotes")
+    first = quotes[0] if isinstance(quotes, list) and quotes else None
+    place = ("", 1, 1)
+    if isinstance(first, dict):
+        path, start, end = (first.get(key) for key in ("path", "line_start", "line_end"))
+        if isinstance(path, str) and isinstance(start, int) and isinstance(end, int):
+            start = min(max(1, start), _LAST)
+            place = encodable(path[:_LONG]), start, min(max(start, end), _LAST)
+    text = str(record.get("text", ""))[:_LONG] or "(nothing)"
+    return ProseSentence(encodable(" ".join(text.split())), (QuotedLines(*place, ""),))
 
 
 class QuotedClaims:
@@ -42,6 +70,8 @@ class QuotedClaims:
         self._outcomes = {VERIFIED: 0, REANCHORED: 0, REJECTED: 0}
         #: The lines of all quotes of the kept sentences, by their hashes.
         self.quoted: dict[str, str] = {}
+        #: What was rejected, as JSON, each with why.
+        self.rejected: list[list[Any]] = []
 
     def counts(self) -> Evidence:
         return Evidence(sum(self._outcomes.values()), *self._outcomes.values())
@@ -54,17 +84,28 @@ class QuotedClaims:
         """The first sentences that stand, and that ``holds`` allows by where their quotes are."""
         found = []
         for one in sentences[:SENTENCES]:
-            said, outcome = (None, REJECTED) if loader.misfit(one, SENTENCE) else self._open(one)
-            if said is None or (holds is not None and not holds(said)):
-                self._outcomes[REJECTED] += 1
+            if loader.misfit(one, SENTENCE):
+                self.reject(one, MALFORMED)
+                continue
+            said, outcome = self._open(one)
+            if said is None:
+                self.reject(one, NOT_THERE)
+            elif holds is not None and not holds(said):
+                self.reject(one, STEPS_GONE)
             else:
                 self._outcomes[outcome] += 1
                 found.append(said)
         return found
 
-    def reject(self, number: int) -> None:
-        """Count sentences that are about nothing that was asked."""
-        self._outcomes[REJECTED] += number
+    def reject(self, sentence: Any, why: Why) -> None:
+        """Count a sentence that does not stand, and keep it to be named."""
+        self._outcomes[REJECTED] += 1
+        self.rejected.append([unheld(sentence).to_list(), list(why)])
+
+    def reject_all(self, sentences: Iterable[Any]) -> None:
+        """Reject sentences that nobody has asked for, of which an answer may have any number."""
+        for one in list(sentences)[:SENTENCES]:
+            self.reject(one, NOT_ASKED)
 
     def _open(self, claim: Mapping[str, Any]) -> tuple[ProseSentence | None, str]:
         """The sentence, if each of its quotes is where it says, or elsewhere in that file."""

@@ -14,8 +14,9 @@ from rlm_ci.text.line_references import marked
 from rlm_ci.text.printable import encodable
 from rlm_ci.wiki.pages.paths import folder_of
 from rlm_ci.wiki.prose.prose_result import UNREADABLE, ProseResult, misfit
+from rlm_ci.wiki.prose.quoted_claims import unheld
 from rlm_ci.wiki.prose.support_question import GroundedClaim, ask_support, lack
-from rlm_ci.wiki.update.kept_prose import NAMED, QUOTES, SENTENCES
+from rlm_ci.wiki.update.kept_prose import MALFORMED, NAMED, NO_GROUND, QUOTES, SENTENCES
 from rlm_ci.wiki.update.pieces import mark
 from rlm_ci.wiki.update.state import ProseSentence
 
@@ -89,16 +90,19 @@ def unjudged(
     A sentence that rests on none of those ``shown`` is dropped; ``known`` are all grounds.
     """
     kept: list[GroundedClaim] = []
+    rejected = []
     offered = sentences[:SENTENCES]
     for sentence in offered:
-        if loader.misfit(sentence, _SENTENCE):
-            continue
-        numbers = [number for number in sentence["rests_on"] if 1 <= number <= len(shown)]
-        if numbers and len(numbers) == len(sentence["rests_on"]):
+        wrong = loader.misfit(sentence, _SENTENCE)
+        numbers = [] if wrong else sentence["rests_on"]
+        if numbers and all(1 <= number <= len(shown) for number in numbers):
             kept.append(_grounded(sentence["text"], [shown[number - 1] for number in numbers]))
+        else:
+            why = MALFORMED if wrong else NO_GROUND
+            rejected.append([unheld(sentence).to_list(), list(why)])
     counts = Evidence(len(offered), len(kept), 0, len(offered) - len(kept))
     rows = [[one.said.to_list(), list(one.grounds)] for one in kept]
-    return {"shown": _marks(known), "told": rows, "said": [], "unsupported": []}, counts
+    return {"shown": _marks(known), "told": rows, "rejected": rejected}, counts
 
 
 def claims(whole: Mapping[str, Any]) -> list[GroundedClaim]:
@@ -116,6 +120,7 @@ def judged_by(whole: Mapping[str, Any], found: SupportResult) -> dict[str, Any]:
     kept = [one.replace(is_supported=one.key in supported) for one in told if one.key not in lies]
     return {
         "shown": whole["shown"],
+        "rejected": whole["rejected"],
         "said": [one.to_list() for one in kept],
         "unsupported": [one.to_list() for one in told if one.key in lies],
     }

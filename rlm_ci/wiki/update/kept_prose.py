@@ -47,8 +47,8 @@ NAMED = 12
 _CHARACTERS = 1_000
 #: Files that are searched for what was said of one that is gone.
 _ALIKE = 32
-#: Characters by which a sentence that goes is named.
-_SHORT = 80
+#: Characters by which a sentence that goes is named, and of a path that it may have made up.
+_SHORT, _PATH = 80, 300
 
 #: Why a sentence goes: of one, and of several.
 LINES_GONE = "its lines are gone", "their lines are gone"
@@ -62,7 +62,15 @@ CHANGED = "a function that it names has changed", "functions that they name have
 UNSUPPORTED = "its lines do not support it", "their lines do not support them"
 FLOW_GONE = "its flow of calls is on no page", "their flows of calls are on no page"
 STEPS_GONE = "its lines are in no step of the flow", "their lines are in no step of the flow"
+NOT_THERE = "what it quotes is not in its file", "what they quote is not in their files"
+NO_GROUND = "it rests on no sentence", "they rest on no sentence"
+NOT_ASKED = "it is about nothing that was asked", "they are about nothing that was asked"
+MALFORMED = "it is malformed", "they are malformed"
 NOT_OURS = "it is malformed, or one too many", "they are malformed, or too many"
+
+
+#: Why a sentence goes that never was on a page.
+_AT_ONCE = (UNSUPPORTED, NOT_THERE, NO_GROUND, NOT_ASKED, MALFORMED, STEPS_GONE)
 
 
 class KeptProse(Value):
@@ -92,15 +100,18 @@ class Sentences(Value):
         cls,
         before: KeptProse,
         prose: Mapping[str, Prose],
-        unsupported: Sequence[ProseSentence] = (),
+        refused: Sequence[tuple[ProseSentence, Why]] = (),
     ) -> Sentences:
-        """What ``prose``, the sentences of now, has of those that were kept."""
+        """What ``prose``, the sentences of now, has of those that were kept.
+
+        ``refused`` are new or doubted ones that do not stand.
+        """
         old = {(key, said.key) for key, one in before.prose.items() for said in one.said}
         now = {(key, said.key) for key, one in prose.items() for said in one.said}
         kept = len(old & now)
-        lies = {said.key for said in unsupported}
+        lies = {said.key for said, _ in refused}
         replaced = sum(said not in lies for _, said in old - now)
-        dropped = (*before.dropped, *((one, UNSUPPORTED) for one in unsupported))
+        dropped = (*before.dropped, *refused)
         moved, new = min(before.moved, kept), len(now - old)
         return cls(kept, moved, new, replaced, dropped, doubted_in(prose))
 
@@ -109,7 +120,7 @@ class Sentences(Value):
         moved = f" ({self.moved} at other lines)" if self.moved else ""
         words = [f"{count(self.kept, 'sentence')} kept{moved}"]
         words += [f"{self.new} new"] if self.new else []
-        if not (self.kept or self.replaced or any(why != UNSUPPORTED for _, why in self.dropped)):
+        if not (self.kept or self.replaced or any(why not in _AT_ONCE for _, why in self.dropped)):
             # There were none before.
             words = [count(self.new, "new sentence")] if self.new else []
         words += [f"{self.replaced} replaced by newer ones"] if self.replaced else []
@@ -119,11 +130,13 @@ class Sentences(Value):
         return ", ".join(words)
 
     def rows(self) -> list[str]:
-        return [
-            f"dropped: {name(one.path)}#L{one.line_start}-L{one.line_end}, {why[0]}: "
-            f"{clip(name(one.text), _SHORT)}"
-            for one, why in self.dropped
-        ]
+        """What goes, with where its first quote was or should have been."""
+        rows = []
+        for one, why in self.dropped:
+            place = f"{name(clip(one.path, _PATH))}#L{one.line_start}-L{one.line_end}"
+            where = place if one.path else "of the whole"
+            rows.append(f"dropped: {where}, {why[0]}: {clip(name(one.text), _SHORT)}")
+        return rows
 
 
 def doubted_in(prose: Mapping[str, Prose]) -> int:

@@ -19,7 +19,14 @@ from rlm_ci.wiki.pages.layout import is_source
 from rlm_ci.wiki.prose.flow_prose import flowing
 from rlm_ci.wiki.prose.model_prose import merged, stood
 from rlm_ci.wiki.prose.whole_prose import grounds, is_due
-from rlm_ci.wiki.update.kept_prose import SENTENCES, KeptProse, QuotedFile, Sentences, held
+from rlm_ci.wiki.update.kept_prose import (
+    SENTENCES,
+    UNSUPPORTED,
+    KeptProse,
+    QuotedFile,
+    Sentences,
+    held,
+)
 from rlm_ci.wiki.update.pieces import mark
 from rlm_ci.wiki.update.state import (
     FLOW,
@@ -43,6 +50,7 @@ if TYPE_CHECKING:
     from rlm_ci.wiki.facts.file_facts import FileFacts, Mask
     from rlm_ci.wiki.pages.build import PageOptions, WikiPages
     from rlm_ci.wiki.pages.outer_project import OuterProject
+    from rlm_ci.wiki.update.kept_prose import Why
     from rlm_ci.wiki.update.state import QuotedLines
 
     Settle = Callable[[list[list[int]]], list[list[int]]]
@@ -105,18 +113,19 @@ def _with_model(work: Refresh, unknown: set[str]) -> Refresh:
     wanted = unknown | asked
     said = {path: one for path, one in prose.items() if not is_apart(path)}
     about = prose.get(WHOLE, Prose("", "", ()))
-    whole = about.shown if all(one.is_supported for one in about.said) else ()
     flows = {one.digest for key, one in prose.items() if key.startswith(FLOW)}
     doubted = _doubted(corpus, {key: one for key, one in prose.items() if key != WHOLE})
-    if corpus.files and not wanted:
-        found = grounds({path: one.said for path, one in said.items()})
-        if doubted or is_due(found, whole) or _are_due(work, flows):
-            # Something was left open: it is asked behind any file, the least of them.
-            wanted = {min(corpus.files, key=lambda file: (file.size, file.path)).path}
+    found = grounds({path: one.said for path, one in said.items()})
+    is_whole_due = is_due(found, about.shown)
+    if not is_whole_due:
+        doubted += _doubted_of_whole(about, found)
+    if corpus.files and not wanted and (doubted or is_whole_due or _are_due(work, flows)):
+        # Something was left open: it is asked behind any file, the least of them.
+        wanted = {min(corpus.files, key=lambda file: (file.size, file.path)).path}
     options = objective.options(
         known=said,
         settled=wanted - asked,
-        whole=whole,
+        whole=about.shown,
         doubted=doubted,
         flows=flows,
         tree=corpus.digest,
@@ -148,6 +157,17 @@ def _doubted(corpus: Corpus, prose: Mapping[str, Prose]) -> list[tuple[ProseSent
         source = QuotedFile(file.path, content)
         lines |= {one: source.text_of(one) for one in wanted if one.path == file.path}
     return [(said, [lines[one] for one in said.quotes]) for said in rows]
+
+
+def _doubted_of_whole(
+    about: Prose, known: Sequence[ProseSentence]
+) -> list[tuple[ProseSentence, list[str]]]:
+    """The same of the whole: what it rests on are sentences, those about the same lines."""
+    return [
+        (said, [one.text for one in known if set(one.quotes) & set(said.quotes)])
+        for said in about.said
+        if not said.is_supported
+    ]
 
 
 def _runs(corpus: Corpus, paths: Collection[str]) -> list[list[int]]:
@@ -210,15 +230,21 @@ def finish(
     pages = settled(drafts, work.corpus, options, prose=prose, previous=state, folder=folder)
     with suppress(RlmCiError):  # then the next run reads all of it again
         pages.state.remember(cache)
-    return pages.replace(sentences=Sentences.of(kept, prose, _unsupported(result)))
+    return pages.replace(sentences=Sentences.of(kept, prose, _refused(result)))
 
 
-def _unsupported(result: NodeResult | None) -> list[ProseSentence]:
-    """The sentences that go as nothing that they quote supports them."""
+def _refused(result: NodeResult | None) -> list[tuple[ProseSentence, Why]]:
+    """The sentences that do not stand, each with why."""
     if result is None:
         return []
     told = result.data, result.data.get("whole", {})
-    return [ProseSentence.from_list(row) for one in told for row in one.get("unsupported", ())]
+    found = [
+        (ProseSentence.from_list(row), (one, several))
+        for part in told
+        for row, (one, several) in part.get("rejected", ())
+    ]
+    lies = (row for part in told for row in part.get("unsupported", ()))
+    return [*found, *((ProseSentence.from_list(row), UNSUPPORTED) for row in lies)]
 
 
 def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, Prose]:

@@ -17,7 +17,7 @@ from testing.loopback_model.fixture import llm
 from testing.loopback_model.replies import Answer, refusal
 from testing.pipelines_stage import Stage
 from testing.repositories.git_repo import GitRepo
-from testing.wiki_sentences import FILES, SAID, says
+from testing.wiki_sentences import FILES, SAID, of_flows, says, sentence, supports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ KEPT = f"{ALL} sentences kept"
 
 def speaks(asked: Asked) -> Answer:
     prompt = asked.messages[-1]["content"]
-    place = "tell-whole" if "rests_on" in prompt else "tell"
+    place = "tell" if '"quotes"' in prompt else "tell-whole"
     place = "support" if '"unsupported"' in prompt else place
     return Answer(json.dumps(says(place, prompt)))
 
@@ -160,6 +160,141 @@ def test_a_killed_refresh_goes_on(stage: Stage, llm: ModelServer) -> None:
     assert resumed.code == 0, resumed.stderr
     assert KEPT in " ".join(resumed.stdout.split())
     require_prose(tree(stage.repo.path / "docs/wiki"))
+
+
+TRUE = {
+    "Taxes are on top.": ((5, 5), "    due = net + tax(net)"),
+    "It is rounded.": ((1, 2), "    return round(due, 2)"),  # shifted
+    "Home has a rate.": ((10, 10), 'rate = RATES["home"]'),  # dedented
+}
+LIES = {
+    "It never taxes.": ((5, 5), "    due = net + tax(net)"),
+    "It waives taxes.": ((5, 5), "    due = net"),
+    "It pays twice.": ((900, 900), "    due = 2 * net"),
+    "It pays in one step.": ((4, 6), "def pay(net):\n    ...\n    return round(due, 2)"),
+    "It is held by nothing.": ((4, 4), "def"),
+}
+WHYS = dict.fromkeys(LIES, "what it quotes is not in its file") | {
+    "It never taxes.": "its lines do not support it"
+}
+
+
+def lies(asked: Asked) -> Answer:
+    """Some that is true, and everything that a model may say of it that is not."""
+    prompt = asked.messages[-1]["content"]
+    if '"unsupported"' in prompt:
+        return Answer(json.dumps(supports(prompt, "never taxes", "a bank")))
+    if '"quotes"' not in prompt:
+        said = {"It is a shop.": [1], "It is a bank.": [2], "It is on the moon.": [1, 99]}
+        rows = [{"text": text, "rests_on": numbers} for text, numbers in said.items()]
+        return Answer(json.dumps({"sentences": rows}))
+    told = {**LIES, **TRUE}.items()
+    found = [sentence(text, "till/desk.py", lines, quote) for text, (lines, quote) in told]
+    return Answer(json.dumps({"sentences": found}))
+
+
+def test_lies_are_on_no_page_and_named_with_why(stage: Stage, llm: ModelServer) -> None:
+    llm.script(lies)
+    ended = stage.cli(
+        "wiki", "--model", "m-1", "--out", "docs/wiki", "--format", "json", env=reach(llm)
+    )
+    assert ended.code == 0, ended.stderr
+    shown = b"".join(tree(stage.repo.path / "docs/wiki").values()).decode()
+    for text in (*TRUE, "It is a shop."):
+        assert text in shown
+    for text in (*LIES, "a bank", "the moon"):
+        assert text not in shown
+    for text, why in WHYS.items():
+        assert any(row.startswith("dropped: till/desk.py#L") and row.endswith(f", {why}: {text}")
+                   for row in ended.stderr.split("\n"))  # fmt: skip
+    assert "dropped: of the whole, it rests on no sentence: It is on the moon." in ended.stderr
+    assert "its lines do not support it: It is a bank." in ended.stderr
+    report = json.loads(ended.stdout)
+    told = report["parts"][0]["metrics"]["prose"]
+    assert told == (
+        "4 new sentences, 1 dropped: it rests on no sentence, 2 dropped: their lines do not "
+        "support them, 4 dropped: what they quote is not in their files"
+    )
+    assert report["evidence"]["rejected"] == 5
+    again = stage.cli("wiki", "--out", "docs/wiki")
+    assert "4 sentences kept" in " ".join(again.stdout.split())
+
+
+@pytest.mark.full
+def test_one_call_a_run_is_enough_in_the_end(stage: Stage, llm: ModelServer) -> None:
+    """A budget may end behind any question: what was said before stays, and is not asked again."""
+    llm.script(speaks)
+    argv = ("wiki", "--model", "m-1", "--max-calls", "1", "--out", "docs/wiki")
+    codes, shown, pages = [], [0], ""
+    for _ in range(5):
+        ended = stage.cli(*argv, env=reach(llm))
+        codes.append(ended.code)
+        pages = b"".join(tree(stage.repo.path / "docs/wiki").values()).decode()
+        shown.append(sum(text in pages for text in (*SAID, "It is a shop.")))
+        assert shown[-1] >= shown[-2]
+    assert codes == [3, 3, 3, 0, 0]
+    assert shown[1:] == [len(SAID), len(SAID), ALL, ALL, ALL]
+    assert len(llm.completions) == 4
+    assert "nobody has asked" not in pages
+
+
+PROGRAM = {
+    "pyproject.toml": '[project]\nname = "till"\n[project.scripts]\ntill = "till.desk:main"\n',
+    "till/__init__.py": "",
+    "till/desk.py": FILES["till/desk.py"] + "\n\ndef main():\n    return pay(3)\n",
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("at", range(4))
+def test_a_first_wiki_that_was_killed_is_the_same_when_it_is_resumed(
+    stage: Stage, llm: ModelServer, at: int
+) -> None:
+    for path, text in PROGRAM.items():
+        stage.repo.write(path, text)
+    stage.repo.commit()
+
+    def tells(asked: Asked) -> Answer:
+        answer = speaks(asked)
+        prompt = asked.messages[-1]["content"]
+        if "=== how calls flow ===" in prompt:
+            said = json.loads(answer.text or "")["sentences"]
+            return Answer(json.dumps({"sentences": [*said, *of_flows(prompt)]}))
+        return answer
+
+    llm.script(tells)
+    argv = ["wiki", "--model", "m-1", "--out", "docs/wiki"]
+    assert stage.cli(*argv, env=reach(llm)).code == 0
+    whole = tree(stage.repo.path / "docs/wiki")
+    assert "At the end `tax` runs." in whole["flows.md"].decode()
+    shutil.rmtree(stage.repo.path / "docs/wiki")
+    shutil.rmtree(stage.repo.path / ".runs")
+    waiting, gone = threading.Event(), threading.Event()
+    asked_before = len(llm.completions)
+
+    def hangs(asked: Asked) -> Reply:
+        if len(llm.completions) - asked_before <= at:
+            return tells(asked)
+        waiting.set()
+        gone.wait(30)
+        return Answer("no")
+
+    llm.script(hangs)
+    child = subprocess.Popen(
+        [sys.executable, "-I", "-m", "rlm_ci", *argv],
+        cwd=stage.repo, env={**os.environ, **reach(llm)},
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert waiting.wait(30)
+    child.kill()
+    child.wait()
+    gone.set()
+    llm.script(tells)
+    asked = len(llm.completions)
+    resumed = stage.cli("resume", stage.only(), "--out", "docs/wiki", env=reach(llm))
+    assert resumed.code == 0, resumed.stderr
+    assert tree(stage.repo.path / "docs/wiki") == whole
+    assert len(llm.completions) - asked == 4 - at  # what was answered is not asked again
 
 
 @pytest.mark.full

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rlm_ci.errors import LimitError
+from rlm_ci.recursion.limits import Constraints
 from rlm_ci.recursion.nodes import LeafText
+from rlm_ci.recursion.split.tree import TreeShape
 from rlm_ci.wiki.facts.readme import heading
 from rlm_ci.wiki.pages.citations import quote_hash
 from rlm_ci.wiki.prose.model_prose import tell
 from rlm_ci.wiki.prose.whole_prose import sum_up
 from rlm_ci.wiki.update.state import ProseSentence, QuotedLines, WikiState
 from testing import wiki_stage as stage
-from testing.wiki_sentences import Scripted, all_by, sentence, supports
+from testing.wiki_sentences import Scripted, all_by, numbered, sentence, supports
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from rlm_ci.recursion.nodes import Node
     from testing.repositories.git_repo import GitRepo
 
     Answer = Callable[[str, str], object]
@@ -246,6 +250,123 @@ def test_a_sentence_of_the_state_is_no_more_than_text(repo: GitRepo, tmp_path: P
     page = stage.texts(out)["modules/src.shop.oven.md"]
     assert "<b>" not in page.replace("\\<b>", "")
     assert "](https://evil" not in page
+
+
+LEAVES = Constraints(shape=TreeShape(leaf_files=1, leaf_bytes=200_000))
+
+
+def module(words: str, size: int) -> str:
+    """A file of which a prompt shows about as many bytes; some of its pieces are small."""
+    rows = (f"def {words}_{n}(state):\n    return state + {n}\n\n\n" for n in range(size // 40))
+    return "".join(rows)
+
+
+def test_small_parts_of_several_folders_share_a_question(repo: GitRepo, tmp_path: Path) -> None:
+    files = {f"part{n}/one.py": module(f"do{n}", 400) for n in range(5)}
+    corpus = stage.corpus_of(repo, stage.commit_all(repo, {"README.md": "# Parts\n", **files}))
+    asked: list[tuple[int, str]] = []
+
+    def ask(node: Node) -> Scripted:
+        def listens(place: str, prompt: str) -> object:
+            asked.append((node.depth, place))
+            return every_first(place, prompt)
+
+        return Scripted(listens)
+
+    out = tmp_path / "wiki"
+    pages, _, _ = stage.wiki(corpus, out, tmp_path, ask=ask, constraints=LEAVES)
+    stage.judge(pages, corpus, out, stage.opened(repo))
+    assert asked == [(0, "tell-1"), (0, "support-1"), (0, "tell-whole"), (0, "support-whole-1")]
+    # Small changes of all of them do, too.
+    asked.clear()
+    changed = {path: text.replace("+ 1\n", "+ 100\n") for path, text in files.items()}
+    corpus = stage.corpus_of(repo, stage.commit_all(repo, changed))
+    stage.wiki(corpus, out, tmp_path, ask=ask, constraints=LEAVES)
+    assert [place for _, place in asked if not place.startswith("support")] == ["tell-1"]
+
+
+def test_what_fills_prompts_is_not_left_to_the_root(repo: GitRepo, tmp_path: Path) -> None:
+    """Nodes work side by side, and the root alone."""
+    files = {f"part/sub{n}/one.py": module(f"do{n}", 24_000) for n in range(6)}
+    files |= {f"other/sub{n}/one.py": module(f"go{n}", 1_000) for n in range(3)}
+    corpus = stage.corpus_of(repo, stage.commit_all(repo, {"README.md": "# Parts\n", **files}))
+    asked: list[tuple[int, str]] = []
+
+    def ask(node: Node) -> Scripted:
+        def listens(place: str, prompt: str) -> object:
+            asked.append((node.depth, place))
+            return every_first(place, prompt)
+
+        return Scripted(listens)
+
+    out = tmp_path / "wiki"
+    stage.wiki(corpus, out, tmp_path, ask=ask, constraints=LEAVES)
+    depths = [depth for depth, place in asked if re.fullmatch(r"tell-\d+", place)]
+    assert depths.count(0) == 1  # of the small ones
+    assert len(depths) <= 3
+    state = WikiState.read(str(out))
+    assert state is not None
+    assert {path for path, one in state.prose.items() if one.digest} == files.keys()
+
+
+def every_first(place: str, prompt: str) -> object:
+    """Of each file in a prompt that its first line is there."""
+    if place.startswith("support"):
+        return supports(prompt)
+    if place == "tell-whole":
+        return {"sentences": [{"text": "It has parts.", "rests_on": [1]}]}
+    first: dict[str, dict[str, Any]] = {}
+    for (path, at), line in numbered(prompt).items():
+        if line.startswith("def "):
+            first.setdefault(path, sentence(f"{path[:5]} begins.", path, (at, at), line))
+    return {"sentences": list(first.values())[:8]}
+
+
+def test_the_whole_is_summed_up_in_the_question_that_is_asked_anyway(
+    repo: GitRepo, tmp_path: Path
+) -> None:
+    files = stage.shop()
+    out, oven = tmp_path / "wiki", "src/shop/oven/control.py"
+    corpus = stage.corpus_of(repo, stage.commit_all(repo, files))
+    stage.wiki(corpus, out, tmp_path, ask=all_by(Scripted(of_shop)))
+
+    def both(place: str, prompt: str) -> object:
+        answer: Any = of_shop(place, prompt)
+        if place.startswith("support"):
+            return supports(prompt, "lies")
+        if "=== about the whole ===" in prompt:
+            answer["whole"] = [
+                {"text": "The shop bakes.", "rests_on": [1]},
+                {"text": "The shop lies.", "rests_on": [1]},
+                {"text": "The shop flies.", "rests_on": [1, 99]},
+            ]
+        return answer
+
+    # What the whole rests on goes, and something else stays.
+    changed = files[oven].replace("def heat(degrees: int)", "def heat(degrees: int, fast: bool)")
+    corpus = stage.corpus_of(repo, stage.commit_all(repo, {oven: changed}))
+    ask = Scripted(both)
+    pages, _, _ = stage.wiki(corpus, out, tmp_path, ask=all_by(ask))
+    stage.judge(pages, corpus, out, stage.opened(repo))
+    assert ask.places == ["tell-1", "support-1"]
+    front = stage.texts(out)["index.md"]
+    assert "The shop bakes." in front
+    assert "The shop heats" not in front
+    assert {one.text: why[0] for one, why in pages.sentences.dropped}.items() >= {
+        "The shop lies.": "its lines do not support it",
+        "The shop flies.": "it rests on no sentence",
+    }.items()
+    for lie in ("The shop lies", "The shop flies"):
+        assert lie not in front
+    silent = Scripted(both)
+    stage.wiki(corpus, out, tmp_path, ask=all_by(silent))
+    assert silent.places == []
+    # An answer that says nothing of the whole leaves the question open.
+    corpus = stage.corpus_of(repo, stage.commit_all(repo, {oven: files[oven] + "\n# More.\n"}))
+    stage.wiki(corpus, out, tmp_path)
+    ask = Scripted(of_shop)
+    stage.wiki(corpus, out, tmp_path, ask=all_by(ask))
+    assert "tell-whole" in ask.places
 
 
 def test_answers_that_are_none_are_asked_for_once_more() -> None:
