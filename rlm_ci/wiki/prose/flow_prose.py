@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 
 from rlm_ci.recursion.prompt_windows import name
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
 
 #: Sentences about one flow.
 SENTENCES = 3
-#: Lines of a definition that are all shown; of a longer one its head, calls and raises, with the
-#: line before and behind.
+#: Lines of a definition that are all shown; of a longer one its head, calls and raises, each with
+#: the line before if a condition, a loop or an expression begins there.
 _SHORT = 12
+_BEGINS = re.compile(r"[:{(\[]\s*(?:(?:#|//).*)?$")
 
 
 class FlowText(Value):
@@ -71,7 +73,7 @@ def flow_text(
     for step in flow.steps:
         path, symbol = step.at.path, step.at.symbol
         content = sources[path].content.decode("utf-8", "surrogateescape").split("\n")
-        own = sorted(line for line in _lines(step, files[path]) if line <= len(content))
+        own = sorted(_lines(step, files[path], content))
         lines.setdefault(path, set()).update(own)
         called = "the code of the file" if symbol.kind == TOP else f"`{name(symbol.name)}`"
         by = f", called by step {step.caller}" if step.caller else ""
@@ -91,10 +93,10 @@ def flow_text(
     )
 
 
-def _lines(step: FlowStep, file: FileFacts) -> set[int]:
+def _lines(step: FlowStep, file: FileFacts, content: Sequence[str]) -> set[int]:
     """The lines by which a step is told."""
     symbol = step.at.symbol
-    first, last = symbol.line_start, symbol.line_end
+    first, last = symbol.line_start, min(symbol.line_end, len(content))
     if last - first < _SHORT and symbol.kind not in {"class", "struct"}:
         return set(range(first, last + 1))
     found: set[int] = set()
@@ -104,7 +106,9 @@ def _lines(step: FlowStep, file: FileFacts) -> set[int]:
             if symbol.doc:
                 found.update(range(symbol.doc_start, symbol.doc_end + 1))
     for line in (*(one.line for one in step.calls), *(one.line for one in step.raises)):
-        found.update(range(line - 1, line + 2))
+        found.add(line)
+        if line > 1 and _BEGINS.search(content[line - 2]):
+            found.add(line - 1)
     return {line for line in found if first <= line <= last}
 
 

@@ -216,9 +216,9 @@ def finish(
     # The facts are freed before the pages are made: there may be very many.
     facts = {one.path: one for row in (*work.known.values(), *packed) for one in unpack(row)}
     _store(cache, work, facts)
-    found = survey(
-        work.corpus, {path: one.masked(mask) for path, one in facts.items()}, options.outside
-    )
+    for path, one in facts.items():
+        facts[path] = one.masked(mask)
+    found = survey(work.corpus, facts, options.outside)
     del facts
     kept = flowing(work.prose, flow_texts(work.corpus, found))
     prose = {

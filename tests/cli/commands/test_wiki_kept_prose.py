@@ -174,7 +174,7 @@ LIES = {
     "It pays in one step.": ((4, 6), "def pay(net):\n    ...\n    return round(due, 2)"),
     "It is held by nothing.": ((4, 4), "def"),
 }
-WHYS = dict.fromkeys(LIES, "what it quotes is not in its file") | {
+WHYS = dict.fromkeys(LIES, "its quotes are not there, or too short") | {
     "It never taxes.": "its lines do not support it"
 }
 
@@ -213,7 +213,7 @@ def test_lies_are_on_no_page_and_named_with_why(stage: Stage, llm: ModelServer) 
     told = report["parts"][0]["metrics"]["prose"]
     assert told == (
         "4 new sentences, 1 dropped: it rests on no sentence, 2 dropped: their lines do not "
-        "support them, 4 dropped: what they quote is not in their files"
+        "support them, 4 dropped: their quotes are not there, or too short"
     )
     assert report["evidence"]["rejected"] == 5
     again = stage.cli("wiki", "--out", "docs/wiki")
