@@ -77,13 +77,10 @@ class Speaker:
         if '"quotes"' not in prompt:
             return {"sentences": whole}
         found: list[dict[str, Any]] = []
-        for (path, at), line in numbered(prompt).items():
+        lines = {} if "Say only what is asked for" in prompt else numbered(prompt)
+        for (path, at), line in lines.items():
             row = DEFINITION.match(line)
-            if (
-                row
-                and "Say only what is asked for" not in prompt
-                and sum(map(str.isalnum, line)) > MOST
-            ):
+            if row and sum(map(str.isalnum, line)) > MOST:
                 found.append(sentence(f"`{row[1]}` is defined here.", path, (at, at), line))
         said = [*found[:: max(1, len(found) // MOST)][:MOST], *of_flows(prompt)]
         return {"sentences": said, **({"whole": whole} if '"rests_on"' in prompt else {})}

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from rlm_ci.wiki.update.pieces import ShownPiece
     from rlm_ci.wiki.update.state import Prose, ProseSentence, QuotedLines
 
-#: Sentences about one flow.
-SENTENCES = 3
+#: Sentences about one flow, and flows of one prompt: of more, the answer may be cut off.
+SENTENCES, _MOST = 3, 8
 #: Lines of a definition that are all shown; of a longer one its head, calls and raises, each with
 #: the line before if a condition, a loop or an expression begins there.
 _SHORT = 12
@@ -157,6 +157,8 @@ class PromptShare:
 
     def take(self, flow: FlowText, room: int) -> bool:
         """Add a flow if ``room`` bytes have room for it; of one that no prompt has, a part."""
+        if len(self.flows) == _MOST:
+            return False
         left = room - self.used - sum(map(_size, flow.rows)) - _size("[99]")
         new = list(self._missing(flow))
         if sum(map(_cost, new)) > left:

@@ -313,6 +313,7 @@ def test_flows_share_as_few_prompts_as_they_fit() -> None:
     found = shares((), [flow(n, 20) for n in range(10)], 2_000)
     assert [len(one.flows) for one in found] == [4, 4, 2]
     assert all(one.used <= 2_000 for one in found)
+    assert [len(one.flows) for one in shares((), [flow(n, 2) for n in range(10)], 9_000)] == [8, 2]
     # The lines of a flow that no prompt has room for are cut off, and it is asked about.
     [one, _] = shares((), [flow(1, 900), flow(2, 20)], 2_000)
     assert len(one.flows) == 1
@@ -320,3 +321,35 @@ def test_flows_share_as_few_prompts_as_they_fit() -> None:
     # Lines that are shown already are not shown twice.
     [one] = shares((), [flow(1, 60), flow(1, 60)], 2_000)
     assert sum(len(piece.lines) for piece in one.pieces) == 60
+
+
+def test_what_was_not_judged_is_marked_and_judged_later(repo: GitRepo, tmp_path: Path) -> None:
+    def spent_later(place: str, prompt: str) -> object:
+        if place != "tell-1":
+            raise LimitError("no room", budget="calls")
+        return says(place, prompt)
+
+    pages, page = made(repo, tmp_path, Scripted(spent_later), FILES)
+    assert "nobody has asked whether they support them:" in page
+    assert LIE in page
+    assert "4 not judged yet" in pages.sentences.told()
+    ask = Listening()
+    pages, page = made(repo, tmp_path, ask)
+    assert ask.places == ["support-1", "tell-whole", "support-whole-1"]
+    assert ask.starts == []
+    assert "nobody has asked" not in page
+    assert (KEPT in page, LIE in page) == (True, False)
+
+
+def test_flows_that_could_not_be_asked_about_are_asked_about_later(
+    repo: GitRepo, tmp_path: Path
+) -> None:
+    def mute(place: str, prompt: str) -> object:
+        return "no" if place.startswith("tell-1") else says(place, prompt)
+
+    made(repo, tmp_path, Scripted(mute), FILES)
+    assert flows_of(tmp_path / "wiki") == {}
+    ask = Listening()
+    _, page = made(repo, tmp_path, ask)
+    assert ask.starts == ["main", "grid"]
+    assert KEPT in page
