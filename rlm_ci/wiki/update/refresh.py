@@ -268,7 +268,7 @@ def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, P
         found[path] = Prose(digest, name, said.get(path, ()), shown)
     for key, (digest, rows) in data["flows"].items():
         told = stood(map(ProseSentence.from_list, rows), data)
-        found[key] = Prose(digest, model, told or said.get(key, ()))
+        found[key] = Prose(digest, model, _of_flow(said.get(key, ()), told))
     whole = data.get("whole")
     if whole is not None:
         known = before[WHOLE].said if WHOLE in before else ()
@@ -286,6 +286,17 @@ def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, P
             )
         )
     return {key: found[key] for key in sorted(found)}
+
+
+def _of_flow(
+    known: Sequence[ProseSentence], new: Sequence[ProseSentence]
+) -> tuple[ProseSentence, ...]:
+    """New sentences instead of the known ones, which stay where nobody has judged the new ones."""
+    old = {one.key: one for one in known}
+    told = {one.key: old.get(one.key, one) for one in new}
+    if told and all(one.is_supported for one in told.values()):
+        return tuple(told.values())
+    return tuple((old | told).values())[-SENTENCES:]
 
 
 # ── what is kept ──

@@ -261,6 +261,17 @@ def test_new_words_replace_the_old_ones_of_the_flow(repo: GitRepo, tmp_path: Pat
     assert GRID not in page
     assert "At the end `wide` runs." in page
     assert "1 new, 1 replaced by newer ones" in pages.sentences.told()
+
+    # Nobody judges what is new: what was judged stays beside it.
+    def unjudged(place: str, prompt: str) -> object:
+        if place.startswith("support"):
+            raise RemoteError("the key was refused")
+        return json.loads(json.dumps(other(place, prompt)).replace("At the end", "At last"))
+
+    changed = {"src/kept/render.py": RENDER.replace("return wide(rows)", "return wide(rows or 3)")}
+    pages, page = made(repo, tmp_path, Scripted(unjudged), changed)
+    assert "At the end `wide` runs." in page
+    assert "At last `wide` runs." in page
     # Nothing that holds is said: what stands stays.
     changed = {"src/kept/render.py": RENDER.replace("return wide(rows)", "return wide(rows or 2)")}
     pages, page = made(repo, tmp_path, Scripted(lambda *_: {"sentences": []}), changed)
