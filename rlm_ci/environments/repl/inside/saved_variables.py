@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
         def own(self) -> Iterator[tuple[str, Any]]: ...
 
+
 #: In a part: the state of ``random``.
 _RANDOM = "random state"
 #: The variables and the context of this process, for what is restored.
