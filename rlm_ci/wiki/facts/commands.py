@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import tomllib
 from itertools import islice
 
+from rlm_ci.config.settings import parse_config
+from rlm_ci.errors import ConfigError
 from rlm_ci.validators.detect import PLACEHOLDER
 from rlm_ci.values import Row
 from rlm_ci.wiki.facts.purpose import BUILD, CHECK, DOCS, RUN, SETUP, TEST, by_command, purpose_of
@@ -153,9 +154,10 @@ def _commands_of(lines: Sequence[str]) -> str:
 
 def _last_of(rows: Sequence[str]) -> str:
     """The words of the last of the commands that TOML lists in these rows."""
+    text = "\n".join(("commands =" + " ".join(rows[:1]), *rows[1:]))
     try:
-        every = tomllib.loads("\n".join(("commands =" + " ".join(rows[:1]), *rows[1:])))["commands"]
-    except (ValueError, RecursionError):
+        every = parse_config(text.encode("utf-8", "replace"), "", None)["commands"]
+    except (ConfigError, KeyError):
         return ""
     last = every[-1] if isinstance(every, list) and every else None
     words = last if isinstance(last, list) else ()

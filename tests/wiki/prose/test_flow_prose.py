@@ -144,7 +144,7 @@ def test_flows_are_worded_in_the_question_about_the_sources(repo: GitRepo, tmp_p
     assert ask.starts == ["main", "grid"]
     main, grid = page.split("## function ")
     assert f"- {KEPT} [`src/kept/store.py#L7-L8`]" in main
-    assert f"- {GRID} [`src/kept/render.py#L6-L6`]" in grid
+    assert f"- {GRID} [`src/kept/render.py#L6`]" in grid
     origin = "Sentences by the model `loopback` at commit `"
     assert main.count(origin) == grid.count(origin) == 1
     for lie in (LIE, STRAY):  # not supported; not in the lines of a step
