@@ -37,8 +37,9 @@ _PROMPT = "prompts/wiki-module.md.j2"
 _KNOWN, _SHARE = 4_000, 16
 #: What fills no more than this share of a prompt is asked about together with what others left.
 _SMALL = 0.75
-#: Bytes of sources in one prompt: of more, eight sentences say too little.
-WINDOW = 40_000
+#: Bytes of sources in one prompt: of more, eight sentences say too little; and with flows and what
+#: the whole rests on, which have sentences of their own.
+WINDOW, _WIDE = 40_000, 60_000
 
 
 def tell(
@@ -81,7 +82,7 @@ def tell_rest(
     every = sources | {text.path: text for text in texts}
     teller = _Teller(ask, list(every.values()), known, asked)
     windows = teller.windows(sorted(texts, key=lambda text: (folder_of(text.path), text.path)))
-    return teller.told(flow_prose.shares(windows, flows, teller.room), first, whole)
+    return teller.told(flow_prose.shares(windows, flows, teller.wide), first, whole)
 
 
 class _Teller:
@@ -100,7 +101,7 @@ class _Teller:
         words = self._render({"fence": fence(""), "is_new": True, **every})
         self._for_known = min(_KNOWN, ask.max_bytes // _SHARE)
         room = ask.max_bytes - len(words.encode()) - REPAIR - self._for_known
-        self.room = min(room, WINDOW)
+        self.room, self.wide = min(room, WINDOW), min(room, _WIDE)
         self._known = known
         self._before = asked or {}
         self._opener = QuotedClaims(texts)
@@ -237,7 +238,7 @@ class _Teller:
         size = sum(len(row.encode("utf-8", "replace")) + 1 for row in rows)
         for number, share in enumerate(asked, first):
             is_last = number == first + len(asked) - 1
-            has_room = is_last and share.used + size <= self.room
+            has_room = is_last and share.used + size <= self.wide
             self._turn(f"tell-{number}", share, whole if has_room else ())
         data = {
             **NOTHING,
