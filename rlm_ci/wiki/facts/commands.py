@@ -154,10 +154,10 @@ def _commands_of(lines: Sequence[str]) -> str:
 
 def _last_of(rows: Sequence[str]) -> str:
     """The words of the last of the commands that TOML lists in these rows."""
-    text = "\n".join(("commands =" + " ".join(rows[:1]), *rows[1:]))
+    text = "\n".join((f"commands = {' '.join(rows[:1])}", *rows[1:]))
     try:
-        every = parse_config(text.encode("utf-8", "replace"), "", None)["commands"]
-    except (ConfigError, KeyError):
+        every = parse_config(text.encode("utf-8", "surrogateescape"), "tox", None)["commands"]
+    except ConfigError:
         return ""
     last = every[-1] if isinstance(every, list) and every else None
     words = last if isinstance(last, list) else ()

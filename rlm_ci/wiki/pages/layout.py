@@ -31,6 +31,8 @@ _MANY, _OWN = 200, 15
 _VARIABLE = re.compile(r"=\s*(?:\w+\.)?(?:TypeVar|ParamSpec|TypeVarTuple)\(")
 #: Set by the language's own custom, for checkers of types.
 _CUSTOM = "TYPE_CHECKING"
+#: How a runner of tests knows one.
+_TRIAL = re.compile(r"test(?:_|[A-Z]|$)|Test")
 #: A sign for a stub, which is no valid name.
 _STUB = ".pyi"
 #: Languages whose files say in which space their names are, and those that part names by colons.
@@ -200,8 +202,9 @@ def laid_out(files: Iterable[FileFacts]) -> PageLayout:
     code = sorted(
         (one for one in files if one.outline.language not in _DATA), key=lambda one: one.path
     )
-    tests = [one for one in code if is_test(one.path)]
-    rest = [one for one in code if not is_test(one.path)]
+    tests = [one for one in code if is_test(one.path) and not _is_shipped(one)]
+    aside = {one.path for one in tests}
+    rest = [one for one in code if one.path not in aside]
     scripts = {folder_of(one.path) for one in rest if _is_script(one)}
     beside = [one for one in rest if is_beside(one.path) or folder_of(one.path) in scripts]
     if len(beside) == len(rest):  # a repository of examples is about them
@@ -237,6 +240,15 @@ def laid_out(files: Iterable[FileFacts]) -> PageLayout:
     return PageLayout(
         tuple(modules), owner, _by_folder(tests), _by_folder(beside), given, generated
     )
+
+
+def _is_shipped(one: FileFacts) -> bool:
+    """Whether a file of Python is called as a test is, and has none: a part of the program."""
+    folder, _, name = one.path.rpartition("/")
+    if one.outline.language != "Python" or name == "conftest.py" or is_test(f"{folder}/"):
+        return False
+    names = [symbol.name.rpartition(".")[2] for symbol in one.outline.symbols]
+    return bool(names) and not any(map(_TRIAL.match, names))
 
 
 def _is_script(one: FileFacts) -> bool:

@@ -457,3 +457,16 @@ def test_what_is_beside_the_program_says_what_it_is(repo: GitRepo, tmp_path: Pat
     )
     assert "| `examples/scale/` | Weighs bread for the shop. [`examples/scale/run.py#L1`]" in beside
     assert "| folder | files | lines |" in index.partition("## Tests")[2].partition("##")[0]
+
+
+def test_what_is_called_as_a_test_and_has_none_is_of_the_program(
+    repo: GitRepo, tmp_path: Path
+) -> None:
+    page = pages_of(repo, tmp_path, {
+        "README.md": "It keeps what is sold.\n",
+        "shop/test_price.py": "def weigh(): ...\ndef b(): ...\ndef c(): ...\ndef d(): ...\n",
+        "shop/test_till.py": "class TillCase(Base):\n    def test_it(self): ...\n",
+        "shop/conftest.py": "def till(): ...\n",
+        "shop/tests/test_help.py": "def helps(): ...\n",
+    })["modules/shop.md"]  # fmt: skip
+    assert re.findall(r"^\| \S*`([\w.]+)`", page, re.MULTILINE) == ["test_price.py"]
