@@ -145,7 +145,7 @@ class _Comparison:
             return one.replace(suppression=UNTOUCHED)
         start = one.evidence[0].line_start
         where = "the file" if start is None else f"line {start}"
-        message = f"{one.message} (at {where}, by what this change does elsewhere)"
+        message = f"{one.message} (at {where}, because of this change)"
         return one.replace(message=message, evidence=(cause, *one.evidence))
 
     def _takes(self, path: str, mark: str, *, touched: bool) -> bool:

@@ -153,12 +153,12 @@ def test_a_fault_that_a_change_makes_elsewhere_in_a_file_is_its_own(stage: Stage
     }
     assert told == {
         (
-            "Undefined name `os` (at line 7, by what this change does elsewhere)",
+            "Undefined name `os` (at line 7, because of this change)",
             ("src/a.py", 1),
             ("src/a.py", 7),
         ),
         (
-            "Undefined name `sys` (at line 7, by what this change does elsewhere)",
+            "Undefined name `sys` (at line 7, because of this change)",
             ("src/d.py", 2),
             ("src/d.py", 7),
         ),
