@@ -131,7 +131,7 @@ class SaidSentence(Value):
 class ModelWords(Value):
     """What a model says that the change does: of the whole, and of groups of files.
 
-    A machine has found every quote. ``dropped`` sentences had one that does not stand. ``note``
+    A machine has found every quote. ``dropped`` sentences had one that was not found. ``note``
     says why there is none.
     """
 

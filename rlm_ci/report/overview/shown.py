@@ -87,8 +87,8 @@ class OverviewView:
         if not most:
             about = tuple(one.replace(lines=()) for one in said.about)
             said = said.replace(about=about, groups=())
-        left_out = "its quote does" if said.dropped == 1 else "their quotes do"
-        dropped = f"{count(said.dropped, 'sentence')} dropped: {left_out} not stand"
+        left_out = "its quote was" if said.dropped == 1 else "their quotes were"
+        dropped = f"{count(said.dropped, 'sentence')} dropped: {left_out} not found"
         groups = [self._sentence(one) for one in said.groups]
         return {
             "model": self._surface.code(_short(said.model)) if said.model else "",

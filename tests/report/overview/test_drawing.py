@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.report.findings import Report, Severity
-from rlm_ci.report.overview.changes import Area, Dependent, Overview
+from rlm_ci.report.overview.changes import Area, DependencyChange, Dependent, Overview
 from rlm_ci.report.overview.drawing import drawing
 from rlm_ci.report.render import render
 from testing import reports
@@ -78,3 +78,22 @@ def test_a_browser_shows_what_fits(tmp_path: Path, width: int, shown: str) -> No
     is_svg = "true" if shown == "svg" else "false"
     is_table = "true" if shown == "table" else "false"
     assert f"svg {is_svg} table {is_table} over 0" in found
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("width", [560, 840, 1280])
+def test_long_names_of_packages_fit_the_page(tmp_path: Path, width: int) -> None:
+    long = DependencyChange(
+        "changed", "x" * 100, "npm", "y" * 100, "1" * 100, "2" * 100, script=True
+    )
+    overview = Overview(areas=(Area("shop", 1, 2, 3),), dependencies=(long,))
+    source = render(Report(reports.subject(), Severity.HIGH, (), overview=overview), "html")
+    script = """<script>
+    const over = document.documentElement.scrollWidth - document.documentElement.clientWidth
+    document.body.textContent = `over ${over}`
+    </script></body>"""
+    source = source.replace("<details", "<details open")
+    source = source.replace("default-src 'none'", "default-src 'unsafe-inline'")
+    (tmp_path / "page.html").write_text(source.replace("</body>", script), "utf-8")
+    url = (tmp_path / "page.html").as_uri()
+    assert "over 0" in chromium(url, tmp_path, "--dump-dom", f"--window-size={width},900")

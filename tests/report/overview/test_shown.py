@@ -89,14 +89,14 @@ PLACE = "([`a.py:3`](https://github.com/acme/rocket/blob/{base}/a.py#L3) at the 
         (
             ModelWords("m", (SAID,), (SAID,), 1),
             (
-                "The model `m` says: It waits. PLACE (1 sentence dropped: its quote does not "
-                "stand)\n\n- `a.py`: It waits. PLACE\n\n"
+                "The model `m` says: It waits. PLACE (1 sentence dropped: its quote was not "
+                "found)\n\n- `a.py`: It waits. PLACE\n\n"
             ),
         ),
         (ModelWords("m", (), (SAID,)), "The model `m` says:\n\n- `a.py`: It waits. PLACE\n\n"),
         (
             ModelWords("m", dropped=2),
-            "No words of a model: 2 sentences dropped: their quotes do not stand\n\n",
+            "No words of a model: 2 sentences dropped: their quotes were not found\n\n",
         ),
         (ModelWords("m"), "No words of a model: it said nothing\n\n"),
         (ModelWords("", note="no <b>"), "No words of a model: no \\<b\\>\n\n"),
