@@ -60,7 +60,7 @@ def _own(key: str, help_text: str, **more: Any) -> Setting:
 
 _SWITCH: Any = {"default": False, "kind": "boolean"}
 OWN = (
-    Setting("init.review", "also review the code of each pull request, beside the checks",
+    Setting("init.review", "also review the code of each pull request, besides the checks",
             "on", "choice", choices=("on", "off"), flag="--review", metavar="MODE", file=False,
             own_env=False),
     Setting("init.model", "model for the review, as PROVIDER:NAME (default: none; analyzers need "
@@ -151,7 +151,7 @@ def _wish(settings: Settings) -> _Wish:
     review, model = settings.init.review == "on", settings.init.model or ""
     fork_safe = settings.fork_safe
     if ask is not None and is_open("init.review") and not model:
-        review = _is_yes(ask, "Review the code too, beside the checks? [Y/n] ", "y")
+        review = _is_yes(ask, "Review the code too, besides the checks? [Y/n] ", "y")
     if ask is not None and is_open("init.model") and review:
         words = "Model for the review, as PROVIDER:NAME (Enter for none: analyzers need no key): "
         model = ask(words).strip()
@@ -215,7 +215,7 @@ def _next(wish: _Wish, settings: Settings, hooks: Sequence[str]) -> Iterator[str
         yield "      and the address: gh variable set OPENAI_BASE_URL, OPENAI_API_VERSION"
     named, _, rest = wish.model.partition(":")
     if rest and named not in PROVIDERS:
-        yield f"      no provider is called {named}: {wish.provider} gets {wish.model} as the name"
+        yield f"      no provider is called {named}, so {wish.provider} gets the name {wish.model}"
     if row is not None:
         yield f"      try the model here: rlm-ci doctor --model {wish.model}"
     if wish.fork_safe or settings.slash_commands:

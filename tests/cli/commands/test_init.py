@@ -285,7 +285,7 @@ def test_an_answer_that_is_none_is_asked_for_again(
 
 def test_a_name_that_begins_with_no_provider_is_told(cli: Cli, repo: GitRepo) -> None:
     told = cli("init", "--model", "gorq:m", cwd=repo).stdout
-    assert "no provider is called gorq: openai gets gorq:m as the name" in told
+    assert "no provider is called gorq, so openai gets the name gorq:m" in told
 
 
 @pytest.mark.parametrize(("flags", "environ"), [(("--no-interactive",), {}), ((), {"CI": "true"})])
