@@ -152,6 +152,7 @@ class WikiObjective:
             data["shown"],
             flows=flows,
             whole=whole,
+            background=self._sources.background(data["packed"]) if whole else "",
             first=1 + told.turns,
         )
         both = gathered((data, found.data)) | {"packed": data["packed"], "later": {}}
@@ -167,4 +168,7 @@ class WikiObjective:
         """What is said of all files, those that this run left alone too; asked where it is new."""
         known = grounds(merged({path: one.said for path, one in self._known.items()}, data))
         before = data["whole"]["shown"] if "whole" in data else self.options["whole"]
-        return sum_up(ask, known) if is_due(known, before) else ProseResult()
+        if not is_due(known, before):
+            return ProseResult()
+        background = self._sources.background(data["packed"]) if self._sources else ""
+        return sum_up(ask, known, background)

@@ -70,17 +70,18 @@ def tell_rest(
     *,
     flows: Sequence[FlowText] = (),
     whole: Sequence[ProseSentence] = (),
+    background: str = "",
     first: int = 1,
 ) -> ProseResult:
     """Ask about what leaves left of ``texts``, and what happens in ``flows``.
 
     ``asked`` are hashes of pieces that leaves asked about; ``whole`` are the grounds of the whole,
-    if it is to be summed up anew, which the last question does if it has room. ``first`` is the
-    number of the first question.
+    if it is to be summed up anew, which the last question does if it has room; ``background``
+    helps to understand them. ``first`` is the number of the first question.
     """
     sources = {text.path: text for flow in flows for text in flow.sources.values()}
     every = sources | {text.path: text for text in texts}
-    teller = _Teller(ask, list(every.values()), known, asked)
+    teller = _Teller(ask, list(every.values()), known, asked, background)
     windows = teller.windows(sorted(texts, key=lambda text: (folder_of(text.path), text.path)))
     return teller.told(flow_prose.shares(windows, flows, teller.wide), first, whole)
 
@@ -94,10 +95,12 @@ class _Teller:
         texts: Sequence[LeafText],
         known: Mapping[str, Prose],
         asked: Mapping[str, Collection[str]] | None = None,
+        background: str = "",
     ) -> None:
         self._ask = ask
+        self._background = background
         self._render = loader.load_template(_PROMPT)
-        every = dict.fromkeys(("listing", "known", "flows", "whole"), "-")
+        every = dict.fromkeys(("listing", "known", "flows", "whole", "background"), "-")
         words = self._render({"fence": fence(""), "is_new": True, **every})
         self._for_known = min(_KNOWN, ask.max_bytes // _SHARE)
         room = ask.max_bytes - len(words.encode()) - REPAIR - self._for_known
@@ -188,6 +191,7 @@ class _Teller:
             "known": "\n".join(rows),
             "flows": "\n".join(share.flow_rows()),
             "whole": "\n".join(whole_prose.ground_rows(whole)),
+            "background": self._background if whole else "",
         }
         prompt = self._render({"fence": fence(*data.values()), "is_new": bool(known), **data})
         answer = ask_object(self._ask, place, prompt, partial(misfit, schema=SENTENCE))
@@ -235,7 +239,7 @@ class _Teller:
     ) -> ProseResult:
         """Ask, and return what was said."""
         rows = whole_prose.ground_rows(whole)
-        size = sum(len(row.encode("utf-8", "replace")) + 1 for row in rows)
+        size = sum(len(row.encode("utf-8", "replace")) + 1 for row in (*rows, self._background))
         for number, share in enumerate(asked, first):
             is_last = number == first + len(asked) - 1
             has_room = is_last and share.used + size <= self.wide

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import chain
+from itertools import chain, zip_longest
 
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.models.json_question import REPAIR, ask_object
@@ -12,7 +12,6 @@ from rlm_ci.report.findings import Evidence
 from rlm_ci.resources import loader
 from rlm_ci.text.line_references import marked
 from rlm_ci.text.printable import encodable
-from rlm_ci.wiki.pages.paths import folder_of
 from rlm_ci.wiki.prose.prose_result import UNREADABLE, ProseResult, misfit
 from rlm_ci.wiki.prose.quoted_claims import unheld
 from rlm_ci.wiki.prose.support_question import GroundedClaim, ask_support, lack
@@ -36,11 +35,9 @@ _DRIFT = 4
 
 
 def grounds(said: Mapping[str, Sequence[ProseSentence]]) -> list[ProseSentence]:
-    """The sentences that what is said of the whole rests on."""
-    folders: dict[str, list[ProseSentence]] = {}
-    for path in sorted(said):
-        folders.setdefault(folder_of(path), []).extend(said[path])
-    return [one for rows in folders.values() for one in rows[:SENTENCES]][:_SUMMED]
+    """The sentences that what is said of the whole rests on: of each file one, then a second."""
+    turns = zip_longest(*(said[path] for path in sorted(said)))
+    return [one for turn in turns for one in turn if one is not None][:_SUMMED]
 
 
 def is_due(known: Sequence[ProseSentence], before: Collection[str]) -> bool:
@@ -56,18 +53,23 @@ def ground_rows(known: Sequence[ProseSentence]) -> list[str]:
     return [f"[{at}] {name(one.path)}: {name(one.text)}" for at, one in enumerate(known, 1)]
 
 
-def sum_up(ask: Ask, known: Sequence[ProseSentence]) -> ProseResult:
-    """Ask what the whole is, from sentences that hold; each new one rests on some of them."""
+def sum_up(ask: Ask, known: Sequence[ProseSentence], background: str = "") -> ProseResult:
+    """Ask what the whole is, from sentences that hold; each new one rests on some of them.
+
+    ``background`` helps to understand them.
+    """
     rows = ground_rows(known)
     render = loader.load_template(_PROMPT)
-    room = ask.max_bytes - len(render({"fence": fence(""), "listing": ""}).encode()) - REPAIR
+    empty = render({"fence": fence(""), "listing": "", "background": background})
+    room = ask.max_bytes - len(empty.encode("utf-8", "replace")) - REPAIR
     while rows and len("\n".join(rows).encode()) > room:
         rows.pop()
     if not rows:
         return ProseResult()
     listing = "\n".join(rows)
     try:
-        prompt = render({"fence": fence(listing), "listing": listing})
+        data = {"listing": listing, "background": background}
+        prompt = render({"fence": fence(*data.values()), **data})
         answer = ask_object(ask, "tell-whole", prompt, partial(misfit, schema=_SENTENCE))
     except (LimitError, RemoteError) as error:
         return ProseResult(uncovered=(("", f"{lack(error)}: no prose about the whole"),))

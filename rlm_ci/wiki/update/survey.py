@@ -10,6 +10,7 @@ from rlm_ci.wiki.pages.citations import contents
 from rlm_ci.wiki.pages.flow_page import call_flows
 from rlm_ci.wiki.pages.layout import laid_out
 from rlm_ci.wiki.prose.flow_prose import flow_text
+from rlm_ci.wiki.update.background import background
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,6 +81,14 @@ class WikiSources:
 
     def flows(self, packed: Iterable[str]) -> list[FlowText]:
         """The flows, given the facts that the leaves found."""
+        return flow_texts(self._corpus, self._survey(packed))
+
+    def background(self, packed: Iterable[str]) -> str:
+        """See ``background.background``."""
+        found = self._survey(packed)
+        return background(self._corpus, found.layout, found.graph)
+
+    def _survey(self, packed: Iterable[str]) -> Survey:
         rows = (*self._known.values(), *packed)
         facts = {one.path: one for row in rows for one in unpack(row)}
-        return flow_texts(self._corpus, survey(self._corpus, facts, self._outside))
+        return survey(self._corpus, facts, self._outside)

@@ -1,0 +1,80 @@
+"""What a question about the whole is shown besides sentences: README, manifests, tree, imports."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rlm_ci.recursion.prompt_windows import name
+from rlm_ci.source import manifests
+from rlm_ci.source.languages import language
+from rlm_ci.text.printable import count
+from rlm_ci.wiki.facts.readme import is_readme
+from rlm_ci.wiki.pages.citations import contents
+from rlm_ci.wiki.pages.dependencies_map import surroundings
+from rlm_ci.wiki.pages.paths import folder_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rlm_ci.recursion.corpus.corpus import Corpus, CorpusFile
+    from rlm_ci.source.import_graph import ImportGraph
+    from rlm_ci.wiki.pages.layout import PageLayout
+
+#: Bytes of a README and of a manifest; manifests, and rows of tree and imports.
+_README, _MANIFEST = 4_000, 1_500
+_MANIFESTS, _ROWS = 3, 60
+
+
+def background(corpus: Corpus, layout: PageLayout, graph: ImportGraph) -> str:
+    """The texts at the top of the repository, its folders, and which module imports which."""
+    at_top = [file for file in corpus.files if not folder_of(file.path)]
+    readmes = [file for file in at_top if is_readme(file.path)][:1]
+    declaring = [file for file in at_top if _is_manifest(file.path)][:_MANIFESTS]
+    rows = [
+        *_shown(corpus, readmes, _README),
+        *_shown(corpus, declaring, _MANIFEST),
+        *_listed("folders", _tree(corpus)),
+        *_listed("imports of modules", _imports(layout, graph)),
+    ]
+    return "\n".join(rows)
+
+
+def _is_manifest(path: str) -> bool:
+    return manifests.outline(path, language(path), b"") is not None
+
+
+def _shown(corpus: Corpus, files: Iterable[CorpusFile], most: int) -> Iterator[str]:
+    for file, content in contents(corpus, files):
+        yield f"=== {name(file.path)} ==="
+        yield content[:most].decode("utf-8", "replace").rstrip()
+        if len(content) > most:
+            yield "…"
+
+
+def _listed(title: str, rows: list[str]) -> Iterator[str]:
+    if rows:
+        yield f"=== {title} ==="
+        yield from rows[:_ROWS]
+    if len(rows) > _ROWS:
+        yield f"… and {len(rows) - _ROWS} more"
+
+
+def _tree(corpus: Corpus) -> list[str]:
+    files: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for file in corpus.files:
+        files[folder_of(file.path)] += 1
+        sizes[folder_of(file.path)] += file.size
+    largest = sorted(files, key=lambda folder: (-sizes[folder], folder))
+    return [
+        f"{name(one) or '.'}: {count(files[one], 'file')}, {sizes[one]:,} bytes" for one in largest
+    ]
+
+
+def _imports(layout: PageLayout, graph: ImportGraph) -> list[str]:
+    weights = surroundings(layout, graph).weights
+    found: dict[str, list[str]] = {}
+    for (own, other), _ in sorted(weights.items(), key=lambda row: (-row[1], row[0])):
+        found.setdefault(own, []).append(name(other))
+    return [f"{name(own)}: {', '.join(others)}" for own, others in sorted(found.items())]
