@@ -14,6 +14,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlm_ci.change import change_set
 from rlm_ci.checks import test_guard
@@ -21,6 +22,9 @@ from rlm_ci.config.settings import Settings
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.report.findings import Finding, Severity
 from rlm_ci.runs.store import RunStore
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 FOLDER = Path(__file__).resolve().parent
 JUDGED = FOLDER / "test_guard_judged.tsv"
@@ -31,9 +35,15 @@ METHOD = (
     "renamed or narrowed, has its reason beside it, or went with the behaviour that it tested. At "
     "most {:g} % of the commits may have one; a commit counts if one of its alarms is false. An "
     "alarm without a verdict counts as false. An AI agent read the diff of each alarm, one by one, "
-    "and wrote each verdict with what it saw there; no person has judged them. The comparison was "
-    "mended on the same commits, so others may have more false alarms. What it does not find is "
-    "not counted here."
+    "and wrote each verdict with what it saw there; no person has judged them. What the comparison "
+    "does not find is not counted here."
+)
+#: Measured once: with other commits than those that showed what to mend.
+UNSEEN = (
+    "The comparison was mended on the commits below, so the table flatters it. Commits that had not "
+    "shown what to mend had more, by the same judge: 8 of 200 of Flask (4.0 %), 9 of the 200 of "
+    "httpx that come before those below (4.5 %), and 6 of the 200 of cobra before those (3.0 %). So "
+    "one in 25 is what to expect elsewhere. `--skip 200` lists the earlier ones of httpx and cobra."
 )
 _COLUMNS = 6
 
@@ -59,6 +69,21 @@ def verdicts() -> dict[tuple[str, ...], tuple[str, str]]:
         *key, verdict, why = row.split("\t", _COLUMNS - 1)
         found[tuple(key)] = (verdict, why)
     return found
+
+
+def report(table: Sequence[str], listed: Sequence[tuple[str, ...]]) -> str:
+    """The page with the table, and all alarms."""
+    lines = [
+        "# test-guard over the commits of libraries", "", __doc__ or "", "",
+        METHOD.format(TARGET), "", UNSEEN, "",
+        "| library | commits | with an alarm | with a false one | median | longest |",
+        "|---|---|---|---|---|---|", *table, "", "## The alarms", "",
+        "| commit | rule | file | message | judged | why |", "|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    for name, commit, rule, place, message, verdict, why in listed:
+        said = message.replace("|", "\\|").replace("`", "'")
+        lines.append(f"| {name} {commit} | {rule} | {place} | `{said[:150]}` | {verdict} | {why} |")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> int:
@@ -105,18 +130,8 @@ def main() -> int:
         for alarm in listed:
             print(*alarm, sep="\t")
         return 0 if held else 1
-    lines = [
-        "# test-guard over the commits of libraries", "", __doc__ or "", "",
-        METHOD.format(TARGET), "",
-        "| library | commits | with an alarm | with a false one | median | longest |",
-        "|---|---|---|---|---|---|", *table, "", "## The alarms", "",
-        "| commit | rule | file | message | judged | why |", "|---|---|---|---|---|---|",
-    ]  # fmt: skip
-    for name, commit, rule, place, message, verdict, why in listed:
-        said = message.replace("|", "\\|").replace("`", "'")
-        lines.append(f"| {name} {commit} | {rule} | {place} | `{said[:150]}` | {verdict} | {why} |")
     result = FOLDER / "results" / "test_guard.md"
-    result.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    result.write_text(report(table, listed), encoding="utf-8")
     print(f"written: {result.relative_to(FOLDER.parent)}")
     return 0 if held else 1
 

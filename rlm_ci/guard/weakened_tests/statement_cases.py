@@ -145,7 +145,11 @@ def _facts(language: _Language, statements: Sequence[CodeStatement]) -> Facts:
     for one, following in pairwise(statements):
         if one.text == "return" and one.block == following.block:
             escapes.append((one.line, "return"))
-    claims = [(one.line, one.text) for one in statements if language.claim.search(one.text)]
+    claims = [
+        (one.line, _MESSAGE.sub(r"\1()", one.text))
+        for one in statements
+        if language.claim.search(one.text)
+    ]
     return Facts(tuple(claims), tuple(escapes))
 
 
@@ -192,6 +196,8 @@ def _joined(words: list[str]) -> str:
     return text
 
 
+#: What Go says of a failure.
+_MESSAGE = re.compile(r"(\bt\.(?:Error|Fatal)f?)\(.*\)$", re.DOTALL)
 #: Comments that the Go compiler reads.
 _PRAGMA = re.compile(r"//go:|// ?\+build")
 #: Nodes that hold statements.

@@ -224,6 +224,19 @@ LESS: dict[str, tuple[str, str, str, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (PY, "def test_a():\n    if left():\n        pytest.fail(f'left: one')\n"),
+        (GO, 'func TestA(t *testing.T) {\n\tif a() != 1 {\n\t\tt.Errorf("one: %v", a())\n\t}\n}\n'),
+    ],
+)
+def test_what_is_said_of_a_failure_is_no_claim(path: str, text: str) -> None:
+    assert compare([TextChange(path, text, text.replace("one", "other"))]).weakenings == ()
+    gone = text.replace("pytest.fail", "print").replace("t.Errorf", "t.Logf")
+    assert len(compare([TextChange(path, text, gone)]).weakenings) == 1
+
+
 @pytest.mark.parametrize("case", SAME)
 def test_as_much_in_other_words_is_no_less(case: str) -> None:
     path, before, after, others = SAME[case]
