@@ -94,15 +94,16 @@ lint: $(VENV)/.project $(VENV)/.tools
 	$(BIN)/mypy
 
 # On a fresh machine each worker would compile every test for itself. One process does it for all,
-# on the core that mypy leaves idle; should it fail, the tests say why.
+# beside what npm and pip fetch; should it fail, the tests say why.
 $(VENV)/.compiled: $(VENV)/.project $(VENV)/.tools
 	@$(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 || true
 	@touch $@
 
-# Packages of Python and of Node come beside each other, and the linters run beside them and the
-# tests, which wait often enough.
+# Packages of Python and of Node come beside each other. Then the linters run beside the tests, which
+# wait often enough.
 test: system
-	@$(MAKE) --no-print-directory -j3 lint suite
+	@$(MAKE) --no-print-directory -j3 $(VENV)/.compiled $(VENV)/.wheels $(NODE_STAMP)
+	@$(MAKE) --no-print-directory -j2 lint suite
 
 # A make that a test calls must not look for this one's jobs.
 suite: $(VENV)/.compiled $(VENV)/.wheels $(NODE_STAMP)

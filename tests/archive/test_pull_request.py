@@ -69,6 +69,7 @@ class Remote:
         return said
 
 
+@pytest.mark.full
 def test_one_pull_request_is_opened_and_brought_up_to_date(
     tmp_path: Path, github: GitHub, cli: Cli
 ) -> None:

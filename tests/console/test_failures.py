@@ -52,6 +52,7 @@ def test_a_library_that_is_not_installed_is_named(repo: GitRepo) -> None:
 
 @pytest.mark.sample(5)
 @pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.sample(2)
 def test_a_bug_is_told_in_one_line_whatever_the_command_is_called(
     repo: GitRepo, tmp_path: Path, name: str
 ) -> None:

@@ -41,6 +41,7 @@ def test_a_wiki_from_its_start_to_its_archive(repo: GitRepo) -> None:
         assert code == "path_not_permitted"
 
 
+@pytest.mark.full
 def test_a_run_is_resumed_once_its_last_process_has_let_go(repo: GitRepo) -> None:
     """One that was cancelled says so before it ends."""
     repo.write("src/a.py", "def f() -> int:\n    return 1\n").commit()

@@ -72,6 +72,7 @@ def test_a_detached_run_outlives_its_server_and_satisfies_the_guard(stage: Stage
     assert not [name for name in exported if "token" in name]
 
 
+@pytest.mark.full
 def test_a_run_that_is_waited_for(stage: Stage) -> None:
     with server(stage) as client:
         done = client.call("delegate.spawn", pipeline="quick", task_id="t-x")

@@ -256,6 +256,7 @@ def test_a_judgement_that_was_killed_is_made_anew(stage: Stage) -> None:
 # -- the folder of a run ---------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_without_a_sandbox_is_said_again(stage: Stage) -> None:
     ended, run = stage.fixed(*AGENT)
     assert ended.code == 0, ended
@@ -299,6 +300,7 @@ def test_a_file_of_settings_is_named_again(stage: Stage, tmp_path: Path) -> None
     assert again.code == 0, again
 
 
+@pytest.mark.full
 def test_what_is_started_in_the_background_needs_no_second_word(
     stage: Stage, tmp_path: Path
 ) -> None:

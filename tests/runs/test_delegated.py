@@ -38,7 +38,8 @@ def ask(folder: Path, seq: int, action: str) -> None:
     (folder / "control.json").write_text(json.dumps(record))
 
 
-@pytest.mark.parametrize("pipeline", ["ci", pytest.param("outer", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("pipeline", ["ci", "outer"])
 def test_a_run_pauses_between_two_stages_and_goes_on_there(stage: Stage, pipeline: str) -> None:
     wait = "echo one >> said; until test -e go; do sleep 0.02; done"
     stages = [{"kind": "command", "command": command} for command in (wait, "cat said")]

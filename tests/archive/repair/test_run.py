@@ -53,6 +53,7 @@ def _shop(folder: Path) -> Shop:
     return shop
 
 
+@pytest.mark.full
 def test_the_last_full_text_is_restored_and_a_good_one_stays(tmp_path: Path, cli: Cli) -> None:
     shop = _shop(tmp_path)
     planned = _repair(shop.repo, dry_run=True)

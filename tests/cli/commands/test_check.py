@@ -490,6 +490,7 @@ def test_an_interrupt_ends_git_and_what_git_started(
     end = time.monotonic() + 20
     while time.monotonic() < end and (not pids.exists() or pids.read_text().count("\n") < 2):
         time.sleep(0.01)
+    time.sleep(0.2)  # by then it waits for git, and makes no folder
     child.send_signal(number)
     out, err = child.communicate(timeout=20)
     assert child.returncode == code

@@ -73,6 +73,7 @@ def test_only_what_is_new_is_asked_and_the_rest_stays(pushes: Pushes) -> None:
     assert pushes.faults == {"four", "five"}
 
 
+@pytest.mark.full
 def test_whoever_imports_what_changed_is_asked_about_again(pushes: Pushes) -> None:
     pushes.push(a="import src.b  # FAULT one\n\nprint(src.b.two)\n")
     pushes.judge()

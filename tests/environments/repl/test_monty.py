@@ -6,6 +6,8 @@ import os
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+import pytest
+
 from rlm_ci.environments.repl.pool import SessionPool
 from rlm_ci.environments.repl.session import SessionLimits
 from testing.leftovers import eventually
@@ -20,6 +22,7 @@ SECRET = "a-secret-of-the-host-8157"
 LIMITS = SessionLimits(memory=64 << 20)
 
 
+@pytest.mark.full
 def test_a_block_ends_and_the_next_finds_the_variables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

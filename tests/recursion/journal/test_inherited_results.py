@@ -72,6 +72,7 @@ def test_whoever_reads_it_sees_all_of_it(done: Path, tmp_path: Path) -> None:
     assert {"shop/till/b.py", f"{given.node_id}/"} <= set(left)
 
 
+@pytest.mark.full
 def test_resumed_behind_any_result_it_comes_to_the_same(done: Path, tmp_path: Path) -> None:
     whole = solve(tmp_path / "whole", shop(), objective=Packing())
     last = max(one["seq"] for one in records(done, "queue"))

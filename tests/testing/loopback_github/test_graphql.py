@@ -49,6 +49,7 @@ def _threads(scene: Scene, token: str = BOT, first: int = 100, after: str | None
     return data["repository"]["pullRequest"]["reviewThreads"]
 
 
+@pytest.mark.full
 def test_threads(scene: Scene) -> None:
     first, second = _comment(scene), _comment(scene, 40)
     scene.pull(ADA).create_review_comment_reply(first, "Why?")

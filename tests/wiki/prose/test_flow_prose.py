@@ -190,6 +190,7 @@ REFUSALS: dict[str, Exception | None] = {
 
 
 @pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.sample(4)
 def test_only_a_flow_of_which_something_changed_is_asked_about(
     repo: GitRepo, tmp_path: Path, edit: str
 ) -> None:
@@ -211,6 +212,7 @@ def test_only_a_flow_of_which_something_changed_is_asked_about(
 @pytest.mark.sample(8)
 @pytest.mark.parametrize("who", REFUSALS)
 @pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.sample(3)
 def test_what_was_said_of_a_flow_stays_without_a_model(
     repo: GitRepo, tmp_path: Path, edit: str, who: str
 ) -> None:
