@@ -9,7 +9,7 @@ from rlm_ci.wiki import VERSION
 from rlm_ci.wiki.facts.file_facts import facts_of, pack
 from rlm_ci.wiki.prose.model_prose import WINDOW, judged, merged, tell, tell_rest
 from rlm_ci.wiki.prose.prose_result import NOTHING, ProseResult, gathered
-from rlm_ci.wiki.prose.whole_prose import grounds, is_due, sum_up
+from rlm_ci.wiki.prose.whole_prose import EARLY, grounds, is_due, sum_up
 from rlm_ci.wiki.update.state import Prose, ProseSentence
 
 TYPE_CHECKING = False
@@ -144,7 +144,7 @@ class WikiObjective:
             every = self._sources.flows(data["packed"])
             flows = [one for one in every if one.digest not in before]
             known = grounds({path: one.said for path, one in self._known.items()})
-            whole = known if is_due(known, self.options["whole"]) else []
+            whole = known if is_due(known, self.options["whole"], EARLY) else []
         found = tell_rest(
             ask,
             self._sources.texts(data["later"]),

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 _PROMPT, _SENTENCE = "prompts/wiki-whole.md.j2", "wiki-whole-sentence.schema.json"
 #: Sentences that are shown of a repository to be summed up.
 _SUMMED = 240
-#: The whole is asked about again where more than this part of its grounds are others: a quarter.
-_DRIFT = 4
+#: The whole is asked about again where more than this part of its grounds are others: a quarter,
+#: and an eighth where something is asked anyway.
+_DRIFT, EARLY = 4, 8
 
 
 def grounds(said: Mapping[str, Sequence[ProseSentence]]) -> list[ProseSentence]:
@@ -40,12 +41,12 @@ def grounds(said: Mapping[str, Sequence[ProseSentence]]) -> list[ProseSentence]:
     return [one for turn in turns for one in turn if one is not None][:_SUMMED]
 
 
-def is_due(known: Sequence[ProseSentence], before: Collection[str]) -> bool:
+def is_due(known: Sequence[ProseSentence], before: Collection[str], part: int = _DRIFT) -> bool:
     """Whether the whole is to be asked about: its grounds are others than ``before``, by marks.
 
     Some new sentences do not change what the whole is: they are waited for.
     """
-    return len(set(_marks(known)) ^ set(before)) * _DRIFT > len(before)
+    return len(set(_marks(known)) ^ set(before)) * part > len(before)
 
 
 def ground_rows(known: Sequence[ProseSentence]) -> list[str]:
