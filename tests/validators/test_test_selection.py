@@ -15,8 +15,9 @@ import pytest
 
 from rlm_ci.validators import test_counts
 from rlm_ci.validators.test_selection import narrowed
+from testing import node_packages
 
-NODE = Path(__file__).parent.parent / "tools" / "node_modules"
+NODE = node_packages.TOOLS / "node_modules"
 FILES = (
     "tests/test_a.py", "tests/test_b.py", "pytest.ini", "src/a.test.ts", "jest.config.js",
     "test/a.js", "pkg/a_test.go", "src/lib.rs", "src/net/mod.rs", "tests/api.rs",
