@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 #: Notes of one kind, names that a package exports, and pages around one, that are shown.
 _NOTES, _EXPORTS, _NEIGHBOURS = 12, 12, 8
 #: What is to do about something does not say what it is.
+_WORD = re.compile(r"\w+")
 _MARKED = re.compile(r"\s*(?:TODO|FIXME|XXX|HACK)\b.*", re.DOTALL)
 #: Kinds of what is not known by its size.
 _VALUES = ("constant", "variable")
@@ -200,15 +201,16 @@ def main_names(files: Sequence[FileFacts], world: PageSources) -> str:
     """What files define, instead of a missing documentation: the largest with what it is."""
     every = [(one, *pair) for one in files for pair in _tops(one)]
     tops = [one for one in every if one[2].kind not in _VALUES] or every
-    heads = [one[2].signature.partition(one[2].name)[2] for one in tops]
+    heads = (one[2].signature.partition(one[2].name)[2] for one in tops)
+    derived = Counter(word for head in heads for word in set(_WORD.findall(head)))
 
     def rank(found: tuple[FileFacts, int, Symbol]) -> tuple[bool, int, int]:
         """First what others extend, then what is large."""
         _, _, symbol = found
-        derived = sum(bool(re.search(rf"\b{re.escape(symbol.name)}\b", head)) for head in heads)
         is_container = symbol.kind in CONTAINERS
         size = symbol.line_end - symbol.line_start
-        return not is_container, -derived if is_container else 0, -size
+        extended = derived[symbol.name.rpartition(".")[2]] if is_container else 0
+        return not is_container, -extended, -size
 
     tops.sort(key=rank)
     names = dict.fromkeys(told(one, symbol.name) for one, _, symbol in tops)
