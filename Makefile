@@ -102,16 +102,16 @@ $(VENV)/.compiled: $(VENV)/.project $(VENV)/.tools
 # Packages of Python and of Node come beside each other. Then the linters run beside the tests, which
 # wait often enough.
 test: system
-	@$(MAKE) --no-print-directory -j3 $(VENV)/.compiled $(VENV)/.wheels $(NODE_STAMP)
+	@$(MAKE) --no-print-directory -j2 $(VENV)/.compiled $(NODE_STAMP)
 	@$(MAKE) --no-print-directory -j2 lint suite
 
 # A make that a test calls must not look for this one's jobs.
-suite: $(VENV)/.compiled $(VENV)/.wheels $(NODE_STAMP)
+suite: $(VENV)/.compiled $(NODE_STAMP)
 	MAKEFLAGS= MFLAGS= $(PYTEST) -m 'not full'
 
 test-full: system
 	@$(MAKE) --no-print-directory -j3 setup $(NODE_STAMP) $(FULL_STAMP)
-	$(PYTEST) -m full
+	$(PYTEST) -m 'full or hypothesis' --hypothesis-profile thorough
 
 generate: setup
 	$(BIN)/python docs/generate.py

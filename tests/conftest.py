@@ -18,13 +18,16 @@ from testing.program import Cli
 from testing.repositories.git_repo import FIRST_COMMIT_AT, GitRepo
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
-# Some examples build whole reports: as many as two minutes of all tests allow for. Of their own
-# time none is an error: there are more workers than cores.
-settings.register_profile(
-    "quick", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+# Some examples build whole reports. Their time is no error: there are more workers than cores.
+for _name, _examples in (("quick", 10), ("thorough", 50)):
+    settings.register_profile(
+        _name,
+        max_examples=_examples,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
 settings.load_profile("quick")
 wait_for_no_disk()
 
@@ -47,7 +50,15 @@ _AMBIENT_NAMES = frozenset({
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy",
 })  # fmt: skip
 
-_NUMBERS = itertools.count()
+#: Variables that name a place at home.
+_AT_HOME = {
+    "HOME": "",
+    "USERPROFILE": "",
+    "XDG_CONFIG_HOME": ".config",
+    "XDG_CACHE_HOME": ".cache",
+    "XDG_STATE_HOME": ".local/state",
+    "GIT_CONFIG_GLOBAL": ".gitconfig",
+}
 _CERTIFICATE = Path(__file__).with_name("authority.pem")
 
 _GIT_CONFIG = """\
@@ -71,7 +82,6 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        gc.collect()
         gc.freeze()
         gc.enable()
 
@@ -101,29 +111,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.full)
 
 
-@pytest.fixture(autouse=True)
-def _closed_environment(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def _closed_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No test sees the machine's identity, configuration, CI or clock."""
-    for name in list(os.environ):
-        if name in _AMBIENT_NAMES or name.startswith(_AMBIENT_PREFIXES):
-            monkeypatch.delenv(name)
-    # Not by mktemp, which reads the names of all that were made before.
-    home = tmp_path_factory.getbasetemp() / "homes" / str(next(_NUMBERS))
-    home.mkdir(parents=True)
-    config = home / ".gitconfig"
-    config.write_text(_GIT_CONFIG)
     date = f"{FIRST_COMMIT_AT} +0000"
     fixed = {
-        "HOME": str(home),
         # Scripted models know nothing of it; who tests it takes the variable away.
         "RLM_CI_LOOP_GATES_REVIEW_ENABLED": "false",
-        "USERPROFILE": str(home),
-        "XDG_CONFIG_HOME": str(home / ".config"),
-        "XDG_CACHE_HOME": str(home / ".cache"),
-        "XDG_STATE_HOME": str(home / ".local" / "state"),
-        "GIT_CONFIG_GLOBAL": str(config),
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_ATTR_NOSYSTEM": "1",
         "GIT_AUTHOR_DATE": date,
@@ -135,8 +129,37 @@ def _closed_environment(
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
     }
-    for name, value in fixed.items():
-        monkeypatch.setenv(name, value)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name in _AMBIENT_NAMES or name.startswith(_AMBIENT_PREFIXES):
+                patch.delenv(name)
+        for name, value in fixed.items():
+            patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture(scope="session")
+def _homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folders with git's configuration and nothing else: the same one until a test changes it."""
+    return _new_homes(tmp_path_factory.mktemp("homes"))
+
+
+@pytest.fixture(autouse=True)
+def _home(monkeypatch: pytest.MonkeyPatch, _homes: Iterator[Path]) -> None:
+    """A home that no test has touched."""
+    home = next(_homes)
+    for name, place in _AT_HOME.items():
+        monkeypatch.setenv(name, str(home / place))
+
+
+def _new_homes(folder: Path) -> Iterator[Path]:
+    for number in itertools.count():
+        home = folder / str(number)
+        home.mkdir()
+        config = home / ".gitconfig"
+        config.write_text(_GIT_CONFIG)
+        while os.listdir(home) == [config.name] and config.read_text() == _GIT_CONFIG:
+            yield home
 
 
 @pytest.fixture

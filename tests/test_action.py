@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -128,8 +127,7 @@ def test_an_empty_variable_is_a_setting_that_was_not_given() -> None:
 
 def _spying_action(folder: Path) -> Path:
     """The action with a spy in the program's place: what it installs and hands over stays."""
-    action = ship_action(folder)
-    shutil.rmtree(action / "rlm_ci")
+    action = ship_action(folder, without="rlm_ci")
     (action / "rlm_ci").mkdir()
     (action / "rlm_ci" / "__init__.py").touch()
     (action / "rlm_ci" / "__main__.py").write_text(SPY)
@@ -389,6 +387,7 @@ def base(repo: GitRepo) -> str:
     return repo.write_all({"README.md": "# Shop\n", "src/cart.py": "total = 0\n"}).commit("Begin")
 
 
+@pytest.mark.full
 def test_a_clean_pull_request(repo: GitRepo, base: str, tmp_path: Path) -> None:
     head = repo.append("src/cart.py", "tax = 1\n").commit("Add taxes")
     job = run_in_act(tmp_path / "job", repo, pull_request(base, head), {})

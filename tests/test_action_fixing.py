@@ -224,6 +224,7 @@ def test_in_a_job_with_secrets_of_its_own_nobodys_code_is_run(place: Place, jobs
     _require_not_run(place, step, "pull_request_target gives this job secrets")
 
 
+@pytest.mark.full
 def test_nor_is_the_pull_request_judged_where_it_is_checked_out(place: Place, jobs: Path) -> None:
     event = pull_request(place.base, place.head, number=NUMBER)
     step = place.step(jobs, event, "pull_request_target")

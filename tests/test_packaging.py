@@ -189,7 +189,7 @@ def test_everything_in_one_extra() -> None:
 # -- where it runs from -------------------------------------------------------------------------
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.parametrize("source", ["wheel", "sdist"])
 def test_installed(source: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     built = request.getfixturevalue(source)

@@ -449,6 +449,7 @@ def test_a_change_that_cannot_be_judged_leaves_a_report_that_says_so(
     assert report["verdict"] == "not_run"
 
 
+@pytest.mark.full
 def test_where_nothing_could_run_no_report_is_left(repo: GitRepo, tmp_path: Path) -> None:
     base = repo.write("README.md", "# Shop\n").commit("Begin")
     head = repo.write("a", "a").commit("Change")

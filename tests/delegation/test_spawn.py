@@ -45,6 +45,7 @@ def status(client: McpClient, run: dict[str, Any]) -> dict[str, Any]:
     return client.call("delegate.status", manifest_path=run["manifest_path"])
 
 
+@pytest.mark.full
 def test_a_detached_run_outlives_its_server_and_satisfies_the_guard(stage: Stage) -> None:
     stage.repo.write("tasks/index.json", json.dumps({"items": [{"id": "0951", "slug": "shop"}]}))
     with server(stage, MCP_RUNNER_TASK_ID="0951-shop", CODEX_ORCHESTRATOR_RUN_ID="p-1") as client:

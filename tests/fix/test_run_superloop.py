@@ -75,6 +75,7 @@ ANALYSED = cast(LOOKS, play, others="It subtracts.")
 NAMED = "make the tests of calc.py pass"
 
 
+@pytest.mark.full
 def test_four_roles_turn_it_green_each_with_an_analysis(stage: Stage) -> None:
     stage.llm.script(ANALYSED)
     ended, run = stage.fixed(*LOOP, goal=NAMED, env=FORCED)

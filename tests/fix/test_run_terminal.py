@@ -70,6 +70,7 @@ def ambiguous(stage: Stage) -> None:
     stage.repo.write("go.mod", "module calc\n").write("Cargo.toml", "[package]\n").commit()
 
 
+@pytest.mark.full
 def test_it_asks_which_validator(stage: Stage) -> None:
     ambiguous(stage)
     terminal = Terminal(stage, *stage.words("--validator", "auto"))

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_ci.errors import ConfigError, LimitError
@@ -341,7 +341,6 @@ def test_a_prompt_that_was_not_foreseen_overspends_once_alone_and_it_is_said() -
     assert "were expected (model m-1)" in error.what
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(1, 4000), st.floats(0, 1), st.integers(0, 3)), min_size=2, max_size=60
@@ -408,7 +407,6 @@ def test_a_reservation_is_given_back_once() -> None:
     assert ledger.spent == BudgetUse()
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.tuples(
@@ -451,7 +449,6 @@ def test_whatever_is_asked_in_whatever_order_no_budget_is_overspent(
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**5), st.integers(0, 10**6))
-@settings(max_examples=80, deadline=None)
 def test_a_reservation_covers_whatever_a_call_within_it_costs(
     prompt: int, completion: int, cached: int
 ) -> None:

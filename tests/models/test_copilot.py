@@ -53,6 +53,7 @@ def test_what_is_said_becomes_one_prompt() -> None:
     assert prompt.startswith("[user]\nIs it green?\n\n[assistant]\nNo.\n\n[user]\n")
 
 
+@pytest.mark.full
 def test_a_missing_program_says_how_to_install_it(tmp_path: Path) -> None:
     with (
         CopilotModel({"PATH": str(tmp_path), TOKEN: SECRET}) as model,

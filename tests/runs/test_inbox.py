@@ -119,7 +119,8 @@ def in_order(path: str) -> dict[str, list[int]]:
     return found
 
 
-@pytest.mark.parametrize("killed", [False, pytest.param(True, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("killed", [False, True])
 def test_many_processes_at_once(place: Place, killed: bool) -> None:
     with place.create() as run:
         run.begin()

@@ -394,6 +394,7 @@ def test_deep():
 """
 
 
+@pytest.mark.full
 def test_a_job_may_leave_anything_where_the_plugin_writes(
     repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_ci import errors
@@ -334,7 +334,6 @@ def test_half_a_secret_at_the_cut_is_not_kept() -> None:
         assert transcript.omitted == 99 + len(secret) + 1
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.binary(max_size=4000), st.binary(max_size=4000), st.integers(0, 9), st.integers(8, 3000))
 def test_every_byte_is_kept_or_counted(head: bytes, tail: bytes, omitted: int, limit: int) -> None:
     clipped = Clipped(head, tail, omitted)
@@ -408,7 +407,6 @@ def test_many_findings_leave_room_for_the_output() -> None:
     assert len(told.encode()) <= feedback.LIMIT
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.text(max_size=300), max_size=30),
     st.lists(st.text(max_size=900), max_size=30),

@@ -114,6 +114,7 @@ def test_pages_that_fit_pass_and_nothing_is_written(stage: Stage) -> None:
     assert (out.code, out.stderr) == (0, "")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("name", EDITS)
 def test_a_stale_page_is_named_with_the_reason(stage: Stage, name: str) -> None:

@@ -187,6 +187,7 @@ def test_what_a_policy_leaves_out_is_as_without_one(tmp_path: Path) -> None:
     assert (own.address, own.branch, own.max_lines) == (REPO_URL, BRANCH, 450)
 
 
+@pytest.mark.full
 def test_the_command_says_what_it_did(cli: Cli, tmp_path: Path) -> None:
     shop = _shop(tmp_path)
     ended = cli("archive", "--tasks", cwd=shop.repo)

@@ -10,7 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_ci.ask.verify.exposure import examine
@@ -418,7 +418,6 @@ def test_much_leaked_text_against_much_that_is_known(tmp_path: Path) -> None:
         assert list(frames.found()) == ["there"]
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 1 << 32), st.integers(REACH, 2 * REACH), st.integers(8, 60))
 def test_a_leak_of_which_half_is_known_is_found(seed: int, size: int, stretch: int) -> None:
     """Whoever quotes 95 bytes of the source is found out, though the planner has said half of
@@ -440,7 +439,6 @@ def test_a_leak_of_which_half_is_known_is_found(seed: int, size: int, stretch: i
         assert list(frames.found()) == ["here"]
 
 
-@settings(deadline=None, max_examples=15)
 @given(st.data())
 def test_what_a_planner_quotes_of_the_source_is_no_leak(data: st.DataObject) -> None:
     """No false alarms: a run whose planner repeats pieces of the source, long ones and short."""

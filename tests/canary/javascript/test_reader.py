@@ -137,7 +137,7 @@ def judged(
                 assert any(word in output for word in what.tokens), (form, name, what, output)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.parametrize("plain", [False, True])
 def test_forms_of_tests_for_node(tmp_path: Path, *, plain: bool) -> None:
     (tmp_path / "calc.mjs").write_text(f"{CALC}export {EXPORTS}\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_ci.canary import forms
@@ -238,7 +238,6 @@ def test_a_reversed_call_of_unittest_looks_at_its_values(seed: int, *, plain: bo
         scope["test_x"](None)
 
 
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(), plain=st.booleans())
 def test_what_must_fail_does(seed: int, plain: bool) -> None:
     chance = random.Random(seed)
@@ -251,7 +250,6 @@ def test_what_must_fail_does(seed: int, plain: bool) -> None:
 
 
 @pytest.mark.full
-@settings(max_examples=25, deadline=None)
 @given(
     value=st.recursive(
         st.integers() | st.floats(allow_infinity=False, allow_nan=False) | st.text() | st.binary()

@@ -52,6 +52,7 @@ def finds(asked: Asked) -> Reply:
     return Answer(f"{said}\nAnswer: {found[1]}")
 
 
+@pytest.mark.full
 def test_a_bench_is_run_listed_and_compared(cli: Cli, repo: GitRepo) -> None:
     repo.write("small.json", json.dumps(SMALL)).commit()
     with ModelServer(finds) as llm:

@@ -36,6 +36,7 @@ def bare(tmp_path: Path) -> str:
     return str(folder)
 
 
+@pytest.mark.full
 def test_a_machine_that_has_all_it_needs(cli: Cli) -> None:
     ended = cli("doctor", "--rlms")
     assert (ended.code, ended.stderr) == (0, ""), ended
@@ -68,7 +69,7 @@ def test_the_same_as_json(cli: Cli) -> None:
     assert record["sections"]["model"]["key"]["detail"] == "not set (OPENAI_API_KEY)"
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_what_is_set_is_told_and_never_shown(cli: Cli, bare: str, form: str) -> None:
     env = {
@@ -99,6 +100,7 @@ def test_who_asks_for_no_sandbox_is_told_so_and_ready(cli: Cli, bare: str) -> No
     assert "chosen: commands have all your rights" in ended.stdout
 
 
+@pytest.mark.full
 def test_an_agent_that_is_not_there_is_a_problem(cli: Cli, bare: str) -> None:
     args = ("--sandbox", "none", "--agent", "codex", "--format", "json")
     record = cli("doctor", *args, env={"PATH": bare}).json()
@@ -130,6 +132,7 @@ def test_wrong_use_is_told(cli: Cli, args: tuple[str, ...]) -> None:
     assert "hint: " in ended.stderr
 
 
+@pytest.mark.full
 def test_a_model_is_asked_what_it_can(cli: Cli, repo: GitRepo) -> None:
     repo.write("rlm-ci.toml", 'model = "gpt-4o-mini"\n').commit()
     answers = [Answer("ready"), Answer(calls=[Call("report_ready")]), Answer('{"state": "ready"}')]

@@ -79,6 +79,7 @@ def test_the_files_of_a_folder(cli: Cli, feature: tuple[GitRepo, str, str], tmp_
     assert (relative.code, sorted(os.listdir(repo.path / "here"))) == (1, FILES)
 
 
+@pytest.mark.full
 def test_the_change_without_being_told(cli: Cli, feature: tuple[GitRepo, str, str]) -> None:
     repo, base, head = feature
 

@@ -179,8 +179,8 @@ DOUBTS: dict[str, tuple[Callable[[Pushes], None], dict[str, str], str]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("doubt", DOUBTS)
-@pytest.mark.sample(1)
 def test_on_any_doubt_everything_is_asked_and_why(pushes: Pushes, doubt: str) -> None:
     pushes.judge()
     act, env, why = DOUBTS[doubt]

@@ -95,6 +95,7 @@ def test_requests_fit_into_the_context_that_the_endpoint_lists(
     assert llm.asked == llm.completions, "nobody asks for the list"
 
 
+@pytest.mark.full
 def test_a_finding_rests_on_a_guideline_of_the_base(stage: Stage, llm: ModelServer) -> None:
     """The head's own guidelines are a part of the change, and no more."""
     text = "Guard each division against zero."
@@ -139,6 +140,7 @@ def describes(asked: Asked) -> Answer:
     return Answer(json.dumps({"about": about, "groups": groups}))
 
 
+@pytest.mark.full
 def test_a_model_says_what_a_change_does_by_lines_that_a_machine_has_opened(
     stage: Stage, llm: ModelServer
 ) -> None:
@@ -256,6 +258,7 @@ def _pair(row: dict[str, str]) -> tuple[str, str]:
     return row["path"], row["reason"]
 
 
+@pytest.mark.full
 def test_a_budget_leaves_prompts_out_and_more_of_it_reads_them(
     stage: Stage, llm: ModelServer
 ) -> None:

@@ -65,6 +65,7 @@ def rules(ended: Ended) -> set[tuple[str, str]]:
     }
 
 
+@pytest.mark.full
 def test_tools_for_single_files_obey_the_base_and_tell_what_is_new(stage: Stage) -> None:
     repo = stage.repo
     repo.write(".shellcheckrc", "disable=SC2086\n").write(".pre-commit-config.yaml", HOOKS)

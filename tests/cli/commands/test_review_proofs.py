@@ -52,6 +52,7 @@ def claims(report: dict[str, Any]) -> dict[str, Any]:
     return {one["message"]: one for one in report["findings"] if one["source"] == "model:m"}
 
 
+@pytest.mark.full
 def test_a_fault_that_runs_is_proven_and_nothing_is_asked_or_run_again(
     stage: Stage, llm: ModelServer
 ) -> None:

@@ -107,7 +107,7 @@ a_grain = st.builds(BlockSizes, st.integers(1, 70), st.integers(1, 200))
 @example(b"aab" * 60, [b"aabaab"], (30, 1), 20, BlockSizes(window=1, block=31))
 @example(b"a" * 300, [b"a" * 40], (50, 9), 20, BlockSizes(window=200, block=200))
 @settings(
-    max_examples=settings.get_profile("quick").max_examples * 5,
+    max_examples=settings().max_examples * 5,
     suppress_health_check=[HealthCheck.differing_executors],
 )
 def test_it_finds_what_a_slow_search_finds(  # noqa: PLR0917 - hypothesis gives them by name

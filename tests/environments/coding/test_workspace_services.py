@@ -94,6 +94,7 @@ def project(repo: GitRepo) -> GitRepo:
     return repo
 
 
+@pytest.mark.full
 def test_what_runs_is_recorded_with_its_tree(project: GitRepo, tmp_path: Path) -> None:
     facts: dict[str, Any] = {}
     first = Run(project, tmp_path / "run", facts)

@@ -118,6 +118,7 @@ def test_a_block_cannot_read_what_is_the_hosts(
             assert "written" not in output, row
 
 
+@pytest.mark.full
 def test_what_breaks_a_process_ends_with_its_block(session: ReplSession) -> None:
     attacked(session, blocks("breaking", SLEEP=SLEEP), before=CHANNEL)
     session.close()

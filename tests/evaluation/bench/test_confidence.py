@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_ci.evaluation.bench import confidence
@@ -34,7 +34,6 @@ SCORES = st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=2, max_size=4)
 
 
 @given(st.lists(SCORES, min_size=1, max_size=3))
-@settings(max_examples=15, deadline=None)
 def test_an_interval_holds_the_mean_and_is_the_same_each_time(groups: list[list[float]]) -> None:
     found = confidence.bootstrap(groups)
     assert found is not None

@@ -140,7 +140,8 @@ def test_what_is_unknown_is_an_error_before_anything_is_asked(
     assert made.llm_connector.asked == []
 
 
-@pytest.mark.parametrize("mode", ["native", pytest.param("harness", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("mode", ["native", "harness"])
 def test_the_default_preset_is_solved_by_a_model_that_can(
     tmp_path: Path, repo: GitRepo, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:

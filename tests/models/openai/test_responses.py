@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_ci.errors import RemoteError
@@ -114,7 +114,6 @@ BODY = st.fixed_dictionaries(
 
 
 @given(BODY)
-@settings(max_examples=80, deadline=None)
 def test_whatever_an_answer_holds_it_is_an_answer_or_named(body: Any) -> None:
     with suppress(RemoteError):
         completion = responses.whole(body, "m")

@@ -120,7 +120,7 @@ def test_sarif_follows_the_standard(report: Report) -> None:
     assert github_commands(text) == []
 
 
-@settings(ANY, max_examples=20)
+@settings(ANY)
 @given(report=reports.reports())
 def test_sarif_follows_the_official_schema(report: Report) -> None:
     schema = official_sarif_schema()
@@ -131,6 +131,7 @@ def test_sarif_follows_the_official_schema(report: Report) -> None:
     validator.validate(sarif(report))
 
 
+@pytest.mark.full
 def test_sarif_pleases_the_reference_validator(tmp_path: Path) -> None:
     """With the rules of GitHub's code scanning."""
     tool = markup_judges.TOOLS / "Sarif.Multitool"

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_ci.review.analyzer_output.sarif import AnalyzerOutput, SarifError, read
@@ -33,7 +33,6 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(KEYS), JSON, max_size=6))
-@settings(max_examples=60)
 def test_whatever_a_result_holds_is_read_or_rejected(result: dict[str, Any]) -> None:
     log = {"runs": [{"results": [result], "tool": result.get("tool")}, result]}
     found = read(json.dumps(log).encode(), lambda _address: 0)
@@ -45,7 +44,6 @@ def test_whatever_a_result_holds_is_read_or_rejected(result: dict[str, Any]) -> 
 
 
 @given(st.one_of(JSON.map(lambda value: json.dumps(value).encode()), st.binary(max_size=60)))
-@settings(max_examples=60)
 def test_whatever_is_printed_is_read_or_refused(data: bytes) -> None:
     try:
         found = read(data, lambda _address: None)

@@ -164,7 +164,6 @@ _VALUES = st.recursive(
 _RECORDS = st.dictionaries(_TEXTS.filter(lambda name: name not in ("seq", "crc")), _VALUES)
 
 
-@settings(max_examples=50, deadline=None)
 @given(_RECORDS)
 def test_any_record_comes_back(record: dict[str, Any]) -> None:
     numbered = {**record, "seq": 1}
@@ -175,7 +174,6 @@ def test_any_record_comes_back(record: dict[str, Any]) -> None:
     assert record_format.from_line(line(numbered)[:-1]) == numbered
 
 
-@settings(max_examples=50, deadline=None)
 @given(_RECORDS)
 def test_orjson_writes_the_same_bytes(record: dict[str, Any]) -> None:
     assert (
@@ -584,5 +582,5 @@ class Histories(RuleBasedStateMachine):
             assert list(replay(self.path)) == self.model
 
 
-Histories.TestCase.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)
+Histories.TestCase.settings = settings(stateful_step_count=20)
 TestHistories = Histories.TestCase

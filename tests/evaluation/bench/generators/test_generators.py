@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_ci.errors import ConfigError
@@ -62,7 +62,6 @@ def test_a_seed_makes_the_same_everywhere(tmp_path: Path, generator: str) -> Non
 
 
 @given(seed=st.integers(0, 10**6), tokens=st.integers(256, 5000), depth=st.floats(0, 1))
-@settings(max_examples=25, deadline=None)
 def test_a_needle_is_there_once_at_its_depth(seed: int, tokens: int, depth: float) -> None:
     with files.scratch("rlm-ci-test-") as folder:
         options = {"depth": depth, "distractors": 3}

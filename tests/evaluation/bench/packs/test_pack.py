@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_ci.errors import ConfigError, RlmCiError, UnavailableError
@@ -206,7 +206,6 @@ JSON = st.recursive(
 
 
 @given(JSON)
-@settings(max_examples=25, deadline=None)
 def test_any_json_is_a_pack_or_an_error(value: Any) -> None:
     with files.scratch("rlm-ci-test-") as folder:
         path = f"{folder}/a.json"
@@ -244,6 +243,7 @@ def test_a_context_is_a_file_of_the_packs_folder(tmp_path: Path) -> None:
                 prepare.suite(preset)
 
 
+@pytest.mark.full
 def test_every_bundled_case_has_a_context_an_answer_and_a_scorer(tmp_path: Path) -> None:
     known = catalogue.load()
     assert known.keys() >= {"dspy_quick", "dynamic_web_filtering", "needle", "aggregation", "pairs"}
