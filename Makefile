@@ -1,6 +1,6 @@
 # make          what there is
 # make demo     see it work: needs git, make and python3 >= 3.11, nothing else
-# make test     lint, types and every test but the torture and scale cases
+# make test     ruff, and every test but the slow ones
 #
 # The environment is made from locks with hashes. pip alone makes that of the demo, for it comes with
 # Python; uv, which takes an eighth of the time, installs the tools of the tests. Where it does not
@@ -22,14 +22,15 @@ FULL_STAMP := tests/tools/full/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo docs test suite test-full lint generate lock bench clean system
+.PHONY: help setup demo docs test test-full lint generate lock bench clean
+.PHONY: system style types suite suite-full
 
 help:
 	@echo 'make setup      the environment, in $(VENV)'
 	@echo 'make demo       rlm-ci at work on this repository and on an example'
 	@echo 'make docs       the documentation as a site, in build/docs/site'
-	@echo 'make test       lint, types, tests (installs what they need)'
-	@echo 'make test-full  the torture and scale cases'
+	@echo 'make test       ruff and tests (installs what they need)'
+	@echo 'make test-full  mypy, the slow tests, and more examples of those of properties'
 	@echo 'make lint       ruff and mypy'
 	@echo 'make generate   rewrite what is generated from the settings and the checks'
 	@echo 'make lock       resolve the dependencies anew and export the locks'
@@ -88,9 +89,13 @@ $(FULL_STAMP): tests/tools/full/package-lock.json | system
 	@cd tests/tools/full && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
 	@touch $@
 
-lint: $(VENV)/.project $(VENV)/.tools
+lint: style types
+
+style: $(VENV)/.project $(VENV)/.tools
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(VENV)/.project $(VENV)/.tools
 	$(BIN)/mypy
 
 # On a fresh machine each worker would compile every test for itself. One process does it for all,
@@ -99,11 +104,11 @@ $(VENV)/.compiled: $(VENV)/.project $(VENV)/.tools
 	@$(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 || true
 	@touch $@
 
-# Packages of Python and of Node come beside each other. Then the linters run beside the tests, which
-# wait often enough.
+# Packages of Python and of Node come beside each other. Mypy reads for half a minute all that it is
+# given: `make lint` and `make test-full` run it.
 test: system
 	@$(MAKE) --no-print-directory -j2 $(VENV)/.compiled $(NODE_STAMP)
-	@$(MAKE) --no-print-directory -j2 lint suite
+	@$(MAKE) --no-print-directory -j2 style suite
 
 # A make that a test calls must not look for this one's jobs.
 suite: $(VENV)/.compiled $(NODE_STAMP)
@@ -111,7 +116,10 @@ suite: $(VENV)/.compiled $(NODE_STAMP)
 
 test-full: system
 	@$(MAKE) --no-print-directory -j3 setup $(NODE_STAMP) $(FULL_STAMP)
-	$(PYTEST) -m 'full or hypothesis' --hypothesis-profile thorough
+	@$(MAKE) --no-print-directory -j2 types suite-full
+
+suite-full: setup $(NODE_STAMP) $(FULL_STAMP)
+	MAKEFLAGS= MFLAGS= $(PYTEST) -m 'full or hypothesis' --hypothesis-profile thorough
 
 generate: setup
 	$(BIN)/python docs/generate.py

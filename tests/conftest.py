@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
 # Some examples build whole reports. Their time is no error: there are more workers than cores.
-for _name, _examples in (("quick", 10), ("thorough", 50)):
+for _name, _examples in (("quick", 10), ("thorough", 30)):
     settings.register_profile(
         _name,
         max_examples=_examples,

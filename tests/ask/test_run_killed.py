@@ -121,7 +121,7 @@ def killed_at(stage: Asking, calm: dict[str, dict[str, str]], number: int) -> No
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("number", sorted({1, 2, *range(3, RECORDS, 3), RECORDS}))
+@pytest.mark.parametrize("number", sorted({1, 2, *range(3, RECORDS, 4), RECORDS}))
 def test_killed_behind_a_record(
     stage: Asking, calm: dict[str, dict[str, str]], number: int
 ) -> None:
