@@ -1,0 +1,45 @@
+"""What a page says of a module whose source says nothing of itself."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testing.wiki_pages import pages_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from testing.repositories.git_repo import GitRepo
+
+
+def named(repo: GitRepo, tmp_path: Path, source: str) -> list[str]:
+    """The names in the row of the only file on the first page, in their order."""
+    pages = pages_of(repo, tmp_path, {"shapes.py": source})
+    row = re.search(r"^\| \[.*", pages["index.md"], re.MULTILINE)
+    assert row
+    return re.findall(r"`(\w+)`", row[0])
+
+
+def test_what_is_extended_most_is_named_first_and_then_what_is_large(
+    repo: GitRepo, tmp_path: Path
+) -> None:
+    """A name within a longer one extends nothing; one that is said twice is extended once."""
+    source = (
+        "class Large:\n    a = 1\n    b = 2\n\n"
+        "class Base: ...\nclass BaseCase: ...\n"
+        "class First(lib.Base): ...\nclass Next(Base, BaseCase, Generic[BaseCase, BaseCase]): ...\n"
+    )
+    assert named(repo, tmp_path, source)[:3] == ["Base", "BaseCase", "Large"]
+
+
+@pytest.mark.full
+@pytest.mark.timeout(60)
+def test_ten_thousand_classes_take_no_longer_than_their_words(
+    repo: GitRepo, tmp_path: Path
+) -> None:
+    """Looked for one by one in each other's signatures, they took minutes."""
+    classes = (f"class C{number}(Root): ...\n" for number in range(10_000))
+    assert named(repo, tmp_path, "".join(["class Root: ...\n", *classes]))[0] == "Root"
