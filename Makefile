@@ -30,7 +30,7 @@ help:
 	@echo 'make demo       rlm-ci at work on this repository and on an example'
 	@echo 'make docs       the documentation as a site, in build/docs/site'
 	@echo 'make test       ruff and tests (installs what they need)'
-	@echo 'make test-full  mypy, the slow tests, and more examples of those of properties'
+	@echo 'make test-full  mypy, the slow tests, and more examples of property tests'
 	@echo 'make lint       ruff and mypy'
 	@echo 'make generate   rewrite what is generated from the settings and the checks'
 	@echo 'make lock       resolve the dependencies anew and export the locks'
@@ -104,8 +104,8 @@ $(VENV)/.compiled: $(VENV)/.project $(VENV)/.tools
 	@$(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 || true
 	@touch $@
 
-# Packages of Python and of Node come beside each other. Mypy reads for half a minute all that it is
-# given: `make lint` and `make test-full` run it.
+# Packages of Python and of Node come beside each other. Mypy would take half a minute: `make lint` and
+# `make test-full` run it.
 test: system
 	@$(MAKE) --no-print-directory -j2 $(VENV)/.compiled $(NODE_STAMP)
 	@$(MAKE) --no-print-directory -j2 style suite

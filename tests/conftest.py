@@ -20,7 +20,7 @@ from testing.repositories.git_repo import FIRST_COMMIT_AT, GitRepo
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-# Some examples build whole reports. Their time is no error: there are more workers than cores.
+# No example has a deadline: some build whole reports, and there are more workers than cores.
 for _name, _examples in (("quick", 10), ("thorough", 30)):
     settings.register_profile(
         _name,

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 #: Notes of one kind, names that a package exports, and pages around one, that are shown.
 _NOTES, _EXPORTS, _NEIGHBOURS = 12, 12, 8
-#: What is to do about something does not say what it is.
 _WORD = re.compile(r"\w+")
+#: What is to do about something does not say what it is.
 _MARKED = re.compile(r"\s*(?:TODO|FIXME|XXX|HACK)\b.*", re.DOTALL)
 #: Kinds of what is not known by its size.
 _VALUES = ("constant", "variable")

@@ -37,9 +37,7 @@ def test_what_is_extended_most_is_named_first_and_then_what_is_large(
 
 @pytest.mark.full
 @pytest.mark.timeout(60)
-def test_ten_thousand_classes_take_no_longer_than_their_words(
-    repo: GitRepo, tmp_path: Path
-) -> None:
-    """Looked for one by one in each other's signatures, they took minutes."""
+def test_ten_thousand_classes_are_named_in_seconds(repo: GitRepo, tmp_path: Path) -> None:
+    """They took minutes when each name was searched for in each signature."""
     classes = (f"class C{number}(Root): ...\n" for number in range(10_000))
     assert named(repo, tmp_path, "".join(["class Root: ...\n", *classes]))[0] == "Root"
