@@ -39,7 +39,7 @@ from rlm_ci.text.printable import count, first_of, printable
 from rlm_ci.validators import detect
 from rlm_ci.workspace import git_filters
 from rlm_ci.workspace.apply import staging
-from rlm_ci.workspace.sandboxed_commands import ReplaySandbox, SandboxedCommands
+from rlm_ci.workspace.sandboxed_commands import ReplaySandbox, SandboxedCommands, withheld
 from rlm_ci.workspace.stored_trees import PATCH
 from rlm_ci.workspace.tree_diff import differing
 from rlm_ci.workspace.workspace import Workspace
@@ -108,6 +108,7 @@ class FixRun(Attempt):
         _tell_omitted(workspace.snapshot.omitted)
         if not (place.isolated or self._all.replay):
             _tell_editable(root, workspace.snapshot.dependencies)
+        _tell_withheld(settings)
         heard = self._all.progress.heard
         commands = SandboxedCommands(place, workspace, root, settings.environ, heard)
         try:
@@ -418,6 +419,19 @@ def _tell_editable(root: str, dependencies: tuple[str, ...]) -> None:
                 where=first_of(paths, "path"),
                 hint="use bubblewrap, or a validator that looks into the copy first, such as"
                 ' "PYTHONPATH=src python -m pytest"',
+            )
+        )
+
+
+def _tell_withheld(settings: Settings) -> None:
+    """Warn of variables that decide what a run of the caller's own tests does, and not ours."""
+    if names := withheld(settings.environ):
+        warn(
+            ConfigError(
+                f"the validator does not get {', '.join(names)}: its result must not depend on the"
+                " shell that rlm-ci is started from",
+                where="environment",
+                hint=f'where your tests need it, use the validator "{names[0]}=VALUE COMMAND"',
             )
         )
 

@@ -23,15 +23,16 @@ if TYPE_CHECKING:
 
 #: Bytes of an output that are kept: it will be part of the run's record.
 KEEP = 1 << 20
-#: Variables that a build or a test may need, and that hold no secret: they are passed on.
+#: What the caller's terminal, locale and machine are like: a validator has these as the user does.
 _PASSED = (
     "CI", "TZ", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES",
     "LC_MONETARY", "LC_NUMERIC", "LC_TIME", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR",
-    "CLICOLOR", "CLICOLOR_FORCE", "PY_COLORS", "COLUMNS", "LINES", "JAVA_HOME", "GOROOT",
-    "DOTNET_ROOT", "NVM_BIN", "PYENV_ROOT", "RUSTUP_HOME", "CARGO_HOME", "ANDROID_HOME",
-    "PYTHON_VERSION", "NODE_VERSION", "NODE_ENV", "RAILS_ENV", "DJANGO_SETTINGS_MODULE",
-    "PYTEST_ADDOPTS", "PYTHONPATH", "PYTHONHASHSEED", "PYTHONUTF8", "PYTHONIOENCODING",
-    "PYTHONWARNINGS", "PYTHONUNBUFFERED", "GOFLAGS", "RUSTFLAGS", "CARGO_TERM_COLOR",
+    "CLICOLOR", "CLICOLOR_FORCE", "PY_COLORS", "DOTNET_ROOT", "NVM_BIN", "ANDROID_HOME",
+)  # fmt: skip
+#: What decides which code or which tests run: a validator that needs one of these names it.
+_DECISIVE = (
+    "DJANGO_SETTINGS_MODULE", "GOFLAGS", "NODE_ENV", "NODE_OPTIONS", "NODE_PATH", "PYTEST_ADDOPTS",
+    "PYTHONPATH", "PYTHONWARNINGS", "RAILS_ENV", "RUBYOPT", "RUSTFLAGS",
 )  # fmt: skip
 #: Set for commands: bytecode in the copy would be noise.
 _SET = {"PYTHONDONTWRITEBYTECODE": "1"}
@@ -49,18 +50,20 @@ def search_path(environ: Mapping[str, str], repository: str) -> str:
     return os.pathsep.join(dict.fromkeys([*own[:1], *ours, *system]))
 
 
-def command_environment(
+def withheld(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The variables of ``environ`` that a command may need, and that none gets unless named."""
+    return tuple(name for name in _DECISIVE if environ.get(name))
+
+
+def tool_environment(
     environ: Mapping[str, str], repository: str
 ) -> tuple[dict[str, str], tuple[Mount, ...]]:
-    """The variables of a command in the sandbox, and the mounts of the tools on its PATH.
+    """The variables that lead a command in the sandbox to its tools, and the tools' mounts.
 
-    Of ``environ``, ours, only PATH and what no secret is in reaches it.
+    Nothing else of ``environ``, the caller's, is in them: what runs does not depend on it.
     """
-    path = search_path(environ, repository)
-    ours = {**environ, "PATH": path}
-    passed = {name: environ[name] for name in _PASSED if name in environ}
-    env = {**passed, **_SET, "PATH": path, **toolchain_variables(ours)}
-    return env, toolchain_mounts(ours, repository)
+    ours = {**environ, "PATH": search_path(environ, repository)}
+    return {**_SET, **toolchain_variables(ours)}, toolchain_mounts(ours, repository)
 
 
 class Launch(Value):
@@ -112,7 +115,8 @@ class SandboxedCommands:
         self.workspace = workspace
         self.place = repository
         self._on_output = on_output
-        self.env, self._tools = command_environment(environ, repository)
+        tools, self._tools = tool_environment(environ, repository)
+        self.env = {**{name: environ[name] for name in _PASSED if name in environ}, **tools}
 
     @property
     def root(self) -> str:

@@ -58,10 +58,12 @@ def test_tests_of_colour_pass_and_what_they_print_is_read(stage: Stage, box: str
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("box", ["auto", "none"])
 def test_it_has_no_variable_that_the_user_has_not(stage: Stage, box: str) -> None:
+    unnamed = {"PYTHONUNBUFFERED": "1", "PYTHONHASHSEED": "7", "PYTEST_ADDOPTS": "-k add",
+               "NODE_ENV": "production", "SOME_TOKEN": "hunter2-hunter2"}  # fmt: skip
     given = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "FORCE_COLOR": "1",
-             "SOME_TOKEN": "hunter2-hunter2", "LC_ALL": None}  # fmt: skip
+             "LC_ALL": None, **unnamed}  # fmt: skip
     stage.repo.write("show.py", SHOW).commit()
-    _, run = stage.fixed("--validator", "python show.py", "--sandbox", box, "--max-iterations",
+    ended, run = stage.fixed("--validator", "python show.py", "--sandbox", box, "--max-iterations",
                          "1", "--agent", "sh -c :", env=given)  # fmt: skip
     users = {**os.environ, **given}
     ours = OURS | TOOLS | ({"TMPDIR"} if box == "none" else set())
@@ -71,4 +73,6 @@ def test_it_has_no_variable_that_the_user_has_not(stage: Stage, box: str) -> Non
         seen = json.loads(next(one for one in log if "ENV" in one).removeprefix("ENV "))
         surplus = {name for name, value in seen.items() if users.get(name) != value}
         assert surplus <= ours | plugin
-    assert {name for name, value in given.items() if value} - set(seen) == {"SOME_TOKEN"}
+    assert {name for name, value in given.items() if value} - set(seen) == set(unnamed)
+    assert "the validator does not get NODE_ENV, PYTEST_ADDOPTS:" in ended.stderr
+    assert '"NODE_ENV=VALUE COMMAND"' in ended.stderr

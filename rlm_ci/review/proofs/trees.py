@@ -21,7 +21,7 @@ from rlm_ci.text.printable import printable
 from rlm_ci.validators import detect
 from rlm_ci.values import Closing, Value
 from rlm_ci.workspace.private_git import PrivateGit
-from rlm_ci.workspace.sandboxed_commands import command_environment
+from rlm_ci.workspace.sandboxed_commands import tool_environment
 from rlm_ci.workspace.snapshot import dependency_folders
 
 TYPE_CHECKING = False
@@ -88,7 +88,7 @@ class ProofTrees(Closing):
         self.place = place
         #: Where the sandbox shows a tree.
         self.root = os.path.realpath(place.repository.root)
-        self.env, self._tools = command_environment(place.environ, self.root)
+        self.env, self._tools = tool_environment(place.environ, self.root)
         self._stack = ExitStack()
         self._made: dict[str, str] = {}
         self._trees: dict[str, AnalyzedTree] = {}

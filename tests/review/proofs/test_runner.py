@@ -82,8 +82,15 @@ def test_new_code_is_reproduced_if_its_own_code_decides(runner: ProofRunner) -> 
         assert runner.check(script(text)).level == "argued", text
 
 
-def test_both_sides_are_printed_for_a_comparison(runner: ProofRunner) -> None:
-    head, base = runner.compare("import shop\nprint(shop.password('a:b:c'))\nshop.double\n")
+@pytest.mark.parametrize("variables", [{}, {"PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": "error"}])
+def test_both_sides_are_printed_for_a_comparison(
+    shop: ProofPlace, variables: dict[str, str]
+) -> None:
+    """They are the same whatever the caller's own Python is told."""
+    named = {name: value for name, value in shop.environ.items() if not name.startswith("PYTHON")}
+    with ProofRunner(shop.replace(environ={**named, **variables}), Facts()) as runner:
+        text = "import shop\nprint(shop.password('a:b:c'))\nshop.double\n"
+        head, base = runner.compare(text)
     assert head == "c"
     assert base.startswith("b:c\n")
     assert base.endswith("AttributeError: module 'shop' has no attribute 'double']")

@@ -293,6 +293,7 @@ def _script(report: _Report) -> None:
         else:
             report.failures.append(told)
             with suppress(BaseException):
+                sys.stdout.flush()  # before the trace, whether output is buffered or not
                 sys.stderr.write(told["trace"])
     with suppress(BaseException):
         sys.stdout.flush()
