@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tomllib
 import zipfile
 from email.message import Message
@@ -24,6 +23,7 @@ from packaging.utils import canonicalize_name
 
 import rlm_ci
 from testing.action_runner import BIN, ROOT, WHEELS, offline_pip
+from testing.folders import unpack
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 DATA = ("templates", "schemas")
@@ -158,8 +158,7 @@ def test_the_wheel_holds_the_package_and_its_data_and_nothing_else(wheel: Path) 
 
 @pytest.mark.full
 def test_the_sdist_builds_the_same_wheel(sdist: Path, wheel: Path, tmp_path: Path) -> None:
-    with tarfile.open(sdist) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(sdist, tmp_path)
     (unpacked,) = tmp_path.iterdir()
     assert _contents(_build(unpacked, "--wheel")) == _contents(wheel)
     assert (unpacked / "LICENSE").exists()
@@ -194,8 +193,7 @@ def test_everything_in_one_extra() -> None:
 def test_installed(source: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     built = request.getfixturevalue(source)
     if source == "sdist":
-        with tarfile.open(built) as archive:
-            archive.extractall(tmp_path / "unpacked", filter="data")
+        unpack(built, tmp_path / "unpacked")
         (unpacked,) = (tmp_path / "unpacked").iterdir()
         built = _build(unpacked, "--wheel")
     # With its dependencies, from the locked wheels alone: metadata and lock agree.

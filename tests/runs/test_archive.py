@@ -14,6 +14,7 @@ import pytest
 
 from rlm_ci.errors import StorageError
 from rlm_ci.runs.archive import export
+from testing.folders import unpack
 from testing.run_store import Place
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
@@ -113,8 +114,7 @@ def test_any_name_of_a_file_can_be_checked(place: Place, tmp_path: Path) -> None
     for name in ("a\nb", "c\\d", "e f", "\udcff"):
         Path(run.path, name).write_text(name.encode("utf-8", "backslashreplace").decode())
     export(run.path, run.id, str(tmp_path / "a.tar.gz"))
-    with tarfile.open(tmp_path / "a.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(tmp_path / "a.tar.gz", tmp_path)
     ended = subprocess.run(
         ["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=tmp_path / run.id,
         capture_output=True, check=False,

@@ -17,6 +17,7 @@ import pytest
 from rlm_ci import __version__
 from rlm_ci.system import installation
 from testing.action_runner import BIN, ROOT
+from testing.folders import unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,7 +184,7 @@ def test_a_hook_that_builds_it_does_not_give_its_own_commit(clone: Path, tmp_pat
 @pytest.mark.full
 def test_an_sdist_carries_it_on(clone: Path, tmp_path: Path) -> None:
     sdist = build(clone, tmp_path / "one", "sdist")
-    shutil.unpack_archive(sdist, tmp_path / "unpacked", filter="data")
+    unpack(sdist, tmp_path / "unpacked")
     (unpacked,) = (tmp_path / "unpacked").iterdir()
     wheel = build(unpacked, tmp_path / "two")
     held = run(sys.executable, "-m", "zipfile", "-l", wheel)

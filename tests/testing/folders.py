@@ -1,7 +1,8 @@
-"""The fixtures ``out`` and ``top``: where something is built, and of what."""
+"""Folders: where something is built and of what, and the files of an archive."""
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["out", "top"]
+__all__ = ["out", "top", "unpack"]
 
 
 @pytest.fixture
@@ -22,3 +23,9 @@ def top(tmp_path: Path) -> Path:
     folder = tmp_path / "top"
     folder.mkdir()
     return folder
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack as a user does: the filter of tarfile is not in every Python 3.11."""
+    folder.mkdir(exist_ok=True)
+    subprocess.run(["tar", "-xf", archive, "-C", folder], check=True)

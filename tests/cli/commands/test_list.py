@@ -9,7 +9,6 @@ import pty
 import struct
 import subprocess
 import sys
-import tarfile
 import termios
 import time
 from pathlib import Path
@@ -19,6 +18,7 @@ import pyte
 import pytest
 
 from rlm_ci.resources import loader
+from testing.folders import unpack
 from testing.leftovers import eventually
 from testing.pipelines_stage import Stage
 from testing.run_store import Place
@@ -252,8 +252,7 @@ def test_a_run_is_exported_where_one_is_or_where_one_says(
     told = stage.cli("export", run.id, "-o", str(out), "--format", "json").json()
     assert (told["run_id"], told["files"], told["file"]) == (run.id, 3, str(out))
     assert out.read_bytes() == (stage.repo.path / f"{run.id}.tar.gz").read_bytes()
-    with tarfile.open(out) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(out, tmp_path)
     checked = subprocess.run(
         ["sha256sum", "--check", "SHA256SUMS"], cwd=tmp_path / run.id, check=False,
         capture_output=True,

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import sys
-import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from rlm_ci.report.rules import PAGE
 from rlm_ci.runs import checksums, manifest
 from rlm_ci.runs.journal import record_format
 from rlm_ci.runs.journal.journal import replay
+from testing.folders import unpack
 from testing.pipelines_stage import Stage
 from testing.run_edits import append, evidence_of, unseen
 
@@ -220,8 +220,7 @@ def test_a_run_can_be_moved_exported_and_named_by_its_report(stage: Stage, tmp_p
         assert (ended.code, "rebuilt from its record" in ended.stdout) == (0, True), ended
     told = stage.cli("export", folder.name, "-o", str(tmp_path / "a.tar.gz"))
     assert told.code == 0
-    with tarfile.open(tmp_path / "a.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(tmp_path / "a.tar.gz", tmp_path)
     ended = stage.cli("verify", str(tmp_path / folder.name))
     assert (ended.code, "all unchanged" in ended.stdout) == (0, True), ended
     shutil.copy(folder / "report.json", tmp_path / "report.json")
