@@ -18,7 +18,7 @@ from rlm_ci.errors import ConfigError, StorageError, UnavailableError
 from rlm_ci.sandbox import kernel_files, seccomp
 from rlm_ci.sandbox.job import HOME, PATH, SandboxJob, is_below, ordered, source_of
 from rlm_ci.sandbox.resource_watch import ResourceWatch
-from rlm_ci.system import process, process_stream
+from rlm_ci.system import files, process, process_stream
 from rlm_ci.values import Closing
 
 TYPE_CHECKING = False
@@ -33,13 +33,20 @@ SYSTEM = ("/usr", "/opt", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"
 _ETC = (
     "alternatives", "ca-certificates", "ca-certificates.conf", "crypto-policies", "fonts",
     "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "magic", "maven",
-    "mime.types", "nsswitch.conf", "os-release", "pki/ca-trust", "pki/tls/certs", "protocols",
+    "mime.types", "os-release", "pki/ca-trust", "pki/tls/certs", "protocols",
     "services", "ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf", "timezone",
 )  # fmt: skip
 #: Only where the job has a network.
-_ETC_NETWORK = ("gai.conf", "host.conf", "hosts", "resolv.conf")
+_ETC_NETWORK = ("gai.conf", "resolv.conf")
+#: Names are looked up in files first: a service of the machine that knows them is out of reach.
+_LOOKUP = {
+    "host.conf": b"multi on\n",  # both addresses of localhost
+    "nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files dns\n",
+}
 #: The user inside, if root starts us.
 _USER = 1000
+#: ::1, as the kernel writes it.
+_LOOPBACK_6 = b"0" * 31 + b"1"
 #: Files of /etc up to so many bytes are copied, where so many files may be open: each takes two.
 _COPIED = 128 << 10
 _ROOMY = 512
@@ -164,6 +171,9 @@ def _etc(job: SandboxJob, stack: ExitStack, others: list[int]) -> Iterator[str]:
 
     Small files are copied: a mount takes ten times as long.
     """
+    for name, content in {**_LOOKUP, "hosts": _hosts(network=job.network)}.items():
+        yield from ("--perms", "0444", "--file", str(8 + len(others)), f"/etc/{name}")
+        others.append(_in_memory(stack, content))
     is_roomy = os.sysconf("SC_OPEN_MAX") >= _ROOMY
     there = os.listdir("/etc")
     wanted = (*_ETC, *(_ETC_NETWORK if job.network else ()))
@@ -178,6 +188,19 @@ def _etc(job: SandboxJob, stack: ExitStack, others: list[int]) -> Iterator[str]:
             others.append(descriptor)
         elif os.path.exists(place):
             yield from ("--ro-bind", os.path.realpath(place), place)
+
+
+def _hosts(*, network: bool) -> bytes:
+    """The names that a job can always look up, with the machine's own where it has a network."""
+    lines = [b"127.0.0.1 localhost sandbox"]
+    with suppress(OSError), open("/proc/net/if_inet6", "rb") as addresses:
+        if _LOOPBACK_6 in addresses.read() or not network:
+            lines.append(b"::1 localhost ip6-localhost ip6-loopback")
+    if network:
+        with suppress(files.UnreadableError):
+            machine = files.read("/etc/hosts", _COPIED).splitlines()
+            lines += (line for line in machine if b"localhost" not in line.split())
+    return b"".join(line + b"\n" for line in lines)
 
 
 def _inherited(job: SandboxJob, others: list[int]) -> Iterator[str]:

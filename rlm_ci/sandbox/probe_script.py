@@ -206,6 +206,18 @@ def workplace(path: str) -> tuple[bool, str]:
     return True, "can be written"
 
 
+def localhost() -> tuple[bool, str]:
+    """As for ``workplace``: many tests start a server, and speak to it."""
+    # Bytes: a text would load a codec first.
+    infos = socket.getaddrinfo(b"localhost", 0, type=socket.SOCK_STREAM)
+    for family, kind, _, _, address in infos:
+        with socket.socket(family, kind) as server, socket.socket(family, kind) as client:
+            server.bind(address)
+            server.listen()
+            client.connect(server.getsockname())
+    return True, " and ".join(str(address[0]) for *_, address in infos)
+
+
 def word(error: OSError) -> str:
     return "no answer" if error.errno is None else errno.errorcode.get(error.errno, str(error))
 
@@ -232,6 +244,7 @@ ATTEMPTS: dict[str, Callable[..., tuple[bool, str]]] = {
     "sockets": sockets,
     "limits": limits,
     "workplace": workplace,
+    "localhost": localhost,
 }
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 TITLES = {
     "start": "a command starts",
     "workplace": "its work folder can be written",
+    "localhost": "a server on localhost can be reached inside",
     "tcp": "no TCP to services of this machine",
     "udp": "no UDP to services of this machine",
     "internet": "no way to the internet",
@@ -203,6 +204,7 @@ def _asked(stack: ExitStack, outside: str) -> tuple[dict[str, list[object]], soc
 
     asked: dict[str, list[object]] = {
         "workplace": ["/trial/result"],
+        "localhost": [],
         "tcp": [tcp.getsockname()[1]],
         "udp": [udp.getsockname()[1]],
         "internet": [_NOWHERE],

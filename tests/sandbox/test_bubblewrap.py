@@ -237,6 +237,38 @@ def test_the_loopback_of_the_machine(bubblewrap: Bubblewrap, port: int, *, netwo
 
 
 @pytest.mark.parametrize("network", [False, True])
+def test_a_server_on_localhost_is_reached_by_name(bubblewrap: Bubblewrap, *, network: bool) -> None:
+    program, mounts = interpreter()
+    code = """
+import socket
+found = {info[4][0] for info in socket.getaddrinfo("localhost", 0)}
+with socket.create_server(("localhost", 0)) as server:
+    socket.create_connection(("localhost", server.getsockname()[1]), 5).close()
+print(*sorted(found))
+"""
+    job = SandboxJob((program, "-I", "-S", "-c", code), mounts=mounts, network=network)
+    ended = bubblewrap.run(job)
+    assert ended.returncode == 0, ended.output.text()
+    assert ended.output.text().split()[0] == "127.0.0.1"
+    hosts = shell(bubblewrap, "cat /etc/hosts", network=network).output.text()
+    assert "127.0.0.1 localhost" in hosts
+    assert ("::1 localhost" in hosts) is ("::1" in ended.output.text())
+
+
+def test_names_of_the_machine_are_known_where_there_is_a_network(bubblewrap: Bubblewrap) -> None:
+    names = {
+        name
+        for line in Path("/etc/hosts").read_text(encoding="utf-8").splitlines()
+        if "localhost" not in line.split()
+        for name in line.partition("#")[0].split()[1:]
+    }
+    hosts = shell(bubblewrap, "cat /etc/hosts", network=True).output.text().split()
+    assert names <= set(hosts)
+    alone = shell(bubblewrap, "cat /etc/hosts").output.text()
+    assert names.isdisjoint(alone.split()) or names <= {"sandbox"}
+
+
+@pytest.mark.parametrize("network", [False, True])
 def test_processes_of_the_machine_are_out_of_reach(
     bubblewrap: Bubblewrap, *, network: bool
 ) -> None:
