@@ -9,6 +9,7 @@ RlmCiError
 ├── LockedError       7   another process holds this run
 ├── RemoteError       8   GitHub or the model service refused or stayed away
 └── StorageError      9   disk full, read-only, I/O error
+    └── ClosedPipe  141   the program that reads the result ended first
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ REMOTE = 8
 STORAGE = 9
 INTERNAL = 10
 INTERRUPTED = 130
+CLOSED_PIPE = 141
 TERMINATED = 143
 
 #: code, name, meaning: the table of the README and of ``docs/reference.md``.
@@ -53,6 +55,7 @@ EXIT_CODES: tuple[tuple[int, str, str], ...] = (
     (STORAGE, "io", "disk full, read-only, or another I/O error"),
     (INTERNAL, "internal", "a bug; the message names the file with the traceback"),
     (INTERRUPTED, "interrupted", "SIGINT"),
+    (CLOSED_PIPE, "closed pipe", "the program that reads the result ended first"),
     (TERMINATED, "terminated", "SIGTERM, or SIGHUP"),
 )
 #: What they mean where a report decides.
@@ -125,3 +128,9 @@ class RemoteError(RlmCiError):
 
 class StorageError(RlmCiError):
     code = STORAGE
+
+
+class ClosedPipe(StorageError):  # noqa: N818 - it is no failure, and nothing is said of it
+    """The program that reads the result ended first."""
+
+    code = CLOSED_PIPE

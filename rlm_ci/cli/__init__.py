@@ -12,7 +12,7 @@ from time import monotonic
 from rlm_ci import __version__, errors
 from rlm_ci.config.core_options import COMMON
 from rlm_ci.config.settings import nearest
-from rlm_ci.console.messages import annotate, complain, say, write
+from rlm_ci.console.messages import annotate, complain, is_unread, say, write
 from rlm_ci.errors import RlmCiError, UsageError
 
 TYPE_CHECKING = False
@@ -47,7 +47,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = [*(sys.argv[1:] if argv is None else argv)]
     try:
         _listen()
-        return _dispatch(words)
+        code = _dispatch(words)
+        return errors.CLOSED_PIPE if is_unread() else code
+    except errors.ClosedPipe as error:
+        return error.code
     except RlmCiError as error:
         return _fail(error)
     except (KeyboardInterrupt, Terminated) as error:

@@ -9,9 +9,20 @@ from rlm_ci.config.settings import environment
 from rlm_ci.errors import RlmCiError, StorageError
 from rlm_ci.text.printable import printable
 
+#: Whether the program that reads standard output ended first.
+_unread = [False]
+
+
+def is_unread() -> bool:
+    """Whether nobody reads standard output any more; a run goes on to its end."""
+    return _unread[0]
+
 
 def write(text: str) -> None:
-    """The result, on standard output, as UTF-8 whatever the locale. Raises StorageError."""
+    """The result, on standard output, as UTF-8 whatever the locale. Raises StorageError.
+
+    Where its reader has ended (``rlm-ci list | head``), the text is lost without a word.
+    """
     if sys.stdout is None:
         raise StorageError(
             "the result cannot be written: it is closed",
@@ -24,6 +35,9 @@ def write(text: str) -> None:
     except OSError as error:
         # The interpreter must not flush the buffer again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            _unread[0] = True
+            return
         raise StorageError(
             f"the result cannot be written: {error.strerror}",
             where="standard output",

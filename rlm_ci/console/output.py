@@ -74,6 +74,7 @@ class Output(Value):
             verbose=self.verbose,
             quiet=self.quiet,
             rule_pages=self.rule_pages,
+            has_cause=self.place is not None,  # else standard error has it
             time=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         )
 

@@ -25,7 +25,8 @@ class RenderOptions(Value):
     the text what needs no action; ``verbose`` adds details. ``marker`` is the first line of a
     comment, ``alert`` comes before all else, ``notes`` say where else the findings are shown.
     ``in_bytes``: the comment's length is limited in bytes. ``rule_pages``: rules link to the page
-    that explains them. ``time`` is told where the report is of no run, whose id has one.
+    that explains them. ``time`` is told where the report is of no run, whose id has one. Without
+    ``has_cause`` the text leaves out the one error that stopped all parts, which is told elsewhere.
     """
 
     colour: bool = False
@@ -40,6 +41,7 @@ class RenderOptions(Value):
     in_bytes: bool = False
     rule_pages: bool = True
     time: str = ""
+    has_cause: bool = True
 
 
 def render(report: Report, name: str, options: RenderOptions | None = None, **fields: Any) -> str:

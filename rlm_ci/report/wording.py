@@ -119,6 +119,13 @@ def hint(part: Part) -> str:
     return printable.printable(error.hint or "") if error is not None and known else ""
 
 
+def has_one_cause(report: Report) -> bool:
+    """Whether one error stopped all parts."""
+    return len({str(part.error) if part.error else part.id for part in report.parts}) == 1 and all(
+        part.error is not None and part.state == NOT_RUN for part in report.parts
+    )
+
+
 def overrides(report: Report) -> list[tuple[str, str]]:
     """For a terminal: the parts that fail, each with how to accept its findings with a reason."""
     failing = [part for part in report.parts if part.verdict(report.fail_level) == FINDINGS]
@@ -187,6 +194,8 @@ def headline(report: Report) -> str:
         done = "Up to date" if wiki.get("new", wiki.get("stale")) == 0 else "Written"
         return f"{done if verdict == CLEAN else 'Not finished'}: {told}"
     stopped = join([part.id for part in report.parts if part.state == verdict])
+    if len(report.parts) > 1 and has_one_cause(report):
+        stopped = ""  # some of them may be off, which nobody could read
     if verdict == NOT_RUN:
         return f"Not checked: {stopped or 'no check'} {'did not run' if stopped else 'ran'}"
     if verdict == INCOMPLETE:

@@ -12,7 +12,7 @@ import stat
 from contextlib import contextmanager, suppress
 from functools import cache
 
-from rlm_ci.errors import StorageError
+from rlm_ci.errors import ClosedPipe, StorageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -351,7 +351,8 @@ def _emptied(folder: int) -> list[str]:
 
 def storage_error(error: OSError, path: str) -> StorageError:
     """The error of a failed write to ``path``."""
-    return StorageError(
+    kind = ClosedPipe if error.errno == errno.EPIPE else StorageError
+    return kind(
         f"cannot be written: {error.strerror}",
         where=path,
         hint="check that the folder exists, is writable and has room",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shlex
 import shutil
@@ -405,15 +406,51 @@ def test_9_standard_output_is_closed(over: GitRepo) -> None:
     assert subprocess.run(without_input, cwd=over, capture_output=True, check=False).returncode == 0
 
 
-def test_9_the_reader_has_gone(over: GitRepo) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        " ".join(BUDGET),
+        "--help",
+        "check --format json",
+        "check --output /dev/stdout",
+        "config",
+        "list",
+        "pr --base HEAD --format sarif --quiet",
+    ],
+)
+def test_141_the_reader_has_gone(line: str, over: GitRepo) -> None:
     read, write = os.pipe()
     os.close(read)
     ended = subprocess.run(
-        [*PROGRAM, *BUDGET], cwd=over, stdout=write, stderr=subprocess.PIPE, check=False
+        [*PROGRAM, *line.split()], cwd=over, stdout=write, stderr=subprocess.PIPE, check=False
     )
     os.close(write)
-    assert ended.returncode == 9
-    assert b"Traceback" not in ended.stderr
+    assert (ended.returncode, ended.stderr) == (141, b"")
+
+
+def test_141_the_reader_goes_while_a_large_result_is_written(over: GitRepo) -> None:
+    name = "x" * 200
+    for number in range(600):  # more than a pipe holds
+        over.write(f"docs/{name}{number}.md", "<!-- docs-archive:stub -->\n")
+    over.commit("Add stubs")
+    over.branch("doc-archives")
+    reads = 'set -o pipefail; "$@" | head -c 100'
+    words = ["check", "doc-archive", "--base", "HEAD~1", "--format", "json"]
+    ended = subprocess.run(
+        ["bash", "-c", reads, "bash", *PROGRAM, *words], cwd=over, capture_output=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (141, b"")
+    assert len(ended.stdout) == 100
+
+
+def test_a_run_whose_reader_has_gone_ends_as_it_would(over: GitRepo) -> None:
+    ended = subprocess.run(
+        ["bash", "-c", '"$@" | true', "bash", *PROGRAM, "pr", "--max-lines", "1"],
+        cwd=over, capture_output=True, check=False,
+    )  # fmt: skip
+    assert b"error" not in ended.stderr
+    (manifest,) = over.path.glob(".runs/*/cli/*/manifest.json")
+    assert json.loads(manifest.read_text())["status"] == "failed"
 
 
 @pytest.fixture

@@ -357,3 +357,23 @@ def test_config_needs_no_repository(cli: Cli) -> None:
     assert cli("config").code == 0
     assert cli("config", env={"RLM_CI_HOOK": "pre-push"}).code == 0
     assert cli("config", "--base", "x").code == 5
+
+
+@pytest.mark.parametrize("words", [("check",), ("check", "diff-budget"), ("pr",), ("check", "-q")])
+@pytest.mark.parametrize(
+    "text",
+    ['fail_levell = "low"', "[review]\nenabled = true", "max = [1"],
+    ids=["name", "type", "toml"],
+)
+def test_a_terminal_shows_what_is_wrong_once(
+    cli: Cli, repo: GitRepo, text: str, words: tuple[str, ...]
+) -> None:
+    repo.write("a", "").write("rlm-ci.toml", text).commit()
+    ended = cli(*words, "--base", "HEAD", cwd=repo)
+    assert ended.code == 5
+    shown = ended.stdout + ended.stderr
+    assert [shown.count(one) for one in ("error: ", "hint: ", "rlm-ci.toml")] == [1, 1, 1]
+    assert "delegation-guard" not in shown
+    in_a_file = cli(*words, "--base", "HEAD", "--output", "report.txt", cwd=repo)
+    assert "rlm-ci.toml" in in_a_file.stderr
+    assert "rlm-ci.toml" in (repo.path / "report.txt").read_text()

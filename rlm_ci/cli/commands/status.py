@@ -8,7 +8,7 @@ import time
 
 from rlm_ci import errors
 from rlm_ci.config.settings import Setting, Settings
-from rlm_ci.console.messages import write
+from rlm_ci.console.messages import is_unread, write
 from rlm_ci.console.progress import is_live
 from rlm_ci.errors import UsageError
 from rlm_ci.judge.options import output_of
@@ -71,6 +71,8 @@ def _watch(entry: FoundRun, view: _Lines) -> None:
         entry = entry.read()
         _ = entry.run  # raises if the run was removed or damaged meanwhile
         view.show(entry, next(events), now)
+        if is_unread():
+            return
         if not entry.is_going(now):
             view.end(entry, next(events))
             return

@@ -45,6 +45,9 @@ class _TextWriter:
         self._width = max(options.width, 40)
 
     def lines(self) -> Iterator[str]:
+        if not self._options.has_cause and wording.has_one_cause(self._report):
+            yield self._verdict()
+            return
         report, quiet = self._report, self._options.quiet
         for document in report.documents:
             if document.shown and (wording.is_question(report) or not quiet):
