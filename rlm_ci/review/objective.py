@@ -87,7 +87,7 @@ def options(
     rows = [configured(row, number, sandbox) for number, row in enumerate(analyzers, 1)]
     own = None if ruff == "off" else builtin(ruff, extend)
     if own is not None:
-        rows.insert(0, own)
+        rows.insert(0, own.replace(sandbox=sandbox))
     names = [row.name for row in rows]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -133,8 +133,7 @@ def with_base(chosen: Mapping[str, Any], change: ChangeSet, most: int) -> dict[s
 
 def confined(chosen: Mapping[str, Any], sandbox: str) -> dict[str, Any]:
     """The options with all programs in ``sandbox``: a stored run must not choose another."""
-    rows = [row if row["rules"] else {**row, "sandbox": sandbox} for row in chosen["analyzers"]]
-    return {**chosen, "analyzers": rows}
+    return {**chosen, "analyzers": [{**row, "sandbox": sandbox} for row in chosen["analyzers"]]}
 
 
 def without_disk(chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,7 +168,10 @@ def analyse(task: LeafTask) -> dict[str, Any]:
     by_pipe = bool(task.options.get("by_pipe"))
     done = analyzers.analyse(task, chosen, task.options["domains"], by_pipe=by_pipe)
     settings, named_rules = task.options.get("settings", ()), task.options.get("extend", ())
-    found, notes = within(done.findings, task.texts, settings, named_rules, by_pipe=by_pipe)
+    sandbox = next((one.sandbox for one in chosen if one.rules), "auto")
+    found, notes = within(
+        done.findings, task.texts, settings, named_rules, sandbox=sandbox, by_pipe=by_pipe
+    )
     if base := task.options.get("base"):
         found = base_comparison.compared(found, task.texts, task.options["changed"], base)
     return {

@@ -100,12 +100,16 @@ def run(
     stdin: bytes = b"",
     timeout: float = DEFAULT_TIMEOUT,
     limit: int = DEFAULT_LIMIT,
+    cwd: str | None = None,
 ) -> ProcessResult:
-    """Run ``argv`` to its end.
+    """Run ``argv`` to its end, in the folder ``cwd`` or in ours.
 
     After ``timeout`` seconds, or ``limit`` bytes on one stream, its process group is killed.
     Raises UnavailableError when the program cannot be started.
     """
+    if cwd is not None:  # ``posix_spawn`` cannot change it
+        with PortableChild(argv, env, stdin, timeout, limit, cwd=cwd) as child:
+            return child.finish()
     with Child(argv, env, stdin, timeout, limit) as child:
         return child.finish()
 
@@ -144,7 +148,7 @@ def harden() -> bool:
 
 
 class PortableChild(Closing):
-    """``Child`` by ``subprocess``, for platforms without ``posix_spawn``."""
+    """``Child`` by ``subprocess``: for platforms without ``posix_spawn``, or in another folder."""
 
     def __init__(
         self,
@@ -153,6 +157,8 @@ class PortableChild(Closing):
         stdin: bytes = b"",
         timeout: float = DEFAULT_TIMEOUT,
         limit: int = DEFAULT_LIMIT,
+        *,
+        cwd: str | None = None,
     ) -> None:
         import subprocess
 
@@ -167,6 +173,7 @@ class PortableChild(Closing):
             self._child = subprocess.Popen(
                 [program, *(os.fsdecode(word) for word in argv[1:])],
                 env=dict(env),
+                cwd=cwd,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -6,13 +6,12 @@ git's own, without filters, so that line numbers hold.
 
 from __future__ import annotations
 
-import errno
 import os
 from contextlib import suppress
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.git.objects import batches
-from rlm_ci.review.analyzers.scratch_folder import configures
+from rlm_ci.review.analyzers.scratch_folder import NO_NAME, configures
 from rlm_ci.system import files
 from rlm_ci.values import Value
 
@@ -25,10 +24,7 @@ if TYPE_CHECKING:
 #: Bytes of a file that is taken, and of those that are read at once.
 _LARGEST = 16 << 20
 _BATCH = 32 << 20
-_LINK, _SCRIPT = "120000", "100755"
-_NO_NAME = (
-    errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL,
-)  # fmt: skip
+LINK, _SCRIPT = "120000", "100755"
 #: They define what is built, so they must fit the code.
 _BUILDS = frozenset(("Cargo.toml", "build.rs", "package-lock.json"))
 
@@ -69,7 +65,7 @@ class AnalyzedTree(Value):
         known = (path for path in paths if path in self.modes and _is_safe(path))
         for some in contents(self.repository, self.commit, known):
             for path, content in some.items():
-                if self.modes[path] == _LINK:
+                if self.modes[path] == LINK:
                     links[path] = content
                 else:
                     _write(os.path.join(folder, path), content, self.modes[path])
@@ -107,11 +103,11 @@ def lay(
 
     Of those ``left_out`` it has what ``instead`` holds. ``folder`` is a real path.
     """
-    settings = [path for path in policy.modes if is_setting(path) and policy.modes[path] != _LINK]
+    settings = [path for path in policy.modes if is_setting(path) and policy.modes[path] != LINK]
     policy.write(folder, settings)
     if instead is not None:
         old = (path for path in left_out if path in instead.modes and not is_setting(path))
-        instead.write(folder, (path for path in old if instead.modes[path] != _LINK))
+        instead.write(folder, (path for path in old if instead.modes[path] != LINK))
     kept = (path for path in tree.modes if path not in left_out)
     tree.write(folder, (path for path in kept if not is_setting(path)))
 
@@ -143,5 +139,5 @@ def _write(place: str, content: bytes, mode: str) -> None:
             os.chmod(place, 0o700)
     except OSError as error:
         # The file system cannot hold the name, or takes two names for one.
-        if error.errno not in _NO_NAME:
+        if error.errno not in NO_NAME:
             raise files.storage_error(error, place) from None

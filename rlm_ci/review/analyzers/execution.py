@@ -1,7 +1,7 @@
 """Run analyzers over the files of a scratch folder, and read what they print.
 
 Programs of a configuration run in the sandbox: some tools run what a file beside the code tells
-them to. ruff is our own dependency and runs nothing (``--isolated``), so it needs none.
+them to. ruff is our own dependency, runs nothing and reads no settings (``--isolated``).
 """
 
 from __future__ import annotations
@@ -15,20 +15,15 @@ from rlm_ci.git.objects import batches
 from rlm_ci.review.analyzer_output import json_formats, sarif
 from rlm_ci.review.analyzer_output.sarif import AnalyzerOutput, AnalyzerResult, ResultPlace
 from rlm_ci.review.analyzers import ruff, sandboxed
-from rlm_ci.review.analyzers.programs import environment, locate
-from rlm_ci.review.analyzers.sandboxed import (
-    AnalyzerError,
-    AnalyzerUnavailableError,
-    too_much,
-    too_slow,
-)
-from rlm_ci.review.analyzers.scratch_folder import ScratchFolder, ScratchInput, mark, plain
+from rlm_ci.review.analyzers.programs import locate
+from rlm_ci.review.analyzers.sandboxed import AnalyzerError, AnalyzerUnavailableError
+from rlm_ci.review.analyzers.scratch_folder import ScratchFolder, ScratchInput, mark, named
 from rlm_ci.sandbox import Mount
-from rlm_ci.system import files, process
+from rlm_ci.system import files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.review.analyzers.programs import Analyzer
@@ -47,7 +42,11 @@ def run(
     """
     if analyzer.results is not None:
         return _recorded(analyzer.results, given)
-    with nullcontext() if by_pipe else ScratchFolder(given, analyzer.settings) as scratch:
+    with (
+        nullcontext()
+        if by_pipe
+        else ScratchFolder(given, analyzer.settings, real_names=bool(analyzer.rules))
+    ) as scratch:
         try:
             if analyzer.rules:
                 return _ruff(analyzer, scratch, given, seconds)
@@ -84,13 +83,23 @@ def _ruff(
     def output(some: Sequence[ScratchInput], *, heed_noqa: bool) -> AnalyzerOutput:
         command = ruff.command(program, analyzer.rules, heed_noqa=heed_noqa)
         if scratch is None:
-            return sarif.merged([_piped(command, one, seconds) for one in some])
+            return sarif.merged([
+                sarif.read(printed((*command[:-1], _piped(one), "-"), one.content), _only(one))
+                for one in some
+            ])  # fmt: skip
         wanted = {one.text for one in some}
         held = [one for one in scratch.held if one.text in wanted]
         return sarif.merged([
-            sarif.read(_printed((*command, *(one.name for one in batch)), seconds), scratch.find)
+            sarif.read(printed((*command, *(one.name for one in batch))), scratch.find)
             for batch in _batches(("{files}",), held)
         ])  # fmt: skip
+
+    def printed(argv: tuple[str, ...], stdin: bytes = b"") -> bytes:
+        root = scratch.root if scratch else ""
+        ended = sandboxed.run_ruff(
+            argv, analyzer.sandbox, seconds=seconds, folder=root, stdin=stdin
+        )
+        return _log(ended.data, ended.said, ended.returncode)
 
     everything = output(given, heed_noqa=False)
     if everything.version != analyzer.version:
@@ -110,9 +119,12 @@ def _ruff(
     return everything.replace(results=tuple(results))
 
 
-def _piped(command: Sequence[str], one: ScratchInput, seconds: float) -> AnalyzerOutput:
-    piped = (*command[:-1], f"--stdin-filename={plain(one)}", "-")
-    return sarif.read(_printed(piped, seconds, one.content), lambda _address: one.text)
+def _piped(one: ScratchInput) -> str:
+    return f"--stdin-filename={named(one.path, one.text, real=True)}"
+
+
+def _only(one: ScratchInput) -> Callable[[str], int]:
+    return lambda _address: one.text
 
 
 def _may_silence(content: bytes) -> bool:
@@ -124,17 +136,6 @@ def _batches(command: Sequence[str], held: Sequence[ScratchFile]) -> Iterator[li
     """The files in as few commands as the length of their names allows."""
     room = _NAMES if "{files}" in command else sys.maxsize
     return batches(((one, len(os.fsencode(one.name)) + 8) for one in held), room)
-
-
-def _printed(argv: Sequence[str], seconds: float, stdin: bytes = b"") -> bytes:
-    ended = process.run(
-        argv, env=environment(), stdin=stdin, timeout=seconds, limit=sandboxed.PRINTED
-    )
-    if ended.timed_out:
-        raise too_slow(seconds)
-    if ended.truncated:
-        raise too_much()
-    return _log(ended.stdout, ended.stderr, ended.returncode)
 
 
 def _confined(

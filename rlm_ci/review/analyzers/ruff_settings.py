@@ -1,7 +1,7 @@
 """Drop findings of ruff that the repository's own settings do not select.
 
 ruff itself runs with these settings over the files with findings, so that nested settings,
-``extend`` and rules by file work.
+``extend`` and rules by file work. They may lead to no file but those of the repository.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from posixpath import dirname, join, normpath
+from posixpath import basename, dirname, join, normpath
 
 from rlm_ci.config.settings import parse_config
 from rlm_ci.errors import ConfigError
-from rlm_ci.review.analyzers import checkouts, ruff
-from rlm_ci.review.analyzers.programs import environment, locate
-from rlm_ci.review.analyzers.scratch_folder import ScratchFolder, ScratchInput, plain
-from rlm_ci.system import process
+from rlm_ci.review.analyzers import checkouts, ruff, sandboxed
+from rlm_ci.review.analyzers.programs import locate
+from rlm_ci.review.analyzers.scratch_folder import ScratchFolder, ScratchInput, named
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
@@ -43,12 +42,14 @@ _LONGEST_CHAIN = 8
 _LARGEST = 1 << 20
 #: With it, ruff refuses to run in another version.
 _VERSION = re.compile(rb"(?m)^[ \t]*(?:tool\.ruff\.)?required-version[ \t]*=.*$")
-#: Settings that ruff refuses, in place of some outside of the repository.
-_ELSEWHERE = 'extend = "a file outside of the repository"'
+#: How a text begins that stands for settings that ruff is not given, with the reason. ruff would
+#: refuse it.
+_UNUSABLE = "= "
+#: What ruff expands in a path.
+_EXPANDED = frozenset("$~")
 _SECONDS = 300.0
 #: Files that one command is given.
 _BATCH = 200
-_PRINTED = 64 << 20
 _REASON = 200
 
 
@@ -57,27 +58,41 @@ def settings_at(
 ) -> list[list[str]]:
     """The settings files for ``paths`` at a commit or in the work tree, with their texts.
 
-    Files that they extend are among them.
+    Files that they extend are among them. Those that ruff must not read are not usable.
     """
     folders = sorted({folder for path in paths for folder in _above(path) if "\n" not in folder})
     wanted = [join(folder, name) for folder in folders for name in _NAMES]
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
+    targets: dict[str, str] = {}
     for _ in range(_LONGEST_CHAIN):
-        extended: list[str] = []
         read = checkouts.contents(repository, commit, wanted, _LARGEST)
         for path, content in [pair for some in read for pair in some.items()]:
             record = _section(path, content)
             if record is None:
                 continue
-            found[path] = _VERSION.sub(b"", content).decode("utf-8", "replace")
-            target = record.get("extend")
-            if isinstance(target, str):
-                place = normpath(join(dirname(path), target))
-                extended.append(place)
-                if place.startswith(("/", "../", "~", "$")):
-                    found[path] = _ELSEWHERE
-        wanted = sorted(set(extended) - found.keys())
-    return [[path, found[path]] for path in sorted(found)]
+            texts[path] = _VERSION.sub(b"", content).decode("utf-8", "replace")
+            if isinstance(record, str):
+                texts[path] = f"{_UNUSABLE}{path}: {record}"
+            elif isinstance(target := record.get("extend"), str):
+                targets[path] = _place(path, target)
+        wanted = sorted(set(targets.values()) - texts.keys() - {""})
+    entries = repository.tree(commit) if commit and targets else {}
+    links = {path for path, entry in entries.items() if entry.mode == checkouts.LINK}
+    for _ in range(_LONGEST_CHAIN):  # who extends what is not usable is not usable either
+        for path, target in targets.items():
+            if target not in texts or target in links:
+                why = "it extends what is no file of the repository"
+                texts[path] = f"{_UNUSABLE}{path}: {why}"
+            elif texts[target].startswith(_UNUSABLE):
+                texts[path] = texts[target]
+    return [[path, texts[path]] for path in sorted(texts)]
+
+
+def _place(path: str, target: str) -> str:
+    """The file that settings at ``path`` extend; "" for one that is surely not the repository's."""
+    place = normpath(join(dirname(path), target))
+    is_inside = _EXPANDED.isdisjoint(target) and not place.startswith(("/", "../"))
+    return place if is_inside else ""
 
 
 def _above(path: str) -> list[str]:
@@ -85,13 +100,13 @@ def _above(path: str) -> list[str]:
     return ["/".join(parts[:end]) for end in range(len(parts) + 1)]
 
 
-def _section(path: str, content: bytes) -> dict[str, Any] | None:
-    """What a file says of ruff, None where it says nothing; {} for one that cannot be read."""
-    is_shared = path.rpartition("/")[2] == _SHARED
+def _section(path: str, content: bytes) -> dict[str, Any] | str | None:
+    """What a file says of ruff, None where it says nothing, or why it cannot be read."""
+    is_shared = basename(path) == _SHARED
     try:
         record = parse_config(content, path, ruff.NAME if is_shared else None)
-    except ConfigError:  # ruff reports it too
-        return {}
+    except ConfigError as error:  # what ruff would make of it, and read then, is not known
+        return error.what
     return None if is_shared and not record else record
 
 
@@ -99,49 +114,68 @@ def within(
     found: Sequence[Finding],
     texts: Sequence[LeafText],
     files: Files,
-    named: Collection[str],
+    extended: Collection[str],
     *,
+    sandbox: str = "auto",
     by_pipe: bool = False,
 ) -> tuple[list[Finding], list[str]]:
     """Those of ``found`` that the settings ``files`` select, and notes on settings that fail.
 
-    Findings of other analyzers, of universal rules, of rules in ``named``, and in files without
-    settings stay. Documentation rules need ``named``. ``by_pipe``: no text is written to the disk.
+    Findings of other analyzers, of universal rules, of rules in ``extended``, and in files without
+    settings stay. Documentation rules need ``extended``. ``by_pipe``: no text is written to the
+    disk.
     """
-    found = [one for one in found if not _is_documentation(one, named)]
-    folders = {dirname(path) for path, _ in files if path.rpartition("/")[2] in _NAMES}
-    asked = {
-        one.evidence[0].path
-        for one in found
-        if _is_bound(one, named) and folders.intersection(_above(one.evidence[0].path))
+    found = [one for one in found if not _is_documentation(one, extended)]
+    # ruff takes the first that is there.
+    texts_by_path = {path: text for path, text in files}  # noqa: C416 - pairs are lists, too
+    decides = {
+        folder: texts_by_path[path]
+        for folder in {dirname(path) for path in texts_by_path}
+        for path in [join(folder, name) for name in reversed(_NAMES)]
+        if path in texts_by_path
     }
-    if not asked:
-        return found, []
+    asked: set[str] = set()
+    unusable: dict[str, None] = {}
+    for path in dict.fromkeys(one.evidence[0].path for one in found if _is_bound(one, extended)):
+        nearest = next((folder for folder in reversed(_above(path)) if folder in decides), None)
+        if nearest is None:
+            continue
+        if decides[nearest].startswith(_UNUSABLE):
+            unusable[decides[nearest].removeprefix(_UNUSABLE)] = None
+        else:
+            asked.add(path)
     given = [one for one in texts if one.path in asked and one.line_start == 1]
+    own = [pair for pair in files if not pair[1].startswith(_UNUSABLE)]
+    selected: set[Said] = set()
     try:
-        selected = _selected(given, files, by_pipe=by_pipe)
-    except ValueError as error:
-        told = printable(str(error))[:_REASON]
-        return found, [f"the repository's own ruff settings cannot be used: {told}"]
+        selected = _selected(given, own, sandbox, by_pipe=by_pipe) if given else selected
+    except (ValueError, sandboxed.AnalyzerError) as error:
+        unusable[str(error)] = None
+        asked = set()
     return [
         one
         for one in found
-        if one.evidence[0].path not in asked or not _is_bound(one, named) or _said(one) in selected
-    ], []
+        if one.evidence[0].path not in asked
+        or not _is_bound(one, extended)
+        or _said(one) in selected
+    ], [
+        f"the repository's own ruff settings cannot be used: {printable(why)[:_REASON]}"
+        for why in unusable
+    ]  # fmt: skip
 
 
-def _is_documentation(finding: Finding, named: Collection[str]) -> bool:
+def _is_documentation(finding: Finding, extended: Collection[str]) -> bool:
     """Whether the repository's own ruff asks for documentation, and the review does not."""
     if finding.source != f"analyzer:{_REPOSITORYS}":
         return False
     rule = finding.rule.removeprefix(f"review/{_REPOSITORYS}-").upper()
-    return ruff.is_documentation(rule) and rule not in named
+    return ruff.is_documentation(rule) and rule not in extended
 
 
-def _is_bound(finding: Finding, named: Collection[str]) -> bool:
+def _is_bound(finding: Finding, extended: Collection[str]) -> bool:
     """Whether the repository's settings decide on ``finding``."""
     rule = _rule(finding)
-    return rule != "" and rule not in named and not ruff.is_universal(rule)
+    return rule != "" and rule not in extended and not ruff.is_universal(rule)
 
 
 def _rule(finding: Finding) -> str:
@@ -157,8 +191,8 @@ def _said(finding: Finding) -> Said:
     return _rule(finding), place.path, place.line_start or 1
 
 
-def _selected(texts: Sequence[LeafText], files: Files, *, by_pipe: bool) -> set[Said]:
-    """What ruff says of ``texts`` with the settings ``files``. Raises ValueError."""
+def _selected(texts: Sequence[LeafText], files: Files, sandbox: str, *, by_pipe: bool) -> set[Said]:
+    """What ruff says of ``texts`` with the settings ``files``. Raises ValueError, AnalyzerError."""
     program = locate(ruff.NAME)
     if program is None:
         raise ValueError("ruff is not installed where this ran")
@@ -166,36 +200,36 @@ def _selected(texts: Sequence[LeafText], files: Files, *, by_pipe: bool) -> set[
         ScratchInput(number, one.path, ruff.readable(one.complete))
         for number, one in enumerate(texts)
     ]
-    own = [
-        ScratchInput(-1 - number, path, text.encode()) for number, (path, text) in enumerate(files)
-    ]
     command = (
         program, "check", "--no-cache", "--quiet", "--exit-zero", "--no-fix", "--ignore-noqa",
         "--force-exclude", "--output-format", "json",
     )  # fmt: skip
     found: set[Said] = set()
-    with ScratchFolder(own if by_pipe else [*own, *given]) as scratch:
+    with ScratchFolder([] if by_pipe else given, files, real_names=True) as scratch:
+
+        def said(*words: str, stdin: bytes = b"") -> list[Said]:
+            ended = sandboxed.run_ruff(
+                (*command, *words), sandbox, seconds=_SECONDS, folder=scratch.root, stdin=stdin
+            )
+            if ended.returncode:
+                last = ended.said.decode("utf-8", "replace").strip().rpartition("\n")[2]
+                raise ValueError(last or f"ruff ended with {ended.returncode}")
+            return _told(ended.data)
+
         if by_pipe:
             for one in given:
-                name = os.path.join(scratch.root, *plain(one).split("/"))
-                printed = _printed((*command, f"--stdin-filename={name}", "-"), one.content)
-                found |= {(rule, one.path, row) for rule, _, row in _told(printed)}
+                name = os.path.join(scratch.root, named(one.path, one.text, real=True))
+                answer = said(f"--stdin-filename={name}", "-", stdin=one.content)
+                found |= {(rule, one.path, row) for rule, _, row in answer}
             return found
-        names = [one.name for one in scratch.held if one.text >= 0]
+        numbers = {one.name: one.text for one in scratch.held}
+        names = list(numbers)
         for at in range(0, len(names), _BATCH):
-            for rule, name, row in _told(_printed((*command, "--", *names[at : at + _BATCH]))):
-                number = scratch.find(name)
-                if number is not None and number >= 0:
-                    found.add((rule, texts[number].path, row))
+            for rule, name, row in said("--", *names[at : at + _BATCH]):
+                if name not in numbers:
+                    raise ValueError("ruff named a file that it was not given")
+                found.add((rule, texts[numbers[name]].path, row))
     return found
-
-
-def _printed(command: Sequence[str], stdin: bytes = b"") -> bytes:
-    ended = process.run(command, env=environment(), stdin=stdin, timeout=_SECONDS, limit=_PRINTED)
-    if ended.timed_out or ended.truncated or ended.returncode:
-        said = ended.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        raise ValueError(said or f"ruff ended with {ended.returncode}")
-    return ended.stdout
 
 
 def _told(printed: bytes) -> list[Said]:

@@ -1,4 +1,8 @@
-"""Run programs of a configuration in the sandbox."""
+"""Run programs of a configuration in the sandbox or not at all, and our own ruff in it.
+
+ruff is part of rlm-ci and runs nothing. Without a sandbox it runs too: in an empty folder, and with
+settings that lead nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,10 @@ from functools import lru_cache
 from rlm_ci import sandbox
 from rlm_ci.config.settings import environment
 from rlm_ci.errors import RlmCiError
+from rlm_ci.review.analyzers import programs
 from rlm_ci.review.analyzers.programs import search_path
 from rlm_ci.sandbox import JobLimits, Mount
-from rlm_ci.system import files
+from rlm_ci.system import files, process
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -54,6 +59,7 @@ def run(
     seconds: float,
     limits: JobLimits | None = None,
     root: str = _NOWHERE,
+    stdin: bytes = b"",
 ) -> ProgramOutput:
     """Run a program in the sandbox of this ``name``. Raises AnalyzerError.
 
@@ -67,6 +73,7 @@ def run(
         ("/bin/sh", "-c", _REDIRECTED, printed, *argv),
         cwd=cwd,
         env={**sandbox.toolchain_variables(known), "NO_COLOR": "1", "PYTHONSAFEPATH": "1"},
+        stdin=stdin,
         network=network,
         mounts=(
             *_tools(argv[0], tuple(known.items()), root),
@@ -87,6 +94,49 @@ def run(
     if ended.reason:
         raise AnalyzerError(f"it used more than it may: {ended.reason}")
     return ProgramOutput(data, ended.output.text().encode(), ended.returncode)
+
+
+def run_ruff(
+    argv: tuple[str, ...], name: str, *, seconds: float, folder: str = "", stdin: bytes = b""
+) -> ProgramOutput:
+    """Run our own ruff in an empty folder; it sees ``folder`` too. Raises AnalyzerError."""
+    with files.scratch("rlm-ci-") as made:
+        empty, out = (os.path.join(os.path.realpath(made), part) for part in ("empty", "out"))
+        os.mkdir(empty, 0o700)
+        os.mkdir(out, 0o700)
+        # Else ruff would look for settings in the folders above, and in the user's.
+        with open(os.path.join(empty, "ruff.toml"), "xb"):
+            pass
+        try:
+            is_isolated = available(name) != "none"
+        except AnalyzerUnavailableError:
+            is_isolated = False
+        if is_isolated:
+            program = os.path.realpath(argv[0])
+            seen = dict.fromkeys((program, empty, folder or empty))
+            return run(
+                (program, *argv[1:]),
+                name,
+                cwd=empty,
+                out=out,
+                mounts=tuple(Mount(one, one) for one in seen),
+                network=False,
+                seconds=seconds,
+                stdin=stdin,
+            )
+        ended = process.run(
+            argv,
+            env=programs.environment(),
+            stdin=stdin,
+            timeout=seconds,
+            limit=PRINTED,
+            cwd=empty,
+        )
+    if ended.timed_out:
+        raise too_slow(seconds)
+    if ended.truncated:
+        raise too_much()
+    return ProgramOutput(ended.stdout, ended.stderr, ended.returncode)
 
 
 def read(path: str) -> bytes:

@@ -1,14 +1,15 @@
-"""A folder for an analyzer: the texts of a leaf as files with plain names.
+"""A folder for an analyzer: the texts of a leaf as files, each in the folder of its path.
 
-Files that configure tools are left out, because a change must not configure its judge. Tools
-start in an empty folder, where they find neither settings nor modules.
+Tools look settings up by folder, so an odd name changes the name alone. Files that configure tools
+are left out, because a change must not configure its judge. Tools start in an empty folder, where
+they find neither settings nor modules.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
-from contextlib import suppress
 from fnmatch import fnmatchcase
 from hashlib import sha256
 
@@ -17,14 +18,16 @@ from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Self
 
 #: Parts of a path without a special meaning to tools, shells, addresses and file systems.
 _PLAIN = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.+-]{0,99}")
 _ENDING = re.compile(r"\.[A-Za-z0-9]{1,8}$")
-#: Characters of a path that is kept.
-_LONGEST = 200
+#: Why a file system takes no file of a name.
+NO_NAME = (
+    errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL,
+)  # fmt: skip
 #: Folders of settings and plugins.
 _FULL_OF_CONFIGURATION = frozenset(("node_modules", ".config", ".cargo"))
 #: Names of files that configure tools, besides those that begin with a dot.
@@ -57,13 +60,19 @@ class ScratchFolder:
     """The folder as a context manager. ``root`` holds the files, ``empty`` nothing.
 
     A tool may write to ``printout``. ``settings`` are pairs of path and text of further files.
+    Names are plain, unless ``real_names``: then settings that name a file hold.
     """
 
     def __init__(
-        self, given: Sequence[ScratchInput], settings: Sequence[Sequence[str]] = ()
+        self,
+        given: Sequence[ScratchInput],
+        settings: Sequence[Sequence[str]] = (),
+        *,
+        real_names: bool = False,
     ) -> None:
         self._given = given
         self._settings = settings
+        self._real_names = real_names
         self._known: dict[str, int] = {}
         self.held: tuple[ScratchFile, ...] = ()
 
@@ -109,18 +118,24 @@ class ScratchFolder:
     def _write(self) -> list[ScratchFile]:
         held = []
         for name, text in self._settings:
-            parts = name.split("/")
-            if _is_plain(name, parts):
-                _put(os.path.join(self.root, *parts), text.encode())
+            path = named(name, 0, real=self._real_names)
+            _put(os.path.join(self.root, *path.split("/")), text.encode())
         for number, name, content in self._given:
-            parts = name.split("/")
-            path = os.path.join(self.root, *parts) if _is_plain(name, parts) else ""
-            if not path or not _put(path, content):
-                path = os.path.join(self.root, _odd(number, name))
-                _put(path, content)
-            self._known[_normal(path)] = number
-            held.append(ScratchFile(path, number))
+            for path in self._places(number, name):
+                if _put(path, content):
+                    self._known[_normal(path)] = number
+                    held.append(ScratchFile(path, number))
+                    break
         return held
+
+    def _places(self, number: int, name: str) -> Iterator[str]:
+        """Where a file may lie: at its path, else by an odd name as near to it as can be."""
+        *folders, last = named(name, number, real=self._real_names).split("/")
+        yield os.path.join(self.root, *folders, last)
+        # No file of a change can take a name that nobody knows.
+        other = f"{os.path.basename(self._top)}-{_odd(number, name)}"
+        for end in range(len(folders), -1, -1):
+            yield os.path.join(self.root, *folders[:end], other)
 
 
 def mark(path: str, content: bytes) -> str:
@@ -128,10 +143,18 @@ def mark(path: str, content: bytes) -> str:
     return f"{path}\0{sha256(content).hexdigest()[:32]}"
 
 
-def plain(file: ScratchInput) -> str:
-    """The name for a file whose content a tool reads from a pipe."""
-    is_plain = _is_plain(file.path, file.path.split("/"))
-    return file.path if is_plain else _odd(file.text, file.path)
+def named(path: str, number: int, *, real: bool) -> str:
+    """The path in the folder of the file ``number``: odd parts of ``path`` are replaced.
+
+    With ``real``, only those that no file can have.
+    """
+    *folders, last = path.split("/")
+    is_usable = _can_be if real else _is_plain
+    parts = (
+        part if is_usable(part) else f"odd-{sha256(os.fsencode(part)).hexdigest()[:12]}"
+        for part in folders
+    )
+    return "/".join((*parts, last if is_usable(last) else _odd(number, path)))
 
 
 def _odd(number: int, name: str) -> str:
@@ -143,10 +166,13 @@ def _normal(path: str) -> str:
     return os.path.normcase(os.path.normpath(path))
 
 
-def _is_plain(path: str, parts: Sequence[str]) -> bool:
-    return len(path) <= _LONGEST and all(
-        _PLAIN.fullmatch(part) and set(part) != {"."} for part in parts
-    )
+def _is_plain(part: str) -> bool:
+    return _PLAIN.fullmatch(part) is not None and set(part) != {"."}
+
+
+def _can_be(part: str) -> bool:
+    is_safe = os.name != "nt" or _is_plain(part)
+    return is_safe and part not in ("", ".", "..") and part.isprintable()
 
 
 def configures(path: str) -> bool:
@@ -161,10 +187,13 @@ def configures(path: str) -> bool:
 
 
 def _put(path: str, content: bytes) -> bool:
-    """Write a new file; False if its path is taken."""
-    with suppress(FileExistsError, NotADirectoryError):
+    """Write a new file; False if its path is taken, or no file can have it."""
+    try:
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
         with open(path, "xb") as file:
             file.write(content)
-        return True
-    return False
+    except OSError as error:
+        if error.errno not in NO_NAME:
+            raise
+        return False
+    return True
