@@ -134,7 +134,7 @@ def _node(root: str, notes: list[str]) -> list[ValidatorCandidate]:
             signs.setdefault(tool, []).append(lock)
     has_test = isinstance(test, str) and bool(test.strip())
     if isinstance(test, str) and PLACEHOLDER in test:
-        # `bun test` is bun's own runner and runs no script
+        test = None
         signs = {tool: why for tool, why in signs.items() if tool == "bun"}
         notes.append(f'package.json: the test script is the placeholder "{PLACEHOLDER}"')
     elif has_test and not signs:
@@ -143,8 +143,13 @@ def _node(root: str, notes: list[str]) -> list[ValidatorCandidate]:
         remark = "package.json has no test script"
     if remark and not signs:
         notes.append(remark)
+    # `bun test` is bun's own runner, and runs no script
+    has_own = isinstance(test, str) and test.strip() not in ("", "bun test")
     return [
-        ValidatorCandidate((tool, "test"), ", ".join((*why, remark) if remark else why))
+        ValidatorCandidate(
+            (tool, "run", "test") if tool == "bun" and has_own else (tool, "test"),
+            ", ".join((*why, remark) if remark else why),
+        )
         for tool, why in signs.items()
     ]
 

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 _LIMIT = 4 << 20
 _COUNT = re.compile(
     r"(\d{1,9}) (?:subtests )?"
-    r"(failed|passed|skipped|deselected|xfailed|xpassed|todo|pending|passing|failing|ignored|filtered)"
-    r"\b"
+    r"(failed|passed|skipped|deselected|xfailed|xpassed|todo|pending|passing|failing|ignored|filtered"
+    r"|pass|fail|skip)\b"
 )
 #: What a runner counts, and did not judge.
 _LEFT_OUT = (
-    "skipped", "deselected", "xfailed", "todo", "pending", "ignored", "filtered",
+    "skipped", "skip", "deselected", "xfailed", "todo", "pending", "ignored", "filtered",
 )  # fmt: skip
 _PYTEST = re.compile(
     r"^(?:=+ )?(?:(?:\d{1,9} [a-z]+(?: [a-z]+)?(?:, )?)+|no tests ran) in [0-9.]+s\b.*$",
@@ -47,6 +47,7 @@ _UNITTEST_END = re.compile(r"^(?:OK|FAILED) \(([^)\n]{0,200})\)", re.MULTILINE)
 _UNITTEST_SKIPS = re.compile(r"\b(?:skipped|expected failures)=(\d{1,9})")
 #: Runners whose last lines have all the counts.
 _SUMMARIES = {
+    "bun": re.compile(r"^ \d{1,9} (?:pass|fail|skip|todo)$", re.MULTILINE),
     "jest": re.compile(r"^Tests: {1,12}[^\n]{1,200}? total$", re.MULTILINE),
     "vitest": re.compile(r"^ {1,8}Tests {1,8}(?:no tests|[^\n]{1,200}?\(\d{1,9}\))$", re.MULTILINE),
     "mocha": re.compile(r"^ {1,4}\d{1,9} (?:passing|failing|pending)\b", re.MULTILINE),
@@ -56,6 +57,11 @@ _SUMMARIES = {
         re.MULTILINE,
     ),
 }
+_PHPUNIT = re.compile(
+    r"^(?:OK \((?P<all>\d{1,9}) tests?, |Tests: (?P<total>\d{1,9}), Assertions: (?P<rest>.*)\.$)",
+    re.MULTILINE,
+)
+_PHPUNIT_SKIPS = re.compile(r", (?:Skipped|Incomplete): (\d{1,9})")
 _NODE = re.compile(r"^(?:#|ℹ) (tests|skipped|todo) {1,4}(\d{1,9})$", re.MULTILINE)
 _CARGO_START = re.compile(r"^running \d{1,9} tests?$", re.MULTILINE)
 #: Without -v, a run of Go names only failures.
@@ -93,7 +99,7 @@ def parse(output: str) -> dict[str, CollectedTests]:
     failures, ends = _PYTEST_FAILURES.search(text), list(_PYTEST.finditer(text))
     if failures and ends and failures.end() < ends[-1].start():
         text = text[: failures.start()] + text[ends[-1].start() :]
-    found = [read(text) for read in (_pytest, _unittest, _node)]
+    found = [read(text) for read in (_pytest, _unittest, _phpunit, _node)]
     found += [_summary(runner, text) for runner in _SUMMARIES]
     found += [_listed(runner, text) for runner in _LINES]
     return {one.runner: one for one in found if one is not None}
@@ -135,6 +141,16 @@ def _unittest(text: str) -> CollectedTests | None:
     ends = " ".join(_UNITTEST_END.findall(text))
     skips = map(int, _UNITTEST_SKIPS.findall(ends))
     return CollectedTests("unittest", sum(map(int, runs)), sum(skips))
+
+
+def _phpunit(text: str) -> CollectedTests | None:
+    runs = list(_PHPUNIT.finditer(text))
+    if not runs:
+        return None
+    skips = (int(one) for run in runs for one in _PHPUNIT_SKIPS.findall(run["rest"] or ""))
+    return CollectedTests(
+        "phpunit", sum(int(run["all"] or run["total"]) for run in runs), sum(skips)
+    )
 
 
 def _node(text: str) -> CollectedTests | None:

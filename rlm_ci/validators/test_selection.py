@@ -32,6 +32,8 @@ _LAUNCHERS = (
 )  # fmt: skip
 _MANAGERS = frozenset(("npm", "pnpm", "yarn", "bun"))
 _SCRIPTS = (("test",), ("run", "test"), ("t",))
+#: Bun's own runner, whatever script there is.
+_BUN_TEST = ("bun", "test")
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
 
 
@@ -54,14 +56,15 @@ def narrowed_in(command: Command, names: Words, root: str) -> Words | None:
 
 def _script(argv: Words, root: str) -> Words:
     """The command of a package's test script; nothing where a shell must read it."""
-    if argv[0] not in _MANAGERS or argv[1:] not in _SCRIPTS:
+    if argv[0] not in _MANAGERS or argv[1:] not in _SCRIPTS or argv == _BUN_TEST:
         return argv
     try:
         package = json.loads(read_inside(root, "package.json", LIMIT))
         command = Command.parse(package["scripts"]["test"])
     except (UnreadableError, UsageError, ValueError, KeyError, TypeError, AttributeError):
         return ()
-    return () if command.in_shell else ("npx", "--no-install", *command.argv)
+    launcher = "bunx" if argv[0] == "bun" else "npx"
+    return () if command.in_shell else (launcher, "--no-install", *command.argv)
 
 
 def _runner(argv: Words) -> int:
@@ -134,6 +137,14 @@ def _node(head: Words, rest: Words, names: Words, exists: Exists) -> Words | Non
     return (*head, *_options(rest, exists), *pattern, *files)
 
 
+def _bun(head: Words, rest: Words, names: Words, exists: Exists) -> Words | None:
+    if rest[:1] != ("test",):
+        return None
+    files, titles = _titled(names, exists)
+    named = (f"./{path.removeprefix('./')}" for path in files)
+    return (*head, "test", *_options(rest[1:], exists), *(("-t", titles) if titles else ()), *named)
+
+
 def _go(head: Words, rest: Words, names: Words, exists: Exists) -> Words | None:
     if rest[:1] != ("test",):
         return None
@@ -178,6 +189,7 @@ _RUNNERS: dict[str, Make] = {
     "pytest": _pytest,
     "py.test": _pytest,
     "unittest": _unittest,
+    "bun": _bun,
     "jest": _by_title("-t"),
     "vitest": _by_title("-t"),
     "mocha": _by_title("-g"),

@@ -1,12 +1,13 @@
-"""Runners of JavaScript that print for people: jest, mocha, node --test and vitest."""
+"""Runners of JavaScript that print for people: bun, jest, mocha, node --test and vitest."""
 
 from __future__ import annotations
 
 import re
-from itertools import pairwise, takewhile
+from itertools import dropwhile, pairwise, takewhile
 
 from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, TestOutcome
 from rlm_ci.validators.parsers._output import (
+    NEVER,
     TestTally,
     TitleOutline,
     blocks,
@@ -70,11 +71,16 @@ def _words(lines: list[str]) -> list[str]:
     return [line for line in lines if line and not _FRAME.match(line)]
 
 
-def _counted(printout: Printout, count: re.Pattern[str]) -> TestTally | None:
+def _counted(
+    printout: Printout, count: re.Pattern[str], none: re.Pattern[str] = NEVER
+) -> TestTally | None:
+    """The tally of a runner with a line for each count; ``none`` says that there are no tests."""
     pairs = [
         (int(one["number"]), one["word"]) for line in printout.lines if (one := count.match(line))
     ]
-    return summed(pairs, {"pass", "passing"}, {"fail", "failing"}) if pairs else None
+    if not pairs and not any(map(none.match, printout.lines)):
+        return None
+    return summed(pairs, {"pass", "passing"}, {"fail", "failing"})
 
 
 def _of_suites(printout: Printout, label: re.Pattern[str], none: str) -> TestTally | None:
@@ -94,6 +100,53 @@ def _of_suites(printout: Printout, label: re.Pattern[str], none: str) -> TestTal
     return TestTally(sum(one.passed for one in tallies), max(one.failed for one in tallies))
 
 
+# -- bun: a test's output, its error, and then its name -------------------------------------------
+
+_BUN_HEAD = re.compile(r"bun test v\d")
+_BUN_FILE = re.compile(rf"({_PATH}):$")
+_BUN_LINE = re.compile(r"\((pass|fail|skip|todo)\) (\S.*?)(?: \[[\d.]+m?s\])?$")
+_BUN_UNHANDLED = "# Unhandled error between tests"
+_BUN_ERROR = re.compile(r"(?:error|[A-Z]\w{0,80}): (.*)$")
+_BUN_COUNT = re.compile(r" (?P<number>\d{1,8}) (?P<word>pass|fail)$")
+#: Where it lists them once more.
+_BUN_AGAIN = re.compile(r"\d{1,8} tests? (?:failed|skipped|todo):$")
+_BUN_NONE = re.compile(r"No tests found!$|The following filters did not match any test files:$")
+_BUN_STATES = {"pass": PASSED, "fail": FAILED}
+
+
+def _bun_tests(printout: Printout) -> Iterator[tuple[str, str, str, list[str]]]:
+    """The file, the state and the name of each test, and the lines above; "" for a file."""
+    lines = dropwhile(lambda line: not _BUN_HEAD.match(line), printout.lines)
+    path, above = "", list[str]()
+    for line in takewhile(lambda line: not _BUN_AGAIN.match(line), lines):
+        if file := _BUN_FILE.match(line):
+            path, above = file[1], []
+        elif told := _BUN_LINE.match(line):
+            yield path, _BUN_STATES.get(told[1], SKIPPED), told[2].replace(" > ", "::"), above
+            above = []
+        elif line.startswith("-----") and _BUN_UNHANDLED in above and len(above) > 3:
+            yield path, FAILED, "", above[above.index(_BUN_UNHANDLED) + 2 :]
+            above = []
+        else:
+            above.append(line)
+
+
+def _bun_failures(printout: Printout) -> Iterator[Failure]:
+    for path, state, name, above in _bun_tests(printout):
+        if state == FAILED:
+            said = next((one[1] for line in above if (one := _BUN_ERROR.match(line))), "it failed")
+            title, rule = name.replace("::", " > ") or path, "bun-failure" if name else "bun-error"
+            yield Failure(title, path, said, above, rule)
+
+
+def _bun_outcomes(printout: Printout) -> Iterator[TestOutcome]:
+    for path, state, name, above in _bun_tests(printout):
+        said = list(dropwhile(lambda line: not _BUN_ERROR.match(line), above))
+        yield TestOutcome(
+            path, name, state, message=message(said if state == FAILED else (), _FRAME)
+        )
+
+
 # -- jest: blocks that begin with a bullet, below the file that failed ----------------------------
 
 _JEST_RAN = re.compile(rf"(?:PASS|FAIL) (?:.* )?({_PATH})(?: \([\d.]+ m?s\))?$")
@@ -102,7 +155,8 @@ _JEST_END = re.compile(r"Test Suites:|Summary of all")
 _JEST_TOLD = re.compile(r"    (?:Expected|Received)\b.*: ")
 _JEST_LINE = re.compile(r"( +)(?:([✓✕○✎√×]) (?:skipped |todo )?)?(\S.*?)(?: \([\d.]+ m?s\))?$")
 _JEST_NOT_RUN = "Test suite failed to run"
-_JEST_COUNTS = re.compile(r"(Tests|Test Suites): ")
+#: Other tools have such a line as well, without the total.
+_JEST_COUNTS = re.compile(r"(Tests|Test Suites): (?=.*\d total$)")
 
 
 def _jest_failures(printout: Printout) -> Iterator[Failure]:
@@ -277,6 +331,8 @@ def _vitest_outcomes(printout: Printout) -> Iterator[TestOutcome]:
 
 
 TABLE = {row.TOOL: row for row in (
+    JavaScriptRunner("bun", _bun_failures, _bun_outcomes, lambda printout: _counted(
+        printout, _BUN_COUNT, _BUN_NONE)),
     JavaScriptRunner("jest", _jest_failures, _jest_outcomes, lambda printout: _of_suites(
         printout, _JEST_COUNTS, "No tests found, exiting with code")),
     JavaScriptRunner("mocha", _mocha_failures, _mocha_outcomes, lambda printout: _counted(

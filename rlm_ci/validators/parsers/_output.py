@@ -35,9 +35,10 @@ _FOREIGN = frozenset(
 
 RULES = dict.fromkeys(
     (
-        "pytest-failure", "pytest-error", "unittest-failure", "unittest-error", "jest-failure",
-        "jest-error", "vitest-failure", "vitest-error", "mocha-failure", "node-test-failure",
-        "tap-failure", "go-test-failure", "go-build-error", "cargo-test-failure", "rustc-error",
+        "pytest-failure", "pytest-error", "unittest-failure", "unittest-error", "phpunit-failure",
+        "bun-failure", "bun-error", "jest-failure", "jest-error", "vitest-failure",
+        "vitest-error", "mocha-failure", "node-test-failure", "tap-failure", "go-test-failure",
+        "go-build-error", "cargo-test-failure", "rustc-error",
         "eslint", "ruff", "flake8", "mypy", "tsc", "make-error", "npm-script",
     ),
     Severity.HIGH,

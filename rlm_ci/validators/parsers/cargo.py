@@ -31,6 +31,11 @@ _ERROR = re.compile(r"error(?:\[(E\d+)\])?: (.*)$")
 _AFTERWARDS = (
     "aborting due to", "could not compile", "doctest failed", "test failed", "build failed",
 )  # fmt: skip
+#: A line that cargo or rustc alone prints: many tools have lines that begin with ``error: ``.
+_OWN = re.compile(
+    r" +(?:Compiling|Checking|Finished|Running) |error(?:\[E\d+\]: |: could not compile )"
+    r"|Caused by:$| *--> \S+\.rs:\d"
+)
 _TARGETS = re.compile(r"\d+ targets? failed")
 _NOISE = ("note: run with ", "stderr:", "Test executable failed")
 _RESULT = re.compile(r"test result: (?:ok|FAILED)\. (.*)$")
@@ -82,7 +87,8 @@ def parse(printout: Printout) -> Iterator[Finding]:
         is_output = bool(_BLOCK.match(line)) or (is_output and not _LISTED.match(line))
         if not is_output:
             compiler.append(line)
-    for error, below in blocks(compiler, _ERROR):
+    is_cargo = any(map(_OWN.match, compiler))
+    for error, below in blocks(compiler if is_cargo else (), _ERROR):
         if not error[2].startswith(_AFTERWARDS) and not _TARGETS.match(error[2]):
             arrows = (line.lstrip() for line in below if line.lstrip().startswith("--> "))
             place = printout.spot(next(arrows, "")[4:])

@@ -219,8 +219,62 @@ def test_tests_of_one_name_in_two_files_keep_their_tracebacks() -> None:
 def test_words_that_look_like_another_tool_are_left_alone() -> None:
     harmless = ["ok  \texample.com/shop\t0.1s", "okay", "FAILED to connect", "error: retrying"]
     reading = parsers.read(harmless, ROOT, lambda _: True)
-    assert [one.source for one in reading.findings] == ["analyzer:rustc"]
+    assert not reading.findings
     assert dict(reading.tallies).keys() == {"go"}
+
+
+PHPUNIT_ENDS = [
+    ("OK, but there were issues!\nTests: 5, Assertions: 9, Deprecations: 1.", 5, 0),
+    ("OK, but some tests have issues!\nTests: 3, Assertions: 3, PHPUnit Warnings: 1.", 3, 0),
+    ("OK, but incomplete or risky tests!\nTests: 5, Assertions: 4, Incomplete: 2.", 3, 0),
+    ("WARNINGS!\nTests: 2, Assertions: 2, Warnings: 1.", 2, 0),
+    ("FAILURES!\nTests: 5, Assertions: 9, Errors: 1, Failures: 1, Skipped: 1.", 2, 2),
+    ("No tests executed!", 0, 0),
+]
+
+
+@pytest.mark.parametrize(("output", "passed", "failed"), PHPUNIT_ENDS)
+def test_the_last_line_of_phpunit_is_not_that_of_jest(
+    output: str, passed: int, failed: int
+) -> None:
+    tallies = dict(parsers.read(output.splitlines(), ROOT, bool).tallies)
+    assert {name: (one.passed, one.failed) for name, one in tallies.items()} == {
+        "phpunit": (passed, failed)
+    }
+
+
+def test_a_warning_of_phpunit_is_no_failure() -> None:
+    output = """\
+1 test triggered 1 deprecation:
+
+1) /home/ada/shop/src/Shop.php:7
+strlen(): Passing null to parameter #1 ($string) of type string is deprecated
+
+There was 1 failure:
+
+1) App\\Tests\\ShopTest::testTotal
+Failed asserting that 6 is identical to 5.
+
+/home/ada/shop/src/Shop.php:9
+/home/ada/shop/tests/ShopTest.php:5
+
+--
+
+There was 1 skipped test:
+
+1) App\\Tests\\ShopTest::testLater
+later
+
+FAILURES!
+Tests: 5, Assertions: 4, Failures: 1, Deprecations: 1, Skipped: 1.
+"""
+    [found] = parsers.read(output.splitlines(), ROOT, lambda _: True).findings
+    assert found.message == (
+        "App\\Tests\\ShopTest::testTotal: Failed asserting that 6 is identical to 5."
+    )
+    assert [(one.path, one.line_start) for one in found.evidence] == [("src/Shop.php", 9)]
+    [told] = parsers.outcomes(output.splitlines(), ROOT).tests
+    assert (told.place, told.name) == ("tests/ShopTest.php", "ShopTest::testTotal")
 
 
 def test_make_is_idle_only_where_it_says_nothing_else() -> None:
