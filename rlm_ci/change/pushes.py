@@ -1,4 +1,4 @@
-"""What a push adds: beyond the default branch, and beyond the last push of the branch.
+"""What a push adds: beyond the last push of the branch, and beyond what other branches have.
 
 The default branches are remote-tracking refs of ``origin`` (or the only remote) and ``upstream``.
 """
@@ -6,6 +6,7 @@ The default branches are remote-tracking refs of ``origin`` (or the only remote)
 from __future__ import annotations
 
 from rlm_ci.change import change_set
+from rlm_ci.errors import ConfigError
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
@@ -52,16 +53,22 @@ def from_refs(
             note(f"{printable(ref.local_ref)} names a {kind}, not a commit: it is not checked")
             continue
         known = kinds.get(ref.remote, "commit") == "commit"
-        change = _of_ref(repository, ref, first=not (known and ref.remote.strip("0")))
+        beside = [other.local_ref for other in refs if other is not ref]
+        change = _of_ref(repository, ref, beside, first=not (known and ref.remote.strip("0")))
         sides = (change.base, change.head, change.merge_base, change.also)
         judged.setdefault(sides, change)
         names.setdefault(sides, []).append(ref.name)
-    return [change.replace(label=_listed(names[sides])) for sides, change in judged.items()]
+    return [
+        change.replace(label=", ".join(filter(None, (_listed(names[sides]), change.label))))
+        for sides, change in judged.items()
+    ]
 
 
-def _of_ref(repository: Repository, ref: PushedRef, *, first: bool) -> ChangeSet:
+def _of_ref(
+    repository: Repository, ref: PushedRef, beside: Sequence[str], *, first: bool
+) -> ChangeSet:
     source = f"the push of {printable(ref.local_ref)}"
-    fields = {"trigger": "push", "target": ref.name}
+    fields: dict[str, Any] = {"trigger": "push", "target": ref.name, "beside": beside}
     if first:
         return from_first(repository, ref.local, None, source, **fields)
     return from_update(repository, ref.remote, ref.local, source, **fields)
@@ -90,47 +97,152 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def from_first(
-    repository: Repository, head: str, remote: str | None, source: str, **fields: Any
+    repository: Repository,
+    head: str,
+    remote: str | None,
+    source: str,
+    *,
+    beside: Sequence[str] = (),
+    **fields: Any,
 ) -> ChangeSet:
-    """A first push: against the merge base with the default branch, else the empty tree."""
+    """A first push: since what the remote has of it; all of it where it has nothing.
+
+    ``beside`` are local refs of the same push, judged by themselves. Raises ConfigError where the
+    clone does not have enough to know.
+    """
     head = change_set.require(repository, head, "head", source)
     target = fields.get("target")
-    base, merge_base = None, None
-    default = repository.default_branch(remote)
+    base, bases = None, list[str]()
+    default, told = repository.default_branch(remote), repository.told_default
+    name, tip = default or (told, head)
+    is_default = target == name
     if (target or "").startswith("refs/tags/") and not repository.run(
         "rev-list", "-n", "1", head, "--not", "--remotes"
     ):  # a branch of a remote has it already
-        base = merge_base = head
+        base, bases = head, [head]
     # Of the default branch itself all is new.
-    elif default and (default[1] != head or target not in (None, default[0])):
-        known = (default[1], *(commit for _, commit in _defaults(repository)))
-        merge_base = _merge_base(repository, head, known)
-        base = default[1] if merge_base else None
-    merge_base = merge_base or repository.empty_tree()
-    return change_set.ChangeSet(repository, base=base, head=head, merge_base=merge_base, **fields)
+    elif tip != head or not (is_default or (default and target is None)):
+        # Another branch may be its author's, or older than where this one starts.
+        if told and (default is None or name != told):
+            raise _unknown_start(repository, f"{repository.remote()}/{told}", source)
+        defaults = [tip] if default else []
+        defaults += [commit for _, commit in _defaults(repository)]
+        to = None if is_default else target
+        shared, bases = _since_pushed(repository, head, defaults, beside, to)
+        base = tip if shared else bases[0] if bases else None
+        if repository.is_shallow() and not (shared if told else bases):
+            raise _unknown_start(repository, "", source)
+        if not bases and "label" not in fields:
+            fields["label"] = "all of it, as it shares no commit with a known branch of a remote"
+    merge_base, *also = bases or [repository.empty_tree()]
+    return change_set.ChangeSet(
+        repository, base=base, head=head, merge_base=merge_base, also=tuple(also), **fields
+    )
+
+
+def _unknown_start(repository: Repository, default: str, source: str) -> ConfigError:
+    """The error of a branch whose start is not in the clone, as ``default`` may be missing too."""
+    from rlm_ci.git.errors import fetch_hint
+
+    return ConfigError(
+        f"the default branch {printable(default)[:80]!r} is not in this clone"
+        if default
+        else "where this branch starts is not in this clone",
+        where=source,
+        hint=fetch_hint(default, repository.remote(), shallow=repository.is_shallow()),
+    )
+
+
+def _since_pushed(
+    repository: Repository,
+    head: str,
+    defaults: Sequence[str],
+    beside: Sequence[str],
+    target: str | None,
+) -> tuple[str | None, list[str]]:
+    """The merge base with the default branches, and the nearest ones with any pushed branch.
+
+    A branch that has all of ``head`` is no base: else each of two that are pushed together would
+    hide the other. In a job other branches may have been pushed since, so only those count that
+    ``head`` is built on: their own push was judged. Nor is the branch ``target`` a base, or any
+    but the default ones without a target.
+    """
+    shared = _merge_base(repository, head, defaults) if defaults else None
+    if target is None:
+        return shared, [shared] if shared else []
+    merged = f"--merged={head}"
+    is_job = bool(repository.told_default)
+    refs = repository.refs(*((merged,) if is_job else ()), "refs/remotes")
+    refs |= repository.refs(merged, *beside) if beside else {}
+    tips = {
+        commit
+        for name, (commit, _) in refs.items()
+        if name.removeprefix("refs/remotes/").partition("/")[2] != target
+    }
+    tips -= {head, *defaults}
+    if not tips:
+        return shared, [shared] if shared else []
+    # Of many tips, those where the new commits start are enough.
+    listed = "".join(f"{one}\n" for one in (head, *(f"^{tip}" for tip in (*tips, *defaults))))
+    rows = repository.run("rev-list", "--boundary", "--stdin", stdin=listed.encode()).decode()
+    starts = [row[1:] for row in rows.split() if row.startswith("-")]
+    if head in starts or not rows:
+        return shared, [shared or head]
+    found = repository.run("merge-base", "--all", head, *starts).split() if starts else []
+    # The default branch first: its merge base is what a reviewer compares with.
+    return shared, sorted((one.decode() for one in found), key=lambda one: one != shared)
 
 
 def from_update(
-    repository: Repository, old: str, new: str, source: str, **fields: Any
+    repository: Repository,
+    old: str,
+    new: str,
+    source: str,
+    *,
+    is_forced: bool = True,
+    beside: Sequence[str] = (),
+    **fields: Any,
 ) -> ChangeSet:
     """A push to a branch that was at ``old``.
 
     It is the change since ``old``, or since the default branch was merged into it, or it was
-    rebased on that: what a reviewer will see.
+    rebased: what a reviewer will see. A forced push may replace commits that are in no clone, or
+    have nothing in common: then it is all beyond the default branch.
     """
-    change = change_set.from_range(repository, old, new, source, **fields)
     defaults = _defaults(repository)
-    if not defaults or fields.get("target") in [name for name, _ in defaults]:
+    target, is_job = fields.get("target"), bool(repository.told_default)
+    is_default = target in [name for name, _ in defaults]
+    try:
+        change = change_set.from_range(repository, old, new, source, **fields)
+    except ConfigError:
+        if not is_forced or (is_job and repository.is_shallow()):
+            raise
+        if is_job and is_default and repository.resolve(old)[0] is None:
+            raise ConfigError(
+                f"what the forced push replaced, {old[:12]}, is in no clone made since",
+                where=source,
+                hint=f"git fetch {repository.remote()} {old}",
+            ) from None
+        fields["label"] = "beyond the default branch, as a forced push replaced what was there"
+        return from_first(repository, new, None, source, beside=beside, **fields)
+    if not defaults or is_default:
         return change
-    taken = _merge_base(repository, change.head or new, [commit for _, commit in defaults])
-    if taken is None or taken == change.merge_base:
+    tips = [commit for _, commit in defaults]
+    head, before = change.head or new, change.merge_base or old
+    if before == change.base:
+        policy = taken = _merge_base(repository, head, tips)
+    else:  # rewritten, perhaps on another branch that is pushed
+        policy, starts = _since_pushed(repository, head, tips, beside, target)
+        taken = starts[0] if starts else None
+    # A job may come after the default branch took all of it: that was pushed here all the same.
+    if policy is None or taken in (None, before) or (is_job and taken == head):
         return change
-    older = repository.merge_base(change.merge_base or old, taken)
+    older = repository.merge_base(before, taken)
     if older == taken:
         return change
     # A merge still has what was pushed before, which is judged already.
-    also = () if older == change.merge_base else (change.merge_base or old,)
-    return change.replace(base=taken, merge_base=taken, also=also)
+    also = () if older == before else (before,)
+    return change.replace(base=policy, merge_base=taken, also=also)
 
 
 def from_default_branch(repository: Repository) -> ChangeSet:

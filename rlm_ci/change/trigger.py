@@ -290,27 +290,9 @@ def _from_push(
 
     if not before.strip("0"):
         return pushes.from_first(repository, after, None, path, **fields)
-    is_lost = (
-        payload.get("forced") is True
-        and repository.resolve(before)[0] is None
-        and not repository.is_shallow()
+    return pushes.from_update(
+        repository, before, after, path, is_forced=payload.get("forced") is True, **fields
     )
-    if fields["target"] == repository.told_default:
-        if is_lost:
-            raise ConfigError(
-                f"what the forced push replaced, {before[:12]}, is in no clone made since",
-                where=path,
-                hint=f"git fetch {repository.remote()} {before}",
-            )
-        return change_set.from_range(repository, before, after, path, **fields)
-    if is_lost:
-        fields["label"] = "beyond the default branch, as a forced push replaced what was there"
-        return pushes.from_first(repository, after, None, path, **fields)
-    change = pushes.from_update(repository, before, after, path, **fields)
-    if change.merge_base != change.head:
-        return change
-    # Merged since, so the default branch has all of it.
-    return change_set.from_range(repository, before, after, path, **fields)
 
 
 def is_stream(path: str) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from rlm_ci.change import change_set, pushes, trigger
 from rlm_ci.config.core_options import CORE
 from rlm_ci.config.settings import Settings
-from rlm_ci.errors import ConfigError
+from rlm_ci.errors import CONFIG, ConfigError
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.judge.options import change_choice
 from testing.repositories import events
@@ -70,7 +70,8 @@ def pushed(
         "PRE_COMMIT_LOCAL_BRANCH": "refs/heads/feature",
         "PRE_COMMIT_REMOTE_BRANCH": f"refs/heads/{to}",
     }
-    if old == ZERO_SHA:  # pre-commit looks by itself
+    is_known = clone.attempt("cat-file", "-e", old).returncode == 0
+    if old == ZERO_SHA or not is_known:  # pre-commit looks by itself
         newer = clone.text("rev-list", "--topo-order", "--reverse", head, "--not", "--remotes")
         variables["PRE_COMMIT_FROM_REF"] = f"{newer.split()[0]}^"
     through = selected(clone, variables, "")
@@ -83,9 +84,12 @@ def pushed(
     return found
 
 
-def told(clone: GitRepo, before: str, folder: Path, *, forced: bool = False) -> ChangeSet:
+def told(
+    clone: GitRepo, before: str, folder: Path, *, ref: str = "feature", forced: bool = False
+) -> ChangeSet:
     """What the event of a push says, in a clone that holds what GitHub's own action fetches."""
-    payload = events.push(before, clone.sha(), forced=forced)
+    ref = ref if ref.startswith("refs/") else f"refs/heads/{ref}"
+    payload = events.push(before, clone.sha(), ref=ref, forced=forced)
     found = trigger.from_event(
         Repository(*discover(os.fspath(clone)), os.environ),
         str(events.write_event(folder, payload)),
@@ -229,7 +233,7 @@ def test_a_tag_of_what_a_remote_branch_has_brings_nothing(clone: GitRepo) -> Non
 
     assert tagged() == {}
     clone.write("more.py", "1\n").commit()
-    assert tagged() == {"pushed.py": 50, "more.py": 1}
+    assert tagged() == {"more.py": 1}
 
 
 @pytest.mark.parametrize("event", ["first push", "later push", "dispatch"])
@@ -253,3 +257,196 @@ def test_an_event_says_what_the_default_branch_is_called(
         pushes.from_default_branch,
     )
     assert {one.path: one.lines for one in change.files()} == {"pushed.py": 50}
+
+
+# -- what other branches of the remote have -------------------------------------------------------
+
+
+def lines(change: ChangeSet) -> dict[str, int]:
+    return {one.path: one.lines for one in change.files()}
+
+
+def stacked(clone: GitRepo) -> GitRepo:
+    """On a new branch `part-2`, 7 lines beyond `feature`."""
+    clone.checkout("part-2", new=True).write("part.py", numbered(7)).commit("Part 2")
+    return clone
+
+
+def test_what_is_pushed_on_the_branch_below_is_not_counted_again(
+    origin: GitRepo, clone: GitRepo, tmp_path: Path
+) -> None:
+    main = clone.sha("origin/main")
+    assert pushed(stacked(clone), ZERO_SHA, to="part-2") == {"part.py": 7}
+    change = told(clone, ZERO_SHA, tmp_path, ref="part-2")
+    assert (lines(change), change.policy_commit) == ({"part.py": 7}, main)
+    goes_on(origin)
+    clone.fetch().merge("origin/main")
+    assert pushed(clone, clone.sha("part-2~"), to="part-2") == {}
+    native = selected(clone, {}, f"refs/heads/x {clone.sha()} refs/heads/part-2 {ZERO_SHA}\n")
+    assert lines(native) == {"part.py": 7}, "neither the part below nor main"
+
+
+def test_a_part_that_goes_on_below_is_the_remotes_in_a_hook(clone: GitRepo, tmp_path: Path) -> None:
+    stacked(clone).checkout("feature").write("pushed.py", numbered(60)).commit("More")
+    clone.push("origin", "feature").checkout("part-2")
+    assert pushed(clone, ZERO_SHA, to="part-2") == {"part.py": 7}
+    # A job cannot tell which of the two was pushed first.
+    assert lines(told(clone, ZERO_SHA, tmp_path, ref="part-2")) == {"pushed.py": 50, "part.py": 7}
+
+
+def test_a_part_that_was_rebased_on_the_rewritten_one_below(clone: GitRepo, tmp_path: Path) -> None:
+    old = stacked(clone).sha()
+    clone.push("origin", "part-2").checkout("feature")
+    clone.run("reset", "-q", "--hard", "HEAD~")
+    clone.write("pushed.py", numbered(60, "new")).commit("Better")
+    clone.push("--force", "origin", "feature").checkout("part-2")
+    clone.run("rebase", "-q", "--onto", "feature", "HEAD~")
+    clone.write("part.py", numbered(8)).commit("More")
+    assert pushed(clone, old, to="part-2") == {"part.py": 8}
+    change = told(clone, old, tmp_path, ref="part-2", forced=True)
+    assert lines(change) == {"part.py": 8}
+    assert change.policy_commit == clone.sha("origin/main")
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_branch_that_has_all_of_the_pushed_one_hides_nothing(
+    clone: GitRepo, tmp_path: Path, *, ahead: bool
+) -> None:
+    head = stacked(clone).sha()
+    if ahead:
+        clone.run("commit", "-q", "--allow-empty", "-m", "Helper")
+    clone.push("origin", "HEAD:refs/heads/helper").run("reset", "-q", "--hard", head)
+    assert lines(told(clone, ZERO_SHA, tmp_path, ref="part-2")) == {"part.py": 7}
+    clone.run("update-ref", "-d", "refs/remotes/origin/feature")
+    whole = {"pushed.py": 50, "part.py": 7}
+    assert lines(told(clone, ZERO_SHA, tmp_path, ref="part-2")) == whole
+    native = selected(clone, {}, f"refs/heads/part-2 {head} refs/heads/part-2 {ZERO_SHA}\n")
+    assert lines(native) == whole
+
+
+def test_what_two_branches_pushed_at_once_share_is_judged_with_each(
+    clone: GitRepo, tmp_path: Path
+) -> None:
+    stacked(clone).checkout("feature").checkout("other", new=True)
+    clone.write("other.py", "1\n").commit()
+    clone.push("origin", "part-2", "other", ":feature")
+    for name, own in (("other", {"other.py": 1}), ("part-2", {"part.py": 7})):
+        clone.checkout(name)
+        assert lines(told(clone, ZERO_SHA, tmp_path, ref=name)) == {"pushed.py": 50} | own
+
+
+def test_parts_that_are_pushed_at_once_are_judged_one_by_one(clone: GitRepo) -> None:
+    stacked(clone).checkout("part-3", new=True).write("three.py", "1\n").commit()
+    refs = "".join(
+        f"refs/heads/{name} {clone.sha(name)} refs/heads/{name} {ZERO_SHA}\n"
+        for name in ("part-3", "part-2", "feature")
+    )
+    clone.run("update-ref", "-d", "refs/remotes/origin/feature")
+    found = trigger.select(
+        change_choice(Settings(CORE, {"hook": "pre-push"}, {})),
+        Repository(*discover(os.fspath(clone)), os.environ),
+        lambda opened: change_set.ChangeSet(opened, "default"),
+        refs.encode,
+    )
+    assert [lines(one) for one in found] == [{"three.py": 1}, {"part.py": 7}, {"pushed.py": 50}]
+
+
+@pytest.mark.parametrize("unrelated", [False, True])
+def test_a_forced_push_over_what_the_clone_does_not_share(
+    origin: GitRepo, clone: GitRepo, tmp_path: Path, *, unrelated: bool
+) -> None:
+    if unrelated:
+        clone.orphan("island").write("island.py", "1\n").commit("Island")
+        old = clone.sha()
+        clone.checkout("feature")
+    else:
+        origin.checkout("feature").write("new.py", "1\n")
+        old = origin.commit("Theirs")
+    clone.append("pushed.py", "mine\n").run("commit", "-qa", "--amend", "-m", "Mine")
+    line = f"refs/heads/feature {clone.sha()} refs/heads/feature {old}\n"
+    change = selected(clone, {}, line)
+    assert lines(change) == {"pushed.py": 51}
+    assert "feature, beyond the default branch" in change.label
+    assert pushed(clone, old) == {"pushed.py": 51}
+    assert lines(told(clone, old, tmp_path, forced=True)) == {"pushed.py": 51}
+
+
+def test_an_unrelated_history_is_all_of_it(clone: GitRepo, tmp_path: Path) -> None:
+    main = clone.sha("origin/main")
+    clone.orphan("island").write("island.py", "1\n").commit("Island")
+    for name in ("main", "feature"):
+        line = f"refs/heads/island {clone.sha()} refs/heads/{name} {main}\n"
+        assert lines(selected(clone, {}, line)) == {"island.py": 1}
+    clone.run("update-ref", "refs/remotes/origin/main", "HEAD")
+    assert lines(told(clone, main, tmp_path, ref="main", forced=True)) == {"island.py": 1}
+
+
+# -- clones that do not have everything -----------------------------------------------------------
+
+
+def job_clone(origin: GitRepo, folder: Path, *fetched: str) -> GitRepo:
+    """What a job checks out: `feature`, and what else is ``fetched``."""
+    clone = GitRepo(folder).remote(origin.path.as_uri())
+    clone.fetch("--no-tags", "origin", *fetched)
+    return clone.checkout("origin/feature", detach=True)
+
+
+ONE = "+refs/heads/feature:refs/remotes/origin/feature"
+EVERY = "+refs/heads/*:refs/remotes/origin/*"
+OLD = "+refs/heads/old:refs/remotes/origin/old"
+
+
+@pytest.mark.parametrize(
+    ("fetched", "what"),
+    [
+        (["--depth=1", ONE], "'origin/main' is not in this clone"),
+        (["--depth=2", ONE, OLD], "'origin/main' is not in this clone"),
+        (["--depth=1", EVERY], "where this branch starts is not in this clone"),
+        ([ONE, OLD], "'origin/main' is not in this clone"),
+    ],
+)
+def test_a_job_that_cannot_tell_where_a_branch_starts(
+    origin: GitRepo, tmp_path: Path, fetched: list[str], what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin.branch("old").write("more.py", numbered(4)).commit("Main goes on")
+    origin.checkout("feature", new=True).write("a.py", "1\n").commit("Feature")
+    origin.write("b.py", "1\n").commit("More")
+    clone = job_clone(origin, tmp_path / "job", *fetched)
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    for ref in ("refs/heads/feature", "refs/tags/v1"):
+        with pytest.raises(ConfigError, match=what) as caught:
+            told(clone, ZERO_SHA, tmp_path, ref=ref)
+        assert "fetch-depth: 0" in caught.value.hint
+        assert caught.value.code == CONFIG
+        clone.run("update-ref", "-d", "refs/remotes/origin/feature")  # of a tag, only the tag
+
+
+def test_a_shallow_clone_that_has_the_start_is_enough(origin: GitRepo, tmp_path: Path) -> None:
+    origin.write("more.py", numbered(4)).commit("Main goes on")
+    origin.checkout("feature", new=True).write("a.py", "1\n").commit("Feature")
+    clone = job_clone(origin, tmp_path / "job", "--depth=2", EVERY)
+    assert lines(told(clone, ZERO_SHA, tmp_path)) == {"a.py": 1}
+    clone.checkout("new", new=True).write("b.py", "1\n").commit("New")
+    assert pushed(clone, ZERO_SHA, to="new") == {"b.py": 1}
+
+
+@pytest.mark.parametrize("depth", [(), ("--depth=1",)])
+def test_a_clone_of_one_branch_counts_from_there(
+    origin: GitRepo, tmp_path: Path, depth: tuple[str, ...]
+) -> None:
+    origin.checkout("develop", new=True).write("dev.py", numbered(4)).commit("Develop")
+    clone = origin.clone(tmp_path / "single", "--single-branch", "-b", "develop", *depth)
+    clone.checkout("feature", new=True).write("a.py", "1\n").commit("Feature")
+    assert pushed(clone, ZERO_SHA) == {"a.py": 1}
+    line = f"refs/tags/v1 {clone.sha()} refs/tags/v1 {ZERO_SHA}\n"
+    assert lines(selected(clone, {}, line)) == {"a.py": 1}
+    clone.run("update-ref", "-d", "refs/remotes/origin/develop")
+    line = f"refs/heads/feature {clone.sha()} refs/heads/feature {ZERO_SHA}\n"
+    if depth:
+        with pytest.raises(ConfigError, match="where this branch starts") as caught:
+            selected(clone, {}, line)
+        assert caught.value.hint == "the clone is shallow: git fetch --unshallow origin"
+    else:
+        change = selected(clone, {}, line)
+        assert "all of it" in change.label
+        assert lines(change) == {"main.py": 4, "dev.py": 4, "a.py": 1}

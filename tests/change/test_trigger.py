@@ -313,7 +313,7 @@ def test_what_git_never_says_to_a_hook_is_an_error(history: History, line: str) 
 
 
 def test_a_pushed_commit_that_the_clone_lacks_is_an_error(history: History) -> None:
-    line = f"refs/heads/feature {history.head} refs/heads/feature {'dead' * 10}\n"
+    line = f"refs/heads/feature {'dead' * 10} refs/heads/feature {history.base}\n"
     assert "dead" in failure(history.repo, {"hook": "pre-push"}, stdin=line).hint
 
 
