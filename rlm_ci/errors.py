@@ -74,6 +74,8 @@ class RlmCiError(Exception):
     """
 
     code = INTERNAL
+    #: Whether ``str(error)`` ends with the hint, for a Python program, which shows nothing else.
+    has_hint_in_text = False
 
     def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
         super().__init__(what)
@@ -82,7 +84,8 @@ class RlmCiError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.what} ({self.where})" if self.where else self.what
+        text = f"{self.what} ({self.where})" if self.where else self.what
+        return f"{text}: {self.hint}" if self.has_hint_in_text and self.hint else text
 
 
 class Paused(BaseException):

@@ -5,15 +5,16 @@ A dataclass, unlike the other records of the package, because it is part of the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any, Self
+    from typing import Self
 
 #: Rewards that no profile changes.
 UNSUPPORTED_ACTION = -0.2
@@ -57,6 +58,14 @@ class RLMRewardProfile:
     def from_mapping(cls, values: Mapping[str, Any] | None, where: str = "reward_profile") -> Self:
         """The defaults with ``values`` in their place. Raises ConfigError for a wrong one."""
         known = [one.name for one in fields(cls)]
+        given: Any = values or {}
+        if not isinstance(given, Mapping):
+            told = printable(repr(values)[:100])
+            raise ConfigError(
+                f"a reward profile is a table of numbers, not {told}",
+                where=where,
+                hint=f"known: {', '.join(known)}",
+            )
         for name, value in (values or {}).items():
             place = f"{where}.{printable(str(name)[:100])}"
             if name not in known:

@@ -66,6 +66,9 @@ class EpisodeAttempt(RunAttempt):
 
     def __init__(self, work: PipelineJob, run: Run, record: Record, caller: EpisodeCaller) -> None:
         super().__init__(work, run, record)
+        if caller.model is not None:
+            model = caller.model.with_sub_provider(work.settings.episode.sub_provider)
+            caller = caller.replace(model=model)
         self._caller = caller
         self._bus = caller.bus or RLMEventBus()
         self._terms = EpisodeTerms(work, run, record, caller)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Mapping
+from copy import copy
 from time import monotonic
 
 from rlm_ci.errors import ConfigError, RemoteError
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.models import ModelRequest
 
+#: Where a Python program gives what is wrong.
+WHERE = "RLMRunner"
 #: Bytes of a text that count as a token where a connector counts none.
 _BYTES_A_TOKEN = 4
 #: Attributes with the name of a connector's model, in this order.
@@ -39,15 +42,21 @@ class ConnectorModel:
 
     name = CONNECTOR
 
-    def __init__(self, connector: Any, *, metered: bool, sub_provider: str | None = None) -> None:
-        self._generate: Callable[..., Any] = _method(connector, "generate_response")
+    def __init__(self, connector: Any, *, metered: bool) -> None:
+        self._generate: Callable[..., Any] = method_of(connector, "generate_response")
         self._metered = metered
         self._taken = _parameters(self._generate)
-        self._sub_provider = sub_provider
+        self.sub_provider: str | None = None
         self.model = next(
             (found for name in _NAMES if isinstance(found := getattr(connector, name, None), str)),
             CONNECTOR,
         )
+
+    def with_sub_provider(self, name: str | None) -> ConnectorModel:
+        """The same, which names the provider ``name`` to the connector in sub-calls."""
+        model = copy(self)
+        model.sub_provider = name
+        return model
 
     def complete(self, request: ModelRequest) -> Completion:
         """See ``Model``. A call that takes too long is left behind: no thread can be killed."""
@@ -56,7 +65,7 @@ class ConnectorModel:
         offered = {
             "system_prompt": system,
             "model": request.model if is_sub else None,
-            "provider": self._sub_provider if is_sub else None,
+            "provider": self.sub_provider if is_sub else None,
             "temperature": request.temperature,
             "max_tokens": request.max_tokens,
             "timeout": request.seconds,
@@ -106,7 +115,7 @@ class ConnectedEngine:
     """
 
     def __init__(self, engine: Any) -> None:
-        self._execute: Callable[..., Any] = _method(engine, "execute_code")
+        self._execute: Callable[..., Any] = method_of(engine, "execute_code")
         self._takes_timeout = "timeout" in _parameters(self._execute)
 
     def run(self, code: str, seconds: float) -> CodeResult:
@@ -147,12 +156,13 @@ def within(seconds: float | None, work: Callable[[], Any]) -> Any:
     return found[0]
 
 
-def _method(owner: Any, name: str) -> Callable[..., Any]:
+def method_of(owner: Any, name: str) -> Callable[..., Any]:
+    """The method of an object that a Python program gave. Raises ConfigError."""
     found = getattr(owner, name, None)
     if not callable(found):
         raise ConfigError(
             f"{type(owner).__name__} has no method {name}",
-            where="RLMRunner",
+            where=WHERE,
             hint=f"give it {name}(), as {SITE}runner.html describes",
         )
     method: Callable[..., Any] = found

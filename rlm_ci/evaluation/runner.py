@@ -6,16 +6,19 @@ Each episode is a run in the store of the repository, as ``rlm-ci run`` makes it
 from __future__ import annotations
 
 import os
+from functools import wraps
 from inspect import signature
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from rlm_ci.config.options import PROGRAM
+from rlm_ci.config.settings import Setting, convert
 from rlm_ci.console.progress import Progress
 from rlm_ci.environments.frameworks import supported_frameworks
-from rlm_ci.environments.names import ENVIRONMENTS, supported_environments
+from rlm_ci.environments.names import supported_environments
 from rlm_ci.environments.rewards import RLMRewardProfile
-from rlm_ci.errors import UsageError
+from rlm_ci.errors import RlmCiError, UsageError
 from rlm_ci.evaluation import chat, readiness, reference_log, trajectories
 from rlm_ci.evaluation import run as episodes
 from rlm_ci.evaluation.bench import compare, summary
@@ -24,7 +27,8 @@ from rlm_ci.evaluation.bench.benchmark import BenchOptions
 from rlm_ci.evaluation.bench.compare import Gates
 from rlm_ci.evaluation.bench.packs import catalogue
 from rlm_ci.evaluation.chat import ChatSession
-from rlm_ci.evaluation.connectors import ConnectedEngine, ConnectorModel
+from rlm_ci.evaluation.connectors import WHERE, ConnectedEngine, ConnectorModel, method_of
+from rlm_ci.evaluation.environments import Environments
 from rlm_ci.evaluation.event_bus import RLMEventBus
 from rlm_ci.evaluation.observability import RLMObservability
 from rlm_ci.evaluation.readiness import EnvironmentDoctorCheck, EpisodeNeeds
@@ -45,12 +49,33 @@ from rlm_ci.text.printable import encodable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from rlm_ci.config.settings import Settings
     from rlm_ci.runs.run import Run
 
 
+def _with_hints(cls: type[RLMRunner]) -> type[RLMRunner]:
+    """Errors of all public methods say what to do in their text."""
+
+    def telling(method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def call(*args: Any, **more: Any) -> Any:
+            try:
+                return method(*args, **more)
+            except RlmCiError as error:
+                error.has_hint_in_text = True
+                raise
+
+        return call
+
+    for name, method in list(vars(cls).items()):
+        if callable(method) and (name == "__init__" or not name.startswith("_")):
+            setattr(cls, name, telling(method))
+    return cls
+
+
+@_with_hints
 class RLMRunner:
     """Runs episodes of ``llm_connector`` in ``workdir``.
 
@@ -75,14 +100,18 @@ class RLMRunner:
         self.llm_connector = llm_connector
         self.execution_engine = execution_engine
         self.workdir = Path(workdir) if workdir is not None else Path.cwd()
-        self.event_bus = event_bus or RLMEventBus()
+        self.event_bus = RLMEventBus() if event_bus is None else event_bus
         self.observability = observability
+        method_of(self.event_bus, "emit")
+        if observability is not None:
+            method_of(observability, "on_event")
         if not isinstance(reward_profile, RLMRewardProfile):
             reward_profile = RLMRewardProfile.from_mapping(reward_profile)
         self.reward_profile = reward_profile
-        self.benchmark_pack_paths = list(benchmark_pack_paths or [])
-        self.max_parallelism = max_parallelism
-        self.environments = dict(ENVIRONMENTS)
+        paths: Any = benchmark_pack_paths or []
+        self.benchmark_pack_paths = [paths] if isinstance(paths, str | Path) else list(paths)
+        self.max_parallelism: int = _checked("episode", parallelism=max_parallelism)["parallelism"]
+        self.environments = Environments(self.run_task, self.doctor)
         self._run_dir = run_dir
 
     # ── episodes ──
@@ -149,6 +178,7 @@ class RLMRunner:
     def _run(
         self, flags: dict[str, str], task: str, context: str | Path | None = None
     ) -> RLMRunResult:
+        convert(Setting("task", "what is to be done"), task, WHERE)
         settings = self._settings(flags)
         known = load.load(settings, open_repository(settings))
         runs = stored_runs.StoredRuns(settings)
@@ -176,6 +206,9 @@ class RLMRunner:
 
     def _settings(self, flags: Mapping[str, Any]) -> Settings:
         settings = stored_runs.settings_of({**flags, "repo": str(self.workdir)})
+        settings.sources.update(
+            (key, key.rpartition(".")[2]) for key in flags if key.startswith(("episode.", "chat."))
+        )
         if self._run_dir is not None:
             settings.values["runs_dir"] = os.path.abspath(self._run_dir)
             settings.sources["runs_dir"] = "run_dir"
@@ -187,11 +220,7 @@ class RLMRunner:
         return EpisodeCaller(
             None
             if connector is None
-            else ConnectorModel(
-                connector,
-                metered=limits != (None, None),
-                sub_provider=settings.episode.sub_provider,
-            ),
+            else ConnectorModel(connector, metered=limits != (None, None)),
             None if self.execution_engine is None else ConnectedEngine(self.execution_engine),
             self.event_bus,
             self.observability,
@@ -308,13 +337,16 @@ class RLMRunner:
             mode=mode,
             repeats=repeats,
             limit=limit,
-            environment=environment,
-            framework=framework,
-            max_steps=max_steps,
-            exec_timeout=exec_timeout,
-            branch_width=branch_width,
-            sub_model=sub_model,
-            sub_provider=sub_provider,
+            **_checked(
+                "episode",
+                environment=environment,
+                framework=framework,
+                max_steps=max_steps,
+                exec_timeout=exec_timeout,
+                branch_width=branch_width,
+                sub_model=sub_model,
+                sub_provider=sub_provider,
+            ),
             include_mcp=include_mcp,
             mcp_server=mcp_server,
             harness_strategy=harness_strategy,
@@ -368,6 +400,9 @@ class RLMRunner:
             max_steps_increase=max_steps_increase,
             fail_on_completion_regression=fail_on_completion_regression,
         )
+        for name, value in gates.to_dict().items():
+            if value is not None and not isinstance(value, bool):
+                convert(Setting(name, "a number, or None for no gate", kind="number"), value, WHERE)
         return compare.compare(self._benchmarks(), candidate, baseline, gates).result
 
     def benchmark_presets(self) -> list[dict[str, Any]]:
@@ -432,6 +467,17 @@ def _context_of(context: str | Path, held: Run) -> str:
     return path
 
 
+def _checked(section: str, **values: Any) -> dict[str, Any]:
+    """Those values of settings that are given. Raises ConfigError for a wrong one."""
+    rows = {row.key: row for row in PROGRAM}
+    return {
+        name: convert(rows[f"{section}.{name}"].replace(key=name), str(value), WHERE)
+        for name, value in values.items()
+        if value is not None
+    }
+
+
 def _flags(section: str, **values: Any) -> dict[str, str]:
     """Settings as a command line has them: the request of a run keeps texts."""
-    return {f"{section}.{name}": str(value) for name, value in values.items() if value is not None}
+    given = _checked(section, **values)
+    return {f"{section}.{name}": str(value) for name, value in given.items()}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -247,3 +249,113 @@ def test_an_episode_with_a_context_is_replayed_whatever_the_settings_name(
         env = {"RLM_CONTEXT_PATH": str(tmp_path / "other.txt")}
         ended = cli("replay", run_id, "--check", cwd=tmp_path, env=env)
         assert (ended.code, said in ended.stdout) == (0, True), ended
+
+
+NO_ANSWER = "There is no answer: not done after 2 turns. The last action was run_python: "
+
+
+def test_without_an_answer_the_response_is_a_text_of_what_was_done_last(
+    runner: Callable[..., RLMRunner],
+) -> None:
+    acts = runner(lambda _prompt: action("run_python", code="work"))
+    response = acts.run_task("What is it?", max_steps=2).final_response
+    assert response.startswith(NO_ANSWER)
+    assert "WORK" in response
+    talks = runner(lambda _prompt: "I think it is 42.")
+    assert talks.run_task("What is it?", max_steps=2).final_response == "I think it is 42."
+    code = runner(lambda _prompt: "```repl\nprint('work')\n```")
+    response = code.run_task("What is it?", max_steps=2, environment="pure_rlm").final_response
+    assert response.startswith(NO_ANSWER.replace("run_python", "repl"))
+
+
+def test_a_time_budget_that_is_used_up_at_once_leaves_a_text(
+    runner: Callable[..., RLMRunner],
+) -> None:
+    def slow(_prompt: str) -> str:
+        time.sleep(3)
+        return final()
+
+    response = runner(slow).run_task("What is it?", time_budget_seconds=1).final_response
+    assert response.startswith("There is no answer: ")
+    assert response.endswith("Nothing was done.")
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"max_steps": 0}, "max_steps must be a whole number of at least 1, not '0' (RLMRunner)"),
+        ({"branch_width": "x"}, "branch_width must be a whole number of at least 1, not 'x'"),
+        ({"exec_timeout": 0}, "exec_timeout must be a number of at least 1, not '0'"),
+        ({"max_depth": True}, "max_depth must be a whole number"),
+        ({"environment": "pure"}, "there is no environment 'pure' (environment): known: generic, "),
+        ({"framework": "langchain"}, "'langchain'"),
+    ],
+)
+def test_a_wrong_parameter_is_named_with_what_is_known(
+    runner: Callable[..., RLMRunner], given: dict[str, Any], what: str
+) -> None:
+    made = runner(story)
+    for method in (partial(made.run_task, "x"), partial(made.run_benchmark, limit=1)):
+        if "max_depth" in given and method.args == ():
+            continue
+        with pytest.raises(ConfigError) as found:
+            method(**given)
+        assert what in str(found.value)
+        assert "known: " in str(found.value) or "must be" in str(found.value)
+        assert "--" not in str(found.value)
+    assert not made.llm_connector.asked
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"max_parallelism": 0}, "a whole number of at least 1, not '0'"),
+        ({"max_parallelism": "x"}, "a whole number of at least 1, not 'x'"),
+        ({"event_bus": 5}, "int has no method emit (RLMRunner): give it emit()"),
+        ({"event_bus": 0}, "int has no method emit"),
+        ({"observability": 5}, "int has no method on_event"),
+        ({"reward_profile": 5}, "a reward profile is a table of numbers, not 5"),
+        ({"reward_profile": {"global_scal": 1}}, "known: global_scale, "),
+    ],
+)
+def test_a_wrong_parameter_of_the_runner_itself_is_an_error(
+    runner: Callable[..., RLMRunner], given: dict[str, Any], what: str
+) -> None:
+    with pytest.raises(ConfigError) as found:
+        runner(story, **given)
+    assert what in str(found.value)
+
+
+def test_wrong_limits_of_benchmarks_are_errors(runner: Callable[..., RLMRunner]) -> None:
+    made = runner(story)
+    with pytest.raises(ConfigError, match="limit is 'x'"):
+        made.run_benchmark(limit="x")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="min_reward_delta must be a number, not 'x'"):
+        made.compare_benchmarks(min_reward_delta="x")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="known are: "):
+        made.run_benchmark(preset="no-such")
+
+
+def test_the_provider_of_sub_calls_reaches_the_connector(tmp_path: Path) -> None:
+    class Providers:
+        model = "m"
+        seen: ClassVar[list[tuple[str | None, str | None]]] = []
+
+        def generate_response(
+            self, prompt: str, model: str | None = None, provider: str | None = None
+        ) -> str:
+            self.seen.append((model, provider))
+            is_done = model or "What is 6 x 7?" in prompt
+            return final() if is_done else action("llm_query", prompt="What is 6 x 7?")
+
+    (tmp_path / "pack.json").write_text(
+        json.dumps([{"id": "a", "task": "Which?", "expected": 42, "environment": "generic"}])
+    )
+    made = RLMRunner(Providers(), None, workdir=tmp_path)
+    made.run_task("x", sub_model="small", sub_provider="elsewhere")
+    assert ("small", "elsewhere") in Providers.seen
+    Providers.seen.clear()
+    preset = str(tmp_path / "pack.json")
+    made.run_benchmark(preset=preset, sub_model="small", sub_provider="elsewhere")
+    assert ("small", "elsewhere") in Providers.seen
+    assert (None, "elsewhere") not in Providers.seen

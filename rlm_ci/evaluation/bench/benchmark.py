@@ -73,8 +73,8 @@ class BenchOptions(Value):
         """Raise ConfigError for a mode or a strategy that there is not, and for too few cases."""
         for field in ("limit", "repeats"):
             value = getattr(self, field)
-            if value is not None and value < 1:
-                raise ConfigError(f"{field} is {value}", where=field, hint="give at least 1")
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise ConfigError(f"{field} is {value!r}", where=field, hint="give at least 1")
         for field, known in (("mode", MODES), ("harness_strategy", STRATEGIES)):
             if getattr(self, field) not in known:
                 raise ConfigError(

@@ -22,7 +22,7 @@ from rlm_ci.evaluation.episodes.branches import BestOf
 from rlm_ci.evaluation.episodes.node import EpisodeEnd, EpisodeNode
 from rlm_ci.evaluation.episodes.trajectory import NAME, Trajectory
 from rlm_ci.models.gateway import CONNECTOR
-from rlm_ci.text.printable import printable
+from rlm_ci.text.printable import clip, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -133,8 +133,10 @@ class Episode(LoopWatcher):
         self._profile = RLMRewardProfile.from_mapping(services.options.rewards)
         self._reward = 0.0
         self._steps = 0
-        #: The last words of the model, and when its turn began.
+        #: The last words of the model that were no action, its last action with what came of it,
+        #: and when its turn began.
         self._said = ""
+        self._last = ""
         self._at = ""
         self._trajectory: Trajectory | None = None
         self._setup: EpisodeSetup | None = None
@@ -202,21 +204,27 @@ class Episode(LoopWatcher):
             try:
                 ended = run()
             except LimitError as error:
-                return self._end(self._so_far(setup), str(error), limit=error)
+                reason = str(error)
+                return self._end(self._so_far(setup, reason), reason, limit=error)
             if ended.exhausted:
-                return self._end(self._so_far(setup), ended.reason, exhausted=True)
+                so_far = self._so_far(setup, ended.reason)
+                return self._end(so_far, ended.reason, exhausted=True)
             if ended.reason or ended.blocked:
                 reason = ended.reason or f"the model is blocked: {printable(ended.text[:500])}"
-                return self._end(self._so_far(setup), reason, blocked=ended.blocked)
+                return self._end(self._so_far(setup, reason), reason, blocked=ended.blocked)
             completed = True
             return self._end(ended.text)
         finally:
             if setup.close is not None:
                 setup.close(completed=completed)
 
-    def _so_far(self, setup: EpisodeSetup) -> str:
-        """The answer so far: of a REPL its variable, else the last words of the model."""
-        return (setup.partial() if setup.partial else "") or self._said
+    def _so_far(self, setup: EpisodeSetup, reason: str) -> str:
+        """What there is without an answer: of a REPL its variable, else the model's last words.
+
+        A model that only acted said nothing: then it is what it did last.
+        """
+        answer = (setup.partial() if setup.partial else "") or self._said
+        return answer or f"There is no answer: {reason}. {self._last or 'Nothing was done.'}"
 
     def _own_loop(self, complete: Complete, setup: EpisodeSetup, bounds: TurnLimits) -> TurnLoop:
         self._loop = TurnLoop(
@@ -293,6 +301,7 @@ class Episode(LoopWatcher):
             "success": not observation.failed,
             **observation.details,
         }
+        self._last = f"The last action was {action.name}: {clip(observation.text, _LAST_WORDS)}"
         asked = action.arguments or {}
         tasks = asked.get("tasks") or [asked.get("task", "")]
         for task, child in zip(tasks, observation.details.get("children", ()), strict=False):
@@ -311,7 +320,10 @@ class Episode(LoopWatcher):
 
     def answered(self, turn: int, completion: Completion) -> None:
         self._steps = turn
-        self._said = completion.text.strip()[-_LAST_WORDS:] or self._said
+        text = completion.text.strip()
+        if self._setup is not None and text:
+            is_action = self._setup.answers.calls(completion, turn)
+            self._said = "" if is_action else text[-_LAST_WORDS:]
 
     def _action(self, action: LoopAction) -> dict[str, Any]:
         return {"action": action.name, **(action.arguments or {})}
