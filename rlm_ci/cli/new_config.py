@@ -10,25 +10,28 @@ from rlm_ci.system.installation import URL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+    from typing import Any
 
     from rlm_ci.config.settings import Setting
 
+_NONE: Mapping[str, Any] = {}
 
-def short(*, model: str = "", review: bool = True) -> str:
-    """The settings that people change first, in at most 15 lines."""
+
+def short(chosen: Mapping[str, Any] = _NONE) -> str:
+    """The settings that people change first, in at most 20 lines."""
     rows = {row.key: row for row in _table()}
 
-    def line(key: str, note: str = "", value: object = None) -> str:
-        value = rows[key].default if value is None else value
-        return f"{key.rpartition('.')[2]} = {_toml(value)}{f'  # {note}' if note else ''}"
+    def line(key: str, note: str = "") -> str:
+        value = chosen.get(key, rows[key].default)
+        return f"{key.rpartition('.')[2]} = {toml(value)}{f'  # {note}' if note else ''}"
 
     return "\n".join(
         (
             "# A pull request is checked with the settings of its base branch.",
             f"# All settings: rlm-ci config, or {URL}/blob/main/docs/configuration.md",
             line("fail_level", "severity from which on a finding fails the change"),
-            *([line("model", value=model)] if model else ()),
+            *([line("model")] if "model" in chosen else ()),
             "",
             "[diff_budget]",
             line("diff_budget.max_files"),
@@ -36,16 +39,22 @@ def short(*, model: str = "", review: bool = True) -> str:
             line("diff_budget.ignore", 'paths that do not count, such as "generated/**"'),
             "",
             "[review]",
-            line("review.enabled", "auto, on or off", None if review else "off"),
+            line("review.enabled", "on fails a change of which nothing was read; auto, off"),
+            *(
+                [line("review.analyzers", "the tools that the repository sets up")]
+                if "review.analyzers" in chosen
+                else ()
+            ),
+            "",
+            "[test_guard]",
+            line("test_guard.fail", "true: for every author, false: for bots"),
             "",
         )
     )
 
 
-def whole(*, model: str = "", review: bool = True) -> str:
+def whole(chosen: Mapping[str, Any] = _NONE) -> str:
     """Every setting at its default, commented out, but for what is chosen."""
-    chosen = {"model": model} if model else {}
-    chosen |= {} if review else {"review.enabled": "off"}
     return "\n".join([*_lines(chosen), ""])
 
 
@@ -53,7 +62,7 @@ def _table() -> list[Setting]:
     return [row for row in (*PROGRAM, *checks.rows(checks.names())) if row.file and not row.secret]
 
 
-def _lines(chosen: dict[str, str]) -> Iterator[str]:
+def _lines(chosen: Mapping[str, Any]) -> Iterator[str]:
     table = _table()
     yield "# The settings of rlm-ci, each with its default, or with an example if it has none."
     yield "# On a pull request, the file of the base applies."
@@ -72,13 +81,13 @@ def _lines(chosen: dict[str, str]) -> Iterator[str]:
         yield from _row(row, name, chosen)
         for inner in table:
             if inner.key.rpartition(".")[0] == row.key:
-                value = f"{{ {inner.key.rpartition('.')[2]} = {_toml(inner.default)} }}"
+                value = f"{{ {inner.key.rpartition('.')[2]} = {toml(inner.default)} }}"
                 yield from ("", f"# {inner.help}; instead of the line above:")
                 yield f"#   {name} = {value}"
 
 
-def _row(row: Setting, name: str, chosen: dict[str, str]) -> Iterator[str]:
-    if row.kind in ("table", "tables"):
+def _row(row: Setting, name: str, chosen: Mapping[str, Any]) -> Iterator[str]:
+    if row.kind in ("table", "tables") and row.key not in chosen:
         heading = f'[{row.key}."a name"]' if row.kind == "tables" else f"[[{row.key}]]"
         yield from (f"# {row.help}:", f"# {heading}")
         for column in row.columns:
@@ -87,12 +96,12 @@ def _row(row: Setting, name: str, chosen: dict[str, str]) -> Iterator[str]:
     has_none = row.default is None
     yield f"# {row.help}{' (not set)' if has_none else ''}"
     if row.key in chosen:
-        yield f"{name} = {_toml(chosen[row.key])}"
+        yield f"{name} = {toml(chosen[row.key])}"
     else:
-        yield f"# {name} = {_example(row) if has_none else _toml(row.default)}"
+        yield f"# {name} = {_example(row) if has_none else toml(row.default)}"
 
 
-def _toml(value: object) -> str:
+def toml(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):

@@ -29,6 +29,14 @@ _INSTALL = f"""\
         # zizmor: ignore[adhoc-packages] one version, without dependencies but its own binary
         run: npm install --global --ignore-scripts --no-audit --no-fund {PACKAGE}@{TRIED}
 """
+_SANDBOX = """\
+      - name: Let bubblewrap make its namespaces, for the repository's own analyzers
+        run: |
+          sudo apt-get update
+          sudo apt-get install -y --no-install-recommends bubblewrap apparmor-profiles
+          sudo cp /usr/share/apparmor/extra-profiles/bwrap-userns-restrict /etc/apparmor.d/
+          sudo apparmor_parser -r /etc/apparmor.d/bwrap-userns-restrict
+"""
 #: The artifact that the first of the two jobs passes to the second.
 REPORT_NAME = "rlm-ci-report"
 
@@ -39,6 +47,7 @@ def workflows(
     fork_safe: bool,
     slash_commands: bool,
     wiki: bool = False,
+    analyzers: bool = False,
     provider: str = "",
     model: str = "",
 ) -> dict[str, str]:
@@ -59,6 +68,8 @@ def workflows(
         text = loader.read_template(f"init/{template}")
         if template == "commands.yml":
             text = text.replace("@MODEL@", "" if provider == OPENAI else _of_commands(values))
+        elif analyzers and name == "rlm-ci.yml":
+            text = text.replace("@INSTALL@", f"{_SANDBOX}@INSTALL@")
         for mark, value in values.items():
             text = text.replace(mark, value)
         made[name] = text

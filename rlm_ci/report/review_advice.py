@@ -17,7 +17,7 @@ _ANY = (
     "Scala Solidity Starlark Swift"
 )
 #: The analyzer of a language, and whether ``review.analyzers = "auto"`` finds it.
-_ANALYZERS: dict[str, tuple[str, bool]] = {
+ANALYZERS: dict[str, tuple[str, bool]] = {
     "Python": ("ruff", True),
     "Go": ("staticcheck, or golangci-lint with gosec", True),
     "Rust": ("clippy", True),
@@ -40,15 +40,15 @@ def advice(others: Mapping[str, int], *, auto: bool, is_change: bool) -> tuple[s
 
     ``auto``: the repository's own analyzers run already.
     """
-    known = [name for name, number in others.items() if name in _ANALYZERS and number]
+    known = [name for name, number in others.items() if name in ANALYZERS and number]
     if not known:
         return None
     told = ", ".join(
-        f"{count(others[name], f'{name} file')} ({_ANALYZERS[name][0]})" for name in known[:_MOST]
+        f"{count(others[name], f'{name} file')} ({ANALYZERS[name][0]})" for name in known[:_MOST]
     )
     rest = len(known) - _MOST
     told += f" and {count(rest, 'more language')}" if rest > 0 else ""
-    found_by_auto = any(_ANALYZERS[name][1] for name in known)
+    found_by_auto = any(ANALYZERS[name][1] for name in known)
     set_up = f"Not looked at: {told}. Set up the tool in the repository and install it"
     if found_by_auto and auto:
         return f"{set_up}.", ""

@@ -1,4 +1,4 @@
-"""``rlm-ci init``: write workflows, hooks and ``rlm-ci.toml``.
+"""``rlm-ci init``: write workflows, hooks and ``rlm-ci.toml``, or remove them again.
 
 On a terminal it asks what no flag says. Only ``--force`` overwrites existing files, and keeps the
 old ones renamed.
@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from itertools import count
+from shutil import which
 
 from rlm_ci import __version__, errors
 from rlm_ci.cli import native_hooks, new_config
+from rlm_ci.cli.code_readers import CodeReaders
 from rlm_ci.cli.new_workflows import REPORT_NAME, workflows
+from rlm_ci.cli.written_files import LIMIT, WrittenFiles
 from rlm_ci.config.core_options import COMMON
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import CONFIG_FILES, Setting, Settings, parse_config
+from rlm_ci.console.messages import say
 from rlm_ci.console.progress import Progress, asker
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.git import tracked
 from rlm_ci.git.hardening import without_hook
 from rlm_ci.git.repository import Repository, discover
-from rlm_ci.judge.config_file import LIMIT, TABLE
+from rlm_ci.judge.config_file import TABLE
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import output_of
 from rlm_ci.models.providers import GITHUB, MODEL_NAME, OPENAI, PROVIDERS
 from rlm_ci.resources import loader
+from rlm_ci.review.analyzers.from_repository import AUTO
 from rlm_ci.system import files
 from rlm_ci.system.installation import URL, checkout, recorded_commit
 from rlm_ci.text.object_id import is_object_id
@@ -40,13 +44,14 @@ if TYPE_CHECKING:
     from rlm_ci.config.arguments import Arguments
 
 SUMMARY = "set up a repository: write workflows, hooks and rlm-ci.toml"
-USAGE = "[--review on|off] [--model NAME] [--hooks] [OPTION...]"
+USAGE = "[--review on|off] [--model NAME] [--hooks] [--dry-run] [OPTION...]"
 TAKES = ("no arguments", 0, 0)
 EXAMPLES = (
     "rlm-ci init",
     "rlm-ci init --review off --hooks",
-    "rlm-ci init --model gpt-5-mini --fork-safe",
-    "rlm-ci init --wiki",
+    "rlm-ci init --model openai:gpt-5-mini --fork-safe",
+    "rlm-ci init --agents people --wiki",
+    "rlm-ci init --remove",
 )
 EXITS = {
     errors.OK: "the files are written; those that exist are kept",
@@ -65,6 +70,9 @@ OWN = (
             own_env=False),
     Setting("init.model", "model for the review, as PROVIDER:NAME (default: none; analyzers need "
             "no key)", flag="--model", metavar="NAME", file=False, own_env=False),
+    Setting("init.agents", "who opens the pull requests that agents wrote: bots, or people too; "
+            "then test-guard fails for every author", "bots", "choice",
+            choices=("bots", "people"), flag="--agents", metavar="WHO", file=False, own_env=False),
     _own("fork_safe", "write two workflows: one checks without permissions, the other posts, "
          "also for forks", **_SWITCH),
     _own("slash_commands", "write a workflow that runs comments such as /rlm-ci check", **_SWITCH),
@@ -75,9 +83,16 @@ OWN = (
          **_SWITCH),
     _own("full", "write every setting into rlm-ci.toml, with its default", **_SWITCH),
     _own("force", "overwrite existing files; keep each one as FILE.orig", **_SWITCH),
+    Setting("init.dry_run", "say what would be written or removed, and leave all as it is",
+            flag="--dry-run", file=False, own_env=False, **_SWITCH),
+    Setting("init.remove", "remove what init wrote in this clone; files that were changed since "
+            "stay", flag="--remove", file=False, own_env=False, **_SWITCH),
 )  # fmt: skip
-_LIMIT = 1 << 20
 ROWS = (*COMMON, *OWN)
+_NOTHING = (
+    "nothing to remove: this clone has no record of files that rlm-ci init wrote, and no file",
+    "is as it would write it now; name the flags of that time, such as --fork-safe",
+)
 
 
 def run(arguments: Arguments) -> int:
@@ -91,8 +106,11 @@ def run(arguments: Arguments) -> int:
         raise ConfigError(
             "not a git repository", where=repository.root, hint="make one first: git init"
         )
+    written = WrittenFiles(repository, force=settings.force, is_dry=settings.init.dry_run)
+    if settings.init.remove:
+        return _remove(repository, written, settings)
     commit = _pinned(settings.pin, settings.environ)
-    wish = _wish(settings)
+    wish = _wish(settings, CodeReaders.of(repository))
     contents = _contents(commit, wish, settings)
     if wish.fork_safe and not settings.force:
         _require_first_job(repository)
@@ -109,23 +127,40 @@ def run(arguments: Arguments) -> int:
         for path in tracked.left_out(repository, missing):
             del contents[path]
             lines.append(f"kept       {path} (your sparse checkout leaves it out)")
-    lines += [
-        _write(repository.root, path, text, force=settings.force) for path, text in contents.items()
-    ]
-    if lines and lines[-1].startswith(f"kept       {CONFIG_FILES[0]} "):
-        lines[-1] += wish.lacking()
-    hooks = [*_hooks(repository, force=settings.force)] if settings.hooks else []
-    lines += [*hooks, _ignore_runs(repository), "", *_next(wish, settings, hooks)]
+    for path, text in contents.items():
+        line = written.write(path, text)
+        if line.startswith("kept "):
+            line += _missing(os.path.join(repository.root, path), text)
+            line += wish.lacking() if path == CONFIG_FILES[0] else ""
+        lines.append(line)
+    hooks = [*native_hooks.install(repository, written)] if settings.hooks else []
+    lines += [*hooks, written.ignore_runs()]
+    if not settings.init.dry_run:
+        lines += ["", *_next(wish, settings, hooks)]
     output_of(settings).emit("\n".join(lines) + "\n")
     return errors.OK
 
 
+def _remove(repository: Repository, written: WrittenFiles, settings: Settings) -> int:
+    """Remove what is recorded, and what these flags would write."""
+    commit = settings.pin or own_commit(settings.environ)
+    wish = _Wish(
+        settings.init.review == "on", settings.init.model or "", settings.fork_safe,
+        settings.init.agents == "people", CodeReaders.of(repository),
+    )  # fmt: skip
+    lines = [*written.remove(_contents(commit, wish, settings) if commit else {})]
+    output_of(settings).emit("\n".join(lines or _NOTHING) + "\n")
+    return errors.OK
+
+
 class _Wish(Value):
-    """What the flags and the answers say."""
+    """What the flags and the answers say; ``strict``: test-guard fails for every author."""
 
     review: bool
     model: str
     fork_safe: bool
+    strict: bool
+    readers: CodeReaders
 
     @property
     def provider(self) -> str:
@@ -133,14 +168,29 @@ class _Wish(Value):
         named, _, rest = self.model.partition(":")
         return (named if rest and named in PROVIDERS else OPENAI) if self.model else ""
 
+    @property
+    def has_own(self) -> bool:
+        """Whether the repository's own analyzers take part in the review."""
+        return self.review and self.readers.has_own
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """The settings that are not at their defaults."""
+        rows = (
+            ("model", self.model),
+            ("review.enabled", "" if self.review else "off"),
+            ("review.analyzers", AUTO if self.has_own else ""),
+            ("test_guard.fail", self.strict),
+        )
+        return {key: value for key, value in rows if value}
+
     def lacking(self) -> str:
         """What an existing configuration may lack, as a remark; "" where the defaults do."""
-        rows = [f'model = "{self.model}"'] if self.model else []
-        rows += [] if self.review else ['review.enabled = "off"']
+        rows = [f"{key} = {new_config.toml(value)}" for key, value in self.chosen.items()]
         return f"; it needs: {', '.join(rows)}" if rows else ""
 
 
-def _wish(settings: Settings) -> _Wish:
+def _wish(settings: Settings, readers: CodeReaders) -> _Wish:
     """Ask on a terminal what no flag says. Raises ConfigError for a model that cannot be."""
     is_wanted = settings.interactive and not (settings.non_interactive or settings.ci)
     ask = asker(Progress(settings.environ, quiet=True)) if is_wanted else None
@@ -148,21 +198,31 @@ def _wish(settings: Settings) -> _Wish:
     def is_open(key: str) -> bool:
         return ask is not None and settings.sources[key] == "default"
 
-    review, model = settings.init.review == "on", settings.init.model or ""
-    fork_safe = settings.fork_safe
+    review, model = settings.init.review == "on", _full_name(settings.init.model or "")
+    fork_safe, strict = settings.fork_safe, settings.init.agents == "people"
     if ask is not None and is_open("init.review") and not model:
+        for line in readers.lines(model=False):
+            say(f"{line[:1].upper()}{line[1:]}.")
         review = _is_yes(ask, "Review the code too, besides the checks? [Y/n] ", "y")
     if ask is not None and is_open("init.model") and review:
-        words = "Model for the review, as PROVIDER:NAME (Enter for none: analyzers need no key): "
-        model = ask(words).strip()
+        model = _model(ask)
     if ask is not None and is_open("fork_safe"):
         words = "Post comments too, by a second workflow that also serves forks? [y/N] "
         fork_safe = _is_yes(ask, words, "n")
-    if model == GITHUB:
-        model = f"{GITHUB}:auto"
-    if model:
-        _require_model(model)
-    return _Wish(review, model, fork_safe)
+    if ask is not None and is_open("init.agents"):
+        words = "Do people open pull requests that their agents wrote? Weakened tests then fail "
+        strict = _is_yes(ask, f"{words}for every author, not for bots alone. [y/N] ", "n")
+    return _Wish(review, model, fork_safe, strict, readers)
+
+
+def _model(ask: Callable[[str], str]) -> str:
+    """The answer to the question for a model, asked again for what is none."""
+    question = "Model for the review, as PROVIDER:NAME (Enter for none: analyzers need no key): "
+    while True:
+        try:
+            return _full_name(ask(question).strip())
+        except ConfigError as error:
+            question = f"{error}; {error.hint}.\nModel, or Enter for none: "
 
 
 def _is_yes(ask: Callable[[str], str], question: str, default: str) -> bool:
@@ -173,31 +233,26 @@ def _is_yes(ask: Callable[[str], str], question: str, default: str) -> bool:
         question = "Please answer y or n: "
 
 
-def _require_model(model: str) -> None:
-    """Raise ConfigError for what is no name of a model, or of one that nobody offers any more."""
-    named, _, rest = model.partition(":")
+def _full_name(model: str) -> str:
+    """The name of a model as the configuration has it; "" for none. Raises ConfigError."""
+    if not model:
+        return ""
+    named, colon, rest = model.partition(":")
+    if model == GITHUB:
+        return f"{GITHUB}:auto"
+    what = ""
     if not MODEL_NAME.fullmatch(model) or (named in PROVIDERS and not rest):
+        what = f"no name of a model: {printable(model)[:80]!r}"
+    elif colon and named not in PROVIDERS:
+        what = f"no provider is called {printable(named)[:80]!r}"
+    if what:
         raise ConfigError(
-            f"no name of a model: {printable(model)[:80]!r}",
+            what,
             where="--model",
-            hint=f"PROVIDER:NAME, with one of {', '.join(PROVIDERS)}; or NAME for OpenAI",
+            hint=f"PROVIDER:NAME, with one of {', '.join(PROVIDERS)}; or NAME for OpenAI, and "
+            f"{OPENAI}:NAME if the name has a colon",
         )
-
-
-def _hooks(repository: Repository, *, force: bool) -> Iterator[str]:
-    """Install the native hooks; what became of each."""
-    folder, is_own = native_hooks.folder(repository)
-    if not is_own:
-        yield (f"kept       core.hooksPath is {printable(folder)}, not of this clone alone: call "
-               "rlm-ci check --hook pre-commit (and pre-push) there")  # fmt: skip
-        return
-    text = native_hooks.script(folder, repository)
-    shown = os.path.relpath(folder, repository.root)
-    if shown.startswith(os.pardir):  # of a linked work tree
-        shown = folder
-    for name in native_hooks.NAMES:
-        told = _write(folder, name, text, force=force, mode=0o755)
-        yield told.replace(f" {name}", f" {printable(os.path.join(shown, name))}", 1)
+    return model
 
 
 def _next(wish: _Wish, settings: Settings, hooks: Sequence[str]) -> Iterator[str]:
@@ -213,9 +268,6 @@ def _next(wish: _Wish, settings: Settings, hooks: Sequence[str]) -> Iterator[str
         yield f"      give the workflow its key: gh secret set {row.keys[0]}"
     if row is not None and not row.base_url and not row.by_program:
         yield "      and the address: gh variable set OPENAI_BASE_URL, OPENAI_API_VERSION"
-    named, _, rest = wish.model.partition(":")
-    if rest and named not in PROVIDERS:
-        yield f"      no provider is called {named}, so {wish.provider} gets the name {wish.model}"
     if row is not None:
         yield f"      try the model here: rlm-ci doctor --model {wish.model}"
     if wish.fork_safe or settings.slash_commands:
@@ -224,13 +276,25 @@ def _next(wish: _Wish, settings: Settings, hooks: Sequence[str]) -> Iterator[str
         yield "      let the wiki's workflow open its pull request: Settings, Actions, General,"
         yield '      "Allow GitHub Actions to create and approve pull requests"'
         yield "      write the first wiki here: rlm-ci wiki --out docs/wiki"
+    if wish.review:
+        yield from (f"      review: {line}" for line in wish.readers.lines(model=bool(wish.model)))
+        yield from (f"      {line}" for line in wish.readers.steps() if wish.has_own)
+    if not wish.strict:
+        yield "      test-guard fails pull requests of bots; for those of people it only reports"
+        yield "      weakened tests: set test_guard.fail, or run rlm-ci init --agents people"
+    yield from _next_of_hooks(hooks)
+    yield "      run the checks now: rlm-ci check"
+
+
+def _next_of_hooks(hooks: Sequence[str]) -> Iterator[str]:
     if any(line.startswith("kept") for line in hooks):
         yield "      let each hook that was kept run: rlm-ci check --hook NAME"
-    elif hooks:
+    elif hooks and not any(line.startswith("waiting") for line in hooks):
         yield "      commits and pushes of this clone are checked from now on"
-    else:
-        yield "      to check each commit too: pre-commit install, or rlm-ci init --hooks"
-    yield "      run the checks now: rlm-ci check"
+    elif not hooks:
+        install = "" if which("pre-commit") else "pip install pre-commit, then "
+        yield f"      to check each commit too: {install}pre-commit install"
+        yield "      or, without pre-commit: rlm-ci init --hooks"
 
 
 def _is_configured(repository: Repository) -> bool:
@@ -244,7 +308,7 @@ def _require_first_job(repository: Repository) -> None:
     """Raise ConfigError if an existing workflow leaves the second job no report."""
     path = ".github/workflows/rlm-ci.yml"
     try:
-        data = tracked.read(repository, path, _LIMIT)
+        data = tracked.read(repository, path, LIMIT)
     except files.UnreadableError:
         return
     if REPORT_NAME.encode() not in data:
@@ -262,6 +326,7 @@ def _contents(commit: str, wish: _Wish, settings: Settings) -> dict[str, str]:
         fork_safe=wish.fork_safe,
         slash_commands=settings.slash_commands,
         wiki=settings.init.wiki,
+        analyzers=wish.has_own,
         provider=wish.provider,
         model=wish.model,
     )
@@ -270,7 +335,7 @@ def _contents(commit: str, wish: _Wish, settings: Settings) -> dict[str, str]:
         hooks = loader.read_template("init/pre-commit-config.yaml")
         contents[".pre-commit-config.yaml"] = hooks.replace("@URL@", URL).replace("@REV@", commit)
     config = new_config.whole if settings.full else new_config.short
-    contents[CONFIG_FILES[0]] = config(model=wish.model, review=wish.review)
+    contents[CONFIG_FILES[0]] = config(wish.chosen)
     return contents
 
 
@@ -304,63 +369,13 @@ def own_commit(environ: Mapping[str, str]) -> str | None:
     return Repository(root, git_dir, without_hook(environ)).resolve("HEAD")[0]
 
 
-def _write(root: str, path: str, text: str, *, force: bool, mode: int = 0o644) -> str:
-    full = os.path.join(root, path)
-    if os.path.lexists(full):
-        try:
-            same = files.read_inside(root, path, _LIMIT) == text.encode()
-        except files.UnreadableError:
-            same = False
-        if same:
-            return f"unchanged  {path}"
-        if not force:
-            return f"kept       {path} (it exists; --force overwrites it){_missing(full, text)}"
-    folder = os.path.dirname(full)
-    own = os.path.normpath(os.path.join(os.path.realpath(root), os.path.dirname(path)))
-    if os.path.realpath(folder) != own:
-        raise ConfigError("the folder is a link", where=path, hint="write the file by hand")
-    files.make_folder(folder)
-    kept = _set_aside(full)
-    files.write(full, text.encode(), mode)
-    return f"written    {path}" + (f" (the previous one: {kept})" if kept else "")
-
-
 def _missing(full: str, text: str) -> str:
     """The lines that an existing pre-commit configuration lacks; "" for other files."""
     if os.path.basename(full) != ".pre-commit-config.yaml":
         return ""
     with suppress(files.UnreadableError):
-        if f"{URL}\n".encode() in files.read(full, _LIMIT):
+        if f"{URL}\n".encode() in files.read(full, LIMIT):
             return ""
     first, _, rest = text.partition("repos:\n")
     lines = [*first.splitlines(), *rest.splitlines()]
     return "\n".join(["; add these lines, from the second on below repos:", *lines])
-
-
-def _set_aside(full: str) -> str:
-    """Rename an existing file; its new name, or "". Raises StorageError."""
-    if not os.path.lexists(full) or os.path.isdir(full):
-        return ""
-    names = (f"{full}.orig{number or ''}" for number in count())
-    aside = next(name for name in names if not os.path.lexists(name))
-    try:
-        os.rename(full, aside)
-    except OSError as error:
-        raise files.storage_error(error, full) from None
-    return os.path.basename(aside)
-
-
-def _ignore_runs(repository: Repository) -> str:
-    """Add the folder of runs to the ignored files: runs never belong in a commit."""
-    path = os.path.join(repository.root, ".gitignore")
-    try:
-        data = tracked.read(repository, ".gitignore", _LIMIT)
-    except files.UnreadableError as error:
-        if not error.missing:
-            return f"kept       .gitignore ({error}; add .runs/ to it)"
-        data = b""
-    if b".runs/" in data.split():
-        return "unchanged  .gitignore"
-    end = b"" if not data or data.endswith(b"\n") else b"\n"
-    files.write(path, data + end + b".runs/\n")
-    return "written    .gitignore (.runs/ added)"

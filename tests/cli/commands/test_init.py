@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -251,16 +252,16 @@ def config(repo: GitRepo) -> dict[str, object]:
 @pytest.mark.parametrize(
     "case",
     [
-        ("\n\n\n", (), "RMP", None, "auto", False),
-        ("y\ngroq:llama\nyes\n", (), "RMP", "groq:llama", "auto", True),
-        ("n\ny\n", (), "RP", None, "off", True),
-        ("what\nN\n\n", (), "RP", None, "off", False),
+        ("\n\n\n\n", (), "RMPD", None, "auto", False),
+        ("y\ngroq:llama\nyes\n\n", (), "RMPD", "groq:llama", "auto", True),
+        ("n\ny\n\n", (), "RPD", None, "off", True),
+        ("what\nN\n\n\n", (), "RPD", None, "off", False),
         ("", (), "R", None, "auto", False),  # the end of what is typed
-        ("\n", ("--model", "m"), "P", "m", "auto", False),
-        ("", ("--review", "off", "--fork-safe"), "", None, "off", True),
+        ("\n\n", ("--model", "m"), "PD", "m", "auto", False),
+        ("", ("--review", "off", "--fork-safe", "--agents", "bots"), "", None, "off", True),
     ],
 )
-def test_three_questions_on_a_terminal(
+def test_the_questions_on_a_terminal(
     repo: GitRepo,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -268,7 +269,7 @@ def test_three_questions_on_a_terminal(
 ) -> None:
     answers, flags, asked, model, review, forks = case
     answered(repo, monkeypatch, answers, *flags)
-    questions = re.findall(r"Review the|Model for|Post comments", capsys.readouterr().err)
+    questions = re.findall(r"Review the|Model for|Post comments|Do people", capsys.readouterr().err)
     assert "".join(one[0] for one in questions) == asked
     written = config(repo)
     assert written.get("model") == model
@@ -283,9 +284,133 @@ def test_an_answer_that_is_none_is_asked_for_again(
     assert "Please answer y or n: " in capsys.readouterr().err
 
 
-def test_a_name_that_begins_with_no_provider_is_told(cli: Cli, repo: GitRepo) -> None:
-    told = cli("init", "--model", "gorq:m", cwd=repo).stdout
-    assert "no provider is called gorq, so openai gets the name gorq:m" in told
+def test_a_model_of_no_provider_is_asked_for_again(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answered(repo, monkeypatch, "y\nantropic:x\nanthropic:x\n\n\n")
+    assert "no provider is called 'antropic'" in capsys.readouterr().err
+    assert config(repo)["model"] == "anthropic:x"
+
+
+def test_people_with_agents_make_test_guard_strict(
+    cli: Cli, repo: GitRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = cli("init", cwd=repo).stdout
+    assert "test-guard fails pull requests of bots; for those of people it only reports" in told
+    assert config(repo)["test_guard"] == {"fail": False}
+    told = cli("init", "--agents", "people", "--force", cwd=repo).stdout
+    assert "only reports" not in told
+    assert config(repo)["test_guard"] == {"fail": True}
+    answered(repo, monkeypatch, "n\nn\ny\n", "--force")
+    assert config(repo)["test_guard"] == {"fail": True}
+
+
+def test_pre_commit_is_named_where_it_is_missing(cli: Cli, repo: GitRepo, tmp_path: Path) -> None:
+    git = shutil.which("git") or ""
+    bare = {"PATH": os.path.dirname(git)}
+    wanted = "to check each commit too: pip install pre-commit, then pre-commit install"
+    assert (wanted in cli("init", cwd=repo, env=bare).stdout) == (
+        not shutil.which("pre-commit", path=bare["PATH"])
+    )
+    program = tmp_path / "pre-commit"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    told = cli("init", cwd=repo, env={"PATH": f"{tmp_path}:{bare['PATH']}"}).stdout
+    assert "to check each commit too: pre-commit install\n" in told
+
+
+# -- the review of other languages ---------------------------------------------------------------
+
+
+def test_the_repositorys_own_analyzer_is_found_and_switched_on(cli: Cli, repo: GitRepo) -> None:
+    repo.write_all({"src/a.ts": "", "src/b.ts": "", "eslint.config.js": "", "run.py": ""})
+    told = cli("init", cwd=repo, env={"PATH": "/usr/bin:/bin"}).stdout
+    assert "review: eslint, which is not installed here, reads 2 TypeScript files" in told
+    assert "review: ruff reads 1 Python file" in told
+    assert "installs eslint: npm ci --ignore-scripts" in told
+    assert config(repo)["review"] == {"enabled": "auto", "analyzers": "auto"}
+    (job,) = yaml.safe_load(repo.read(ALWAYS[0]))["jobs"].values()
+    assert "bubblewrap" in job["steps"][1]["run"]
+    off = cli("init", "--review", "off", "--force", cwd=repo).stdout
+    assert "eslint" not in off
+    assert config(repo)["review"] == {"enabled": "off"}
+    assert cli("init", "--full", "--force", cwd=repo).code == 0
+    assert config(repo)["review"] == {"analyzers": "auto"}
+
+
+def test_code_that_nothing_reads_is_told(
+    cli: Cli, repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repo.write_all({"main.go": "", "lib.go": "", "src/lib.rs": "", "README.md": ""})
+    words = "othing reads 2 Go files, 1 Rust file: set up staticcheck, or golangci-lint with gosec"
+    assert f"review: n{words}" in cli("init", cwd=repo).stdout
+    assert config(repo)["review"] == {"enabled": "auto"}
+    answered(repo, monkeypatch, "\n", "--force")
+    assert f"N{words}" in capsys.readouterr().err
+    told = cli("init", "--model", "openai:m", "--force", cwd=repo).stdout
+    assert "review: the model reads every changed file" in told
+
+
+# -- dry runs, removal ---------------------------------------------------------------------------
+
+
+def test_a_dry_run_writes_nothing(cli: Cli, repo: GitRepo) -> None:
+    before = contents(repo)
+    ended = cli("init", "--dry-run", "--fork-safe", "--hooks", cwd=repo)
+    assert (ended.code, contents(repo)) == (0, before)
+    assert ended.stdout.splitlines() == [
+        f"would write {path}" for path in (ALWAYS[0], PUBLISH, "rlm-ci.toml")
+    ] + [f"would write .git/hooks/{name}" for name in ("pre-commit", "pre-push")] + [
+        "would write .gitignore (.runs/ added)"
+    ]  # fmt: skip
+    assert not (repo.path / ".git/hooks/pre-commit").exists()
+
+
+def files_of_git(repo: GitRepo) -> list[Path]:
+    return sorted(path for path in (repo.path / ".git").rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("flags", [(), ("--fork-safe", "--slash-commands", "--wiki", "--hooks")])
+def test_all_that_was_written_is_removed(cli: Cli, repo: GitRepo, flags: tuple[str, ...]) -> None:
+    repo.write(".gitignore", "build").commit()
+    before, of_git = contents(repo), files_of_git(repo)
+    assert cli("init", *flags, cwd=repo).code == 0
+    dry = cli("init", "--remove", "--dry-run", cwd=repo)
+    assert "would remove rlm-ci.toml" in dry.stdout
+    assert (repo.path / "rlm-ci.toml").exists()
+    ended = cli("init", "--remove", cwd=repo)
+    assert (ended.code, ended.stderr) == (0, "")
+    assert (contents(repo), (repo.path / ".github").exists()) == (before, False)
+    assert [
+        one
+        for one in sorted((repo.path / ".git").rglob("*"))
+        if one not in of_git and one.is_file()
+    ] == []
+    assert "nothing to remove" in cli("init", "--remove", cwd=repo).stdout
+
+
+def test_what_people_changed_stays_and_what_they_had_comes_back(cli: Cli, repo: GitRepo) -> None:
+    repo.write("rlm-ci.toml", 'fail_level = "low"\n')
+    assert cli("init", "--force", cwd=repo).code == 0
+    repo.append(".pre-commit-config.yaml", "# ours\n").append(".gitignore", "more\n")
+    told = cli("init", "--remove", cwd=repo).stdout
+    assert "kept       .pre-commit-config.yaml (changed since init wrote it" in told
+    assert "removed    rlm-ci.toml (rlm-ci.toml.orig is back)" in told
+    assert repo.read("rlm-ci.toml") == b'fail_level = "low"\n'
+    assert repo.read(".gitignore") == b"more\n"
+    assert (repo.path / ".pre-commit-config.yaml").exists()
+
+
+def test_another_clone_removes_what_is_as_it_would_be_written(
+    cli: Cli, repo: GitRepo, tmp_path: Path
+) -> None:
+    assert cli("init", "--fork-safe", cwd=repo).code == 0
+    repo.commit()
+    clone = repo.clone(tmp_path / "clone")
+    told = cli("init", "--remove", cwd=clone).stdout
+    assert "removed    rlm-ci.toml" in told
+    assert PUBLISH in contents(clone)
+    assert f"removed    {PUBLISH}" in cli("init", "--remove", "--fork-safe", cwd=clone).stdout
 
 
 @pytest.mark.parametrize(("flags", "environ"), [(("--no-interactive",), {}), ((), {"CI": "true"})])
@@ -361,6 +486,8 @@ def test_the_workflows_key_and_the_next_steps_are_those_of_the_model(
         ('m"\nreview.enabled="off', "no name of a model"),
         ("${{ secrets.X }}", "no name of a model"),
         ("m: x", "no name of a model"),
+        ("gorq:m", "no provider is called 'gorq'"),
+        ("ft:m", "no provider is called 'ft'"),
     ],
 )
 def test_no_name_of_a_model(
@@ -371,12 +498,13 @@ def test_no_name_of_a_model(
     told = capsys.readouterr().err
     assert words in told
     assert "with one of openai, anthropic" in told
+    assert "openai:NAME if the name has a colon" in told
     assert contents(repo) == before
 
 
 def test_the_configuration_is_short_and_whole_on_demand(cli: Cli, repo: GitRepo) -> None:
-    text = new_config.short(model="groq:llama", review=False)
-    assert len(text.splitlines()) <= 15
+    text = new_config.short({"model": "groq:llama", "review.enabled": "off"})
+    assert len(text.splitlines()) <= 20
     (repo.path / "rlm-ci.toml").write_text(text, "utf-8")
     effective = cli("config", "--format", "json", cwd=repo)
     assert (effective.code, effective.stderr) == (0, "")
@@ -385,8 +513,9 @@ def test_the_configuration_is_short_and_whole_on_demand(cli: Cli, repo: GitRepo)
     assert plain == {
         "fail_level": "high", "review": {"enabled": "auto"},
         "diff_budget": {"max_files": 25, "max_lines": 1200, "ignore": []},
+        "test_guard": {"fail": False},
     }  # fmt: skip
-    whole = new_config.whole(model="groq:llama", review=False)
+    whole = new_config.whole({"model": "groq:llama", "review.enabled": "off"})
     assert parse_config(whole.encode(), "f", None)["model"] == "groq:llama"
     assert "\n# timeout = 600" in whole
     assert cli("init", "--full", "--force", cwd=repo).code == 0
@@ -402,43 +531,3 @@ def test_a_configuration_that_stays_is_told_what_it_needs(cli: Cli, repo: GitRep
     repo.remove("rlm-ci.toml").write("pyproject.toml", '[tool.rlm-ci]\nfail_level = "low"\n')
     told = cli(*wish, cwd=repo).stdout
     assert f"kept       [tool.rlm-ci] of pyproject.toml is the configuration; {needs}" in told
-
-
-# -- native hooks --------------------------------------------------------------------------------
-
-
-def test_native_hooks_run_this_rlm_ci(cli: Cli, repo: GitRepo) -> None:
-    told = cli("init", "--hooks", cwd=repo)
-    assert (told.code, told.stderr) == (0, "")
-    assert "written    .git/hooks/pre-commit\nwritten    .git/hooks/pre-push\n" in told.stdout
-    assert not (repo.path / ".pre-commit-config.yaml").exists()
-    assert "unchanged  .git/hooks/pre-push" in cli("init", "--hooks", cwd=repo).stdout
-    repo.run("add", "-A")
-    without = {"PATH": "/usr/bin:/bin"}  # where no rlm-ci is: the hook knows its place
-    assert repo.attempt("commit", "-q", "-m", "Set up", env=without).returncode == 0
-    repo.write_all({f"f{n}": "x\n" for n in range(26)})
-    repo.run("add", "-A")
-    refused = repo.attempt("commit", "-q", "-m", "Too much", env=without)
-    assert refused.returncode == 1
-    assert b"diff-budget/files" in refused.stdout + refused.stderr
-
-
-def test_hooks_that_exist_or_serve_other_repositories_are_left_alone(
-    cli: Cli, repo: GitRepo, tmp_path: Path
-) -> None:
-    own = repo.path / ".git/hooks/pre-push"
-    own.parent.mkdir(exist_ok=True)
-    own.write_text("#!/bin/sh\n")
-    told = cli("init", "--hooks", cwd=repo).stdout
-    assert "kept       .git/hooks/pre-push (it exists; --force overwrites it)" in told
-    assert "let each hook that was kept run: rlm-ci check --hook NAME" in told
-    assert "commits and pushes of this clone are checked" not in told
-    assert own.read_text() == "#!/bin/sh\n"
-    repo.config("core.hooksPath", "tools/hooks")
-    assert "written    tools/hooks/pre-commit" in cli("init", "--hooks", cwd=repo).stdout
-    assert str(tmp_path).encode() not in repo.read("tools/hooks/pre-commit")
-    repo.config("core.hooksPath", str(tmp_path / "all"))
-    told = cli("init", "--hooks", cwd=repo).stdout
-    assert f"kept       core.hooksPath is {tmp_path / 'all'}" in told
-    assert "rlm-ci check --hook pre-commit" in told
-    assert not (tmp_path / "all").exists()
