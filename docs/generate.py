@@ -381,14 +381,17 @@ def _ruff() -> Iterator[str]:
     """The rules of the built-in analyzer, with ruff's own pages."""
     argv = [sys.executable, "-m", "ruff", "rule", "--all", "--output-format", "json"]
     told = json.loads(subprocess.run(argv, capture_output=True, check=True).stdout)
-    names = {one["code"]: one["name"] for one in told}
-    yield from ("| rule | domain | severity | what ruff says |", "|---|---|---|---|")
+    known = {row["code"]: row for row in told}
+    yield from (
+        "| rule | domain | severity | ruff's page | example |",
+        "|---|---|---|---|---|",
+    )
     for code in ruff.rules():
-        weight = ruff.WEIGHTS[code]
-        page = f"[{names[code]}](https://docs.astral.sh/ruff/rules/{names[code]}/)"
-        yield (
-            f"| `review/ruff-{code.lower()}` | {weight.domain} | {weight.severity.label} | {page} |"
-        )
+        weight, row = ruff.WEIGHTS[code], known[code]
+        page = f"[{row['name']}](https://docs.astral.sh/ruff/rules/{row['name']}/)"
+        example = " ".join(min(row["message_formats"], key=len).split()).replace("|", r"\|")
+        cells = (weight.domain, weight.severity.label, page, example)
+        yield f"| `review/ruff-{code.lower()}` | {' | '.join(cells)} |"
 
 
 #: The runners of the guard's cases, by the folders that these stand in.

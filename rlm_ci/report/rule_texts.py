@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 #: Rules of a review, by the heading of the page that explains them.
 HEADINGS = ("review/TOOL-RULE", "review/NAME")
+_OF_RUFF = "review/ruff-CODE"
 
 
 def known() -> tuple[str, ...]:
@@ -20,13 +21,30 @@ def known() -> tuple[str, ...]:
     return tuple(title for title in _sections() if "/" in title)
 
 
+def of_check(check: str) -> list[tuple[str, str, str]]:
+    """The rules of a check: each with its severity, and the first sentence of its text."""
+    found = []
+    for title, text in _sections().items():
+        begins = re.match(r"Severity `(\w+)`\. (.+?(?:\.(?= |$)|$))", text, re.MULTILINE)
+        if title.startswith(f"{check}/") and begins:
+            found.append((title, begins[1], _plain(begins[2])))
+    return found
+
+
 def markdown(rule: str) -> str | None:
     """The text of ``rule`` in Markdown, without its heading; None for an unknown rule."""
     texts = _sections()
     title = section(rule, "check")
-    if rule.startswith("review/") and title in HEADINGS:  # a tool's own, or a model's
-        return "\n\n".join(f"{one}\n\n{texts[one]}" for one in HEADINGS)
-    return _own_row(rule, texts[title]) if title in texts else None
+    by_name = {name.casefold(): text for name, text in texts.items()}
+    if rule.casefold() in by_name or title not in texts:
+        return by_name.get(rule.casefold())
+    if title == _OF_RUFF:
+        return _of_ruff(rule, texts[title])
+    if title == HEADINGS[0]:
+        return _without_example(texts[title])
+    if title == HEADINGS[1]:  # a model's, or that of an analyzer with a name of its own
+        return "\n\n".join(f"{name}\n\n{_without_example(texts[name])}" for name in HEADINGS)
+    return texts[title]
 
 
 def plain(rule: str) -> str | None:
@@ -44,16 +62,34 @@ def _sections() -> Mapping[str, str]:
     }
 
 
-def _own_row(rule: str, text: str) -> str:
-    """``text`` with only this rule's row of a table, where it has one."""
+def _without_example(text: str) -> str:
+    return re.sub(r"^```text\n.*?\n```\n\n", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def _of_ruff(rule: str, text: str) -> str:
+    """The text of one of ruff's rules, by its row of the table at the end of ``text``."""
     lines = text.split("\n")
-    rows = [line for line in lines if line.startswith("|")]
-    own = [line.strip("| ").replace(" | ", ", ") for line in rows if f"`{rule}`" in line]
-    told = "\n".join(line for line in lines if line not in rows).rstrip()
-    if not rows:
-        return told
-    more = own[0] if own else "It is not among the rules that the built-in analyzer runs by itself."
-    return f"{told.replace('The table below has the severity of each. ', '')}\n\n{more}"
+    rows = (re.split(r" (?<!\\)\| ", line.strip("| ")) for line in lines)
+    row = next((cells for cells in rows if cells[0] == f"`{rule}`"), None)
+    override = next(line for line in lines if line.startswith("**Override.**"))
+    code = rule.removeprefix("review/ruff-")
+    override = override.replace("`# noqa: CODE`", f"`# noqa: {code.upper()}`")
+    override = override.replace("`review/ruff-code`", f"`{rule}`")
+    if row is None:
+        return (
+            "Severity `low`. A rule of ruff that is not among the rules of the built-in analyzer: "
+            f"`review.ruff.extend` must name it.\n\n{override}"
+        )
+    _, domain, severity, page, example = row
+    example = example.replace("\\|", "|")
+    return "\n\n".join(
+        (
+            f"Severity `{severity}`, {domain}; in tests less, or nothing. Ruff's page: {page}",
+            f"```text\n{example}\n```",
+            "**Fix.** Follow that page.",
+            override,
+        )
+    )
 
 
 def _plain(text: str) -> str:

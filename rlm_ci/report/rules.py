@@ -12,10 +12,15 @@ SITE = "https://rlm-ci.github.io/rlm-ci/"
 PAGE = f"{SITE}rules.html"
 _RULE = re.compile(r"[a-z][a-z0-9-]{0,40}/[a-z0-9-]{1,120}")
 #: The sections of what a review finds, by the beginning of a rule; the names are its tools'.
+_TOOLS = (
+    "repository-ruff", "shellcheck", "actionlint", "hadolint", "mypy", "pyright", "eslint",
+    "clippy", "golangci-lint", "staticcheck", "semgrep",
+)  # fmt: skip
 _REVIEW = {
     "review/ruff-invalid-syntax": "review/ruff-invalid-syntax",
     "review/ruff-": "review/ruff-CODE",
     "review/architecture-": "review/architecture-NAME",
+    **{f"review/{tool}-": "review/TOOL-RULE" for tool in _TOOLS},
 }
 
 

@@ -16,14 +16,24 @@ if TYPE_CHECKING:
 
 SUMMARY = "explain a rule: what it finds, and what to do"
 USAGE = "RULE"
-TAKES = ("one rule, such as diff-budget/files", 1, 1)
-EXAMPLES = ("rlm-ci explain diff-budget/files", "rlm-ci explain review/ruff-S602")
+TAKES = ("one rule, such as diff-budget/files, or a check, for its rules", 1, 1)
+EXAMPLES = (
+    "rlm-ci explain diff-budget/files",
+    "rlm-ci explain review/ruff-S602",
+    "rlm-ci explain test-guard",
+)
 EXITS = {errors.OK: "done"}
 ROWS = COMMON
 
 
 def run(arguments: Arguments) -> int:
     rule = arguments.words[0].casefold()
+    output = output_of(Settings(ROWS, arguments.flags)).require_text("explain")
+    if rules := rule_texts.of_check(rule):
+        width = max(len(name) for name, _, _ in rules)
+        rows = (f"{name:<{width}}  {severity:<8}  {text}" for name, severity, text in rules)
+        output.emit("\n".join([*rows, "", f"{PAGE}#{rule}", ""]))
+        return errors.OK
     text = rule_texts.plain(rule)
     if text is None:
         raise UsageError(
@@ -32,7 +42,6 @@ def run(arguments: Arguments) -> int:
             hint=_hint(rule),
         )
     own = "" if text.startswith(rule_texts.HEADINGS) else f"{rule}\n\n"
-    output = output_of(Settings(ROWS, arguments.flags)).require_text("explain")
     output.emit(f"{own}{text}\n\n{address(rule)}\n")
     return errors.OK
 

@@ -11,6 +11,8 @@ import pytest
 from rlm_ci.cli.commands import explain
 from rlm_ci.config.arguments import Arguments
 from rlm_ci.errors import UsageError
+from rlm_ci.report.rules import section
+from rlm_ci.review.analyzers.known_tools import TOOLS
 
 if TYPE_CHECKING:
     from testing.program import Cli
@@ -33,17 +35,50 @@ def test_each_rule_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:
         assert not re.search(r"\*\*[A-Z]|[.]\*\*|```|\]\(", text), rule
 
 
-def test_a_rule_of_ruff_has_its_own_row(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rule_of_ruff_has_one_severity_and_its_own_example(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     text = told("review/ruff-S602", capsys)
-    assert "`review/ruff-s602`, security, medium, subprocess-popen-with-shell-equals-true" in text
-    assert "s604" not in text
-    assert "not among the rules" in told("review/ruff-zzz999", capsys)
+    assert text.startswith(
+        "review/ruff-s602\n\nSeverity `medium`, security; in tests less, or nothing. Ruff's page: "
+        "subprocess-popen-with-shell-equals-true: https://docs.astral.sh/ruff/rules/"
+    )
+    assert "`subprocess` call with `shell=True`" in text
+    assert "`# noqa: S602`" in text
+    text = told("review/ruff-f821", capsys)
+    assert re.findall("[Ss]everity `(.+?)`", text)[0] == "high"
+    assert "Undefined name `{name}`" in text
+    assert "totl" not in text
+    assert "table" not in text
+    text = told("review/ruff-zzz999", capsys)
+    assert "not among the rules of the built-in analyzer" in text
 
 
 def test_a_name_that_a_tool_or_a_model_chose(capsys: pytest.CaptureFixture[str]) -> None:
     text = told("review/lock-released-early", capsys)
     assert "What another analyzer finds" in text
     assert "What a model finds" in text
+    text = told("review/eslint-no-undef", capsys)
+    assert text.startswith("review/eslint-no-undef\n\nSeverity `medium`. What another analyzer")
+    assert "What a model finds" not in text
+    assert "Double quote" not in text  # another tool's example
+
+
+def test_each_tool_of_a_repository_has_its_section() -> None:
+    for tool in TOOLS:
+        name = "repository-ruff" if tool.name == "ruff" else tool.name
+        assert section(f"review/{name}-x", "check") == "review/TOOL-RULE"
+
+
+@pytest.mark.parametrize("check", ["diff-budget", "test-guard", "review", "wiki", "tamper"])
+def test_a_check_lists_its_rules(capsys: pytest.CaptureFixture[str], check: str) -> None:
+    *rows, _, page = told(check, capsys).splitlines()
+    assert [row.split()[0] for row in rows] == re.findall(
+        rf"^### ({check}/.+)$", PAGE.read_text(), re.MULTILINE
+    )
+    assert {row.split()[1] for row in rows} <= {"info", "low", "medium", "high", "critical"}
+    assert all(len(row.split()) > 4 for row in rows)
+    assert page.endswith(f"rules.html#{check}")
 
 
 def test_a_misspelt_rule_names_the_nearest() -> None:
