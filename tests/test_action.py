@@ -42,7 +42,7 @@ INPUT_ROWS = [row for row in (*PROGRAM, *checks.rows(checks.names())) if row.inp
 #: What the contract promises under these names.
 OUTPUTS = {
     "verdict", "findings", "failing", "report", "sarif", "comment-url", "head-sha", "run-id",
-    "patch", "cost-usd",
+    "patch", "cost-usd", "artifact",
 }  # fmt: skip
 
 #: Stands in for the program: writes down what reached it.

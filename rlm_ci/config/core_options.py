@@ -98,6 +98,7 @@ MACHINE: tuple[Setting, ...] = (
     machine("github.event_name", "GITHUB_EVENT_NAME", "event that started the workflow"),
     machine("github.event_path", "GITHUB_EVENT_PATH", "file with the event's payload"),
     machine("github.repository", "GITHUB_REPOSITORY", "owner/name"),
+    machine("github.workflow_ref", "GITHUB_WORKFLOW_REF", "file and ref of the workflow"),
     machine("github.server_url", "GITHUB_SERVER_URL", "web address of GitHub"),
     machine("github.output", "GITHUB_OUTPUT", "file for the outputs of the step"),
     machine("github.step_summary", "GITHUB_STEP_SUMMARY", "file for the job summary"),

@@ -17,6 +17,8 @@ PUBLISH: tuple[Setting, ...] = (
     Setting("publish.comment", "what to post on the pull request: a summary (sticky), a "
             "summary and review comments (review), or nothing (none)", "review", "choice",
             choices=("sticky", "review", "none"), input="comment"),
+    Setting("publish.name", "name of this run on the pull request: each name has a comment and a "
+            "check run of its own (default: the workflow's job)", metavar="NAME", input="name"),
     Setting("publish.check_run", "post a check run with the verdict", default=True,
             kind="boolean"),
     Setting("publish.unfinished", "conclusion of the check run if not everything was checked",
@@ -36,6 +38,8 @@ PUBLISH: tuple[Setting, ...] = (
     Setting("github.label_token", "token that sets the label of /rlm-ci fix; a label that is set "
             "with GITHUB_TOKEN starts no workflow", secret=True, file=False),
     machine("github.api_url", "GITHUB_API_URL", "address of GitHub's API"),
+    machine("github.job", "GITHUB_JOB", "job of the workflow"),
+    machine("github.matrix", "RLM_CI_GITHUB_MATRIX", "values of the job's matrix, as JSON"),
 )  # fmt: skip
 MODEL: tuple[Setting, ...] = (
     Setting("model", "name of the model at its endpoint", flag="--model",
@@ -427,7 +431,6 @@ DELEGATE: tuple[Setting, ...] = (
 RECEIPT: tuple[Setting, ...] = (
     machine("github.run_id", "GITHUB_RUN_ID", "id of the workflow run"),
     machine("github.run_attempt", "GITHUB_RUN_ATTEMPT", "attempt of the workflow run"),
-    machine("github.workflow_ref", "GITHUB_WORKFLOW_REF", "file and ref of the workflow"),
     machine("github.sha", "GITHUB_SHA", "commit that the workflow runs on"),
     machine("github.ref", "GITHUB_REF", "ref that the workflow runs on"),
     machine("github.id_token_url", "ACTIONS_ID_TOKEN_REQUEST_URL", "where a job with id-token: "

@@ -1,7 +1,8 @@
 """Findings of a review that a person with write permission has settled, as accepted ones.
 
 They said "won't fix", resolved the review comment, or gave it a thumbs down. That holds on this
-pull request, while the lines of the finding stand and the person may still write.
+pull request, while the lines of the finding stand, the branch that it goes to and the merge base
+are the same, and the person may still write.
 """
 
 from __future__ import annotations
@@ -48,8 +49,11 @@ def apply(settings: Settings, report: Report, to: Destination | None, way: GitHu
 
         client = way.client()
         way.threads = review_threads.read(client, to.repository, to.number)
-        said = thread_answers.of(way.threads)
-        settled, doubt = _settled(client, to, [one for one in said if one.fingerprint in known])
+        said = [one for one in thread_answers.of(way.threads) if one.thread.fingerprint in known]
+        here = [one for one in said if one.thread.origin.base == to.base]
+        settled, doubt = _settled(client, to, here)
+        if len(here) < len(said):
+            say("note: answers to review comments that are about another base do not count")
     except UnavailableError:
         return report  # posting needs it too, and reports it
     except RlmCiError as error:
@@ -80,7 +84,7 @@ def _settled(
     unasked: set[str] = set()
     for one in said:
         who = one.login, one.number
-        if one.fingerprint in settled:
+        if one.thread.fingerprint in settled:
             continue
         if who not in may and len(may) >= _MOST:
             unasked.add(one.login)
@@ -88,7 +92,7 @@ def _settled(
         if who not in may:
             may[who] = _may_write(way, to.repository, one)
         if may[who]:
-            settled[one.fingerprint] = f"{one.login} {one.did}"
+            settled[one.thread.fingerprint] = f"{one.login} {one.did}"
     left = count(len(unasked), "more account")
     doubt = f"{_MOST} accounts answered review comments, and {left}, whose answers do not count"
     return settled, doubt if unasked else ""

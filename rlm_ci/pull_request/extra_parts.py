@@ -168,13 +168,13 @@ def _of_last_review(wish: PostingTarget, *, awaited: bool) -> list[Part]:
     from rlm_ci.github.posting.comment_history import previous_run
 
     try:
-        last = previous_run(wish.way.client(), wish.to.repository, wish.to.number).last
+        last = previous_run(wish.way.client(), wish.to).last
     except UnavailableError:  # posting needs it too, and reports it
         return []
     except RlmCiError as error:
         told = f"the last review of this commit cannot be read: {error}"
     else:
-        if last is None or last.head != wish.to.head:
+        if last is None or not last.is_of(wish.to):
             # Recorded as an unfinished review, which the next command sees.
             told = "skipped; this commit has no review yet"
             return [_unreviewed(told, {})] if awaited else []

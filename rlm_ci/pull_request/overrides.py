@@ -1,4 +1,4 @@
-"""Findings that a person overrides by a comment, for one head, with name and reason.
+"""Findings that a person overrides by a comment, for one head and its base, with name and reason.
 
 Our summary comment records the override for later runs. Other workflows may post under our
 login, so each run asks GitHub again for the person's comment and rights.
@@ -38,7 +38,7 @@ def held(
     way: GitHubSession,
     asked: CommentCommand | None = None,
 ) -> tuple[Override, ...]:
-    """The overrides on the head of ``report``, by this command or an earlier one.
+    """The overrides on the head of ``report`` and its base, by this command or an earlier one.
 
     Raises ConfigError if this command's override could not be stored.
     """
@@ -49,7 +49,7 @@ def held(
                 where=settings.sources["publish.comment" if to else "publish.enabled"],
                 hint="post it: publish.comment sticky or review, and no --no-publish",
             )
-        return (_override(settings, asked.command, asked.person, to.head, asked.to.comment),)
+        return (_override(settings, asked.command, asked.person, to, asked.to.comment),)
     overridable = any(one.rule.partition("/")[0] in OVERRIDABLE for one in report.failing())
     if to is None or not overridable:
         return ()
@@ -63,44 +63,54 @@ def held(
 
 
 def _override(
-    settings: Settings, command: SlashCommand, person: str, head: str, comment: int
+    settings: Settings, command: SlashCommand, person: str, to: Destination, comment: int
 ) -> Override:
     from rlm_ci.github.posting.checkpoint import Override
 
     (check,) = command.checks
     reason = Redactor(settings.environ).text(command.reason)[:LONGEST_REASON]
-    return Override(check, reason, person, head, comment)
+    return Override(check, reason, person, to.head, comment, to.target, to.merge_base)
 
 
 def _recorded(settings: Settings, way: GitHubSession, to: Destination) -> tuple[Override, ...]:
-    """What our own summary says of this head; nothing on any doubt, with a message."""
+    """What our own summaries say of this head; nothing on any doubt, with a message."""
     from rlm_ci.github.posting import review_threads
     from rlm_ci.github.posting.summary_comment import SummaryComments
 
-    marked = SummaryComments(way.client(), to.repository, to.number, "").marked()
+    marked = SummaryComments(way.client(), to, "").marked()
     if all(one.last and not one.last.overrides for _, one in marked):
         return ()  # most often there is nothing to confirm
     way.author = way.author or review_threads.viewer(way.client())
     found = [one for login, one in marked if login == way.author]
     if any(one.last is None for one in found):
         say("note: the state in our summary comment cannot be read, so nothing in it counts")
-    for comment in reversed(found):
-        last = comment.last
-        if last and (last.number, last.head) == (to.number, to.head):
-            return _confirmed(settings, way.client(), to, last.overrides)
-    return ()
+    records = [
+        record
+        for last in (one.last for one in found)
+        if last and (last.number, last.head) == (to.number, to.head)
+        for record in last.overrides
+    ]
+    # Runs of several names may carry the same one on.
+    return _confirmed(settings, way.client(), to, list(dict.fromkeys(records)))
 
 
 def _confirmed(
     settings: Settings, way: GitHubClient, to: Destination, records: Sequence[Override]
 ) -> tuple[Override, ...]:
-    fitting = [one for one in records if one.head == to.head and one.check in OVERRIDABLE]
+    known = [one for one in records if one.head == to.head and one.check in OVERRIDABLE]
+    base = (to.target, to.merge_base)
+    fitting = [one for one in known if to.merge_base and (one.target, one.merge_base) == base]
+    if len(fitting) < len(known):
+        say("note: an override that was given on another base does not count: comment again")
     if not fitting:
         return ()
     pull = way.get(to.path)
-    head = pull.get("head")
+    head, base_ref = (pull.get(side) for side in ("head", "base"))
     if pull.get("number") != to.number or not isinstance(head, dict) or head.get("sha") != to.head:
         say("note: the pull request is at another head, so nothing is overridden on this one")
+        return ()
+    if not isinstance(base_ref, dict) or base_ref.get("ref") != to.target:
+        say("note: the pull request goes to another branch now, so nothing is overridden here")
         return ()
     return tuple(one for one in fitting[-_MOST:] if _is_confirmed(settings, way, to, pull, one))
 
@@ -116,7 +126,7 @@ def _is_confirmed(
         doubt = str(error)
     else:
         if command is not None and command.name == OVERRIDE:
-            said = _override(settings, command, person, to.head, record.comment)
+            said = _override(settings, command, person, to, record.comment)
             if said == record:
                 return True
     say(f"note: the override of {record.check} in our summary comment does not count: {doubt}")

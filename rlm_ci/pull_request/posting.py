@@ -9,6 +9,7 @@ from rlm_ci.errors import ConfigError, RemoteError, RlmCiError
 from rlm_ci.github.posting.outcome import FAILED, Destination, PostingOptions, Publication
 from rlm_ci.github.posting.placement import CommentLimits
 from rlm_ci.judge.options import fingerprint
+from rlm_ci.pull_request.run_name import run_name
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report.findings import Severity
 from rlm_ci.system import files
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.settings import Settings
     from rlm_ci.git.patches import PatchDiff
     from rlm_ci.github.posting.checkpoint import Override
@@ -28,8 +30,16 @@ if TYPE_CHECKING:
     from rlm_ci.report.render import RenderOptions
 
 
-def destination(settings: Settings, report: Report) -> Destination | None:
-    """Where our own report goes; None, with a warning if posting was requested, for nowhere."""
+def destination(
+    settings: Settings,
+    report: Report,
+    changes: Sequence[ChangeSet],
+    commanded: GitHubSession | None = None,
+) -> Destination | None:
+    """Where our own report goes; None, with a warning if posting was requested, for nowhere.
+
+    ``commanded`` is the way to GitHub of a command, which posts under the name of the other runs.
+    """
     subject = report.subject
     source = settings.sources["publish.enabled"]
     if not settings.publish.enabled:
@@ -39,10 +49,37 @@ def destination(settings: Settings, report: Report) -> Destination | None:
     elif subject.pull_request is None or subject.repository is None or subject.head is None:
         what, hint = "this is no pull request", "run it on a pull_request event, or with --event"
     else:
-        return Destination(subject.repository, subject.pull_request, subject.head)
+        target = next((one.target or "" for one in changes), "")
+        to = Destination(
+            subject.repository, subject.pull_request, subject.head, report.name, target,
+            subject.merge_base,
+        )  # fmt: skip
+        return to.replace(name=_of_others(settings, to, commanded)) if commanded else to
     if source != "default":
         warn(ConfigError(f"nothing is posted: {what}", where=source, hint=hint))
     return None
+
+
+def _of_others(settings: Settings, to: Destination, way: GitHubSession) -> str:
+    """The name of the runs that post on this pull request; "" if they have several."""
+    from rlm_ci.github.posting import review_threads
+    from rlm_ci.github.posting.summary_comment import SummaryComments
+
+    if settings.publish.name:
+        return run_name(settings)
+    try:
+        marked = SummaryComments(way.client(), to, "").marked()
+        way.author = way.author or review_threads.viewer(way.client())
+    except RlmCiError as error:
+        say(f"note: the summary comments cannot be read: {error}")
+        return ""
+    names = sorted({one.last.name for who, one in marked if one.last and who == way.author} - {""})
+    if len(names) > 1:
+        say(
+            f"note: the runs {', '.join(names)} keep their comments and check runs; this one has "
+            "its own, and an override counts for them when they run again"
+        )
+    return names[0] if len(names) == 1 else ""
 
 
 def attempt(
@@ -54,7 +91,6 @@ def attempt(
     *,
     overrides: Sequence[Override] = (),
     review: str = "",
-    closes: bool = True,
 ) -> Publication | None:
     """Post the report of our own run, if it goes anywhere. Never raises."""
     wanted = judgement.settings.publish
@@ -64,7 +100,7 @@ def attempt(
     try:
         return post(
             judgement.settings, report, to, options, way, diff=diff, overrides=overrides,
-            review=review, closes=closes,
+            review=review,
         )  # fmt: skip
     except Exception as error:  # noqa: BLE001 - a bug of posting does not undo a verdict either
         if not isinstance(error, RlmCiError):
@@ -85,12 +121,10 @@ def post(
     overrides: Sequence[Override] = (),
     pull: dict[str, Any] | None = None,
     review: str = "",
-    closes: bool = True,
 ) -> Publication:
     """Post ``report``, and print what went wrong.
 
-    ``pull`` is the API's record of the pull request, ``review`` state for the next run. Without
-    ``closes``, comments about findings that are gone stay open.
+    ``pull`` is the API's record of the pull request, ``review`` state for the next run.
     """
     from rlm_ci.github.posting.publisher import Publisher
 
@@ -102,7 +136,6 @@ def post(
         caps=CommentLimits(wanted.max_comments, wanted.max_per_file, wanted.max_on_files),
         least=Severity.from_label(wanted.least),
         annotations=wanted.max_annotations,
-        closes=closes,
     )
     publication = Publisher(
         way.client(),

@@ -320,7 +320,10 @@ class Usage(Value):
 
 
 class Report(Value):
-    """One run's outcome; ``fail_level`` fails it, ``refuted`` and ``overview`` do not."""
+    """One run's outcome; ``fail_level`` fails it, ``refuted`` and ``overview`` do not.
+
+    ``name`` is that of the run on a pull request, "" for none.
+    """
 
     subject: Subject
     fail_level: Severity
@@ -334,6 +337,7 @@ class Report(Value):
     run_id: str | None = None
     refuted: tuple[RefutedClaim, ...] = ()
     overview: Overview | None = None
+    name: str = ""
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
@@ -394,6 +398,7 @@ class Report(Value):
             "usage": self.usage.to_dict(),
             "publication": None if self.publication is None else dict(self.publication),
             "run_id": self.run_id,
+            **({"name": self.name} if self.name else {}),
         }
 
     @classmethod
@@ -436,6 +441,7 @@ class Report(Value):
             run_id=record["run_id"],
             refuted=tuple(map(RefutedClaim.from_dict, record.get("refuted", ()))),
             overview=Overview.of_report(record),
+            name=record.get("name", ""),
         )
         if report.verdict() != record["verdict"]:
             raise ValueError(f"the verdict {record['verdict']} where it must be {report.verdict()}")

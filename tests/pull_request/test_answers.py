@@ -63,12 +63,19 @@ class Talk:
         self.first.reactions.clear()
         pull.review_comments[:] = [one for one in pull.review_comments if not one.in_reply_to]
 
-    def outcome(self, report: Report | None = None, **more: Any) -> Report:
+    def outcome(
+        self,
+        report: Report | None = None,
+        *,
+        target: str = "",
+        merge_base: str | None = None,
+        **more: Any,
+    ) -> Report:
         """The report with the answers."""
         report = report or self.report
         client = self.stage.client_of(**more)
         session = GitHubSession(Access("t", self.stage.url), client)
-        to = Destination(NAME, NUMBER, report.subject.head or "")
+        to = Destination(NAME, NUMBER, report.subject.head or "", "", target, merge_base)
         return answers.apply(Settings(PROGRAM, {}, {}), report, to, session)
 
     def heard(self, report: Report | None = None, **more: Any) -> list[str | None]:
@@ -141,6 +148,19 @@ def test_others_and_other_words_settle_nothing(talk: Talk) -> None:
         act()
         assert talk.heard() == [None, None]
         talk.silence()
+
+
+def test_it_holds_on_its_base_alone(talk: Talk) -> None:
+    talk.react()
+    assert talk.heard() == [DOWN, None]
+    assert talk.heard(target="main") == [None, None]
+    assert talk.heard(merge_base="a" * 40) == [None, None]
+    # On the new base the comment that nobody had answered can be.
+    talk.silence()
+    talk.stage.publish(talk.report, target="main")
+    talk.react()
+    assert talk.heard(target="main") == [DOWN, None]
+    assert talk.heard() == [None, None]
 
 
 def test_it_holds_while_its_lines_stand_and_the_person_may_write(talk: Talk) -> None:

@@ -103,11 +103,13 @@ class Stage(Scene):
         token: str = BOT,
         wishes: PostingOptions | None = None,
         client: GitHubClient | None = None,
+        name: str = "",
+        target: str = "",
         **more: Any,
     ) -> Publisher:
-        head = report.subject.head or ""
+        to = Destination(NAME, NUMBER, head := report.subject.head or "", name, target)
         return Publisher(
-            client or self.client_of(token), Destination(NAME, NUMBER, head), report, run=run,
+            client or self.client_of(token), to, report, run=run,
             wishes=wishes, diff=self.change(head).diff if self.local else None, **more,
         )  # fmt: skip
 

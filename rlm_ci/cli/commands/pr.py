@@ -27,6 +27,7 @@ from rlm_ci.github.session import GitHubSession
 from rlm_ci.judge.judge import judge, read_templates
 from rlm_ci.judge.options import access_of, output_of, rests_on
 from rlm_ci.pull_request import answers, comment_commands, overrides, posting, replies
+from rlm_ci.pull_request.run_name import artifact_name, run_name
 from rlm_ci.pull_request.slash_grammar import CHECK, REPLIED
 from rlm_ci.pull_request.slash_grammar import REVIEW as REVIEWS
 from rlm_ci.redaction.redactor import Redactor
@@ -108,18 +109,19 @@ def _report(judgement: Judgement, asked: CommentCommand | None, held: Run | None
     settings = judgement.settings
     report = judgement.report
     run_id = held.id if held else None
+    report = report.replace(name="" if asked else run_name(settings))
     folder = _folder(judgement, held)
     from rlm_ci.pull_request import extra_parts
 
     if settings.fix and held:
         report = extra_parts.fixed(judgement, held)
-    to = posting.destination(settings, report)
     way = GitHubSession(access_of(settings), asked.way if asked else None)
+    to = posting.destination(settings, report, judgement.changes, way if asked else None)
     is_asked = asked is not None and asked.command.name == REVIEWS
     target = extra_parts.PostingTarget(to, way, is_asked)
     report, kept = extra_parts.add(judgement, report, held, target)
     way.go_on()
-    report = report.replace(run_id=run_id)
+    report = report.replace(run_id=run_id, name=to.name if to else report.name)
     in_actions = bool(settings.github.actions)
     paths = {name: os.path.join(folder, name) for name, _ in output.FILES}
     _rest(held, judgement)
@@ -145,10 +147,8 @@ def _report(judgement: Judgement, asked: CommentCommand | None, held: Run | None
     if in_actions and settings.format == "text" and output_of(settings).place is None:
         output_of(settings).emit(render.render(report, "github", plain))
     publication = posting.attempt(
-        judgement, report, to, options, way, overrides=held_back, review=kept,
-        # Other commands skip the review: its findings stay open.
-        closes=asked is None or is_asked or settings.review.enabled == "off",
-    )  # fmt: skip
+        judgement, report, to, options, way, overrides=held_back, review=kept
+    )
     if publication:
         report = report.replace(publication=publication.to_dict())
         _write(paths["report.json"], render.render(report, "json", plain), run_id)
@@ -253,5 +253,6 @@ def _write_outputs(
         "run-id": report.run_id or "",
         "cost-usd": "" if report.usage.cost_usd is None else f"{report.usage.cost_usd:.4f}",
         "patch": patch,
+        "artifact": artifact_name(report.name),
     }
     posting.write_outputs(settings, values)

@@ -6,6 +6,8 @@ request and its head come from the event and the API, and places from GitHub's d
 
 from __future__ import annotations
 
+import os
+
 from rlm_ci import errors
 from rlm_ci.change import change_set, trigger
 from rlm_ci.cli.commands.verify import read_report
@@ -14,12 +16,14 @@ from rlm_ci.config.options import PROGRAM, PUBLISH
 from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import warn
 from rlm_ci.errors import ConfigError, RemoteError
+from rlm_ci.github.api.errors import GitHubRefusedError
 from rlm_ci.github.posting.outcome import Destination
 from rlm_ci.github.session import GitHubSession
 from rlm_ci.judge import config_file
 from rlm_ci.judge.judge import Judgement, open_repository, read_templates
 from rlm_ci.judge.options import access_of, output_of
 from rlm_ci.pull_request import answers, overrides, posting
+from rlm_ci.pull_request.run_name import run_name
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report.findings import Subject, Usage
 from rlm_ci.text import neutralise
@@ -35,9 +39,9 @@ if TYPE_CHECKING:
     from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.report.findings import Report
 
-SUMMARY = "post a stored report on its pull request"
+SUMMARY = "post a stored report on its pull request, or each of a folder"
 USAGE = "REPORT [OPTION...]"
-TAKES = ("one report", 1, 1)
+TAKES = ("one report, or a folder of reports", 1, 1)
 EXAMPLES = ("rlm-ci publish report.json",)
 EXITS = {errors.OK: "all is posted", errors.REMOTE: "GitHub did not take all of it"}
 #: Bytes of a report, the same limit as in the workflow that fetches it.
@@ -53,8 +57,8 @@ ROWS = tuple(
 
 def run(arguments: Arguments) -> int:
     settings = Settings(PROGRAM, arguments.flags)
-    output = output_of(settings).require_text_or_json("publish")
-    report = read_report(arguments.words[0], _LIMIT)
+    output_of(settings).require_text_or_json("publish")
+    reports = [read_report(path, _LIMIT) for path in _paths(arguments.words[0])]
     repository = open_repository(settings)
     ours = change_set.from_local(repository, "worktree")
     for doubt in config_file.apply(settings, ours):
@@ -66,11 +70,37 @@ def run(arguments: Arguments) -> int:
             hint="give it in the environment; in a workflow: ${{ github.token }}",
         )
     way = GitHubSession(access_of(settings))
-    destination, report, pull = _addressed(settings, report, way.client())
+    judgements = [Judgement(report, settings, repository, (ours,)) for report in reports]
+    lost = [one for one in judgements if not _publish(one, way)]
+    if lost:
+        raise RemoteError(
+            "the report could not be posted completely",
+            where=f"{len(lost)} of {count(len(reports), 'report')}",
+            hint="see the warning above; what is there already is not posted twice",
+        )
+    return errors.OK
+
+
+def _paths(path: str) -> list[str]:
+    """The report, or those of the folder, in the order of their names."""
+    if not os.path.isdir(path):
+        return [path]
+    found = sorted(name for name in os.listdir(path) if name.endswith(".json"))
+    if not found:
+        raise ConfigError(
+            "the folder has no report", where=printable(path), hint="name a folder of *.json files"
+        )
+    return [os.path.join(path, name) for name in found]
+
+
+def _publish(judgement: Judgement, way: GitHubSession) -> bool:
+    """Whether the report of ``judgement`` is posted completely. Raises RlmCiError."""
+    settings, output = judgement.settings, output_of(judgement.settings)
+    way.threads = None  # another report has commented since
+    destination, report, pull = _addressed(settings, judgement.report, way.client())
     report = Redactor(settings.environ).report(report)
     held = overrides.held(settings, report, destination, way)
     report = answers.apply(settings, overrides.apply(report, held), destination, way)
-    judgement = Judgement(report, settings, repository, (ours,))
     options = output.options(read_templates(judgement))
     publication = posting.post(
         settings, report, destination, options, way, overrides=held, pull=pull
@@ -81,13 +111,7 @@ def run(arguments: Arguments) -> int:
         output.emit(neutralise.record(publication.to_dict()))
     elif publication.url:
         output.emit(f"{publication.url}\n")
-    if not publication.ok:
-        raise RemoteError(
-            "the report could not be posted completely",
-            where=f"{destination.repository}#{destination.number}",
-            hint="see the warning above; what is there already is not posted twice",
-        )
-    return errors.OK
+    return publication.ok
 
 
 def _addressed(
@@ -97,7 +121,7 @@ def _addressed(
     path = settings.event or (settings.github.actions and settings.github.event_path)
     payload = trigger.load(path) if path else {}
     if isinstance(payload.get("workflow_run"), dict):
-        return _of_other_job(payload, report, way)
+        return _of_other_job(settings, payload, report, way)
     subject = report.subject
     event_pull = trigger.pull_request_of(payload, path) if path else None
     number = event_pull.number if event_pull else subject.pull_request
@@ -112,16 +136,15 @@ def _addressed(
             where="REPORT",
             hint="publish the report of a run with --event, or on a pull_request event",
         )
-    destination = Destination(name, number, subject.head)
-    pull = way.get(destination.path)
+    pull = way.get(Destination(name, number, subject.head).path)
     if event_pull and subject.head not in (_at(pull, *_HEAD), _at(payload, "pull_request", *_HEAD)):
         raise ConfigError(
             f"the report is about {subject.head[:12]}, which is not the head of {name}#{number}",
             where="REPORT",
             hint="publish the report of a run on this very event",
         )
-    report = report.replace(subject=subject.replace(repository=name, pull_request=number))
-    return destination, report, pull
+    subject = subject.replace(repository=name, pull_request=number)
+    return _compared(settings, report.replace(subject=subject), pull, way)
 
 
 def _at(value: Any, *keys: str) -> Any:
@@ -131,8 +154,31 @@ def _at(value: Any, *keys: str) -> Any:
     return value
 
 
+def _compared(
+    settings: Settings, report: Report, pull: dict[str, Any], way: GitHubClient
+) -> tuple[Destination, Report, dict[str, Any]]:
+    """The same, with what GitHub, not the report, compares the head with. Raises RemoteError."""
+    subject, target = report.subject, _at(pull, "base", "ref")
+    name, number, head = subject.repository, subject.pull_request, subject.head
+    if name is None or number is None or head is None:
+        raise AssertionError("a report that is posted has a pull request")
+    path = f"/repos/{name}/compare/{_at(pull, 'base', 'sha')}...{head}"
+    try:
+        merge_base = _at(way.get(path, per_page="1"), "merge_base_commit", "sha")
+    except GitHubRefusedError as refused:
+        if refused.status != 404:
+            raise
+        merge_base = None  # base and head have no common commit
+    to = Destination(
+        name, number, head, run_name(settings) if settings.publish.name else report.name,
+        target if isinstance(target, str) else "", merge_base if is_object_id(merge_base) else None,
+    )  # fmt: skip
+    subject = subject.replace(merge_base=to.merge_base)
+    return to, report.replace(subject=subject, name=to.name), pull
+
+
 def _of_other_job(
-    payload: Mapping[str, Any], report: Report, way: GitHubClient
+    settings: Settings, payload: Mapping[str, Any], report: Report, way: GitHubClient
 ) -> tuple[Destination, Report, dict[str, Any]]:
     """For a ``workflow_run`` event: only the event and the API name the pull request."""
     run = payload["workflow_run"]
@@ -155,7 +201,7 @@ def _of_other_job(
     subject = Subject(name, base if is_object_id(base) else None, head, pull_request=pull["number"])
     # The costs of another job do not count here, and its id is not trusted.
     believed = report.replace(subject=subject, usage=Usage(), publication=None, run_id=None)
-    return Destination(name, pull["number"], head), believed, pull
+    return _compared(settings, believed, pull, way)
 
 
 def _only_pull(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from rlm_ci.github.api.errors import UnreachableError, record, text
+from rlm_ci.github.posting import checkpoint
 from rlm_ci.report import wording
 from rlm_ci.report.findings import CLEAN, FINDINGS, Severity
 from rlm_ci.report.rules import address
@@ -13,12 +14,14 @@ from rlm_ci.text.printable import encodable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.github.api.client import GitHubClient
+    from rlm_ci.github.posting.outcome import Destination
     from rlm_ci.report.findings import Finding, Report
 
-NAME = "rlm-ci"
+_TOOL = "rlm-ci"
 #: GitHub takes no more annotations in one request, and no longer texts.
 BATCH = 50
 _LONGEST_MESSAGE = 4000
@@ -27,38 +30,46 @@ _LEVELS = {
 }  # fmt: skip
 
 
+def name_of(run_name: str) -> str:
+    """The name of the check run of the runs called ``run_name``, "" for none."""
+    return f"{_TOOL} / {run_name}" if run_name not in ("", _TOOL) else _TOOL
+
+
 def post(
     client: GitHubClient,
-    repository: str,
-    head: str,
+    to: Destination,
     report: Report,
     *,
     summary: str,
     run: str,
     unfinished: str,
     most: int,
+    others: Mapping[int, str] = {},
 ) -> None:
-    """Post the check run of ``head``, complete with its first request, but for annotations.
+    """Post the check run of the head, complete with its first request, but for annotations.
 
     ``summary`` has at most 65,535 bytes, ``unfinished`` is the conclusion for a report that is
-    incomplete or did not run, ``most`` the maximum of annotations. Raises RemoteError.
+    incomplete or did not run, ``most`` the maximum of annotations, ``others`` what
+    :func:`other_pulls` found. Raises RemoteError.
     """
-    path = f"/repos/{repository}/check-runs"
+    path = f"/repos/{to.repository}/check-runs"
     annotations, left = _annotations(report, most)
     title = wording.verdict_line(report)
     if left:
         title = f"{title} ({wording.count(left, 'finding')} not annotated)"
+    if others:
+        title = f"#{to.number}: {title}; {told_of(others)}"
     output = {"title": title[:255], "summary": summary}
     body = {
-        "name": NAME,
-        "head_sha": head,
+        "name": name_of(to.name),
+        "head_sha": to.head,
         "status": "completed",
-        "conclusion": conclusion(report, unfinished),
+        "conclusion": conclusion([report.verdict(), *others.values()], unfinished),
         "external_id": run,
         "output": {**output, "annotations": annotations[:BATCH]},
     }
 
-    found = partial(find, client, repository, head, run=run)
+    found = partial(find, client, to, run=run)
     made = record(client.write("POST", path, body, done=found), path)
     if not isinstance(made.get("id"), int):
         raise UnreachableError("GitHub's answer is not a check run", path)
@@ -81,26 +92,56 @@ def _with_annotations(client: GitHubClient, path: str, total: int) -> dict[str, 
 
 
 def find(
-    client: GitHubClient,
-    repository: str,
-    head: str,
-    *,
-    run: str | None = None,
-    author: str | None = None,
+    client: GitHubClient, to: Destination, *, run: str | None = None, author: str | None = None
 ) -> dict[str, Any] | None:
-    """Our latest check run of ``head``: that of the run ``run``, or one that ``author`` made."""
-    path = f"/repos/{repository}/commits/{head}/check-runs"
-    for one in client.pages(path, "check_runs", check_name=NAME, filter="all"):
-        made = record(one, path)
-        app = text(record(made.get("app"), path).get("slug"), path)
+    """Our latest check run of the head: that of the run ``run``, or one that ``author`` made."""
+    for made in _made(client, to):
+        app = text(record(made.get("app")).get("slug"))
         if run in (None, made.get("external_id")) and author in (None, f"{app}[bot]"):
             return made
     return None
 
 
-def conclusion(report: Report, unfinished: str) -> str:
-    """GitHub's word for the verdict. ``neutral`` and ``skipped`` would let a merge through."""
-    return {CLEAN: "success", FINDINGS: "failure"}.get(report.verdict(), unfinished)
+def _made(client: GitHubClient, to: Destination) -> Iterator[dict[str, Any]]:
+    """The check runs of this name on the head, the newest first."""
+    path = f"/repos/{to.repository}/commits/{to.head}/check-runs"
+    for one in client.pages(path, "check_runs", check_name=name_of(to.name), filter="all"):
+        yield record(one, path)
+
+
+def other_pulls(client: GitHubClient, to: Destination) -> dict[int, str]:
+    """The verdicts on the other open pull requests with the same head, "" for an unknown one.
+
+    GitHub gives a commit one check run of a name, whatever it was compared with: the newest.
+    Raises RemoteError.
+    """
+    path = f"/repos/{to.repository}/commits/{to.head}/pulls"
+    others: dict[int, str] = {}
+    for one in client.pages(path):
+        pull = record(one, path)
+        number, is_open = pull.get("number"), pull.get("state") == "open"
+        same = record(pull.get("head")).get("sha") == to.head
+        if is_open and same and type(number) is int and number != to.number:
+            others[number] = ""
+    for made in _made(client, to) if others else ():
+        last = checkpoint.read(text(record(made.get("output")).get("summary")))
+        if last and last.head == to.head and others.get(last.number) == "":
+            others[last.number] = last.verdict
+    return others
+
+
+def told_of(others: Mapping[int, str]) -> str:
+    """What the other pull requests with the same head have to do with this one."""
+    known = {FINDINGS: "has findings", CLEAN: "is clean", "": "is not checked yet"}
+    words = (f"#{one} {known.get(word, 'is not fully checked')}" for one, word in others.items())
+    return f"with the same commit, {', '.join(words)}"
+
+
+def conclusion(verdicts: Sequence[str], unfinished: str) -> str:
+    """GitHub's word for the worst. ``neutral`` and ``skipped`` would let a merge through."""
+    if FINDINGS in verdicts:
+        return "failure"
+    return "success" if set(verdicts) == {CLEAN} else unfinished
 
 
 def _annotations(report: Report, most: int) -> tuple[list[dict[str, Any]], int]:

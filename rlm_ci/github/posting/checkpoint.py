@@ -15,9 +15,10 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
+    from rlm_ci.github.posting.outcome import Destination
     from rlm_ci.report.findings import Usage
 
 _VERSION = 1
@@ -30,16 +31,23 @@ NO_ROOM = "-"
 _MARKER = re.compile(rf"{_OPENS}(?: ([\w=-]*))?{_CLOSES}\r*(?:\n|$)", re.ASCII)
 _VERDICTS = ("clean", "findings", "incomplete", "not_run")
 _MOST_OVERRIDES = 10
+#: Characters of the name of a run.
+LONGEST_NAME = 80
 
 
 class Override(Value):
-    """Findings of ``check`` on ``head`` that a person overrides by the comment with this id."""
+    """Findings of ``check`` that a person overrides by the comment with this id.
+
+    It holds for ``head`` beyond ``merge_base``, on its way to the branch ``target``.
+    """
 
     check: str
     reason: str
     person: str
     head: str
     comment: int
+    target: str = ""
+    merge_base: str | None = None
 
 
 class Checkpoint(Value):
@@ -47,7 +55,8 @@ class Checkpoint(Value):
 
     ``config`` is the fingerprint of the settings; ``calls``, ``tokens`` and ``cost_usd`` are the
     models' on this pull request in all. ``review`` is the state that a review of this head leaves
-    for the next one, ``reviewed`` its verdict, "" without one.
+    for the next one, ``reviewed`` its verdict, "" without one. ``name`` is that of the run,
+    ``target`` the branch that the pull request goes to.
     """
 
     number: int
@@ -63,16 +72,24 @@ class Checkpoint(Value):
     overrides: tuple[Override, ...] = ()
     review: str = ""
     reviewed: str = ""
+    name: str = ""
+    target: str = ""
+
+    def is_of(self, to: Destination) -> bool:
+        """Whether it judged the same commit of the same pull request, on the same base."""
+        mine = (self.number, self.head, self.target, self.merge_base)
+        return mine == (to.number, to.head, to.target, to.merge_base)
 
     def after(self, before: Checkpoint | None, usage: Usage) -> Checkpoint:
         """The same, with what was spent before and in this run; a run is counted once.
 
-        Earlier overrides of this head and the verdict of its review stay.
+        Earlier overrides of this head and the verdict of its review stay, if the base is the same.
         """
         if before is None:
             return self.plus(usage)
         now = self
-        if (before.number, before.head) == (self.number, self.head):
+        same = ("number", "head", "target", "merge_base")
+        if all(getattr(before, name) == getattr(self, name) for name in same):
             ours = {one.check for one in self.overrides}
             earlier = (one for one in before.overrides if one.check not in ours)
             now = self.replace(
@@ -114,6 +131,17 @@ def is_marked(body: str) -> bool:
     return _MARKER.match(body) is not None
 
 
+def of_name(name: str, comments: Iterable[tuple[Checkpoint | None, Any]]) -> list[Any]:
+    """The comments of the runs called ``name``; if there is none, those without a name.
+
+    An older version gave none: the first run to come takes its comment over.
+    """
+    by_name: dict[str, list[Any]] = {}
+    for last, comment in comments:
+        by_name.setdefault(last.name if last else "", []).append(comment)
+    return by_name.get(name) or by_name.get("", [])
+
+
 def read(body: str) -> Checkpoint | None:
     """The checkpoint in the first line of our own comment; None if there is no valid one."""
     marked = _MARKER.match(body)
@@ -134,7 +162,8 @@ def _checked(record: Any) -> Checkpoint:
         raise ValueError("another version")
     overrides = tuple(
         Override(_text(one["check"], 64), _text(one["reason"], 500), _text(one["person"], 64),
-                 _commit(one["head"]), _count(one["comment"]))
+                 _commit(one["head"]), _count(one["comment"]), _text(one.get("target", ""), 255),
+                 _base(one.get("merge_base")))
         for one in record["overrides"][-_MOST_OVERRIDES:]
     )  # fmt: skip
     verdict = record["verdict"]
@@ -144,8 +173,8 @@ def _checked(record: Any) -> Checkpoint:
     return Checkpoint(
         number=_count(record["number"]),
         head=_commit(record["head"]),
-        base=None if record["base"] is None else _commit(record["base"]),
-        merge_base=None if record["merge_base"] is None else _commit(record["merge_base"]),
+        base=_base(record["base"]),
+        merge_base=_base(record["merge_base"]),
         verdict=verdict,
         config=_text(record["config"], 64),
         run=_text(record["run"], 64),
@@ -155,6 +184,8 @@ def _checked(record: Any) -> Checkpoint:
         overrides=overrides,
         review=_text(record.get("review", ""), _LONGEST_WITH_REVIEW),
         reviewed=reviewed,
+        name=_text(record.get("name", ""), LONGEST_NAME),
+        target=_text(record.get("target", ""), 255),
     )
 
 
@@ -168,6 +199,10 @@ def _commit(value: Any) -> str:
     if not is_object_id(value):
         raise ValueError("no commit")
     return str(value)
+
+
+def _base(value: Any) -> str | None:
+    return None if value is None else _commit(value)
 
 
 def _count(value: Any) -> int:
@@ -196,6 +231,7 @@ def resume(
         (last.number != now.number, "the checkpoint is of another pull request"),
         (last.verdict not in ("clean", "findings"), "the last run did not look at everything"),
         (last.config != now.config, "the settings have changed"),
+        (last.target != now.target, "the base branch has changed"),
         (last.merge_base != now.merge_base, "the merge base has changed"),
     )
     for holds, doubt in doubts:

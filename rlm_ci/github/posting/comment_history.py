@@ -84,12 +84,17 @@ class PreviousRun(Value):
     doubt: str = ""
 
 
-def previous_run(client: GitHubClient, repository: str, number: int) -> PreviousRun:
-    """Raises RemoteError."""
-    told = client.of_pull_request(repository, number, "comments", fields=_FIELDS, what="comments")
+def previous_run(client: GitHubClient, to: Destination) -> PreviousRun:
+    """The last run of the same name. Raises RemoteError."""
+    told = client.of_pull_request(
+        to.repository, to.number, "comments", fields=_FIELDS, what="comments"
+    )
     login = told.login
     ours = (one for one in map(record, told.rows) if author_of(one) == bare(login))
-    found = [one for one in ours if checkpoint.is_marked(text(one.get("body")))]
+    marked = [one for one in ours if checkpoint.is_marked(text(one.get("body")))]
+    found = checkpoint.of_name(
+        to.name, ((checkpoint.read(text(one.get("body"))), one) for one in marked)
+    )
     if not found:
         return PreviousRun(login)
     if len(found) > 1:

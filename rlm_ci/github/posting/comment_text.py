@@ -14,6 +14,7 @@ from rlm_ci.report.render import RenderOptions
 from rlm_ci.report.view import SEVERITY_ICONS
 from rlm_ci.resources import loader
 from rlm_ci.text import neutralise
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +25,13 @@ if TYPE_CHECKING:
 
 _TEMPLATE = "review.md.j2"
 _OPENS, _CLOSES = "<!-- rlm-ci:finding ", " -->"
-_MARKER = re.compile(rf"{_OPENS}([0-9a-f]{{32}}){_CLOSES}\r?(?:\n|$)")
+_MARKER = re.compile(
+    rf"{_OPENS}(?P<fingerprint>[0-9a-f]{{32}})"
+    r"(?: (?P<check>[a-z][a-z0-9-]*) (?P<base>[0-9a-f]{16})(?: (?P<name>[^<>\n]+))?)?"
+    rf"{_CLOSES}\r?(?:\n|$)"
+)
+#: The rule in the text of a comment.
+_RULE = re.compile(r"`([a-z][a-z0-9-]*)/[\w-]+`")
 #: Further places of a finding that a comment names.
 _PLACES = 5
 
@@ -36,15 +43,39 @@ _LENGTHS = (4000, 1000, 100)
 _CUT = "This finding is too long for a comment: `report.json` and `report.html` have it."
 
 
-def marker(fingerprint: str) -> str:
+class CommentOrigin(Value):
+    """The check that a finding is of, the base that it is about, the name of the run; "" for an
+    unknown one.
+    """
+
+    check: str = ""
+    base: str = ""
+    name: str = ""
+
+
+#: Of a comment that says nothing of itself.
+NOWHERE = CommentOrigin()
+
+
+def marker(fingerprint: str, origin: CommentOrigin = NOWHERE) -> str:
     """The first line of the comment about the finding with this fingerprint."""
-    return f"{_OPENS}{fingerprint}{_CLOSES}"
+    words = (fingerprint, origin.check, origin.base, origin.name)
+    return f"{_OPENS}{' '.join(filter(None, words))}{_CLOSES}"
 
 
 def read_marker(body: str) -> str | None:
     """The fingerprint in a comment's first line, or None. Check the author: others can forge it."""
     marked = _MARKER.match(body)
-    return marked[1] if marked else None
+    return marked["fingerprint"] if marked else None
+
+
+def read_origin(body: str) -> CommentOrigin:
+    """What a comment's first line says besides; of an older version, the check of its rule."""
+    marked = _MARKER.match(body)
+    if marked and marked["check"]:
+        return CommentOrigin(marked["check"], marked["base"], marked["name"] or "")
+    rule = _RULE.search(body)
+    return CommentOrigin(rule[1] if rule else "")
 
 
 class CommentTexts:
@@ -52,8 +83,14 @@ class CommentTexts:
     or an override of ``review.md.j2`` that cannot be used.
     """
 
-    def __init__(self, subject: Subject, options: RenderOptions | None = None) -> None:
+    def __init__(
+        self,
+        subject: Subject,
+        options: RenderOptions | None = None,
+        origin: CommentOrigin = NOWHERE,
+    ) -> None:
         options = options or RenderOptions()
+        self._origin = origin
         self._links = Links(subject, options)
         self._template = loader.load_template(_TEMPLATE, overrides=options.templates)
         self._surface = MarkdownSurface()
@@ -63,7 +100,10 @@ class CommentTexts:
 
         Raises ValueError for a fingerprint that is not 32 hex digits.
         """
-        first = marker(fingerprint)
+        origin = self._origin
+        if origin.base:
+            origin = origin.replace(check=placed.finding.rule.partition("/")[0])
+        first = marker(fingerprint, origin)
         if read_marker(first) != fingerprint:
             raise ValueError("a fingerprint is 32 hex digits")
         for length in _LENGTHS:

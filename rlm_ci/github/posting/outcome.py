@@ -18,10 +18,7 @@ STICKY, REVIEW, NONE = "sticky", "review", "none"
 
 
 class PostingOptions(Value):
-    """What is posted, and how much; ``unfinished`` is the conclusion of an incomplete report.
-
-    ``closes`` comments of findings that are gone; a report that looked at less must not.
-    """
+    """What is posted, and how much; ``unfinished`` is the conclusion of an incomplete report."""
 
     comment: str = REVIEW
     check_run: bool = True
@@ -29,15 +26,29 @@ class PostingOptions(Value):
     caps: CommentLimits = CommentLimits()
     least: Severity = Severity.LOW
     annotations: int = 500
-    closes: bool = True
 
 
 class Destination(Value):
-    """The pull request: ``owner/name``, its number, and the commit that was judged."""
+    """The pull request: ``owner/name``, its number, and the commit that was judged.
+
+    ``name`` is that of the run, "" for none: each name has its own comment and check run.
+    ``target`` is the branch that the pull request goes to, ``merge_base`` where it begins.
+    """
 
     repository: str
     number: int
     head: str
+    name: str = ""
+    target: str = ""
+    merge_base: str | None = None
+
+    @property
+    def base(self) -> str:
+        """The identity of what the head was compared with: 16 hex digits."""
+        from hashlib import sha256
+
+        text = f"{self.target}\0{self.merge_base}"
+        return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
     @property
     def path(self) -> str:

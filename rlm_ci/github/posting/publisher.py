@@ -11,9 +11,15 @@ from collections import Counter
 from rlm_ci.errors import RemoteError, RlmCiError
 from rlm_ci.git import patches
 from rlm_ci.github.api.errors import GitHubRefusedError, UnreachableError, record
-from rlm_ci.github.posting import check_run, checkpoint, comment_history, review_threads
+from rlm_ci.github.posting import (
+    check_run,
+    checkpoint,
+    comment_history,
+    review_threads,
+    thread_answers,
+)
 from rlm_ci.github.posting.checkpoint import Checkpoint
-from rlm_ci.github.posting.comment_text import CommentTexts
+from rlm_ci.github.posting.comment_text import CommentOrigin, CommentTexts
 from rlm_ci.github.posting.outcome import (
     FAILED,
     NONE,
@@ -29,7 +35,7 @@ from rlm_ci.github.posting.placement import FILE, INLINE, SUMMARY, place
 from rlm_ci.github.posting.review_comments import ReviewComments
 from rlm_ci.github.posting.summary_comment import SummaryComments
 from rlm_ci.report import render
-from rlm_ci.report.findings import CLEAN, FINDINGS, fingerprints
+from rlm_ci.report.findings import fingerprints
 from rlm_ci.report.render import RenderOptions
 from rlm_ci.text.object_id import is_object_id
 from rlm_ci.text.printable import count, printable
@@ -43,7 +49,7 @@ if TYPE_CHECKING:
     from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.github.posting.checkpoint import Override
     from rlm_ci.github.posting.placement import PlacedFinding
-    from rlm_ci.github.posting.review_threads import PullRequestThreads
+    from rlm_ci.github.posting.review_threads import PullRequestThreads, ReviewThread
     from rlm_ci.github.posting.summary_comment import SummaryComment
     from rlm_ci.report.findings import Report
 
@@ -102,9 +108,9 @@ class Publisher:
         self._url: str | None = None
         subject = report.subject
         self._now = Checkpoint(
-            destination.number, destination.head, subject.base, subject.merge_base,
+            destination.number, destination.head, subject.base, destination.merge_base,
             report.verdict(), config, run, overrides=tuple(overrides), review=review,
-            reviewed=_of_review(report),
+            reviewed=_of_review(report), name=destination.name, target=destination.target,
         )  # fmt: skip
 
     def publish(self) -> Publication:
@@ -166,30 +172,34 @@ class Publisher:
 
     def _review(self, notes: list[str]) -> str:
         look = self._known or self._threads()
-        self._author, known = look.login, look.threads
+        self._author, known = look.login, _on_base(look, self._to.base)
         found = self._report.findings
         marks = fingerprints(found)
         diff = self._diff()
         placed = place(found, diff, least=self._wishes.least, caps=self._wishes.caps)
         review = ReviewComments(
             self._client, self._to.path, self._to.head,
-            CommentTexts(self._report.subject, self._options),
+            CommentTexts(
+                self._report.subject,
+                self._options,
+                CommentOrigin(base=self._to.base, name=self._to.name),
+            ),
             self._real_diff, lambda: self._threads().threads,
         )  # fmt: skip
         result = review.post(list(zip(placed, marks, strict=True)), known)
         notes += _elsewhere([one for one, _ in result])
         before = {one.fingerprint for one in known if not one.resolved or one.closed}
         new = [one for one, mark in result if one.where != SUMMARY and mark not in before]
-        is_whole = self._report.verdict() in (CLEAN, FINDINGS) and all(
-            part.state is None for part in self._report.parts
-        )
-        if is_whole and self._wishes.closes:
-            pairs = zip(found, marks, strict=True)
-            present = {mark for one, mark in pairs if one.suppression is None}
-            try:
-                review.close_gone(known, present)
-            except GitHubRefusedError as refused:
-                self._note(f"old review comments stay open: {refused}. {refused.hint}")
+        pairs = zip(found, marks, strict=True)
+        present = {mark for one, mark in pairs if one.suppression is None}
+        try:
+            whole = {one.id for one in self._report.parts if one.enabled and one.state is None}
+            review.close_gone(known, present, whole, self._to.name)
+            here = [one for one in known if not one.resolved and one.fingerprint in present]
+            moved = [o for o in here if o.origin.check and o.origin.base != self._to.base]
+            review_threads.move(self._client, moved, self._to.base)
+        except GitHubRefusedError as refused:
+            self._note(f"old review comments stay as they are: {refused}. {refused.hint}")
         return POSTED if new else SKIPPED
 
     def _threads(self) -> PullRequestThreads:
@@ -214,19 +224,22 @@ class Publisher:
             self._real = patches.from_records(records, total)
         return self._real
 
-    def _check_run(self, notes: Sequence[str]) -> str:
+    def _check_run(self, notes: list[str]) -> str:
         state = self._now.after(None, self._report.usage)
+        others = check_run.other_pulls(self._client, self._to)
+        if others:
+            notes.append(f"The check run is the worst of all: {check_run.told_of(others)}.")
         check_run.post(
-            self._client, self._to.repository, self._to.head, self._report,
+            self._client, self._to, self._report,
             summary=self._body(state, notes, in_bytes=True), run=self._now.run,
-            unfinished=self._wishes.unfinished, most=self._wishes.annotations,
+            unfinished=self._wishes.unfinished, most=self._wishes.annotations, others=others,
         )  # fmt: skip
         return POSTED
 
     def _summary(self, notes: Sequence[str], *, alone: bool) -> str:
         """``alone`` if no check run has a copy, from which another run could restore it."""
         self._author = self._author or review_threads.viewer(self._client)
-        sticky = SummaryComments(self._client, self._to.repository, self._to.number, self._author)
+        sticky = SummaryComments(self._client, self._to, self._author)
 
         def head() -> str:
             if alone:  # then no run could restore what we write over
@@ -246,7 +259,7 @@ class Publisher:
         """Look again for a run at the same time: remove duplicates, and let the newer head win."""
         if threads_too:
             look = self._threads()
-            review_threads.remove_duplicates(self._client, look.threads)
+            review_threads.remove_duplicates(self._client, _on_base(look, self._to.base))
             head = look.head
         else:
             self._look_at_pull()
@@ -309,7 +322,7 @@ class Publisher:
             merged = last.plus(self._report.usage)
         else:
             newer = check_run.find(
-                self._client, self._to.repository, look.head, author=self._author
+                self._client, self._to.replace(head=look.head), author=self._author
             ) if self._wishes.check_run and "check_run" not in self._denied else None  # fmt: skip
             words = str(record((newer or {}).get("output")).get("summary") or "")
             last = checkpoint.read(words)
@@ -356,6 +369,15 @@ class Publisher:
             self._url,
             frozenset(self._denied),
         )
+
+
+def _on_base(look: PullRequestThreads, base: str) -> tuple[ReviewThread, ...]:
+    """Our threads; the answers about another base are over, and their findings come back."""
+    answered = {one.thread.id for one in thread_answers.of(look) if one.thread.origin.base != base}
+    return tuple(
+        one.replace(resolved=True, closed=False) if one.id in answered else one
+        for one in look.threads
+    )
 
 
 def _of_review(report: Report) -> str:

@@ -140,11 +140,17 @@ class ReviewComments(Value):
             return to_summary(one, f"{one.reason}; GitHub refused a comment on the file")
         return one
 
-    def close_gone(self, known: Sequence[ReviewThread], present: set[str]) -> None:
-        """Close our threads whose finding is gone, unless a person answered."""
+    def close_gone(
+        self, known: Sequence[ReviewThread], present: set[str], checks: set[str], name: str
+    ) -> None:
+        """Close our threads whose finding is gone, unless a person answered.
+
+        Those of another check than ``checks``, or of a run with another name, stay.
+        """
         gone = [
             one
             for one in known
             if not one.resolved and not one.answered and one.fingerprint not in present
+            if one.origin.check in checks and one.origin.name in ("", name)
         ]
         review_threads.close(self.client, gone)

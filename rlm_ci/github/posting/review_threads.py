@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rlm_ci.github.api.errors import GitHubRefusedError, UnreachableError, record, rows, text
 from rlm_ci.github.posting import comment_text
+from rlm_ci.github.posting.comment_text import NOWHERE, CommentOrigin
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -21,7 +22,10 @@ isResolved
 resolvedBy { login databaseId }
 comments(first: 20) {
   totalCount
-  nodes { id body isMinimized minimizedReason lastEditedAt author { __typename login } }
+  nodes {
+    id body isMinimized minimizedReason lastEditedAt
+    author { __typename login } editor { __typename login }
+  }
 }
 reacted: comments(first: 1) {
   nodes { reactions(content: THUMBS_DOWN, last: 50) { nodes { user { login databaseId } } } }
@@ -37,6 +41,7 @@ class ReviewThread(Value):
     """A thread that we began; ``answered`` if anybody else wrote in it.
 
     ``resolved``, or folded away; ``closed`` if somebody else did that, and so settled the finding.
+    ``body`` is that of the first comment, ``origin`` what it says of itself.
     """
 
     id: str
@@ -45,6 +50,8 @@ class ReviewThread(Value):
     resolved: bool
     answered: bool
     closed: bool
+    body: str = ""
+    origin: CommentOrigin = NOWHERE
 
 
 class PullRequestThreads(Value):
@@ -103,7 +110,9 @@ def _ours(node: dict[str, Any], login: str) -> ReviewThread | None:
     if first.get("isMinimized"):  # we fold away as outdated, and for no other reason
         resolved = True
         closed = closed or text(first.get("minimizedReason")).lower() != "outdated"
-    return ReviewThread(thread, comment, fingerprint, resolved, answered, closed)
+    body = text(first.get("body"))
+    origin = comment_text.read_origin(body)
+    return ReviewThread(thread, comment, fingerprint, resolved, answered, closed, body, origin)
 
 
 def author_of(comment: dict[str, Any], role: str = "author") -> str:
@@ -153,11 +162,36 @@ def remove_duplicates(client: GitHubClient, threads: Sequence[ReviewThread]) -> 
             raise
 
 
-def _each(client: GitHubClient, mutation: str, result: str, ids: Sequence[str]) -> None:
+def move(client: GitHubClient, threads: Sequence[ReviewThread], base: str) -> None:
+    """Let these comments be about another base. Raises RemoteError."""
+    bodies = [
+        f"{comment_text.marker(one.fingerprint, one.origin.replace(base=base))}\n"
+        f"{one.body.partition(chr(10))[2]}"
+        for one in threads
+    ]
+    _each(
+        client,
+        "updatePullRequestReviewComment(input: {pullRequestReviewCommentId: $%s, body: $%s})",
+        "clientMutationId", [one.comment for one in threads], bodies,
+    )  # fmt: skip
+
+
+def _each(
+    client: GitHubClient,
+    mutation: str,
+    result: str,
+    ids: Sequence[str],
+    texts: Sequence[str] = (),
+) -> None:
+    """The mutation of each id, and of the text at its place, if it takes one."""
     for start in range(0, len(ids), _BATCH):
         if start:
             client.more()
-        names = {f"i{index}": one for index, one in enumerate(ids[start : start + _BATCH])}
-        heading = ", ".join(f"${name}: ID!" for name in names)
-        fields = " ".join(f"m{name}: {mutation % name} {{ {result} }}" for name in names)
-        client.mutate(f"mutation ({heading}) {{ {fields} }}", **names)
+        values: dict[str, str] = {}
+        headings, fields = [], []
+        for index, one in enumerate(ids[start : start + _BATCH], start):
+            names = [f"i{index}", *([f"t{index}"] if texts else [])]
+            values |= zip(names, (one, *texts[index : index + 1]), strict=True)
+            headings += [f"${name}: {'ID' if name[0] == 'i' else 'String'}!" for name in names]
+            fields.append(f"m{index}: {mutation % tuple(names)} {{ {result} }}")
+        client.mutate(f"mutation ({', '.join(headings)}) {{ {' '.join(fields)} }}", **values)

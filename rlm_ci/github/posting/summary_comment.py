@@ -1,4 +1,4 @@
-"""The summary comment: one on each pull request, found again and updated in place.
+"""The summary comment: one for each name of a run, found again and updated in place.
 
 GitHub has no conditional write, so two runs at once can post two comments or overwrite each other.
 A run therefore looks right before it writes and again after it: duplicates are folded into the
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.github.posting.checkpoint import Checkpoint
+    from rlm_ci.github.posting.outcome import Destination
 
 #: What a comment may be gone with: deleted, or never ours to see.
 _GONE = (404, 410)
@@ -35,17 +36,19 @@ class SummaryComment(Value):
 
 
 class SummaryComments:
-    """The summary comments on one pull request that ``author`` wrote."""
+    """The summary comments on the pull request ``to`` that ``author`` wrote for the same name."""
 
-    def __init__(self, client: GitHubClient, repository: str, number: int, author: str) -> None:
+    def __init__(self, client: GitHubClient, to: Destination, author: str) -> None:
         self._client = client
         self._author = author
-        self._comments = f"/repos/{repository}/issues/{number}/comments"
-        self._comment = f"/repos/{repository}/issues/comments"
+        self._name = to.name
+        self._comments = f"/repos/{to.repository}/issues/{to.number}/comments"
+        self._comment = f"/repos/{to.repository}/issues/comments"
 
     def find(self) -> list[SummaryComment]:
-        """All of ours, oldest first."""
-        return [comment for author, comment in self.marked() if author == self._author]
+        """All of ours, oldest first; without any, those of no name."""
+        ours = [comment for author, comment in self.marked() if author == self._author]
+        return checkpoint.of_name(self._name, ((one.last, one) for one in ours))
 
     def marked(self) -> list[tuple[str, SummaryComment]]:
         """All comments with our marker, with their authors' logins, oldest first."""
@@ -85,14 +88,22 @@ class SummaryComments:
             kept = None  # deleted while we wrote
         done = UPDATED if kept else POSTED
         kept = kept or self._create(body, now)
+        is_taken_over = bool(known) and not self._is_own(known[0])
+        if is_taken_over and not any(map(self._is_own, self.find())):
+            kept = self._create(body, now)  # a run of another name took the same one over
         if len(known) > 1 or done == POSTED:
             kept = self._fold(kept, current)
         return done, kept
 
+    def _is_own(self, comment: SummaryComment) -> bool:
+        return (comment.last.name if comment.last else "") == self._name
+
     def _create(self, body: str, now: Checkpoint) -> SummaryComment:
         def done() -> SummaryComment | None:
             for one in self.find():
-                if one.last and (one.last.run, one.last.head) == (now.run, now.head):
+                if one.last and (one.last.run, one.last.head, one.last.name) == (
+                    now.run, now.head, now.name
+                ):  # fmt: skip
                     return one
             return None
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.github.api.errors import record, rows, text
+from rlm_ci.github.posting.review_threads import author_of, bare
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from rlm_ci.github.posting.review_threads import PullRequestThreads
+    from rlm_ci.github.posting.review_threads import PullRequestThreads, ReviewThread
 
 #: What a person did.
 REPLIED, RESOLVED, REACTED = (
@@ -29,9 +30,9 @@ _WONT_FIX = re.compile(r"won['\u2019]?t[ -]?fix[ \t]*($|[.,:;!(\u2013\u2014-])",
 
 
 class ThreadAnswer(Value):
-    """What the person ``login`` with this ``number`` did about the finding ``fingerprint``."""
+    """What the person ``login`` with this ``number`` did about the finding of ``thread``."""
 
-    fingerprint: str
+    thread: ReviewThread
     did: str
     login: str
     number: int
@@ -43,13 +44,14 @@ def of(found: PullRequestThreads) -> list[ThreadAnswer]:
     Raises UnreachableError for an invalid thread.
     """
     pairs = zip(found.threads, found.rows, strict=True)
-    ours = found.login.removesuffix("[bot]")
-    return [one for thread, row in pairs for one in _answers(thread.fingerprint, row, ours)]
+    return [one for thread, row in pairs for one in _answers(thread, row, found.login)]
 
 
-def _answers(mark: str, thread: dict[str, Any], ours: str) -> Iterator[ThreadAnswer]:
-    if record(rows(record(thread.get("comments")).get("nodes"))[0]).get("lastEditedAt"):
+def _answers(mark: ReviewThread, thread: dict[str, Any], login: str) -> Iterator[ThreadAnswer]:
+    first = record(rows(record(thread.get("comments")).get("nodes"))[0])
+    if first.get("lastEditedAt") and author_of(first, "editor") != bare(login):
         return  # the fingerprint in it may be another one now
+    ours = login.removesuffix("[bot]")
     for node in rows(record(thread.get("latest")).get("nodes")):
         reply = record(node)
         line = text(reply.get("body")).lstrip().partition("\n")[0].rstrip()
@@ -63,7 +65,7 @@ def _answers(mark: str, thread: dict[str, Any], ours: str) -> Iterator[ThreadAns
             yield from _by(record(reaction).get("user"), mark, REACTED)
 
 
-def _by(account: Any, mark: str, did: str) -> Iterator[ThreadAnswer]:
+def _by(account: Any, mark: ReviewThread, did: str) -> Iterator[ThreadAnswer]:
     """The answer, if a person gave it: bots have no number here, and ghosts no name."""
     person = record(account)
     login, number = text(person.get("login")), person.get("databaseId")

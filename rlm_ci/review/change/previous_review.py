@@ -65,7 +65,7 @@ class PreviousReviews:
             return CarriedReview(why, is_doubt=bool(doubt), is_kept=True)
         now = Checkpoint(
             self._to.number, self._to.head, change.base, change.merge_base, "",
-            self._fingerprint(), "",
+            self._fingerprint(), "", target=self._to.target,
         )  # fmt: skip
         since, why = checkpoint.resume(last, now, lambda old, new: _is_ancestor(change, old, new))
         if since is None:
@@ -80,7 +80,7 @@ class PreviousReviews:
         from rlm_ci.github.posting.comment_history import previous_run
 
         try:
-            found = previous_run(self._way.client(), to.repository, to.number)
+            found = previous_run(self._way.client(), to)
         except UnavailableError as error:  # posting fails by it too, and says so
             return None, str(error)
         except RlmCiError as error:

@@ -270,6 +270,7 @@ def test_actions_is_told_everything(
         "earlier": "kept", "verdict": "findings", "findings": "1", "failing": "1",
         "report": str(out / "report.json"), "sarif": str(out / "report.sarif"),
         "head-sha": head, "run-id": "", "cost-usd": "", "patch": "",
+        "artifact": "rlm-ci-report",
     }  # fmt: skip
     assert summary.read_text().startswith("# Earlier\n")
     assert "diff-budget/files" in summary.read_text()
@@ -329,7 +330,7 @@ def test_a_hostile_pull_request_forges_nothing(cli: Cli, repo: GitRepo, tmp_path
             assert title.startswith(("diff-budget/", "policy/", "rlm-ci::")), line
     assert set(_outputs(output.read_text())) == {
         "verdict", "findings", "failing", "report", "sarif", "head-sha", "run-id", "cost-usd",
-        "patch",
+        "patch", "artifact",
     }  # fmt: skip
     run = next((repo.path / ".runs").glob("*/cli/*"))
     assert (run / "comment.md").read_text().count("<!-- rlm-ci:report -->") == 1

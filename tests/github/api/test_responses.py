@@ -17,6 +17,7 @@ from rlm_ci.github.api.client import GitHubClient, RequestLimits
 from rlm_ci.github.api.errors import UnreachableError, record, rows, text
 from rlm_ci.github.api.responses import AttemptError, graphql_data
 from rlm_ci.github.posting import check_run, comment_text, review_threads
+from rlm_ci.github.posting.outcome import Destination
 from testing.loopback_github.scene import BOT, NAME, NUMBER
 from testing.loopback_github.state import Comment
 from testing.posting_stage import Clock, Stage
@@ -337,7 +338,7 @@ def test_a_check_run_of_the_wrong_shape_is_no_answer(stage: Stage, clock: Clock,
     body = {"total_count": 1, "check_runs": [run]}
     stage.github.fault("GET", "*/check-runs", times=None, status=200, body=body)
     with pytest.raises(UnreachableError):
-        check_run.find(client(stage, clock), NAME, "a" * 40, author="x[bot]")
+        check_run.find(client(stage, clock), Destination(NAME, 12, "a" * 40), author="x[bot]")
 
 
 def test_an_accessor_gives_the_type_or_raises() -> None:

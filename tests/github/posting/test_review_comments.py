@@ -11,6 +11,7 @@ from rlm_ci.github.posting.outcome import PostingOptions
 from rlm_ci.report.findings import Finding, Location, Severity
 from rlm_ci.report.proof import ARGUED, PROVEN, Proof
 from testing.loopback_github.scene import ADA, BOT, NAME, NUMBER, lines
+from testing.loopback_github.state import Reaction
 from testing.markup_judges import github_html
 from testing.posting_stage import Stage, words
 from testing.reports import HOSTILE_CODE
@@ -93,8 +94,79 @@ def test_a_comment_without_permission_to_close_stays_and_that_is_no_failure(stag
     result = stage.publish(stage.report(40), "run-2")
     assert (result.ok, result.review) == (True, "skipped")
     assert result.reason
-    assert "old review comments stay open" in result.reason
+    assert "old review comments stay as they are" in result.reason
     assert not stage.state.resolved
+
+
+def test_what_another_check_found_is_not_closed(stage: Stage) -> None:
+    stage.publish(stage.report(10, 40), "run-1")
+    other = stage.report(stage.finding(58, rule="y/r"))
+    (part,) = other.parts
+    for changed in (part.replace(id="y"), part.replace(id="x", findings=(), enabled=False),
+                    part.replace(id="x", findings=(), state="incomplete")):  # fmt: skip
+        stage.publish(other.replace(parts=(changed,)), "run-2")
+        assert list(resolved(stage)) == []
+    # What is whole closes its own, whatever another part could not do.
+    parts = (part.replace(id="y", state="not_run"), part.replace(id="x", findings=()))
+    stage.publish(other.replace(parts=parts), "run-3")
+    assert list(resolved(stage)) == [10, 40]
+
+
+def test_what_a_run_of_another_name_found_is_not_closed(stage: Stage) -> None:
+    stage.publish(stage.report(10), "run-1", name="one")
+    stage.publish(stage.report(40), "run-2", name="two")
+    assert list(resolved(stage)) == []
+    stage.publish(stage.report(40), "run-3", name="one")
+    assert list(resolved(stage)) == [10]
+    assert len(stage.beside) == 2, "what both find has one comment"
+
+
+def test_what_an_older_version_posted_is_closed(stage: Stage) -> None:
+    stage.publish(stage.report(10, 40), "run-1")
+    for one in stage.state.review_comments:
+        mark = comment_text.read_marker(one.body) or ""
+        one.body = f"{comment_text.marker(mark)}\n{one.body.partition(chr(10))[2]}"
+    stage.publish(stage.report(40), "run-2", name="judge")
+    assert list(resolved(stage)) == [10]
+    assert len(stage.beside) == 2
+
+
+# -- another base -------------------------------------------------------------------------------
+
+
+def bases(stage: Stage) -> list[str]:
+    return [comment_text.read_origin(one.body).base for one in stage.state.review_comments]
+
+
+def test_on_another_base_open_comments_go_on_and_answers_do_not(stage: Stage) -> None:
+    stage.publish(stage.report(10, 40), "run-1", target="dev")
+    first, second = stage.state.review_comments
+    stage.state.resolved[first.id] = "ada"
+    dev = bases(stage)[0]
+    push(stage, 58)
+    result = stage.publish(stage.report(10, 40), "run-2", target="main")
+    assert result.ok, result
+    # That of 10 was an answer to what the pull request was then: it is asked again.
+    assert [line for _, line in stage.beside] == [10, 40, 10]
+    main = bases(stage)[2]
+    assert (bases(stage), dev == main) == ([dev, main, main], False)
+    assert second.body.partition("\n")[2], "its text stays"
+    # The same base again: nothing is new, and nothing is edited.
+    before = len(stage.github.writes)
+    stage.publish(stage.report(10, 40), "run-3", target="main")
+    assert not [one for one in stage.github.writes[before:] if "updatePull" in str(one.body)]
+    assert len(stage.beside) == 3
+
+
+def test_a_thumb_down_of_another_base_does_not_stay(stage: Stage) -> None:
+    stage.publish(stage.report(10), "run-1", target="dev")
+    world = stage.github.world
+    stage.state.review_comments[0].reactions.append(
+        Reaction(world.new_id(), "ada", "-1", world.now())
+    )
+    stage.publish(stage.report(10), "run-2", target="main")
+    stage.publish(stage.report(10), "run-3", target="main")
+    assert [line for _, line in stage.beside] == [10, 10]
 
 
 # -- people -------------------------------------------------------------------------------------

@@ -185,6 +185,9 @@ class Graph:
             "deletePullRequestReviewComment": lambda _info, input: self._delete(  # noqa: A006
                 who, input
             ),
+            "updatePullRequestReviewComment": lambda _info, input: self._update(  # noqa: A006
+                who, input
+            ),
             "unminimizeComment": lambda _info, input: self._minimize(who, input),  # noqa: A006
         }
 
@@ -268,6 +271,7 @@ class Graph:
             "originalStartLine": made.original_start_line, "outdated": place.outdated,
             "diffHunk": made.diff_hunk, "subjectType": made.subject.upper(),
             "lastEditedAt": made.updated_at if made.updated_at != made.created_at else None,
+            "editor": actor(made.editor) if made.editor else None,
             "reactions": _reactions(made),
             "state": "SUBMITTED", "originalCommit": {"oid": made.commit},
             "commit": {"oid": made.commit if place.outdated else pr.head_sha},
@@ -329,6 +333,18 @@ class Graph:
         comment = self._comment(repo, pr, made, who)
         key = "minimizedComment" if "classifier" in asked else "unminimizedComment"
         return {"clientMutationId": asked.get("clientMutationId"), key: comment}
+
+    def _update(self, who: Identity, asked: Node) -> Node:
+        """Edit a comment on the diff: one's own, or as a moderator anybody's."""
+        repo, pr, made = self._find(asked["pullRequestReviewCommentId"], who, "PRRC_")
+        self._demand(who, "pull_requests=write")
+        if made.user != who.login and not may_moderate(repo, who):
+            raise _refuse("FORBIDDEN", f"{who.login} does not have permission to edit it")
+        made.edit(asked["body"], who.login, self._world.now())
+        comment = self._comment(repo, pr, made, who)
+        return {
+            "clientMutationId": asked.get("clientMutationId"), "pullRequestReviewComment": comment
+        }  # fmt: skip
 
     def _delete(self, who: Identity, asked: Node) -> Node:
         """Delete a comment on the diff: one's own, or as a moderator anybody's."""

@@ -121,8 +121,7 @@ def _comment(call: Call) -> Answer:
 def _update_comment(call: Call) -> Answer:
     pr, made = _own(call)
     check_author(call, made.user)
-    made.body = check_text(call.body["body"], _RESOURCE)
-    made.updated_at = call.world.now()
+    made.edit(check_text(call.body["body"], _RESOURCE), call.me.login, call.world.now())
     return Answer(bodies.review_comment(call.repo, pr, made, call.api))
 
 

@@ -121,6 +121,10 @@ class ReviewComment:
     updated_at: str
     reactions: list[Reaction] = field(default_factory=list)
     minimized: str | None = None
+    editor: str | None = None
+
+    def edit(self, text: str, editor: str, now: str) -> None:
+        self.body, self.updated_at, self.editor = text, now, editor
 
 
 @dataclass

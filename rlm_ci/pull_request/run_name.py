@@ -1,0 +1,84 @@
+"""The name of a run on a pull request: it keeps two jobs from writing over each other."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from rlm_ci.errors import ConfigError
+from rlm_ci.github.posting.checkpoint import LONGEST_NAME
+from rlm_ci.text.printable import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from rlm_ci.config.settings import Settings
+
+#: What a name may have: it stands in a marker, in the name of a check run and on GitHub's pages.
+_NAME = re.compile(r"[\w(](?:[\w ./,()+@=#-]*[\w)])?", re.ASCII)
+_UNFIT = re.compile(r"[^\w ./,()+@=#-]+", re.ASCII)
+#: The file that ``init`` writes; jobs of other ones are named with it.
+_OWN_WORKFLOW = "rlm-ci"
+_ARTIFACT = "rlm-ci-report"
+
+
+def run_name(settings: Settings) -> str:
+    """The name that the settings give, else the workflow's job, with what tells its runs apart:
+    the values of its matrix, the config file and the checks that the job gives.
+
+    "" outside of a workflow. Raises ConfigError for an invalid one.
+    """
+    told, github = settings.publish.name, settings.github
+    if told:
+        if not is_name(told):
+            raise ConfigError(
+                f"{printable(told)[:80]!r} is not the name of a run",
+                where=settings.sources["publish.name"],
+                hint=f"give 1 to {LONGEST_NAME} letters, digits, blanks and ./,()+@=#_-",
+            )
+        return str(told)
+    if not github.actions or not github.job:
+        return ""
+    file = (github.workflow_ref or "").partition("@")[0].rpartition("/")[2].rpartition(".")[0]
+    name = github.job if file in ("", _OWN_WORKFLOW) else f"{file}/{github.job}"
+    try:
+        values = list(_texts(json.loads(github.matrix or "null")))
+    except (ValueError, RecursionError):
+        values = [github.matrix]
+    for key in ("config", "checks"):
+        if settings.sources[key].startswith(("--", "RLM_CI_")):
+            given = settings.values[key]
+            values += [given] if isinstance(given, str) else given
+    values = list(dict.fromkeys(values))
+    return fitted(f"{name} ({', '.join(values)})" if values else name)
+
+
+def is_name(text: object) -> bool:
+    """Whether ``text``, of a report for instance, can be the name of a run."""
+    return isinstance(text, str) and len(text) <= LONGEST_NAME and bool(_NAME.fullmatch(text))
+
+
+def fitted(name: str) -> str:
+    """``name``, or if it cannot be one, the closest that can, told apart from all others."""
+    from hashlib import sha256
+
+    if is_name(name):
+        return name
+    short = _UNFIT.sub("-", name).strip(" ./,+@=#-)")[: LONGEST_NAME - 9]
+    return f"{short}-{sha256(name.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
+
+
+def artifact_name(name: str) -> str:
+    """The name of the artifact with the report of the run ``name``; an artifact takes no slash."""
+    return "-".join(filter(None, (_ARTIFACT, fitted(name.replace("/", ":")) if name else "")))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The values of a matrix, as GitHub shows them after the job's name."""
+    if isinstance(value, (dict, list)):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)
+    elif value is not None:
+        yield value if isinstance(value, str) else json.dumps(value)
