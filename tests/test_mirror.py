@@ -45,7 +45,6 @@ SHOWN_BY = {
     "github/fetch": "pull_request/test_comment_commands.py",
     "github/proposal": "archive/test_pull_request.py",
     "github/session": "cli/commands/test_publish.py",
-    "github/posting/thread_answers": "pull_request/test_answers.py",
     "guard/inline_tests": "guard/test_guard_cases.py",
     "guard/protected/editable_installs": "fix/test_run_unsandboxed.py",
     "judge/judge": "cli/commands/test_check.py",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci.cli.new_workflows import workflows
+from rlm_ci.pull_request.run_name import artifact_name
 from testing.action_runner import BIN, ROOT, bare_environment, load_yaml, put_python, ship_action
 from testing.repositories.events import NAME, OWNER, from_fork, issue_comment
 
@@ -82,8 +83,9 @@ def test_who_judges_leaves_the_report_alone_and_whatever_its_verdict(where: str)
     name = load_yaml(WORKFLOWS[where])["name"]
     assert _triggers(publisher)["workflow_run"]["workflows"] == [name]
     fetch = next(step for step in _job(publisher)["steps"] if "run" in step)
-    assert f'?name={upload["with"]["name"]}"' in fetch["run"]
-    assert _ours_in(publisher)["with"]["report"] == "${{ runner.temp }}/report.json"
+    assert upload["with"]["name"] == f"${{{{ steps.{_ours_in(where)['id']}.outputs.artifact }}}}"
+    assert f'startswith("{artifact_name("")}")' in fetch["run"]
+    assert _ours_in(publisher)["with"]["report"] == "${{ runner.temp }}/reports"
 
 
 @pytest.mark.parametrize("where", JUDGES)
@@ -167,12 +169,12 @@ place = os.environ["PLACE"]
 assert os.environ["GH_TOKEN"] == "token" and os.environ["GH_HOST"] == "github.com"
 verb, path, *options = sys.argv[1:]
 assert verb == "api"
-if path == "repos/acme/shop/actions/runs/77/artifacts?name=rlm-ci-report":
+if path == "repos/acme/shop/actions/runs/77/artifacts?per_page=100":
     flag, expression = options
     assert flag == "--jq"
     with open(place + "/artifacts.json", "rb") as listing:
         sys.exit(subprocess.run(["jq", "-r", expression], stdin=listing).returncode)
-assert (path, options) == ("repos/acme/shop/actions/artifacts/5/zip", [])
+assert (path.rpartition("/artifacts/")[0], options) == ("repos/acme/shop/actions", [])
 with open(place + "/archive.zip", "rb") as archive:
     shutil.copyfileobj(archive, sys.stdout.buffer)
 """
@@ -193,6 +195,11 @@ def _link(name: str, target: str) -> tuple[zipfile.ZipInfo, bytes]:
     return entry, target.encode()
 
 
+def _artifact(number: int, **changed: Any) -> dict[str, Any]:
+    row = {"id": number, "name": "rlm-ci-report-judge", "created_at": "2026-01-05T09:00:00Z"}
+    return {**row, "size_in_bytes": 100, **changed}
+
+
 def _fetch(
     tmp_path: Path, archive: bytes, *, where: str = POSTS[0], artifacts: object = None
 ) -> tuple[subprocess.CompletedProcess[str], bytes | None, set[str]]:
@@ -211,7 +218,7 @@ def _fetch(
     (bin_ / "gh").write_text(GH.format(python=sys.executable))
     (bin_ / "gh").chmod(0o755)
     (place / "archive.zip").write_bytes(archive)
-    size = {"id": 5, "size_in_bytes": len(archive), "created_at": "2026-01-05T09:00:00Z"}
+    size = _artifact(5, size_in_bytes=len(archive))
     listing = {"artifacts": [size] if artifacts is None else artifacts}
     (place / "artifacts.json").write_text(json.dumps(listing))
     environment = {
@@ -228,9 +235,10 @@ def _fetch(
         for folder in (temp, place, tmp_path)
         for path in folder.iterdir()
     } - {"place", "temp", "bin", "place/archive.zip", "place/artifacts.json"}
-    report = temp / "report.json"
-    assert not report.is_symlink()
-    return ended, report.read_bytes() if report.exists() else None, made
+    reports = sorted((temp / "reports").glob("*"))
+    assert not any(one.is_symlink() for one in reports)
+    made |= {one.relative_to(tmp_path).as_posix() for one in reports}
+    return ended, reports[-1].read_bytes() if reports else None, made - {"temp/reports"}
 
 
 @pytest.mark.parametrize("where", POSTS)
@@ -238,17 +246,30 @@ def test_a_report_is_fetched(where: str, tmp_path: Path) -> None:
     ended, report, made = _fetch(tmp_path, _zip(("report.json", b'{"a": 1}')), where=where)
     assert ended.returncode == 0, ended.stderr
     assert report == b'{"a": 1}'
-    assert made == {"temp/report.zip", "temp/report.json"}
+    assert made == {"temp/report.zip", "temp/reports/5.json"}
 
 
 def test_of_several_attempts_the_newest_report_is_fetched(tmp_path: Path) -> None:
-    archive = _zip(("report.json", b"{}"))
-    rows = [
-        {"id": number, "size_in_bytes": len(archive), "created_at": f"2026-01-0{day}T09:00:00Z"}
-        for number, day in ((4, 1), (5, 3), (6, 2))
-    ]
-    ended, report, _ = _fetch(tmp_path, archive, artifacts=rows)
-    assert (ended.returncode, report) == (0, b"{}"), ended.stderr
+    days = ((4, 1), (5, 3), (6, 2))
+    rows = [_artifact(one, created_at=f"2026-01-0{day}T09:00:00Z") for one, day in days]
+    ended, _, made = _fetch(tmp_path, _zip(("report.json", b"{}")), artifacts=rows)
+    assert ended.returncode == 0, ended.stderr
+    assert made == {"temp/report.zip", "temp/reports/5.json"}
+
+
+def test_the_report_of_each_job_is_fetched_and_nothing_else(tmp_path: Path) -> None:
+    hostile = ("rlm-ci-report-$(touch canary)", "rlm-ci-report-`touch canary`; \n9 9")
+    names = ("rlm-ci-report", "rlm-ci-report-web", *hostile, "rlm-ci-patch-1", "other")
+    rows = [_artifact(number, name=name) for number, name in enumerate(names)]
+    ended, _, made = _fetch(tmp_path, _zip(("report.json", b"{}")), artifacts=rows)
+    assert ended.returncode == 0, ended.stderr
+    assert made == {"temp/report.zip", *(f"temp/reports/{number}.json" for number in range(4))}
+
+
+def test_no_more_than_20_reports_are_fetched(tmp_path: Path) -> None:
+    rows = [_artifact(number, name=f"rlm-ci-report-{number}") for number in range(30)]
+    ended, _, made = _fetch(tmp_path, _zip(("report.json", b"{}")), artifacts=rows)
+    assert (ended.returncode, len(made)) == (0, 21), ended.stderr
 
 
 def test_nothing_else_comes_out_of_the_archive(tmp_path: Path) -> None:
@@ -259,7 +280,7 @@ def test_nothing_else_comes_out_of_the_archive(tmp_path: Path) -> None:
     )  # fmt: skip
     ended, report, made = _fetch(tmp_path, archive)
     assert (ended.returncode, report) == (0, b"{}"), ended.stderr
-    assert made == {"temp/report.zip", "temp/report.json"}
+    assert made == {"temp/report.zip", "temp/reports/5.json"}
 
 
 def test_a_link_is_read_as_the_text_that_it_is(tmp_path: Path) -> None:
@@ -283,7 +304,8 @@ def test_no_more_than_the_limit_is_unpacked(tmp_path: Path) -> None:
     "artifacts",
     [
         pytest.param([], id="none"),
-        pytest.param([{"id": 5, "size_in_bytes": LIMIT + 1, "created_at": "x"}], id="too large"),
+        pytest.param([_artifact(5, name="other")], id="another name"),
+        pytest.param([_artifact(5, size_in_bytes=LIMIT + 1)], id="too large"),
     ],
 )
 def test_without_a_report_of_that_size_nothing_is_fetched(
@@ -310,11 +332,10 @@ def test_without_a_report_of_that_size_nothing_is_fetched(
 def test_an_archive_that_cannot_be_read_ends_the_job(
     archive: Callable[[], bytes], tmp_path: Path
 ) -> None:
-    told = [{"id": 5, "size_in_bytes": 100, "created_at": "2026-01-05T09:00:00Z"}]
-    ended, report, made = _fetch(tmp_path, archive(), artifacts=told)
+    ended, report, made = _fetch(tmp_path, archive(), artifacts=[_artifact(5)])
     assert ended.returncode != 0
     assert not report
-    assert made <= {"temp/report.zip", "temp/report.json"}
+    assert made <= {"temp/report.zip", "temp/reports/5.json"}
     assert (tmp_path / "temp/report.zip").stat().st_size <= LIMIT
 
 
