@@ -1,5 +1,7 @@
 """What a push adds: beyond the last push of the branch, and beyond what other branches have.
 
+So is a pull request judged, whose event names an old base.
+
 The default branches are remote-tracking refs of ``origin`` (or the only remote) and ``upstream``.
 """
 
@@ -261,10 +263,30 @@ def from_default_branch(repository: Repository) -> ChangeSet:
     if newest == head:
         return change_set.from_commit(repository, "HEAD", source)
     change = change_set.from_range(repository, default[1], head, source, target=default[0])
-    before = change.merge_base or head
-    if newest not in (None, before) and repository.merge_base(before, newest) == before:
-        return change.replace(base=newest, merge_base=newest)
-    return change
+    return _since(change, newest)
+
+
+def since_branch(change: ChangeSet, branch: str) -> ChangeSet:
+    """``change`` since the merge base with a branch of the remote, if that is newer.
+
+    An event may name an older commit of the branch than its head has merged.
+    """
+    repository = change.repository
+    known = f"refs/remotes/{repository.remote()}"
+    # All are listed: a hostile name cannot be an argument.
+    tip, _ = repository.refs(known).get(f"{known}/{branch}", (None, ""))
+    if change.head is None or tip in (None, change.base):
+        return change
+    newest = repository.merge_base(change.head, tip)
+    return change if newest == change.head else _since(change, newest)
+
+
+def _since(change: ChangeSet, commit: str | None) -> ChangeSet:
+    """``change`` since ``commit``, if its merge base is an ancestor of that."""
+    before = change.merge_base or ""
+    if commit in (None, before) or change.repository.merge_base(before, commit) != before:
+        return change
+    return change.replace(base=commit, merge_base=commit)
 
 
 def _merge_base(repository: Repository, head: str, others: Iterable[str]) -> str | None:

@@ -237,16 +237,20 @@ def from_pull_request(
         sides[side] = _sha(
             place if isinstance(place, dict) else {}, "sha", f"pull_request.{side}.sha", path
         )
-    return change_set.from_range(
+    from rlm_ci.change import pushes
+
+    target = _text(record.get("base"), "ref")
+    change = change_set.from_range(
         repository,
         sides["base"],
         sides["head"],
         path,
         trigger="pull_request",
         name=slug,
-        target=_text(record.get("base"), "ref") or None,
+        target=target or None,
         pull_request=_read_pull_request(record, path),
     )
+    return pushes.since_branch(change, target) if target else change
 
 
 def _read_pull_request(record: Mapping[str, Any], path: str) -> PullRequest:

@@ -450,3 +450,59 @@ def test_a_clone_of_one_branch_counts_from_there(
         change = selected(clone, {}, line)
         assert "all of it" in change.label
         assert lines(change) == {"main.py": 4, "dev.py": 4, "a.py": 1}
+
+
+# -- pull requests ---------------------------------------------------------------------------------
+
+
+def asked(clone: GitRepo, base: str, folder: Path, to: str = "main") -> ChangeSet:
+    """What the event of a pull request says."""
+    payload = events.pull_request(base, clone.sha(), base_ref=to)
+    path = events.write_event(folder, payload)
+    found = trigger.from_event(Repository(*discover(os.fspath(clone)), os.environ), str(path))
+    assert found is not None
+    return found
+
+
+def test_a_base_that_an_event_names_too_late_is_replaced(
+    origin: GitRepo, clone: GitRepo, tmp_path: Path
+) -> None:
+    stale = clone.sha("origin/main")
+    goes_on(origin)
+    clone.fetch()
+    change = asked(clone, stale, tmp_path)
+    assert (change.base, lines(change)) == (stale, {"pushed.py": 50}), "it has not merged main"
+    clone.merge("origin/main")
+    merged = clone.sha("origin/main")
+    origin.write("later.py", "1\n").commit("Later")
+    clone.fetch()
+    change = asked(clone, stale, tmp_path)
+    assert lines(change) == {"pushed.py": 50}
+    assert (change.base, change.merge_base) == (merged, merged)
+    # What another branch has is no base of a pull request to main.
+    assert lines(asked(clone, stale, tmp_path, "gone")) == {
+        "pushed.py": 50, "big.txt": 3000,
+    }  # fmt: skip
+    clone.push("origin", "HEAD:refs/heads/helper")
+    assert lines(asked(clone, stale, tmp_path)) == {"pushed.py": 50}
+
+
+@pytest.mark.parametrize("how", ["merged since", "clone is older", "rewritten"])
+def test_a_base_that_is_no_older_stays(
+    origin: GitRepo, clone: GitRepo, tmp_path: Path, how: str
+) -> None:
+    base = clone.sha("origin/main")
+    if how == "merged since":
+        clone.run("update-ref", "refs/remotes/origin/main", "HEAD")
+    elif how == "clone is older":
+        goes_on(origin)
+        clone.fetch().merge("origin/main")
+        newer = clone.sha("origin/main")
+        clone.run("update-ref", "refs/remotes/origin/main", base)
+        base = newer
+    else:
+        clone.orphan("other").write("x.py", "1\n").commit()
+        clone.run("update-ref", "refs/remotes/origin/main", "HEAD")
+        clone.checkout("feature")
+    change = asked(clone, base, tmp_path)
+    assert (change.base, lines(change)) == (base, {"pushed.py": 50})
