@@ -58,6 +58,14 @@ class PullRequest(Value):
     by_bot: bool = False
 
 
+class UntrackedFiles(Value):
+    """Untracked files; folders that cannot be opened; those that tools fill, with their files."""
+
+    paths: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
+    left_out: Mapping[str, int] = {}
+
+
 class ChangeSet(Value):
     """A change. ``base``, ``head`` and ``merge_base`` are commits (or the empty tree).
 
@@ -127,12 +135,22 @@ class ChangeSet(Value):
         if self.trigger == "worktree":
             root = self.repository.root
             found = [_looked_at(root, one) if one.status == "D" else one for one in found]
-            with self.repository.start_untracked() as pending:
-                paths = _decode(pending.finish()).split("\0")[:-1]
-            new = self._new(paths) if paths else []
-            new += map(_closed, parse_closed(pending.warned))
+            new = self._new(self.untracked.paths) if self.untracked.paths else []
+            new += map(_closed, self.untracked.closed)
             found = _merge(found, new) if new else found
         return found
+
+    @cached_property
+    def untracked(self) -> UntrackedFiles:
+        """What is in the work tree, and neither tracked nor ignored."""
+        from rlm_ci.change import tool_folders
+
+        if self.repository.git_dir is None:
+            return UntrackedFiles()
+        with self.repository.start_untracked() as pending:
+            listed = _decode(pending.finish()).split("\0")[:-1]
+        paths, left_out = tool_folders.part(listed)
+        return UntrackedFiles(tuple(paths), tuple(parse_closed(pending.warned)), left_out)
 
     def _new(self, paths: Sequence[str]) -> list[FileChange]:
         """The untracked files of a work tree, each as it would be once added."""

@@ -128,6 +128,11 @@ def run(
     if binary:
         size = count(sum(changes.sizes(binary)), "byte")
         summary += f"; {count(len(binary), 'binary file')}, {size}"
+    if changes.trigger == "worktree" and changes.untracked.left_out:
+        from rlm_ci.change import tool_folders
+
+        left_out = tool_folders.listed(changes.untracked.left_out)
+        summary += f"; not counted, to be added to .gitignore: {left_out}"
     if changes.label:  # of several refs that are pushed at once, which
         label = f"{printable(changes.label)}: "
         summary = f"{label}{summary}"
@@ -293,6 +298,12 @@ def _split_hint(counted: Sequence[LineCount]) -> str:
     """Where most of the change is: the largest folders, then the largest of the other files."""
     from heapq import nsmallest
 
+    from rlm_ci.change import tool_folders
+
+    outside, made = tool_folders.part(one.path for one in counted)
+    if 2 * len(outside) < len(counted):  # committed or staged, so it counts
+        names = tool_folders.listed(made)
+        return f"take out what a tool made: {names}; git rm -r --cached, and add to .gitignore"
     groups = _by_folder(counted)
     sizes = {path: (sum(one.lines for one in inside), len(inside)) for path, inside in groups}
     top = nsmallest(_LARGEST, sizes, lambda path: (-sum(sizes[path]), path))

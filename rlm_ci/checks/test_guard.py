@@ -146,11 +146,9 @@ def _is_strict(changes: ChangeSet, options: Settings) -> bool:
 def _paths(changes: ChangeSet) -> list[str]:
     """The changed paths, with untracked ones of a work tree: a test may have moved there."""
     paths = changes.names()
-    if changes.trigger == "worktree" and changes.repository.git_dir:
-        with changes.repository.start_untracked() as pending:
-            told = pending.finish().decode("utf-8", "surrogateescape")
+    if changes.trigger == "worktree":
         known = set(paths)
-        paths += [path for path in told.split("\0") if path and path not in known]
+        paths += [path for path in changes.untracked.paths if path not in known]
     return paths
 
 

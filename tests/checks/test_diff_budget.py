@@ -114,8 +114,7 @@ def sized(lines: Mapping[str, int], **more: Any) -> ChangeSet:
         def files(self, **_: Any) -> list[FileChange]:
             return found
 
-    # Nothing of what is tested here asks the repository.
-    return Plain(None, "worktree", **more)  # type: ignore[arg-type]
+    return Plain(Repository("", None, {}), "worktree", **more)
 
 
 # -- what is counted ----------------------------------------------------------------------------
@@ -211,6 +210,18 @@ def test_the_working_tree_and_the_index(repo: GitRepo) -> None:
     tree, index = judge(local(repo, "worktree")), judge(local(repo, "index"))
     assert (tree.metrics["files"], tree.metrics["added"], tree.metrics["deleted"]) == (5, 9, 4)
     assert (index.metrics["files"], index.metrics["lines"]) == (3, 4)
+
+
+def test_what_tools_made_is_named_and_counts_once_it_is_staged(repo: GitRepo) -> None:
+    repo.write("a.py", "1\n").commit()
+    repo.write("b.py", "1\n").write_all({f".venv/lib/{n}.py": numbered(60) for n in range(30)})
+    part = judge(local(repo, "worktree"))
+    assert part.metrics["files"] == part.metrics["lines"] == 1
+    assert "not counted, to be added to .gitignore: .venv/ (30 files)" in part.summary
+    repo.run("add", "-A")
+    files, lines = judge(local(repo, "index")).findings
+    assert files.message == "31 files changed (limit 25)"
+    assert "take out what a tool made: .venv/ (30 files); git rm -r --cached" in (lines.hint or "")
 
 
 def test_a_file_that_cannot_be_measured_fails_by_its_name(
@@ -430,8 +441,7 @@ def paths(*names: str, lines: int = 10) -> ChangeSet:
         def files(self, **_: Any) -> list[FileChange]:
             return found
 
-    # Nothing of what is tested here asks the repository.
-    return Paths(None, "worktree")  # type: ignore[arg-type]
+    return Paths(Repository("", None, {}), "worktree")
 
 
 @pytest.mark.parametrize(
