@@ -17,6 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+#: Columns of ``^C``, which the terminal writes behind the last line: it must not wrap.
+_ECHO = 2
 #: Columns of a fact's name.
 INDENT = 11
 _STYLES = {"error": "red", "at work on": "cyan"}
@@ -51,7 +53,7 @@ class LiveScreen:
     def draw(self, lines: Sequence[Text]) -> None:
         """Replace the last lines by ``lines``; long ones are cut."""
         for line in lines:
-            line.truncate(max(1, self._console.width - 1), overflow="ellipsis")
+            line.truncate(max(1, self._console.width - _ECHO - 1), overflow="ellipsis")
         if self._live is None:
             self._live = Live(
                 console=self._console,

@@ -95,6 +95,10 @@ class Progress:
         return self
 
     def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Draw nothing any more, and remove the live lines; ``say`` goes on."""
         self._over.set()
         if self._ticker:
             self._ticker.join()

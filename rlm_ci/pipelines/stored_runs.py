@@ -9,7 +9,7 @@ from rlm_ci.config.core_options import COMMON
 from rlm_ci.config.options import LOOP, PROGRAM
 from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import warn
-from rlm_ci.console.progress import duration
+from rlm_ci.console.progress import Progress, duration
 from rlm_ci.errors import ConfigError
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.pipelines.repository.tree_progress import TreeWatcher
@@ -22,6 +22,7 @@ from rlm_ci.runs import (
     manifest,
     request,
     require_task_id,
+    task_summary,
 )
 from rlm_ci.runs import find as runs_find
 from rlm_ci.runs.run import Run
@@ -31,7 +32,7 @@ from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
     from rlm_ci.config.settings import Setting
@@ -127,7 +128,11 @@ class StoredRuns:
 
     def prune(self, seconds: float, now: float) -> list[FoundRun]:
         self._tell_of_brought()
-        return runs_find.prune(self.store, seconds, now, self.task)
+        removed = runs_find.prune(self.store, seconds, now, self.task)
+        for task in {one.task_id for one in removed}:
+            if not runs_find.entries(self.store, task):
+                task_summary.remove(os.path.join(self.out, task))
+        return removed
 
     def _tell_of_brought(self) -> None:
         """Warn of runs that came with the repository: resuming one could run any command."""
@@ -168,12 +173,13 @@ def more_of(run: Manifest) -> str:
     return f"{resume_with(run.run_id)} {flag_of(ended)} {letter}" if ended else ""
 
 
-def tell_way_on(held: Run, say: Callable[[str], None]) -> None:
+def tell_way_on(held: Run, progress: Progress) -> None:
     """Say how to continue a run that has just ended early, if it can be continued."""
     run = held.manifest
     way = resume_with(held.id) if run.is_resumable else more_of(run)
     if way and request.is_kept(held.path):
-        say(f"continue it: {way}")
+        progress.close()  # nothing of it stays below
+        progress.say(f"continue it: {way}")
 
 
 def record(entry: FoundRun) -> dict[str, Any]:

@@ -6,11 +6,22 @@ import os
 import shlex
 import stat
 import time
+from contextlib import suppress
 
-from rlm_ci.errors import DamagedError, LockedError, RlmCiError, StorageError, UsageError
+from rlm_ci.errors import (
+    CONFIG,
+    UNAVAILABLE,
+    USAGE,
+    DamagedError,
+    LockedError,
+    RlmCiError,
+    StorageError,
+    UsageError,
+)
 from rlm_ci.git.repository import discover
-from rlm_ci.runs import IN_PROGRESS, QUEUED, is_run_id, is_task_id, request
+from rlm_ci.runs import FAILED, IN_PROGRESS, QUEUED, is_run_id, is_task_id, request
 from rlm_ci.runs import manifest as manifests
+from rlm_ci.runs.journal.journal import replay
 from rlm_ci.runs.run import holder_of
 from rlm_ci.system import files
 from rlm_ci.system.lock import NAME as LOCK
@@ -29,6 +40,10 @@ LATEST = "latest"
 DAMAGED = "damaged"
 #: The status of a run that goes on by its manifest, while no process holds it.
 GONE = "gone"
+#: The journal of what a run asked and ran, and the kinds of its facts that come before any of it.
+CALLS = "calls.jsonl"
+_BEFORE_WORK = frozenset(("benchmark", "clock", "context", "mode", "terms"))
+_REFUSED_BY = (USAGE, UNAVAILABLE, CONFIG)
 _SHOWN = 5
 #: An unknown name is compared with so many of the newest runs.
 _COMPARED = 1000
@@ -68,6 +83,19 @@ class FoundRun(Value):
     def can_be_raised(self) -> bool:
         """Whether the run goes on with more of the budget that ended it."""
         return self.run.spent_budget is not None and request.is_kept(self.path)
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether the run ended at its start, before it ran or asked anything."""
+        run = self.run
+        if run.status != FAILED or run.exit_code not in _REFUSED_BY:
+            return False
+        if any(step.log_path for step in run.commands):
+            return False
+        with suppress(RlmCiError):
+            calls = replay(os.path.join(self.path, CALLS), live=True)
+            return all(one.get("kind") in _BEFORE_WORK for one in calls)
+        return False
 
     def is_gone(self, now: float) -> bool:
         """Whether an unfinished run has no process, or was queued in silence for too long."""
@@ -201,11 +229,11 @@ def locate(store: RunStore, word: str, task_id: str | None = None) -> FoundRun:
 
 
 def _latest(known: list[FoundRun]) -> FoundRun:
-    """The newest run that no other run started as one of its steps."""
+    """The newest run that did something, and that no other run started as one of its steps."""
     inner = {one.run_id for entry in known if entry.manifest for one in entry.manifest.child_runs}
-    for entry in known:
-        if entry.manifest is not None and entry.run_id not in inner:
-            return entry
+    own = [one for one in known if one.manifest is not None and one.run_id not in inner]
+    for entry in (*(one for one in own if not one.was_refused), *own):
+        return entry
     raise UsageError("there are no runs yet", where="RUN", hint="start one with: rlm-ci start")
 
 

@@ -276,7 +276,14 @@ class Run(Closing):
             what = f"internal error: {type(error).__name__}: {error}"
             return self.finish(FAILED, exit_code=INTERNAL, summary=what)
         code = INTERRUPTED if isinstance(error, KeyboardInterrupt) else TERMINATED
-        return self.finish(CANCELLED, exit_code=code, detail=manifests.INTERRUPTED)
+        summary = "interrupted" if code == INTERRUPTED else "terminated"
+        step = next((one.title for one in self.manifest.commands if one.status == "pending"), "")
+        return self.finish(
+            CANCELLED,
+            exit_code=code,
+            summary=f"{summary}: {step}" if step else summary,
+            detail=manifests.INTERRUPTED,
+        )
 
     def _as_before(self, before: Manifest, error: RlmCiError) -> RlmCiError | None:
         """End a refused resume as the run was before; one whose process was gone is paused."""
@@ -300,7 +307,8 @@ class Run(Closing):
                 for step in self.manifest.commands
             )
             self.manifest = self.manifest.replace(commands=steps)
-        return self.finish(CANCELLED, exit_code=exit_code, detail=manifests.STOPPED)
+        said = manifests.STOPPED
+        return self.finish(CANCELLED, exit_code=exit_code, summary=said, detail=said)
 
     def close(self) -> None:
         """Release the run; without ``finish`` it stays in progress, to be resumed."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 
 from rlm_ci.errors import DamagedError
 from rlm_ci.runs import FAILED, SUCCEEDED
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 VERSION = 1
 METRICS = "metrics.json"
 STATE = "state.json"
+_IGNORE = ".gitignore"
 _TEXTS = ("run_id", "pipeline_id", "status", "manifest")
 _PERHAPS = ("parent_run_id", "status_detail")
 _TIMES = ("started_at", "completed_at", "recorded_at")
@@ -147,7 +149,22 @@ def _make_out(folder: str) -> None:
     files.require_inside(os.path.dirname(os.path.dirname(folder)), folder)
     if not os.path.isdir(folder):
         files.make_folder(folder)
-        files.write(os.path.join(folder, ".gitignore"), b"*\n")
+        files.write(os.path.join(folder, _IGNORE), b"*\n")
+
+
+def remove(folder: str) -> None:
+    """Remove the out folder of a task without runs, and the one above it where nothing is left.
+
+    Other files in it, such as an export, keep it.
+    """
+    ours = (STATE, _IGNORE)
+    with suppress(OSError):
+        if not os.path.islink(folder) and set(os.listdir(folder)) <= set(ours):
+            for name in ours:
+                with suppress(FileNotFoundError):
+                    os.unlink(os.path.join(folder, name))
+            os.rmdir(folder)
+            os.rmdir(os.path.dirname(folder))
 
 
 def _write(path: str, document: dict[str, Any]) -> None:

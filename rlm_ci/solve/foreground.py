@@ -62,11 +62,11 @@ def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str |
                 tell_places(work, held, progress.say)
                 if isinstance(error, RlmCiError) and settings.format != "text":
                     show(work, settings)  # as text, the error says it all
-                stored_runs.tell_way_on(held, progress.say)
+                stored_runs.tell_way_on(held, progress)
                 raise
             tell_cost(work, progress)
             if code != OK:
-                stored_runs.tell_way_on(held, progress.say)
+                stored_runs.tell_way_on(held, progress)
     if is_theirs:
         _show_stages(runs.find(held.id), settings)
     else:

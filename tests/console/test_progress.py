@@ -255,3 +255,17 @@ def test_nobody_listens_any_more() -> None:
     with progress:
         progress.step("a step")
         progress.say("a line")
+
+
+def test_after_an_interrupt_nothing_of_the_live_lines_stays() -> None:
+    """The terminal writes ``^C`` behind a line that is as long as the terminal is wide."""
+    terminal = Terminal()
+    with Progress(XTERM, stream=terminal) as progress:
+        progress.step("validator")
+        progress.heard(b"." * 200 + b"\n")
+        progress.step("x" * 200)
+        terminal.write("^C")
+        progress.close()
+        progress.say("continue it: rlm-ci resume x")
+        progress.step("of a thread that is still there")
+    assert terminal.screen == ["continue it: rlm-ci resume x"]

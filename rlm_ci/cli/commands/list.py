@@ -9,6 +9,7 @@ from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import stored_runs
+from rlm_ci.runs.find import GONE
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import count, printable
 
@@ -102,6 +103,7 @@ def _cells(entry: FoundRun, now: float) -> tuple[str, ...]:
     if run is None:
         why = entry.problem.what if entry.problem else ""
         return entry.run_id, entry.task_id, "-", word, "-", neutralise.clip(printable(why), 100)
-    summary = neutralise.clip(neutralise.one_line(run.summary or ""), 60)
+    summary = run.summary or ("its process is gone" if word == GONE else run.status_detail or "")
+    summary = neutralise.clip(neutralise.one_line(summary), 60)
     took = stored_runs.took(run, now)
     return entry.run_id, entry.task_id, printable(run.pipeline_id), word, took, summary

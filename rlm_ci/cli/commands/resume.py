@@ -130,7 +130,7 @@ def _go_on(
         try:
             return load.conduct(held, asked, runs, known, actions)
         except BaseException:
-            stored_runs.tell_way_on(held, progress.say)
+            stored_runs.tell_way_on(held, progress)
             raise
 
 

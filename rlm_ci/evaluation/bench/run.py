@@ -153,7 +153,7 @@ def carry_out(
         try:
             load.conduct(held, asked, runs, definition.BENCHMARKS, actions)
         finally:
-            stored_runs.tell_way_on(held, progress.say)
+            stored_runs.tell_way_on(held, progress)
     return job.ended()
 
 

@@ -6,17 +6,20 @@ import fcntl
 import json
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
 import termios
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyte
 import pytest
 
+from rlm_ci.cli import Terminated
 from rlm_ci.resources import loader
 from testing.folders import unpack
 from testing.leftovers import eventually
@@ -121,6 +124,50 @@ def test_hostile_texts_are_shown_harmlessly(stage: Stage, made: Place) -> None:
         assert not any(line.lstrip().startswith("::") for line in said.splitlines()), said
 
 
+def test_the_latest_run_is_the_last_one_that_did_something(stage: Stage, repo: GitRepo) -> None:
+    repo.write("a.py", "import os\n").commit()
+    refusals = (
+        ("rlm", "x", "--agent", "nosuch", "--validator", "true"),  # no such agent: 5
+        ("rlm", "x", "--validator", "true"),  # no model: 5
+        ("rlm", "x", "--agent", "autofix"),  # no validator: 2
+        ("rlm", "x", "--agent", "autofix", "--validator", "no-such-program x"),  # 4
+        ("rlm", "Which?", "--context", "a.py"),
+        ("run", "x"),
+    )
+    assert [stage.cli(*words).code for words in refusals] == [5, 5, 2, 4, 5, 5]
+    assert "failed" in stage.cli("status", "latest").stdout  # there is no other
+    stage.cli("review", "--base", "HEAD~1")
+    for words in refusals[:3]:
+        stage.cli(*words)
+    assert "pipeline   review\n" in stage.cli("status", "latest").stdout
+    refused = next(row["run_id"] for row in stage.cli("list", "--format", "json").json()["runs"])
+    assert stage.cli("status", refused).code == 0  # by its id it is found
+    ended = stage.cli("rlm", "x", "--agent", "autofix", "--validator", "test -e no-such-file")
+    assert ended.code == 3
+    assert "pipeline   rlm\n" in stage.cli("status", "latest").stdout
+
+
+def test_every_run_that_has_ended_has_a_summary(stage: Stage, made: Place) -> None:
+    for error in (KeyboardInterrupt(), Terminated()):
+        with made.create() as run:
+            run.begin()
+            with suppress(BaseException), run.step("Reach the goal"):
+                raise error
+            run.stop(error)
+    with made.create() as run:
+        run.begin()
+        run.cancel()
+    with made.create() as gone:
+        gone.begin()
+    lines = stage.cli("list").stdout.splitlines()[1:]
+    assert sorted(re.split(" {2,}", line)[5] for line in lines) == [
+        "cancelled",
+        "interrupted: Reach the goal",
+        "its process is gone",
+        "terminated: Reach the goal",
+    ]
+
+
 # -- prune ---------------------------------------------------------------------------------------
 
 
@@ -133,6 +180,21 @@ def test_old_runs_are_removed_when_asked(stage: Stage, made: Place) -> None:
     ended = stage.cli("list", "--prune", "--older-than", "2w", "--format", "json")
     assert ended.json() == {"removed": [young.id]}
     assert stage.cli("list").stdout == "no runs yet\n"
+
+
+def test_the_summary_of_a_task_goes_with_its_last_run(stage: Stage, made: Place) -> None:
+    one, other = made.finished(task="a"), made.finished(task="b")
+    out = Path(made.out)
+    (out / "b" / "export.tar.gz").touch()
+    everything = ("list", "--prune", "--older-than", "0m", "--task")
+    assert one.id in stage.cli(*everything, "a").stdout
+    assert sorted(os.listdir(out)) == ["b"]
+    assert other.id in stage.cli(*everything, "b").stdout
+    assert sorted(os.listdir(out / "b")) == [".gitignore", "export.tar.gz", "state.json"]
+    (out / "b" / "export.tar.gz").unlink()
+    made.finished(task="b")
+    stage.cli(*everything, "b")
+    assert not out.exists()
 
 
 @pytest.mark.parametrize(
