@@ -25,7 +25,6 @@ from rlm_ci.fix.roles import Roles
 from rlm_ci.fix.steps import NOTHING_SAID, FixSteps
 from rlm_ci.fix.verdict.verdict import ResultJudge
 from rlm_ci.guard import rules, secret_in_diff
-from rlm_ci.guard.protected.editable_installs import editable
 from rlm_ci.judge.options import models_of
 from rlm_ci.models.gateway import provider_of, require_endpoint
 from rlm_ci.pipelines import budget_increase
@@ -39,6 +38,7 @@ from rlm_ci.text.printable import count, first_of, printable
 from rlm_ci.validators import detect
 from rlm_ci.workspace import git_filters
 from rlm_ci.workspace.apply import staging
+from rlm_ci.workspace.dependencies.editable_installs import editable
 from rlm_ci.workspace.sandboxed_commands import ReplaySandbox, SandboxedCommands, withheld
 from rlm_ci.workspace.stored_trees import PATCH
 from rlm_ci.workspace.tree_diff import differing
@@ -46,7 +46,7 @@ from rlm_ci.workspace.workspace import Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.config.settings import Settings
@@ -106,11 +106,11 @@ class FixRun(Attempt):
             skipped=(*self._all.skipped, *options.gates.of_people(root)),
         )
         _tell_omitted(workspace.snapshot.omitted)
-        if not (place.isolated or self._all.replay):
-            _tell_editable(root, workspace.snapshot.dependencies)
         _tell_withheld(settings)
         heard = self._all.progress.heard
         commands = SandboxedCommands(place, workspace, root, settings.environ, heard)
+        if not self._all.replay:
+            _tell_dependencies(commands, self._all.progress.say)
         try:
             options = choose_validator.tried(
                 self._all, self._record, options, commands, run.redactor.text
@@ -408,10 +408,26 @@ def _tell_omitted(omitted: tuple[tuple[str, str], ...]) -> None:
         )
 
 
-def _tell_editable(root: str, dependencies: tuple[str, ...]) -> None:
-    """Warn of what a validator without a sandbox would load from the work tree itself."""
-    paths = list(editable(root, dependencies))
-    if paths:
+def _tell_dependencies(commands: SandboxedCommands, say: Callable[[str], None]) -> None:
+    """Say what the copy lacks, or what it would take from elsewhere, before an agent is paid."""
+    snapshot = commands.workspace.snapshot
+    if snapshot.ignored:
+        say(
+            f"not part of the copy, because git ignores it: {first_of(snapshot.ignored, 'path')};"
+            " loop.setup can make what the validator needs of it"
+        )
+    if commands.sandbox.isolated:
+        for omitted in commands.reach.omitted:
+            warn(
+                ConfigError(
+                    f"the sandbox does not show this dependency: {omitted.reason}",
+                    where=omitted.path,
+                    hint="install it in the work tree, or let loop.setup install it",
+                )
+            )
+        return
+    own = (commands.environment,) if commands.environment else ()
+    if paths := list(editable(commands.place, (*snapshot.dependencies, *own))):
         warn(
             ConfigError(
                 "without a sandbox this leads to your work tree, not to the copy: the validator"

@@ -38,7 +38,7 @@ from rlm_ci.review.results import report as results_report
 from rlm_ci.source.languages import language
 from rlm_ci.system import installation
 from rlm_ci.text.printable import count, printable
-from rlm_ci.workspace.snapshot import dependency_folders
+from rlm_ci.workspace.dependencies.ignored import dependency_folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,8 +7,11 @@ environment. Private folders are never shown: a repository's environment can poi
 from __future__ import annotations
 
 import os
+from base64 import urlsafe_b64encode
 from contextlib import suppress
 from functools import cache
+from glob import escape, glob
+from hashlib import sha256
 
 from rlm_ci.sandbox.bubblewrap import SYSTEM
 from rlm_ci.sandbox.job import Mount, is_below
@@ -50,18 +53,23 @@ _COMPANIONS = {
 _VARIABLES = {
     "ASDF_DATA_DIR": ".asdf",
     "CARGO_HOME": ".cargo",
+    "CONDA_PREFIX": None,
     "GOMODCACHE": "go/pkg/mod",
     "GOROOT": None,
+    "HATCH_DATA_DIR": ".local/share/hatch",
     "JAVA_HOME": None,
     "MISE_DATA_DIR": ".local/share/mise",
     "NVM_DIR": None,
+    "POETRY_VIRTUALENVS_PATH": ".cache/pypoetry/virtualenvs",
     "PYENV_ROOT": ".pyenv",
     "PYENV_VERSION": None,
     "RBENV_ROOT": ".rbenv",
     "RUSTUP_HOME": ".rustup",
     "RUSTUP_TOOLCHAIN": None,
+    "UV_PROJECT_ENVIRONMENT": None,
     "VIRTUAL_ENV": None,
     "VOLTA_HOME": ".volta",
+    "WORKON_HOME": ".local/share/virtualenvs",
 }
 #: The names of folders in a repository that hold a virtual environment.
 _ENVIRONMENTS = (".venv", "venv", "env", ".env")
@@ -74,7 +82,7 @@ def toolchain_mounts(environ: Mapping[str, str], root: str) -> tuple[Mount, ...]
     ``root`` is the repository, mounted by the caller; the Python of its environment is included.
     """
     root = os.path.realpath(root)
-    home = _home(environ)
+    home = home_of(environ)
     found: list[str] = []
 
     def add(path: str) -> None:
@@ -100,9 +108,41 @@ def toolchain_mounts(environ: Mapping[str, str], root: str) -> tuple[Mount, ...]
     return tuple(_mounts(found, environ, root))
 
 
+def project_environment(environ: Mapping[str, str], root: str) -> str | None:
+    """The Python environment that the tools of ``root`` use, where it lies in it or elsewhere.
+
+    Tools name one that lies elsewhere after a hash of the project's path.
+    """
+    home, real = home_of(environ), os.path.realpath(root)
+
+    def folder(name: str) -> str:
+        return environ.get(name) or os.path.join(home, str(_VARIABLES[name]))
+
+    def named(path: str) -> str:
+        return urlsafe_b64encode(sha256(os.fsencode(path)).digest()).decode()[:8]
+
+    ours = [environ.get("UV_PROJECT_ENVIRONMENT") or ".venv", "venv"]
+    places = [os.path.join(root, name) for name in ours]
+    hashed, pipfile = named(real), named(os.path.join(real, "Pipfile"))
+    is_active = environ.get("VIRTUAL_ENV") or environ.get("CONDA_DEFAULT_ENV", "base") != "base"
+    for pattern in (
+        ()
+        if is_active
+        else (
+            os.path.join(escape(folder("POETRY_VIRTUALENVS_PATH")), f"*-{hashed}-py*"),
+            os.path.join(escape(folder("WORKON_HOME")), f"*-{pipfile}*"),
+            os.path.join(escape(folder("HATCH_DATA_DIR")), "env/virtual/*", hashed, "*"),
+        )
+    ):
+        places += sorted(glob(pattern), key=os.path.getmtime, reverse=True)
+    there = [one for one in places if os.path.isfile(os.path.join(one, "bin", "python"))]
+    with_tests = (one for one in there if os.path.isfile(os.path.join(one, "bin", "pytest")))
+    return next(with_tests, there[0] if there else None)
+
+
 def toolchain_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """PATH, and where tools are that look for themselves below HOME; none of it is secret."""
-    home = _home(environ)
+    home = home_of(environ)
     found = {"PATH": environ["PATH"]} if environ.get("PATH") else {}
     for name, place in _VARIABLES.items():
         usual = os.path.join(home, place) if place else ""
@@ -148,7 +188,12 @@ def _python_prefix(folder: str) -> str | None:
     return None
 
 
-def _home(environ: Mapping[str, str]) -> str:
+def is_of_system(path: str) -> bool:
+    """Whether every sandbox shows ``path``."""
+    return any(is_below(path, place) for place in SYSTEM)
+
+
+def home_of(environ: Mapping[str, str]) -> str:
     home = environ.get("HOME", "")
     return os.path.realpath(home if os.path.isabs(home) else os.path.expanduser("~"))
 
@@ -176,7 +221,11 @@ def _installations(folder: str, home: str) -> Iterator[str]:
             if place in told or not os.access(target, os.X_OK) or os.path.isdir(target):
                 continue
             told.add(place)
-            yield os.path.dirname(place) if _is_installation(place, home) else place
+            modules, inside, _ = place.partition("/node_modules/")
+            if inside:  # npm's programs load the packages beside them
+                yield modules + inside.rstrip("/")
+            else:
+                yield os.path.dirname(place) if _is_installation(place, home) else place
 
 
 def _is_installation(folder: str, home: str) -> bool:

@@ -11,12 +11,13 @@ import stat
 
 from rlm_ci.sandbox import Mount
 from rlm_ci.system import files
+from rlm_ci.workspace.dependencies.ignored import is_dependency, is_environment
 from rlm_ci.workspace.private_git import PrivateGit, is_sha256, lay_out, object_folders
 from rlm_ci.workspace.snapshot import PathInspector, encode, is_whole_repository
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rlm_ci.git.repository import Repository
     from rlm_ci.workspace.snapshot import Snapshot
@@ -66,16 +67,37 @@ def mounts(
 
 
 def shared(root: str, snapshot: Snapshot) -> Iterator[str]:
-    """The folders of the work tree that are used where they are: dependencies and submodules.
+    """What of the work tree is used where it is: dependencies, but for links, and submodules.
 
     A submodule that is empty, or has a git folder of its own, is left out.
     """
     places = PathInspector(root)
-    yield from (name for name in snapshot.dependencies if _is_folder(places, name))
+    for name in snapshot.dependencies:
+        is_known = is_dependency(name) or is_environment(os.path.join(root, name))
+        if is_known and _is_there(places, name, stat.S_ISDIR, stat.S_ISREG):
+            yield name
     for path, _ in snapshot.submodules:
-        is_filled = _is_folder(places, path) and os.listdir(os.path.join(root, path))
+        is_filled = _is_there(places, path, stat.S_ISDIR) and os.listdir(os.path.join(root, path))
         if is_filled and not is_whole_repository(root, path):
             yield path
+
+
+def guests(root: str, snapshot: Snapshot, *, isolated: bool) -> dict[str, str | None]:
+    """What a copy has for its dependencies: a folder to mount on (None), or a link to a target."""
+    found: dict[str, str | None] = {}
+    for name in snapshot.dependencies:
+        place = os.path.join(root, name)
+        if os.path.islink(place) and isolated:
+            target = os.path.realpath(place)
+            is_inside = files.below(os.path.realpath(root), target) is not None
+            found[name] = os.readlink(place) if is_inside else target
+        elif not isolated:
+            found[name] = place
+        elif not os.path.isfile(place):  # the sandbox makes a file to mount on by itself
+            found[name] = None
+    if not isolated:
+        found |= {name: os.path.join(root, name) for name in shared(root, snapshot)}
+    return found
 
 
 def curtains(copy: str, root: str, names: tuple[str, ...], nothing: str) -> tuple[Mount, ...]:
@@ -121,10 +143,10 @@ def _object_mounts(folder: str, target: str, depth: int) -> Iterator[Mount]:
             )
 
 
-def _is_folder(places: PathInspector, path: str) -> bool:
-    """Whether a folder is at ``path``, behind no link: a record may lie."""
+def _is_there(places: PathInspector, path: str, *kinds: Callable[[int], bool]) -> bool:
+    """Whether one of ``kinds`` is at ``path``, behind no link: a record may lie."""
     try:
         status = places.look(path)
     except OSError:
         return False
-    return status is not None and stat.S_ISDIR(status.st_mode)
+    return status is not None and any(is_kind(status.st_mode) for is_kind in kinds)

@@ -7,9 +7,12 @@ import sys
 
 from rlm_ci.errors import UnavailableError
 from rlm_ci.sandbox import JobLimits, Mount, SandboxJob, toolchain_mounts, toolchain_variables
+from rlm_ci.sandbox.toolchains import project_environment
 from rlm_ci.system import files
 from rlm_ci.system.command_line import finder
 from rlm_ci.values import Value
+from rlm_ci.workspace.dependencies.ignored import is_environment
+from rlm_ci.workspace.dependencies.outside import outside
 from rlm_ci.workspace.mounts import curtains
 
 TYPE_CHECKING = False
@@ -36,18 +39,16 @@ _DECISIVE = (
 )  # fmt: skip
 #: Set for commands: bytecode in the copy would be noise.
 _SET = {"PYTHONDONTWRITEBYTECODE": "1"}
-_ENVIRONMENTS = (".venv", "venv")
 
 
 def search_path(environ: Mapping[str, str], repository: str) -> str:
     """Our PATH, behind the programs of the repository's own Python environment, if any."""
-    folders = [os.path.join(repository, name, "bin") for name in _ENVIRONMENTS]
-    own = [folder for folder in folders if os.path.isfile(os.path.join(folder, "python"))]
+    own = project_environment(environ, repository)
     ours = [one for one in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(one)]
     if environ.get("PRE_COMMIT"):  # the environment of our own hook comes first there
         ours = [one for one in ours if one != os.path.dirname(sys.executable)]
     system = ["/usr/local/bin", "/usr/bin", "/bin"]
-    return os.pathsep.join(dict.fromkeys([*own[:1], *ours, *system]))
+    return os.pathsep.join(dict.fromkeys([*([f"{own}/bin"] if own else []), *ours, *system]))
 
 
 def withheld(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -63,7 +64,20 @@ def tool_environment(
     Nothing else of ``environ``, the caller's, is in them: what runs does not depend on it.
     """
     ours = {**environ, "PATH": search_path(environ, repository)}
+    own = project_environment(environ, repository)
+    if own and files.below(os.path.realpath(repository), own) is None:
+        ours["VIRTUAL_ENV"] = own  # poetry and others take it, wherever the copy is
     return {**_SET, **toolchain_variables(ours)}, toolchain_mounts(ours, repository)
+
+
+def active_environment(env: Mapping[str, str], repository: str) -> str | None:
+    """The environment of the ``python`` on the PATH of ``env``, where it lies elsewhere."""
+    for folder in env["PATH"].split(os.pathsep):
+        if os.path.isfile(os.path.join(folder, "python")):
+            found = os.path.dirname(folder)
+            is_elsewhere = files.below(repository, found) is None
+            return found if is_elsewhere and is_environment(found) else None
+    return None
 
 
 class Launch(Value):
@@ -117,6 +131,10 @@ class SandboxedCommands:
         self._on_output = on_output
         tools, self._tools = tool_environment(environ, repository)
         self.env = {**{name: environ[name] for name in _PASSED if name in environ}, **tools}
+        #: The Python environment that commands use, where it is not part of the repository.
+        self.environment = active_environment(self.env, repository)
+        environments = (self.environment,) if self.environment else ()
+        self.reach = outside(repository, workspace.snapshot.dependencies, environments, environ)
 
     @property
     def root(self) -> str:
@@ -162,7 +180,15 @@ class SandboxedCommands:
                 env={**self.env, **launch.env},
                 stdin=launch.stdin,
                 network=launch.network,
-                mounts=(*self._tools, *mounts, *caches, *given, *extra, *hidden),
+                mounts=(
+                    *self._tools,
+                    *self.reach.mounts,
+                    *mounts,
+                    *caches,
+                    *given,
+                    *extra,
+                    *hidden,
+                ),
                 limits=JobLimits(wall=launch.timeout),
                 keep=keep,
             )

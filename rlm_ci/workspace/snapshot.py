@@ -14,6 +14,7 @@ from rlm_ci.system import files
 from rlm_ci.text.object_id import is_object_id
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
+from rlm_ci.workspace.dependencies.ignored import LITTER, sorted_out, unignored
 from rlm_ci.workspace.lookalike_names import place_of_git
 from rlm_ci.workspace.private_git import RULES, PrivateGit, is_sha256, object_folders
 from rlm_ci.workspace.tree_diff import LINK, SUBMODULE
@@ -26,20 +27,9 @@ if TYPE_CHECKING:
     from rlm_ci.git.repository import Repository
 
 FILE, SCRIPT = "100644", "100755"
-#: Folders that a package manager fills, and that are not committed: a validator may need them.
-DEPENDENCIES = (
-    "node_modules", ".venv", "venv", ".tox", ".nox", "vendor", "bower_components",
-    "__pypackages__", ".bundle", ".yarn", ".pnpm-store",
-)  # fmt: skip
 _WHOLE = "a submodule with a git folder of its own in it"
 _RULES_LIMIT = 8 << 20
 _TAKEN = "snapshot.index"
-#: What tools leave behind beside the sources. Not part of a snapshot unless it is tracked.
-_LITTER = (
-    "__pycache__/", "*.py[co]", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", ".hypothesis/",
-    ".coverage", ".coverage.*", "node_modules/", ".venv/", ".tox/", ".nox/",
-    ".eggs/", ".DS_Store", ".rlm-ci-*.tmp", ".rlm-ci-*.old",
-)  # fmt: skip
 #: Where we ourselves write.
 _OURS = ("/.runs/", "/out/")
 
@@ -56,7 +46,7 @@ class Snapshot(Value):
     """``commit`` and its ``tree``; ``head`` is HEAD's commit, None before the first one.
 
     ``submodules`` holds pairs of path and commit; ``omitted`` pairs of path and reason;
-    ``dependencies`` the folders of :data:`DEPENDENCIES` that are there and not part of it.
+    ``dependencies`` are there, used where they are, and not part of it; ``ignored`` is left out.
     """
 
     commit: str
@@ -65,6 +55,7 @@ class Snapshot(Value):
     submodules: tuple[tuple[str, str], ...] = ()
     omitted: tuple[tuple[str, str], ...] = ()
     dependencies: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Snapshot:
@@ -76,11 +67,12 @@ class Snapshot(Value):
             tuple((path, oid) for path, oid in record["submodules"]),
             tuple((str(path), str(reason)) for path, reason in record["omitted"]),
             tuple(record["dependencies"]),
+            tuple(map(str, record.get("ignored", ()))),
         )
         ids = [found.commit, found.tree, *(oid for _, oid in found.submodules)]
         _require_all(is_object_id, ids if found.head is None else [found.head, *ids])
         _require_all(is_inside, (path for path, _ in found.submodules))
-        _require_all(_is_ours_to_show, found.dependencies)
+        _require_all(is_inside, found.dependencies)
         return found
 
 
@@ -100,10 +92,6 @@ def is_inside(path: object) -> bool:
     )
 
 
-def _is_ours_to_show(path: object) -> bool:
-    return isinstance(path, str) and is_inside(path) and is_dependency(path) and path.count("/") < 2
-
-
 class WorktreeListing(Value):
     """The files of a work tree by path with their mode, and what lies beside them."""
 
@@ -111,6 +99,7 @@ class WorktreeListing(Value):
     submodules: dict[str, str]
     omitted: tuple[tuple[str, str], ...]
     dependencies: tuple[str, ...]
+    ignored: tuple[str, ...]
     patterns: tuple[str, ...]
 
 
@@ -137,6 +126,7 @@ def take(
         tuple(sorted(listing.submodules.items())),
         listing.omitted,
         listing.dependencies,
+        listing.ignored,
     )
 
 
@@ -148,16 +138,18 @@ def look(
     staged = repository.staged() if repository.git_dir else {}
     submodules = {path: entry.oid for path, entry in staged.items() if entry.mode == SUBMODULE}
     folders = {folder for path in staged for folder in parents(path)}
-    dependencies = tuple(name for name in dependency_folders(root) if name not in folders)
-    ours = [files.below(root, folder) for folder in skipped]
-    fixed = [anchored(name) for name in dependencies]
-    fixed += [anchored(name).removesuffix("/") for name in filter(None, ours)]  # may be a file
-    patterns = (*_LITTER, *_OURS, *fixed)
+    ours = [name for folder in skipped if (name := files.below(root, folder))]
+    names = tuple(sign.removesuffix("/") for sign in LITTER)  # links as well
+    found = (*_untracked(private, repository, names, "--ignored", "--directory"), *unignored(root))
+    there = (path for path in found if not f"{path}/".startswith(tuple(f"{one}/" for one in ours)))
+    dependencies, ignored = sorted_out(root, there, folders | staged.keys())
+    fixed = [anchored(name).removesuffix("/") for name in (*dependencies, *ours)]
+    patterns = (*LITTER, *_OURS, *fixed)
     omitted = [(path, _WHOLE) for path in submodules if is_whole_repository(root, path)]
     modes: dict[str, str] = {}
     places = PathInspector(root)
     total = 0
-    hidden = tuple(f"{name}/" for name in (".runs", *filter(None, ours)))
+    hidden = tuple(f"{name}/" for name in (".runs", *ours))
     tracked = (path for path in staged if path not in submodules)
     for path in (*tracked, *_untracked(private, repository, patterns)):
         reason = _reason(path)
@@ -178,7 +170,7 @@ def look(
             where=root,
             hint="add what is not source to .gitignore",
         )
-    return WorktreeListing(modes, submodules, tuple(omitted), dependencies, patterns)
+    return WorktreeListing(modes, submodules, tuple(omitted), dependencies, ignored, patterns)
 
 
 def store(private: PrivateGit, root: str, listing: WorktreeListing) -> str:
@@ -265,9 +257,15 @@ def _anchored(line: bytes, prefix: bytes) -> bytes:
 
 
 def _untracked(
-    private: PrivateGit, repository: Repository, patterns: tuple[str, ...]
+    private: PrivateGit, repository: Repository, patterns: tuple[str, ...], *options: str
 ) -> Iterator[str]:
-    args = ["ls-files", "-z", "--others", *(f"--exclude={pattern}" for pattern in patterns)]
+    args = [
+        "ls-files",
+        "-z",
+        "--others",
+        *options,
+        *(f"--exclude={pattern}" for pattern in patterns),
+    ]
     if repository.git_dir:
         found = repository.run(*args, "--full-name", "--exclude-standard")
     else:
@@ -308,30 +306,6 @@ def _mode(root: str, path: str, status: os.stat_result, bounds: SnapshotLimits) 
             hint="fix it, remove it, or add it to .gitignore",
         )
     return SCRIPT if status.st_mode & stat.S_IXUSR else FILE
-
-
-def dependency_folders(root: str) -> Iterator[str]:
-    """Real folders of the known names, at the top or one level deep."""
-    for name in _folders(root, ""):
-        if is_dependency(name):
-            yield name
-        elif name != ".git":
-            yield from (path for path in _folders(root, name) if is_dependency(path))
-
-
-def is_dependency(path: str) -> bool:
-    """Whether a folder has the name of one that a package manager fills."""
-    name = path.rpartition("/")[2]
-    return name in DEPENDENCIES or name.endswith(".egg-info")
-
-
-def _folders(root: str, folder: str) -> list[str]:
-    try:
-        with os.scandir(os.path.join(root, folder)) as entries:
-            names = sorted(one.name for one in entries if one.is_dir(follow_symlinks=False))
-    except OSError:
-        return []
-    return [f"{folder}/{name}" if folder else name for name in names]
 
 
 class PathInspector:

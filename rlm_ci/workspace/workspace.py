@@ -21,7 +21,7 @@ from rlm_ci.workspace.apply.apply import ApplyOutcome, land
 from rlm_ci.workspace.apply.staging import changes
 from rlm_ci.workspace.checkout import Checkout
 from rlm_ci.workspace.compiler_caches import CompilerCaches
-from rlm_ci.workspace.mounts import make_shown_git, mounts, shared
+from rlm_ci.workspace.mounts import guests, make_shown_git, mounts
 from rlm_ci.workspace.private_git import RESULT, PrivateGit, is_sha256, object_folders
 from rlm_ci.workspace.snapshot import Snapshot, SnapshotLimits, encode
 from rlm_ci.workspace.tree_diff import differing
@@ -296,13 +296,10 @@ class Workspace:
         return taken
 
     def _fill(self, copy: Checkout, tree: str) -> None:
-        root = self._repository.root
-        guests: dict[str, str | None] = dict.fromkeys(self.snapshot.dependencies)
-        if not self._isolated:
-            guests |= {name: os.path.join(root, name) for name in shared(root, self.snapshot)}
+        beside = guests(self._repository.root, self.snapshot, isolated=self._isolated)
         if self._repository.git_dir:
-            guests[".git"] = None if self._isolated else f"gitdir: {self._shown_git}\n"
-        copy.fill(tree, guests)
+            beside[".git"] = None if self._isolated else f"gitdir: {self._shown_git}\n"
+        copy.fill(tree, beside)
 
 
 def _shown(rows: bytes) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from base64 import urlsafe_b64encode
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from rlm_ci.sandbox import Mount, SandboxJob, toolchain_mounts, toolchain_variables
 from rlm_ci.sandbox.bubblewrap import Bubblewrap
-from rlm_ci.sandbox.toolchains import PRIVATE, may_be_shown
+from rlm_ci.sandbox.toolchains import PRIVATE, may_be_shown, project_environment
 
 
 class Place:
@@ -160,6 +162,39 @@ def test_tools_are_told_where_they_are_and_nothing_else(place: Place) -> None:
         "PYENV_ROOT": "/opt/pyenv",
         "RUSTUP_HOME": str(place.home / ".rustup"),
     }
+
+
+def test_a_program_of_npm_comes_with_the_packages_beside_it(place: Place) -> None:
+    program = place.program("tools/node_modules/pnpm/bin/pnpm.cjs")
+    place.link("tools/node_modules/.bin/pnpm", program)
+    assert place.shown("tools/node_modules/.bin") == ["tools/node_modules"]
+
+
+def test_the_environment_that_a_tool_made_for_a_project_is_found(place: Place) -> None:
+    def hashed(path: Path) -> str:
+        return urlsafe_b64encode(sha256(os.fsencode(path)).digest()).decode()[:8]
+
+    environ = {"HOME": str(place.home), "PATH": "/usr/bin"}
+    assert project_environment(environ, str(place.root)) is None
+    own, pipfile = hashed(place.root), hashed(place.root / "Pipfile")
+    made = [
+        f".local/share/hatch/env/virtual/shop/{own}/shop",
+        f".local/share/virtualenvs/shop-{pipfile}",
+        f".cache/pypoetry/virtualenvs/shop-{own}-py3.12",
+    ]
+    place.program(".cache/pypoetry/virtualenvs/other-AAAAAAAA-py3.12/bin/python")
+    for name in made:  # the later one comes first
+        place.program(f"{name}/bin/python")
+        assert project_environment(environ, str(place.root)) == str(place.home / name)
+    active = {**environ, "VIRTUAL_ENV": "/venv"}
+    assert project_environment(active, str(place.root)) is None
+    # One with a runner of tests is what tests are run in.
+    place.program(f"{made[0]}/bin/pytest")
+    assert project_environment(environ, str(place.root)) == str(place.home / made[0])
+    place.program("uv/bin/python")
+    place.program("uv/bin/pytest")
+    named = {**environ, "UV_PROJECT_ENVIRONMENT": str(place.home / "uv")}
+    assert project_environment(named, str(place.root)) == str(place.home / "uv")
 
 
 def test_they_run_inside(place: Place, bubblewrap: Bubblewrap) -> None:

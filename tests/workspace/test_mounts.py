@@ -49,12 +49,14 @@ def test_dependencies_are_shown_read_only_and_are_no_part(project: GitRepo, tmp_
         project.write(name, "1\n")
     os.symlink("/etc", project.path / "node_modules")
     space = workspace(project, tmp_path / "run")
-    assert space.snapshot.dependencies == (".venv", "web/node_modules")
+    folders = (".venv", "a/b/.venv", "node_modules", "web/node_modules")
+    assert space.snapshot.dependencies == folders
     assert "vendor/new.go" in held(space.path)
     shown = {mount.target: mount for mount in space.mounts()}
     place = str(project.path / "web/node_modules")
     assert shown[place].source == place
     assert not shown[place].writable
+    assert str(project.path / "node_modules") not in shown
     assert [mount.target for mount in shown.values() if mount.writable] == [str(project.path)]
     # A mount needs a folder to stand on, and it is no part of the tree.
     assert Path(space.path, "web/node_modules").is_dir()

@@ -9,9 +9,9 @@ from rlm_ci.system import files
 from rlm_ci.system.transcript import transcribe
 from rlm_ci.validators import test_reports, validator
 from rlm_ci.values import Value
+from rlm_ci.workspace.dependencies.ignored import dependency_folders
 from rlm_ci.workspace.recorded_change import ended_of, record_of
 from rlm_ci.workspace.sandboxed_commands import KEEP, Launch
-from rlm_ci.workspace.snapshot import dependency_folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from rlm_ci.system.command_line import Command
 from rlm_ci.text.printable import printable
 from rlm_ci.validators import detect
 from rlm_ci.values import Closing, Value
+from rlm_ci.workspace.dependencies.ignored import dependency_folders
 from rlm_ci.workspace.private_git import PrivateGit
 from rlm_ci.workspace.sandboxed_commands import tool_environment
-from rlm_ci.workspace.snapshot import dependency_folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -24,7 +24,10 @@ _NODE = ("*", "@*/*")
 
 
 def editable(root: str, dependencies: Iterable[str]) -> Iterator[str]:
-    """Files and links in these folders that name or lead to another part of ``root``."""
+    """Files and links in these folders that name or lead to another part of ``root``.
+
+    A folder outside of ``root`` is named by its whole path.
+    """
     names = tuple(dependencies)
     real = os.path.realpath(root)
     for name in names:
@@ -32,7 +35,7 @@ def editable(root: str, dependencies: Iterable[str]) -> Iterator[str]:
         for pattern in _PYTHON:
             for path in sorted(glob(os.path.join(folder, "lib/python*/site-packages", pattern))):
                 if _names(path, (root, real)):
-                    yield os.path.relpath(path, root)
+                    yield path if os.path.isabs(name) else os.path.relpath(path, root)
         if os.path.basename(name) == "node_modules":
             for path in (path for pattern in _NODE for path in sorted(glob(f"{folder}/{pattern}"))):
                 inside = os.path.relpath(os.path.realpath(path), real)

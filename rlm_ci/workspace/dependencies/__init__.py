@@ -1,0 +1,1 @@
+"""What a work tree needs beside its files, and where that is."""
