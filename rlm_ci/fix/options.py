@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+
 from rlm_ci.fix.gates.options import GateOptions
 from rlm_ci.fix.loop import FixLimits
 from rlm_ci.fix.rlms.options import RlmsOptions
@@ -109,7 +111,10 @@ class FixOptions(Value):
 
 
 class FixContext(Value):
-    """What the steps of a run share. ``path_of`` places a file in the run's folder."""
+    """What the steps of a run share.
+
+    ``path_of`` places a file in the run's folder, ``shown`` is its path in messages.
+    """
 
     options: FixOptions
     commands: SandboxedCommands
@@ -119,6 +124,7 @@ class FixContext(Value):
     path_of: Callable[..., str]
     on_step: Callable[[str], None]
     redactor: Redactor
+    shown: Callable[..., str] = posixpath.join
 
     def seconds_left(self, most: float) -> float:
         """The seconds that a command may take, at least 1, so that the run ends when it must."""

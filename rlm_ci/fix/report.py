@@ -91,6 +91,9 @@ class FixDetails(Value):
     turns: tuple[tuple[int, Mapping[str, Any]], ...] = ()
     #: Analyses that failed: the role, the iteration and the error's code.
     failed: tuple[str, ...] = ()
+    #: The log of the validator's last run, and its last lines.
+    log: str = ""
+    printed: tuple[str, ...] = ()
 
     def offered(self) -> list[str]:
         """Which role was offered which analysis."""
@@ -107,8 +110,11 @@ class FixDetails(Value):
         last = self.turns[-1][1] if self.turns else {}
         return str(last["role"]) if last.get("verdict") == "revise" else ""
 
-    def document(self, reason: str) -> Document | None:
-        """What the agent says that it did, beside what it changed; the ``reason`` has the rest."""
+    def document(self, reason: str, *, has_place: bool = True) -> Document | None:
+        """What the agent says that it did, beside what it changed; the ``reason`` has the rest.
+
+        Where the validator fails and no place is known, its last lines.
+        """
         said = clip(self.said.strip(), _SUMMARY)
         told = [f"The agent says: {marked(said)}"] if said and said not in reason else []
         rows = self.status.splitlines()
@@ -118,6 +124,8 @@ class FixDetails(Value):
         told += _listed("analysis for the", self.offered())
         told += _listed("failed analysis for the", list(self.failed))
         told += _listed("changes taken back from the", self.taken_back())
+        if self.printed and not has_place:
+            told += ["The last lines of the validator:", *map(marked, self.printed)]
         return Document(SUMMARY, "\n".join(told), shown=True) if told else None
 
 
@@ -163,16 +171,18 @@ def build(
             error=error,
         )
     ]
+    has_place = True
     if not ended.judged.passed and error is None and final.status != FAILED:
         if ended.judged.held_by(gate.FAILED):
             parts.append(_gates(ended.judged))
         elif options.validator and not ended.judged.gates:
-            parts.append(_validator(ended.judged))
+            parts.append(_validator(ended.judged, account.log))
+            has_place = any(one.evidence for one in ended.judged.findings)
     parts += _remarks(ended.judged)
     if ended.tampering:
         parts.append(_tampering(ended.tampering, fails=final.exit_code != OK and error is None))
     coverage = Coverage(omitted=account.omitted)
-    document = account.document(final.reason)
+    document = account.document(final.reason, has_place=has_place)
     return Report(
         subject,
         Severity.HIGH,
@@ -254,8 +264,11 @@ def _idle(why: str, account: FixDetails) -> Finding:
     )
 
 
-def _validator(judged: ValidationResult) -> Part:
-    """What still fails: the reason why the work is not done, not a verdict on it."""
+def _validator(judged: ValidationResult, log: str) -> Part:
+    """What still fails: the reason why the work is not done, not a verdict on it.
+
+    Where no place is known, a reader needs the ``log``.
+    """
     left = tuple(
         one.replace(severity=min(one.severity, Severity.MEDIUM)) for one in judged.findings
     )
@@ -265,6 +278,8 @@ def _validator(judged: ValidationResult) -> Part:
     elif not left:
         told = [f"it fails with {judged.reason}, and names no place"]
     places = sum(len(one.evidence) for one in left)
+    if log and not places:
+        told.append(f"all of its output: {log}")
     return Part("validator", "; ".join(told), {"failures": len(left)}, left, state=INCOMPLETE,
                 evidence=Evidence(places, places))  # fmt: skip
 

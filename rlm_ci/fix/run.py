@@ -36,6 +36,7 @@ from rlm_ci.runs.state import BLOCKED, FAILED, NO_CHANGE, PAUSED, FinalState
 from rlm_ci.system import files
 from rlm_ci.text.printable import count, first_of, printable
 from rlm_ci.validators import detect
+from rlm_ci.validators.validator import NotStartedError
 from rlm_ci.workspace import git_filters
 from rlm_ci.workspace.apply import staging
 from rlm_ci.workspace.dependencies.editable_installs import editable
@@ -210,6 +211,7 @@ class FixRun(Attempt):
             self._run.path_of,
             self._step,
             redactor,
+            self._run.shown,
         )
         judge = ResultJudge(context)
         models, tell = models_of(self._all.settings), progress.step
@@ -256,8 +258,13 @@ class FixRun(Attempt):
         """The end by an error. Raises ``error`` if nothing was done, or it cannot be found out."""
         ended = FixEnd(FinalState.from_error(error), ValidationResult(passed=False))
         workspace = steps.context.commands.workspace
+        if isinstance(error, NotStartedError):
+            self._all.progress.say("The last lines that it printed:")
+            for line in error.lines:
+                self._all.progress.say(f"  {line}")
         try:
             if workspace.tree() == workspace.snapshot.tree and not self._state.entries:
+                workspace.forget()  # what was missing may be there when the run goes on
                 raise error
             return self._conclude(steps, ended.replace(tampering=steps.tampering()), error)
         except RlmCiError:
@@ -301,6 +308,8 @@ class FixRun(Attempt):
             status=redactor.without_known(status),
             turns=tuple((one["n"], turn) for one in self._state.entries for turn in one["turns"]),
             failed=tuple(self._analyses.failed) if self._analyses else (),
+            log=self._run.shown("rlm", f"validator-{steps.verdicts.label}.log"),
+            printed=steps.verdicts.last_lines(),
         )
         head = workspace.snapshot.head  # old lines are read at this commit
         subject = Subject(base=head, head=head, merge_base=head, worktree=True)

@@ -13,12 +13,13 @@ from rlm_ci.errors import UnavailableError
 from rlm_ci.system import files
 from rlm_ci.system.transcript import Transcript, transcribe
 from rlm_ci.text.printable import printable
-from rlm_ci.validators import feedback, parsers
+from rlm_ci.validators import feedback, parsers, start_failures
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Self
 
     from rlm_ci.report.findings import Finding
     from rlm_ci.system.command_line import Command
@@ -35,6 +36,21 @@ SHELL_CODES = {126: "it cannot be executed", 127: "a command in it was not found
 _SIGNALLED = 128
 #: Characters of the name of a test.
 _NAME = 200
+#: Lines of the end of an output, and characters of each.
+_LAST, _LINE = 8, 300
+
+
+class NotStartedError(UnavailableError):
+    """A command of the run could not do its work: ``lines`` are the last that it printed."""
+
+    def __init__(self, error: UnavailableError, lines: Sequence[str]) -> None:
+        super().__init__(error.what, where=error.where, hint=error.hint)
+        self.lines = last_lines(lines)
+
+    def logged(self, path: str) -> Self:
+        """The same, with the place of its output."""
+        self.hint = f"{self.hint}; all of its output: {path}"
+        return self
 
 
 class Verdict(Value):
@@ -55,9 +71,9 @@ class Validator(Value):
     """A command, and how its runs are judged.
 
     ``root`` is the repository as the command sees it, ``exists`` says whether a relative path
-    is a file there, ``redact`` takes secrets out of a text, ``find`` resolves a program as the
-    sandbox would (``command_line.finder``), ``mark`` is a random word of this run for the feedback.
-    With ``trust_exit_code`` nothing but the exit code counts.
+    is a file there, ``text`` is what is in it, ``redact`` takes secrets out of a text, ``find``
+    resolves a program as the sandbox would (``command_line.finder``), ``mark`` is a random word of
+    this run for the feedback. With ``trust_exit_code`` nothing but the exit code counts.
     """
 
     command: Command
@@ -67,6 +83,7 @@ class Validator(Value):
     find: Callable[[str], str | None]
     mark: str
     trust_exit_code: bool = False
+    text: Callable[[str], str] = lambda _path: ""
 
     def require(self) -> None:
         """Raise UnavailableError, exit 4, if a program of the command cannot be started."""
@@ -123,6 +140,25 @@ class Validator(Value):
             feedback=told,
         )
 
+    def require_started(self, ended: StreamResult, *, may_edit: bool) -> None:
+        """Raise NotStartedError, exit 4, for a run that could not even start.
+
+        ``may_edit``: an agent may add tests, or change what runs them.
+        """
+        lines = transcribe(ended.output, self.redact).lines
+        reading = parsers.read(lines, self.root, self.exists)
+        found = start_failures.find(
+            ended,
+            lines,
+            reading,
+            start_failures.RepositoryRoot(self.root, self.exists, self.text),
+            command=self.command.text,
+            may_edit=may_edit or self.trust_exit_code,
+        )
+        if found is not None:
+            error = self._unavailable(f"the validator cannot start: {found.what}", found.hint)
+            raise NotStartedError(error, lines)
+
     def _missing_module(self, ended: StreamResult, transcript: Transcript) -> str:
         """The module of ``python -m MODULE`` if Python itself says that it is not there."""
         argv = self.command.argv
@@ -151,6 +187,11 @@ def _log(
     end = f"[exit code {ended.returncode}, {ended.seconds:.1f} s{why}]"
     lines = (f"$ {printable(redact(command.text))}", *transcript.lines, end)
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
+
+
+def last_lines(lines: Sequence[str]) -> tuple[str, ...]:
+    """The end of an output, for a reader who cannot do without it."""
+    return tuple(printable(line[:_LINE]) for line in lines if line.strip())[-_LAST:]
 
 
 def failure(ended: StreamResult, command: Command) -> str:

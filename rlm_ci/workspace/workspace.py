@@ -10,6 +10,7 @@ import json
 import os
 import re
 import tempfile
+from contextlib import suppress
 from copy import copy as duplicate
 from functools import lru_cache
 
@@ -288,6 +289,11 @@ class Workspace:
             ) from None
         self._git.make(object_folders(self._repository), sha256=is_sha256(found.commit))
         return found
+
+    def forget(self) -> None:
+        """Let a resumed run take a new snapshot: nothing was done with this one."""
+        with suppress(OSError):
+            os.unlink(os.path.join(self._place, _RECORD))
 
     def _take(self) -> Snapshot:
         taken = snapshot.take(self._git, self._repository, self._bounds, self._skipped)

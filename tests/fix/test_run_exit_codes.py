@@ -104,9 +104,9 @@ def test_tampered(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("validator", "told"),
     [
-        ("printf '%s\\n' ----- 'Ran 0 tests in 0.000s' '' OK", "unittest says that no test ran"),
+        ("printf '%s\\n' 'Ran 1 test in 0.000s' '' 'OK (skipped=1)'", "says that no test ran"),
         pytest.param("kill -9 $$", "exit code 137, which means SIGKILL", marks=pytest.mark.full),
-        pytest.param("exit 3", "it fails with exit code 3, and names no", marks=pytest.mark.full),
+        ("echo the one useful line; exit 3", "it fails with exit code 3, and names no place"),
     ],
 )
 def test_the_report_says_why_a_validator_is_not_green(
@@ -116,7 +116,46 @@ def test_the_report_says_why_a_validator_is_not_green(
     ended, run = stage.fixed(*agent, "--max-iterations", "1", "--validator", validator)
     assert ended.code == 3, ended
     assert told in run.report["parts"][1]["summary"]
-    assert told in " ".join(ended.stdout.split())
+    shown = " ".join(ended.stdout.split())
+    assert told in shown
+    assert f"all of its output: .runs/rlm-repo/cli/{run.id}/rlm/validator-1.log" in shown
+    if "echo" in validator:
+        assert "The last lines of the validator: the one useful line" in shown
+
+
+@pytest.mark.parametrize(
+    ("validator", "what", "last"),
+    [
+        ("sh -c 'cd . && vitest run'", "vitest was not found", "sh: 1: vitest: not found"),
+        ("printf '%s\\n' ----- 'Ran 0 tests in 0.000s' '' OK", "found no test to run", "OK"),
+    ],
+)
+def test_a_validator_that_cannot_start_is_no_work_for_an_agent(
+    stage: Stage, validator: str, what: str, last: str
+) -> None:
+    ended, run = stage.fixed("--validator", validator)
+    assert ended.code == 4, ended
+    has_ended(run, 4, "error")
+    told_plainly(ended)
+    assert f"error: the validator cannot start: {what}" in ended.stderr.replace("unittest ", "")
+    assert f"\n  {last}\n" in ended.stderr
+    assert f"{run.id}/rlm/validator-0.log" in ended.stderr
+    assert last in run.text("rlm/validator-0.log")
+    assert stage.llm.asked == []
+    assert stage.cli("replay", run.id).code == 4
+
+
+@pytest.mark.full
+def test_a_run_goes_on_once_its_validator_can_start(stage: Stage) -> None:
+    stage.repo.write(".gitignore", ".runs/\nout/\nnode_modules/\n").commit()
+    validator = "sh -c 'node_modules/.bin/check && grep -q \"a + b\" calc.py'"
+    ended, run = stage.fixed("--validator", validator)
+    assert ended.code == 4, ended
+    assert "node_modules/.bin/check was not found" in ended.stderr
+    stage.repo.write("node_modules/.bin/check", "#!/bin/sh\n")
+    (stage.repo.path / "node_modules/.bin/check").chmod(0o755)
+    resumed = stage.cli("resume", run.id)
+    assert (resumed.code, run.final) == (0, "passed"), resumed
 
 
 def test_ambiguous_validators_are_listed(stage: Stage) -> None:

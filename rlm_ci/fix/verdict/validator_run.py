@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rlm_ci.fix.options import FixContext
     from rlm_ci.guard.protected.protection import Protection
     from rlm_ci.sandbox import Mount
+    from rlm_ci.system.command_line import Command
     from rlm_ci.system.process import Clipped, StreamResult
     from rlm_ci.validators.outcomes import TestOutcomes
     from rlm_ci.workspace.checkout import Checkout
@@ -60,11 +61,19 @@ class ValidatorRuns:
         self.prepared: StreamResult | None = None
 
     def in_copy(
-        self, kind: str, place: str, argv: tuple[str, ...], tree: str, *, first: bool = False
+        self,
+        kind: str,
+        place: str,
+        argv: tuple[str, ...],
+        tree: str,
+        *,
+        first: bool = False,
+        require: Callable[[StreamResult], None] = lambda _ended: None,
     ) -> ValidatorRun:
         """How a command ends in the copy, which holds ``tree``; what it changes is taken back.
 
-        Caches that the ``first`` one leaves are trusted.
+        Caches that the ``first`` one leaves are trusted. What ``require`` raises an error for is no
+        fact: a resumed run runs it again.
         """
         space = self._commands.workspace
 
@@ -73,6 +82,7 @@ class ValidatorRuns:
             if first:
                 space.caches.begin()
             record = self._reported(argv, self._timeout())
+            require(ended_of(record))
             if first:
                 space.caches.keep_first()
             left = self._commands.tree()
@@ -105,18 +115,9 @@ class ValidatorRuns:
             prepared: dict[str, Any] = {}
             began = tree
             if self.setup:
-                began = copy.tree()
-                try:
-                    setup = Launch(self.setup.argv, self._timeout(), network=True)
-                    ended = self._commands.run(setup, copy)
-                except UnavailableError as error:
-                    raise UnavailableError(error.what, where=SETUP, hint=error.hint) from None
+                ended, began = self._prepare(self.setup, place, copy)
                 prepared = {"setup": record_of(ended)}
                 self.prepared = ended
-                made = copy.tree()
-                wrong = frozenset(self._rewrote(began, made))
-                copy.restore(self._commands.workspace.restored(made, began, wrong.__contains__))
-                began = copy.tree()
             timeout = min(self._timeout(), seconds)
             record = self._reported(argv, timeout, copy=copy, short=True, hide=hide, keep=keep)
             if record["returncode"] in validator.SHELL_CODES:
@@ -127,6 +128,43 @@ class ValidatorRuns:
             return record | {"written": list(self._rewrote(began, copy.tree()))} | prepared
 
         return self._ran("validator", place, argv, tree, produce)
+
+    def try_setup(self, tree: str) -> None:
+        """Make a fresh copy of ``tree`` ready once, before an agent is paid for it."""
+        if self.setup is None:
+            return
+        setup = self.setup
+
+        def produce() -> Mapping[str, Any]:
+            copy = self._commands.workspace.fresh(tree)
+            return record_of(self._prepare(setup, "0", copy)[0])
+
+        self._fact("setup", "setup-0", {"argv": list(setup.argv), "tree": tree}, produce)
+
+    def _prepare(self, setup: Command, place: str, copy: Checkout) -> tuple[StreamResult, str]:
+        """Run the setup in a fresh copy: how it ended, and the tree without edits of its own.
+
+        Raises NotStartedError where it fails, UnavailableError where it cannot be started.
+        """
+        before, workspace = copy.tree(), self._commands.workspace
+        try:
+            ended = self._commands.run(Launch(setup.argv, self._timeout(), network=True), copy)
+        except UnavailableError as error:
+            raise UnavailableError(error.what, where=SETUP, hint=error.hint) from None
+        if reason := validator.failure(ended, setup):
+            redact = self._context.redactor.text
+            log = f"setup-{place.removeprefix('validator-').replace('/', '-')}.log"
+            text = validator.log(ended, setup, redact)
+            files.write(self._context.path_of("rlm", log), text, 0o600)
+            failed = validator.NotStartedError(
+                UnavailableError(f"it failed: {reason}", where=SETUP, hint="mend what it runs"),
+                transcribe(ended.output, redact).lines,
+            )
+            raise failed.logged(self._context.shown("rlm", log))
+        made = copy.tree()
+        wrong = frozenset(self._rewrote(before, made))
+        copy.restore(workspace.restored(made, before, wrong.__contains__))
+        return ended, copy.tree()
 
     def _ran(
         self,

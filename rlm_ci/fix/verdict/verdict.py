@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from functools import partial
 from hashlib import sha256
 
 from rlm_ci.environments.coding import test_report
@@ -17,6 +18,7 @@ from rlm_ci.guard.protected import by_name
 from rlm_ci.guard.protected.protection import Protection
 from rlm_ci.system import files
 from rlm_ci.system.process import Clipped, StreamResult
+from rlm_ci.system.transcript import transcribe
 from rlm_ci.text.printable import first_of, printable
 from rlm_ci.validators import outcomes, test_counts, test_reports
 from rlm_ci.validators import validator as validation
@@ -68,7 +70,6 @@ class ResultJudge:
         self._habits: frozenset[str] = frozenset()
         #: What became of the setup of a fresh tree.
         self._prepared = ""
-        self._prepared_badly = False
         #: Files that a fresh tree has as they were, though the agent has edited them.
         self._undone = ""
         #: Protected paths that were written while the last verdict was taken.
@@ -111,6 +112,7 @@ class ResultJudge:
         verdict = self._validate(label)
         if is_first:
             verdict = self._learned(verdict)
+            self._runs.try_setup(self._space.settled_tree())
         self._added = self._ran.outcomes.held - self._space.entries(self._base).keys()
         return self._judged(verdict)
 
@@ -155,9 +157,8 @@ class ResultJudge:
         try:
             verdict = self._validate(f"{self.iteration}-final", fresh=tree)
         except UnavailableError as error:  # it could be started a moment ago, in the other copy
-            self._tell_setup()
             raise error if error.where == SETUP else self._unavailable(error.what) from None
-        if self._ran.missing and not self._prepared_badly:
+        if self._ran.missing:
             raise self._unavailable(f"there is no {self._ran.missing[0]}")
         self.rewritten = tuple(path for path in self._ran.written if path not in self._habits)
         return self._judged(verdict).replace(manner=self._in_fresh())
@@ -216,6 +217,11 @@ class ResultJudge:
             return f"{_FAILS}, and {self._context.redactor.text(self._undone)}"
         return f"{_FAILS} ({self._prepared or 'loop.setup can install what it needs there'})"
 
+    def last_lines(self) -> tuple[str, ...]:
+        """The last lines of the last run."""
+        lines = transcribe(self._ran.ended.output, self._context.redactor.text).lines
+        return validation.last_lines(lines)
+
     def place(self, name: str) -> str:
         """Where in the run the agent asks for something: its own for each time."""
         self._asked[name] += 1
@@ -248,8 +254,10 @@ class ResultJudge:
                 self._ran, self._hidden = self._last(place, argv, fresh)
             else:
                 first = not self.iteration
+                require = {"require": partial(self._require_started, log)} if first else {}
+                tree = self._space.settled_tree()
                 self._ran = self._runs.in_copy(
-                    "validator", place, argv, self._space.settled_tree(), first=first
+                    "validator", place, argv, tree, first=first, **require
                 )
             self.collected = test_counts.parse(self._ran.ended.output.text())
             self._tell_setup()
@@ -258,6 +266,20 @@ class ResultJudge:
         where = (lambda: f"it {self._in_fresh()}") if fresh else str
         self.verdict = validator.judge(run, log, where, self._failed)
         return self.verdict
+
+    def _require_started(self, log: str, ended: StreamResult) -> None:
+        """Raise NotStartedError where no edit can help, with the place of the log."""
+        validator, options = self._validator, self._context.options
+        if validator is None:
+            return
+        text = validation.log(ended, validator.command, self._context.redactor.text)
+        files.write(log, text, 0o600)
+        try:
+            validator.require_started(
+                ended, may_edit=options.allow_test_edits or bool(options.allow)
+            )
+        except validation.NotStartedError as error:
+            raise error.logged(self._context.shown("rlm", os.path.basename(log))) from None
 
     def _last(
         self, place: str, argv: tuple[str, ...], tree: str
@@ -281,18 +303,13 @@ class ResultJudge:
         return next((f"{one.place} {one.name}".strip() for one in failed), "")
 
     def _tell_setup(self) -> None:
-        """Keep what the setup of a fresh tree printed, if it had one; say so if it failed."""
+        """Keep what the setup of a fresh tree printed, if it had one."""
         setup, ended, name = self._runs.setup, self._runs.prepared, f"setup-{self.label}.log"
         if setup is None or ended is None:
             return
         text = validation.log(ended, setup, self._context.redactor.text)
         files.write(self._context.path_of("rlm", name), text, 0o600)
-        reason = validation.failure(ended, setup)
-        self._prepared_badly = bool(reason)
-        how = f"failed there: {reason}; see" if reason else "did not help; what it printed is in"
-        self._prepared = f"loop.setup {how} rlm/{name}"
-        if reason:
-            self._context.on_step(f"iteration {self.iteration}: loop.setup failed: {reason}")
+        self._prepared = f"loop.setup did not help; what it printed is in rlm/{name}"
 
     def probe(self) -> tuple[Finding, ...]:
         """Whether the tests that have just passed can still fail."""

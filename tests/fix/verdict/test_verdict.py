@@ -70,19 +70,35 @@ def test_a_setup_that_brings_it_is_enough(stage: Stage) -> None:
     assert stage.source() == MENDED
 
 
-def test_a_setup_that_fails_is_told(stage: Stage) -> None:
+def test_a_setup_that_fails_ends_the_run_before_an_agent_is_asked(stage: Stage) -> None:
     prepare(stage, "sh -c 'echo no such package; exit 7'")
-    stderr, code, run = needs(stage)
-    assert (code, run.final) == (3, "no_progress")
-    assert stderr.count("iteration 1: loop.setup failed: exit code 7") == 1
-    assert "no such package" in run.text("rlm/setup-1-final.log")
-    told = "loop.setup failed there: exit code 7; see rlm/setup-1-final.log"
-    assert told in run.state["final"]["reason"].replace("setup-2", "setup-1").replace(
-        "setup-3", "setup-1"
-    )
-    assert told in run.state["iterations"][0]["validatorReason"]
-    replayed = stage.cli("replay", run.id)
-    assert replayed.code == 3, replayed
+    ended, run = stage.fixed("--agent", AGENT, "--validator", NEEDS)
+    assert (ended.code, run.final) == (4, "error"), ended
+    told_plainly(ended)
+    assert "error: it failed: exit code 7 (loop.setup)" in ended.stderr
+    assert "\n  no such package\n" in ended.stderr
+    assert f"{run.id}/rlm/setup-0.log" in ended.stderr
+    assert "no such package" in run.text("rlm/setup-0.log")
+    assert run.state["iterations"] == []
+    assert stage.cli("replay", run.id).code == 4
+
+
+def test_what_is_green_does_not_stay_so_with_a_setup_that_fails(stage: Stage) -> None:
+    prepare(stage, "false")
+    ended, run = stage.fixed("--agent", AGENT, "--validator", "true")
+    assert (ended.code, run.final) == (4, "error"), ended
+    assert "(loop.setup)" in ended.stderr
+
+
+def test_a_setup_that_an_edit_breaks_ends_the_run_with_its_output(stage: Stage) -> None:
+    prepare(stage, "python3 calc.py")
+    agent = "sh -c \"printf 'import nowhere\\ndef add(a, b): return a + b' > calc.py\""
+    ended, run = stage.fixed("--agent", agent, "--validator", "grep -q 'a + b' calc.py")
+    assert (ended.code, run.final) == (4, "error"), ended
+    assert "No module named 'nowhere'" in ended.stderr
+    assert "No module named 'nowhere'" in run.text("rlm/setup-1-final.log")
+    assert "a + b" in run.text("rlm/result.patch")
+    assert stage.source() == BUG
 
 
 TOOL = "mkdir -p node_modules; cp /bin/true node_modules/tool; sed -i s/-/+/ calc.py"
@@ -104,13 +120,6 @@ def test_a_fresh_copy_that_cannot_start_it_is_no_work_for_an_agent(
     assert "a + b" in run.text("rlm/result.patch")
     assert stage.source() == BUG
     assert stage.cli("replay", run.id).code == 4
-
-
-def test_a_setup_that_fails_is_for_the_agent_to_mend(stage: Stage) -> None:
-    prepare(stage, "false")
-    ended, run = stage.fixed("--agent", f"sh -c '{TOOL}'", "--validator", START)
-    assert (ended.code, run.final) == (3, "no_progress"), ended
-    assert "loop.setup failed there: exit code 1" in run.state["final"]["reason"]
 
 
 def test_a_setup_that_is_not_there_is_named(stage: Stage) -> None:
