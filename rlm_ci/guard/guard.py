@@ -217,7 +217,7 @@ def _new_in_source(change: ChangedFile, protection: Protection) -> Iterator[Find
     before, after = _text(change.before), _text(change.after)
     if protection.heeded and kind in ("", by_name.TESTS, by_name.HOOKS):
         for line, what in islice(
-            lint_silencing.added(before, after, protection.heeded), _MOST_OF_FILE
+            lint_silencing.added(path, before, after, protection.heeded), _MOST_OF_FILE
         ):
             message = f"silences a tool of the validator: {what}"
             yield _finding(

@@ -1,6 +1,6 @@
 """Comments that a linter, a type checker or coverage obeys, and so reports less.
 
-They count if the validator is known to run the tool.
+They count in a language that the tool reads, and if the validator is known to run it.
 """
 
 from __future__ import annotations
@@ -9,46 +9,73 @@ import re
 from collections import Counter
 from functools import cache
 
-from rlm_ci.values import Row
+from rlm_ci.guard.comments import CODE, COMMENT, OPEN, SourcePlaces
+from rlm_ci.source.languages import language
+from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 #: The rule that this breaks.
 SILENCED = "check-silenced"
-#: By tool: the comments that it obeys. A blank matches any white space; LIST names of rules.
-_WORDS = {
-    "ruff flake8 pylint pycodestyle pyflakes prospector sqlfluff":
-        r"# (?:(?:ruff|flake8) : )?noqa\b(?: : LIST)?",
-    "ruff black yapf": r"# (?:fmt|yapf) : (?:off|skip|disable)\b",
-    "pylint prospector": r"# pylint : (?:disable[\w-]{0,20}|skip-file)(?: = LIST)?",
-    "mypy dmypy pyright basedpyright ty pyre pytype":
-        r"# (?:(?:type|pyright|ty) : ignore|pyre-(?:ignore|fixme|unsafe))\b(?: \[ LIST)?"
-        r"|# (?:mypy|pyright) : (?!strict\b)[\w=-]{1,60}|@(?:typing\.)?no_type_check\b",
-    "bandit": r"# nosec\b",
-    "isort": r"#? isort : (?:skip|skip_file|off)\b",
-    "eslint oxlint xo standard": r"\b(?:eslint|oxlint)-disable(?:-next-line|-line)?\b(?:\s LIST)?",
-    "biome": r"\bbiome-ignore(?:-all)?\b",
-    "prettier": r"\bprettier-ignore\b",
-    "stylelint": r"\bstylelint-disable(?:-next-line|-line)?\b",
-    "tsc vue-tsc tsd": r"@ts-(?:nocheck|ignore|expect-error)\b",
-    "clippy rustc": r"#!?\[ (?:allow|expect)\( LIST",
-    "golangci-lint staticcheck revive": r"// (?:nolint\b(?::LIST)?|lint:(?:file-)?ignore\b)",
-    "shellcheck": r"# shellcheck\s disable=LIST",
-    "rubocop standardrb": r"# rubocop : (?:disable|todo)\b",
-    "phpstan psalm phpcs":
-        r"@phpstan-ignore[\w-]{0,20}|@psalm-suppress\b|\bphpcs:(?:ignore|disable)\b",
-    "swiftlint": r"\bswiftlint:disable\b",
-    "codespell": r"\bcodespell:ignore\b",
-    "yamllint": r"# yamllint\s disable\b",
-    "hadolint": r"# hadolint\s (?:global\s )?ignore=",
-    "markdownlint markdownlint-cli2": r"\bmarkdownlint-disable\b",
-    "coverage": r"# pragma : no (?:cover|branch)\b|\b(?:istanbul|c8|v8)\s ignore\b",
-}  # fmt: skip
+_SCRIPTS = "JavaScript TypeScript TSX Vue Svelte Astro"
+_STYLES = "CSS SCSS Less"
+_PYTHON = "Python Cython"
+
+
+class _Words(Value):
+    """Tools, the languages that they read ("" for all), and the comments that they obey there.
+
+    A blank matches any white space; LIST names of rules. ``is_code``: it is no comment.
+    """
+
+    tools: str
+    languages: str
+    pattern: str
+    is_code: bool = False
+
+
+_WORDS = (
+    _Words("ruff flake8 pylint pycodestyle pyflakes prospector", _PYTHON,
+           r"# (?:(?:ruff|flake8) : )?noqa\b(?: : LIST)?"),
+    _Words("sqlfluff", "SQL", r"-- noqa\b(?: : LIST)?"),
+    _Words("ruff black yapf", _PYTHON, r"# (?:fmt|yapf) : (?:off|skip|disable)\b"),
+    _Words("pylint prospector", _PYTHON,
+           r"# pylint : (?:disable[\w-]{0,20}|skip-file)(?: = LIST)?"),
+    _Words("mypy dmypy pyright basedpyright ty pyre pytype", _PYTHON,
+           r"# (?:(?:type|pyright|ty) : ignore|pyre-(?:ignore|fixme|unsafe))\b(?: \[ LIST)?"
+           r"|# (?:mypy|pyright) : (?!strict\b)[\w=-]{1,60}"),
+    _Words("mypy dmypy pyright basedpyright ty pyre pytype", _PYTHON,
+           r"@(?:typing\.)?no_type_check\b", is_code=True),
+    _Words("bandit", _PYTHON, r"# nosec\b"),
+    _Words("isort", _PYTHON, r"#? isort : (?:skip|skip_file|off)\b"),
+    _Words("eslint oxlint xo standard", f"{_SCRIPTS} {_STYLES} HTML JSON Markdown",
+           r"\b(?:eslint|oxlint)-disable(?:-next-line|-line)?\b(?:\s LIST)?"),
+    _Words("biome", f"{_SCRIPTS} {_STYLES} HTML JSON GraphQL", r"\bbiome-ignore(?:-all)?\b"),
+    _Words("prettier", f"{_SCRIPTS} {_STYLES} HTML JSON Markdown YAML GraphQL",
+           r"\bprettier-ignore\b"),
+    _Words("stylelint", f"{_SCRIPTS} {_STYLES} HTML",
+           r"\bstylelint-disable(?:-next-line|-line)?\b"),
+    _Words("tsc vue-tsc tsd", _SCRIPTS, r"@ts-(?:nocheck|ignore|expect-error)\b"),
+    _Words("clippy rustc", "Rust", r"#!?\[ (?:allow|expect)\( LIST", is_code=True),
+    _Words("golangci-lint staticcheck revive", "Go",
+           r"// (?:nolint\b(?::LIST)?|lint:(?:file-)?ignore\b)"),
+    _Words("shellcheck", "Shell", r"# shellcheck\s disable=LIST"),
+    _Words("rubocop standardrb", "Ruby", r"# rubocop : (?:disable|todo)\b"),
+    _Words("phpstan psalm phpcs", "PHP",
+           r"@phpstan-ignore[\w-]{0,20}|@psalm-suppress\b|\bphpcs:(?:ignore|disable)\b"),
+    _Words("swiftlint", "Swift", r"\bswiftlint:disable\b"),
+    _Words("codespell", "", r"\bcodespell:ignore\b"),
+    _Words("yamllint", "YAML", r"# yamllint\s disable\b"),
+    _Words("hadolint", "Dockerfile", r"# hadolint\s (?:global\s )?ignore="),
+    _Words("markdownlint markdownlint-cli2", "Markdown", r"\bmarkdownlint-disable\b"),
+    _Words("coverage", _PYTHON, r"# pragma : no (?:cover|branch)\b"),
+    _Words("coverage", _SCRIPTS, r"\b(?:istanbul|c8|v8)\s ignore\b"),
+)  # fmt: skip
 _LIST = r"(?P<names>[\w.@:/-]{1,80}(?:\s{0,9},\s{0,9}[\w.@:/-]{1,80}){0,40})"
 #: All the tools that are known.
-TOOLS = frozenset(name for names in _WORDS for name in names.split())
+TOOLS = frozenset(name for words in _WORDS for name in words.tools.split())
 #: Those that are not known by a word of a command.
 _TOLD = frozenset(("coverage", "rustc"))
 #: Those that run code from a file that nobody has read.
@@ -80,39 +107,48 @@ class Silencer(Row):
     kind: str
 
 
-def added(before: str, after: str, heeded: frozenset[str]) -> Iterator[tuple[int, str]]:
+def added(path: str, before: str, after: str, heeded: frozenset[str]) -> Iterator[tuple[int, str]]:
     """What silences the tools ``heeded`` in ``after``, and is not in ``before``."""
-    known = Counter(one.what for one in silencers(before, heeded))
-    for line, what, _ in silencers(after, heeded):
+    known = Counter(one.what for one in silencers(path, before, heeded))
+    for line, what, _ in silencers(path, after, heeded):
         known[what] -= 1
         if known[what] < 0:
             yield line, what
 
 
-def silencers(text: str, heeded: frozenset[str]) -> Iterator[Silencer]:
-    """What silences the tools ``heeded`` in a text."""
-    patterns = _patterns(heeded)
-    for number, line in enumerate(text.split("\n"), 1):
-        for pattern in patterns:
+def silencers(
+    path: str, text: str, heeded: frozenset[str], lines: Sequence[str] = ()
+) -> Iterator[Silencer]:
+    """What silences the tools ``heeded`` in the lines of a text, or in some ``lines`` of it."""
+    name = language(path, text[:256].partition("\n")[0])
+    patterns = _patterns(heeded, name)
+    places = SourcePlaces(name, text)
+    for number, line in enumerate(lines or text.split("\n"), 1):
+        for pattern, is_code in patterns:
             for one in pattern.finditer(line):
+                kind = places.kind(number, one.start())
+                if kind not in (OPEN, CODE if is_code else COMMENT):
+                    continue
                 rules = one.groupdict().get("names") or ""
                 head = one[0].removesuffix(rules)
-                kind = "".join(head.split()).rstrip("[(:=")
+                what = "".join(head.split()).rstrip("[(:=")
                 for rule in rules.split(","):
-                    yield Silencer(number, "".join(f"{head}{rule}".split()), kind)
+                    yield Silencer(number, "".join(f"{head}{rule}".split()), what)
 
 
 def stripped(text: str) -> str:
     """A text without what silences a tool."""
-    for pattern in _patterns(TOOLS):
+    for pattern, _ in _patterns(TOOLS, ""):
         text = pattern.sub("", text)
     return text
 
 
 @cache
-def _patterns(heeded: frozenset[str]) -> tuple[re.Pattern[str], ...]:
+def _patterns(heeded: frozenset[str], name: str) -> tuple[tuple[re.Pattern[str], bool], ...]:
+    """The comments that the tools ``heeded`` obey in a language, or in any."""
     return tuple(
-        re.compile(words.replace(" ", r"\s{0,9}").replace("LIST", _LIST))
-        for names, words in _WORDS.items()
-        if not heeded.isdisjoint(names.split())
+        (re.compile(words.pattern.replace(" ", r"\s{0,9}").replace("LIST", _LIST)), words.is_code)
+        for words in _WORDS
+        if not heeded.isdisjoint(words.tools.split())
+        and (not name or not words.languages or name in words.languages.split())
     )

@@ -41,13 +41,16 @@ _MOST_NEAR = 50
 class _Side(Row):
     """One side of a file: all its lines, and those that the other side has not, else empty."""
 
+    path: str
     lines: Sequence[str]
     own: Sequence[str]
 
     def silencers(self) -> Iterator[_Line]:
         text = "\n".join(self.own)
         if any(word in text for word in _MAY_SILENCE):
-            found = lint_silencing.silencers(text, lint_silencing.TOOLS)
+            found = lint_silencing.silencers(
+                self.path, "\n".join(self.lines), lint_silencing.TOOLS, self.own
+            )
             for line, some in groupby(found, key=attrgetter("line")):
                 yield _Line(line, self._code(line), tuple(some))
 
@@ -187,7 +190,8 @@ class _Gone:
 def _sides(change: TextChange) -> tuple[_Side, _Side]:
     """Both sides; of lines that stand on both, each as often as on the other is left out."""
     old, new = ((text or "").split("\n") for text in (change.before, change.after))
-    return _Side(old, _own(old, Counter(new))), _Side(new, _own(new, Counter(old)))
+    path = change.path
+    return _Side(path, old, _own(old, Counter(new))), _Side(path, new, _own(new, Counter(old)))
 
 
 def _own(lines: Iterable[str], others: Counter[str]) -> list[str]:

@@ -129,7 +129,8 @@ def compared(
         weaker, counts = snapshots.replaced(shown, code_changed=code_changed)
         found += weaker
         counted += counts
-    silenced, reasons = new_silencers.found([*code, *tests])
+    written = (one for one in (*code, *tests) if ".min." not in one.path)
+    silenced, reasons = new_silencers.found(written)
     found += silenced
     counted[SILENCED_WITH_REASON] += reasons
     settings, runs = kinds.get(SETTINGS, []), kinds.get(CI, [])

@@ -121,6 +121,97 @@ def test_one_with_no_reason_is_told(case: str) -> None:
     assert explained == 0
 
 
+#: By language, what its linter obeys.
+OBEYED = {
+    "a.py": ["x = 1  # noqa\n", 'x = """\n"""  # type: ignore\n', "@no_type_check\ndef f(): ...\n",
+             "x = f'{y}'  # pragma: no cover\n", "x = '# no'  # noqa\n", "x = (  # noqa\n"],
+    "a.pyi": ["x: int  # pyright: ignore\n"],
+    "a.pyx": ["cdef int x  # noqa\n"],
+    "a.go": ['f("//")  //nolint\n', "f(`a\nb`) //nolint:gosec\n", "//lint:ignore SA1 it\n"],
+    "a.rs": ["#[allow(dead_code)]\nfn a() {}\n", "#![allow(warnings)]\n",
+             "let c = '\"';\n#[expect(dead_code)]\nfn b<'a>() {}\n"],
+    "a.ts": ["f(`a ${b}`) // eslint-disable-line\n", "// @ts-ignore\nf()\n",
+             "/* istanbul ignore next */\n", "const q = /['\"`]/ // eslint-disable-line\n"],
+    "a.tsx": ["<p>{/* @ts-expect-error */}</p>\n", "<p>Don't {/* eslint-disable-line */}</p>\n"],
+    "a.js": ["/*\n * eslint-disable no-eval\n */\n", "f('http://x') // prettier-ignore\n"],
+    "a.vue": ["<!-- eslint-disable -->\n", "<script>\nf() // eslint-disable-line\n</script>\n"],
+    "a.svelte": ["<!-- eslint-disable -->\n", "<p>don't</p> <!-- prettier-ignore -->\n"],
+    "a.html": ["<!-- eslint-disable -->\n"],
+    "a.css": ["/* stylelint-disable */\n"],
+    "a.scss": ["a { b: c; } // stylelint-disable-line\n"],
+    "a.rb": ["x = 'a' # rubocop:disable Lint/X\n"],
+    "a.php": ["/** @phpstan-ignore-next-line */\n", "f(); // phpcs:ignore\n"],
+    "a.sh": ["# shellcheck disable=SC1\nx\n"],
+    "a.swift": ["// swiftlint:disable x\n"],
+    "a.sql": ["SELECT 1 -- noqa\n"],
+}  # fmt: skip
+#: The same words where no linter reads them.
+UNREAD = {
+    "a.py": ['HELP = "put # noqa behind the line"\n', '"""Doc.\n\nWrite # type: ignore.\n"""\n',
+             "x = f'# pragma: no cover {y}'\n", "x = '@no_type_check'\n", "x = 'eslint-disable'\n",
+             "x = 1  # eslint-disable-line\n", "# see @no_type_check\n"],
+    "a.pyi": ['x: Literal["# noqa"]\n'],
+    "a.html": ["<code># noqa: E501</code>\n", "<p>eslint-disable</p>\n", "<!-- # noqa -->\n",
+               "<script>f() // eslint-disable-line\n</script>\n"],
+    "a.htm": ["<code># type: ignore</code>\n"],
+    "a.jinja2": ["{# # noqa #}\n"],
+    "a.css": ['.x::after { content: "# noqa"; }\n', '.x { content: "stylelint-disable"; }\n'],
+    "a.js": ["const a = 1; // say: # type: ignore\n", "const a = 'eslint-disable'\n"],
+    "a.ts": ['export const help = "write # noqa: E501 there";\n', "f(`\n// @ts-ignore\n`)\n",
+             "const r = /eslint-disable/\n"],
+    "a.vue": ['const help = "eslint-disable"\n', "<p># noqa</p>\n"],
+    "a.go": ['x := "//nolint"\n', "x := `\n//nolint\n`\n", "// # noqa\n"],
+    "a.rs": ["// #[allow(dead_code)]\n", 'let a = "#[allow(x)]";\n',
+             'let a = r#"\n#[allow(x)]"#;\n'],
+    "a.java": ['class A { String s = "# noqa"; }\n', "// eslint-disable-line\n"],
+    "a.c": ["/* # noqa */\n"],
+    "a.sh": ["echo '# shellcheck disable=SC1'\n", "# noqa\n"],
+    "a.rb": ["x = '# rubocop:disable Lint/X'\n"],
+    "a.sql": ["SELECT '-- noqa'\n", "SELECT 1 # noqa\n"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", OBEYED)
+def test_a_comment_that_the_linter_of_its_language_obeys_counts(path: str) -> None:
+    assert [text for text in OBEYED[path] if not silenced(TextChange(path, "", text))] == []
+
+
+@pytest.mark.parametrize("path", UNREAD)
+def test_what_no_linter_reads_silences_none(path: str) -> None:
+    assert [text for text in UNREAD[path] if silenced(TextChange(path, "", text))] == []
+
+
+def test_a_comment_counts_where_the_rest_of_its_text_was_there() -> None:
+    before = 'A = """\na\nb\n"""\n'
+    assert not silenced(TextChange(PY, before, before.replace("b", "b # noqa")))
+    assert silenced(TextChange(PY, before, f"{before}b = 1 # noqa\n"))
+
+
+@pytest.mark.full
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("path", ["a.py", "a.ts", "a.rs"])
+def test_no_literal_takes_long(path: str) -> None:
+    end = "\n# noqa // eslint-disable-line #[allow(x)] shellcheck disable=X\n"
+    parts = (
+        "'",
+        '"',
+        "`",
+        "\\`\n",
+        '\\"',
+        "/*",
+        "=/[",
+        "=/a",
+        "<!--",
+        "r#",
+        "(",
+        "f'{",
+        "'" * 3,
+        "#",
+    )
+    for part in parts:
+        found([TextChange(path, "", part * (300_000 // len(part)) + end)])
+
+
 @pytest.mark.full
 @pytest.mark.timeout(30)
 def test_no_source_takes_long() -> None:
