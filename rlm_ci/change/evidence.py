@@ -76,8 +76,8 @@ def anchor(
 ) -> AnchoredClaim:
     """Open what ``claim`` points to in ``content``, whose first line has the number ``first_line``.
 
-    A claim without a quote gets the lines that it names. If the quote is not in these lines but
-    elsewhere in the file, white space around lines folded, the claim moves to the nearest place.
+    A claim without a quote gets the lines that it names; a quote that lacks only the white space
+    around them is theirs. If it is elsewhere in the file, the claim moves to the nearest place.
     ``blob`` is recorded as it is.
     """
     if content is None:
@@ -94,7 +94,7 @@ def anchor(
     if start is not None and end is not None and first_line <= start <= end <= last:
         claimed = start, end
         text = "\n".join(lines[start - first_line : end - first_line + 1])
-        if quote is None or quote == encodable(text):
+        if quote is None or _bare(quote) == _bare(encodable(text)):
             return AnchoredClaim(claim.replace(line_end=end, blob=blob, quote=text), VERIFIED)
     found = None if quote is None else _find(lines, quote, claimed, start, first_line)
     if found is None:
@@ -105,10 +105,14 @@ def anchor(
     return AnchoredClaim(moved, REANCHORED)
 
 
+def _bare(text: str) -> list[str]:
+    return [line.strip() for line in text.split("\n")]
+
+
 @lru_cache(maxsize=16)
 def _folded(lines: tuple[str, ...]) -> tuple[str, list[int]]:
     """The lines without the white space around them as a text, and where each begins in it."""
-    bare = [encodable(line).strip() for line in lines]
+    bare = _bare("\n".join(map(encodable, lines)))
     starts = accumulate((len(line) + 1 for line in bare), initial=0)
     return "\n".join(bare), list(starts)[: len(bare)]
 
@@ -121,7 +125,7 @@ def _find(
     first_line: int,
 ) -> tuple[int, int] | None:
     """The lines that have a quote, nearest to the claimed ones; None if there are none."""
-    wanted = "\n".join(line.strip() for line in quote.split("\n")).strip("\n")
+    wanted = "\n".join(_bare(quote)).strip("\n")
     weight = sum(char.isalnum() or char == "_" for char in wanted)
     if not wanted:
         return None

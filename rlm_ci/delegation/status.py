@@ -35,9 +35,14 @@ def found(call: Call, arguments: dict[str, Any]) -> FoundRun:
     """The run that a call is about. Raises ToolError, RlmCiError."""
     # No schema says this: some models' services take no alternatives in that of an input.
     words = [arguments[name] for name in ("manifest_path", "run_id") if name in arguments]
-    if len(words) != 1:
+    if not words:
         raise ToolError("invalid_arguments", "name the run by manifest_path, or by run_id")
-    return call.server.find(words[0], arguments.get("repo"))
+    entry, *others = [call.server.find(word, arguments.get("repo")) for word in words]
+    if any(os.path.realpath(one.path) != os.path.realpath(entry.path) for one in others):
+        raise ToolError(
+            "invalid_arguments", "manifest_path and run_id are of two runs", hint="give one of them"
+        )
+    return entry
 
 
 def record(entry: FoundRun) -> dict[str, Any]:

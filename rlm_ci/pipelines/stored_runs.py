@@ -185,7 +185,7 @@ def tell_way_on(held: Run, progress: Progress) -> None:
 def record(entry: FoundRun) -> dict[str, Any]:
     """The manifest of a run as JSON, its path, whether its process is gone, and its tree."""
     gone = entry.is_gone(time.time())
-    tree = TreeWatcher(entry.path, entry.run.pipeline_id).record()
+    tree = TreeWatcher(entry.path, entry.run.pipeline_id).record(entry.run.status)
     fields = {**entry.run.to_record(), "manifest": entry.place, "gone": gone}
     return fields if tree is None else {**fields, "recursion": tree}
 

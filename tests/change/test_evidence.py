@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rlm_ci.change import evidence
+from rlm_ci.change.evidence import REANCHORED, REJECTED, VERIFIED, anchor
 from rlm_ci.errors import ConfigError
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.report.findings import Evidence, Finding, Location, Part, Report, Severity, Subject
@@ -188,3 +189,28 @@ def test_what_a_run_kept_may_have_changed_since(tmp_path: Path) -> None:
     assert checked.problems == ("a.txt:1 (demo/x): the path is not there",)
     [note] = checked.notes
     assert note.startswith("a.txt:1 (demo/x): the path is not there; the run's own copy")
+
+
+_CODE = b"def f():\n    if bg:\n        return bg\n    return 0\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "quote", "outcome"),
+    [
+        ((2, 3), "    if bg:\n        return bg", VERIFIED),
+        ((2, 3), "if bg:\n    return bg", VERIFIED),
+        ((2, 3), "if bg:\nreturn bg", VERIFIED),
+        ((2, 2), "\tif bg:  ", VERIFIED),
+        ((1, 2), "if bg:\n    return bg", REANCHORED),
+        ((2, 3), "if fg:\n    return bg", REJECTED),
+    ],
+)
+def test_a_quote_that_lacks_only_its_indentation_is_exact(
+    lines: tuple[int, int], quote: str, outcome: str
+) -> None:
+    found = anchor(Location("a.py", *lines, quote=quote), _CODE, None)
+    assert found.outcome == outcome
+    if found.location is not None:  # as the file has it
+        whole = _CODE.decode().splitlines()
+        first, last = found.location.line_start or 0, found.location.line_end or 0
+        assert found.location.quote == "\n".join(whole[first - 1 : last])

@@ -24,6 +24,17 @@ def test_a_wiki_from_its_start_to_its_archive(repo: GitRepo) -> None:
     assert (found["status"], found["exit_code"]) == ("succeeded", 0)
     assert found["recursion"]["total"] == found["recursion"]["solved"] > 0
     assert found["events"][-1]["event"] == "run_completed"
+    pair = {name: begun[name] for name in ("run_id", "manifest_path")}
+    assert called(server, "delegate.status", **pair)["status"] == "succeeded"
+    again = called(server, "repo_rlm_wiki", path="src", out="pages", prose=False, max_calls=0)
+    refreshed = ended(server, again["run_id"])["recursion"]  # nothing has changed: no tree
+    assert [refreshed[name] for name in ("total", "solved", "failed", "active", "depths")] == [
+        *(0, 0, 0, 0),
+        [],
+    ]
+    assert refreshed["spent"]["calls"] == 0
+    pair["run_id"] = again["run_id"]
+    assert refused(server, "delegate.status", **pair) == "invalid_arguments"
     assert "a.py" in "".join(one.read_text("utf-8") for one in repo.path.glob("pages/**/*.md"))
     assert refused(server, "repo_rlm_resume", run_id=found["run_id"]) == "run_not_resumable"
     assert not called(server, "repo_rlm_cancel", run_id=found["run_id"])["cancelled"]

@@ -32,7 +32,7 @@ RUN = ".runs/a-task/cli/a-run/manifest.json"
     [
         ({}, "invalid_arguments"),
         ({"run_id": 7}, "invalid_arguments"),
-        ({"run_id": "x", "manifest_path": "y"}, "invalid_arguments"),
+        ({"run_id": "x", "manifest_path": "y"}, "manifest_not_found"),
         ({"run_id": "x", "extra": 1}, "invalid_arguments"),
         ({"run_id": "-x"}, "invalid_arguments"),
         ({"run_id": "../../x"}, "manifest_not_found"),

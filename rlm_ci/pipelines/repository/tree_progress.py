@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.journal.progress import ProgressWatch, TreeProgress
 
 _RUN = ("rlm", "run.json")
+#: The pipelines that have a tree.
+_OBJECTIVES = ("review", "wiki")
 _BUDGETS = ("max_calls", "max_tokens", "budget_usd")
 _WIDE = 100
 _NOTHING = {"calls": 0, "tokens": 0, "cost_usd": None}
@@ -50,10 +52,17 @@ class TreeWatcher:
             self._watch = None
             return None
 
-    def record(self) -> dict[str, Any] | None:
+    def record(self, status: str) -> dict[str, Any] | None:
+        """The counters as JSON; zeros where there is no tree, as in a refresh without changes."""
         found = self.progress()
         if found is None:
-            return None
+            has_tree = os.path.lexists(os.path.join(self._folder, *_RUN))
+            if has_tree or self._pipeline_id not in _OBJECTIVES:
+                return None
+            from rlm_ci.recursion.journal.progress import TreeProgress
+
+            run_id = os.path.basename(self._folder)
+            found = TreeProgress(run_id, self._pipeline_id, None, status, 0, 0, 0, 0, 0)
         return {**found.to_dict(), "spent": self._spent(), "budgets": self._budgets()}
 
     def facts(self) -> list[tuple[str, str]]:
