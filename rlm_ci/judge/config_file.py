@@ -7,11 +7,13 @@ names the files that judge the change and that it edits.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from rlm_ci import checks
 from rlm_ci.config import settings
+from rlm_ci.config.core_options import CORE
 from rlm_ci.config.settings import CONFIG_FILES
-from rlm_ci.errors import ConfigError
+from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.git import tracked
 from rlm_ci.report.findings import Evidence, Finding, Location, Part, Severity
 from rlm_ci.system import files
@@ -160,6 +162,28 @@ def read_worktree(repository: Repository, name: str, what: str = "config file") 
             where=name,
             hint="make it a regular file, or remove it",
         ) from None
+
+
+def awaiting(options: Settings, change: ChangeSet) -> Sequence[dict[str, Any]]:
+    """The suppressions of the change's own config file, which count once its base has them."""
+    repository = change.repository
+    if change.policy_commit is None:
+        return ()
+    is_here = change.head == repository.head_commit()
+    named = inside(repository.root, options.config) if options.config else None
+    for name in (named,) if named else CONFIG_FILES:
+        own = settings.Settings(CORE, {})
+        with suppress(RlmCiError):  # of a file that is not whole, nothing counts
+            data = read_worktree(repository, name) if is_here else change.read(name, LIMIT)
+            table = TABLE if name.endswith(CONFIG_FILES[1]) else None
+            record = settings.parse_config(data or b"", name, table)
+            own.apply({"suppressions": record.get("suppressions", [])}, name, CORE)
+            if own.suppressions:
+                from rlm_ci.report import suppressions
+
+                suppressions.require(own.suppressions, name, _rules())
+                return tuple(own.suppressions)
+    return ()
 
 
 # ── files that judge the change, and that it edits ──

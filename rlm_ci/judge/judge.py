@@ -239,7 +239,13 @@ def _run(
 
     source = options.sources["suppressions"]
     redact = Redactor(options.environ).finding
-    return [suppressions.apply(part, options.suppressions, source, redact=redact) for part in ran]
+    ran = [suppressions.apply(part, options.suppressions, source, redact=redact) for part in ran]
+    entries = config_file.awaiting(options, change) if any(map(_is_open, ran)) else ()
+    return [suppressions.announce(part, entries, redact=redact) for part in ran]
+
+
+def _is_open(part: Part) -> bool:
+    return any(finding.suppression is None for finding in part.findings)
 
 
 def _select(

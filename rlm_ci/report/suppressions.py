@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from rlm_ci.report.findings import Finding, Part
 
 _INLINE = "rlm-ci: ignore["
+#: What a finding says that the change's own config file accepts, and that of its base does not.
+AWAITING = "accepted on this branch; counts once the base has it"
 #: Hexadecimal digits of a fingerprint.
 DIGITS = 32
 
@@ -122,6 +124,26 @@ def apply(
         else:
             found.append(finding.replace(suppression=reason))
     return part.replace(findings=tuple(found))
+
+
+def announce(
+    part: Part,
+    entries: Sequence[dict[str, Any]],
+    *,
+    redact: Callable[[Finding], Finding] = lambda finding: finding,
+) -> Part:
+    """``part``; open findings that ``entries`` of the change itself cover say so."""
+    try:
+        accepted = apply(part, entries, redact=redact).findings
+    except ConfigError:
+        return part
+    findings = tuple(
+        now.replace(hint=f"{now.hint}; {AWAITING}" if now.hint else AWAITING)
+        if now.suppression is None and later.suppression is not None
+        else now
+        for now, later in zip(part.findings, accepted, strict=True)
+    )
+    return part.replace(findings=findings)
 
 
 def _read(entry: dict[str, Any], source: str) -> _Entry:

@@ -135,7 +135,12 @@ def overrides(report: Report) -> list[tuple[str, str]]:
         if variable in OVERRIDES.get(part, ""):
             found.append((part, f'put {variable}="why" in front of the command'))
         elif part == REVIEW:
-            found.append((part, 'run rlm-ci suppress PATH:LINE --reason "why"'))
+            found.append(
+                (
+                    part,
+                    'run rlm-ci suppress PATH:LINE --reason "why"; merge rlm-ci.toml to the base',
+                )
+            )
         elif part == _ARCHIVE:
             found.append((part, "add [[suppressions]] with a reason to rlm-ci.toml"))
     return found

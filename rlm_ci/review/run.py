@@ -6,6 +6,7 @@ from collections import Counter
 from contextlib import ExitStack, suppress
 
 from rlm_ci.errors import UnavailableError
+from rlm_ci.judge import config_file
 from rlm_ci.judge.options import endpoint_of, output_of
 from rlm_ci.pipelines import load
 from rlm_ci.pipelines.repository import scope
@@ -289,6 +290,10 @@ class ReviewJob(RepositoryJob):
             part, settings.suppressions, settings.sources["suppressions"],
             redact=done.run.redactor.finding,
         )  # fmt: skip
+        change = scope.change_of(agreed.scope, self.repository)
+        if change is not None and part.findings:
+            entries = config_file.awaiting(settings, change)
+            part = suppressions.announce(part, entries, redact=done.run.redactor.finding)
         level, refuted = Severity.from_label(settings.fail_level), prover.refuted(result)
         words = overview_of(done.run.redactor.json(result.data), agreed.model)
         report = done.report(part, level, unseen=unseen, refuted=refuted, overview=words)

@@ -100,7 +100,7 @@ def run(arguments: Arguments) -> int:
         done = "accepts" if is_new else "accepts already"
         lines = [f"{printable(name)} {done} {entry['rule']} at {named.told()}"]
         if is_new:
-            lines.append("A pull request is judged by its base branch: commit the file there.")
+            lines.append("A pull request is judged by its base branch: merge the file there first.")
         output.emit("".join(f"{neutralise.log(line)}\n" for line in lines))
     return errors.OK
 

@@ -96,3 +96,63 @@ def test_the_table_of_pyproject_takes_it_too(stage: Stage) -> None:
     (stage.repo.path / "pyproject.toml").unlink()
     assert stage.cli("suppress", "src/hole.py:5", *WHY).code == 0
     assert (stage.repo.path / "rlm-ci.toml").read_text().startswith("# src/hole.py:5: ")
+
+
+AWAITING = "accepted on this branch; counts once the base has it"
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_what_a_branch_accepts_counts_once_the_base_has_it(
+    stage: Stage, *, is_committed: bool
+) -> None:
+    """The same words in review, check and pr, until the base has the file."""
+    repo = stage.repo
+    main = repo.text("branch", "--show-current").strip()
+    repo.checkout("feature", new=True).write("src/other.py", HOLE)
+    repo.write("big.txt", "x\n" * 1300).commit()
+    arguments = {
+        "review": ("--base", main),
+        "pr": ("--base", main, "--review", "on"),
+        "check": ("--base", main),
+    }
+
+    def findings(command: str) -> dict[str, dict[str, Any]]:
+        ended = stage.cli(command, *arguments[command], "--format", "json")
+        return {one["rule"]: one for one in ended.json()["findings"] if one["severity"] != "info"}
+
+    assert not any(AWAITING in (one["hint"] or "") for one in findings("pr").values())
+    for finding in findings("pr").values():
+        assert stage.cli("suppress", finding["fingerprint"], *WHY).code == 0
+    if is_committed:
+        repo.commit()
+    for command, rules in {
+        "review": {"review/ruff-s602"},
+        "check": {"diff-budget/lines"},
+        "pr": {"review/ruff-s602", "diff-budget/lines"},
+    }.items():
+        open_findings = findings(command)
+        assert open_findings.keys() == rules
+        for finding in open_findings.values():
+            assert finding["suppression"] is None
+            assert finding["hint"].endswith(f"; {AWAITING}")
+    repo.commit("All") if not is_committed else None
+    repo.run("checkout", "-q", main)
+    repo.run("checkout", "-q", "feature", "--", "rlm-ci.toml")
+    repo.commit()
+    repo.run("checkout", "-q", "feature")
+    assert [one["suppression"] for one in findings("check").values()] == ["the words are ours"]
+
+
+def test_a_broken_or_hostile_file_of_a_branch_changes_nothing(stage: Stage) -> None:
+    repo = stage.repo
+    main = repo.text("branch", "--show-current").strip()
+    repo.checkout("feature", new=True).write("big.txt", "x\n" * 1300)
+    for text in (
+        "[[suppressions]\n",
+        "suppressions = 5\n",
+        "[[suppressions]]\nrule = 'diff-budget'\nreason = 'x'\nuntil = 'never'\n",
+        "[[suppressions]]\nrule = 'diff-budget'\nreason = 'x'\npath = '[z-a]'\n",
+    ):
+        repo.write("rlm-ci.toml", text).commit()
+        ended = stage.cli("check", "--base", main, "diff-budget")
+        assert (ended.code, ended.stderr, AWAITING in ended.stdout) == (1, "", False)
