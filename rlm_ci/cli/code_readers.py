@@ -6,14 +6,13 @@ import os
 from collections import Counter
 from shutil import which
 
-from rlm_ci.report.review_advice import ANALYZERS
+from rlm_ci.report.review_advice import ANALYZERS, named
 from rlm_ci.review.analyzers import ruff
 from rlm_ci.review.analyzers.checkouts import AnalyzedTree
 from rlm_ci.review.analyzers.known_tools import TOOLS
 from rlm_ci.review.analyzers.programs import search_path
 from rlm_ci.source.languages import language
 from rlm_ci.text.globs import matcher
-from rlm_ci.text.printable import count
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -28,8 +27,6 @@ _INSTALL = {
     "clippy": "cargo fetch",
     "staticcheck": "go install honnef.co/go/tools/cmd/staticcheck@2025.1.1",
 }
-#: Languages that are named.
-_MOST = 4
 
 
 class CodeReaders(Value):
@@ -72,12 +69,12 @@ class CodeReaders(Value):
         """What reads the code, what does not, and what to do about that."""
         for name, languages in self.read.items():
             here = ", which is not installed here," if name in self.missing else ""
-            yield f"{name}{here} reads {_files(languages)}"
+            yield f"{name}{here} reads {named(languages)}"
         if model:
             yield "the model reads every changed file"
         elif self.unread:
             tools = " or ".join(dict.fromkeys(ANALYZERS[name][0] for name in self.unread))
-            yield f"nothing reads {_files(self.unread)}: set up {tools}, or name a model"
+            yield f"nothing reads {named(self.unread)}: set up {tools}, or name a model"
 
     def steps(self) -> Iterator[str]:
         """What a workflow must install before rlm-ci runs."""
@@ -85,10 +82,3 @@ class CodeReaders(Value):
             if name != ruff.NAME:
                 how = f": {_INSTALL[name]}" if name in _INSTALL else ""
                 yield f"in the workflow, add a step before rlm-ci that installs {name}{how}"
-
-
-def _files(languages: Mapping[str, int]) -> str:
-    ranked = sorted(languages.items(), key=lambda pair: (-pair[1], pair[0]))
-    named = [count(number, f"{name} file") for name, number in ranked[:_MOST]]
-    rest = sum(number for _, number in ranked[_MOST:])
-    return ", ".join([*named, *([f"{count(rest, 'other file')}"] if rest else [])])

@@ -191,6 +191,7 @@ def _unreviewed(told: str, metrics: dict[str, bool]) -> Part:
 def _lacks_reviewer(settings: Settings, change: ChangeSet) -> str:
     """Why no model or analyzer can look at the change, "" if one can."""
     from rlm_ci.judge.options import endpoint_of
+    from rlm_ci.report.review_advice import unread
     from rlm_ci.review.analyzers import ruff
     from rlm_ci.review.analyzers.programs import locate
     from rlm_ci.review.run import files_of
@@ -201,7 +202,7 @@ def _lacks_reviewer(settings: Settings, change: ChangeSet) -> str:
     paths, endings = files_of(change), tuple(one.removeprefix("*") for one in ruff.FILES)
     if not paths:
         return "the change leaves no file to review"
-    why = "no configured analyzer knows any"
+    why = "no analyzer for it is set up"
     if any(path.endswith(endings) for path in paths):
         if settings.review.ruff == _OFF:
             why = "ruff is off (review.ruff)"
@@ -209,7 +210,7 @@ def _lacks_reviewer(settings: Settings, change: ChangeSet) -> str:
             return ""
         else:
             why = "ruff is not installed"
-    return f"{count(len(paths), 'file')}: {why}, and no model is used"
+    return unread(paths, why)
 
 
 def _review(

@@ -5,11 +5,14 @@ The report may come from anywhere: only known languages are shown.
 
 from __future__ import annotations
 
+from collections import Counter
+
+from rlm_ci.source.languages import OTHER, language
 from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _SCRIPTS = "JavaScript TypeScript TSX Vue Svelte"
 _ANY = (
@@ -18,7 +21,7 @@ _ANY = (
 )
 #: The analyzer of a language, and whether ``review.analyzers = "auto"`` finds it.
 ANALYZERS: dict[str, tuple[str, bool]] = {
-    "Python": ("ruff", True),
+    "Python": ("ruff, of rlm-ci[review]", True),
     "Go": ("staticcheck, or golangci-lint with gosec", True),
     "Rust": ("clippy", True),
     "Shell": ("shellcheck", True),
@@ -48,12 +51,31 @@ def advice(others: Mapping[str, int], *, auto: bool, is_change: bool) -> tuple[s
     )
     rest = len(known) - _MOST
     told += f" and {count(rest, 'more language')}" if rest > 0 else ""
+    told = f"Not looked at: {told}. A model (`--model PROVIDER:NAME`) reads every file"
+    if known == ["Python"]:
+        return f"{told}; or install ruff.", ""
+    set_up = f"{told}; or set up the tool in the repository, and install it"
     found_by_auto = any(ANALYZERS[name][1] for name in known)
-    set_up = f"Not looked at: {told}. Set up the tool in the repository and install it"
     if found_by_auto and auto:
         return f"{set_up}.", ""
     where = " on the base branch" if is_change else ""
     add = f"add to `rlm-ci.toml`{where}:"
     if found_by_auto:
         return f"{set_up}; then {add}", _AUTO
-    return f"Not looked at: {told}. Install it, and {add}", _BY_NAME
+    return f"{told}; or install the tool, and {add}", _BY_NAME
+
+
+def unread(paths: Iterable[str], why: str = "no analyzer for it is set up") -> str:
+    """What is said where nothing can read ``paths``."""
+    return f"nothing reads {named(Counter(map(language, paths)))}: {why}, and no model is used"
+
+
+def named(numbers: Mapping[str, int]) -> str:
+    """Numbers of files by language, the most frequent first: ``2 Go files, 1 Rust file``."""
+    ranked = sorted(numbers.items(), key=lambda pair: (-pair[1], pair[0]))
+    files = [
+        count(number, f"{name if name != OTHER else OTHER.lower()} file")
+        for name, number in ranked[:_MOST]
+    ]
+    rest = sum(number for _, number in ranked[_MOST:])
+    return ", ".join([*files, *([count(rest, "other file")] if rest else [])])

@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 #: a tool knows.
 OFF = "off"
 UNSEEN = "unseen"
+#: A clean check with findings that fail no run by themselves.
+REPORTED = "reported"
 LABELS = {
     FINDINGS: "findings", NOT_RUN: "not run", INCOMPLETE: "incomplete", CLEAN: "clean",
-    UNSEEN: "not looked at",
+    UNSEEN: "not looked at", REPORTED: "reported only",
 }  # fmt: skip
 
 #: The part of a fix loop.
@@ -42,6 +44,8 @@ TAMPER = "tamper"
 BENCH = "bench"
 #: The check of archive stubs.
 _ARCHIVE = "doc-archive"
+#: The check of tests, which fails for some authors alone.
+_GUARD = "test-guard"
 #: The finding of a fix loop whose agent failed in all of its turns.
 IDLE = "rlm/agent-failed"
 #: What a fix loop ends as, where that says more than its verdict.
@@ -84,10 +88,17 @@ def gathered(omitted: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
 
 
 def state(part: Part, fail_level: Severity) -> str:
-    """The part's verdict, ``off`` or ``unseen``."""
+    """The part's verdict, ``off``, ``unseen`` or ``reported``."""
     if part.enabled:
-        return part.verdict(fail_level)
+        verdict = part.verdict(fail_level)
+        return REPORTED if verdict == CLEAN and _only_reports(part) else verdict
     return UNSEEN if part.id == REVIEW and "reach" in part.metrics else OFF
+
+
+def _only_reports(part: Part) -> bool:
+    """Whether tests are weakened, and neither an override nor a setting says what that means."""
+    is_open = (one.suppression is None and one.severity > Severity.INFO for one in part.findings)
+    return part.id == _GUARD and any(is_open)
 
 
 def rows(report: Report) -> tuple[Part, ...]:
@@ -208,7 +219,8 @@ def headline(report: Report) -> str:
     checks = sum(part.enabled for part in report.parts)
     is_left = any(finding.suppression is None for finding in report.findings)
     left = "no finding fails" if is_left else "nothing to fix"
-    return f"Clean: {count(checks, 'check')}, {left}"
+    begins = "Checks clean, code not reviewed" if _is_unread(report) else "Clean"
+    return f"{begins}: {count(checks, 'check')}, {left}"
 
 
 def _answered(report: Report) -> str:
@@ -280,6 +292,12 @@ def _limits(report: Report) -> str:
     return f"{who} read this {of}; looked at {share}"
 
 
+def _is_unread(report: Report) -> bool:
+    """Whether a review looked at no file, though tools for some of them exist."""
+    reach = _reach(report)
+    return reach is not None and not amount(reach, "looked") and advice(report) is not None
+
+
 def advice(report: Report) -> tuple[str, str] | None:
     """What would look at the rest of a review's files, and the configuration for it.
 
@@ -307,7 +325,7 @@ def tone(report: Report) -> str:
         or (loop.metrics.get("files") == 0 and loop.metrics.get("status") != _PASSED)
     )
     is_open = is_open or (is_question(report) and _answered(report) != "Answered")
-    return INCOMPLETE if is_open or _idle(report) else CLEAN
+    return INCOMPLETE if is_open or _idle(report) or _is_unread(report) else CLEAN
 
 
 def _idle(report: Report) -> bool:

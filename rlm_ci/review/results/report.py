@@ -10,7 +10,7 @@ from posixpath import splitext
 
 from rlm_ci.recursion.coverage import refusal
 from rlm_ci.recursion.nodes import FAILED, PARTIAL
-from rlm_ci.report import wording
+from rlm_ci.report import review_advice, wording
 from rlm_ci.report.details.fixes_and_proofs import fix_of, proof_of
 from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, OLD, Part, Severity, fingerprints, order
 from rlm_ci.report.links import HINT
@@ -72,7 +72,7 @@ def part(
     if result.status == FAILED:
         state = NOT_RUN
     elif files and not looked and not result.uncovered:
-        summary = f"{count(files, 'file')}: no configured analyzer knows any, and no model is used"
+        summary = review_advice.unread(path for path, _ in unseen)
         # A change without code is fine; a repository of which nothing was read is no answer.
         state = NOT_RUN if options["changed"] is None else None
     else:

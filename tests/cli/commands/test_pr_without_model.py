@@ -33,15 +33,15 @@ def test_what_nobody_looked_at_has_a_row_and_fails_only_where_a_review_is_demand
     repo.write("README.md", "# The shop\n").write("main.go", "package main\n").commit()
     ended = cli("pr", "--base", base, cwd=repo)
     assert ended.code == 0
-    assert re.search(r"(?m)^– review +not looked at: 2 files: no configured analyzer", ended.stdout)
+    assert re.search(r"(?m)^– review +not looked at: nothing reads 1 Go file, 1", ended.stdout)
     assert "1 Go file (staticcheck, or golangci-lint with gosec)" in ended.stdout
     assert ended.stdout.splitlines()[-1] == (
-        "✓ Clean: 3 checks, nothing to fix "
+        "! Checks clean, code not reviewed: 3 checks, nothing to fix "
         "(no analyzer and no model read this change; looked at 0 of 2 changed files)"
     )
     demanded = cli("pr", "--base", base, "--review", "on", cwd=repo)
     assert demanded.code == 5
-    assert re.search(r"(?m)^! review +not run: 2 files: no configured analyzer", demanded.stdout)
+    assert re.search(r"(?m)^! review +not run: nothing reads 1 Go file, 1", demanded.stdout)
     repo.run("rm", "-q", "main.go")
     last = repo.commit()
     gone = cli("pr", "--base", f"{last}~1", "--review", "on", cwd=repo)

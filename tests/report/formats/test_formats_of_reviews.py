@@ -84,6 +84,32 @@ def test_a_change_that_nobody_looked_at_has_a_row_without_a_tick(surface: str, m
     assert "</span> not looked at</td>" in page
 
 
+def test_code_that_nobody_reviewed_has_no_tick_and_prose_has_one() -> None:
+    report = back(reviewed({"Rust": 3}, looked=0, files=3))
+    headline = "Checks clean, code not reviewed: 1 check, nothing to fix"
+    assert render(report, "text").splitlines()[-1].startswith(f"! {headline} (")
+    assert f"## ⚠️ {headline}" in render(report, "markdown")
+    prose = back(reviewed({"Markdown": 3}, looked=0, files=3))
+    assert render(prose, "text").splitlines()[-1].startswith("✓ Clean: 1 check, nothing to fix (")
+
+
+def test_weakened_tests_that_fail_nothing_are_reported_only_without_a_tick() -> None:
+    weakened = FOUND.replace(rule="test-guard/test-removed", severity=Severity.MEDIUM)
+    part = Part("test-guard", "1 weakening", findings=(weakened,))
+    report = back(Report(Subject(), Severity.HIGH, (part,)))
+    assert report.exit_code() == 0
+    assert "– test-guard  reported only: 1 weakening" in render(report, "text")
+    assert "| ➖ | `test-guard` | reported only: 1 weakening |" in render(report, "markdown")
+    assert '<tr class="reported"><th scope="row">test-guard</th>' in render(report, "html")
+    for open_finding, row in (
+        (weakened.replace(suppression="agreed"), "✓ test-guard  1 weakening"),
+        (weakened.replace(severity=Severity.INFO), "✓ test-guard  1 weakening"),
+        (weakened.replace(severity=Severity.HIGH), "✗ test-guard  1 weakening"),
+    ):
+        part = part.replace(findings=(open_finding,))
+        assert row in render(report.replace(parts=(part,)), "text")
+
+
 def test_where_a_model_took_part_nothing_is_said() -> None:
     report = reviewed({"Go": 2})
     part = report.parts[1]
@@ -99,7 +125,11 @@ def test_where_a_model_took_part_nothing_is_said() -> None:
     [
         ({"Java": 2}, {}, 'name = "semgrep"'),
         ({"Java": 2, "TypeScript": 1}, {}, 'analyzers = "auto"'),
-        ({"TypeScript": 1}, {"auto": True}, "Set up the tool in the repository and install it."),
+        (
+            {"TypeScript": 1},
+            {"auto": True},
+            "or set up the tool in the repository, and install it.",
+        ),
     ],
 )
 def test_the_advice_is_one_that_helps(

@@ -121,9 +121,9 @@ def test_gitlab_gets_its_own_words_and_nothing_that_was_accepted() -> None:
 def test_nobody_who_looked_is_not_a_clean_bill() -> None:
     go = {"main.go": "package main\n"}
     result = by_file(go)
-    part = results_report.part(result, options())
+    part = results_report.part(result, options(), unseen=[("main.go", "no analyzer")])
     assert (part.state, part.findings) == (NOT_RUN, ())
-    assert part.summary.startswith("1 file: no configured analyzer knows any")
+    assert part.summary.startswith("nothing reads 1 Go file: no analyzer for it is set up")
     # Of a change that no analyzer knows, there is nothing to say.
     changed = options(changed={"main.go": [[1, 1]]})
     assert results_report.part(by_file(go, changed={"main.go": [[1, 1]]}), changed).state is None
