@@ -147,7 +147,7 @@ class ExternalAgent:
         """Run it. Raises UnavailableError if it is not installed."""
         closed = task.read_only and not task.may_run
         words = self._words(read_only=closed)
-        self._require_installed()
+        self.require_installed()
         timeout = task.seconds_left(DEFAULT_TIMEOUT)
         if timeout <= 0:
             return AgentOutcome(1, "", "", f"no time was left to start {self.name}")
@@ -215,7 +215,8 @@ class ExternalAgent:
                 return f" (the sandbox does not show {printable(path)}: keep it in the repository)"
         return ""
 
-    def _require_installed(self) -> None:
+    def require_installed(self) -> None:
+        """Raise UnavailableError if the sandbox does not find its program."""
         for program in self._wanted:
             if self._find(program) is None:
                 install = self._program.install or "install it, or put its folder on PATH"

@@ -57,7 +57,8 @@ if TYPE_CHECKING:
 class FixLimits(Value):
     """What ends the loop. None is no limit; ``validated`` is False where nothing decides.
 
-    Without ``has_validator`` the gates alone decide. So many ``stuck_turns`` in a row with the same
+    Without ``has_validator`` the gates alone decide; ``only_green``: nothing else is wanted than
+    that the validator passes. So many ``stuck_turns`` in a row with the same
     failures end the loop; 0 is no limit.
     """
 
@@ -67,6 +68,7 @@ class FixLimits(Value):
     allow_no_change: bool = False
     has_validator: bool = True
     stuck_turns: int = 0
+    only_green: bool = False
 
     @property
     def green(self) -> str:
@@ -108,6 +110,8 @@ class ValidationResult(Value):
 
 #: So many turns in a row without an edit end the loop, or green ones that the guard refuses.
 ENOUGH = 2
+#: The reason of a run that has nothing to do.
+GREEN_ALREADY = "the tests pass already"
 #: Characters of what an agent said in a reason.
 _SAID = 300
 
@@ -132,6 +136,8 @@ def blocking(tampering: tuple[Finding, ...]) -> tuple[Finding, ...]:
 def run(steps: Steps, limits: FixLimits) -> FixEnd:
     """Repeat until the validator passes, a budget ends, or nothing changes any more."""
     judged = steps.judge("0") if limits.validated else ValidationResult(passed=False)
+    if judged.passed and limits.only_green:
+        return FixEnd(FinalState.of(PASSED, GREEN_ALREADY), judged)
     tampering = steps.tampering()
     was_green = judged.passed
     iteration = idle = forbidden = 0

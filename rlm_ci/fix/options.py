@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 
 from rlm_ci.fix.gates.options import GateOptions
 from rlm_ci.fix.loop import FixLimits
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
 
 #: Where a setup says what to install.
 SETUP = "loop.setup"
+#: A goal that says no more than "make it pass".
+_ONLY_GREEN = re.compile(
+    r"(?:please )?(?:(?:make|get) (?:it|(?:(?:all|of|the|my|our) )*(?:unit )?"
+    r"(?:tests?|test suite|validator))(?: to)? (?:pass|(?:be )?green)(?: again)?"
+    r"|fix (?:all |the )*(?:failing|broken) tests?|fix until green)[.!]*",
+    re.IGNORECASE,
+)
 
 
 class FixOptions(Value):
@@ -85,7 +93,15 @@ class FixOptions(Value):
             allow_no_change=self.allow_no_change,
             has_validator=self.validator is not None,
             stuck_turns=self.gates.stuck_turns,
+            only_green=self.only_green,
         )
+
+    @property
+    def only_green(self) -> bool:
+        """Whether nothing is left to do once the validator passes."""
+        is_wanted = _ONLY_GREEN.fullmatch(" ".join(self.goal.split())) is not None
+        has_gates = self.gates.replace(review=False).required
+        return is_wanted and self.validator is not None and not has_gates
 
     @property
     def analyses(self) -> RlmsOptions | None:

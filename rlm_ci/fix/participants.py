@@ -109,7 +109,7 @@ def agent_of(
 ) -> Agent:
     """The agent of the run.
 
-    Raises ConfigError for budgets that the agent cannot keep.
+    Raises ConfigError for budgets that the agent cannot keep, UnavailableError for its program.
     """
     options, redact = context.options, context.redactor.text
     if options.agent == "openai" and gateway is not None:  # its completions are facts
@@ -120,7 +120,7 @@ def agent_of(
             services=services,
             bounds=TurnLimits(max_tokens=options.max_completion_tokens),
         )
-    agent: Agent
+    agent: AutofixAgent | ExternalAgent
     if options.agent == "autofix":
         agent = AutofixAgent(
             find=find,
@@ -132,6 +132,7 @@ def agent_of(
         agent = ExternalAgent(
             options.agent, env=today.env, find=find, redact=redact, confined=options.isolated
         )
+        agent.require_installed()  # before a validator takes its time
     agents.require_metered(agent, today.budgets)
     return RecordedAgent(agent, record.fact, context.commands.workspace)
 

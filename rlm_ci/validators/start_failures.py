@@ -96,6 +96,8 @@ _SIGNS = tuple((re.compile(pattern), what, hint) for pattern, what, hint in (
     (r".*requires rustc (?P<name>[\d.]+)", "it needs Rust {name}", "install it: rustup update"),
     (r"(?:go: |\S+\.go:\d+:\d+: ).*dial tcp: lookup", "its modules are not there",
      "fetch them: go mod download"),
+    (r".*: mkdir \S+/pkg/mod\S*: read-only file system", "its modules are not there",
+     "fetch them: go mod download"),
     (r"go: .*requires go >= (?P<name>[\d.]+)", "it needs Go {name}", "install that version"),
     (r"go: .*toolchain not available", "it needs another version of Go",
      "install the version that go.mod names"),

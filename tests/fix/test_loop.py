@@ -225,6 +225,14 @@ def test_green_before_and_nothing_changed_is_no_success() -> None:
     assert end(green([" and more"])) == ("passed", 0)
 
 
+def test_green_before_is_enough_where_nothing_else_is_wanted() -> None:
+    tree = green(["never"])
+    ended = run(tree, FOREVER.replace(only_green=True))
+    assert (ended.final.status, ended.final.reason) == ("passed", "the tests pass already")
+    assert (tree.judgements, tree.told, tree.notes) == (["0"], [], [])
+    assert run(Tree(["goal"]), FOREVER.replace(only_green=True)).final.status == "passed"
+
+
 def test_what_was_changed_and_undone_is_no_change() -> None:
     class Undoing(Tree):
         def act(

@@ -46,10 +46,40 @@ def test_what_cannot_be_put_back_ends_the_run_before_it_begins(stage: Stage) -> 
 # ── nothing was changed ──
 
 
+def test_there_is_nothing_to_do_where_the_tests_pass_already(stage: Stage) -> None:
+    stage.repo.write("calc.py", MENDED).commit()
+    stage.repo.write("notes.txt", "mine\n")
+    ended, run = stage.fixed("--agent", "sh -c 'echo paid > notes.txt'", goal="Make the tests pass")
+    assert (ended.code, run.final) == (0, "passed"), ended
+    assert "the tests pass already" in ended.stdout
+    assert ended.stdout.splitlines()[-1].startswith("✓ Nothing to do")
+    assert (run.state["iterations"], stage.source("notes.txt")) == ([], "mine\n")
+    assert (run.report["verdict"], run.report["parts"][0]["metrics"]["iterations"]) == ("clean", 0)
+    loader.validate(run.state, "state.schema.json", "state")
+    assert stage.cli("replay", run.id, "--check").code == 0
+
+
+@pytest.mark.parametrize("goal", ["Rename add to plus", "Make the tests pass faster"])
+def test_any_other_goal_runs_the_agent_on_a_green_tree(stage: Stage, goal: str) -> None:
+    stage.repo.write("calc.py", MENDED).commit()
+    ended, run = stage.fixed("--agent", "sh -c 'echo more > notes.txt'", goal=goal)
+    assert (ended.code, run.final) == (0, "passed"), ended
+    assert len(run.state["iterations"]) == 1
+    assert stage.source("notes.txt") == "more\n"
+
+
+def test_a_program_that_is_not_there_is_told_before_the_validator_runs(stage: Stage) -> None:
+    ended, run = stage.fixed("--agent", "no-such-agent --now", "--validator", "touch ran; false")
+    assert ended.code == 4, ended
+    assert "error: no-such-agent could not be found (agent no-such-agent --now)" in ended.stderr
+    assert "validator, before any edit" not in ended.stderr
+    assert not run.facts("validator")
+
+
 @pytest.mark.full
 def test_an_agent_that_changes_nothing_on_a_green_tree(stage: Stage) -> None:
     stage.repo.write("calc.py", MENDED).commit()
-    ended, run = stage.fixed("--agent", "true x")
+    ended, run = stage.fixed("--agent", "true x", goal="Look for more")
     assert (ended.code, run.final) == (3, "no_change"), ended
     assert ended.stdout.splitlines()[-1] == "! Not done: the agent changed nothing"
     told = "the validator passes as it did before, and the agent changed nothing"

@@ -64,7 +64,7 @@ def test_it_has_no_variable_that_the_user_has_not(stage: Stage, box: str) -> Non
              "LC_ALL": None, **unnamed}  # fmt: skip
     stage.repo.write("show.py", SHOW).commit()
     ended, run = stage.fixed("--validator", "python show.py", "--sandbox", box, "--max-iterations",
-                         "1", "--agent", "sh -c :", env=given)  # fmt: skip
+                         "1", "--agent", "sh -c :", goal="Look", env=given)  # fmt: skip
     users = {**os.environ, **given}
     ours = OURS | TOOLS | ({"TMPDIR"} if box == "none" else set())
     seen: dict[str, str] = {}

@@ -253,7 +253,7 @@ def test_a_tree_that_is_too_large_ends_it(stage: Stage) -> None:
         with open('big.bin', 'wb') as stream:
             stream.truncate(600 << 20)
     """
-    ended, run = agent(stage, program, "", "--validator", "true")
+    ended, run = agent(stage, program, "", "--validator", "true", goal="Add a file")
     assert ended.code == 3, ended
     told_plainly(ended)
     assert "600" in ended.stderr.replace(",", "") or "629145600" in ended.stderr.replace(",", "")

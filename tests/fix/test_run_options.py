@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from testing.fix_options import options
 from testing.fix_stage import GOAL, MEND, MENDED, Play, done, write
 
 if TYPE_CHECKING:
@@ -144,3 +145,36 @@ def test_a_rule_that_there_is_not_is_named_with_the_nearest(stage: Stage) -> Non
 def test_no_repository_allows_itself_to_break_a_rule(stage: Stage) -> None:
     stage.repo.write("rlm-ci.toml", '[loop]\nallow = ["tamper/mode"]\n').commit()
     assert stage.rlm("--validator", "true").code == 5
+
+
+@pytest.mark.parametrize(
+    ("goal", "only"),
+    [
+        ("Make the tests pass", True),
+        ("make the tests pass.", True),
+        ("make the validator pass", True),
+        ("make it pass", True),
+        ("  Please make all of the  unit tests green again!", True),
+        ("get my test suite to pass", True),
+        ("fix the failing tests", True),
+        ("fix until green", True),
+        ("Make the tests pass faster", False),
+        ("Make the tests pass on Windows", False),
+        ("Make the tests pass without the network", False),
+        ("Fix the tests", False),
+        ("Add a test, and make the tests pass", False),
+        ("rename add", False),
+        ("", False),
+    ],
+)
+def test_a_goal_that_is_only_to_be_green(goal: str, *, only: bool) -> None:
+    assert options(goal=goal, validator="true").limits.only_green is only
+
+
+def test_gates_are_more_than_green() -> None:
+    made = options(goal="make it pass", validator="true")
+    gates = made.gates
+    assert made.replace(gates=gates.replace(review=True, stuck_turns=3)).only_green
+    assert not made.replace(gates=gates.replace(validation=("make lint",))).only_green
+    assert not made.replace(gates=gates.replace(approval="a.json")).only_green
+    assert not made.replace(validator=None).only_green

@@ -98,6 +98,8 @@ NOT_STARTED = [
     (("shop.go:3:8: example.com/x@v1.0.0: Get \"https://proxy.golang.org/x\": dial tcp: lookup"
      " proxy.golang.org: no such host\nFAIL\texample.com/shop [setup failed]\nFAIL"), 1, {},
      "modules are not there", "go mod download"),
+    ("s.go:2:8: mkdir /home/ada/go/pkg/mod/cache: read-only file system\nFAIL\ts [setup failed]",
+     1, {}, "modules are not there", "go mod download"),
     (("go: errors parsing go.mod:\n/shop/go.mod:3: invalid go version '1.21.0': must match format"
      " 1.23"), 1, {}, "needs Go 1.21.0", "install"),
     (("ERROR: usage: pytest [options]\npytest: error: unrecognized arguments: --cov=shop\n"

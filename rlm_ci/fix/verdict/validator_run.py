@@ -82,7 +82,6 @@ class ValidatorRuns:
             if first:
                 space.caches.begin()
             record = self._reported(argv, self._timeout())
-            require(ended_of(record))
             if first:
                 space.caches.keep_first()
             left = self._commands.tree()
@@ -90,6 +89,7 @@ class ValidatorRuns:
                 space.settled = settled
             else:
                 space.restore(tree)
+            require(ended_of(record))
             return record | {"written": list(self._rewrote(tree, left)) if first else []}
 
         return self._ran(kind, place, argv, tree, produce)
