@@ -1,18 +1,21 @@
 """Takes secrets out of all that is written: those that we know, and what looks like one.
 
 Known are the values of environment variables with the names of secrets (``secret_names``) or for
-an agent, also in JSON, base64, hex, URL encoding, reversed or without their beginning. Else there
-are the published forms of tokens (``token_forms``).
+an agent, also in JSON, base64, base32, hex, URL encoding, reversed, without their beginning or
+their end, or in a dump of bytes. Else there are the published forms of tokens (``token_forms``).
 """
 
 from __future__ import annotations
+
+from functools import cached_property
 
 from rlm_ci.redaction import secret_names, token_forms
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    import re
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     from rlm_ci.report.findings import Finding, Location, Part, Report
@@ -20,12 +23,21 @@ if TYPE_CHECKING:
 SIGN = token_forms.SIGN
 #: A shorter value is in too many texts by chance.
 _SHORTEST = 8
-#: An attacker may cut off so much of the beginning.
+#: An attacker may cut off so much of the beginning, the end, or both.
 _CUTS = (7, 8)
+#: Bytes of a dump that are a part of a secret: no text has them by chance.
+_WINDOW = 8
+#: A line of a dump: groups of hex digits, and the text that xxd and hexdump write beside them.
+_DUMP = (
+    r"(?<![0-9A-Za-z])((?:[0-9A-Fa-f]{2}){1,4}(?:[ :]{1,2}(?:[0-9A-Fa-f]{2}){1,4})+)(?![0-9A-Za-z])"
+    r'(?: {2,}\|?[^"\\\n]{1,66})?'
+)
 #: A line of a longer secret is one by itself, if it has this length.
 _LINE = 40
 #: In a text by hand, a shorter match may be no secret.
 _TELLING = 12
+_DIGITS = "0123456789abcdefABCDEF"
+_BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 _UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~"
 
 
@@ -48,6 +60,7 @@ class Redactor:
         )
         #: Longest first: one may be part of another.
         self._known = sorted(known, key=lambda form: (-len(form), form))
+        self._values = tuple(values)
 
     @property
     def longest(self) -> int:
@@ -59,7 +72,25 @@ class Redactor:
         for secret in self._known:
             if secret in text:
                 text = text.replace(secret, SIGN)
-        return token_forms.redact(text)
+        return token_forms.redact(self._without_dumps(text))
+
+    def _without_dumps(self, text: str) -> str:
+        """``text`` without lines of bytes, as xxd shows them, that are a part of a known secret."""
+        if not self._values or not _may_have_dump(text):
+            return text
+        import re  # most runs of a hook need none
+
+        return re.sub(_DUMP, self._dumped, text)
+
+    def _dumped(self, found: re.Match[str]) -> str:
+        data = bytes.fromhex(found[1].replace(":", " "))
+        is_known = any(window in self._windows for window in _windows(data))
+        return SIGN if is_known else found[0]
+
+    @cached_property
+    def _windows(self) -> frozenset[bytes]:
+        raw = (value.encode("utf-8", "surrogateescape") for value in self._values)
+        return frozenset(window for value in raw for window in _windows(value))
 
     def json(self, value: Any) -> Any:
         """``value``, as JSON knows it, with a sign in the place of each secret in its texts."""
@@ -119,6 +150,28 @@ class Redactor:
         return place.replace(quote=None)
 
 
+def _may_have_dump(text: str) -> bool:
+    """Whether groups of hex digits stand in a row."""
+    digits = 0
+    for word in text.replace(":", " ").split():
+        is_group = len(word) in (2, 4, 6, 8) and not word.strip(_DIGITS)
+        digits = digits + len(word) if is_group else 0
+        if digits >= _WINDOW:
+            return True
+    return False
+
+
+def _base32(data: bytes) -> str:
+    """As RFC 4648 has it, without the padding; the library's own takes 4 ms to be imported."""
+    groups = (data[at : at + 5].ljust(5, b"\0") for at in range(0, len(data), 5))
+    numbers = map(int.from_bytes, groups)
+    return "".join(_BASE32[one >> shift & 31] for one in numbers for shift in range(35, -1, -5))
+
+
+def _windows(data: bytes) -> Iterator[bytes]:
+    return (data[at : at + _WINDOW] for at in range(len(data) - _WINDOW + 1))
+
+
 def _is_public(value: str) -> bool:
     """Whether it is an address or a path, which is no secret."""
     value = value.strip()
@@ -131,13 +184,20 @@ def _encodings(value: str) -> set[str]:
 
     raw = value.encode("utf-8", "surrogateescape")
     quoted = "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in raw)
-    forms = {value, value[::-1], raw.hex(), raw.hex().upper(), quoted}
+    forms = {value, value[::-1], raw.hex(), raw.hex().upper(), raw.hex(" "), quoted}
     if not value.isascii() or not value.isprintable() or '"' in value or "\\" in value:
         import json
 
         forms.update(json.dumps(value, ensure_ascii=plain)[1:-1] for plain in (True, False))
-    forms.update(value[cut:] for cut in _CUTS if len(value) >= cut + _SHORTEST)
-    for before in range(3):  # in the middle of a longer text, it may begin anywhere
+    for cut in {min(cut, len(value) - _SHORTEST) for cut in _CUTS} - {0}:
+        both = min(cut, (len(value) - _SHORTEST) // 2) or -len(value)
+        parts = value[cut:], value[:-cut], value[both:-both]
+        forms.update(part for part in parts if secret_names.is_no_words(part))
+    for before in range(5):  # in the middle of a longer text, it may begin anywhere
+        text = _base32(b"\0" * before + raw)
+        text = text[(before * 8 + 4) // 5 : (before + len(raw)) * 8 // 5]
+        forms |= {text, text.lower()}
+    for before in range(3):
         whole = b2a_base64(b"\0" * before + raw, newline=False).decode()
         whole = whole[(before * 8 + 5) // 6 : (before + len(raw)) * 8 // 6]
         forms |= {whole, whole.replace("+", "-").replace("/", "_")}

@@ -48,9 +48,9 @@ def secrets_in(name: str, value: str, *, known: bool = False) -> set[str]:
     is_secret = known or _is_secret(name, value)
     found = {value} if is_secret else set()
     if "://" in value and "@" in value:
-        found.update(filter(_is_told, _passwords(value)))
+        found.update(filter(is_no_words, _passwords(value)))
     elif is_secret:
-        found.update(filter(_is_told, _inside(value)))
+        found.update(filter(is_no_words, _inside(value)))
     return found
 
 
@@ -66,8 +66,8 @@ def _is_secret(name: str, value: str) -> bool:
     if words[-1] in _WRITTEN_AS and len(words) > 1:
         words.pop()
     if words[-1].endswith(_KEYS):
-        return _is_told(value)
-    return not _ANYWHERE.isdisjoint(words) and not value.isdecimal() and _is_told(value)
+        return is_no_words(value)
+    return not _ANYWHERE.isdisjoint(words) and not value.isdecimal() and is_no_words(value)
 
 
 def _words(name: str) -> list[str]:
@@ -78,8 +78,8 @@ def _words(name: str) -> list[str]:
     return [word for part in parted.split() if (word := part.rstrip("0123456789"))]
 
 
-def _is_told(value: str) -> bool:
-    """Whether ``value`` is more than a word, path or address, as any text has them."""
+def is_no_words(value: str) -> bool:
+    """Whether ``value`` is more than a few words, a path or an address, as any text has them."""
     import re
 
     if len(value) <= _PLAIN_LENGTH and all(

@@ -48,7 +48,33 @@ OWN_FORMS = (
         (f"{name}=", r"A-Za-z0-9%+/=\-_", 40)
         for name in ("X-Amz-Signature", "X-Amz-Security-Token", "X-Goog-Signature")
     ),
+    # https://developers.cloudflare.com/fundamentals/api/get-started/token-formats
+    *((f"{name}_", _WORD, 40) for name in ("cfk", "cfut", "cfat")),
+    # https://supabase.com/docs/guides/getting-started/api-keys
+    ("sb_secret_", _WORD, 31),
+    # https://tailscale.com/docs/reference/key-prefixes
+    ("tskey-", _WORD, 30),
+    # https://docs.tavily.com/api-reference/introduction
+    ("tvly-", _WORD, 30),
+    # https://learn.microsoft.com/azure/storage/common/storage-configure-connection-string
+    ("AccountKey=", "A-Za-z0-9+/=", 80),
+    # The makers of these name no form; https://github.com/betterleaks/betterleaks has them, in
+    # config/betterleaks.toml of 2026-07-23: Together, NVIDIA, Replicate, Cerebras, LangSmith,
+    # Supabase, Figma, Sentry (gitleaks asks for more of it), Vercel.
+    ("tgp_v1_", _WORD, 43),
+    ("nvapi-", _WORD, 60),
+    ("r8_", _LETTERS, 37),
+    ("csk-", _LETTERS, 40),
+    *((f"lsv2_{kind}_", r"A-Za-z0-9_", 40) for kind in ("pt", "sk")),
+    ("sbp_", rf"{_LETTERS}_", 40),
+    ("figd_", _WORD, 38),
+    ("sntrys_", r"A-Za-z0-9+/=_\-", 60),
+    *((f"vc{kind}_", _WORD, 50) for kind in "apikr"),
+    # Fireworks: in nobody's rules; as https://docs.fireworks.ai users write FIREWORKS_API_KEY.
+    ("fw_", _LETTERS, 22),
 )
+#: Beginnings that names of variables have, too: a digit must follow.
+_AS_IN_NAMES = ("fw_",)
 #: A shorter word is no token that anybody issues.
 _SHORTEST = 18
 #: So many words without a token are remembered, from texts that are not longer.
@@ -143,6 +169,7 @@ def _form(beginning: str, kind: str, least: int) -> str:
 
     # Names with dots, or many words, look the same, but seldom have a digit.
     is_name = "." in kind or ("_" in kind and least >= _LONG and beginning.islower())
+    is_name = is_name or beginning in _AS_IN_NAMES
     ahead = f"(?=[{kind}]{{0,{_FAR}}}?[0-9])" if is_name else ""
     least = max(least, _SHORTEST - len(beginning))
     token = re.escape(beginning)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import re
+import shutil
+import subprocess
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -41,7 +44,19 @@ DRESSES: dict[str, Callable[[str], str]] = {
     "quoted": lambda text: quote(text, safe=""),
     "without the first seven": lambda text: text[7:],
     "without the first eight": lambda text: text[8:],
+    "without the first": lambda text: text[1:],
+    "without the last": lambda text: text[:-1],
+    "without the last eight": lambda text: text[:-8],
+    "without the first and the last": lambda text: text[1:-1],
+    "base32": lambda text: base64.b32encode(text.encode()).decode(),
+    "base32 in small letters": lambda text: base64.b32encode(text.encode()).decode().lower(),
+    "base32 of a login": lambda text: base64.b32encode(f"ad:{text}:x".encode()).decode(),
+    "hex with blanks": lambda text: text.encode().hex(" "),
+    "hex with colons": lambda text: text.encode().hex(":").upper(),
+    "hex in pairs": lambda text: text.encode().hex(" ", 2),
 }
+#: Ways to show the bytes of a file; od begins each line with a blank.
+DUMPS = ("xxd", "xxd -g1", "xxd -c 32", "hexdump -C", "od -tx1", "od -An -tx1")
 
 
 @pytest.mark.parametrize("dress", DRESSES)
@@ -54,6 +69,37 @@ def test_a_known_secret_is_taken_out_in_every_dress(dress: str) -> None:
     for length in (12, 16):
         for start in range(len(dressed) - length):
             assert dressed[start : start + length] not in told
+
+
+@pytest.mark.parametrize("dump", DUMPS)
+def test_a_known_secret_is_taken_out_of_a_dump(dump: str) -> None:
+    program, *options = dump.split()
+    if shutil.which(program) is None:
+        pytest.skip(f"needs {program}")
+    data = f"SHOP_TOKEN={CANARY * 3}\n".encode()
+    shown = subprocess.run([program, *options], input=data, capture_output=True, check=True)
+    text = shown.stdout.decode()
+    told = REDACTOR.text(text)
+    assert SIGN in told
+    left = bytes.fromhex("".join(re.findall(r"\b[0-9a-f]{2}\b", told)))
+    for kept in (told, left.decode("latin-1")):
+        assert not any(CANARY[at : at + 8] in kept for at in range(len(CANARY) - 7))
+    assert Redactor({"OTHER_TOKEN": "an0ther-secret-of-the-shop"}).text(text) == text
+
+
+@pytest.mark.parametrize(
+    "value", ["postgres-shop-1", "password1", "changeme-please", "correct horse battery staple"]
+)
+def test_the_words_of_a_weak_secret_stay_in_other_texts(value: str) -> None:
+    redact = Redactor({"DB_PASSWORD": value}).text
+    text = "the postgres database, its password, changeme, please, and a horse with a battery"
+    assert redact(text) == text
+    assert redact(f"it is {value}!") == f"it is {SIGN}!"
+
+
+def test_times_addresses_and_colours_are_no_dump() -> None:
+    text = "12:34:56 00:1b:44:11:3a:b7 fe80::1 ab cd ef 01 02 03 04 05 06 07 08 09"
+    assert REDACTOR.text(text) == text
 
 
 def test_a_secret_with_signs_that_json_escapes_is_taken_out_of_json() -> None:
