@@ -7,6 +7,7 @@ inputs of the pipeline, default; the source of each value is kept.
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.text.printable import printable
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 CONFIG_FILES = ("rlm-ci.toml", "pyproject.toml")
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
+#: A key whose parts the parser of TOML would take minutes for: its time grows by their square.
+_DEEP = (
+    rb"""(?<![\w\\-])(?:(?:[\w-]++|"(?:\\.|[^"\\\n]){0,200}+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}"""
+)
 _UNLIMITED = ("unlimited", "unbounded", "infinite", "infinity")
 
 
@@ -326,14 +331,9 @@ def parse_config(data: bytes, source: str, table: str | None) -> dict[str, Any]:
     """The settings in a config file, or in its ``[tool.<table>]``. Raises ConfigError."""
     if table is not None and table.encode() not in data:
         return {}  # most pyproject.toml have no such table, and the parser costs 8 ms
-    import tomllib
-
-    try:
-        record: dict[str, Any] = tomllib.loads(data.decode("utf-8-sig"))  # as Windows saves it
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(
-            f"not valid TOML: {printable(str(error))[:200]}", where=source, hint="fix the file"
-        ) from None
+    record, why = _parsed(data)
+    if why:
+        raise ConfigError(f"not valid TOML: {why}", where=source, hint="fix the file")
     if table is None:
         return record
     tools = record.get("tool")
@@ -341,3 +341,20 @@ def parse_config(data: bytes, source: str, table: str | None) -> dict[str, Any]:
     if not isinstance(section, dict):
         raise ConfigError(f"[tool.{table}] must be a table", where=source, hint="fix the file")
     return section
+
+
+@lru_cache(maxsize=16)
+def _parsed(data: bytes) -> tuple[dict[str, Any], str]:
+    """What a file of TOML says, or why it is none.
+
+    Several ask for the same one, and none changes it.
+    """
+    import re
+    import tomllib
+
+    try:
+        if re.search(_DEEP, data):
+            return {}, "a key has more than 64 parts"
+        return tomllib.loads(data.decode("utf-8-sig")), ""  # as Windows saves it
+    except (ValueError, RecursionError) as error:
+        return {}, printable(str(error))[:200] or type(error).__name__

@@ -143,6 +143,8 @@ def compared(
         from rlm_ci.guard.loosened import silenced_rules
 
         found += silenced_rules.switched_off(settings)
+        unread = silenced_rules.not_read(settings)
+        result = result.replace(not_read=(*result.not_read, *unread))
     if runs:
         from rlm_ci.guard.loosened import ci_jobs
 

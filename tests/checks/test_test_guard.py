@@ -190,10 +190,10 @@ def test_an_override_takes_a_reason(
 
 def test_what_judges_the_tests_is_compared_too(shop: GitRepo) -> None:
     workflow = "on: push\njobs:\n  test:\n    steps:\n      - run: pytest\n"
-    shop.write(".github/workflows/ci.yml", workflow).write("tox.ini", "fail_under = 95\n")
+    shop.write(".github/workflows/ci.yml", workflow).write("tox.ini", "[x]\nfail_under = 95\n")
     shop.write("web/__snapshots__/a.snap", "one\ntwo\n").commit()
     shop.write(".github/workflows/ci.yml", workflow.replace("pytest", "pytest || true"))
-    shop.write("tox.ini", "fail_under = 5\n").write("cart.py", "import os  # noqa\n")
+    shop.write("tox.ini", "[x]\nfail_under = 5\n").write("cart.py", "import os  # noqa\n")
     shop.write("web/__snapshots__/a.snap", "three\nfour\n")
     found = set(rules(judge(local(shop, "worktree"))))
     assert found == {"run-loosened", "coverage-lowered", "check-silenced", "snapshot-replaced"}

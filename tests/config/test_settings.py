@@ -273,3 +273,20 @@ def test_every_row_can_be_told_apart_and_read() -> None:
         if row.default is not None and row.kind not in ("table", "list"):
             assert convert(row, row.default, "default") == row.default, row.key
     assert Settings(rows, {}, {}).fail_level == "high"
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("part", ["a", '"a"', "'a'", '"\\""', '"."', " a "])
+@pytest.mark.parametrize("form", ["{} = 1", "[{}]", "[[{}]]", "x = {{ {} = 1 }}"])
+def test_a_key_of_many_parts_is_refused_at_once(part: str, form: str) -> None:
+    text = form.format(".".join([part] * 60_000))
+    with pytest.raises(ConfigError, match=r"not valid TOML: a key has more than 64 parts \(it\)"):
+        parse_config(text.encode(), "it", None)
+
+
+@pytest.mark.timeout(20)
+def test_texts_with_many_dots_are_read() -> None:
+    words = "Some words. More words. " * 5000
+    text = f'[a.b."c.d"]\ne = "{words}"\nf = "{"." * 5000}"\ng = """\n{words}"""\n'
+    found = parse_config(text.encode(), "it", None)
+    assert found["a"]["b"]["c.d"]["e"] == words

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from functools import lru_cache
 
 from rlm_ci.guard.lint_silencing import SILENCED
 from rlm_ci.guard.protected import config_sections
@@ -86,6 +87,14 @@ def switched_off(changes: Sequence[TextChange]) -> Iterator[Weakening]:
     yield from _no_more(changes)
 
 
+def not_read(changes: Sequence[TextChange]) -> Iterator[tuple[str, str]]:
+    """The files whose settings cannot be read, before or after; and why."""
+    for one in changes:
+        texts = (text for text in (one.before, one.after) if text)
+        if _SETTINGS.search(one.path) and any(_read(one.path, text) is None for text in texts):
+            yield one.path, "its settings cannot be read"
+
+
 def _last(what: str) -> str:
     """A rule without the setting that names it."""
     return what.rpartition(" ")[2]
@@ -160,7 +169,10 @@ def _listed(value: str) -> list[str]:
 
 def _settings(path: str, text: str) -> dict[str, str]:
     """The settings of tools in a file by dotted names, as JSON; none if it cannot be read."""
-    if not _SETTINGS.search(path) or not text:
-        return {}
+    return (_SETTINGS.search(path) and text and _read(path, text)) or {}
+
+
+@lru_cache(maxsize=64)
+def _read(path: str, text: str) -> dict[str, str] | None:
     found = config_sections.settings(path, text.encode("utf-8", "surrogateescape"))
-    return {name: value for name, value in found.items() if _TOOLS.search(name)}
+    return found and {name: value for name, value in found.items() if _TOOLS.search(name)}

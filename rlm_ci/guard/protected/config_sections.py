@@ -89,13 +89,13 @@ def is_sectioned(path: str) -> bool:
     return path.rpartition("/")[2].lower() in _FORMS
 
 
-def settings(path: str, data: bytes) -> dict[str, str]:
-    """All settings of a file of TOML, JSON or INI as JSON, by dotted names; none if unreadable."""
+def settings(path: str, data: bytes) -> dict[str, str] | None:
+    """All settings of a file of TOML, JSON or INI as JSON, by dotted names; None if unreadable."""
     read = {"toml": _toml, "json": _json}.get(path.rpartition(".")[2].lower(), _ini)
     try:
         return _flat(read(data))
     except _BROKEN:
-        return {}
+        return None
 
 
 def _readings(read: Read, old: bytes, names: list[str]) -> list[Mapping[str, Any]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.guard.loosened.silenced_rules import is_read, switched_off
+from rlm_ci.guard import weaker
+from rlm_ci.guard.loosened.silenced_rules import is_read, not_read, switched_off
 from rlm_ci.guard.weakening import TextChange
 
 RUFF = '[tool.ruff.lint]\nselect = ["E", "F"]\nignore = ["E501"]\n'
@@ -46,3 +47,15 @@ def test_a_rule_that_is_switched_off_is_found(case: str) -> None:
     path, before, after, number = CASES[case]
     assert is_read(path)
     assert len(list(switched_off([TextChange(path, before, after)]))) == number
+
+
+@pytest.mark.parametrize(
+    ("path", "after"),
+    [("pyproject.toml", "[tool.ruff"), ("mypy.ini", "strict = 1\n"),
+     ("ruff.toml", f"{'a.' * 70}b = 1\n")],
+)  # fmt: skip
+def test_settings_that_cannot_be_read_are_told(path: str, after: str) -> None:
+    change = TextChange(path, "", after)
+    assert list(not_read([change])) == [(path, "its settings cannot be read")]
+    assert weaker.compared([change], code_changed=False).not_read == tuple(not_read([change]))
+    assert list(not_read([TextChange(path, None, ""), TextChange("a.toml", "", "[")])) == []
