@@ -20,6 +20,7 @@ from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report.findings import Evidence, Part, Report, Severity, Subject
 from rlm_ci.runs.store import RunStore
 from rlm_ci.system import files
+from rlm_ci.text.object_id import is_object_id
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -183,6 +184,10 @@ def judge(
         levels.append(Severity.from_label(options.fail_level))
     for doubt in doubts.values():
         warn(doubt)
+    if found and _is_of_head(options, found[0].change):
+        from rlm_ci.judge import uncommitted
+
+        uncommitted.note(repository, found[0].change.head, "rlm-ci check")
     if not found:  # a push that only deletes, or that brings no commit
         off = "off: no commit is pushed"
         parts = [Part(name, off, {"enabled": False}, enabled=False) for name in selected]
@@ -192,6 +197,12 @@ def judge(
     evidence = sum((part.evidence for part in parts if part.evidence), Evidence())
     report = Report(subject_of(judged, name), level, tuple(parts), evidence=evidence)
     return Judgement(Redactor(options.environ).report(report), options, repository, tuple(obeyed))
+
+
+def _is_of_head(options: Settings, change: ChangeSet) -> bool:
+    """Whether a person may think that a change between commits is all of their work."""
+    named = options.values.get("commit") or is_object_id(options.head or "")
+    return change.trigger in ("range", "commit") and not named and not options.quiet
 
 
 def _configure(

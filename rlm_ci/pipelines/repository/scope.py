@@ -7,6 +7,7 @@ import os
 from rlm_ci.change import change_set, privileged_events
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.git import errors
+from rlm_ci.judge import uncommitted
 from rlm_ci.judge.judge import repository_name
 from rlm_ci.pipelines import load
 from rlm_ci.recursion.corpus import corpus as corpora
@@ -91,6 +92,7 @@ def select(settings: Settings, repository: Repository) -> RepositoryScope:
         head = change_set.require(repository, wanted, "head", settings.sources["head"])
     if base:
         change = found[0]
+        uncommitted.note(repository, change.head, "rlm-ci check")
         return RepositoryScope(
             commit=change.head,
             head=change.head,
@@ -106,6 +108,7 @@ def select(settings: Settings, repository: Repository) -> RepositoryScope:
             where=repository.root,
             hint="commit it, or look at the work tree: --worktree",
         )
+    uncommitted.note(repository, head, "--worktree")
     return RepositoryScope(commit=head, head=head, **about)
 
 
