@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Triggers of changes from outside, which the base's policy judges.
 OUTSIDE = ("pull_request", "push", "merge_group", "range")
+#: What is said of an uncommitted change without a file.
+NOTHING = {"index": "nothing is staged", "worktree": "nothing is changed"}
 #: From this size on, git takes a file for a binary one (core.bigFileThreshold).
 _BIG_FILE = 512 << 20
 
@@ -414,7 +416,9 @@ def from_range(
     if merge_base is None:
         from rlm_ci.git.errors import fetch_hint
 
-        hint = "name a base with a common history, or check one commit with --commit"
+        hint = "name a base with a common history"
+        if source.startswith("--"):  # and no hook
+            hint += ", or check one commit with --commit"
         if repository.is_shallow():
             hint = fetch_hint("", repository.remote(), shallow=True)
         raise ConfigError(

@@ -134,7 +134,7 @@ def from_first(
         base = tip if shared else bases[0] if bases else None
         if repository.is_shallow() and not (shared if told else bases):
             raise _unknown_start(repository, "", source)
-        if not bases and "label" not in fields:
+        if not bases:
             fields["label"] = "all of it, as it shares no commit with a known branch of a remote"
     merge_base, *also = bases or [repository.empty_tree()]
     return change_set.ChangeSet(

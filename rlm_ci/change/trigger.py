@@ -69,14 +69,17 @@ def select(
         return _pushed(repository, read_stdin(), note)
     if choice.commit:
         return [change_set.from_commit(repository, choice.commit)]
+    hook = choice.pre_commit
+    is_range = hook.from_ref and hook.to_ref
+    # `pre-commit run --from-ref --to-ref` runs the hooks of a commit, which ask for what is staged.
     if choice.staged or choice.hook == "pre-commit":
-        return [change_set.from_local(repository, "index")]
+        staged = None if hook.runs and is_range else change_set.from_local(repository, "index")
+        return [staged or _pushed_through(hook, repository)]
     if choice.base or choice.head:
         return [_between(choice, repository)]
     if choice.event:
         return [from_event(repository, choice.event, choice.event_name) or default(repository)]
-    hook = choice.pre_commit
-    if hook.remote_name or (hook.from_ref and hook.to_ref):
+    if hook.remote_name or is_range:
         return [_pushed_through(hook, repository)]
     if choice.base_sha:
         return [change_set.from_range(repository, choice.base_sha, "HEAD", "BASE_SHA")]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 
+from rlm_ci.change.change_set import NOTHING
 from rlm_ci.checks._override import OverrideWords, stated
 from rlm_ci.config.settings import Setting
 from rlm_ci.errors import ConfigError
@@ -122,7 +123,9 @@ def run(
     )
     if weighted != lines:
         summary += f", weighted from {lines:,}"
-    if changes.also:
+    if changes.worktree and not (counted or ignored):
+        summary += f"; {NOTHING[changes.trigger]}"
+    elif changes.also:
         summary += "; for a merge, files that differ from both sides"
     binary = [one.path for one in counted if one.added is None]
     if binary:

@@ -6,6 +6,7 @@ of bots, of the authors that a setting names, or where a setting asks for it.
 
 from __future__ import annotations
 
+from rlm_ci.change.change_set import NOTHING
 from rlm_ci.checks._override import OverrideWords, stated
 from rlm_ci.config.settings import Setting
 from rlm_ci.report.findings import Evidence, Finding, Location, Part, Severity
@@ -102,6 +103,8 @@ def run(
     is_strict = _is_strict(changes, options)
     findings = _findings(result, sides, is_strict=is_strict)
     summary = _summary(len(findings), len(unread), result)
+    if not paths:
+        summary = NOTHING.get(changes.trigger, summary)
     if findings:
         reason = options.test_guard.override_reason
         override = stated(_OVERRIDE, reason, changes.pull_request, today())

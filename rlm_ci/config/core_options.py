@@ -102,6 +102,7 @@ MACHINE: tuple[Setting, ...] = (
     machine("github.server_url", "GITHUB_SERVER_URL", "web address of GitHub"),
     machine("github.output", "GITHUB_OUTPUT", "file for the outputs of the step"),
     machine("github.step_summary", "GITHUB_STEP_SUMMARY", "file for the job summary"),
+    machine("pre_commit.runs", "PRE_COMMIT", "set by pre-commit"),
     machine("pre_commit.from_ref", "PRE_COMMIT_FROM_REF", "commit that the remote has"),
     machine("pre_commit.to_ref", "PRE_COMMIT_TO_REF", "commit that is pushed"),
     machine("pre_commit.remote_name", "PRE_COMMIT_REMOTE_NAME", "remote that is pushed to"),

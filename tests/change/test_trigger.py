@@ -336,6 +336,22 @@ def test_pre_commit_tells_a_first_push_without_refs(tmp_path: Path) -> None:
     assert [file.path for file in change.files()] == ["feature.py"]
 
 
+@pytest.mark.parametrize("flags", [{"staged": True}, {"hook": "pre-commit"}])
+def test_a_range_given_to_pre_commit_is_what_its_staged_hooks_judge(
+    history: History, flags: dict[str, Any]
+) -> None:
+    refs = {"PRE_COMMIT_FROM_REF": history.base, "PRE_COMMIT_TO_REF": history.head}
+    variables = {"PRE_COMMIT": "1", **refs}
+    change = one(select(history.repo, flags, variables))
+    assert (change.trigger, change.base, change.head) == ("push", history.base, history.head)
+    assert one(select(history.repo, flags, refs)).trigger == "index", "outside of pre-commit"
+    del variables["PRE_COMMIT_TO_REF"]
+    assert one(select(history.repo, flags, variables)).trigger == "index"
+    unrelated = history.repo.commit_tree(f"{history.head}^{{tree}}")
+    variables |= refs | {"PRE_COMMIT_FROM_REF": unrelated}
+    assert failure(history.repo, flags, variables).hint == "name a base with a common history"
+
+
 def test_one_of_pre_commit_s_refs_alone_tells_nothing(history: History) -> None:
     variables = {"PRE_COMMIT_FROM_REF": history.base}
     assert one(select(history.repo, {}, variables)).trigger == STATED

@@ -81,6 +81,30 @@ def test_the_manifest_is_valid() -> None:
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
+def test_a_range_is_judged_and_that_nothing_is_staged_is_said(
+    repo: GitRepo, tmp_path: Path
+) -> None:
+    program = Path(sys.executable).with_name("rlm-ci")
+    hooks = "".join(
+        f"      - {{id: {name}, name: {name}, entry: {program} check {name} --staged, "
+        "language: system, always_run: true, pass_filenames: false, verbose: true}\n"
+        for name in ("diff-budget", "test-guard")
+    )
+    repo.write(".pre-commit-config.yaml", f"repos:\n  - repo: local\n    hooks:\n{hooks}")
+    repo.write("test_a.py", "def test_a():\n    assert 1\n").commit("Start")
+    repo.checkout("topic", new=True).remove("test_a.py").write("big.txt", "x\n" * 3000).commit()
+    env = {"PRE_COMMIT_HOME": str(tmp_path / "home")}
+    code, said = run(repo, env, "run", "--from-ref", "main", "--to-ref", "HEAD")
+    assert code == 1
+    assert "3,002 lines changed (limit 1,200)" in said
+    assert "test_a is gone" in said
+    code, said = run(repo, env, "run", "--all-files")
+    assert code == 0, said
+    assert "0 files (limit 25), 0 lines (limit 1,200); nothing is staged" in said
+    assert "test-guard  nothing is staged" in said
+    assert "no test is weakened" not in said
+
+
 @pytest.mark.full
 def test_commit_and_push_through_pre_commit(
     project: GitRepo, tmp_path: Path, env: dict[str, str]
