@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci.cli.new_workflows import workflows
-from rlm_ci.pull_request.run_name import artifact_name
+from rlm_ci.judge.run_name import artifact_name
 from testing.action_runner import BIN, ROOT, bare_environment, load_yaml, put_python, ship_action
 from testing.repositories.events import NAME, OWNER, from_fork, issue_comment
 
@@ -65,15 +65,18 @@ def _triggers(where: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("where", JUDGES)
 def test_who_judges_has_no_secret_and_may_only_read(where: str) -> None:
-    assert set(_triggers(where)) == {"pull_request"}
-    assert _job(where)["permissions"] == {"contents": "read"}
-    for word in ("secrets", "github.token", "GITHUB_TOKEN", "github-token"):
-        assert word not in WORKFLOWS[where]
+    assert set(_triggers(where)) == {"pull_request", "merge_group"}
+    assert _job(where)["permissions"] == {"contents": "read", "pull-requests": "read"}
+    # A stranger's event gives no token; that of a queue reads what overrides.
+    token = "${{ github.event_name == 'merge_group' && github.token || '' }}"
+    assert _ours_in(where)["with"] == {"github-token": token}
+    assert _ours_in(where)["env"] == {"RLM_CI_PUBLISH_ENABLED": "false"}
+    for word in ("secrets", "github.token", "GITHUB_TOKEN"):
+        assert word not in WORKFLOWS[where].replace(token, "")
 
 
 @pytest.mark.parametrize("where", JUDGES[:2])
 def test_who_judges_leaves_the_report_alone_and_whatever_its_verdict(where: str) -> None:
-    assert _ours_in(where)["with"] == {"comment": "none"}
     upload = _uses(where, "actions/upload-artifact@")
     report = f"steps.{_ours_in(where)['id']}.outputs.report"
     assert upload["with"]["path"] == f"${{{{ {report} }}}}"
@@ -91,7 +94,8 @@ def test_who_judges_leaves_the_report_alone_and_whatever_its_verdict(where: str)
 @pytest.mark.parametrize("where", JUDGES)
 def test_a_push_cancels_the_run_of_its_own_pull_request_only(where: str) -> None:
     concurrency = load_yaml(WORKFLOWS[where])["concurrency"]
-    assert "${{ github.event.pull_request.number }}" in concurrency["group"]
+    # An entry of a merge queue has a ref of its own.
+    assert "-${{ github.event.pull_request.number || github.ref }}" in concurrency["group"]
     assert concurrency["cancel-in-progress"] == "${{ github.event_name == 'pull_request' }}"
 
 
@@ -129,7 +133,8 @@ def test_only_what_a_pull_request_left_is_posted(where: str) -> None:
     assert _triggers(where)["workflow_run"]["types"] == ["completed"]
     condition = " ".join(_job(where)["if"].split())
     assert condition == (
-        "github.event.workflow_run.event == 'pull_request' && "
+        "(github.event.workflow_run.event == 'pull_request' || "
+        "github.event.workflow_run.event == 'merge_group') && "
         "(github.event.workflow_run.conclusion == 'success' || "
         "github.event.workflow_run.conclusion == 'failure')"
     )

@@ -203,6 +203,7 @@ def test_permissions_are_named_and_actions_are_pinned(where: str) -> None:
 
 #: What our own jobs may beside reading: workflow to permissions of one job.
 MORE = {
+    "dogfood.yml": {"contents": "read", "pull-requests": "read"},
     "dogfood-publish.yml": {
         "actions": "read", "checks": "write", "contents": "read", "pull-requests": "write",
     },

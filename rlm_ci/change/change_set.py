@@ -49,7 +49,10 @@ class FileChange(LineCount):
 
 
 class PullRequest(Value):
-    """What an event says of a pull request: hostile texts of its author."""
+    """What an event says of a pull request: hostile texts of its author.
+
+    ``overrides`` are checks that a person overrides, with the reason, as GitHub confirms.
+    """
 
     number: int
     title: str = ""
@@ -58,6 +61,7 @@ class PullRequest(Value):
     from_fork: bool = False
     author: str = ""
     by_bot: bool = False
+    overrides: tuple[tuple[str, str], ...] = ()
 
 
 class UntrackedFiles(Value):

@@ -36,6 +36,9 @@ def stated(
     if not from_environment:
         if pull_request is None:
             return StatedOverride()
+        for check, accepted in pull_request.overrides:
+            if words.label == f"{check}-override":
+                return StatedOverride(accepted)
         from rlm_ci.checks._shown_markdown import shown_lines
 
         begin = f"{words.line.lower()}:"

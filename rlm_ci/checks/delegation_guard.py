@@ -117,7 +117,8 @@ def _task_id(changes: ChangeSet, options: Settings) -> tuple[str | None, str]:
     if options.task:
         return options.task, options.sources["task"]
     told = ""
-    if changes.pull_request and _in_ci(options):
+    # A merge group may not have the commits that a receipt is for.
+    if changes.pull_request and _in_ci(options) and changes.trigger != "merge_group":
         from rlm_ci.checks._shown_markdown import shown_lines
 
         for _, line in shown_lines(changes.pull_request.body):

@@ -82,7 +82,7 @@ def _of_wiki(commit: str, values: Mapping[str, str], model: str) -> str:
     text = loader.read_template("init/wiki.yml")
     asks = "no model, unless the variable\n# RLM_CI_MODEL of the repository names one, such as "
     asks += "groq:NAME; its key is the secret OPENAI_API_KEY"
-    variables = _OF_WIKI if not model else values["@MODEL@"].removeprefix("        env:\n")
+    variables = values["@MODEL@"] if model else _OF_WIKI
     variables = variables.replace(f"{_OWN_HEAD} && github.token || ''", "github.token")
     marks = {
         **values,
@@ -117,12 +117,12 @@ def _placeholders(provider: str, model: str) -> dict[str, str]:
     if not row.base_url and not row.by_program:
         pairs += [(name, f"${{{{ vars.{name} }}}}") for name in _OF_AZURE]
     lines = "".join(f"          {name}: {value}\n" for name, value in pairs)
-    return {"@MODEL@": f"        env:\n{lines}", "@KEY@": key, "@MINUTES@": "60", **more}
+    return {"@MODEL@": lines, "@KEY@": key, "@MINUTES@": "60", **more}
 
 
 def _of_commands(values: Mapping[str, str]) -> str:
     """The variables of a model, with its key for reviews and questions alone."""
     begins = "startsWith(github.event.comment.body, '/rlm-ci {}')"
     asks = f"({begins.format('review')} || {begins.format('ask')})"
-    lines = values["@MODEL@"].removeprefix("        env:\n").replace(_OWN_HEAD, asks)
+    lines = values["@MODEL@"].replace(_OWN_HEAD, asks)
     return re.sub(r"\{\{ (secrets\.\w+) \}\}", rf"{{{{ {asks} && \1 || '' }}}}", lines)

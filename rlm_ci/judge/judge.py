@@ -141,14 +141,14 @@ def judge(
     read_stdin: Callable[[], bytes] = lambda: b"",
     with_repository_name: bool = False,
     more: Sequence[Setting] = (),
-    change: ChangeSet | None = None,
+    known: Sequence[ChangeSet] = (),
     also: Sequence[str] = (),
 ) -> Judgement:
     """Run the checks ``wanted`` (none: those that the settings enable) on the change.
 
     If the change or its config file cannot be read, the report says so. ``more`` are further
-    settings for the caller, ``change`` is the change if known, ``also`` are checks that always run.
-    Raises RlmCiError for invalid flags and variables.
+    settings for the caller, ``known`` are the changes if the caller has them, ``also`` are checks
+    that always run. Raises RlmCiError for invalid flags and variables.
     """
     selected = wanted or checks.names()
     rows = (*CORE, *more, *checks.rows(selected))
@@ -162,8 +162,9 @@ def judge(
         flags = {**flags, "paths": _paths(options, repository)}
     level = Severity.from_label(options.fail_level)
     try:
-        known = [CheckTask(change)] if change else None
-        found = known or _select(options, repository, default, selected, read_stdin)
+        found = [CheckTask(one) for one in known] or _select(
+            options, repository, default, selected, read_stdin
+        )
     except UsageError:
         raise
     except RlmCiError as error:
@@ -303,13 +304,15 @@ def subject_of(judged: Sequence[ChangeSet], name: str | None) -> Subject:
     if not judged:
         return Subject(name)
     change = judged[0]
+    # The changes of a merge group lie end to end; it has the name of its last pull request.
+    last = judged[-1] if change.trigger == "merge_group" else change
     return Subject(
         repository=name,
         base=change.base,
-        head=None if change.worktree else change.head,
+        head=None if change.worktree else last.head,
         merge_base=change.merge_base,
         worktree=change.worktree,
-        pull_request=change.pull_request.number if change.pull_request else None,
+        pull_request=last.pull_request.number if last.pull_request else None,
     )
 
 

@@ -42,7 +42,7 @@ def apply(settings: Settings, report: Report, to: Destination | None, way: GitHu
     known = {
         mark: one for mark, one in zip(marks, report.findings, strict=True) if _can_settle(one)
     }
-    if to is None or not known or settings.publish.comment != COMMENTS:
+    if to is None or to.is_group or not known or settings.publish.comment != COMMENTS:
         return report
     try:
         from rlm_ci.github.posting import review_threads, thread_answers

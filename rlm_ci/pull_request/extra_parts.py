@@ -62,8 +62,11 @@ def add(
     Never raises.
     """
     kept = ""
-    for change in judgement.changes[:1]:
-        report = attach.overview(report, change, judgement.settings.environ)
+    changes = judgement.changes
+    is_group = bool(changes) and changes[0].trigger == "merge_group"
+    for change in changes if is_group else changes[:1]:
+        if report.overview is None:
+            report = attach.overview(report, change, judgement.settings.environ)
         report, kept = _with_review(judgement, report, change, held, wish)
         part = _stale(judgement.settings, change)
         if part is not None:
@@ -153,7 +156,7 @@ def _with_review(
     report = report.replace(
         parts=(*report.parts, part),
         overview=known.replace(said=words.said) if known and words else known,
-        coverage=told.coverage,
+        coverage=report.coverage + told.coverage,
         evidence=report.evidence + told.evidence,
         usage=_added(report.usage, told.usage),
         refuted=(*report.refuted, *told.refuted),
@@ -242,7 +245,8 @@ def _review(
         skipped = without_runs(runs.root, settings.runs_dir, settings.out_dir)
         work = ChangeReviewJob(settings, judgement.repository, progress, skipped=skipped)
         work.change, work.subject = change, judgement.report.subject
-        to = None if settings.publish.comment == NONE else wish.to
+        is_summed_up = wish.to and not wish.to.is_group and settings.publish.comment != NONE
+        to = wish.to if is_summed_up else None
         work.before = PreviousReviews(
             lambda: fingerprint(settings), to, wish.way, is_asked=wish.is_asked
         )

@@ -51,8 +51,11 @@ def held(
             )
         return (_override(settings, asked.command, asked.person, to, asked.to.comment),)
     overridable = any(one.rule.partition("/")[0] in OVERRIDABLE for one in report.failing())
-    if to is None or not overridable:
-        return ()
+    return recorded(settings, way, to) if to and overridable and not to.is_group else ()
+
+
+def recorded(settings: Settings, way: GitHubSession, to: Destination) -> tuple[Override, ...]:
+    """The overrides on the head of ``to`` by earlier commands; nothing on any doubt."""
     try:
         return _recorded(settings, way, to)
     except UnavailableError:
@@ -133,9 +136,13 @@ def _is_confirmed(
     return False
 
 
+def reason_of(override: Override) -> str:
+    return f"{override.reason} (override by {override.person})"
+
+
 def apply(report: Report, overrides: Sequence[Override]) -> Report:
     """``report`` with the findings of the overridden checks marked."""
-    reasons = {one.check: f"{one.reason} (override by {one.person})" for one in overrides}
+    reasons = {one.check: reason_of(one) for one in overrides}
     return report.replace(parts=tuple(_marked(one, reasons.get(one.id)) for one in report.parts))
 
 

@@ -6,10 +6,10 @@ import os
 
 from rlm_ci.console.messages import say, warn
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError
-from rlm_ci.github.posting.outcome import FAILED, Destination, PostingOptions, Publication
+from rlm_ci.github.posting.outcome import FAILED, NONE, Destination, PostingOptions, Publication
 from rlm_ci.github.posting.placement import CommentLimits
 from rlm_ci.judge.options import fingerprint
-from rlm_ci.pull_request.run_name import run_name
+from rlm_ci.judge.run_name import run_name
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report.findings import Severity
 from rlm_ci.system import files
@@ -46,6 +46,11 @@ def destination(
         return None
     if not settings.github.token:
         what, hint = "there is no token", "give it as github-token, or in GITHUB_TOKEN"
+    elif (group := [one for one in changes if one.trigger == "merge_group"]) and subject.head:
+        return Destination(
+            subject.repository or "", subject.pull_request or 0, subject.head, report.name,
+            group[-1].target or "", subject.merge_base, is_group=True,
+        )  # fmt: skip
     elif subject.pull_request is None or subject.repository is None or subject.head is None:
         what, hint = "this is no pull request", "run it on a pull_request event, or with --event"
     else:
@@ -94,7 +99,7 @@ def attempt(
 ) -> Publication | None:
     """Post the report of our own run, if it goes anywhere. Never raises."""
     wanted = judgement.settings.publish
-    if to is None or (wanted.comment == "none" and not wanted.check_run):
+    if to is None or ((to.is_group or wanted.comment == NONE) and not wanted.check_run):
         return None
     diff = judgement.changes[0].diff if judgement.changes else None
     try:
@@ -130,7 +135,7 @@ def post(
 
     wanted = settings.publish
     wishes = PostingOptions(
-        comment=wanted.comment,
+        comment=NONE if destination.is_group else wanted.comment,
         check_run=wanted.check_run,
         unfinished=wanted.unfinished,
         caps=CommentLimits(wanted.max_comments, wanted.max_per_file, wanted.max_on_files),
@@ -147,7 +152,7 @@ def post(
         options=options.replace(colour=False),
         diff=diff,
         overrides=overrides,
-        pull=pull,
+        pull={"head": {"sha": destination.head}} if destination.is_group else pull,
         author=way.author,
         threads=way.threads,
         review=review,

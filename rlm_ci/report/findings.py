@@ -304,6 +304,13 @@ class Coverage(Value):
     covered: int = 0
     omitted: tuple[tuple[str, str], ...] = ()
 
+    def __add__(self, other: Coverage) -> Coverage:
+        return Coverage(
+            self.eligible + other.eligible,
+            self.covered + other.covered,
+            self.omitted + other.omitted,
+        )
+
     def to_dict(self) -> dict[str, Any]:
         rows = [{"path": encodable(path), "reason": encodable(why)} for path, why in self.omitted]
         return {**super().to_dict(), "omitted": rows}

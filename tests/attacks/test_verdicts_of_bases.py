@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from testing.comment_commands_stage import NAME, NUMBER, OVERRIDE, Stage, stage
 from testing.loopback_github.events import Events
 
 __all__ = ["stage"]
-
-
-@pytest.fixture(autouse=True)
-def without_review(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RLM_CI_REVIEW_ENABLED", "off")
 
 
 def branch(stage: Stage, name: str, start: str, files: int) -> str:

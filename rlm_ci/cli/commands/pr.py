@@ -26,8 +26,15 @@ from rlm_ci.console.messages import say
 from rlm_ci.github.session import GitHubSession
 from rlm_ci.judge.judge import judge, read_templates
 from rlm_ci.judge.options import access_of, output_of, rests_on
-from rlm_ci.pull_request import answers, comment_commands, overrides, posting, replies
-from rlm_ci.pull_request.run_name import artifact_name, run_name
+from rlm_ci.judge.run_name import artifact_name, run_name
+from rlm_ci.pull_request import (
+    answers,
+    comment_commands,
+    merge_group,
+    overrides,
+    posting,
+    replies,
+)
 from rlm_ci.pull_request.slash_grammar import CHECK, REPLIED
 from rlm_ci.pull_request.slash_grammar import REVIEW as REVIEWS
 from rlm_ci.redaction.redactor import Redactor
@@ -46,6 +53,7 @@ if TYPE_CHECKING:
     from rlm_ci.config.arguments import Arguments
     from rlm_ci.judge.judge import Judgement
     from rlm_ci.pull_request.comment_commands import CommentCommand
+    from rlm_ci.pull_request.merge_group import MergeGroup
     from rlm_ci.report.findings import Report
 
 SUMMARY = "check a pull request, write the report and post it"
@@ -79,17 +87,19 @@ def run(arguments: Arguments) -> int:
         from rlm_ci.pull_request import conversation
 
         return conversation.answer(settings, asked)
-    judgement = _judge(arguments, asked)
+    way = GitHubSession(access_of(settings), asked.way if asked else None)
+    group = None if asked else merge_group.of_event(settings, way)
+    judgement = _judge(arguments, asked, group)
     if asked and asked.command.name == REVIEWS:
         with replies.refusals(settings, asked.way, asked.to):
             comment_commands.require_model(judgement.settings)
     held = _hold(judgement)
     if held is None:
-        return _report(judgement, asked, None).exit_code()
+        return _report(judgement, asked, None, way, group).exit_code()
     with held:
         held.begin()
         try:
-            report = _report(judgement, asked, held)
+            report = _report(judgement, asked, held, way, group)
         except Exception as error:  # noqa: BLE001 - the run keeps the traceback of a bug
             found = failure(error, held.path)
             held.stop(found)
@@ -104,7 +114,13 @@ def run(arguments: Arguments) -> int:
         return code
 
 
-def _report(judgement: Judgement, asked: CommentCommand | None, held: Run | None) -> Report:
+def _report(
+    judgement: Judgement,
+    asked: CommentCommand | None,
+    held: Run | None,
+    way: GitHubSession,
+    group: MergeGroup | None,
+) -> Report:
     """Fix if asked, write the report in all formats, post it; return the report."""
     settings = judgement.settings
     report = judgement.report
@@ -115,7 +131,6 @@ def _report(judgement: Judgement, asked: CommentCommand | None, held: Run | None
 
     if settings.fix and held:
         report = extra_parts.fixed(judgement, held)
-    way = GitHubSession(access_of(settings), asked.way if asked else None)
     to = posting.destination(settings, report, judgement.changes, way if asked else None)
     is_asked = asked is not None and asked.command.name == REVIEWS
     target = extra_parts.PostingTarget(to, way, is_asked)
@@ -129,7 +144,9 @@ def _report(judgement: Judgement, asked: CommentCommand | None, held: Run | None
     plain = output_of(settings).options().replace(colour=False)
     _write(paths["report.json"], render.render(report, "json", plain), run_id)
     held_back = overrides.held(settings, report, to, way, asked)
-    report = answers.apply(settings, overrides.apply(report, held_back), to, way)
+    report = overrides.apply(report, held_back)
+    for pull in group.pulls if group else (to,):
+        report = answers.apply(settings, report, pull, way)
     if in_actions:
         _write_outputs(settings, report, paths, judgement.report.subject.head or "", _patch(held))
     output.explain_parts(report)
@@ -176,14 +193,17 @@ def _keep(held: Run | None, paths: Mapping[str, str]) -> None:
             files.write(held.path_of(name), files.read(path, _LIMIT), 0o600)
 
 
-def _judge(arguments: Arguments, asked: CommentCommand | None) -> Judgement:
+def _judge(
+    arguments: Arguments, asked: CommentCommand | None, group: MergeGroup | None
+) -> Judgement:
+    change = asked.change if asked else None
     judgement = judge(
         arguments.flags,
         (),
         pushes.from_default_branch,
         with_repository_name=True,
         more=_MORE,
-        change=asked.change if asked else None,
+        known=group.changes if group else (change,) if change else (),
         also=asked.command.checks if asked and asked.command.name == CHECK else (),
     )
     github = judgement.settings.github

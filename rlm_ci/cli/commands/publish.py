@@ -16,14 +16,13 @@ from rlm_ci.config.options import PROGRAM, PUBLISH
 from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import warn
 from rlm_ci.errors import ConfigError, RemoteError
-from rlm_ci.github.api.errors import GitHubRefusedError
 from rlm_ci.github.posting.outcome import Destination
 from rlm_ci.github.session import GitHubSession
 from rlm_ci.judge import config_file
 from rlm_ci.judge.judge import Judgement, open_repository, read_templates
 from rlm_ci.judge.options import access_of, output_of
+from rlm_ci.judge.run_name import run_name
 from rlm_ci.pull_request import answers, overrides, posting
-from rlm_ci.pull_request.run_name import run_name
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report.findings import Subject, Usage
 from rlm_ci.text import neutralise
@@ -69,9 +68,8 @@ def run(arguments: Arguments) -> int:
             where="GITHUB_TOKEN",
             hint="give it in the environment; in a workflow: ${{ github.token }}",
         )
-    way = GitHubSession(access_of(settings))
     judgements = [Judgement(report, settings, repository, (ours,)) for report in reports]
-    lost = [one for one in judgements if not _publish(one, way)]
+    lost = [one for one in judgements if not _publish(one)]
     if lost:
         raise RemoteError(
             "the report could not be posted completely",
@@ -93,10 +91,10 @@ def _paths(path: str) -> list[str]:
     return [os.path.join(path, name) for name in found]
 
 
-def _publish(judgement: Judgement, way: GitHubSession) -> bool:
+def _publish(judgement: Judgement) -> bool:
     """Whether the report of ``judgement`` is posted completely. Raises RlmCiError."""
     settings, output = judgement.settings, output_of(judgement.settings)
-    way.threads = None  # another report has commented since
+    way = GitHubSession(access_of(settings))  # its limits hold for one report
     destination, report, pull = _addressed(settings, judgement.report, way.client())
     report = Redactor(settings.environ).report(report)
     held = overrides.held(settings, report, destination, way)
@@ -162,13 +160,7 @@ def _compared(
     name, number, head = subject.repository, subject.pull_request, subject.head
     if name is None or number is None or head is None:
         raise AssertionError("a report that is posted has a pull request")
-    path = f"/repos/{name}/compare/{_at(pull, 'base', 'sha')}...{head}"
-    try:
-        merge_base = _at(way.get(path, per_page="1"), "merge_base_commit", "sha")
-    except GitHubRefusedError as refused:
-        if refused.status != 404:
-            raise
-        merge_base = None  # base and head have no common commit
+    merge_base = way.merge_base(name, _at(pull, "base", "sha"), head)
     to = Destination(
         name, number, head, run_name(settings) if settings.publish.name else report.name,
         target if isinstance(target, str) else "", merge_base if is_object_id(merge_base) else None,
@@ -196,12 +188,25 @@ def _of_other_job(
             where="REPORT",
             hint="publish the report of this very run",
         )
+    if run.get("event") == "merge_group":
+        return _of_group(settings, name, head, report)
     pull = _only_pull(name, head, run, way, report.subject.pull_request)
     base = pull["base"].get("sha")
     subject = Subject(name, base if is_object_id(base) else None, head, pull_request=pull["number"])
     # The costs of another job do not count here, and its id is not trusted.
     believed = report.replace(subject=subject, usage=Usage(), publication=None, run_id=None)
     return _compared(settings, believed, pull, way)
+
+
+def _of_group(
+    settings: Settings, name: str, head: str, report: Report
+) -> tuple[Destination, Report, dict[str, Any]]:
+    """The commit of a merge group: it gets a check run, and no pull request gets anything."""
+    called = run_name(settings) if settings.publish.name else report.name
+    believed = report.replace(
+        subject=Subject(name, None, head), usage=Usage(), publication=None, run_id=None, name=called
+    )
+    return Destination(name, 0, head, called, is_group=True), believed, {}
 
 
 def _only_pull(

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 PER_PAGE = 100
 #: GitHub lists no more than 3,000 files, and comments come by the hundred.
 _MOST_PAGES = 100
+_UNKNOWN = 404
 _MIB = 1024 * 1024
 #: A page of a hundred of the longest comments has some 25 MiB.
 _LONGEST_ANSWER = 64 * _MIB
@@ -195,6 +196,17 @@ class GitHubClient(Closing):
                 return
             self.more()
         raise UnreachableError(f"{_MOST_PAGES} pages were not enough", f"GET {path}")
+
+    def merge_base(self, repository: str, base: str, head: str) -> str | None:
+        """The merge base of two commits, None without one."""
+        path = f"/repos/{repository}/compare/{base}...{head}"
+        try:
+            found = record(self.get(path, per_page="1").get("merge_base_commit"), path)
+        except GitHubRefusedError as refused:
+            if refused.status != _UNKNOWN:
+                raise
+            return None
+        return text(found.get("sha"), path) or None
 
     def query(self, document: str, **variables: Any) -> dict[str, Any]:
         """The data of a GraphQL query, which changes nothing."""

@@ -32,7 +32,8 @@ class Destination(Value):
     """The pull request: ``owner/name``, its number, and the commit that was judged.
 
     ``name`` is that of the run, "" for none: each name has its own comment and check run.
-    ``target`` is the branch that the pull request goes to, ``merge_base`` where it begins.
+    ``target`` is the branch that the pull request goes to, ``merge_base`` where it begins. The
+    head of a merge group (``is_group``) has a check run alone.
     """
 
     repository: str
@@ -41,6 +42,7 @@ class Destination(Value):
     name: str = ""
     target: str = ""
     merge_base: str | None = None
+    is_group: bool = False
 
     @property
     def base(self) -> str:

@@ -16,11 +16,6 @@ RED, GREEN = {"RLM_CI_CHECKS": "diff-budget"}, {"RLM_CI_CHECKS": "doc-archive"}
 JOB = {"GITHUB_JOB": "judge", "GITHUB_WORKFLOW_REF": "acme/shop/.github/workflows/rlm-ci.yml@x"}
 
 
-@pytest.fixture(autouse=True)
-def without_review(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RLM_CI_REVIEW_ENABLED", "off")
-
-
 def job(stage: Stage, **env: str) -> int:
     stage.clone.fetch("origin", "+refs/pull/12/head:refs/remotes/pull")
     return stage.run(stage.events.pull_request(), **{**JOB, **env})

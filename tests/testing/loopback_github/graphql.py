@@ -204,7 +204,18 @@ class Graph:
             "__typename": "Repository", "id": f"R_{repo.id}", "databaseId": repo.id,
             "name": repo.name, "nameWithOwner": repo.full_name, "owner": actor(repo.owner),
             "isPrivate": repo.private, "url": f"{WEB}/{repo.full_name}", "pullRequest": pull,
+            "mergeQueue": lambda _info, branch=None: self._queue(repo, branch, who),
         }  # fmt: skip
+
+    def _queue(self, repo: Repository, branch: str | None, who: Identity) -> Node | None:
+        """The merge queue of a branch; None where there is none."""
+        if branch not in repo.queues:
+            return None
+        entries = connection(repo.queues[branch], lambda entry: {
+            "__typename": "MergeQueueEntry", "headCommit": {"oid": entry[1]},
+            "pullRequest": self._pull(repo, repo.pulls[entry[0]], who),
+        })  # fmt: skip
+        return {"__typename": "MergeQueue", "entries": entries}
 
     def _pull(self, repo: Repository, pr: Pull, who: Identity) -> Node:
         hidden = {review.id for review in pr.reviews if review.state == "PENDING"}

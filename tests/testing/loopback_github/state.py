@@ -220,7 +220,10 @@ class Pull:
 
 @dataclass
 class Repository:
-    """``collaborators`` maps a login to admin, write, read or none."""
+    """``collaborators`` maps a login to admin, write, read or none.
+
+    ``queues`` are the entries of a branch's merge queue: pull request, and head of its group.
+    """
 
     id: int
     full_name: str
@@ -235,6 +238,7 @@ class Repository:
     statuses: list[Status] = field(default_factory=list)
     runs: list[WorkflowRun] = field(default_factory=list)
     artifacts: list[Artifact] = field(default_factory=list)
+    queues: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
 
     @property
     def owner(self) -> str:

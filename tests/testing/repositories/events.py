@@ -140,11 +140,14 @@ def push(
     }  # fmt: skip
 
 
-def merge_group(base: str, head: str) -> Payload:
-    """A ``merge_group`` event: the merge queue asks for checks of a group of changes."""
+def merge_group(base: str, head: str, number: int = NUMBER) -> Payload:
+    """A ``merge_group`` event: the merge queue asks for checks of a group of changes.
+
+    Its ref has the number of the last pull request in it.
+    """
     return _frame("checks_requested") | {
         "merge_group": {
-            "head_sha": head, "head_ref": f"refs/heads/gh-readonly-queue/main/pr-{NUMBER}-{base}",
+            "head_sha": head, "head_ref": f"refs/heads/gh-readonly-queue/main/pr-{number}-{base}",
             "base_sha": base, "base_ref": "refs/heads/main",
             "head_commit": {"id": head, "tree_id": "4" * 40, "message": f"Merge #{NUMBER}"},
         }
