@@ -12,7 +12,7 @@ from rlm_ci.system import files
 from rlm_ci.system.command_line import Command, finder
 from rlm_ci.system.transcript import transcribe
 from rlm_ci.text.printable import printable
-from rlm_ci.validators import detect
+from rlm_ci.validators import detect, watch_mode
 from rlm_ci.workspace.sandboxed_commands import Launch, search_path
 
 TYPE_CHECKING = False
@@ -112,6 +112,25 @@ def require_an_end(options: FixOptions, where: str) -> None:
             where=where,
             hint="set --max-iterations or --max-minutes, or name a validator",
         )
+
+
+def require_no_watch(options: FixOptions, commands: SandboxedCommands, where: str) -> str:
+    """Raise ConfigError for a validator that waits for changes, and so never ends.
+
+    Returns a note on one that would wait on a terminal, or "".
+    """
+    is_ci = bool(commands.env.get("CI"))
+    found = watch_mode.find(options.validator or "", commands.text, is_ci=is_ci)
+    if found is None:
+        return ""
+    place = found.place or where
+    if found.ends:
+        return f"{found.text} watches where there is a terminal; here it runs once ({place})"
+    raise ConfigError(
+        f"the validator watches for changes, and never ends: {found.text}",
+        where=place,
+        hint=f'pass --validator "{found.once}"' if found.once else "pass one that ends",
+    )
 
 
 def _shown(commands: SandboxedCommands, command: Command) -> str:

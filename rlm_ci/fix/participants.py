@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from contextlib import suppress
 
 from rlm_ci.agents import agent as agents
 from rlm_ci.agents.agent import AgentOutcome
@@ -13,9 +12,7 @@ from rlm_ci.agents.builtin import BuiltinAgent
 from rlm_ci.agents.external import ExternalAgent
 from rlm_ci.environments.turn_loop import TurnLimits
 from rlm_ci.models.gateway import Gateway
-from rlm_ci.system import files
 from rlm_ci.system.command_line import Command
-from rlm_ci.validators.detect import LIMIT
 from rlm_ci.validators.validator import Validator
 from rlm_ci.values import Value
 from rlm_ci.workspace.recorded_change import recorded
@@ -56,12 +53,6 @@ def validator_of(
     """The validator of the run, if any. ``find`` tells where the sandbox finds a program."""
     if options.validator is None:
         return None
-
-    def text(path: str) -> str:
-        with suppress(files.UnreadableError):
-            return files.read_inside(commands.root, path, LIMIT).decode("utf-8", "replace")
-        return ""
-
     return Validator(
         Command.parse(options.validator),
         root=commands.place,
@@ -70,7 +61,7 @@ def validator_of(
         find=find,
         mark=options.mark,
         trust_exit_code=options.trust_exit_code,
-        text=text,
+        text=commands.text,
     )
 
 

@@ -125,7 +125,7 @@ class FixDetails(Value):
         told += _listed("failed analysis for the", list(self.failed))
         told += _listed("changes taken back from the", self.taken_back())
         if self.printed and not has_place:
-            told += ["The last lines of the validator:", *map(marked, self.printed)]
+            told += ["The last lines of the validator:", *self.printed]
         return Document(SUMMARY, "\n".join(told), shown=True) if told else None
 
 

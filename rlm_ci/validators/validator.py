@@ -13,7 +13,7 @@ from rlm_ci.errors import UnavailableError
 from rlm_ci.system import files
 from rlm_ci.system.transcript import Transcript, transcribe
 from rlm_ci.text.printable import printable
-from rlm_ci.validators import feedback, parsers, start_failures
+from rlm_ci.validators import feedback, parsers, start_failures, watch_mode
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -141,11 +141,14 @@ class Validator(Value):
         )
 
     def require_started(self, ended: StreamResult, *, may_edit: bool) -> None:
-        """Raise NotStartedError, exit 4, for a run that could not even start.
+        """Raise NotStartedError, exit 4, for a run that could not even start, or never ends.
 
         ``may_edit``: an agent may add tests, or change what runs them.
         """
         lines = transcribe(ended.output, self.redact).lines
+        if ended.reason == "timeout" and watches(ended):
+            what = "the validator watches for changes, and never ends"
+            raise NotStartedError(self._unavailable(what, "pass one that ends"), lines)
         reading = parsers.read(lines, self.root, self.exists)
         found = start_failures.find(
             ended,
@@ -194,11 +197,18 @@ def last_lines(lines: Sequence[str]) -> tuple[str, ...]:
     return tuple(printable(line[:_LINE]) for line in lines if line.strip())[-_LAST:]
 
 
+def watches(ended: StreamResult) -> bool:
+    """Whether a command that was stopped has said that it waits for changes."""
+    output = ended.output
+    return any(map(watch_mode.WAITING.search, (output.head, output.tail)))
+
+
 def failure(ended: StreamResult, command: Command) -> str:
     """Why a run of a command failed, by its exit code alone; empty if it did not."""
     code = ended.returncode
     if ended.reason == "timeout":
-        return f"it was stopped after {ended.seconds:.1f} s, its time limit"
+        waits = ", which waits for changes of files" if watches(ended) else ""
+        return f"it was stopped after {ended.seconds:.1f} s, its time limit{waits}"
     if ended.reason:
         return f"it was stopped: {printable(ended.reason[:100])}"
     if code < 0:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 #: Bytes of an output that are kept: it will be part of the run's record.
 KEEP = 1 << 20
+_TEXT_LIMIT = 1 << 20
 #: What the caller's terminal, locale and machine are like: a validator has these as the user does.
 _PASSED = (
     "CI", "TZ", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES",
@@ -143,6 +144,13 @@ class SandboxedCommands:
 
     def tree(self) -> str:
         return self.workspace.tree()
+
+    def text(self, path: str) -> str:
+        """The text of a small file of the copy; "" if it cannot be read."""
+        try:
+            return files.read_inside(self.root, path, _TEXT_LIMIT).decode("utf-8", "replace")
+        except files.UnreadableError:
+            return ""
 
     def restore(self, tree: str) -> None:
         self.workspace.restore(tree)

@@ -145,6 +145,28 @@ def test_a_validator_that_cannot_start_is_no_work_for_an_agent(
     assert stage.cli("replay", run.id).code == 4
 
 
+def test_a_validator_that_watches_is_named_at_once(stage: Stage) -> None:
+    stage.repo.write("package.json", '{"scripts": {"test": "jest --watchAll"}}').commit()
+    ended, run = stage.fixed("--validator", "npm test")
+    assert ended.code == 5, ended
+    has_ended(run, 5, "invalid_config")
+    told_plainly(ended)
+    what = "the validator watches for changes, and never ends: jest --watchAll"
+    assert f"error: {what} (script test of package.json)" in ended.stderr
+    assert 'hint: pass --validator "npx jest"' in ended.stderr
+    assert not run.facts("validator")
+
+
+@pytest.mark.full
+def test_one_that_turns_out_to_watch_is_no_work_for_an_agent(stage: Stage) -> None:
+    validator = "sh -c 'echo \"[mocha] waiting for changes...\"; sleep 60'"
+    env = {"RLM_CI_LOOP_VALIDATOR_MINUTES": "0.05"}
+    ended, run = stage.fixed("--validator", validator, env=env)
+    assert ended.code == 4, ended
+    assert "the validator watches for changes, and never ends" in ended.stderr
+    assert run.state["iterations"] == []
+
+
 @pytest.mark.full
 def test_a_run_goes_on_once_its_validator_can_start(stage: Stage) -> None:
     stage.repo.write(".gitignore", ".runs/\nout/\nnode_modules/\n").commit()
