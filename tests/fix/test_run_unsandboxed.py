@@ -78,3 +78,81 @@ def test_what_leads_back_to_the_work_tree_is_told(stage: Stage) -> None:
     assert "site-packages/_shop.pth and 1 more path)" in led.stderr
     held = stage.rlm(*words, "PYTHONPATH=src .venv/bin/python check.py", "--no-apply")
     assert held.code == 0, held
+
+
+# -- green that was not seen ---------------------------------------------------------------------
+
+NODE_TEST = """\
+const test = require("node:test"), assert = require("node:assert")
+const {total} = require("@acme/money")
+test("total", () => assert.equal(total([2, 3]), 5))
+"""
+NODE = {
+    "package.json": '{"scripts": {"test": "node --test"}, "workspaces": ["libs/*"]}',
+    "libs/money/package.json": '{"name": "@acme/money", "main": "index.js"}',
+    "libs/money/index.js": "exports.total = (p) => p.reduce((a, b) => a + b, 0)\n",
+    "app.test.js": NODE_TEST,
+}
+NOT_SEEN = "the validator does not see the copy"
+
+
+def refused(stage: Stage, changed: str, agent: str, validator: str) -> None:
+    """A change that breaks the product, and that the validator does not see, is not applied."""
+    before = stage.repo.path.joinpath(changed).read_bytes()
+    ended = stage.rlm("--sandbox", "none", "--agent", agent, "--validator",
+                      validator, goal="refactor it")  # fmt: skip
+    assert ended.code == 4, ended
+    assert f"error: {NOT_SEEN}: it passes with {changed} broken" in ended.stderr
+    assert "hint: use a sandbox" in ended.stderr
+    assert stage.repo.path.joinpath(changed).read_bytes() == before
+    assert "planted" not in stage.only().text("rlm/result.patch")
+
+
+def test_a_validator_that_imports_the_work_tree_is_found(stage: Stage) -> None:
+    stage.repo.write("src/shop/__init__.py", MENDED).write("check.py", TEST_SHOP)
+    stage.repo.write(".gitignore", ".runs/\n__pycache__/\n").commit()
+    environment = stage.repo.path.parent / "environment"
+    venv.create(environment, symlinks=True)
+    library = next(environment.glob("lib/python*/site-packages"))
+    (library / "__editable__.shop.pth").write_text(f"{stage.repo.path}/src\n")
+    agent = "sed -i 's/a + b/a * b/' src/shop/__init__.py"
+    refused(stage, "src/shop/__init__.py", agent, f"{environment}/bin/python check.py")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("lint", ["", "node --check libs/money/index.js && "])
+def test_a_package_of_a_workspace_that_is_linked_is_found(stage: Stage, lint: str) -> None:
+    for name, text in NODE.items():
+        stage.repo.write(name, text)
+    stage.repo.write(".gitignore", "node_modules/\n.runs/\n").commit()
+    scope = stage.repo.path / "node_modules" / "@acme"
+    scope.mkdir(parents=True)
+    (scope / "money").symlink_to("../../libs/money")
+    agent = "sed -i 's/, 0)/, 7)/' libs/money/index.js"
+    refused(stage, "libs/money/index.js", agent, f"{lint}node --test")
+
+
+@pytest.mark.full
+def test_a_work_tree_that_uses_the_environment_of_another_one_is_found(stage: Stage) -> None:
+    stage.repo.write("shop.py", MENDED).write("check.py", TEST_SHOP)
+    stage.repo.write(".gitignore", ".runs/\n__pycache__/\n.venv\n").commit()
+    main = stage.repo.path.parent / "main"
+    stage.repo.run("clone", "-q", ".", str(main))
+    venv.create(main / ".venv", symlinks=True)
+    (stage.repo.path / ".venv").symlink_to(main / ".venv")
+    library = next(main.glob(".venv/lib/python*/site-packages"))
+    (library / "a.pth").write_text(f"import sys; sys.path.insert(0, {str(main)!r})\n")
+    refused(stage, "shop.py", "sed -i 's/a + b/a * b/' shop.py", ".venv/bin/python -I check.py")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("changed", ["prices.json", "notes.txt"])
+def test_changed_data_counts_where_it_is_read(stage: Stage, changed: str) -> None:
+    check = "import json\nassert json.load(open('prices.json'))\n"
+    stage.repo.write("prices.json", "[1]\n").write("notes.txt", "1\n").write("check.py", check)
+    stage.repo.commit()
+    words = ("--sandbox", "none", "--agent", f"sed -i s/1/2/ {changed}",
+             "--validator", "python3 check.py")  # fmt: skip
+    ended = stage.rlm(*words, goal="change it")
+    assert ended.code == (0 if changed == "prices.json" else 4), ended
+    assert (NOT_SEEN in ended.stderr) is (ended.code == 4)

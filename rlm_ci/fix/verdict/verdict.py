@@ -12,6 +12,7 @@ from rlm_ci.errors import UnavailableError
 from rlm_ci.fix.loop import ValidationResult
 from rlm_ci.fix.options import SETUP
 from rlm_ci.fix.verdict.changed_tests import ChangedTestRuns
+from rlm_ci.fix.verdict.planting import raising, unreadable
 from rlm_ci.fix.verdict.validator_run import PLUGIN, PRINTED, ValidatorRun, ValidatorRuns
 from rlm_ci.guard import inline_tests
 from rlm_ci.guard.protected import by_name
@@ -161,7 +162,62 @@ class ResultJudge:
         if self._ran.missing:
             raise self._unavailable(f"there is no {self._ran.missing[0]}")
         self.rewritten = tuple(path for path in self._ran.written if path not in self._habits)
+        if verdict.passed and not self._context.options.isolated:
+            self._require_read(tree)
         return self._judged(verdict).replace(manner=self._in_fresh())
+
+    def _require_read(self, tree: str) -> None:
+        """Raise UnavailableError if the validator passes as well with the changed files broken."""
+        entries, tests = self._space.entries(tree), self._ran.outcomes
+        paths = [
+            path
+            for path in differing(self._space.entries(self._base), entries)
+            if path in entries
+            and entries[path].is_file
+            and path not in tests.held
+            and not self.protection.is_of_tests(path)
+        ]
+        contents = self._space.contents(entries[path].oid for path in paths)
+        known = {
+            path: content
+            for path, content in zip(paths, contents, strict=True)
+            if content is not None
+        }
+        # What breaks every reader is seen by a linter, too: where tests ran, one of them must fail.
+        runs_tests = bool(tests.tests or self.collected)
+        for name, plant in (("raises", raising), ("broken", unreadable)):
+            planted = plant(known)
+            if not planted:
+                continue
+            self._context.on_step(f"iteration {self.iteration}: does it read the copy?")
+            if not self._passes(
+                f"planted-{name}-{self.iteration}", self._space.edited(tree, planted)
+            ):
+                return
+            if runs_tests or name == "broken":
+                raise self._unread(sorted(planted))
+
+    def _passes(self, place: str, tree: str) -> bool:
+        """Whether the validator passes on ``tree``; where it cannot start, it does not."""
+        if self._validator is None:
+            raise AssertionError("nothing validates")
+
+        def run(argv: tuple[str, ...]) -> StreamResult:
+            return self._runs.in_fresh(f"validator-{place}", argv, tree).ended
+
+        try:
+            return self._validator.judge(run).passed
+        except UnavailableError:
+            return False
+
+    def _unread(self, paths: list[str]) -> UnavailableError:
+        return UnavailableError(
+            f"the validator does not see the copy: it passes with {first_of(paths, 'file')} broken,"
+            " so it tests your work tree, or nothing of the change",
+            where=self._shown_command(),
+            hint="use a sandbox (rlm-ci doctor), or a validator that loads the copy, such as"
+            ' "PYTHONPATH=src python -m pytest"; a change that no test loads needs a test',
+        )
 
     def _judged(self, verdict: Verdict) -> ValidationResult:
         printed = self._ran.ended.output
@@ -205,12 +261,15 @@ class ResultJudge:
 
     def _unavailable(self, what: str) -> UnavailableError:
         """The fresh tree lacks what the validator is started with: no agent can fix that."""
-        command = self._validator.command.text if self._validator else ""
         return UnavailableError(
             f"the validator cannot be started in a fresh copy, without what git ignores: {what}",
-            where=printable(self._context.redactor.text(command)[:_SAID]),
+            where=self._shown_command(),
             hint=self._prepared or "set loop.setup to a command that installs it there",
         )
+
+    def _shown_command(self) -> str:
+        command = self._validator.command.text if self._validator else ""
+        return printable(self._context.redactor.text(command)[:_SAID])
 
     def _in_fresh(self) -> str:
         if self._undone:
