@@ -46,7 +46,6 @@ SHOWN_BY = {
     "github/proposal": "archive/test_pull_request.py",
     "github/session": "cli/commands/test_publish.py",
     "guard/inline_tests": "guard/test_guard_cases.py",
-    "workspace/dependencies/editable_installs": "fix/test_run_unsandboxed.py",
     "judge/judge": "cli/commands/test_check.py",
     "judge/options": "cli/commands/test_check.py",
     "models/json_question": "review/model/test_finder_answers.py",

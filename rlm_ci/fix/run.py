@@ -39,7 +39,7 @@ from rlm_ci.validators import detect
 from rlm_ci.validators.validator import NotStartedError
 from rlm_ci.workspace import git_filters
 from rlm_ci.workspace.apply import staging
-from rlm_ci.workspace.dependencies.editable_installs import editable
+from rlm_ci.workspace.dependencies.beside import doubts
 from rlm_ci.workspace.sandboxed_commands import ReplaySandbox, SandboxedCommands, withheld
 from rlm_ci.workspace.stored_trees import PATCH
 from rlm_ci.workspace.tree_diff import differing
@@ -427,27 +427,11 @@ def _tell_dependencies(commands: SandboxedCommands, say: Callable[[str], None]) 
             f"not part of the copy, because git ignores it: {first_of(snapshot.ignored, 'path')};"
             " loop.setup can make what the validator needs of it"
         )
-    if commands.sandbox.isolated:
-        for omitted in commands.reach.omitted:
-            warn(
-                ConfigError(
-                    f"the sandbox does not show this dependency: {omitted.reason}",
-                    where=omitted.path,
-                    hint="install it in the work tree, or let loop.setup install it",
-                )
-            )
-        return
-    own = (commands.environment,) if commands.environment else ()
-    if paths := list(editable(commands.place, (*snapshot.dependencies, *own))):
-        warn(
-            ConfigError(
-                "without a sandbox this leads to your work tree, not to the copy: the validator"
-                " may not see the agent's work",
-                where=first_of(paths, "path"),
-                hint="use bubblewrap, or a validator that looks into the copy first, such as"
-                ' "PYTHONPATH=src python -m pytest"',
-            )
-        )
+    place, isolated = commands.place, commands.sandbox.isolated
+    for doubt in doubts(
+        place, snapshot.dependencies, commands.environment, commands.reach, isolated=isolated
+    ):
+        warn(doubt)
 
 
 def _tell_withheld(settings: Settings) -> None:

@@ -11,7 +11,6 @@ import stat
 
 from rlm_ci.sandbox import Mount
 from rlm_ci.system import files
-from rlm_ci.workspace.dependencies.ignored import is_dependency, is_environment
 from rlm_ci.workspace.private_git import PrivateGit, is_sha256, lay_out, object_folders
 from rlm_ci.workspace.snapshot import PathInspector, encode, is_whole_repository
 
@@ -73,8 +72,7 @@ def shared(root: str, snapshot: Snapshot) -> Iterator[str]:
     """
     places = PathInspector(root)
     for name in snapshot.dependencies:
-        is_known = is_dependency(name) or is_environment(os.path.join(root, name))
-        if is_known and _is_there(places, name, stat.S_ISDIR, stat.S_ISREG):
+        if _is_there(places, name, stat.S_ISDIR, stat.S_ISREG):
             yield name
     for path, _ in snapshot.submodules:
         is_filled = _is_there(places, path, stat.S_ISDIR) and os.listdir(os.path.join(root, path))

@@ -14,7 +14,7 @@ from rlm_ci.system import files
 from rlm_ci.text.object_id import is_object_id
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
-from rlm_ci.workspace.dependencies.ignored import LITTER, sorted_out, unignored
+from rlm_ci.workspace.dependencies.ignored import LITTER, OURS, is_dependency, sorted_out, unignored
 from rlm_ci.workspace.lookalike_names import place_of_git
 from rlm_ci.workspace.private_git import RULES, PrivateGit, is_sha256, object_folders
 from rlm_ci.workspace.tree_diff import LINK, SUBMODULE
@@ -30,8 +30,6 @@ FILE, SCRIPT = "100644", "100755"
 _WHOLE = "a submodule with a git folder of its own in it"
 _RULES_LIMIT = 8 << 20
 _TAKEN = "snapshot.index"
-#: Where we ourselves write.
-_OURS = ("/.runs/", "/out/")
 
 
 class SnapshotLimits(Value):
@@ -72,7 +70,7 @@ class Snapshot(Value):
         ids = [found.commit, found.tree, *(oid for _, oid in found.submodules)]
         _require_all(is_object_id, ids if found.head is None else [found.head, *ids])
         _require_all(is_inside, (path for path, _ in found.submodules))
-        _require_all(is_inside, found.dependencies)
+        _require_all(_is_ours_to_show, found.dependencies)
         return found
 
 
@@ -90,6 +88,10 @@ def is_inside(path: object) -> bool:
         and {"", ".", ".."}.isdisjoint(path.split("/"))
         and place_of_git(path) is None
     )
+
+
+def _is_ours_to_show(path: object) -> bool:
+    return isinstance(path, str) and is_inside(path) and is_dependency(path)
 
 
 class WorktreeListing(Value):
@@ -144,7 +146,7 @@ def look(
     there = (path for path in found if not f"{path}/".startswith(tuple(f"{one}/" for one in ours)))
     dependencies, ignored = sorted_out(root, there, folders | staged.keys())
     fixed = [anchored(name).removesuffix("/") for name in (*dependencies, *ours)]
-    patterns = (*LITTER, *_OURS, *fixed)
+    patterns = (*LITTER, *(f"/{name}/" for name in OURS), *fixed)
     omitted = [(path, _WHOLE) for path in submodules if is_whole_repository(root, path)]
     modes: dict[str, str] = {}
     places = PathInspector(root)

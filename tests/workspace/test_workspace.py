@@ -166,7 +166,7 @@ LIES = [
     ("tree", "1" * 39), ("head", "main"), ("head", 7),
     *(("dependencies", [path]) for path in (
         "/home/me/.venv", "../../.venv", "a/../.venv", "./.venv", "a//.venv", "", ".git/.venv",
-        ".GIT/venv", "docs", "a/b/.venv", ".venv/", ".venv\0", 5,
+        ".GIT/venv", "docs", ".venv/", ".venv\0", 5,
     )),
     ("dependencies", 3),
     *(("submodules", [[path, OID]]) for path in ("/etc", "..", "a/../../b", "", ".git", None)),

@@ -17,7 +17,7 @@ from rlm_ci.judge.options import endpoint_of, models_of, output_of
 from rlm_ci.pipelines import load
 from rlm_ci.system import installation, process, process_stream
 from rlm_ci.text import neutralise
-from rlm_ci.text.printable import count, printable
+from rlm_ci.text.printable import count, first_of, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -77,6 +77,7 @@ def run(arguments: Arguments) -> int:
     sections = {
         "machine": tuple(_machine(settings.environ)),
         "sandbox": tuple(_sandboxes(settings)),
+        "dependencies": tuple(_dependencies(settings)),
         "extras": tuple(_extras(settings)),
         "model": (*_model(settings), *(_trial(settings) if settings.doctor.model else ())),
         "GitHub": (_set(settings, "token", "github.token"),),
@@ -172,6 +173,28 @@ def _complaint(settings: Settings) -> RlmCiError | None:
     except RlmCiError as error:
         return error
     return None
+
+
+def _dependencies(settings: Settings) -> Iterator[DoctorLine]:
+    """What a validator of this repository would be given beside its files, and what it lacks."""
+    from rlm_ci.workspace.dependencies import beside
+
+    try:
+        repository = open_repository(settings)
+        if repository.git_dir is None:
+            return
+        found = beside.of(repository, settings.environ, isolated=settings.sandbox != "none")
+    except RlmCiError as error:
+        yield DoctorLine(_ABSENT, "repository", str(error))
+        return
+    if found.environment:
+        yield DoctorLine(_GOOD, "Python", found.environment)
+    if found.dependencies:
+        yield DoctorLine(_GOOD, "seen", first_of(found.dependencies, "path"))
+    if found.ignored:
+        yield DoctorLine(_ABSENT, "left out", f"{first_of(found.ignored, 'path')}: git ignores it")
+    for doubt in found.doubts:
+        yield DoctorLine(_BAD, "not seen", f"{doubt.where}: {doubt.what}", problem=doubt)
 
 
 def _extras(settings: Settings) -> Iterator[DoctorLine]:
@@ -321,6 +344,8 @@ def _text(
     sections: Mapping[str, Sequence[DoctorLine]], problems: Sequence[DoctorLine], settings: Settings
 ) -> Iterator[str]:
     for title, facts in sections.items():
+        if not facts:
+            continue
         yield f"{title}: {settings.sandbox}" if title == "sandbox" else title
         width = max(12, *(len(fact.name) + 2 for fact in facts))
         for fact in facts:

@@ -19,6 +19,8 @@ _IGNORED = (
     "deps", "Pods", "Carthage", "jspm_packages", "elm-stuff", ".dart_tool", "third_party",
     ".pnp.cjs", ".pnp.loader.mjs", ".pnp.data.json",
 )  # fmt: skip
+#: The same, where a Python environment is there.
+ENVIRONMENTS = ("env", "ENV", "virtualenv", ".virtualenv", ".conda", ".pixi")
 #: What tools leave behind beside the sources. Not part of a snapshot unless it is tracked.
 LITTER = (
     "__pycache__/", "*.py[co]", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", ".hypothesis/",
@@ -26,7 +28,9 @@ LITTER = (
     ".eggs/", ".DS_Store", ".rlm-ci-*.tmp", ".rlm-ci-*.old",
 )  # fmt: skip
 #: Ignored files that no validator needs.
-_UNNEEDED = ("*.log", "*.sw[op]", ".idea", ".vscode", ".runs", "out")
+_UNNEEDED = ("*.log", "*.sw[op]", ".idea", ".vscode")
+#: Where rlm-ci itself writes.
+OURS = (".runs", "out")
 
 
 def is_environment(folder: str) -> bool:
@@ -37,7 +41,7 @@ def is_environment(folder: str) -> bool:
 def is_dependency(path: str) -> bool:
     """Whether ``path`` is or lies in a folder of a name that a package manager uses."""
     parts = path.split("/")
-    known = not {*DEPENDENCIES, *_IGNORED}.isdisjoint(parts)
+    known = not {*DEPENDENCIES, *_IGNORED, *ENVIRONMENTS}.isdisjoint(parts)
     return known or parts[-1].endswith(".egg-info")
 
 
@@ -70,20 +74,22 @@ def sorted_out(
     ``tracked`` are folders that hold a file of the repository.
     """
     used: set[str] = set()
-    others: list[str] = []
-    for path in sorted({name.rstrip("/") for name in ignored}.difference(tracked)):
-        if not used.isdisjoint(above := _above(path)):
+    others = []
+    paths = {name.rstrip("/") for name in ignored}.difference(tracked)
+    # A folder that is not ignored itself is listed, too, where all that it holds is.
+    holders = {folder for path in paths for folder in _above(path)}
+    for path in sorted(paths):
+        if path.partition("/")[0] in OURS or not used.isdisjoint(_above(path)):
             continue
         place, last = os.path.join(root, path), path.rpartition("/")[2]
         is_folder = os.path.isdir(place) or os.path.islink(place)
         is_litter = any(fnmatch(last, sign.rstrip("/")) for sign in (*LITTER, *_UNNEEDED))
-        if (is_dependency(path) and (is_folder or not is_litter)) or is_environment(place):
+        is_known = is_dependency(path) and (last not in ENVIRONMENTS or is_environment(place))
+        if is_known and (is_folder or not is_litter):
             used.add(path)
-        elif not is_litter and others[-1:] != above[:1]:
+        elif not is_litter and path not in holders:
             others.append(path)
-    # A folder that holds nothing but dependencies is listed, too.
-    holders = {folder for path in used for folder in _above(path)}
-    return tuple(sorted(used)), tuple(path for path in others if path not in holders)
+    return tuple(sorted(used)), tuple(others)
 
 
 def _above(path: str) -> list[str]:

@@ -199,3 +199,18 @@ def test_what_a_model_lacks_is_no_problem_and_no_answer_is_one(cli: Cli) -> None
     assert cli("doctor", "--model").code == 4
     unset = cli("doctor", "--model", "groq:llama")
     assert (unset.code, "the key of groq is not set: GROQ_API_KEY" in unset.stdout) == (4, True)
+
+
+@pytest.mark.full
+def test_a_dependency_that_no_validator_would_see_is_a_problem(cli: Cli, repo: GitRepo) -> None:
+    repo.write("app/a.js", "1\n").write(".gitignore", "node_modules\ntarget\n").commit()
+    repo.write("app/node_modules/x", "1\n").write("target/y", "1\n")
+    lines = cli("doctor", "-q", "-C", str(repo.path)).stdout.splitlines()
+    at = lines.index("dependencies")
+    assert lines[at + 1].split() == ["✓", "seen", "app/node_modules"]
+    assert lines[at + 2].split()[:4] == ["·", "left", "out", "target:"]
+    (repo.path / "node_modules").symlink_to(repo.path.parent / "gone")
+    ended = cli("doctor", "-q", "-C", str(repo.path))
+    assert ended.code == 4
+    assert "the sandbox does not show this dependency" in ended.stdout
+    assert "hint: install it in the work tree" in ended.stdout

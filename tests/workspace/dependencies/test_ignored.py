@@ -19,7 +19,7 @@ node_modules/
 vendor
 target/
 deps
-py311/
+env
 .env
 .yarn/*
 !.yarn/releases
@@ -35,11 +35,11 @@ def test_dependencies_at_any_depth_are_seen_and_the_rest_is_named(
     project.commit()
     dependencies = {
         "packages/group/app/node_modules", "services/api/.venv", "services/api/vendor",
-        "engine/deps", "tools/py311", ".yarn/cache", ".yarn/install-state.gz",
+        "engine/deps", "tools/env", ".yarn/cache", ".yarn/install-state.gz",
     }  # fmt: skip
     for name in dependencies - {".yarn/install-state.gz"}:
         project.write(f"{name}/pkg/file", "1\n")
-    project.write(".yarn/install-state.gz", "1\n").write("tools/py311/pyvenv.cfg", "home = /\n")
+    project.write(".yarn/install-state.gz", "1\n").write("tools/env/pyvenv.cfg", "home = /\n")
     for name in ("services/api/target/classes/A.class", "services/api/.env", "a/__pycache__/b.pyc"):
         project.write(name, "1\n")
     space = workspace(project, tmp_path / "run")
