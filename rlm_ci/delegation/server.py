@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 import os
+import re
 import signal
 import threading
 import time
@@ -118,6 +119,7 @@ class _Served:
         )
         serving.add_done_callback(lambda _: stop())
         writing = asyncio.create_task(self._write(outgoing))
+        writing.add_done_callback(lambda _: stop())
         take = partial(self._take, incoming)
         for name, work in (
             ("input", partial(self._read, source, take, incoming.close, loop)),
@@ -169,12 +171,14 @@ class _Served:
         if not line.strip():
             return
         try:
+            if b"\\u" in line:  # half a character is in no text, so no answer could name it
+                json.dumps(json.loads(line), ensure_ascii=False).encode()
             message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
             # To the SDK a request whose id is no id is a notification.
             if isinstance(message, types.JSONRPCNotification) and "id" in json.loads(line):
                 self._refuse(None, types.INVALID_REQUEST, "not an id")
                 return
-        except ValueError:
+        except (ValueError, RecursionError):
             self._refuse(*_fault(line))
             return
         if isinstance(message, types.JSONRPCRequest):
@@ -323,7 +327,8 @@ def _fault(line: bytes) -> tuple[types.RequestId | None, int, str]:
     except (ValueError, RecursionError):
         return None, types.PARSE_ERROR, "not JSON"
     found = record.get("id") if isinstance(record, dict) else None
-    is_id = isinstance(found, str | int) and not isinstance(found, bool)
+    is_text = isinstance(found, str) and not re.search("[\ud800-\udfff]", found)
+    is_id = is_text or (isinstance(found, int) and not isinstance(found, bool))
     return found if is_id else None, types.INVALID_REQUEST, "not a message"
 
 

@@ -38,6 +38,26 @@ HOSTILE: dict[str, tuple[bytes, object, int]] = {
     "not JSON": (b"Content-Length: 20", None, PARSE),
     "not UTF-8": (b'{"a":"\xff\xfe"}', None, PARSE),
     "half of a surrogate": (STATUS + b'{"run_id":"\\ud800"}}}', 70, INVALID),
+    "half of one as an id": (
+        b'{"jsonrpc":"2.0","id":"\\ud800","method":"tools/list"}',
+        None,
+        INVALID,
+    ),
+    "half of one as a method": (
+        b'{"jsonrpc":"2.0","id":"\xc3\xbc","method":"\\uDFFF"}',
+        "ü",
+        INVALID,
+    ),
+    "half of one as a name": (
+        b'{"jsonrpc":"2.0","id":75,"\\udead":1,"method":"ping"}',
+        75,
+        INVALID,
+    ),
+    "half of one as a progress token": (
+        b'{"jsonrpc":"2.0","id":76,"method":"ping","params":{"_meta":{"progressToken":"\\ud8ff"}}}',
+        76,
+        INVALID,
+    ),
     "a batch": (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', None, INVALID),
     "deep lists": (b"[" * 100_000, None, PARSE),
     "deep arguments": (STATUS + b'{"run_id":' + b"[" * 100 + b"]" * 100 + b"}}}", 70, 0),
@@ -84,6 +104,8 @@ def test_a_client_lists_calls_and_closes(repo: GitRepo) -> None:
             assert answer["id"] == number, name
             assert answer.get("error", {}).get("code", 0) == code, name
             assert "result" not in answer or answer["result"]["isError"], name
+        client.write(b'{"jsonrpc":"2.0","id":"\\ud83d\\ude00","method":"ping"}\n')
+        assert client.read()["id"] == "😀"
         client.write(b"".join(line + b"\n" for line in SILENT))
         assert client.ask("ping")["result"] == {}
         peak = Path(f"/proc/{client.process.pid}/status").read_text("utf-8")
