@@ -261,6 +261,21 @@ if sys.platform != "win32":
             **own,
         )
 
+    def _kill_at_end(descriptor: int, group: int) -> None:
+        """Let the kernel kill a process group when we end, however that is, by a signal too.
+
+        Then the other end of the pipe is closed. ``PR_SET_PDEATHSIG`` would kill it with the
+        thread that started it. Only Linux has it.
+        """
+        if sys.platform == "linux":
+            import fcntl
+
+            set_signal = 10  # F_SETSIG, which Python does not name
+            with suppress(OSError):
+                fcntl.fcntl(descriptor, fcntl.F_SETOWN, -group)
+                fcntl.fcntl(descriptor, set_signal, signal.SIGKILL)
+                fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_ASYNC)
+
     class Started:
         """A running command, leader of its own process group; leaving the context kills it."""
 
@@ -346,7 +361,10 @@ if sys.platform != "win32":
             return self._status or 0
 
     class Child(Started):
-        """A trusted command: ``finish`` waits for it and returns all its output."""
+        """A trusted command: ``finish`` waits for it and returns all its output.
+
+        It does not outlive us.
+        """
 
         def __init__(
             self,
@@ -358,7 +376,16 @@ if sys.platform != "win32":
         ) -> None:
             self._deadline = monotonic() + timeout
             self._limit = limit
-            super().__init__(argv, env, stdin, 2)
+            its, self._lifeline = os.pipe()
+            try:
+                super().__init__(argv, env, stdin, 2, [its])
+                _kill_at_end(its, self._pid)
+            finally:
+                os.close(its)
+
+        def _close(self) -> None:
+            os.close(self._lifeline)
+            super()._close()
 
         def finish(self) -> ProcessResult:
             """Wait for its end, its deadline or its limit."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -220,6 +221,40 @@ def test_an_interrupt_while_a_child_starts_leaves_no_child(
         signal.signal(number, previous)
     assert eventually(lambda: not is_running(started[0]))
     assert before.added() == (set(), set())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel of others cannot")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGABRT])
+@pytest.mark.parametrize("thread", [False, True])
+def test_no_child_outlives_us_however_we_end(
+    tmp_path: Path, number: signal.Signals, *, thread: bool
+) -> None:
+    script = f"echo $$ > {tmp_path}/child; (echo $BASHPID > {tmp_path}/inner; sleep 100) & wait"
+    run = f"process.run(['bash', '-c', {script!r}], env={{'PATH': '/usr/bin:/bin'}})"
+    if thread:
+        run = f"t = threading.Thread(target=lambda: {run}); t.start(); t.join()"
+    code = f"import threading\nfrom rlm_ci.system import process\n{run}"
+    with subprocess.Popen([sys.executable, "-c", code]) as ours:
+        inner = tmp_path / "inner"
+        assert eventually(lambda: inner.exists() and inner.read_text().endswith("\n"))
+        pids = [int((tmp_path / name).read_text()) for name in ("child", "inner")]
+        assert all(map(is_running, pids))
+        ours.send_signal(number)
+        ours.wait(60)
+    assert eventually(lambda: not any(map(is_running, pids)))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel of others cannot")
+def test_a_child_outlives_the_thread_that_started_it() -> None:
+    started: list[process.Child] = []
+    environ = {"PATH": "/usr/bin:/bin"}
+    starting = threading.Thread(
+        target=lambda: started.append(process.Child(["sh", "-c", "sleep 0.3; echo on"], environ))
+    )
+    starting.start()
+    starting.join()
+    with started[0] as child:
+        assert child.finish().stdout == b"on\n"
 
 
 def test_a_child_may_be_interrupted_though_its_start_was_not() -> None:
