@@ -19,6 +19,7 @@ from rlm_ci.report.findings import (
     NOT_RUN,
     Evidence,
     Finding,
+    Location,
     Part,
     Severity,
     Usage,
@@ -293,28 +294,26 @@ def _stale(settings: Settings, change: ChangeSet) -> Part | None:
         from rlm_ci.wiki.update.state import WikiState
 
         state = WikiState.from_bytes(data, path)
-        found = () if state is None else stale(state, change)
+        found = () if state is None else stale(state, change, folder)
         after = change.read(path, _STATE_LIMIT) if found else None
         brought: frozenset[str] = frozenset()
         if after is not None and after != data:  # the change updates pages
             with suppress(DamagedError):
-                pages_of = [one.page for one in found]
-                brought = renewed(pages_of, WikiState.from_bytes(after, path), change, folder)
+                brought = renewed(found, WikiState.from_bytes(after, path), change, folder)
         found = tuple(one for one in found if one.page not in brought)
     except RlmCiError as error:
         return Part.from_error(WIKI, error)
     findings = tuple(
-        Finding(
-            "wiki/stale",
-            Severity.INFO,
-            f"the wiki's page {printable(one.page)} cites lines that this change edits",
-            hint="update it with: rlm-ci wiki",
-            evidence=one.places[:_PLACES],
-            domain="docs",
-            subject=one.page,
+        _stale_finding(
+            f"the page {one.page} cites lines that this change edits", one.page, one.places
         )
         for one in found
+        if one.places
     )
+    if others := [one.page for one in found if not one.places]:
+        named = ", ".join(others[:_PLACES]) + (" and others" if len(others) > _PLACES else "")
+        what = f"{count(len(others), 'page')} would show something else: {named}"
+        findings += (_stale_finding(what, "others", ()),)
     pages = len(state.pages) if state else 0
     told = f"{count(len(found), 'page')} of {pages:,} will be stale" if found else (
         f"none of {count(pages, 'page')} becomes stale"
@@ -327,6 +326,18 @@ def _stale(settings: Settings, change: ChangeSet) -> Part | None:
         {"pages": pages, "stale": len(found)},
         findings,
         evidence=Evidence(places, places, 0, 0),
+    )
+
+
+def _stale_finding(what: str, subject: str, places: tuple[Location, ...]) -> Finding:
+    return Finding(
+        "wiki/stale",
+        Severity.INFO,
+        printable(f"the wiki will be stale: {what}"),
+        hint="update it with: rlm-ci wiki",
+        evidence=places[:_PLACES],
+        domain="docs",
+        subject=subject,
     )
 
 

@@ -46,6 +46,7 @@ BENCH = "bench"
 _ARCHIVE = "doc-archive"
 #: The check of tests, which fails for some authors alone.
 _GUARD = "test-guard"
+_WIKI = "wiki"
 #: The finding of a fix loop whose agent failed in all of its turns.
 IDLE = "rlm/agent-failed"
 #: What a fix loop ends as, where that says more than its verdict.
@@ -96,9 +97,10 @@ def state(part: Part, fail_level: Severity) -> str:
 
 
 def _only_reports(part: Part) -> bool:
-    """Whether tests are weakened, and neither an override nor a setting says what that means."""
+    """Whether tests are weakened or pages of a wiki stale, and that fails nothing here."""
     is_open = (one.suppression is None and one.severity > Severity.INFO for one in part.findings)
-    return part.id == _GUARD and any(is_open)
+    is_stale = part.id == _WIKI and amount(part.metrics, "stale") > 0
+    return is_stale or (part.id == _GUARD and any(is_open))
 
 
 def rows(report: Report) -> tuple[Part, ...]:
@@ -174,7 +176,7 @@ def whole(report: Report) -> str:
     if is_question(report):
         return "the question"
     first = report.parts[0].id if report.parts else ""
-    known = {LOOP: "the run", "wiki": "the wiki", EPISODE: "the task", BENCH: "the candidate"}
+    known = {LOOP: "the run", _WIKI: "the wiki", EPISODE: "the task", BENCH: "the candidate"}
     return known.get(first, "the change as a whole")
 
 

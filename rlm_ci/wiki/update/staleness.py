@@ -1,36 +1,122 @@
-"""Which pages of a wiki a change makes stale: it takes lines away that they cite."""
+"""Which pages of a wiki a change makes stale: what they show of the sources is another.
+
+It compares lines that pages cite and what the changed files offer to cite. ``rlm-ci wiki --check``
+makes all pages, and finds the same ones stale, but for some that this takes for stale in vain.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
 from hashlib import sha256
 
 from rlm_ci.report.findings import Location
 from rlm_ci.values import Value
+from rlm_ci.wiki.facts.file_facts import facts_of
+from rlm_ci.wiki.pages.build import INDEX
 from rlm_ci.wiki.pages.citations import QUOTED, LineRuns, lines_in, quote_hash
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from rlm_ci.change.change_set import ChangeSet, FileChange
+    from rlm_ci.wiki.facts.file_facts import FileFacts
     from rlm_ci.wiki.pages.citations import HashedPlace
     from rlm_ci.wiki.update.state import WikiState
 
 #: Bytes of a file that are read to find cited lines.
 _LIMIT = 8 << 20
+#: Changed files whose facts are compared; of more, those that are cited count as others.
+_MOST = 500
 
 
 class StalePage(Value):
-    """A page, and the places that it cites and that are no more: as they were, old side."""
+    """A page, and the places that it cites and that are no more: as they were, old side.
+
+    ``paths`` are the changed files of which it shows something else now.
+    """
 
     page: str
     places: tuple[Location, ...]
+    paths: tuple[str, ...] = ()
 
 
-def stale(state: WikiState, change: ChangeSet) -> tuple[StalePage, ...]:
-    """The pages that cite lines which ``change`` edits or removes, and which were there before."""
-    changed = {one.old_path or one.path: one for one in change.files() if one.status != "A"}
+def stale(state: WikiState, change: ChangeSet, folder: str = "") -> tuple[StalePage, ...]:
+    """The pages that a run of the wiki would write again because of ``change``.
+
+    ``folder`` is that of the wiki, which is no source of itself.
+    """
+    files = [one for one in change.files() if not f"/{one.path}".startswith(f"/{folder}/")]
+    places = _cited_and_gone(state, change, files)
+    paths = _shown_otherwise(state, change, files)
+    return tuple(
+        StalePage(name, tuple(places.get(name, ())), tuple(paths.get(name, ())))
+        for name in sorted(places.keys() | paths.keys())
+    )
+
+
+def _shown_otherwise(
+    state: WikiState, change: ChangeSet, files: Sequence[FileChange]
+) -> dict[str, list[str]]:
+    """The changed files of which a page shows something else, or could show more, by page."""
+    changed = {one.path: one for one in files}
+    lines_of = _lines_of(change)
+    citing: dict[str, dict[str, bool]] = {}
+    beside: dict[str, set[str]] = {}
+    for name, page in state.pages.items():
+        for claim in page.claims:
+            path = claim.place.path
+            beside.setdefault(path.rpartition("/")[0], set()).add(name)
+            if path in changed:
+                known = citing.setdefault(path, {})
+                is_same = known.get(name, True) and _stands(claim, changed, (), lines_of)
+                known[name] = is_same
+    found: dict[str, list[str]] = {}
+    for number, one in enumerate(files):
+        pages = set(beside.get(one.path.rpartition("/")[0], ()))
+        if one.status == "M":
+            known = citing.get(one.path, {})
+            has_more = bool(known) and (number >= _MOST or _has_more(change, one.path))
+            pages = {name for name, is_same in known.items() if has_more or not is_same}
+        if INDEX in state.pages and (one.status != "M" or one.added != one.deleted):
+            pages.add(INDEX)  # it has the numbers of files and lines
+        for name in pages:
+            found.setdefault(name, []).append(one.path)
+    return found
+
+
+def _lines_of(change: ChangeSet) -> Callable[[str], Sequence[str]]:
+    return cache(lambda path: lines_in(change.read(path, _LIMIT) or b""))
+
+
+def _has_more(change: ChangeSet, path: str) -> bool:
+    """Whether there is more to cite in a file than before."""
+    old, new = change.read(path, _LIMIT, old=True), change.read(path, _LIMIT)
+    if old is None or new is None:
+        return True
+    return bool(_named(facts_of(path, new)) - _named(facts_of(path, old)))
+
+
+def _named(facts: FileFacts) -> Counter[tuple[str, ...]]:
+    """What a page may cite of a file, by name: what is said of it has its lines."""
+    outline = facts.outline
+    return Counter(
+        (
+            *((symbol.kind, symbol.name) for symbol in outline.symbols),
+            *(("import", entry.module, *entry.names) for entry in outline.imports),
+            *((note.kind, note.within) for note in facts.notes),
+            *(("needs", name) for name, _ in facts.declared),
+            *(("command", command.text) for command in facts.commands),
+        )
+    )
+
+
+def _cited_and_gone(
+    state: WikiState, change: ChangeSet, files: Sequence[FileChange]
+) -> dict[str, list[Location]]:
+    """The places on the old side that pages cite, and which ``change`` edits or removes."""
+    changed = {one.old_path or one.path: one for one in files if one.status != "A"}
     wanted: dict[str, dict[HashedPlace, list[str]]] = {}
     for name, page in state.pages.items():
         for claim in page.claims:
@@ -48,11 +134,11 @@ def stale(state: WikiState, change: ChangeSet) -> tuple[StalePage, ...]:
         for claim, place in _gone(wanted[path], path, one.old_oid, (old, new)):
             for name in wanted[path][claim]:
                 found.setdefault(name, []).append(place)
-    return tuple(StalePage(name, tuple(found[name])) for name in sorted(found))
+    return found
 
 
 def renewed(
-    pages: Iterable[str], brought: WikiState | None, change: ChangeSet, folder: str
+    pages: Iterable[StalePage], brought: WikiState | None, change: ChangeSet, folder: str
 ) -> frozenset[str]:
     """Those of ``pages`` that the change itself updates in ``folder``, or removes.
 
@@ -66,18 +152,20 @@ def renewed(
     gone = {one.old_path or one.path for one in changed.values() if one.status in "DR"} - there
     found = set()
 
-    @cache
-    def lines_of(path: str) -> Sequence[str]:
-        return lines_in(change.read(path, _LIMIT) or b"")
+    lines_of = _lines_of(change)
 
-    for name in pages:
+    for outdated in pages:
+        name = outdated.page
         page = brought.pages.get(name)
         text = change.read(f"{folder}/{name}", _LIMIT)
         if page is None or text is None:
             is_right = page is None and text is None
         else:
-            is_right = sha256(text).hexdigest() == page.sha256 and all(
-                _stands(claim, changed, gone, lines_of) for claim in page.claims
+            oids = {path: changed[path].new_oid for path in outdated.paths if path in brought.blobs}
+            is_right = (
+                sha256(text).hexdigest() == page.sha256
+                and all(brought.blobs[path] == oid for path, oid in oids.items())
+                and all(_stands(claim, changed, gone, lines_of) for claim in page.claims)
             )
         if is_right:
             found.add(name)
@@ -87,7 +175,7 @@ def renewed(
 def _stands(
     claim: HashedPlace,
     changed: Mapping[str, FileChange],
-    gone: set[str],
+    gone: Collection[str],
     lines_of: Callable[[str], Sequence[str]],
 ) -> bool:
     """Whether the cited lines are there, if the file is a changed one."""

@@ -1,4 +1,4 @@
-"""Which pages a change makes stale: those that cite lines which it takes away."""
+"""Which pages a change makes stale: those that a run would write again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.change.change_set import ChangeSet
+from rlm_ci.wiki.update.page_changes import COMMIT, page_changes
 from rlm_ci.wiki.update.staleness import renewed, stale
 from rlm_ci.wiki.update.state import WikiState
 from testing import wiki_stage as stage
@@ -31,7 +32,11 @@ def found(repo: GitRepo, tmp_path: Path, base: str, head: str) -> dict[str, list
     state = WikiState.read(str(tmp_path / "wiki"))
     assert state is not None
     change = ChangeSet(stage.opened(repo), "range", base, head, base)
-    pages = {one.page: [place.quote or "" for place in one.places] for one in stale(state, change)}
+    pages = {
+        one.page: [place.quote or "" for place in one.places]
+        for one in stale(state, change)
+        if one.places
+    }
     for one in stale(state, change):
         for place in one.places:
             content = change.read(place.path, 1 << 20, old=True)
@@ -54,14 +59,41 @@ def test_an_edit_of_a_cited_line_names_the_page(repo: GitRepo, tmp_path: Path, f
     assert pages == {"modules/src.shop.md": ["LIMIT: Final = 40"]}
 
 
-def test_lines_that_only_move_make_nothing_stale(repo: GitRepo, tmp_path: Path, first: str) -> None:
+def written_again(repo: GitRepo, tmp_path: Path, head: str) -> set[str]:
+    """The pages that a run at ``head`` would write again."""
+    state = WikiState.read(str(tmp_path / "wiki"))
+    made, *_ = stage.wiki(stage.corpus_of(repo, head), tmp_path / "again", tmp_path)
+    assert state is not None
+    return {one.name for one in page_changes(state, made.state) if one.why != COMMIT}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("LIMIT: Final = 40", "LIMIT: Final = 60"),
+        ("LIMIT: Final = 40\n", "# first\n\nLIMIT: Final = 40\n"),  # the lines move
+        ("return len(self.due())", "return 3"),  # nobody cites it
+        ("LIMIT: Final = 40\n", "LIMIT: Final = 40\n\n\ndef more(a: int) -> int:\n    return a\n"),
+    ],
+)
+def test_they_are_the_pages_that_a_run_writes_again(
+    repo: GitRepo, tmp_path: Path, first: str, old: str, new: str
+) -> None:
+    head = edited(repo, old, new)
+    state = WikiState.read(str(tmp_path / "wiki"))
+    assert state is not None
+    change = ChangeSet(stage.opened(repo), "range", first, head, first)
+    assert {one.page for one in stale(state, change)} == written_again(repo, tmp_path, head)
+
+
+def test_lines_that_only_move_are_still_there(repo: GitRepo, tmp_path: Path, first: str) -> None:
     limit = "LIMIT: Final = 40\n"
     head = edited(repo, limit, f"{limit.strip()}  # noqa\n\n# more\n# and more\n")
     pages = found(repo, tmp_path, first, head)
     assert pages == {"modules/src.shop.md": ["LIMIT: Final = 40"]}
 
 
-def test_an_edit_of_what_nobody_cites_makes_nothing_stale(
+def test_an_edit_of_what_nobody_cites_takes_nothing_away(
     repo: GitRepo, tmp_path: Path, first: str
 ) -> None:
     head = edited(repo, "return len(self.due())", "return 3")
@@ -115,8 +147,9 @@ def left(repo: GitRepo, base: str, head: str) -> tuple[set[str], set[str]]:
     sides = [change.read(f"{FOLDER}/wiki.json", 1 << 20, old=old) for old in (True, False)]
     states = [WikiState.from_bytes(data) for data in sides if data is not None]
     assert states[0] is not None
-    pages = {one.page for one in stale(states[0], change)}
-    return pages, pages - renewed(pages, states[-1], change, FOLDER)
+    found = stale(states[0], change, FOLDER)
+    pages = {one.page for one in found}
+    return pages, pages - renewed(found, states[-1], change, FOLDER)
 
 
 def test_a_change_that_brings_the_pages_makes_none_of_them_stale(
