@@ -14,7 +14,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from typing import Any
 
     from rlm_ci.change.change_set import ChangeSet
@@ -165,34 +165,46 @@ def _since_pushed(
     """The merge base with the default branches, and the nearest ones with any pushed branch.
 
     A branch that has all of ``head`` is no base: else each of two that are pushed together would
-    hide the other. In a job other branches may have been pushed since, so only those count that
-    ``head`` is built on: their own push was judged. Nor is the branch ``target`` a base, or any
-    but the default ones without a target.
+    hide the other. In a job other branches may have been pushed since, so only one counts that
+    ``head`` is built on, by first parents: its own push was judged. Nor is the branch ``target`` a
+    base, or any but the default ones without a target.
     """
     shared = _merge_base(repository, head, defaults) if defaults else None
     if target is None:
         return shared, [shared] if shared else []
-    merged = f"--merged={head}"
-    is_job = bool(repository.told_default)
-    refs = repository.refs(*((merged,) if is_job else ()), "refs/remotes")
-    refs |= repository.refs(merged, *beside) if beside else {}
+    refs = repository.refs("refs/remotes")
+    refs |= repository.refs(f"--merged={head}", *beside) if beside else {}
     tips = {
         commit
         for name, (commit, _) in refs.items()
         if name.removeprefix("refs/remotes/").partition("/")[2] != target
     }
     tips -= {head, *defaults}
-    if not tips:
-        return shared, [shared] if shared else []
-    # Of many tips, those where the new commits start are enough.
-    listed = "".join(f"{one}\n" for one in (head, *(f"^{tip}" for tip in (*tips, *defaults))))
-    rows = repository.run("rev-list", "--boundary", "--stdin", stdin=listed.encode()).decode()
-    starts = [row[1:] for row in rows.split() if row.startswith("-")]
-    if head in starts or not rows:
-        return shared, [shared or head]
-    found = repository.run("merge-base", "--all", head, *starts).split() if starts else []
+    starts = _starts(repository, head, tips, defaults) if tips else []
+    if head in starts or not starts:
+        first = shared or next(iter(starts), None)
+        return shared, [first] if first else []
+    starts += [shared] if shared else []
+    found = repository.run("merge-base", "--all", head, *starts).split()
     # The default branch first: its merge base is what a reviewer compares with.
     return shared, sorted((one.decode() for one in found), key=lambda one: one != shared)
+
+
+def _starts(
+    repository: Repository, head: str, tips: Collection[str], defaults: Sequence[str]
+) -> list[str]:
+    """The commits of ``tips`` and ``defaults`` on which the new commits of ``head`` begin.
+
+    They are ``head`` itself where one of these has it.
+    """
+    is_job = bool(repository.told_default)
+    how = "--first-parent" if is_job else "--boundary"
+    known = defaults if is_job else (*tips, *defaults)
+    listed = "".join(f"{one}\n" for one in (head, *(f"^{commit}" for commit in known)))
+    rows = repository.run("rev-list", how, "--stdin", stdin=listed.encode()).decode().split()
+    if is_job:
+        return [row for row in rows if row in tips][:1]
+    return [row[1:] for row in rows if row.startswith("-")] if rows else [head]
 
 
 def from_update(

@@ -284,6 +284,21 @@ def test_what_is_pushed_on_the_branch_below_is_not_counted_again(
     assert pushed(clone, clone.sha("part-2~"), to="part-2") == {}
     native = selected(clone, {}, f"refs/heads/x {clone.sha()} refs/heads/part-2 {ZERO_SHA}\n")
     assert lines(native) == {"part.py": 7}, "neither the part below nor main"
+    assert lines(told(clone, ZERO_SHA, tmp_path, ref="part-2")) == {"part.py": 7}
+
+
+def test_a_job_counts_what_a_merge_brings_from_another_branch(
+    origin: GitRepo, clone: GitRepo, tmp_path: Path
+) -> None:
+    """A merge queue's branch is such a merge, and a required check may run on its push."""
+    goes_on(origin)
+    clone.fetch().checkout("origin/main", detach=True).checkout("queue", new=True)
+    clone.merge("feature")
+    assert lines(told(clone, ZERO_SHA, tmp_path, ref="queue")) == {"pushed.py": 50}
+    below = clone.push("origin", "queue").sha()
+    clone.checkout("next", new=True).write("next.py", "1\n").commit()
+    assert lines(told(clone, ZERO_SHA, tmp_path, ref="next")) == {"next.py": 1}
+    assert clone.sha("origin/queue") == below
 
 
 def test_a_part_that_goes_on_below_is_the_remotes_in_a_hook(clone: GitRepo, tmp_path: Path) -> None:
