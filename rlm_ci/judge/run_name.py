@@ -28,7 +28,8 @@ def run_name(settings: Settings) -> str:
     """The name that the settings give, else the workflow's job, with what tells its runs apart:
     the values of its matrix, the config file and the checks that the job gives.
 
-    "" outside of a workflow. Raises ConfigError for an invalid one.
+    Outside of a workflow it is what tells the runs apart, or "". Raises ConfigError for an
+    invalid one.
     """
     told, github = settings.publish.name, settings.github
     if told:
@@ -39,10 +40,9 @@ def run_name(settings: Settings) -> str:
                 hint=f"give 1 to {LONGEST_NAME} letters, digits, blanks and ./,()+@=#_-",
             )
         return str(told)
-    if not github.actions or not github.job:
-        return ""
     file = (github.workflow_ref or "").partition("@")[0].rpartition("/")[2].rpartition(".")[0]
     name = github.job if file in ("", _OWN_WORKFLOW) else f"{file}/{github.job}"
+    name = name if github.actions and github.job else ""
     try:
         values = list(_texts(json.loads(github.matrix or "null")))
     except (ValueError, RecursionError):
@@ -52,7 +52,9 @@ def run_name(settings: Settings) -> str:
             given = settings.values[key]
             values += [given] if isinstance(given, str) else given
     values = list(dict.fromkeys(values))
-    return fitted(f"{name} ({', '.join(values)})" if values else name)
+    shown = ", ".join(values)
+    full = f"{name} ({shown})" if name and shown else name or shown
+    return fitted(full) if full else ""
 
 
 def is_name(text: object) -> bool:

@@ -112,6 +112,7 @@ class View:
             "fail_level": report.fail_level.label,
             "subject": self._subject(),
             "run_id": self._surface.code(report.run_id) if report.run_id else None,
+            "name": self._surface.code(self._report.name) if self._report.name else None,
             "overview": self._overview(limits),
             "documents": [self._document(one, limits) for one in report.documents if one.shown],
             "parts": [self._part(part, limits) for part in self._parts[: limits.parts]],

@@ -32,6 +32,9 @@ def test_it_is_the_workflows_job_and_what_tells_its_runs_apart() -> None:
     assert name(matrix={"c": "diff-budget"}, RLM_CI_CHECKS="diff-budget") == "judge (diff-budget)"
     assert name(GITHUB_WORKFLOW_REF="", RLM_CI_GITHUB_MATRIX="") == "judge"
     assert name(GITHUB_ACTIONS="false") == name(GITHUB_JOB="") == ""
+    assert (
+        name(GITHUB_JOB="", RLM_CI_CHECKS="diff-budget, doc-archive") == "diff-budget, doc-archive"
+    )
 
 
 def test_a_given_one_wins() -> None:

@@ -68,6 +68,7 @@ def accept(pull: Pull) -> None:
 METHODS = ("merge", "squash", "rebase")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("method", METHODS)
 def test_label_and_line_of_the_pull_request_count(stage: Stage, method: str) -> None:
     head, _ = queue(stage, 12, method=method)
@@ -79,6 +80,7 @@ def test_label_and_line_of_the_pull_request_count(stage: Stage, method: str) -> 
     assert stage.report["subject"]["pull_request"] == 12
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("method", METHODS)
 def test_an_override_by_a_comment_counts(stage: Stage, method: str) -> None:
     assert stage.say(OVERRIDE) == 0
@@ -130,7 +132,9 @@ def test_without_a_token_or_an_answer_nothing_is_overridden(stage: Stage) -> Non
 # -- groups of several pull requests ------------------------------------------------------------
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("is_queue_read", [True, False])
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("method", METHODS)
 def test_each_pull_request_of_a_group_is_judged_by_itself(
     stage: Stage, method: str, is_queue_read: bool
@@ -168,6 +172,7 @@ def test_a_rebased_pull_request_of_several_commits_is_one(stage: Stage) -> None:
     assert suppressions(stage) == ["generated once"]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("subject", [MERGED.format(12), "Small (#12)", "x\n\nMerge #12"])
 def test_a_commit_message_claims_no_override_of_another(stage: Stage, subject: str) -> None:
     accept(stage.pull)  # 12 is accepted, and open, and not in this group

@@ -37,6 +37,7 @@ def required(stage: Stage) -> dict[str, str]:
     return {one.name: str(one.conclusion) for one in runs if one.head_sha == stage.head}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("red", "green", "names"),
     [
