@@ -190,7 +190,8 @@ def reference() -> str:
     ]
     for name in cli.COMMANDS:
         command = cli.load(name)
-        own = [row for row in cli.options(command, ()) if row not in COMMON]
+        common = {row.key for row in COMMON}
+        own = [row for row in cli.options(command, ()) if row.key not in common]
         lines += [
             f"### rlm-ci {name}",
             "",

@@ -35,7 +35,6 @@ SHOWN_BY = {
     "cli/commands/status": "cli/commands/test_list.py",
     "cli/commands/wait": "cli/commands/test_list.py",
     "config/arguments": "cli/test_cli.py",
-    "config/options": "test_action.py",
     "environments/frameworks/dspy": "environments/frameworks/test_frameworks.py",
     "environments/frameworks/google_adk": "environments/frameworks/test_frameworks.py",
     "environments/frameworks/pydantic_ai": "environments/frameworks/test_frameworks.py",

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 
 from rlm_ci import __version__, errors
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 #: Modules of ``commands``. Each has SUMMARY, USAGE (its forms joined by " | "), EXAMPLES and EXITS
 #: (exit codes and their meanings) for the reference; TAKES, a description of its words, and their
-#: minimum and maximum; ROWS, its options, or rows(argv) if they depend on words; run(arguments).
+#: minimum and maximum; ROWS, its options, or rows(argv) if they depend on words; run(arguments);
+#: FORMS, the formats that it has, if not all.
 COMMANDS = (
     "pr", "check", "review", "wiki", "rlm", "run", "chat", "bench", "context", "start", "list",
     "status", "wait", "resume", "cancel", "view", "export", "replay", "publish", "receipt",
@@ -34,6 +36,21 @@ COMMANDS = (
 )  # fmt: skip
 
 
+#: What people type for a command or an option of another name.
+_OTHER_NAMES = {
+    "ask": 'rlm-ci rlm "QUESTION" --context PATH',
+    "delete": "rlm-ci list --prune",
+    "fix": 'rlm-ci rlm "GOAL"',
+    "kill": "rlm-ci cancel RUN",
+    "lint": "rlm-ci check",
+    "logs": "rlm-ci view RUN",
+    "prune": "rlm-ci list --prune",
+    "runs": "rlm-ci list",
+    "show": "rlm-ci view RUN",
+    "stop": "rlm-ci cancel RUN",
+    "test": "rlm-ci check",
+    "version": "rlm-ci --version",
+}
 #: Seconds within which signals count as one: a cancelled job may send two to the group at once.
 _ONE = 0.5
 
@@ -135,7 +152,12 @@ def _dispatch(words: list[str]) -> int:
 def options(command: ModuleType, words: Sequence[str]) -> tuple[Setting, ...]:
     """The options of a command, given the words after it."""
     found: tuple[Setting, ...] = command.rows(words) if hasattr(command, "rows") else command.ROWS
-    return found
+    forms = getattr(command, "FORMS", None)
+    return found if forms is None else tuple(map(partial(_with_forms, forms), found))
+
+
+def _with_forms(forms: tuple[str, ...], row: Setting) -> Setting:
+    return row.replace(choices=forms) if row.key == "format" else row
 
 
 def _version() -> int:
@@ -146,9 +168,9 @@ def _version() -> int:
 def load(name: str) -> ModuleType:
     """The module of a command. Raises UsageError for an unknown command."""
     if name not in COMMANDS:
-        raise UsageError(
-            f"unknown command {name[:80]!r}", where="rlm-ci", hint=nearest(name, COMMANDS)
-        )
+        other = _OTHER_NAMES.get(name)
+        hint = f"did you mean {other}?" if other else nearest(name, COMMANDS)
+        raise UsageError(f"unknown command {name[:80]!r}", where="rlm-ci", hint=hint)
     place = f"rlm_ci.cli.commands.{name}"
     __import__(place)  # importlib itself takes a millisecond to be imported
     return sys.modules[place]
@@ -191,11 +213,12 @@ def _overview() -> str:
 def _help(name: str, command: ModuleType, rows: Sequence[Setting]) -> str:
     from rlm_ci.config.arguments import describe
 
+    common = {row.key for row in COMMON}
     groups: dict[str, list[Setting]] = {"options": [], "common options": []}
     for row in rows:
         section, dot, _ = row.key.partition(".")
         title = f"options of {section.replace('_', '-')}" if dot else "options"
-        groups.setdefault("common options" if row in COMMON else title, []).append(row)
+        groups.setdefault("common options" if row.key in common else title, []).append(row)
     groups["common options"] = groups.pop("common options")  # they come last
     forms = command.USAGE.replace(" | ", f"\n       rlm-ci {name} ")
     text = f"{command.SUMMARY}\n\nusage: rlm-ci {name} {forms}\n"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
+from contextlib import suppress
 
-from rlm_ci.errors import ConfigError, UsageError
+from rlm_ci.errors import ConfigError, RlmCiError, UsageError
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.pipelines import stored_runs
 from rlm_ci.system import files
@@ -19,18 +21,19 @@ if TYPE_CHECKING:
 KEY = "recursion.path"
 
 
-def flags(arguments: Arguments) -> dict[str, Any]:
+def flags(arguments: Arguments, *, takes_base: bool = False) -> dict[str, Any]:
     """The flags of the command line with the folder, relative to its repository.
 
-    A folder outside may be in another repository or in none. Raises UsageError, ConfigError.
+    A folder outside may be in another repository or in none. Raises UsageError, ConfigError; with
+    ``takes_base`` they name the option that a ref belongs to.
     """
     if arguments.words and KEY in arguments.flags:
         raise UsageError("the folder is named twice", where="--path", hint="name it once")
     given = {KEY: arguments.words[0]} if arguments.words else {}
-    return placed({**arguments.flags, **given})
+    return placed({**arguments.flags, **given}, takes_base=takes_base)
 
 
-def placed(found: Mapping[str, Any]) -> dict[str, Any]:
+def placed(found: Mapping[str, Any], *, takes_base: bool = False) -> dict[str, Any]:
     """The flags, with folders that do not depend on the current one."""
     found = dict(found)
     for key in ("wiki.out", "wiki.site"):
@@ -42,10 +45,11 @@ def placed(found: Mapping[str, Any]) -> dict[str, Any]:
     start = os.path.abspath(str(found.get("repo") or os.curdir))
     full = os.path.realpath(os.path.join(start, word))
     if not os.path.exists(full):
+        refs = of_change(str(word), found) if takes_base else ""
         raise ConfigError(
             f"there is no {str(word)[:200]!r}",
             where="PATH",
-            hint="name a folder that is there",
+            hint=f"did you mean {refs}?" if refs else "name a folder that is there",
         )
     root = os.path.realpath(open_repository(stored_runs.settings_of(found)).root)
     if files.below(root, full) is None:
@@ -53,3 +57,20 @@ def placed(found: Mapping[str, Any]) -> dict[str, Any]:
         root = os.path.realpath(open_repository(stored_runs.settings_of(found)).root)
     inner = files.below(root, full)
     return {**found, KEY: inner} if inner else found
+
+
+def of_change(word: str, flags: Mapping[str, Any]) -> str:
+    """The options that name the change that ``word`` means to git (a ref, ``a..b``), or ""."""
+    base, dots, head = word.replace("...", "..").partition("..")
+    options = {"--base": base, "--head": head} if dots else {"--base": word}
+    given = {option: ref for option, ref in options.items() if ref}
+    with suppress(RlmCiError):
+        repository = open_repository(stored_runs.settings_of({**flags}))
+        if repository.git_dir and all(repository.resolve(*given.values())):
+            return " ".join(f"{option} {_word(ref)}" for option, ref in given.items())
+    return ""
+
+
+def _word(ref: str) -> str:
+    """``HEAD~1`` needs no quotes."""
+    return ref if ref.replace("~", "").replace("^", "").isalnum() else shlex.quote(ref)

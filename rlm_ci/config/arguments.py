@@ -8,7 +8,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.config.settings import Setting
@@ -52,7 +52,7 @@ def split_command(argv: Sequence[str], rows: Iterable[Setting]) -> tuple[str | N
         if row is None and name not in _ALWAYS:
             is_early = any(not one.startswith("-") for one in argv[position:])
             hint = _hint(name, options, "rlm-ci")
-            if is_early:
+            if is_early and not hint.startswith("did you mean"):
                 hint += "; put the options of a command after it"
             raise UsageError(f"unknown option {name[:80]!r}", where="rlm-ci", hint=hint)
         position += 2 if row is not None and row.kind != "boolean" and not equals else 1
@@ -96,8 +96,11 @@ def parse(argv: Sequence[str], rows: Iterable[Setting], usage: str) -> Arguments
     return Arguments(flags, tuple(positionals), ())
 
 
-def _hint(name: str, options: Iterable[str], usage: str) -> str:
+def _hint(name: str, options: Mapping[str, tuple[Setting, bool]], usage: str) -> str:
     """The option that is meant, or where all of them are listed."""
+    form = options.get("--format")
+    if form and name[2:] in form[0].choices:
+        return f"did you mean --format {name[2:]}?"
     close = nearest(name, list(options), least=_ALIKE)
     return close if close.startswith("did you mean") else f"{usage} --help lists the options"
 

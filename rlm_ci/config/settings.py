@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 CONFIG_FILES = ("rlm-ci.toml", "pyproject.toml")
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
+#: How the names of secrets end that people write into a config file.
+_SECRETS = ("api_key", "apikey", "token", "secret", "password")
 #: A key whose parts the parser of TOML would take minutes for: its time grows by their square.
 _DEEP = (
     rb"""(?<![\w\\-])(?:(?:[\w-]++|"(?:\\.|[^"\\\n]){0,200}+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}"""
@@ -126,8 +128,7 @@ class Settings:
         for key, raw in _flatten(record, rows):
             row = rows.get(key)
             if row is None or not row.file or row.secret:
-                allowed = [name for name, one in rows.items() if one.file and not one.secret]
-                raise _unknown("setting", key, allowed, source)
+                raise _unknown_setting(key, rows.values(), source)
             value = convert(row, raw, source)
             if key in self.rows and self.sources[key] == "default":
                 self.values[key], self.sources[key] = value, source
@@ -160,6 +161,19 @@ def convert(row: Setting, raw: Any, source: str) -> Any:
     return reader(row, raw, source)
 
 
+def _unknown_setting(key: str, rows: Iterable[Setting], source: str) -> ConfigError:
+    """The error of a key that no config file has, such as a secret."""
+    last = key.rpartition(".")[2]
+    if not last.lower().endswith(_SECRETS):
+        allowed = [one.key for one in rows if one.file and not one.secret]
+        return _unknown("setting", key, allowed, source)
+    known = [one for one in rows if one.secret and one.own_env]
+    alike = [one for one in known if one.key.endswith(last)]
+    names = " or ".join(one.variables[-1] for one in alike or known)
+    hint = f"a secret comes from the environment alone: remove it, and set {names}"
+    return ConfigError(f"unknown setting {key[:80]!r}", where=source, hint=hint)
+
+
 def _list(row: Setting, raw: Any, source: str) -> tuple[str, ...]:
     items = raw
     if isinstance(raw, str):
@@ -184,10 +198,12 @@ def _boolean(row: Setting, raw: Any, source: str) -> bool:
 def _text(row: Setting, raw: Any, source: str) -> str:
     if hasattr(raw, "isoformat"):  # TOML has days without quotes
         raw = raw.isoformat()
+    if row.kind == "choice" and raw not in row.choices:
+        word = {True: "on", False: "off"}.get(raw) if isinstance(raw, bool) else None
+        hint = f'write "{word}", with quotes' if word in row.choices else ""
+        raise _bad(row, raw, source, f"one of {', '.join(row.choices)}", row.choices, hint=hint)
     if not isinstance(raw, str) or "\0" in raw:
         raise _bad(row, raw, source, "a text")
-    if row.kind == "choice" and raw not in row.choices:
-        raise _bad(row, raw, source, f"one of {', '.join(row.choices)}", row.choices)
     return raw
 
 
@@ -292,13 +308,19 @@ def _flatten(
 
 
 def _bad(
-    row: Setting, raw: Any, source: str, wanted: str, choices: Sequence[str] = ()
+    row: Setting,
+    raw: Any,
+    source: str,
+    wanted: str,
+    choices: Sequence[str] = (),
+    *,
+    hint: str = "",
 ) -> ConfigError:
     from difflib import get_close_matches
 
     shown = (raw if isinstance(raw, str) else repr(raw))[:80]
-    close = get_close_matches(shown, choices, 1)
-    hint = f"did you mean {close[0]}?" if close else f"{row.key}: {row.help}"
+    close = get_close_matches(shown, choices, 1) if isinstance(raw, str) else []
+    hint = hint or (f"did you mean {close[0]}?" if close else f"{row.key}: {row.help}")
     return ConfigError(f"{row.key} must be {wanted}, not {shown!r}", where=source, hint=hint)
 
 
@@ -356,5 +378,8 @@ def _parsed(data: bytes) -> tuple[dict[str, Any], str]:
         if re.search(_DEEP, data):
             return {}, "a key has more than 64 parts"
         return tomllib.loads(data.decode("utf-8-sig")), ""  # as Windows saves it
+    except UnicodeDecodeError as error:
+        byte = f"byte {error.start + 1:,} is 0x{data[error.start]:02x}"
+        return {}, f"it is not UTF-8 ({byte}); save it as UTF-8"
     except (ValueError, RecursionError) as error:
         return {}, printable(str(error))[:200] or type(error).__name__

@@ -24,7 +24,15 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from rlm_ci import __version__
 from rlm_ci.console.messages import complain
 from rlm_ci.delegation import catalogue, stdio
-from rlm_ci.delegation.tool import Call, CheckedTool, ToolError, told
+from rlm_ci.delegation.tool import (
+    FULL,
+    QUESTION_ONLY,
+    STATUS_ONLY,
+    Call,
+    CheckedTool,
+    ToolError,
+    told,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,10 +58,15 @@ _PERSON = "person"
 #: Clients that refuse or leave out a tool with a dot in its name, by the beginnings of theirs.
 _WITHOUT_DOTS = ("claude", "cursor", "github-copilot")
 _STOP = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_INSTRUCTIONS = (
-    "Tools of rlm-ci: start, follow and steer runs that fix, review or document the repository. "
-    "A run goes on by itself: start it, then ask for its status now and then."
-)
+#: What each mode is for, in the words that a client shows its model.
+_INSTRUCTIONS = {
+    FULL: "Tools of rlm-ci: start, follow and steer runs that fix, review or document the "
+    "repository. A run goes on by itself: start it, then ask for its status now and then.",
+    QUESTION_ONLY: "Tools of rlm-ci: follow runs that fix, review or document the repository, and "
+    "ask the person at the run that delegated this one. No tool here starts a run.",
+    STATUS_ONLY: "Tools of rlm-ci: follow runs that fix, review or document the repository, which "
+    "a person starts with rlm-ci. No tool here starts or steers a run.",
+}
 
 
 def serve(context: ServerContext) -> int | None:
@@ -96,7 +109,7 @@ class _Served:
         self._server: Server[dict[str, Any]] = Server(
             "rlm-ci",
             version=__version__,
-            instructions=_INSTRUCTIONS,
+            instructions=_INSTRUCTIONS[context.mode],
             on_list_tools=self._list,
             on_call_tool=self._call,
         )

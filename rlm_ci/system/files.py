@@ -125,6 +125,14 @@ def below(root: str, path: str) -> str | None:
     return "" if found == "." else found
 
 
+def near(path: str) -> str:
+    """How a message names ``path``: relative to the current folder, unless it is outside."""
+    with suppress(OSError, ValueError):  # the current folder was removed; another drive
+        inner = below(os.getcwd(), path)
+        return path if inner is None else inner or os.curdir
+    return path
+
+
 def require_inside(root: str, path: str) -> None:
     """Raise StorageError when ``path`` lies below ``root`` by its name, and leads out by a link."""
     absolute = os.path.abspath(path)

@@ -209,12 +209,13 @@ class WikiJob(RepositoryJob):
             with exclusive(wanted.out):  # two wikis at once: each writes all of its pages
                 touched = self._made.write(wanted.out) if self._made else ()
             said = f"{count(len(touched), 'file')} written" if touched else "nothing new"
-            self._leaves(run, f"{printable(wanted.out)}: {said}")
+            self._leaves(run, f"{printable(files.near(wanted.out))}: {said}")
         if wanted.site:
             pages = static_site.build(source, wanted.site, self.settings.environ)
-            self._leaves(run, f"site: {printable(wanted.site)}, {count(pages, 'page')}")
+            site = printable(files.near(wanted.site))
+            self._leaves(run, f"site: {site}, {count(pages, 'page')}")
         if not (wanted.out or wanted.site or wanted.push):
-            self.places.append(f"pages: {run.shown(*_PLACE, 'index.md')}")
+            self.places.append(f"pages: {files.near(run.path_of(*_PLACE, 'index.md'))}")
         if wanted.push:
             for line in push(self._delivery(), self.repository, source, self._cost()):
                 self._leaves(run, line)

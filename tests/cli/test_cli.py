@@ -21,6 +21,7 @@ from rlm_ci import checks
 from rlm_ci.cli import COMMANDS, _help, load, options
 from rlm_ci.config.arguments import describe, parse, split_command
 from rlm_ci.config.core_options import CHANGE, COMMON, LOCAL_CHANGE
+from rlm_ci.config.core_options import FORMATS as EVERY_FORM
 from rlm_ci.config.settings import Setting
 from rlm_ci.errors import EXIT_CODES, UsageError
 from testing.repositories.changes import HOSTILE_NAMES, hostile_names, small_change
@@ -124,6 +125,14 @@ def test_wrong_words(words: list[str], what: str) -> None:
         (["verify", "a", "--format", "html"], "verify has no form 'html'", ""),
         (["help", "chek"], "unknown command 'chek'", ""),
         (["bench"], "bench takes list, run PACK, review, or compare", ""),
+        (["version"], "unknown command 'version'", "did you mean rlm-ci --version?"),
+        (["lint"], "unknown command 'lint'", "did you mean rlm-ci check?"),
+        (["prune"], "unknown command 'prune'", "did you mean rlm-ci list --prune?"),
+        (["list", "--json"], "unknown option '--json'", "did you mean --format json?"),
+        (["--json", "list"], "unknown option '--json'", "did you mean --format json?"),
+        (["check", "--sarif"], "unknown option '--sarif'", "did you mean --format sarif?"),
+        (["list", "--sarif"], "unknown option '--sarif'", "rlm-ci list --help"),
+        (["check", "."], "unknown check '.'", "did you mean rlm-ci check -- .?"),
     ],
 )
 def test_wrong_use_is_2_with_nothing_on_stdout(
@@ -580,3 +589,45 @@ def test_no_secret_of_the_environment_is_told(cli: Cli, over: GitRepo, tmp_path:
         assert "verysecret" not in ended.stdout + ended.stderr
     for path in (tmp_path / "out").iterdir():
         assert "verysecret" not in path.read_text()
+
+
+@pytest.mark.parametrize("name", ["fix", "ask"])
+def test_a_use_of_rlm_is_offered_by_its_name(cli: Cli, repo: GitRepo, name: str) -> None:
+    if name in COMMANDS:
+        pytest.skip("it is a command of its own")
+    _, hint = complaint(cli(name, cwd=repo), 2)
+    assert hint.startswith("did you mean rlm-ci rlm ")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "hint"),
+    [
+        (["review", "HEAD~1"], 5, "did you mean --base HEAD~1?"),
+        (["review", "main..HEAD"], 5, "did you mean --base main --head HEAD?"),
+        (["review", "nothing"], 5, "name a folder that is there"),
+        (["wiki", "HEAD"], 5, "name a folder that is there"),
+        (["check", "main"], 2, "did you mean rlm-ci check --base main?"),
+        (["check", "HEAD~1...main"], 2, "did you mean rlm-ci check --base HEAD~1 --head main?"),
+        (["check", "a"], 2, "did you mean rlm-ci check -- a?"),
+    ],
+)
+def test_a_ref_in_the_place_of_another_word(
+    cli: Cli, repo: GitRepo, words: list[str], code: int, hint: str
+) -> None:
+    repo.write("a", "").commit()
+    repo.write("a", "a").commit()
+    assert complaint(cli(*words, cwd=repo), code)[1] == hint
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_lists_the_formats_that_a_command_has(cli: Cli, name: str) -> None:
+    module = load(name)
+    forms = getattr(module, "FORMS", EVERY_FORM)
+    shown = " ".join(cli(name, "--help").stdout.split())
+    assert f"format of the result: {', '.join(forms)} (default: text)" in shown
+    source = Path(str(module.__file__)).read_text()
+    refused = ("require_text_or_json" in source, 'require_text("' in source)
+    if refused[0] and forms == EVERY_FORM:  # of a part of it alone
+        assert name in ("bench", "review", "rlm")
+    if refused[1]:
+        assert forms == ("text",)

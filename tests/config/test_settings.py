@@ -9,6 +9,7 @@ import pytest
 
 from rlm_ci import checks
 from rlm_ci.config.core_options import COMMON, CORE
+from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Setting, Settings, convert, nearest, parse_config
 from rlm_ci.errors import ConfigError
 
@@ -74,6 +75,39 @@ def test_a_secret_is_never_shown_nor_read_from_a_file() -> None:
         effective(file={"token": "s3cret"})
 
 
+@pytest.mark.parametrize(
+    ("key", "names"),
+    [
+        ("models.api_key", "OPENAI_API_KEY"),
+        ("openai.api_key", "OPENAI_API_KEY"),
+        ("github.token", "GITHUB_TOKEN"),
+        ("anthropic_api_key", "OPENAI_API_KEY"),
+        ("review.password", "OPENAI_API_KEY"),
+    ],
+)
+def test_who_writes_a_secret_into_a_file_is_told_where_it_belongs(key: str, names: str) -> None:
+    section, _, last = key.rpartition(".")
+    entry = {last: "x"}
+    with pytest.raises(ConfigError, match=f"unknown setting '{key}'") as caught:
+        Settings(PROGRAM, {}, {}).apply({section: entry} if section else entry, "c.toml", PROGRAM)
+    assert "a secret comes from the environment alone" in caught.value.hint
+    assert names in caught.value.hint
+
+
+@pytest.mark.parametrize(("raw", "word"), [(True, "on"), (False, "off")])
+def test_a_mode_is_no_boolean(*, raw: bool, word: str) -> None:
+    row = next(row for row in PROGRAM if row.key == "review.enabled")
+    with pytest.raises(ConfigError, match="must be one of auto, on, off") as caught:
+        convert(row, raw, "rlm-ci.toml")
+    assert caught.value.hint == f'write "{word}", with quotes'
+
+
+def test_a_file_of_another_encoding_is_named_as_such() -> None:
+    for encoding in ("utf-16", "latin-1"):
+        with pytest.raises(ConfigError, match=r"it is not UTF-8 .* save it as UTF-8"):
+            parse_config('a = "é"'.encode(encoding), "rlm-ci.toml", None)
+
+
 # -- kinds --------------------------------------------------------------------------------------
 
 _GOOD: list[tuple[str, Any, Any]] = [
@@ -115,7 +149,8 @@ _BAD: list[tuple[str, Any, str]] = [
     ("on", "maybe", "true or false, not 'maybe'"),
     ("on", 1, "true or false"),
     ("level", "middle", "one of low, high, not 'middle'"),
-    ("level", ["low"], "a text"),
+    ("level", ["low"], "one of low, high, not"),
+    ("level", True, "one of low, high, not 'True'"),
     ("names", 3, "a list of texts"),
     ("names", ["a", 3], "a list of texts"),
     ("names", {"a": 1}, "a list of texts"),

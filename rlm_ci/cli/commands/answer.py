@@ -27,6 +27,7 @@ EXAMPLES = (
     "rlm-ci answer q-0001 - < answer.txt",
     "rlm-ci answer q-0001 --dismiss",
 )
+FORMS = ("text", "json")
 EXITS = {
     errors.OK: "the question is answered, or dismissed",
     errors.USAGE: "there is no such question, or it is closed already",

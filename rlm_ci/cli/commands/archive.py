@@ -36,6 +36,7 @@ EXAMPLES = (
     "rlm-ci archive --tasks",
     "rlm-ci archive --repair",
 )
+FORMS = ("text", "json")
 EXITS = {
     errors.OK: "done, or nothing to archive",
     errors.FINDINGS: "--repair found stubs that cannot be repaired",

@@ -18,6 +18,7 @@ SUMMARY = "stop a run; kill it after 10 seconds"
 USAGE = "RUN [OPTION...]"
 TAKES = ONE_RUN
 EXAMPLES = ("rlm-ci cancel latest",)
+FORMS = ("text", "json")
 EXITS = {errors.OK: "the run has ended; also if it had before"}
 _TOLD = {"": "", "ended": "; its process has ended", "killed": "; its process was killed"}
 

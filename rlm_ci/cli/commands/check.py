@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from rlm_ci import checks, errors
 from rlm_ci.change import change_set
 from rlm_ci.config.core_options import CHANGE, COMMON, LOCAL_CHANGE, REPORT
 from rlm_ci.console import output
+from rlm_ci.errors import UsageError
 from rlm_ci.judge.judge import judge, read_templates
 from rlm_ci.judge.options import output_of
 
@@ -43,6 +45,7 @@ def rows(argv: Sequence[str]) -> tuple[Setting, ...]:
 
 
 def run(arguments: Arguments) -> int:
+    _refuse_paths_and_refs(arguments)
     wanted = checks.require(arguments.positionals, "rlm-ci check", usage=True)
     flags = dict(arguments.flags)
     if arguments.rest:
@@ -62,6 +65,26 @@ def run(arguments: Arguments) -> int:
     output_of(settings).show(report, templates)
     output.explain_parts(report)
     return errors.OK if settings.dry_run else report.exit_code()
+
+
+def _refuse_paths_and_refs(arguments: Arguments) -> None:
+    """Raise UsageError for a word that is no check, but a file or a ref."""
+    for word in set(arguments.positionals) - set(checks.names()):
+        import shlex
+
+        from rlm_ci.cli import folder_argument  # a hook names no word
+
+        meant = f"-- {shlex.quote(word)}" if os.path.exists(word) else ""
+        if not meant:
+            common = {row.key for row in COMMON}
+            given = {key: flag for key, flag in arguments.flags.items() if key in common}
+            meant = folder_argument.of_change(word, given)
+        if meant:
+            raise UsageError(
+                f"unknown check {word[:80]!r}",
+                where="rlm-ci check",
+                hint=f"did you mean rlm-ci check {meant}?",
+            )
 
 
 def _read_stdin() -> bytes:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 
 from rlm_ci import checks, cli, errors
+from rlm_ci.agents.agent import AGENTS
 from rlm_ci.config.core_options import COMMON
 from rlm_ci.config.settings import Settings
+from rlm_ci.environments.frameworks import supported_frameworks
+from rlm_ci.environments.names import supported_environments
 from rlm_ci.errors import UsageError
 from rlm_ci.judge.options import output_of
 from rlm_ci.report import rule_texts
+from rlm_ci.runs.find import LATEST
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -27,12 +31,31 @@ EXAMPLES = (
     "rlm-ci completion zsh > ~/.rlm-ci.zsh",
     "rlm-ci completion fish > ~/.rlm-ci.fish",
 )
+FORMS = ("text",)
 EXITS = {errors.OK: "the script is printed"}
 ROWS = COMMON
 
 _HELP = "help"
+
+
+def _runs() -> tuple[str, ...]:
+    return (LATEST,)
+
+
 #: Metavars of words that we know; of others a shell completes file names.
-_SETS = {"[CHECK...]": checks.names, "RULE": rule_texts.known}
+#: Ids of runs are not looked up: in a hostile repository their names are the shell's input.
+_SETS = {
+    "[CHECK...]": checks.names,
+    "RULE": rule_texts.known,
+    "RUN": _runs,
+    "REPORT|RUN": _runs,
+}
+#: Options whose values have names that we know, beside others.
+_NAMED = {
+    "--agent": AGENTS,
+    "--environment": supported_environments(),
+    "--framework": supported_frameworks(),
+}
 _LONGEST = 70
 
 
@@ -102,7 +125,8 @@ def _options(rows: Iterable[Setting]) -> Iterator[_Option]:
             if row.default is not False:
                 yield _Option((f"--no-{flag[2:]}",), row.off or row.help, takes=False)
         else:
-            yield _Option((*short, flag), row.help, takes=True, choices=row.choices)
+            choices = row.choices or _NAMED.get(flag, ())
+            yield _Option((*short, flag), row.help, takes=True, choices=choices)
     yield _Option(("-h", "--help"), "show the help", takes=False)
 
 
@@ -114,8 +138,10 @@ def _overall() -> tuple[_Option, ...]:
 
 def _short(text: str) -> str:
     """A help text on one short line."""
-    first = re.split(r"[;:] |\. ", text)[0]
-    return first if len(first) <= _LONGEST else f"{first[: _LONGEST - 1]}…"
+    first = re.split(r"[;:] |\. ", re.sub(r" \((?:default|-).*?\)", "", text))[0]
+    if len(first) > _LONGEST:
+        first = f"{first[: _LONGEST - 1]}…"
+    return first.rpartition(" (")[0] if first.count("(") > first.count(")") else first
 
 
 def _values(options: Iterable[_Option]) -> list[str]:

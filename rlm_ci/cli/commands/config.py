@@ -27,6 +27,7 @@ EXAMPLES = (
     "rlm-ci config",
     "rlm-ci config --format json",
 )
+FORMS = ("text", "json")
 EXITS = {errors.OK: "done", errors.CONFIG: "the configuration is invalid"}
 ROWS = (*COMMON, *CHANGE)
 

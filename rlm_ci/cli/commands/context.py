@@ -36,6 +36,7 @@ EXAMPLES = (
     "rlm-ci context build build.log",
     "rlm-ci context search build.log.context timeout",
 )
+FORMS = ("text", "json")
 EXITS = {errors.OK: "done; also if nothing is found", errors.DAMAGED: "the object is damaged"}
 
 

@@ -36,6 +36,7 @@ EXAMPLES = (
     "rlm-ci doctor --environment coding",
     "rlm-ci doctor --rlms",
 )
+FORMS = ("text", "json")
 EXITS = {errors.OK: "no problem found", errors.UNAVAILABLE: "a problem found"}
 _OWN = (
     *(row for row in LOOP if row.key in ("sandbox", "loop.agent")),

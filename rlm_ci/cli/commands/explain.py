@@ -22,6 +22,7 @@ EXAMPLES = (
     "rlm-ci explain review/ruff-S602",
     "rlm-ci explain test-guard",
 )
+FORMS = ("text",)
 EXITS = {errors.OK: "done"}
 ROWS = COMMON
 

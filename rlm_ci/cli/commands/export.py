@@ -25,6 +25,7 @@ SUMMARY = "write a run to one tar.gz, with the SHA-256 of each file"
 USAGE = "RUN [-o FILE] [--log FILE] [OPTION...]"
 TAKES = ONE_RUN
 EXAMPLES = ("rlm-ci export latest -o run.tar.gz",)
+FORMS = ("text", "json")
 EXITS = {errors.OK: "the file is written"}
 _OWN = (
     Setting("log", "write only the steps of an episode, as a log that the visualizer of rlm "

@@ -53,6 +53,7 @@ EXAMPLES = (
     "rlm-ci init --agents people --wiki",
     "rlm-ci init --remove",
 )
+FORMS = ("text",)
 EXITS = {
     errors.OK: "the files are written; those that exist are kept",
     errors.CONFIG: "no Git repository, no known commit to pin the action to, or no such model",

@@ -27,6 +27,7 @@ EXAMPLES = (
     "rlm-ci list",
     "rlm-ci list --prune --older-than 30d",
 )
+FORMS = ("text", "json")
 EXITS = {errors.OK: "done"}
 _UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _PRUNING = (

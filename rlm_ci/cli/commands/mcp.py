@@ -25,6 +25,7 @@ SUMMARY = "serve runs and questions to an agent, by the Model Context Protocol"
 USAGE = "[--mode NAME] [--root DIR]... [OPTION...]"
 TAKES = ("no arguments", 0, 0)
 EXAMPLES = ("rlm-ci mcp", "rlm-ci mcp --mode full --root ../shop")
+FORMS = ("text",)
 EXITS = {errors.OK: "the client has closed standard input, or has ended"}
 ROWS = (*DELEGATE, *stored_runs.ROWS)
 

@@ -173,7 +173,7 @@ def _report(
             posting.write_outputs(settings, {"comment-url": publication.url})
     _keep(held, paths)
     if not settings.quiet or report.verdict() != CLEAN:
-        say(f"report: {paths['report.html']}")
+        say(f"report: {files.near(paths['report.html'])}")
     overrides.require_kept(asked, publication)
     return report
 

@@ -42,6 +42,7 @@ SUMMARY = "post a stored report on its pull request, or each of a folder"
 USAGE = "REPORT [OPTION...]"
 TAKES = ("one report, or a folder of reports", 1, 1)
 EXAMPLES = ("rlm-ci publish report.json",)
+FORMS = ("text", "json")
 EXITS = {errors.OK: "all is posted", errors.REMOTE: "GitHub did not take all of it"}
 #: Bytes of a report, the same limit as in the workflow that fetches it.
 _LIMIT = 10 << 20

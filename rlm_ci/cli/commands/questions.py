@@ -27,6 +27,7 @@ SUMMARY = "list the questions of delegated runs, the newest last"
 USAGE = "[RUN] [--all] [OPTION...]"
 TAKES = ("the run that is asked, for its questions alone", 0, 1)
 EXAMPLES = ("rlm-ci questions", "rlm-ci questions latest --all")
+FORMS = ("text", "json")
 EXITS = {
     errors.OK: "done, also if there are none",
     errors.DAMAGED: "the questions to a run cannot be read; those to others are listed",

@@ -31,6 +31,7 @@ SUMMARY = "write the receipt of a task's subagent runs, for CI"
 USAGE = "[--task ID] [OPTION...]"
 TAKES = ("no arguments", 0, 0)
 EXAMPLES = ("rlm-ci receipt --task 0142-ship-to-europe",)
+FORMS = ("text", "json")
 EXITS = {
     errors.OK: "the receipt is written",
     errors.CONFIG: "no task, one that is not registered, or no subagent run that has ended",

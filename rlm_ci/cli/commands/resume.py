@@ -46,6 +46,7 @@ SUMMARY = "continue an interrupted run, and exit with its code"
 USAGE = "RUN [OPTION...]"
 TAKES = stored_runs.ONE_RUN
 EXAMPLES = ("rlm-ci resume latest --max-iterations 20",)
+FORMS = ("text", "json")
 EXITS = {errors.OK: "the run succeeded; every other code is that of the run"}
 _CONTEXT = "context.source"
 #: Settings by which a run leaves its folder and the repository, and their flags.

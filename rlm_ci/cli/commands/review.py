@@ -37,7 +37,7 @@ ROWS = (
 
 
 def run(arguments: Arguments) -> int:
-    flags = folder_argument.flags(arguments)
+    flags = folder_argument.flags(arguments, takes_base=True)
     settings = stored_runs.settings_of(flags)
     if settings.values["review.dry_run"]:
         return _dry_run(settings)

@@ -28,6 +28,7 @@ USAGE = (
 )
 TAKES = ("one pipeline", 1, 1)
 EXAMPLES = ('rlm-ci start rlm --goal "make the tests pass"',)
+FORMS = ("text", "json")
 EXITS = {errors.OK: "the run has started; `rlm-ci wait` has its code"}
 #: What only looks, and starts no run.
 _NO_RUN = {row.key for row in (*REVIEW_DRY_RUN, *RLMS_DRY_RUN, *WIKI_CHECK)}

@@ -31,6 +31,7 @@ SUMMARY = "show the status of a run, or follow it to its end"
 USAGE = "RUN [--watch] [OPTION...]"
 TAKES = stored_runs.ONE_RUN
 EXAMPLES = ("rlm-ci status latest --watch",)
+FORMS = ("text", "json")
 EXITS = {errors.OK: "done, whatever the status of the run is"}
 _WATCH = Setting("watch", "follow the run until it ends", default=False, kind="boolean",
                  flag="--watch", file=False, own_env=False)  # fmt: skip

@@ -38,6 +38,7 @@ EXAMPLES = (
     'rlm-ci suppress src/shop.py:41 --reason "the list is never empty"',
     'rlm-ci suppress 3f2a9c1b --reason "agreed in the design" --until 2027-06-30',
 )
+FORMS = ("text", "json")
 EXITS = {errors.OK: "the config file accepts the finding; also if it did before"}
 ROWS = (
     Setting("reason", "why the finding is accepted", flag="--reason", metavar="TEXT",

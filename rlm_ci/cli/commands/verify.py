@@ -52,6 +52,7 @@ EXAMPLES = (
     "rlm-ci verify latest",
     "rlm-ci verify report.json",
 )
+FORMS = ("text", "json")
 EXITS = {
     errors.OK: "every pointer is valid, and every file unchanged",
     errors.FINDINGS: "a pointer is not valid, or a file differs",

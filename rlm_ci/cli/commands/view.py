@@ -30,6 +30,7 @@ SUMMARY = "show a run as one HTML page, with every step"
 USAGE = "RUN [-o FILE] [OPTION...]"
 TAKES = ONE_RUN
 EXAMPLES = ("rlm-ci view latest", "rlm-ci view latest -o run.html")
+FORMS = ("text", "json")
 EXITS = {errors.OK: "the page is written"}
 
 

@@ -23,6 +23,7 @@ SUMMARY = "wait until a run has ended, and exit with its code"
 USAGE = "RUN [OPTION...]"
 TAKES = ONE_RUN
 EXAMPLES = ("rlm-ci wait latest",)
+FORMS = ("text", "json")
 EXITS = {
     errors.OK: "the run succeeded; every other code is that of the run",
     errors.TERMINATED: "the process of the run is gone",

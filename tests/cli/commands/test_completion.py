@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from typing import TYPE_CHECKING
@@ -40,6 +41,13 @@ CASES = {
     ("completion", ""): "bash zsh fish",
     ("check", "--", "d"): "",  # files, which bash completes itself
     ("check", "--base", ""): "",
+    ("view", ""): "latest",
+    ("status", "l"): "latest",
+    ("verify", ""): "latest",
+    ("rlm", "--agent", "c"): "codex claude",
+    ("run", "--environment", "pure"): "pure_rlm pure-rlm",
+    ("list", "--format", ""): "text json",
+    ("explain", "--format", ""): "text",
 }
 _TRY = """
 source "$1"
@@ -98,6 +106,14 @@ def test_in_fish(line: str, found: str, tmp_path: Path, capsys: pytest.CaptureFi
         check=True, capture_output=True, text=True, timeout=30,
     ).stdout  # fmt: skip
     assert [one.partition("\t")[0] for one in said.splitlines()] == [found]
+
+
+def test_no_description_is_cut_within_parentheses(capsys: pytest.CaptureFixture[str]) -> None:
+    text = script("fish", capsys)
+    described = re.findall(r"-d '([^']*)'", text)
+    assert len(described) > 100
+    assert [one for one in described if one.count("(") != one.count(")") or not one] == []
+    assert "-l repo -r -d 'the repository'" in text
 
 
 def test_no_other_shell() -> None:

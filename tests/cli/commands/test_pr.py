@@ -51,7 +51,9 @@ def test_the_files_of_a_run(cli: Cli, feature: tuple[GitRepo, str, str]) -> None
     ending = (manifest["pipeline_id"], manifest["status"], manifest["exit_code"])
     assert ending == ("pr", "failed", 1)
     assert manifest["summary"] == "findings: 1 finding"
-    assert ended.stderr == f"report: {run / 'report.html'}\n"
+    assert ended.stderr == f"report: {(run / 'report.html').relative_to(repo.path)}\n"
+    elsewhere = cli("pr", "--review", "off", "-C", repo, cwd=repo.path / "src")
+    assert Path(elsewhere.stderr.removeprefix("report: ").rstrip()).is_absolute()
     for path in run.iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
     for folder in (run, run.parent, run.parent.parent, repo.path / ".runs"):
