@@ -27,17 +27,26 @@ _INSTALL = {
     "clippy": "cargo fetch",
     "staticcheck": "go install honnef.co/go/tools/cmd/staticcheck@2025.1.1",
 }
+#: Tools that a review does not run, by the files that set them up.
+_NOT_RUN = {
+    "biome.json": "biome",
+    "biome.jsonc": "biome",
+    "tsconfig.json": "tsc",
+    "go.mod": "go vet",
+}
 
 
 class CodeReaders(Value):
     """Numbers of files by language; of those that are read, by their analyzer.
 
-    ``missing`` analyzers are set up by the repository, and not installed on this machine.
+    ``missing`` analyzers are set up by the repository, and not installed on this machine;
+    ``not_run`` are tools that it sets up and a review does not know.
     """
 
     read: Mapping[str, Mapping[str, int]]
     unread: Mapping[str, int]
     missing: tuple[str, ...]
+    not_run: tuple[str, ...]
 
     @classmethod
     def of(cls, repository: Repository) -> CodeReaders:
@@ -58,7 +67,8 @@ class CodeReaders(Value):
         missing = [
             tool.name for tool in tools if tool.name in read and not which(tool.starts, path=path)
         ]
-        return cls(read, unread, tuple(missing))
+        not_run = dict.fromkeys(tool for path, tool in _NOT_RUN.items() if path in tree.modes)
+        return cls(read, unread, tuple(missing), tuple(not_run))
 
     @property
     def has_own(self) -> bool:
@@ -73,8 +83,12 @@ class CodeReaders(Value):
         if model:
             yield "the model reads every changed file"
         elif self.unread:
-            tools = " or ".join(dict.fromkeys(ANALYZERS[name][0] for name in self.unread))
+            configs = {tool.name: f" ({tool.configs[0]})" for tool in TOOLS}
+            names = dict.fromkeys(ANALYZERS[name][0].partition(",")[0] for name in self.unread)
+            tools = " or ".join(f"{name}{configs.get(name, '')}" for name in names)
             yield f"nothing reads {named(self.unread)}: set up {tools}, or name a model"
+            if self.not_run:
+                yield f"{' and '.join(self.not_run)}: set up here, and not run by a review"
 
     def steps(self) -> Iterator[str]:
         """What a workflow must install before rlm-ci runs."""

@@ -206,7 +206,7 @@ def _lacks_reviewer(settings: Settings, change: ChangeSet) -> str:
     paths, endings = files_of(change), tuple(one.removeprefix("*") for one in ruff.FILES)
     if not paths:
         return "the change leaves no file to review"
-    why = "no analyzer for it is set up"
+    why = "no analyzer for it is set up and installed"
     if any(path.endswith(endings) for path in paths):
         if settings.review.ruff == _OFF:
             why = "ruff is off (review.ruff)"

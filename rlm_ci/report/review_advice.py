@@ -65,7 +65,7 @@ def advice(others: Mapping[str, int], *, auto: bool, is_change: bool) -> tuple[s
     return f"{told}; or install the tool, and {add}", _BY_NAME
 
 
-def unread(paths: Iterable[str], why: str = "no analyzer for it is set up") -> str:
+def unread(paths: Iterable[str], why: str = "no analyzer for it is set up and installed") -> str:
     """What is said where nothing can read ``paths``."""
     return f"nothing reads {named(Counter(map(language, paths)))}: {why}, and no model is used"
 

@@ -341,9 +341,14 @@ def test_the_repositorys_own_analyzer_is_found_and_switched_on(cli: Cli, repo: G
 def test_code_that_nothing_reads_is_told(
     cli: Cli, repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    repo.write_all({"main.go": "", "lib.go": "", "src/lib.rs": "", "README.md": ""})
-    words = "othing reads 2 Go files, 1 Rust file: set up staticcheck, or golangci-lint with gosec"
-    assert f"review: n{words}" in cli("init", cwd=repo).stdout
+    repo.write_all({"main.go": "", "lib.go": "", "src/lib.rs": "", "go.mod": "module x\n"})
+    words = (
+        "othing reads 2 Go files, 1 Rust file: set up staticcheck (staticcheck.conf) or clippy "
+        "(clippy.toml), or name a model"
+    )
+    told = cli("init", cwd=repo).stdout
+    assert f"review: n{words}" in told
+    assert "review: go vet: set up here, and not run by a review" in told
     assert config(repo)["review"] == {"enabled": "auto"}
     answered(repo, monkeypatch, "\n", "--force")
     assert f"N{words}" in capsys.readouterr().err
