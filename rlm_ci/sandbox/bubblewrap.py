@@ -214,10 +214,34 @@ def _places(
 ) -> Iterator[str]:
     for mount in mounts:
         yield from ("--bind" if mount.writable else "--ro-bind", mount.source, mount.target)
+    for place in _tool_folders(mounts):
+        yield from ("--size", str(_SMALL), "--tmpfs", place)
     # The root and /dev are file systems in memory too, without a limit.
     yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", job.cwd)
     for name, value in environment.items():
         yield from ("--setenv", name, value)
+
+
+def _tool_folders(mounts: Sequence[Mount]) -> Iterator[str]:
+    """Where a tool must be able to write in read-only folders of dependencies, as seen inside.
+
+    Vite writes its configuration, compiled, to the nearest node_modules, and stops where it
+    cannot. A mount needs a folder to lie on: an empty one is left there, as Vite itself does.
+    """
+    modules = [
+        mount
+        for mount in mounts
+        if not mount.writable and os.path.basename(mount.source) == "node_modules"
+    ]
+    tools = (os.path.join(one.source, name) for one in modules for name in ("vite", "vitest"))
+    if not any(map(os.path.isdir, tools)):
+        return
+    for mount in modules:
+        place = os.path.join(mount.source, ".vite-temp")
+        with suppress(OSError):
+            os.mkdir(place)
+        if os.path.isdir(place) and not os.path.islink(place):
+            yield os.path.join(mount.target, ".vite-temp")
 
 
 def limits(given: JobLimits) -> Iterator[tuple[int, int, int]]:

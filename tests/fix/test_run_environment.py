@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from testing import node_packages
+
 if TYPE_CHECKING:
     from testing.fix_stage import Stage
 
@@ -76,3 +78,18 @@ def test_it_has_no_variable_that_the_user_has_not(stage: Stage, box: str) -> Non
     assert {name for name, value in given.items() if value} - set(seen) == set(unnamed)
     assert "the validator does not get NODE_ENV, PYTEST_ADDOPTS:" in ended.stderr
     assert '"NODE_ENV=VALUE COMMAND"' in ended.stderr
+
+
+@pytest.mark.full
+def test_vitest_loads_its_configuration_beside_read_only_packages(stage: Stage) -> None:
+    node_packages.install(stage.repo.path, "vitest")
+    stage.repo.write("vitest.config.js", "export default { test: { globals: true } }\n")
+    stage.repo.write("package.json", '{"type": "module"}').write(".gitignore", "node_modules\n")
+    stage.repo.remove("calc.py", "test_calc.py")
+    stage.repo.write("calc.js", "export const add = (a, b) => a - b\n")
+    test = 'import { add } from "./calc.js"\ntest("add", () => expect(add(1, 2)).toBe(3))\n'
+    stage.repo.write("calc.test.js", test).commit()
+    command = ("--validator", "node_modules/.bin/vitest run", "--agent", "sed -i s/-/+/ calc.js")
+    ended, run = stage.fixed(*command)
+    assert (ended.code, run.final) == (0, "passed"), ended
+    assert not list(stage.repo.path.joinpath("node_modules/.vite-temp").iterdir())

@@ -36,6 +36,24 @@ def at(path: Path, target: str, *, writable: bool = False) -> Mount:
     return Mount(str(path), target, writable)
 
 
+def test_vite_can_write_where_it_must_in_its_dependencies(
+    bubblewrap: Bubblewrap, tmp_path: Path
+) -> None:
+    modules = [tmp_path / name / "node_modules" for name in (".", "packages/app", "linked")]
+    for folder in modules:
+        folder.mkdir(parents=True)
+    (modules[0] / "vite").mkdir()
+    (modules[2] / ".vite-temp").symlink_to(tmp_path)
+    mounts = [Mount(str(folder), str(folder)) for folder in modules]
+    writes = "echo 1 >{0}/.vite-temp/a && cat {0}/.vite-temp/a; echo 1 >{0}/a"
+    ended = [shell(bubblewrap, writes.format(folder), *mounts).output.text() for folder in modules]
+    assert [text.splitlines()[0] for text in ended[:2]] == ["1", "1"]
+    assert all("Read-only file system" in text for text in ended)
+    assert [sorted(folder.rglob("a")) for folder in modules] == [[], [], []]
+    (modules[0] / "vite").rename(modules[0] / "other")
+    assert "Read-only" in shell(bubblewrap, writes.format(modules[0]), *mounts).output.text()
+
+
 # -- secrets ------------------------------------------------------------------------------------
 
 
