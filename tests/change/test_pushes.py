@@ -411,12 +411,13 @@ EVERY = "+refs/heads/*:refs/remotes/origin/*"
 OLD = "+refs/heads/old:refs/remotes/origin/old"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("fetched", "what"),
     [
-        (["--depth=1", ONE], "'origin/main' is not in this clone"),
-        (["--depth=2", ONE, OLD], "'origin/main' is not in this clone"),
         (["--depth=1", EVERY], "where this branch starts is not in this clone"),
+        (["--depth=2", ONE, OLD], "'origin/main' is not in this clone"),
+        (["--depth=1", ONE], "'origin/main' is not in this clone"),
         ([ONE, OLD], "'origin/main' is not in this clone"),
     ],
 )
@@ -502,6 +503,7 @@ def test_a_base_that_an_event_names_too_late_is_replaced(
     assert lines(asked(clone, stale, tmp_path)) == {"pushed.py": 50}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", ["merged since", "clone is older", "rewritten"])
 def test_a_base_that_is_no_older_stays(
     origin: GitRepo, clone: GitRepo, tmp_path: Path, how: str

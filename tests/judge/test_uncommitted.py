@@ -24,19 +24,20 @@ def work(repo: GitRepo) -> GitRepo:
     return repo
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("command", "noted"),
     [
+        ("check diff-budget --base main --format json", True),
+        ("check --commit HEAD", False),
+        ("check --base main~0 --head main", False),
         ("check --base main", True),
         ("check --base main --head HEAD", True),
-        ("check diff-budget --base main --format json", True),
         ("pr --base main --no-publish", True),
         ("pr --no-publish", True),
         ("review --base main", True),
         ("check", False),
         ("check --staged", False),
-        ("check --commit HEAD", False),
-        ("check --base main~0 --head main", False),
         ("check --base main --quiet", False),
         ("review --worktree", False),
     ],
@@ -50,6 +51,7 @@ def test_which_commands_say_so(cli: Cli, work: GitRepo, command: str, *, noted: 
     assert NOTE not in ended.stdout
 
 
+@pytest.mark.full
 def test_a_review_of_head_says_how_to_look_at_them(cli: Cli, work: GitRepo) -> None:
     ended = cli("review", cwd=work)
     assert "4 files with uncommitted changes are not part of this; --worktree" in ended.stderr
