@@ -55,7 +55,9 @@ def from_refs(
             note(f"{printable(ref.local_ref)} names a {kind}, not a commit: it is not checked")
             continue
         known = kinds.get(ref.remote, "commit") == "commit"
-        beside = [other.local_ref for other in refs if other is not ref]
+        # No tags: one on the head itself would hide what the branch is built on.
+        branches = (other.local_ref for other in refs if other is not ref)
+        beside = [name for name in branches if name.startswith("refs/heads/")]
         change = _of_ref(repository, ref, beside, first=not (known and ref.remote.strip("0")))
         sides = (change.base, change.head, change.merge_base, change.also)
         judged.setdefault(sides, change)

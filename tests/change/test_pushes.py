@@ -356,6 +356,8 @@ def test_parts_that_are_pushed_at_once_are_judged_one_by_one(clone: GitRepo) -> 
         f"refs/heads/{name} {clone.sha(name)} refs/heads/{name} {ZERO_SHA}\n"
         for name in ("part-3", "part-2", "feature")
     )
+    tag = clone.tag("v1", "part-2", "annotated").text("rev-parse", "v1")
+    refs += f"refs/tags/v1 {tag} refs/tags/v1 {ZERO_SHA}\n"
     clone.run("update-ref", "-d", "refs/remotes/origin/feature")
     found = trigger.select(
         change_choice(Settings(CORE, {"hook": "pre-push"}, {})),
@@ -364,6 +366,7 @@ def test_parts_that_are_pushed_at_once_are_judged_one_by_one(clone: GitRepo) -> 
         refs.encode,
     )
     assert [lines(one) for one in found] == [{"three.py": 1}, {"part.py": 7}, {"pushed.py": 50}]
+    assert [one.label for one in found] == ["part-3", "part-2, refs/tags/v1", "feature"]
 
 
 @pytest.mark.parametrize("unrelated", [False, True])
