@@ -14,7 +14,7 @@ from glob import escape, glob
 from hashlib import sha256
 
 from rlm_ci.sandbox.bubblewrap import SYSTEM
-from rlm_ci.sandbox.job import Mount, is_below
+from rlm_ci.sandbox.job import HOME, Mount, is_below
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +56,6 @@ _VARIABLES = {
     "CONDA_PREFIX": None,
     "GOMODCACHE": "go/pkg/mod",
     "GOROOT": None,
-    "HATCH_DATA_DIR": ".local/share/hatch",
     "JAVA_HOME": None,
     "MISE_DATA_DIR": ".local/share/mise",
     "NVM_DIR": None,
@@ -74,6 +73,8 @@ _VARIABLES = {
 #: The names of folders in a repository that hold a virtual environment.
 _ENVIRONMENTS = (".venv", "venv", "env", ".env")
 _MOST_LINKS = 2000
+#: Hatch's folder below HOME, and where it has the environments of projects.
+_HATCH, _HATCHED = ".local/share/hatch", "env/virtual/*"
 
 
 def toolchain_mounts(environ: Mapping[str, str], root: str) -> tuple[Mount, ...]:
@@ -105,7 +106,12 @@ def toolchain_mounts(environ: Mapping[str, str], root: str) -> tuple[Mount, ...]
     for place in (*(os.path.join(root, name) for name in _ENVIRONMENTS), named):
         if place and (prefix := python_of(place)):
             add(prefix)
-    return tuple(_mounts(found, environ, root))
+    hatched = named.rpartition("/env/virtual/")
+    inside: tuple[Mount, ...] = ()
+    if hatched[1]:  # it is read-only, and Hatch writes beside it
+        target = f"{HOME}/{_HATCH}/env/virtual/{hatched[2]}"
+        inside = (Mount(os.path.dirname(named), os.path.dirname(target)),)
+    return (*_mounts(found, environ, root), *inside)
 
 
 def project_environment(environ: Mapping[str, str], root: str) -> str | None:
@@ -131,7 +137,9 @@ def project_environment(environ: Mapping[str, str], root: str) -> str | None:
         else (
             os.path.join(escape(folder("POETRY_VIRTUALENVS_PATH")), f"*-{hashed}-py*"),
             os.path.join(escape(folder("WORKON_HOME")), f"*-{pipfile}*"),
-            os.path.join(escape(folder("HATCH_DATA_DIR")), "env/virtual/*", hashed, "*"),
+            os.path.join(
+                escape(environ.get("HATCH_DATA_DIR") or f"{home}/{_HATCH}"), _HATCHED, hashed, "*"
+            ),
         )
     ):
         places += sorted(glob(pattern), key=os.path.getmtime, reverse=True)

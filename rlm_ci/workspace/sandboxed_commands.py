@@ -68,7 +68,9 @@ def tool_environment(
     own = project_environment(environ, repository)
     if own and files.below(os.path.realpath(repository), own) is None:
         ours["VIRTUAL_ENV"] = own  # poetry and others take it, wherever the copy is
-    return {**_SET, **toolchain_variables(ours)}, toolchain_mounts(ours, repository)
+    # uv run would install the copy, offline, or into an environment of yours.
+    more = {"UV_NO_SYNC": "1"} if own else {}
+    return {**_SET, **more, **toolchain_variables(ours)}, toolchain_mounts(ours, repository)
 
 
 def active_environment(env: Mapping[str, str], repository: str) -> str | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm_ci.sandbox import Mount, SandboxJob, toolchain_mounts, toolchain_variables
+from rlm_ci.sandbox import HOME, Mount, SandboxJob, toolchain_mounts, toolchain_variables
 from rlm_ci.sandbox.bubblewrap import Bubblewrap
 from rlm_ci.sandbox.toolchains import PRIVATE, may_be_shown, project_environment
 
@@ -195,6 +195,17 @@ def test_the_environment_that_a_tool_made_for_a_project_is_found(place: Place) -
     place.program("uv/bin/pytest")
     named = {**environ, "UV_PROJECT_ENVIRONMENT": str(place.home / "uv")}
     assert project_environment(named, str(place.root)) == str(place.home / "uv")
+
+
+def test_an_environment_of_hatch_is_where_hatch_looks_for_it_inside(place: Place) -> None:
+    name = ".local/share/hatch/env/virtual/shop/abcdefgh"
+    place.program(f"{name}/shop/bin/python")
+    environ = {"HOME": str(place.home), "VIRTUAL_ENV": str(place.home / name / "shop")}
+    mounts = toolchain_mounts(environ, str(place.root))
+    assert {mount.target: mount.source for mount in mounts} == {
+        f"{place.home}/{name}/shop": f"{place.home}/{name}/shop",
+        f"{HOME}/{name}": f"{place.home}/{name}",
+    }
 
 
 def test_they_run_inside(place: Place, bubblewrap: Bubblewrap) -> None:

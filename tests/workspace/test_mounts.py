@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+import venv
 from pathlib import Path
 
+import pytest
+
 from rlm_ci.sandbox.job import ordered
+from rlm_ci.workspace.sandboxed_commands import tool_environment
 from rlm_ci.workspace.workspace import Workspace
 from testing.repositories.git_repo import GitRepo
 from testing.workspaces import everything, held, workspace
@@ -109,3 +113,20 @@ def test_a_worktree_and_a_shallow_clone_are_shown_too(project: GitRepo, tmp_path
         space = workspace(root, tmp_path / f"run{number}")
         assert git_in(space, "log", "--format=%H").split()[0] == project.sha()
         assert git_in(space, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("place", [".venv", "elsewhere"])
+def test_uv_runs_what_is_installed_and_installs_nothing(
+    project: GitRepo, tmp_path: Path, place: str
+) -> None:
+    environ = {"HOME": str(tmp_path), "PATH": "/usr/bin"}
+    env, _ = tool_environment(environ, str(project.path))
+    assert "UV_NO_SYNC" not in env
+    folder = project.path / ".venv" if place == ".venv" else tmp_path / place
+    venv.create(folder, symlinks=True)
+    if place == "elsewhere":
+        environ["UV_PROJECT_ENVIRONMENT"] = str(folder)
+    env, _ = tool_environment(environ, str(project.path))
+    assert env["UV_NO_SYNC"] == "1"
+    assert env["PATH"].split(":")[0] == str(folder / "bin")
+    assert env.get("VIRTUAL_ENV") == (None if place == ".venv" else str(folder))
