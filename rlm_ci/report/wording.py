@@ -221,7 +221,7 @@ def headline(report: Report) -> str:
     checks = sum(part.enabled for part in report.parts)
     is_left = any(finding.suppression is None for finding in report.findings)
     left = "no finding fails" if is_left else "nothing to fix"
-    begins = "Checks clean, code not reviewed" if _is_unread(report) else "Clean"
+    begins = "Checks clean, code not reviewed" if is_unread(report) else "Clean"
     return f"{begins}: {count(checks, 'check')}, {left}"
 
 
@@ -294,7 +294,7 @@ def _limits(report: Report) -> str:
     return f"{who} read this {of}; looked at {share}"
 
 
-def _is_unread(report: Report) -> bool:
+def is_unread(report: Report) -> bool:
     """Whether a review looked at no file, though tools for some of them exist."""
     reach = _reach(report)
     return reach is not None and not amount(reach, "looked") and advice(report) is not None
@@ -327,7 +327,7 @@ def tone(report: Report) -> str:
         or (loop.metrics.get("files") == 0 and loop.metrics.get("status") != _PASSED)
     )
     is_open = is_open or (is_question(report) and _answered(report) != "Answered")
-    return INCOMPLETE if is_open or _idle(report) or _is_unread(report) else CLEAN
+    return INCOMPLETE if is_open or _idle(report) or is_unread(report) else CLEAN
 
 
 def _idle(report: Report) -> bool:

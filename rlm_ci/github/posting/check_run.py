@@ -60,11 +60,14 @@ def post(
     if others:
         title = f"#{to.number}: {title}; {told_of(others)}"
     output = {"title": title[:255], "summary": summary}
+    result = conclusion([report.verdict(), *others.values()], unfinished)
+    if result == "success" and wording.is_unread(report):
+        result = "neutral"
     body = {
         "name": name_of(to.name),
         "head_sha": to.head,
         "status": "completed",
-        "conclusion": conclusion([report.verdict(), *others.values()], unfinished),
+        "conclusion": result,
         "external_id": run,
         "output": {**output, "annotations": annotations[:BATCH]},
     }

@@ -88,6 +88,16 @@ def test_annotations_go_in_batches_of_fifty(stage: Stage, number: int) -> None:
     assert made.conclusion == ("failure" if number else "success")
 
 
+def test_code_that_nobody_reviewed_is_neutral(stage: Stage) -> None:
+    reach = {"change": True, "files": 2, "looked": 0, "others": {"Go": 2}}
+    for others, conclusion in (({"Go": 2}, "neutral"), ({"Markdown": 2}, "success")):
+        metrics = {"enabled": False, "reach": {**reach, "others": others}}
+        part = Part("review", "nothing reads it", metrics, enabled=False)
+        report = stage.report()
+        stage.publish(report.replace(parts=(*report.parts, part)), wishes=CHECK_ONLY)
+        assert stage.home.checks[-1].conclusion == conclusion
+
+
 def test_the_conclusion_stands_from_the_first_request_on(stage: Stage) -> None:
     """Whoever kills us between two batches leaves no check that spins for ever."""
     stage.github.fault("PATCH", "*/check-runs/*", times=None, status=502)
