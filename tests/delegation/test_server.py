@@ -16,7 +16,7 @@ import pytest
 
 from rlm_ci.cli.commands.mcp import ROWS, mode_of
 from rlm_ci.config.core_options import CORE
-from rlm_ci.config.options import PIPELINES
+from rlm_ci.config.options import DELEGATE_MODES, PIPELINES
 from rlm_ci.config.settings import Settings
 from rlm_ci.delegation.catalogue import TOOLS
 from rlm_ci.delegation.stdio import LINE_LIMIT
@@ -296,3 +296,12 @@ def test_a_mode_is_only_narrowed(repo: GitRepo) -> None:
         flags = {"repo": str(repo.path), **({"delegate.mode": flag} if flag else {})}
         environ = {"RLM_CI_DELEGATE_MODE": variable} if variable else {}
         assert mode_of(Settings((*CORE, *PIPELINES, *ROWS), flags, environ)) == expected
+
+
+@pytest.mark.parametrize("mode", DELEGATE_MODES)
+def test_a_client_is_told_of_no_tool_that_its_mode_lacks(repo: GitRepo, mode: str) -> None:
+    with McpClient(repo.path, "--mode", mode, stderr=subprocess.PIPE) as client:
+        told = client.hello()["instructions"]
+        tools = client.tools()
+    assert any("spawn" in name for name in tools) == ("No tool here starts" not in told)
+    assert any("enqueue" in name for name in tools) == ("ask the person" in told or mode == FULL)
