@@ -8,17 +8,22 @@ import io
 import os
 import stat
 import tarfile
+from contextlib import suppress
 
+from rlm_ci.errors import ConfigError
 from rlm_ci.runs import delegated
 from rlm_ci.system import files
 from rlm_ci.system.lock import NAME as LOCK
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import IO
 
+#: Bytes of all files of a run that is exported.
+_LARGEST = 2 << 30
 #: The last member: a line for each of the others, as ``sha256sum --check`` reads it.
 SUMS = "SHA256SUMS"
 #: Copies of the work tree that lie beside the private git folder of a run.
@@ -39,7 +44,7 @@ def export(folder: str, run_id: str, target: str) -> ExportedRun:
     """Write the run in ``folder`` to the archive ``target``, as ``files.write`` does.
 
     Links, copies of the work tree and git folders stay out. A run in progress is exported as it
-    is now. Raises StorageError.
+    is now. Raises StorageError, ConfigError for one of more than 2 GiB.
     """
     is_channel = files.is_channel(target)
     try:
@@ -50,7 +55,9 @@ def export(folder: str, run_id: str, target: str) -> ExportedRun:
 
 
 def write(stream: IO[bytes], folder: str, run_id: str) -> ExportedRun:
-    """As ``export``, to an open file or a pipe. Raises OSError."""
+    """As ``export``, to an open file or a pipe. Raises OSError, ConfigError."""
+    inside = list(names(folder))
+    _require_size(folder, inside)
     sums = []
     size = 0
     hashed = _HashedOutput(stream)
@@ -59,7 +66,7 @@ def write(stream: IO[bytes], folder: str, run_id: str) -> ExportedRun:
         gzip.GzipFile("", "wb", 6, hashed, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
-        for name in names(folder):
+        for name in inside:
             try:
                 descriptor = files.open_regular(os.path.join(folder, name), os.O_RDONLY)
             except OSError:  # a link, or gone meanwhile
@@ -74,6 +81,21 @@ def write(stream: IO[bytes], folder: str, run_id: str) -> ExportedRun:
         listed = "".join(sums).encode("utf-8", "surrogateescape")
         archive.addfile(_member(f"{run_id}/{SUMS}", len(listed)), io.BytesIO(listed))
     return ExportedRun(len(sums), size, hashed.digest.hexdigest())
+
+
+def _require_size(folder: str, inside: Sequence[str]) -> None:
+    sizes = {}
+    for name in inside:
+        with suppress(OSError):
+            sizes[name] = os.lstat(os.path.join(folder, name)).st_size
+    if (total := sum(sizes.values())) > _LARGEST:
+        largest = printable(max(sizes, key=lambda name: sizes[name]))
+        raise ConfigError(
+            f"the run has {total / (1 << 30):,.1f} GiB of files, and an export takes "
+            f"{_LARGEST >> 30} GiB at most",
+            where=folder,
+            hint=f"remove what you do not need; the largest file is {largest}",
+        )
 
 
 def sum_line(digest: str, name: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm_ci.errors import StorageError
+from rlm_ci.errors import ConfigError, StorageError
 from rlm_ci.runs.archive import export
 from testing.folders import unpack
 from testing.run_store import Place
@@ -121,3 +121,15 @@ def test_any_name_of_a_file_can_be_checked(place: Place, tmp_path: Path) -> None
     )  # fmt: skip
     assert ended.returncode == 0, ended
     assert ended.stdout.count(b": OK\n") == 7
+
+
+def test_a_run_that_is_too_large_is_refused(place: Place, tmp_path: Path) -> None:
+    run = place.finished()
+    for number in range(2):
+        with Path(run.path, f"sparse{number}").open("wb") as file:
+            file.truncate((1 << 30) + number)
+    target = tmp_path / "run.tar.gz"
+    with pytest.raises(ConfigError, match="an export takes 2 GiB at most") as raised:
+        export(run.path, run.id, str(target))
+    assert raised.value.hint.endswith("the largest file is sparse1")
+    assert not target.exists()
