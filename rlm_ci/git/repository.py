@@ -8,6 +8,8 @@ attributes. Paths are ``str`` with surrogateescape, relative to the top level.
 from __future__ import annotations
 
 import os
+import stat
+from contextlib import suppress
 
 from rlm_ci.errors import DamagedError
 from rlm_ci.git.hardening import DIFF_OPTIONS, FIXED, HOOK_VARIABLES, INHERITED, NETWORK, OVERRIDES
@@ -21,12 +23,27 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
 
+#: Files in and beside a git folder that git reads whole, whatever they are.
+_READ_WHOLE = (
+    "HEAD", "config", "config.worktree", "commondir", "index", "packed-refs", "shallow",
+    "info/attributes", "info/exclude", "info/grafts", "objects/info/alternates",
+    "../.gitattributes", "../.gitignore",
+)  # fmt: skip
+
+
 def discover(start: str) -> tuple[str, str | None]:
-    """The top level that holds ``start`` and its git directory; (start, None) outside of one."""
+    """The top level that holds ``start`` and its git directory; (start, None) outside of one.
+
+    Raises DamagedError for one whose files git would wait for, or read without end.
+    """
     folder = os.path.abspath(start)
     while True:
         marker = os.path.join(folder, ".git")
         if os.path.lexists(os.path.join(marker, "HEAD")):
+            _require_files(marker, _READ_WHOLE)
+            with suppress(OSError), open(os.path.join(marker, "HEAD"), "rb") as stream:
+                ref = os.fsdecode(stream.read(4096).strip()).removeprefix("ref: ")
+                _require_files(marker, [ref] if ref.startswith("refs/") else [])
             return folder, marker
         if os.path.isfile(marker):
             return folder, follow(marker)
@@ -34,6 +51,20 @@ def discover(start: str) -> tuple[str, str | None]:
         if parent == folder:
             return os.path.abspath(start), None
         folder = parent
+
+
+def _require_files(git_dir: str, names: Sequence[str]) -> None:
+    """Raise DamagedError for one that is neither a file nor a folder."""
+    for name in names:
+        place = os.path.join(git_dir, name)
+        with suppress(OSError, ValueError):
+            mode = os.stat(place).st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise DamagedError(
+                    "git cannot read a pipe, a socket or a device",
+                    where=os.path.normpath(place),
+                    hint="remove it, or clone the repository again",
+                )
 
 
 def follow(git_dir: str) -> str:

@@ -563,3 +563,29 @@ def test_a_full_disk_is_the_disks_fault(repo: GitRepo, tmp_path: Path) -> None:
     for line in lines:
         assert "No space left" not in line
         assert line.startswith("StorageError make sure that there is room"), line
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="named pipes lie elsewhere")
+@pytest.mark.parametrize(
+    "name",
+    [".git/HEAD", ".git/config", ".git/index", ".git/packed-refs", ".git/refs/heads/main",
+     ".git/info/exclude", ".git/objects/info/alternates", ".gitignore", ".gitattributes"],
+)  # fmt: skip
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_pipe_where_git_reads_a_file_is_an_error(
+    repo: GitRepo, name: str, *, linked: bool
+) -> None:
+    repo.write("a.py", "x = 1\n").commit()
+    repo.run("branch", "-M", "main")
+    place = repo.path / name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.unlink(missing_ok=True)
+    pipe = repo.path / "pipe" if linked else place
+    os.mkfifo(pipe)
+    if linked:
+        place.symlink_to(pipe)
+    with pytest.raises(
+        DamagedError, match="git cannot read a pipe, a socket or a device"
+    ) as raised:
+        discover(str(repo.path))
+    assert raised.value.where == str(place)
