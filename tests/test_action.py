@@ -89,12 +89,14 @@ def test_every_input_is_described_optional_and_handed_over() -> None:
     for name, row in METADATA["inputs"].items():
         assert re.fullmatch(r"[a-z]+(-[a-z]+)*", name)
         assert row["description"].strip()
-        assert row["default"] == "", f"{name}: an empty input is one that was not given"
+        default = "${{ toJSON(matrix) }}" if name == "matrix" else ""
+        assert row["default"] == default, f"{name}: an empty input is one that was not given"
 
 
 def test_inputs_and_variables_are_those_of_the_settings() -> None:
     expected = {row.input: row.variables[0] for row in INPUT_ROWS}
-    assert _environment_names() == {**expected, "report": "REPORT"}
+    more = {"report": "REPORT", "matrix": "RLM_CI_GITHUB_MATRIX"}
+    assert _environment_names() == {**expected, **more}
 
 
 def test_every_output_comes_from_the_step_that_runs_the_program() -> None:
@@ -208,8 +210,8 @@ def test_a_report_that_is_given_is_posted(
 
 def test_inputs_that_are_not_given_are_empty(spy: Callable[..., dict[str, Any]]) -> None:
     seen = spy()
-    given = {name: seen["environ"][name] for name in _environment_names().values()}
-    assert set(given.values()) == {""}
+    names = set(_environment_names().values()) - {"RLM_CI_GITHUB_MATRIX"}
+    assert {seen["environ"][name] for name in names} == {""}
 
 
 @pytest.mark.sample(1)

@@ -443,7 +443,7 @@ def _judge_under_act(
         "--local-repository", f"rlm-ci/rlm-ci@{PIN}={action}",
         "--local-repository", f"{upload}={stub}", "--env", f"PROBE={probe}",
     )  # fmt: skip
-    return code, log, probe / "rlm-ci-report"
+    return code, log, probe / "rlm-ci-report-judge"
 
 
 @pytest.mark.full
@@ -485,3 +485,21 @@ def test_where_nothing_could_run_no_report_is_left(repo: GitRepo, tmp_path: Path
     assert code == 1, log
     assert "rlm-ci could not be installed" in log
     assert not artifact.exists()
+
+
+@pytest.mark.full
+def test_each_job_of_a_matrix_leaves_a_report_of_its_own(
+    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = "    runs-on: ubuntu-24.04\n"
+    matrix = f"    strategy:\n      matrix:\n        folder: [api, web]\n{line}"
+    monkeypatch.setitem(WRITTEN, "rlm-ci.yml", WRITTEN["rlm-ci.yml"].replace(line, matrix))
+    base = repo.write("README.md", "# Shop\n").commit("Begin")
+    head = repo.write("a", "a").commit("Change")
+    code, log, artifact = _judge_under_act(tmp_path, repo, from_fork(base, head))
+    assert code == 0, log
+    names = {
+        json.loads((path / "report.json").read_text("utf-8"))["name"]: path.name
+        for path in artifact.parent.iterdir()
+    }
+    assert names == {f"judge ({one})": f"rlm-ci-report-judge ({one})" for one in ("api", "web")}

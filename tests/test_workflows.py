@@ -81,6 +81,7 @@ def _composite_as_workflow() -> str:
         name: {"type": "string", "default": row["default"], "description": row["description"]}
         for name, row in action["inputs"].items()
     }
+    inputs["matrix"]["default"] = ""  # an action knows its job's matrix, a workflow none
     outputs = {f"out-{name}": row["value"] for name, row in action["outputs"].items()}
     job = {"runs-on": "ubuntu-latest", "outputs": outputs, "steps": action["runs"]["steps"]}
     return yaml.safe_dump({"on": {"workflow_call": {"inputs": inputs}}, "jobs": {"action": job}})
