@@ -96,7 +96,7 @@ def test_every_input_is_described_optional_and_handed_over() -> None:
 def test_inputs_and_variables_are_those_of_the_settings() -> None:
     expected = {row.input: row.variables[0] for row in INPUT_ROWS}
     more = {"report": "REPORT", "matrix": "RLM_CI_GITHUB_MATRIX"}
-    assert _environment_names() == {**expected, **more}
+    assert _environment_names() == expected | more
 
 
 def test_every_output_comes_from_the_step_that_runs_the_program() -> None:

@@ -102,12 +102,15 @@ def _require_one(choice: ChangeChoice) -> None:
 def _between(choice: ChangeChoice, repository: Repository) -> ChangeSet:
     head = choice.head or "HEAD"
     source = f"{choice.sources[0]}, {choice.sources[1]}"
-    pull_request = pull_request_of(load(choice.event), choice.event) if choice.event else None
+    about: dict[str, Any] = {}
+    if choice.event:
+        payload = load(choice.event)
+        about["pull_request"] = pull_request_of(payload, choice.event)
+        pull = payload.get("pull_request")
+        about["target"] = _text(pull.get("base"), "ref") or None if isinstance(pull, dict) else None
     if choice.base:
         source = source.removesuffix(", default")
-        return change_set.from_range(
-            repository, choice.base, head, source, pull_request=pull_request
-        )
+        return change_set.from_range(repository, choice.base, head, source, **about)
     default = repository.default_branch()
     if default is None:
         raise ConfigError(
@@ -116,7 +119,7 @@ def _between(choice: ChangeChoice, repository: Repository) -> ChangeSet:
             hint="name the base with --base REF",
         )
     source = source.removeprefix("default, ")
-    change = change_set.from_range(repository, default[1], head, source, pull_request=pull_request)
+    change = change_set.from_range(repository, default[1], head, source, **about)
     if change.head != change.merge_base:
         return change
     # If the default branch has all of it: that commit, as without a flag.

@@ -45,6 +45,15 @@ def test_an_override_does_not_follow_a_pull_request_to_another_branch(stage: Sta
     assert stage.ordinary() == 1
 
 
+def test_a_job_that_names_base_and_head_sees_the_same_override(stage: Stage) -> None:
+    assert stage.say(OVERRIDE) == 0
+    event = stage.events.pull_request()
+    flags = ("--base", "origin/main", "--head", stage.head)
+    assert stage.run(event, *flags) == 0, stage.said
+    stage.pull.base = "release"
+    assert stage.run(stage.events.pull_request(), *flags) == 1
+
+
 def test_a_branch_of_the_same_merge_base_is_another_one(stage: Stage) -> None:
     assert stage.say(OVERRIDE) == 0
     branch(stage, "release", "main", 0)
