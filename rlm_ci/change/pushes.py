@@ -205,7 +205,9 @@ def _starts(
     listed = "".join(f"{one}\n" for one in (head, *(f"^{commit}" for commit in known)))
     rows = repository.run("rev-list", how, "--stdin", stdin=listed.encode()).decode().split()
     if is_job:
-        return [row for row in rows if row in tips][:1]
+        below = next((row for row in rows if row in tips), None)
+        # An empty commit on a branch with all of it must not leave nothing to judge.
+        return [below] if below and repository.diff_trees(below, head, "--raw") else []
     return [row[1:] for row in rows if row.startswith("-")] if rows else [head]
 
 

@@ -339,6 +339,13 @@ def test_a_branch_that_has_all_of_the_pushed_one_hides_nothing(
     assert lines(native) == whole
 
 
+def test_an_empty_commit_on_a_branch_with_all_of_it_hides_nothing_in_a_job(
+    clone: GitRepo, tmp_path: Path
+) -> None:
+    clone.checkout("topic", new=True).run("commit", "-q", "--allow-empty", "-m", "Empty")
+    assert lines(told(clone, ZERO_SHA, tmp_path, ref="topic")) == {"pushed.py": 50}
+
+
 def test_what_two_branches_pushed_at_once_share_is_judged_with_each(
     clone: GitRepo, tmp_path: Path
 ) -> None:
