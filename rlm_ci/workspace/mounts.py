@@ -11,6 +11,7 @@ import stat
 
 from rlm_ci.sandbox import Mount
 from rlm_ci.system import files
+from rlm_ci.workspace.dependencies.editable_installs import own_packages
 from rlm_ci.workspace.private_git import PrivateGit, is_sha256, lay_out, object_folders
 from rlm_ci.workspace.snapshot import PathInspector, encode, is_whole_repository
 
@@ -93,8 +94,13 @@ def guests(root: str, snapshot: Snapshot, *, isolated: bool) -> dict[str, str | 
             found[name] = place
         elif not os.path.isfile(place):  # the sandbox makes a file to mount on by itself
             found[name] = None
-    if not isolated:
-        found |= {name: os.path.join(root, name) for name in shared(root, snapshot)}
+    if isolated:
+        return found
+    for name in shared(root, snapshot):
+        packages = own_packages(root, name)
+        if packages:
+            del found[name]
+        found |= packages or {name: os.path.join(root, name)}
     return found
 
 

@@ -1,7 +1,7 @@
-"""What folders of dependencies load from the work tree: editable installs, workspace packages.
+"""What dependencies load from the work tree: editable installs, packages of a workspace.
 
-In the sandbox they load the copy. Without one they load the work tree, and the validator may never
-see what an agent did.
+In the sandbox they load the copy. Without one, packages of node are linked into the copy, but an
+editable install loads the work tree: the validator may never see what an agent did.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from contextlib import suppress
 from glob import glob
 
 from rlm_ci.system import files
+from rlm_ci.workspace.dependencies.ignored import entries_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,12 +20,10 @@ if TYPE_CHECKING:
 _LIMIT = 1 << 16
 #: Below a virtual environment: what adds folders to Python's path when it starts.
 _PYTHON = ("*.pth", "__editable__*.py", "*.egg-link")
-#: Below node_modules: links to packages, those with a scope as well.
-_NODE = ("*", "@*/*")
 
 
 def editable(root: str, dependencies: Iterable[str]) -> Iterator[str]:
-    """Files and links in these folders that name or lead to another part of ``root``.
+    """Files in these environments that name another part of ``root``.
 
     A folder outside of ``root`` is named by its whole path.
     """
@@ -36,12 +35,29 @@ def editable(root: str, dependencies: Iterable[str]) -> Iterator[str]:
             for path in sorted(glob(os.path.join(folder, "lib/python*/site-packages", pattern))):
                 if _names(path, (root, real)):
                     yield path if os.path.isabs(name) else os.path.relpath(path, root)
-        if os.path.basename(name) == "node_modules":
-            for path in (path for pattern in _NODE for path in sorted(glob(f"{folder}/{pattern}"))):
-                inside = os.path.relpath(os.path.realpath(path), real)
-                parts = inside.split(os.sep)
-                if os.path.islink(path) and parts[0] != ".." and "node_modules" not in parts:
-                    yield os.path.relpath(path, root)
+
+
+def own_packages(root: str, name: str) -> dict[str, str]:
+    """The links that make of ``node_modules`` a folder whose own packages are those beside it.
+
+    By path below ``root``: the link of a workspace's package leads there, any other one to what is
+    in ``root``. Nothing where ``name`` has no package of the workspace.
+    """
+    real, folder = os.path.realpath(root), os.path.join(root, name)
+    if os.path.basename(name) != "node_modules" or os.path.islink(folder):
+        return {}
+    found: dict[str, str] = {}
+    own = False
+    for entry in entries_of(folder):
+        scope = entries_of(entry.path) if entry.name.startswith("@") else [entry]
+        for one in scope:
+            target = os.path.realpath(one.path) if one.is_symlink() else one.path
+            inside = files.below(real, target) if one.is_symlink() else None
+            is_own = inside is not None and "node_modules" not in inside.split("/")
+            near = os.path.relpath(target, os.path.realpath(os.path.dirname(one.path)))
+            found[os.path.relpath(one.path, root)] = near if is_own else one.path
+            own = own or is_own
+    return found if own else {}
 
 
 def _names(path: str, places: Iterable[str]) -> bool:
