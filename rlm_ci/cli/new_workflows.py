@@ -37,8 +37,6 @@ _SANDBOX = """\
           sudo cp /usr/share/apparmor/extra-profiles/bwrap-userns-restrict /etc/apparmor.d/
           sudo apparmor_parser -r /etc/apparmor.d/bwrap-userns-restrict
 """
-#: The artifact that the first of the two jobs passes to the second.
-REPORT_NAME = "rlm-ci-report"
 
 
 def workflows(

@@ -21,7 +21,8 @@ _NAME = re.compile(r"[\w(](?:[\w ./,()+@=#-]*[\w)])?", re.ASCII)
 _UNFIT = re.compile(r"[^\w ./,()+@=#-]+", re.ASCII)
 #: The file that ``init`` writes; jobs of other ones are named with it.
 _OWN_WORKFLOW = "rlm-ci"
-_ARTIFACT = "rlm-ci-report"
+#: How the name of an artifact with a report begins: the first of two jobs leaves it.
+REPORT_NAME = "rlm-ci-report"
 
 
 def run_name(settings: Settings) -> str:
@@ -74,7 +75,7 @@ def fitted(name: str) -> str:
 
 def artifact_name(name: str) -> str:
     """The name of the artifact with the report of the run ``name``; an artifact takes no slash."""
-    return "-".join(filter(None, (_ARTIFACT, fitted(name.replace("/", ":")) if name else "")))
+    return "-".join(filter(None, (REPORT_NAME, fitted(name.replace("/", ":")) if name else "")))
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -13,7 +13,7 @@ from shutil import which
 from rlm_ci import __version__, errors
 from rlm_ci.cli import native_hooks, new_config
 from rlm_ci.cli.code_readers import CodeReaders
-from rlm_ci.cli.new_workflows import REPORT_NAME, workflows
+from rlm_ci.cli.new_workflows import workflows
 from rlm_ci.cli.written_files import LIMIT, WrittenFiles
 from rlm_ci.config.core_options import COMMON
 from rlm_ci.config.options import PROGRAM
@@ -27,6 +27,7 @@ from rlm_ci.git.repository import Repository, discover
 from rlm_ci.judge.config_file import TABLE
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import output_of
+from rlm_ci.judge.run_name import REPORT_NAME
 from rlm_ci.models.providers import GITHUB, MODEL_NAME, OPENAI, PROVIDERS
 from rlm_ci.resources import loader
 from rlm_ci.review.analyzers.from_repository import AUTO

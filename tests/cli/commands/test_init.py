@@ -14,8 +14,9 @@ import yaml
 from rlm_ci import __version__
 from rlm_ci.cli import main, new_config
 from rlm_ci.cli.commands import init
-from rlm_ci.cli.new_workflows import REPORT_NAME, workflows
+from rlm_ci.cli.new_workflows import workflows
 from rlm_ci.config.settings import parse_config
+from rlm_ci.judge.run_name import REPORT_NAME
 from rlm_ci.models.providers import PROVIDERS
 from rlm_ci.system import installation
 
