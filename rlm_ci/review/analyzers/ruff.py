@@ -7,6 +7,7 @@ has that severity. Rules of taste and documentation run only if the settings nam
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from functools import lru_cache
 from itertools import accumulate
 
@@ -291,8 +292,13 @@ def _kind(content: bytes) -> tuple[bool, bool]:
 
 def _is_raised(content: bytes, line: int) -> bool:
     """Whether the line, or one just above, raises or warns."""
-    rows = content.split(b"\n")[max(0, line - 3) : line]
+    rows = _rows(content)[max(0, line - 3) : line]
     return bool(_RAISED.search(b" ".join(rows).decode("utf-8", "replace")))
+
+
+@lru_cache(maxsize=4)
+def _rows(content: bytes) -> list[bytes]:
+    return content.split(b"\n")
 
 
 def _is_value(content: bytes, line: int, column: int) -> bool:
@@ -301,7 +307,8 @@ def _is_value(content: bytes, line: int, column: int) -> bool:
     if not 0 < line <= len(starts):
         return False
     at = starts[line - 1] + column - 1
-    return any(start <= at < end for start, end in values)
+    before = bisect_right(values, at, key=lambda span: span[0])
+    return before > 0 and at < values[before - 1][1]
 
 
 @lru_cache(maxsize=4)

@@ -181,19 +181,18 @@ def _finding(
     domains: Sequence[str],
 ) -> Finding | str | None:
     """One result as a finding: REJECTED where no place holds, None if it is of no interest."""
-    places = [place for spot in result.spots if (place := _place(spot, texts)) is not None]
-    if not places:
+    placed = [(spot.text, place) for spot in result.spots if (place := _place(spot, texts))]
+    if not placed:
         return REJECTED
     if analyzer.rules:
-        first = places[0]
-        content = next(text.content for text in texts if text.path == first.path)
+        number, first = placed[0]
         spot = result.spots[0]
         weight = ruff.weigh(
             result.rule,
             first.path,
             result.message,
             first.quote or "",
-            content,
+            texts[number].content,
             at=(spot.line_start or 0, spot.column),
         )
         hint = ruff.hint(result.rule, result.name)
@@ -207,7 +206,7 @@ def _finding(
         weight.severity,
         result.message,
         f"{hint}: {result.help}" if result.help.startswith("https://") else hint or None,
-        tuple(places),
+        tuple(place for _, place in placed),
         weight.domain,
         weight.confidence,
         suppression=result.suppression,
