@@ -17,7 +17,7 @@ from rlm_ci.workspace.sandboxed_commands import Launch, search_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.fix.options import FixOptions
@@ -71,18 +71,13 @@ def tried(
     texts = (options.validator, *options.others)
 
     def produce() -> Mapping[str, Any]:
-        refused: dict[str, None] = {}
-        for text in texts:
-            command = Command.parse(text)
-            if reason := _why_not(commands, command, redact):
-                refused[reason] = None
-                continue
-            if not refused:
-                return {"validator": command.text, "reason": options.reason}
-            why = "; ".join(refused)
-            work.progress.say(f"{why}; using {_shown(commands, command)}")
-            return {"validator": command.text, "reason": f"{options.reason}; {why}"}
-        return _picked(work, options, "; ".join(refused))
+        command, why = first_able(texts, commands, redact)
+        if command is None:
+            return _picked(work, options, why)
+        if not why:
+            return {"validator": command.text, "reason": options.reason}
+        work.progress.say(f"{why}; using {_shown(commands, command)}")
+        return {"validator": command.text, "reason": f"{options.reason}; {why}"}
 
     told = record.fact("validator-found", "start", {"tried": list(texts)}, produce)
     options = options.replace(validator=told["validator"], reason=told["reason"])
@@ -90,17 +85,31 @@ def tried(
     return options
 
 
+def first_able(
+    texts: Sequence[str], commands: SandboxedCommands, redact: Callable[[str], str]
+) -> tuple[Command | None, str]:
+    """The first command that can run, and why those before it cannot."""
+    refused: dict[str, None] = {}
+    for text in texts:
+        command = Command.parse(text)
+        reason = _why_not(commands, command, redact)
+        if not reason:
+            return command, "; ".join(refused)
+        refused[reason] = None
+    return None, "; ".join(refused)
+
+
 def _picked(work: PipelineJob, options: FixOptions, why: str) -> Mapping[str, Any]:
     found = detect.detect(work.repository.root)
     picked = detect.choose(found, work.ask, why) if work.ask else None
     if picked is None:
-        raise UnavailableError(
-            f"no validator that was found can run: {why}",
-            where=options.reason,
-            hint=_HINT,
-        )
+        raise none_can_run(why, options.reason)
     text = picked.command.text if picked.command else None
     return {"validator": text, "reason": picked.reason}
+
+
+def none_can_run(why: str, where: str) -> UnavailableError:
+    return UnavailableError(f"no validator that was found can run: {why}", where=where, hint=_HINT)
 
 
 def require_an_end(options: FixOptions, where: str) -> None:
@@ -114,13 +123,13 @@ def require_an_end(options: FixOptions, where: str) -> None:
         )
 
 
-def require_no_watch(options: FixOptions, commands: SandboxedCommands, where: str) -> str:
+def require_no_watch(validator: str, commands: SandboxedCommands, where: str) -> str:
     """Raise ConfigError for a validator that waits for changes, and so never ends.
 
     Returns a note on one that would wait on a terminal, or "".
     """
     is_ci = bool(commands.env.get("CI"))
-    found = watch_mode.find(options.validator or "", commands.text, is_ci=is_ci)
+    found = watch_mode.find(validator, commands.text, is_ci=is_ci)
     if found is None:
         return ""
     place = found.place or where

@@ -116,8 +116,11 @@ class FixRun(Attempt):
             options = choose_validator.tried(
                 self._all, self._record, options, commands, run.redactor.text
             )
-            if note := choose_validator.require_no_watch(options, commands, options.reason):
-                self._all.progress.say(note)
+            watched = choose_validator.require_no_watch(
+                options.validator or "", commands, options.reason
+            )
+            if watched:
+                self._all.progress.say(watched)
             self._describe(options)
             steps = self._steps(options, commands)
             budget_increase.keep(self._record, self._all.more)

@@ -10,6 +10,7 @@ from rlm_ci import __version__, checks, errors
 from rlm_ci.config.core_options import COMMON, CORE
 from rlm_ci.config.options import BUDGET, LOOP, MODEL, PROGRAM, PUBLISH
 from rlm_ci.config.settings import Setting, Settings
+from rlm_ci.console.messages import say
 from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.judge import config_file
 from rlm_ci.judge.judge import open_repository
@@ -39,7 +40,7 @@ EXAMPLES = (
 FORMS = ("text", "json")
 EXITS = {errors.OK: "no problem found", errors.UNAVAILABLE: "a problem found"}
 _OWN = (
-    *(row for row in LOOP if row.key in ("sandbox", "loop.agent")),
+    *(row for row in LOOP if row.key in ("sandbox", "loop.agent", "loop.validator")),
     Setting("doctor.environment", "also check what episodes in this environment need: generic, "
             "coding or pure_rlm", flag="--environment", metavar="NAME", file=False,
             own_env=False),
@@ -79,8 +80,10 @@ def run(arguments: Arguments) -> int:
         "machine": tuple(_machine(settings.environ)),
         "sandbox": tuple(_sandboxes(settings)),
         "dependencies": tuple(_dependencies(settings)),
+        "validator": tuple(_validator(settings)),
         "extras": tuple(_extras(settings)),
         "model": (*_model(settings), *(_trial(settings) if settings.doctor.model else ())),
+        "agents": tuple(_agents(settings.environ)),
         "GitHub": (_set(settings, "token", "github.token"),),
     }
     if settings.doctor.environment or settings.doctor.fix:
@@ -98,7 +101,7 @@ def run(arguments: Arguments) -> int:
 
 
 def _settings(arguments: Arguments) -> Settings:
-    """The settings, with those of a config file where a model is asked. Raises RlmCiError."""
+    """The settings, with those of a config file. Raises RlmCiError."""
     table = {row.key: row for row in (*CORE, *LOOP, *MODEL, *BUDGET, *PUBLISH, *_OWN)}
     for model in arguments.words:
         if not arguments.flags.get("doctor.model"):
@@ -109,11 +112,10 @@ def _settings(arguments: Arguments) -> Settings:
             )
         arguments = arguments.replace(flags={**arguments.flags, "model": model})
     settings = Settings(table.values(), arguments.flags)
-    if (settings.doctor.model or settings.doctor.rlms) and not settings.model:
-        with suppress(ConfigError):  # no repository
-            for change in load.changes_of(settings, open_repository(settings))[:1]:
-                record, source = config_file.read(settings, change)
-                settings.apply(record, source, (*PROGRAM, *checks.rows(checks.names())))
+    with suppress(ConfigError):  # no repository
+        for change in load.changes_of(settings, open_repository(settings))[:1]:
+            record, source = config_file.read(settings, change)
+            settings.apply(record, source, (*PROGRAM, *checks.rows(checks.names())))
     return settings
 
 
@@ -196,6 +198,49 @@ def _dependencies(settings: Settings) -> Iterator[DoctorLine]:
         yield DoctorLine(_ABSENT, "left out", f"{first_of(found.ignored, 'path')}: git ignores it")
     for doubt in found.doubts:
         yield DoctorLine(_BAD, "not seen", f"{doubt.where}: {doubt.what}", problem=doubt)
+
+
+def _validator(settings: Settings) -> Iterator[DoctorLine]:
+    """How the validator of this repository starts, in the sandbox alone."""
+    from rlm_ci import sandbox
+    from rlm_ci.fix import validator_trial
+    from rlm_ci.validators.detect import NoValidatorError
+
+    try:
+        repository = open_repository(settings)
+        place = sandbox.choose(settings.sandbox, settings.environ)
+    except RlmCiError:  # there is no repository, or it was told above
+        return
+    if repository.git_dir is None or not place.isolated:
+        return
+    try:
+        tried = validator_trial.try_out(
+            settings.loop.validator,
+            repository,
+            place,
+            settings.environ,
+            (lambda _line: None) if settings.quiet else say,
+        )
+    except NoValidatorError as error:
+        yield DoctorLine(_ABSENT, "none", error.what)
+    except RlmCiError as error:
+        yield DoctorLine(_BAD, "start", error.what, problem=error)
+    else:
+        yield DoctorLine(_GOOD, "command", f"{tried.command} ({tried.reason})")
+        yield DoctorLine(_GOOD, "start", tried.end)
+
+
+def _agents(environ: Mapping[str, str]) -> Iterator[DoctorLine]:
+    """The programs that can be agents, and GitHub's own."""
+    missing = []
+    for name in (*_AGENTS, "gh"):
+        try:
+            place = process_stream.find(name, environ.get("PATH", ""), os.getcwd())
+            yield DoctorLine(_GOOD, name, place)
+        except RlmCiError:
+            missing.append(name)
+    if missing:
+        yield DoctorLine(_ABSENT, "not on PATH", ", ".join(missing))
 
 
 def _extras(settings: Settings) -> Iterator[DoctorLine]:

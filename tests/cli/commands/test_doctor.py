@@ -214,3 +214,69 @@ def test_a_dependency_that_no_validator_would_see_is_a_problem(cli: Cli, repo: G
     assert ended.code == 4
     assert "the sandbox does not show this dependency" in ended.stdout
     assert "hint: install it in the work tree" in ended.stdout
+
+
+# -- the validator of a repository, and the agents ------------------------------------------------
+
+
+def validator_lines(cli: Cli, repo: GitRepo, *words: str) -> tuple[int, dict[str, str], str]:
+    ended = cli("doctor", "--format", "json", *words, cwd=repo)
+    section = ended.json()["sections"]["validator"]
+    lines = {name: one["detail"] for name, one in section.items()}
+    return ended.code, lines, ended.stderr
+
+
+def test_a_validator_that_starts_is_named(cli: Cli, repo: GitRepo) -> None:
+    repo.write("Makefile", "test:\n\t@echo 2 tests passed\n").commit()
+    code, lines, stderr = validator_lines(cli, repo)
+    assert (code, lines) == (0, {
+        "command": "make test (target test of Makefile)", "start": "it starts: it passes",
+    })  # fmt: skip
+    assert "starting the validator, for at most 30 s: make test" in stderr
+
+
+@pytest.mark.parametrize(
+    ("files", "what", "hint"),
+    [
+        ({"package.json": '{"scripts": {"test": "no-such-runner run"}}'},
+         "the validator cannot start: no-such-runner was not found", "npm install"),
+        ({"package.json": '{"scripts": {"test": "jest --watchAll"}}'},
+         "the validator watches for changes, and never ends", "npx jest"),
+        ({"Makefile": "check:\n\techo No tests executed!\n",
+          "rlm-ci.toml": "[loop]\nvalidator = 'make check'\n"},
+         "the validator cannot start: phpunit found no test to run", "--allow-test-edits"),
+    ],
+)  # fmt: skip
+def test_a_validator_that_cannot_start_is_found_before_a_run(
+    cli: Cli, repo: GitRepo, files: dict[str, str], what: str, hint: str
+) -> None:
+    for name, content in files.items():
+        repo.write(name, content)
+    repo.commit()
+    ended = cli("doctor", "-q", cwd=repo)
+    assert ended.code == 4, ended
+    assert what in ended.stdout
+    assert hint in ended.stdout.partition("hint: ")[2]
+    assert "starting the validator" not in ended.stderr
+
+
+def test_several_validators_are_no_problem_of_the_machine(cli: Cli, repo: GitRepo) -> None:
+    repo.write("go.mod", "module s\n").write("Cargo.toml", "[package]\n").commit()
+    code, lines, _ = validator_lines(cli, repo)
+    assert code == 0
+    assert "more than one validator is possible" in lines["none"]
+    code, lines, _ = validator_lines(cli, repo, "--validator", "true")
+    assert (code, lines["start"]) == (0, "it starts: it passes")
+
+
+def test_the_agents_on_path_are_named(cli: Cli, tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "codex"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    path = os.pathsep.join((str(program.parent), os.environ["PATH"]))
+    sections = cli("doctor", "--format", "json", env={"PATH": path}).json()["sections"]
+    agents = {name: one["detail"] for name, one in sections["agents"].items()}
+    assert agents["codex"] == str(program)
+    assert "codex" not in agents.get("not on PATH", "")
+    assert "validator" not in sections or not sections["validator"]
