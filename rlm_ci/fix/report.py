@@ -279,7 +279,7 @@ def _validator(judged: ValidationResult, log: str) -> Part:
         told = [f"it fails with {judged.reason}, and names no place"]
     places = sum(len(one.evidence) for one in left)
     if log and not places:
-        told.append(f"all of its output: {log}")
+        told.append(f"see {log}")
     return Part("validator", "; ".join(told), {"failures": len(left)}, left, state=INCOMPLETE,
                 evidence=Evidence(places, places))  # fmt: skip
 

@@ -313,12 +313,15 @@ class FixRun(Attempt):
             status=redactor.without_known(status),
             turns=tuple((one["n"], turn) for one in self._state.entries for turn in one["turns"]),
             failed=tuple(self._analyses.failed) if self._analyses else (),
-            log=self._run.shown("rlm", f"validator-{steps.verdicts.label}.log"),
+            log=f"rlm/validator-{steps.verdicts.label}.log",
             printed=steps.verdicts.last_lines(),
         )
         head = workspace.snapshot.head  # old lines are read at this commit
         subject = Subject(base=head, head=head, merge_base=head, worktree=True)
         told = report.build(ended, options, account, subject, self._usage(), error=error)
+        judged = ended.judged
+        if not (judged.passed or error or any(one.evidence for one in judged.findings)):
+            self._all.places.append(f"Output of the validator: {self._run.shown(account.log)}")
         self.error = error
         return ended.final, told
 

@@ -127,7 +127,7 @@ def test_an_agent_that_fails_has_not_found_a_goal_to_hold(
 ) -> None:
     """Such as the fixers of a repository that has none set up."""
     stage.repo.write("calc.py", MENDED).commit()
-    ended, run = stage.fixed("--agent", agent, *more)
+    ended, run = stage.fixed("--agent", agent, *more, goal="Look for more")
     assert (ended.code, run.final) == (3, "no_change"), ended
     assert "the agent failed" in run.state["final"]["reason"]
 
@@ -136,9 +136,9 @@ def test_an_agent_that_fails_has_not_found_a_goal_to_hold(
 def test_a_setting_says_it_too_and_a_stage_that_runs_in_a_pipeline(stage: Stage) -> None:
     stage.repo.write("calc.py", MENDED)
     stage.repo.write("rlm-ci.toml", "[loop]\nallow_no_change = true\n").commit()
-    ended, run = stage.fixed("--agent", "true x")
+    ended, run = stage.fixed("--agent", "true x", goal="Look for more")
     assert (ended.code, run.final) == (0, "passed"), ended
-    ended, run = stage.fixed("--agent", "true x", "--no-allow-no-change")
+    ended, run = stage.fixed("--agent", "true x", "--no-allow-no-change", goal="Look for more")
     assert (ended.code, run.final) == (3, "no_change"), ended
 
 
@@ -178,7 +178,7 @@ def test_a_result_that_cannot_be_applied_is_not_done(stage: Stage) -> None:
 def test_a_change_that_is_green_as_it_is_needs_no_fix(stage: Stage) -> None:
     stage.repo.write("calc.py", MENDED).commit()
     settings = {
-        "RLM_CI_FIX": "make the tests pass",
+        "RLM_CI_FIX": "look for more",
         "RLM_VALIDATOR": "grep -q 'a + b' calc.py",
         "RLM_CI_LOOP_AGENT": "true x",
         "RLM_CI_REVIEW": "off",
@@ -190,3 +190,5 @@ def test_a_change_that_is_green_as_it_is_needs_no_fix(stage: Stage) -> None:
     assert told in " ".join(ended.stdout.split())
     ended = stage.cli(*words, env={**settings, "RLM_CI_LOOP_ALLOW_NO_CHANGE": "false"})
     assert (ended.code, "incomplete" in ended.stdout) == (3, True), ended
+    ended = stage.cli(*words, env={**settings, "RLM_CI_FIX": "make the tests pass"})
+    assert (ended.code, "the tests pass already" in ended.stdout) == (0, True), ended

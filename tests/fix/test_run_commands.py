@@ -164,7 +164,7 @@ def test_last_words_stand_before_what_still_fails(stage: Stage) -> None:
 @pytest.mark.full
 def test_a_green_start_is_said_and_a_test_is_asked_for(stage: Stage) -> None:
     stage.llm.script(Play([MEND, done()]))
-    stage.fixed("--validator", "true")
+    stage.fixed("--validator", "true", goal="Let add add")
     said = stage.llm.asked[0].messages[1]["content"]
     assert "It passes now, so no test fails because of the goal" in said
     assert "Summary:" not in said

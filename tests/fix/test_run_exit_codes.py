@@ -118,7 +118,10 @@ def test_the_report_says_why_a_validator_is_not_green(
     assert told in run.report["parts"][1]["summary"]
     shown = " ".join(ended.stdout.split())
     assert told in shown
-    assert f"all of its output: .runs/rlm-repo/cli/{run.id}/rlm/validator-1.log" in shown
+    assert "see rlm/validator-1.log" in shown
+    log = f".runs/rlm-repo/cli/{run.id}/rlm/validator-1.log"
+    assert f"\nOutput of the validator: {log}\n" in ended.stderr
+    assert stage.cli("replay", run.id, "--check").code == 0
     if "echo" in validator:
         assert "The last lines of the validator: the one useful line" in shown
 

@@ -46,7 +46,7 @@ def test_what_git_converts_is_told(filtered: GitRepo) -> None:
 def test_the_report_says_how_the_patch_goes_in(stage: Stage, filtered: GitRepo) -> None:
     agent = " ".join((*MORE[:2], f"'{MORE[2]}'"))
     asked = ("--agent", agent, "--validator", "true", "--max-iterations", "1")
-    ended, run = stage.fixed(*asked, "--no-apply")
+    ended, run = stage.fixed(*asked, "--no-apply", goal="Edit all of them")
     assert ended.code == 0, ended
     patch = run.folder / "rlm" / "result.patch"
     assert (
@@ -70,7 +70,7 @@ def test_the_report_says_how_the_patch_goes_in(stage: Stage, filtered: GitRepo) 
         assert filtered.run("show", ":a.f") == b"hello\nworld\n"
         filtered.run("checkout", "--", ".")
 
-    done, run = stage.fixed(*asked, "--apply")
+    done, run = stage.fixed(*asked, "--apply", goal="Edit all of them")
     assert done.code == 0, done
     assert "patch -p1" not in run.report["parts"][0]["summary"]
     assert (filtered.path / "a.f").read_text() == "HELLO\nWORLD\nMORE\n"

@@ -102,7 +102,8 @@ def test_what_is_in_no_tree_is_no_place(stage: Stage) -> None:
     """What was taken out of the copy can be looked up nowhere; the message names it."""
     stage.repo.write("tox.ini", "[flake8]\n").commit()
     agent = "sh -c 'git init -q inner && cp calc.py inner && rm tox.ini'"
-    ended, run = stage.fixed("--agent", agent, "--validator", "true", "--max-iterations", "1")
+    asked = ("--agent", agent, "--validator", "true", "--max-iterations", "1")
+    ended, run = stage.fixed(*asked, goal="Tidy up")
     assert ended.code == 1, ended
     assert run.rules == {"tamper/embedded-repository", "tamper/config-weakened"}
     checked = stage.cli("verify", run.id)

@@ -11,7 +11,7 @@ import pytest
 from rlm_ci import sandbox
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.fix.validator_trial import ValidatorTrial, try_out
-from rlm_ci.git.repository import discover
+from rlm_ci.git.repository import Repository, discover
 from rlm_ci.validators.detect import NoValidatorError
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ def tried(repo: GitRepo, wanted: str) -> tuple[ValidatorTrial, list[str]]:
     told: list[str] = []
     environ = dict(os.environ)
     place = sandbox.choose("auto", environ)
-    return try_out(wanted, discover(str(repo.path)), place, environ, told.append), told
+    repository = Repository(*discover(str(repo.path)), os.environ)
+    return try_out(wanted, repository, place, environ, told.append), told
 
 
 def test_how_it_ended_is_told_and_the_work_tree_is_left_alone(repo: GitRepo) -> None:

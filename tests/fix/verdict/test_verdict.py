@@ -199,7 +199,8 @@ def test_an_error_before_anything_was_done_is_no_result(stage: Stage) -> None:
 
 
 def test_an_agent_that_crashed_is_told_where_the_validator_passes(stage: Stage) -> None:
-    ended, run = stage.fixed("--agent", "python3 nonexist.py", "--validator", "true")
+    asked = ("--agent", "python3 nonexist.py", "--validator", "true")
+    ended, run = stage.fixed(*asked, goal="Look for more")
     assert (ended.code, run.final) == (3, "no_change"), ended
     assert "the agent failed: " in run.state["final"]["reason"]
     assert "the agent failed: " in " ".join(ended.stdout.split())
