@@ -83,7 +83,7 @@ class Validator(Value):
     find: Callable[[str], str | None]
     mark: str
     trust_exit_code: bool = False
-    text: Callable[[str], str] = lambda _path: ""
+    text: Callable[[str], str] = staticmethod(lambda _path: "")
 
     def require(self) -> None:
         """Raise UnavailableError, exit 4, if a program of the command cannot be started."""
