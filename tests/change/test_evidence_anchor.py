@@ -101,7 +101,7 @@ def test_what_does_not_stand_there_is_rejected(claimed: tuple[int, int], quote: 
 
 def test_a_short_quote_holds_at_its_own_line_alone() -> None:
     assert opened(6, 6, "}").outcome == VERIFIED
-    assert opened(6, 6, "  } ").outcome == REANCHORED
+    assert opened(6, 6, "  } ").outcome == VERIFIED
     assert opened(5, 5, "}").outcome == REJECTED
 
 

@@ -92,7 +92,8 @@ def select(settings: Settings, repository: Repository) -> RepositoryScope:
         head = change_set.require(repository, wanted, "head", settings.sources["head"])
     if base:
         change = found[0]
-        uncommitted.note(repository, change.head, "rlm-ci check")
+        if not settings.quiet:
+            uncommitted.note(repository, change.head, "rlm-ci check")
         return RepositoryScope(
             commit=change.head,
             head=change.head,
@@ -108,7 +109,8 @@ def select(settings: Settings, repository: Repository) -> RepositoryScope:
             where=repository.root,
             hint="commit it, or look at the work tree: --worktree",
         )
-    uncommitted.note(repository, head, "--worktree")
+    if not settings.quiet:
+        uncommitted.note(repository, head, "--worktree")
     return RepositoryScope(commit=head, head=head, **about)
 
 
