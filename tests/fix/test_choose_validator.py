@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 from typing import TYPE_CHECKING
 
 import pytest
@@ -51,8 +52,15 @@ def test_the_first_that_can_run_is_taken(
 
 @pytest.mark.full
 def test_the_repositorys_own_python_is_said_by_its_path(stage: Stage) -> None:
-    (stage.repo.path / ".venv" / "bin").mkdir(parents=True)
-    os.symlink(sys.executable, stage.repo.path / ".venv" / "bin" / "python")
+    environment = stage.repo.path / ".venv"
+    (environment / "bin").mkdir(parents=True)
+    os.symlink(os.path.realpath(sys.executable), environment / "bin" / "python")
+    home = os.path.dirname(os.path.realpath(sys.executable))
+    (environment / "pyvenv.cfg").write_text(f"home = {home}\n")
+    packages = sysconfig.get_path("purelib")
+    ours = environment / os.path.relpath(packages, sys.prefix)
+    ours.mkdir(parents=True)
+    (ours / "ours.pth").write_text(f"{packages}\n")
     stage.repo.write(".gitignore", ".venv/\n.runs/\nout/\n").write("tox.ini", "[tox]\n").commit()
     ended, run = stage.fixed(*AUTO)
     assert "tox is not installed; using .venv/bin/python -m pytest" in ended.stderr

@@ -140,8 +140,9 @@ def test_a_result_that_go_remembers_decides_nothing(stage: Stage) -> None:
     go_project(stage, "+")
     stage.repo.write("other/x.go", "package other\n").commit()
     ended, run = stage.fixed(
-        "--validator", "go test ./...", "--agent", "echo 4 >data.txt", "--max-iterations", "1"
-    )
+        "--validator", "go test ./...", "--agent", "echo 4 >data.txt", "--max-iterations", "1",
+        goal="Look for more",
+    )  # fmt: skip
     assert "(cached)" in run.text("rlm/validator-1.log")
     assert "(cached)" not in run.text("rlm/validator-1-final.log")
     assert (ended.code, run.final) == (3, "max_iterations"), ended

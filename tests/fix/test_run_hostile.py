@@ -201,7 +201,7 @@ def agent(
     script.write_text(source)
     stage.repo.commit("An agent")
     words = ("--agent", f"python .agent.py {mark}", "--max-iterations", "1", *arguments)
-    return stage.fixed(*words, **more)
+    return stage.fixed(*words, **{"goal": "Look for more", **more})
 
 
 def untouched(stage: Stage) -> bool:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from rlm_ci.config.arguments import Arguments
 
 SUMMARY = "set up a repository: write workflows, hooks and rlm-ci.toml"
-USAGE = "[--review on|off] [--model NAME] [--hooks] [--dry-run] [OPTION...]"
+USAGE = "[--review on|off] [--model NAME] [--hooks] [OPTION...]"
 TAKES = ("no arguments", 0, 0)
 EXAMPLES = (
     "rlm-ci init",

@@ -273,7 +273,7 @@ def test_on_a_terminal_the_run_is_drawn_over_itself(stage: Stage, columns: int) 
     assert watcher.wait(30) == 0
     os.close(ours)
     lines = [line.rstrip() for line in screen.display]
-    assert lines[0] == f"run        {run_id}"[: columns - 2] + ("" if columns > 40 else "…")
+    assert lines[0] == f"run        {run_id}"[: columns - 4] + ("" if columns > 40 else "…")
     assert sum(line.startswith("status ") for line in lines) == 1
     assert "status     succeeded" in lines
     told = r"[red]one[/red] :smile: \x1b[2J"
