@@ -131,7 +131,7 @@ def test_it_notices_when_a_fix_is_not_what_it_seems(
 ) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
-    (programs / "python").symlink_to(sys.executable)
+    (programs / "python").symlink_to(Path(sys.executable).resolve())  # the sandbox sees that
     shop = demo.parent / "build" / "demo" / "prices"
     text = _LIAR.format(python=sys.executable, out=shop, lie=_MEDDLER.format(lie=lie))
     (programs / "rlm-ci").write_text(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from rlm_ci import sandbox
@@ -60,7 +61,8 @@ class Facts:
 
 def place_of(repo: GitRepo, base: str, head: str | None, **more: Any) -> ProofPlace:
     top, git_dir = discover(str(repo.path))
-    environ = {**os.environ, "SHOP_TOKEN": "hush-hush-hush"}
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])  # it has pytest
+    environ = {**os.environ, "PATH": path, "SHOP_TOKEN": "hush-hush-hush"}
     more.setdefault("sandbox", lambda: sandbox.choose("bubblewrap", environ))
     return ProofPlace(Repository(top, git_dir, environ), base, head, environ=environ, **more)
 
