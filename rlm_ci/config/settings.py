@@ -25,7 +25,7 @@ _FALSE = ("0", "false", "no", "off")
 _SECRETS = ("api_key", "apikey", "token", "secret", "password")
 #: A key whose parts the parser of TOML would take minutes for: its time grows by their square.
 _DEEP = (
-    rb"""(?<![\w\\-])(?:(?:[\w-]++|"(?:\\.|[^"\\\n]){0,200}+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}"""
+    rb"""(?<![\w\\-])(?:(?:[\w-]++|"(?:\\.|[^"\\\n]){0,200}"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}"""
 )
 _UNLIMITED = ("unlimited", "unbounded", "infinite", "infinity")
 

@@ -120,7 +120,7 @@ def _is_dense(data: bytes) -> bool:
 
     # Names of files may be full of brackets.
     values = 0
-    for found in re.finditer(rb'"(?:[^"\\]|\\.)*+"|[\[{,]', data):
+    for found in re.finditer(rb'"[^"\\]*+(?:\\.[^"\\]*+)*"|[\[{,]', data):
         values += found[0][0] != ord('"')
         if values > most:
             return True

@@ -92,7 +92,7 @@ _SHELLS: Final = frozenset(("S602", "S605"))
 _REORDERING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 #: Where a quoted text is a value, from wherever ``Literal`` was imported.
 _LITERAL = re.compile(
-    r"""\bLiteral\[(?:[^\[\]"']{1,1000}+|"[^"\n]{0,1000}+"|'[^'\n]{0,1000}+'){0,400}+\]"""
+    r"""\bLiteral\[(?:[^\[\]"']{1,1000}+|"[^"\n]{0,1000}+"|'[^'\n]{0,1000}+'){0,400}\]"""
 )
 _QUOTED = re.compile(r""""[^"\n]*+"|'[^'\n]*+'""")
 _OF_NAMES: Final = frozenset(("F722", "F821"))

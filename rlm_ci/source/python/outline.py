@@ -28,7 +28,7 @@ _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _STRING_OR_COMMENT = re.compile(
     rb"""("{3}|'{3})(?:\\.|(?!\1).)*\1|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|#[^\n]*""", re.DOTALL
 )
-_CHAIN = re.compile(rb"\b\w++(?:[\s\\]*\.[\s\\]*\w+)++")
+_CHAIN = re.compile(rb"\b\w++(?:[\s\\]*\.[\s\\]*\w+)+")
 _CHAIN_LIMIT = 2000
 _TYPE_MAKERS = {"TypeVar", "NewType", "ParamSpec", "TypeVarTuple", "TypeAliasType"}
 
