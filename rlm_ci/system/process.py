@@ -265,7 +265,8 @@ if sys.platform != "win32":
         """Let the kernel kill a process group when we end, however that is, by a signal too.
 
         Then the other end of the pipe is closed. ``PR_SET_PDEATHSIG`` would kill it with the
-        thread that started it. Only Linux has it.
+        thread that started it. Only Linux has it, and not before this is called: the group has no
+        number until it runs.
         """
         if sys.platform == "linux":
             import fcntl

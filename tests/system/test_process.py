@@ -239,6 +239,9 @@ def test_no_child_outlives_us_however_we_end(
         assert eventually(lambda: inner.exists() and inner.read_text().endswith("\n"))
         pids = [int((tmp_path / name).read_text()) for name in ("child", "inner")]
         assert all(map(is_running, pids))
+        # The child may be ahead of us.
+        info = Path(f"/proc/{pids[0]}/fdinfo/3")
+        assert eventually(lambda: int(info.read_text().split()[3], 8) & os.O_ASYNC)
         ours.send_signal(number)
         ours.wait(60)
     assert eventually(lambda: not any(map(is_running, pids)))
