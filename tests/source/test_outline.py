@@ -285,7 +285,7 @@ def test_without_the_grammars_all_but_python_is_merely_named() -> None:
 def test_the_standard_library_is_parsed() -> None:
     root = Path(sysconfig.get_path("stdlib"))
     every = sorted(p for p in root.rglob("*.py") if "site-packages" not in p.parts and p.is_file())
-    assert len(every) > 1000
+    assert len(every) > 600  # Debian packs the tests of Python apart
     # A fourth, from all folders: to hold one against its syntax tree takes a tenth of a second.
     some = every[::4]
     states = [sound(p.relative_to(root).as_posix(), p.read_bytes()).state for p in some]
