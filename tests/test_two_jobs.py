@@ -271,6 +271,7 @@ def test_the_report_of_each_job_is_fetched_and_nothing_else(tmp_path: Path) -> N
     assert made == {"temp/report.zip", *(f"temp/reports/{number}.json" for number in range(4))}
 
 
+@pytest.mark.full
 def test_no_more_than_20_reports_are_fetched(tmp_path: Path) -> None:
     rows = [_artifact(number, name=f"rlm-ci-report-{number}") for number in range(30)]
     ended, _, made = _fetch(tmp_path, _zip(("report.json", b"{}")), artifacts=rows)

@@ -24,9 +24,7 @@ _FALSE = ("0", "false", "no", "off")
 #: How the names of secrets end that people write into a config file.
 _SECRETS = ("api_key", "apikey", "token", "secret", "password")
 #: A key whose parts the parser of TOML would take minutes for: its time grows by their square.
-_DEEP = (
-    rb"""(?<![\w\\-])(?:(?:[\w-]++|"(?:\\.|[^"\\\n]){0,200}"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}"""
-)
+_DEEP = rb"""(?<![\w\\-])(?:(?:[\w-]++|"(?:\\.|[^"\\\n]){0,200}"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}"""
 _UNLIMITED = ("unlimited", "unbounded", "infinite", "infinity")
 
 

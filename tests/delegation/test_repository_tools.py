@@ -15,6 +15,7 @@ from testing.run_store import Place
 from testing.tool_calls import called, ended, refused, served
 
 
+@pytest.mark.full
 def test_a_wiki_from_its_start_to_its_archive(repo: GitRepo) -> None:
     repo.write("src/a.py", "def f() -> int:\n    return 1\n").commit()
     server = served(repo.path)

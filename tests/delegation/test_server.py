@@ -298,6 +298,7 @@ def test_a_mode_is_only_narrowed(repo: GitRepo) -> None:
         assert mode_of(Settings((*CORE, *PIPELINES, *ROWS), flags, environ)) == expected
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("mode", DELEGATE_MODES)
 def test_a_client_is_told_of_no_tool_that_its_mode_lacks(repo: GitRepo, mode: str) -> None:
     with McpClient(repo.path, "--mode", mode, stderr=subprocess.PIPE) as client:

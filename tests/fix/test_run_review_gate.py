@@ -71,6 +71,7 @@ def gate(run: Outcome, iteration: int) -> dict[str, str]:
     return {"verdict": found["verdict"], "reason": found["reason"]}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("shows", "rule", "how"),
     [

@@ -223,6 +223,7 @@ def test_an_interrupt_while_a_child_starts_leaves_no_child(
     assert before.added() == (set(), set())
 
 
+@pytest.mark.sample(2)
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel of others cannot")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGABRT])
 @pytest.mark.parametrize("thread", [False, True])

@@ -226,6 +226,7 @@ def validator_lines(cli: Cli, repo: GitRepo, *words: str) -> tuple[int, dict[str
     return ended.code, lines, ended.stderr
 
 
+@pytest.mark.full
 def test_a_validator_that_starts_is_named(cli: Cli, repo: GitRepo) -> None:
     repo.write("Makefile", "test:\n\t@echo 2 tests passed\n").commit()
     code, lines, stderr = validator_lines(cli, repo)
@@ -235,6 +236,7 @@ def test_a_validator_that_starts_is_named(cli: Cli, repo: GitRepo) -> None:
     assert "starting the validator, for at most 30 s: make test" in stderr
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("files", "what", "hint"),
     [
@@ -260,6 +262,7 @@ def test_a_validator_that_cannot_start_is_found_before_a_run(
     assert "starting the validator" not in ended.stderr
 
 
+@pytest.mark.full
 def test_several_validators_are_no_problem_of_the_machine(cli: Cli, repo: GitRepo) -> None:
     repo.write("go.mod", "module s\n").write("Cargo.toml", "[package]\n").commit()
     code, lines, _ = validator_lines(cli, repo)

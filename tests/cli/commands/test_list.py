@@ -124,6 +124,7 @@ def test_hostile_texts_are_shown_harmlessly(stage: Stage, made: Place) -> None:
         assert not any(line.lstrip().startswith("::") for line in said.splitlines()), said
 
 
+@pytest.mark.full
 def test_the_latest_run_is_the_last_one_that_did_something(stage: Stage, repo: GitRepo) -> None:
     repo.write("a.py", "import os\n").commit()
     refusals = (

@@ -101,6 +101,7 @@ def test_the_table_of_pyproject_takes_it_too(stage: Stage) -> None:
 AWAITING = "accepted on this branch; counts once the base has it"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_what_a_branch_accepts_counts_once_the_base_has_it(
     stage: Stage, *, is_committed: bool

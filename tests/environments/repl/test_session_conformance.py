@@ -83,8 +83,8 @@ def test_names_of_builtins_may_be_taken(pool: SessionPool) -> None:
 
 def test_the_time_that_an_answer_takes_is_not_the_blocks(pool: SessionPool) -> None:
     waits = threading.Event()
-    with closing(pool.open(functions={"ask": lambda _args, _: waits.wait(3.5)})) as session:
-        result = session.execute("print(ask())", seconds=3)
+    with closing(pool.open(functions={"ask": lambda _args, _: waits.wait(2.5)})) as session:
+        result = session.execute("print(ask())", seconds=2)
         assert (result.output, result.restarted) == ("False\n", "")
 
 
