@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 #: Seconds without the end of a task after which a thread is added.
 _PATIENCE = 0.005
+#: Seconds after which the caller looks for a signal that the kernel gave to another thread.
+_ALERTNESS = 0.2
 
 
 def in_order(
@@ -58,7 +60,8 @@ def in_order(
                 seen = len(ended)
                 threads[0].join(_PATIENCE)
         for thread in threads:
-            thread.join()
+            while thread.is_alive():
+                thread.join(_ALERTNESS)
     except BaseException:
         stop.set()
         raise
