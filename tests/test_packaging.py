@@ -296,6 +296,7 @@ def _uv(*args: str | Path, cwd: Path) -> str:
     return _run(BIN / "uv", *args, cwd=cwd, **variables)
 
 
+@pytest.mark.full
 def test_the_lock_fits_the_project(tree: Path, tmp_path: Path) -> None:
     project = shutil.copytree(tree, tmp_path / "project")
     _uv("lock", "--check", "--no-build-isolation", cwd=project)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING
 
+import pytest
+
 from rlm_ci.archive import report
 from rlm_ci.archive.batches import FOLDER
 from rlm_ci.text import dates
@@ -39,6 +41,7 @@ def made_of(made: Sequence[Batch]) -> list[str]:
     return [path for one in made for path in one.paths]
 
 
+@pytest.mark.full
 def test_a_branch_for_each_batch_and_none_again(tmp_path: Path, cli: Cli) -> None:
     more = dict.fromkeys(PATHS, LONG) | {"docs/PRD-9.md": LONGEST, "rlm-ci.toml": CONFIG}
     more["docs/PRD-stub.md"] = stub("docs/PRD-stub.md")

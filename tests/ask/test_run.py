@@ -132,6 +132,7 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 _LATER = ("counts", "maps", "map_parts")
 
 
+@pytest.mark.full
 def test_the_schema_of_the_state_knows_each_of_its_keys(told: Told) -> None:
     """schemas/state.schema.json: no key may be missing, be of another type, or be unknown."""
     first, second, _ = told.turns

@@ -237,6 +237,7 @@ def test_no_variable_changes_a_number(
     assert counted(change_of(history)) == expected
 
 
+@pytest.mark.full
 def test_it_is_the_same_from_a_subfolder_and_a_linked_work_tree(
     histories: Callable[[str], History], tmp_path: Path
 ) -> None:

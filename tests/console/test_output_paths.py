@@ -37,6 +37,7 @@ def changed(repo: GitRepo) -> GitRepo:
 
 
 @pytest.mark.parametrize("line", WRITING)
+@pytest.mark.full
 def test_the_last_lines_name_what_was_written(line: str, changed: GitRepo) -> None:
     cli = Cli(changed.path)
     if line.startswith("suppress"):  # what it accepts is in the latest run

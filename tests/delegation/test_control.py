@@ -29,6 +29,7 @@ def stage(repo: GitRepo, cli: Cli) -> Iterator[Stage]:
     found.clean()
 
 
+@pytest.mark.full
 def test_a_run_is_paused_and_goes_on_once_for_each_request(stage: Stage) -> None:
     stage.pipeline("ci", "echo one >> said; until test -e go; do sleep 0.02; done", "cat said")
     server = served(stage.repo.path)

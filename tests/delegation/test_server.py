@@ -88,6 +88,7 @@ SILENT = (
 )
 
 
+@pytest.mark.full
 def test_a_client_lists_calls_and_closes(repo: GitRepo) -> None:
     Place(repo.path).finished(task="t1")
     with McpClient(repo.path, stderr=subprocess.PIPE) as client:

@@ -268,6 +268,7 @@ def test_without_an_answer_the_response_is_a_text_of_what_was_done_last(
     assert response.startswith(NO_ANSWER.replace("run_python", "repl"))
 
 
+@pytest.mark.full
 def test_a_time_budget_that_is_used_up_at_once_leaves_a_text(
     runner: Callable[..., RLMRunner],
 ) -> None:

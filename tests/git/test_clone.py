@@ -198,6 +198,7 @@ def test_the_token_is_in_no_argument_and_no_file(
 TOKEN = "ghs_0123456789abcdefghijABCDEFGHIJ012345"
 
 
+@pytest.mark.full
 def test_over_http_as_a_server_of_git_has_it(upstream: Upstream, tmp_path: Path) -> None:
     for key in ("http.receivepack", "uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
         upstream.bare.run("config", key, "true")

@@ -89,6 +89,7 @@ def test_all_files_are_looked_at(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("how", ["alone", "threads", "processes", "model"])
+@pytest.mark.full
 def test_order_and_executor_change_nothing(
     tmp_path: Path, order: str, how: str, workers: ProcessPool
 ) -> None:

@@ -239,6 +239,7 @@ def child(folder: Path, log: Path, sleep: str) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.full
 def test_a_process_is_killed_in_the_middle(tmp_path: Path, how: signal.Signals, done: Path) -> None:
     folder, log = tmp_path / "rlm", tmp_path / "log"
     process = child(folder, log, "0.02")

@@ -191,6 +191,7 @@ def test_what_is_only_called_a_key_stays(name: str, value: str) -> None:
     assert Redactor({name: value}).text(text) == text
 
 
+@pytest.mark.full
 def test_no_value_takes_long_to_be_told_from_words() -> None:
     """A value of any length is decided on in no time that anybody would notice."""
     hostile = (

@@ -294,6 +294,7 @@ def test_a_run_of_a_dead_process_that_nobody_reaps_is_gone_at_once(place: Place)
         assert entry.status_at(time.time()) == "gone"
 
 
+@pytest.mark.full
 def test_a_run_is_pruned_whatever_an_agent_has_left_in_it(place: Place) -> None:
     """A copy that could not be removed stays with its run: deep, and closed."""
     run = place.finished()

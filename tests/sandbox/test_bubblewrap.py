@@ -76,6 +76,7 @@ def test_process_one_was_started_with_nothing(bubblewrap: Bubblewrap) -> None:
     assert shell(bubblewrap, "wc -c </proc/1/environ").output.text().strip() == "0"
 
 
+@pytest.mark.full
 def test_what_the_job_is_given_stands_on_no_command_line(
     bubblewrap: Bubblewrap, seconds: str
 ) -> None:

@@ -157,6 +157,7 @@ def test_an_orphan_that_holds_the_output_dies_too(
     assert sleepers(seconds) == []
 
 
+@pytest.mark.full
 def test_past_its_time_all_are_dead_whatever_they_ignore(
     sandbox: Sandbox, work: Path, seconds: str
 ) -> None:
@@ -288,6 +289,7 @@ def test_memory_of_one_is_bounded(sandbox: Sandbox, work: Path) -> None:
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ["private", "shared"])
+@pytest.mark.full
 def test_memory_of_many_is_bounded(sandbox: Sandbox, work: Path, kind: str) -> None:
     hold = "bytearray(b'x') * size" if kind == "private" else "mmap.mmap(-1, size)"
     code = f"""

@@ -111,6 +111,7 @@ def test_neither_link_nor_pipe_nor_device_nor_folder_is_read(
 
 
 @posix
+@pytest.mark.full
 def test_a_folder_is_cleared_however_deep_it_is(tmp_path: Path) -> None:
     doomed, outside = tmp_path / "doomed", tmp_path / "outside"
     outside.mkdir()

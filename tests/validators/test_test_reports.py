@@ -300,6 +300,7 @@ def test_a_run_can_be_short_and_without_the_variables_of_pytest(
     assert [one.state for one in outcomes.tests] == ["failed"] * 4
 
 
+@pytest.mark.full
 def test_where_it_cannot_be_imported_the_summary_tells(root: Path) -> None:
     (root / "tests" / "test_broken.py").unlink()
     before = ("env", "PYTHONPATH=src")

@@ -74,6 +74,7 @@ def test_a_run_as_it_was_left(rlm: Path) -> None:
         assert 90 < seen.excerpt_bytes < context.byte_length
 
 
+@pytest.mark.full
 def test_a_byte_changed_anywhere_is_named(rlm: Path) -> None:
     """A tampered byte anywhere is named: every file of text, at three places each."""
     paths = [
@@ -385,6 +386,7 @@ def test_our_own_prompts_are_no_leak(tmp_path: Path) -> None:
         assert examine(str(tmp_path / "run/rlm"), context).problems == ()
 
 
+@pytest.mark.full
 def test_the_prompts_of_an_earlier_run_are_no_leak(tmp_path: Path) -> None:
     """A question about a run: its prompts, with all that they tell, stand in the source."""
     from rlm_ci.context.builder.build import build

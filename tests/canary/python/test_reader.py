@@ -229,6 +229,7 @@ def changed(runner: str, form: str, seed: int, *, plain: bool) -> forms.ChangedT
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("runner", sorted(SUITES))
+@pytest.mark.full
 def test_what_must_fail_fails_with_its_token(tmp_path: Path, runner: str, seed: int) -> None:
     made = {
         f"{form}_{plain}": changed(runner, form, seed, plain=plain)

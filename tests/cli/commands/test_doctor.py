@@ -272,6 +272,7 @@ def test_several_validators_are_no_problem_of_the_machine(cli: Cli, repo: GitRep
     assert (code, lines["start"]) == (0, "it starts: it passes")
 
 
+@pytest.mark.full
 def test_the_agents_on_path_are_named(cli: Cli, tmp_path: Path) -> None:
     program = tmp_path / "bin" / "codex"
     program.parent.mkdir()

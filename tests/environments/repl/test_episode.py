@@ -74,6 +74,7 @@ CASES: dict[str, tuple[list[str], str, str, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.full
 def test_searches_do_not_outlast_their_block(pool: SessionPool, tmp_path: Path) -> None:
     code = (
         "while True:\n    try:\n        search('no such berth')\n"

@@ -81,6 +81,7 @@ def test_names_of_builtins_may_be_taken(pool: SessionPool) -> None:
         assert ("x", "int") in [one[:2] for one in result.variables]
 
 
+@pytest.mark.full
 def test_the_time_that_an_answer_takes_is_not_the_blocks(pool: SessionPool) -> None:
     waits = threading.Event()
     with closing(pool.open(functions={"ask": lambda _args, _: waits.wait(2.5)})) as session:

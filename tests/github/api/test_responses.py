@@ -228,6 +228,7 @@ def test_an_answer_that_drips_is_given_up_in_time(rest: bytes, drip: bytes) -> N
 
 
 @pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.full
 def test_an_answer_that_is_too_long_is_given_up(stage: Stage, clock: Clock, packed: bool) -> None:
     body = b" " * (65 * MIB)
     headers = {"Content-Encoding": "gzip"} if packed else {}

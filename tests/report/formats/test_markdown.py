@@ -321,6 +321,7 @@ def test_of_too_many_checks_some_are_shown_and_the_rest_is_counted() -> None:
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("char", ["x", "$", "`", "|", "@", "🙂", "\u202e", "\n", "\udcff"])
+@pytest.mark.full
 def test_one_text_of_any_size_fits(char: str) -> None:
     long = char * 400_000
     place = Location(long, 1, 1, "new", None, long)

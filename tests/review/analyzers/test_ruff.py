@@ -53,6 +53,7 @@ def test_nothing_that_the_change_brings_commands_ruff() -> None:
     assert "ruff-s608" in rules(result)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     "path",
     [

@@ -45,6 +45,7 @@ def judged(
     return rules, done["notes"]
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("by_pipe", [False, True])
 @pytest.mark.parametrize(
     "path",

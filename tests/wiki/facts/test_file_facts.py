@@ -269,6 +269,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("case", HOSTILE)
+@pytest.mark.full
 def test_a_hostile_readme_introduces_nothing(case: str) -> None:
     for path in ("README.md", "README.rst"):
         assert introduction(HOSTILE[case], path) is None

@@ -191,6 +191,7 @@ REFUSALS: dict[str, Exception | None] = {
 
 @pytest.mark.parametrize("edit", EDITS)
 @pytest.mark.sample(4)
+@pytest.mark.full
 def test_only_a_flow_of_which_something_changed_is_asked_about(
     repo: GitRepo, tmp_path: Path, edit: str
 ) -> None:

@@ -220,6 +220,7 @@ def held(rows: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("how", HOSTILE)
+@pytest.mark.full
 def test_what_a_change_writes_into_the_state_is_judged_sentence_by_sentence(
     repo: GitRepo, tmp_path: Path, how: str
 ) -> None:
@@ -285,6 +286,7 @@ def test_small_parts_of_several_folders_share_a_question(repo: GitRepo, tmp_path
     assert [place for _, place in asked if not place.startswith("support")] == ["tell-1"]
 
 
+@pytest.mark.full
 def test_what_fills_prompts_is_not_left_to_the_root(repo: GitRepo, tmp_path: Path) -> None:
     """Nodes work side by side, and the root alone."""
     files = {f"part/sub{n}/one.py": module(f"do{n}", 24_000) for n in range(6)}

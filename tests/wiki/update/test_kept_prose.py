@@ -208,6 +208,7 @@ def test_only_what_changed_is_asked_about_also_in_a_fresh_checkout(
 
 
 @pytest.mark.parametrize("at", [0, 250, 499])
+@pytest.mark.full
 def test_a_small_change_asks_at_most_what_shows_it(repo: GitRepo, tmp_path: Path, at: int) -> None:
     """Nine lines of one function change in one of two files: one call shows that part of it."""
     functions = [
