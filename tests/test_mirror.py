@@ -79,7 +79,6 @@ SHOWN_BY = {
     "solve/verify_record": "cli/commands/test_verify_run.py",
     "system/atomic_folder": "context/builder/test_build_failures.py",
     "system/command_line": "validators/test_detect.py",
-    "system/ordered_threads": "environments/symbolic/test_subcalls.py",
     "system/transcript": "validators/test_validator.py",
     "system/transport": "models/openai/test_client_patience.py",
     "source/code_places": "wiki/surface/test_surface_failures.py",
