@@ -242,7 +242,7 @@ def test_no_child_outlives_us_however_we_end(
         assert all(map(is_running, pids))
         # The child may be ahead of us.
         info = Path(f"/proc/{pids[0]}/fdinfo/3")
-        assert eventually(lambda: int(info.read_text().split()[3], 8) & os.O_ASYNC)
+        assert eventually(lambda: bool(int(info.read_text().split()[3], 8) & os.O_ASYNC))
         ours.send_signal(number)
         ours.wait(60)
     assert eventually(lambda: not any(map(is_running, pids)))
