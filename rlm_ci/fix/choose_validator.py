@@ -12,7 +12,7 @@ from rlm_ci.system import files
 from rlm_ci.system.command_line import Command, finder
 from rlm_ci.system.transcript import transcribe
 from rlm_ci.text.printable import printable
-from rlm_ci.validators import detect, watch_mode
+from rlm_ci.validators import detect, start_failures, watch_mode
 from rlm_ci.workspace.sandboxed_commands import Launch, search_path
 
 TYPE_CHECKING = False
@@ -167,9 +167,8 @@ def _why_not(commands: SandboxedCommands, command: Command, redact: Callable[[st
         return ""
     if command.argv[1:2] == ("-m",):
         return f"{program} has no {command.argv[2]}"
-    lines = [line.strip() for line in transcribe(ended.output, redact).lines if line.strip()]
-    told = [line for line in lines if line.lower().startswith("error")] or lines[-1:] or ["no word"]
-    return f"{command.text} cannot run here: {printable(told[0])[:_SAID]}"
+    told = start_failures.telling_line(transcribe(ended.output, redact).lines) or "no word"
+    return f"{command.text} cannot run here: {printable(told)[:_SAID]}"
 
 
 def _trial(argv: tuple[str, ...]) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ class Proof(Value):
 
     ``path`` is the folder in the run that has everything in full. ``head`` and ``base`` are the
     last lines of what the ``reproduction`` printed there. ``repair`` is a patch, "" for none;
-    one that is given was run.
+    one that is given was run; ``repair_reason`` says what speaks for it, or why there is none.
     """
 
     level: str
@@ -34,6 +34,7 @@ class Proof(Value):
     head: str = ""
     base: str = ""
     repair: str = ""
+    repair_reason: str = ""
 
     @property
     def is_argued(self) -> bool:
@@ -43,7 +44,7 @@ class Proof(Value):
     def to_dict(self) -> dict[str, Any]:
         """Within the limits; code that is too long is left out, for half of it is other code."""
         texts = {name: encodable(text) for name, text in super().to_dict().items()}
-        for name in ("reason", "command", "path"):
+        for name in ("reason", "command", "path", "repair_reason"):
             texts[name] = clip(texts[name], LINE)
         for name in ("head", "base"):
             if len(texts[name]) > OUTPUT:
@@ -55,4 +56,4 @@ class Proof(Value):
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Proof:
-        return cls(**{name: record[name] for name in cls._fields})
+        return cls(**{name: record[name] for name in cls._fields if name in record})

@@ -12,7 +12,7 @@ from rlm_ci.review.model.prove import Prover
 from rlm_ci.review.proofs import stored_proofs
 from rlm_ci.review.proofs.runner import ProofRunner
 from rlm_ci.review.proofs.stored_proofs import StoredProof
-from rlm_ci.review.proofs.trees import ProofPlace, validator_of
+from rlm_ci.review.proofs.trees import ProofPlace, validators_of
 from rlm_ci.system.command_line import Command
 from rlm_ci.values import Value
 from rlm_ci.workspace.sandboxed_commands import ReplaySandbox
@@ -37,7 +37,7 @@ _SETUP = "review.setup"
 
 def options(
     proofs: str, setup: str | None, validator: str, change: ChangeSet | None, *, may_write: bool
-) -> dict[str, str]:
+) -> dict[str, Any]:
     """What proofs depend on besides the trees: why nothing is run, "" if it is, and commands.
 
     Raises UsageError for a setup or a validator that is no command.
@@ -51,8 +51,12 @@ def options(
         lacking = "nothing of a change is run that a comment asks to review"
     if setup:
         Command.parse(setup, where=_SETUP)
-    judge = None if change is None else validator_of(validator, change.repository.root)
-    return {"lacking": lacking, "setup": setup or "", "validator": judge.text if judge else ""}
+    judges = () if change is None else validators_of(validator, change.repository.root)
+    return {
+        "lacking": lacking,
+        "setup": setup or "",
+        "validators": [one.text for one in judges],
+    }
 
 
 class ProverPlace(Value):
@@ -88,7 +92,7 @@ def prover(at: ProverPlace, chosen: Mapping[str, Any], corpus: Corpus) -> Prover
         ReplaySandbox if at.is_replay else choose,
         at.environ,
         Command.parse(told["setup"], where=_SETUP) if told["setup"] else None,
-        Command.parse(told["validator"]) if told["validator"] else None,
+        tuple(map(Command.parse, told["validators"])),
     )
     runner = at.held.enter_context(ProofRunner(place, at.record.fact))
     return Prover(sources, runner, "", level)

@@ -79,7 +79,7 @@ class ReviewGate(Gate):
             lambda: commands.sandbox,
             self._environ,
             options.setup_command(),
-            Command.parse(options.validator) if options.validator else None,
+            (Command.parse(options.validator),) if options.validator else (),
         )
 
     def _result(self, found: FixReview) -> GateResult:

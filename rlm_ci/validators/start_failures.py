@@ -138,6 +138,13 @@ _SCRIPTS = re.compile(
 _OWN_RULES = ("validator/npm-script", "validator/make-error")
 
 
+def telling_line(lines: Sequence[str]) -> str:
+    """The line of an output that says best why a command failed; "" if it printed none."""
+    printed = [line.strip() for line in lines if line.strip()]
+    errors = [line for line in printed if line.lower().startswith("error")]
+    return next(iter((*errors, *printed[-1:])), "")
+
+
 class StartFailure(Value):
     """Why it could not start, and what helps; both one line."""
 

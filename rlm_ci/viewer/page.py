@@ -41,7 +41,8 @@ _FACT = 2_000
 _PLACES, _QUOTE = 20, 4_000
 _FINDING = ("rule", "severity", "message", "hint", "domain", "source", "suppression", "subject",
             "suggested_fix")  # fmt: skip
-_PROOF = ("level", "reason", "command", "reproduction", "head", "base", "repair")
+_PROOF = ("level", "reason", "command", "reproduction", "head", "base", "repair",
+          "repair_reason")  # fmt: skip
 
 
 def render(run: ViewedRun, redact: Callable[[str], str]) -> str:

@@ -356,14 +356,14 @@ function findings() {
     listed.length > most ? $("button", { class: "more", onclick: () => { most += 200; findings(); } }, `Show more of ${whole(listed.length)}`) : ""));
   highlight(ui.findings);
 }
-const PROOF = [["command", "To run it", "text"], ["reproduction", "Reproduction", "text"], ["head", "What it says here", "text"], ["base", "What it says at the base", "text"], ["repair", "Repair, which was run: the reproduction passes with it", "diff"]];
+const PROOF = [["command", "To run it", "text"], ["reproduction", "Reproduction", "text"], ["head", "What it says here", "text"], ["base", "What it says at the base", "text"], ["repair", "Repair, which was run", "diff"]];
 function finding(one, n) {
   return $("article", { class: `card finding ${one.severity}` },
     $("p", {}, $("span", { class: "chip" }, one.severity), " ", one.proof ? [$("b", {}, one.proof.level), " "] : "", $("code", {}, one.rule), " ", $("span", { class: "faint" }, [one.domain, one.source, one.confidence != null && `confidence ${one.confidence} (${one.proof ? one.proof.level : one.source.startsWith("model:") ? "the model's own figure" : "the rule's record"})`, one.suppression && "suppressed"].filter(Boolean).join(" · "))),
     $("p", { class: "msg" }, $("bdi", {}, one.message)),
     one.suppression && $("p", { class: "msg faint" }, `Suppressed: ${one.suppression}`), one.hint && $("p", { class: "msg faint" }, one.hint),
     one.places.map((at) => [$("p", { class: "place mono" }, $("bdi", {}, at.path), at.start ? `:${at.start}${at.end && at.end !== at.start ? `-${at.end}` : ""}` : ""), at.quote && quote(at)]),
-    one.proof && [$("p", { class: "msg faint" }, `${one.proof.level[0].toUpperCase()}${one.proof.level.slice(1)}: ${one.proof.reason}`), PROOF.filter(([name]) => one.proof[name]).map(([name, label, form]) => text([label, one.proof[name], form], name === "repair"))],
+    one.proof && [$("p", { class: "msg faint" }, `${one.proof.level[0].toUpperCase()}${one.proof.level.slice(1)}: ${one.proof.reason}`), PROOF.filter(([name]) => one.proof[name]).map(([name, label, form]) => text([label, one.proof[name], form], name === "repair")), one.proof.repair_reason && $("p", { class: "msg faint" }, `${one.proof.repair ? "Repair" : "No repair"}: ${one.proof.repair_reason}`)],
     one.suggested_fix && !one.proof?.repair && text(["Suggested fix", one.suggested_fix, "text"], false),
     foundBy[n].length ? $("p", { class: "by" }, "found by ", foundBy[n].slice(0, 5).map((i) => [$("button", { onclick: () => pick(i, { show: true, read: true }) }, $("bdi", {}, named(i))), " "])) : "");
 }

@@ -283,14 +283,14 @@ def test_a_report_without_proofs_is_written_and_read_as_before() -> None:
 
 
 def test_a_proof_is_bounded_as_it_is_written_and_its_code_is_whole_or_not_there() -> None:
-    proof = Proof(PROVEN, *("x" * 4_100 + end for end in "abcdefg"))
+    proof = Proof(PROVEN, *("x" * 4_100 + end for end in "abcdefgh"))
     record = proof.to_dict()
     finding = _finding(proof=proof)
     report = Report(Subject(), Severity.HIGH, (Part("demo", "s", findings=(finding,)),))
     loader.validate(report.to_dict(), "report.schema.json", "test")
     assert {name: len(text) for name, text in record.items()} == {
         "level": 6, "reason": 500, "command": 500, "path": 500, "reproduction": 0,
-        "head": 2000, "base": 2000, "repair": 0,
+        "head": 2000, "base": 2000, "repair": 0, "repair_reason": 500,
     }  # fmt: skip
     assert record["head"].endswith("xe")
     assert Proof.from_dict(record).to_dict() == record

@@ -312,7 +312,14 @@ _SHAPES: Final[Mapping[str, Shape]] = {
         },
     },
     "repair": {"why": str},
-    "repair-validator": {"reason": str, "code": int, "failed": [str], "passed": _count},
+    "repair-validator": {
+        "reason": str,
+        "code": int,
+        "failed": [str],
+        "passed": _count,
+        "last_line": str,
+        "own_conftest": bool,
+    },
     "reproducible": {"why": str, "output": str},
     "reproduction": {
         "status": str,

@@ -62,7 +62,18 @@ def proof_of(
         "level": proof.level,
         "reason": surface.text(neutralise.clip(proof.reason, longest)),
         **dict.fromkeys(
-            ("shown_by", "command", "code", "path", "head", "base", "repair", "left_out")
+            (
+                "shown_by",
+                "command",
+                "code",
+                "path",
+                "head",
+                "base",
+                "repair",
+                "left_out",
+                "repair_reason",
+                "unrepaired",
+            )
         ),
     }
     if proof.is_argued or not output_lines:
@@ -72,6 +83,8 @@ def proof_of(
         return surface.block(text.rstrip("\n"), language) if 0 < len(text) <= longest else None
 
     repair = code(proof.repair, "diff")
+    reason = proof.repair_reason or ("the reproduction passes with it" if proof.repair else "")
+    said = surface.text(f"{neutralise.clip(reason, longest).rstrip('.')}.") if reason else None
     told = "There is a repair, which was run: it is `repair.patch` in the proof's folder."
     return {
         **view,
@@ -83,6 +96,8 @@ def proof_of(
         "base": _output(proof.base, surface, output_lines),
         "repair": repair,
         "left_out": surface.text(told) if proof.repair and not repair else None,
+        "repair_reason": said if proof.repair else None,
+        "unrepaired": None if proof.repair else said,
     }
 
 

@@ -175,9 +175,13 @@ class _TextWriter:
                 if is_code:
                     yield f"  {self._ink('Suggested:', _DIM)}"
                 yield from self._code(piece) if is_code else self._wrap(piece, "  ", "→ ")
+        reason = proof.repair_reason if proof else ""
         if repair:
-            yield f"  {self._ink('Repair, which was run:', _DIM)}"
+            told = reason or "the reproduction passes with it"
+            yield from self._wrap(told, "  ", "Repair, which was run: ")
             yield from self._code(repair)
+        elif reason:
+            yield from self._wrap(reason, "  ", "No repair: ")
 
     def _reproduction(self, proof: Proof) -> Iterator[str]:
         if proof.is_argued:

@@ -6,10 +6,12 @@ from difflib import unified_diff
 
 from rlm_ci.models.json_question import ask_object
 from rlm_ci.recursion.prompt_windows import fence
+from rlm_ci.report.details import suggestions
 from rlm_ci.resources import loader
 from rlm_ci.review.model.claim_context import place_of
 from rlm_ci.review.model.reproduce import tail
 from rlm_ci.review.proofs.repair import MOST_LINES
+from rlm_ci.review.proofs.reproduction import RepairOutcome
 from rlm_ci.text.printable import encodable, printable
 
 TYPE_CHECKING = False
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from rlm_ci.report.findings import Finding
     from rlm_ci.review.model.claim_context import Sources
     from rlm_ci.review.model.reproduce import Trial
+    from rlm_ci.review.proofs.reproduction import Reproduction
     from rlm_ci.review.proofs.runner import ProofRunner
 
     Read = Callable[[str], bytes | None]
@@ -29,13 +32,31 @@ if TYPE_CHECKING:
 _MOST = 10
 
 
-def repair(  # noqa: PLR0917 - who asks, where it is tried, and what
+def by_suggestion(
+    runner: ProofRunner, sources: Sources, finding: Finding, one: Reproduction
+) -> RepairOutcome | None:
+    """What came of the finding's own suggestion; None where it has none that can be run."""
+    place = finding.evidence[0]
+    content = None if place.side == "old" else sources.read(place.path)
+    start, end = place.line_start or 0, place.line_end or place.line_start or 0
+    text = suggestions.replacement(finding.suggested_fix)
+    if content is None or text is None or start < 1:
+        return None
+    before = content.decode("utf-8", "surrogateescape")
+    lines = _lines(before)
+    now = "".join((*lines[: start - 1], text, *lines[end:]))
+    if now == before or end > len(lines) or not before.endswith("\n"):
+        return None
+    return runner.try_repair(_patch({place.path: (before, now)}), one)
+
+
+def by_question(  # noqa: PLR0917 - who asks, where it is tried, and what
     ask: Ask, runner: ProofRunner, sources: Sources, mark: str, finding: Finding, trial: Trial
-) -> str:
-    """A patch that mends the fault, as it was run; "" for none. Raises what ``ask`` raises."""
+) -> RepairOutcome:
+    """What came of the edits that a model answers. Raises what ``ask`` raises."""
     one, outcome = trial.reproduction, trial.outcome
     if one is None or outcome is None:
-        return ""
+        raise AssertionError("only what ran is mended")
     context = sources.around(finding)
     told = {
         "place": place_of(finding),
@@ -49,8 +70,14 @@ def repair(  # noqa: PLR0917 - who asks, where it is tried, and what
         **told, "most": MOST_LINES, "fence": fence(*told.values())
     })  # fmt: skip
     answer = ask_object(ask, f"mend-{mark}", prompt, _misfit)
-    patch = "" if answer is None else patch_of(answer["edits"], sources.read)
-    return runner.try_repair(patch, one).patch if patch else ""
+    if answer is None:
+        return RepairOutcome(ok=False, reason="the model's answer could not be read, twice")
+    if not answer["edits"]:
+        return RepairOutcome(ok=False, reason="the model knows no edit that mends it")
+    patch = patch_of(answer["edits"], sources.read)
+    if not patch:
+        return RepairOutcome(ok=False, reason="an edit of the model does not fit its file")
+    return runner.try_repair(patch, one)
 
 
 def patch_of(edits: Iterable[Mapping[str, str]], read: Read) -> str:
@@ -67,6 +94,11 @@ def patch_of(edits: Iterable[Mapping[str, str]], read: Read) -> str:
         if not old or now.count(old) != 1 or not before.endswith("\n"):
             return ""
         texts[path] = before, now.replace(old, edit["new"])
+    return _patch(texts)
+
+
+def _patch(texts: Mapping[str, tuple[str, str]]) -> str:
+    """The patch that makes the second text of each file of the first."""
     return "".join(
         line
         for path, (before, now) in texts.items()

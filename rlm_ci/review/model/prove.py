@@ -15,6 +15,7 @@ from rlm_ci.review.model.architecture import DOMAIN as ARCHITECTURE
 from rlm_ci.review.model.claim_context import Sources
 from rlm_ci.review.model.metered import MeteredAsk
 from rlm_ci.review.model.reproduce import ClaimTrial, Trial
+from rlm_ci.review.proofs.reproduction import RepairOutcome
 from rlm_ci.review.proofs.stored_proofs import StoredProof
 from rlm_ci.review.results import merge
 from rlm_ci.text.printable import printable
@@ -180,19 +181,38 @@ class _Stage:
 
     def mend(self) -> None:
         """Have what was shown repaired, as long as there is room: a claim does not depend on it."""
+        runner = self._prover.runner
+        if runner is not None and self._shown:
+            runner.start_validator()
         for at, (mark, trial) in self._shown.items():
-            runner, sources = self._prover.runner, self._prover.sources
-            if self._ask is None or self._spent or runner is None:
-                return
-            claim = self._kept[at]
+            claim, one = self._kept[at], trial.reproduction
+            proof = claim.finding.proof
+            if runner is None or one is None or proof is None:
+                continue
+            tried = mend.by_suggestion(runner, self._prover.sources, claim.finding, one)
+            is_refused = tried is not None and not tried.ok
+            if tried is None or not tried.ok:
+                before = f"its suggestion: {tried.reason}; " if tried else ""
+                tried = self._asked_to_mend(runner, mark, claim.finding, trial)
+                tried = tried.replace(reason=tried.reason if tried.ok else before + tried.reason)
+            told = {"repair": tried.patch, "repair_reason": tried.reason}
+            self._stored[mark] = self._stored[mark].replace(**told)
+            finding = claim.finding.replace(proof=proof.replace(**told))
+            if is_refused:  # nobody is to apply what was run, and does not hold
+                finding = finding.replace(suggested_fix=None)
+            self._kept[at] = claim.replace(finding=finding)
+
+    def _asked_to_mend(
+        self, runner: ProofRunner, mark: str, finding: Finding, trial: Trial
+    ) -> RepairOutcome:
+        why = self._spent
+        if self._ask is not None and not why:
             try:
-                patch = mend.repair(self._ask, runner, sources, mark, claim.finding, trial)
-            except (LimitError, RemoteError):
-                return
-            if patch and claim.finding.proof is not None:
-                self._stored[mark] = self._stored[mark].replace(repair=patch)
-                proof = claim.finding.proof.replace(repair=patch)
-                self._kept[at] = claim.replace(finding=claim.finding.replace(proof=proof))
+                sources = self._prover.sources
+                return mend.by_question(self._ask, runner, sources, mark, finding, trial)
+            except (LimitError, RemoteError) as error:
+                self._spent = why = printable(str(error))
+        return RepairOutcome(ok=False, reason=f"no repair was asked for: {why}")
 
     def _tried(self, finding: Finding, mark: str) -> Trial:
         why = self._why_not(finding)

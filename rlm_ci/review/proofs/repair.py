@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from hashlib import sha256
@@ -19,7 +20,7 @@ from rlm_ci.sandbox import JobLimits, SandboxJob
 from rlm_ci.system import files
 from rlm_ci.system.transcript import transcribe
 from rlm_ci.text.printable import count, printable
-from rlm_ci.validators import outcomes, test_reports
+from rlm_ci.validators import outcomes, start_failures, test_reports
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -31,13 +32,27 @@ if TYPE_CHECKING:
     from rlm_ci.review.proofs.reproduction import Reproduction
     from rlm_ci.review.proofs.trees import ProofTrees
     from rlm_ci.runs import Fact
+    from rlm_ci.system.command_line import Command
 
 #: Lines that a patch may add and remove, and its characters.
 MOST_LINES, _LONGEST = 30, 16_000
 #: Seconds of the validator, and tests that are told by name.
 _SECONDS, _MOST = 600.0, 5_000
+_TIMEOUT = "timeout"
+_NOT_RUN = {"code": -1, "failed": [], "passed": 0, "last_line": ""}
 _SAID = 200
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@(.*)")
+
+
+class RepairJudge(Value):
+    """The validator of repairs, and how it ended ``before``, on head.
+
+    Without a ``command`` none can judge, for the reason ``lacking``.
+    """
+
+    command: Command | None = None
+    before: Mapping[str, Any] = {}
+    lacking: str = "there is no validator"
 
 
 class RepairTrial:
@@ -54,6 +69,29 @@ class RepairTrial:
         self._fact = fact
         self._key = key
         self._ran = ran
+        self._judge: RepairJudge | None = None
+
+    def start(self) -> RepairJudge:
+        """The first validator that can judge what is at head; it runs there once."""
+        if self._judge is None:
+            self._judge = self._first_able()
+        return self._judge
+
+    def _first_able(self) -> RepairJudge:
+        failing: RepairJudge | None = None
+        refused: dict[str, None] = {}
+        for command in self._trees.place.validators:
+            before = self._validated(HEAD, command.argv)
+            judge = RepairJudge(command, before)
+            if _is_able(before):
+                return judge
+            if before["failed"] and not before["reason"]:
+                failing = failing or judge
+            refused[_why_not(command.text, before)] = None
+            if before["reason"] == _TIMEOUT:  # the others would run the same tests
+                break
+        why = f"your tests could not be run: {'; '.join(refused)}"
+        return failing or (RepairJudge(lacking=why) if refused else RepairJudge())
 
     def attempt(self, patch: str, one: Reproduction) -> RepairOutcome:
         """Whether the patch mends what ``one`` shows. Raises StorageError."""
@@ -69,11 +107,16 @@ class RepairTrial:
             if outcome.status != ends.PASSED:
                 reason = f"with the patch the reproduction does not pass: {outcome.reason}"
                 return RepairOutcome(ok=False, reason=reason)
-        if self._trees.place.validator is None:
-            reason = "the reproduction passes; there is no validator"
+        judge = self.start()
+        if judge.command is None:
+            reason = f"the reproduction passes; {judge.lacking}"
             return RepairOutcome(ok=True, reason=reason, patch=patch)
-        why = _worse(self._validated(HEAD), self._validated(side))
-        reason = why or "the reproduction passes, and the validator is as green as before"
+        own = judge.before["own_conftest"]
+        after = self._validated(side, judge.command.argv, own_conftest=own)
+        why = _worse(judge.before, after)
+        shown = printable(judge.command.text)[:_SAID]
+        more = " with the change's own conftest.py" if own else ""
+        reason = why or f"the reproduction passes, and `{shown}`{more} is as green as before"
         return RepairOutcome(not why, reason, "" if why else patch)
 
     def _laid(self, side: str, patch: str) -> str:
@@ -100,34 +143,45 @@ class RepairTrial:
             return printable(f"it does not apply: {error.what}")[:_SAID]
         return _objections(trees, folder, hunks)
 
-    def _validated(self, side: str) -> Mapping[str, Any]:
-        command = self._trees.place.validator
-        if command is None:
-            raise AssertionError("nothing validates")
-        key = {**self._key, "side": side, "argv": list(command.argv)}
-        place = f"proofs/validator-{side}"
-        return self._fact("repair-validator", place, key, lambda: self._run(side, command.argv))
+    def _validated(
+        self, side: str, argv: tuple[str, ...], *, own_conftest: bool | None = None
+    ) -> Mapping[str, Any]:
+        """How a validator ends on a side; without ``own_conftest`` it takes the one that loads."""
 
-    def _run(self, side: str, argv: tuple[str, ...]) -> dict[str, Any]:
+        def produce() -> Mapping[str, Any]:
+            told = self._run(side, argv, own_conftest=bool(own_conftest))
+            if own_conftest is not None or told["reason"] or _is_able(told):
+                return told
+            if not self._trees.edits_conftest():
+                return told
+            # The base's conftest.py may not fit the code of the head.
+            own = self._run(side, argv, own_conftest=True)
+            return own if _is_able(own) or (own["failed"] and not told["failed"]) else told
+
+        name = sha256(json.dumps([argv, own_conftest]).encode("ascii")).hexdigest()[:12]
+        key = {**self._key, "side": side, "argv": list(argv), "own_conftest": own_conftest}
+        return self._fact("repair-validator", f"proofs/validator-{side}-{name}", key, produce)
+
+    def _run(self, side: str, argv: tuple[str, ...], *, own_conftest: bool) -> dict[str, Any]:
         """How the validator ends in a copy of a side that it may write to."""
         trees = self._trees
+        copy = trees.copy(side, own_conftest=own_conftest)
         with files.scratch("rlm-ci-") as made:
             folder = os.path.realpath(made)
             job = SandboxJob(
                 argv,
                 cwd=trees.root,
                 env=test_reports.environment(folder, trees.root, trees.env, short=True),
-                mounts=(*trees.mounts(side, trees.copy(side)), *test_reports.mounts(folder)),
+                mounts=(*trees.mounts(side, copy), *test_reports.mounts(folder)),
                 limits=JobLimits(wall=_SECONDS),
                 keep=1 << 20,
             )
             try:
                 ended = trees.run(job)
             except RlmCiError as error:
-                return {"reason": error.what, "code": -1, "failed": [], "passed": 0}
-            told = test_reports.read(
-                transcribe(ended.output, str).lines, test_reports.collect(folder), trees.root
-            )
+                return {**_NOT_RUN, "reason": error.what, "own_conftest": own_conftest}
+            lines = transcribe(ended.output, str).lines
+            told = test_reports.read(lines, test_reports.collect(folder), trees.root)
         failed = [
             f"{one.place} {one.name} {one.case}".strip()
             for one in told.tests
@@ -138,6 +192,8 @@ class RepairTrial:
             "code": ended.returncode,
             "failed": sorted(set(failed))[:_MOST],
             "passed": sum(one.state == outcomes.PASSED for one in told.tests),
+            "last_line": start_failures.telling_line(lines).replace(f"{trees.root}/", "")[:_SAID],
+            "own_conftest": own_conftest,
         }
 
 
@@ -158,12 +214,26 @@ def recounted(patch: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _is_able(told: Mapping[str, Any]) -> bool:
+    """Whether a validator has run what it is to judge by."""
+    return not told["reason"] and bool(told["passed"] or not told["code"])
+
+
+def _why_not(text: str, told: Mapping[str, Any]) -> str:
+    """Why a validator cannot judge, in a line."""
+    why = told["reason"] or f"{text} ends with exit code {told['code']}: {told['last_line']}"
+    if told["reason"] == _TIMEOUT:
+        why = f"{text} takes more than {_SECONDS:.0f} seconds"
+    return printable(why)[:_SAID]
+
+
 def _worse(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """How the validator is less green than before; "" if it is not."""
     if reason := before["reason"] or after["reason"]:
         return printable(f"the validator was stopped: {reason}")[:_SAID]
     if new := sorted({*after["failed"]} - {*before["failed"]}):
-        return printable(f"{count(len(new), 'test')} more fails: {new[0]}")[:_SAID]
+        verb = "fails" if len(new) == 1 else "fail"
+        return printable(f"{count(len(new), 'test')} more {verb}: {new[0]}")[:_SAID]
     if after["code"] and (not before["code"] or not after["failed"]):
         return f"the validator ends with exit code {after['code']}"
     if after["passed"] < before["passed"]:

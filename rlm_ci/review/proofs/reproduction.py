@@ -87,7 +87,7 @@ class ProofOutcome(Value):
 
 
 class RepairOutcome(Value):
-    """Whether a patch mends what the reproduction shows, and harms nothing; else why not.
+    """Whether a patch mends what the reproduction shows, and harms nothing; ``reason`` says why.
 
     ``patch`` is the one that was run, with the right counts of lines; "" if it is not ``ok``.
     """

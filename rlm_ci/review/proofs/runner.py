@@ -56,7 +56,7 @@ class ProofRunner(Closing):
             "base": place.base,
             "head": place.head,
             "setup": list(place.setup.argv) if place.setup else None,
-            "validator": list(place.validator.argv) if place.validator else None,
+            "validators": [one.text for one in place.validators],
         }
         self._available: str | None = None
         #: What the setup printed, if it failed.
@@ -125,6 +125,11 @@ class ProofRunner(Closing):
         if reason := self.available or _misshapen(one):
             return RepairOutcome(ok=False, reason=reason)
         return self._repairs.attempt(patch, one)
+
+    def start_validator(self) -> None:
+        """Run the validator on head, before a repair is asked for that it is to judge."""
+        if not self.available:
+            self._repairs.start()
 
     def compare(self, script: str) -> tuple[str, str]:
         """What a Python script prints at head, and at the base, and how it ends there."""

@@ -29,11 +29,15 @@ _MOST = 1000
 
 
 class StoredProof(Value):
-    """A reproduction, what its runs said, and the patch that mended it, "" for none."""
+    """A reproduction, what its runs said, and the patch that mended it, "" for none.
+
+    ``repair_reason`` says what speaks for the patch, or why there is none.
+    """
 
     reproduction: Reproduction
     outcome: ProofOutcome
     repair: str = ""
+    repair_reason: str = ""
 
     def proof(self, finding: str) -> Proof:
         """As a report has it; ``finding`` is the id of the finding."""
@@ -47,16 +51,18 @@ class StoredProof(Value):
             outcome.head.output,
             outcome.base.output if outcome.base else "",
             self.repair,
+            self.repair_reason,
         )
 
     def to_dict(self) -> dict[str, Any]:
         reproduction, outcome = self.reproduction.to_dict(), self.outcome.to_dict()
-        return {"reproduction": reproduction, "outcome": outcome, "repair": self.repair}
+        return {**super().to_dict(), "reproduction": reproduction, "outcome": outcome}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> StoredProof:
         outcome = ProofOutcome.from_dict(record["outcome"])
-        return cls(Reproduction(**record["reproduction"]), outcome, record["repair"])
+        reason = record.get("repair_reason", "")  # earlier versions told none
+        return cls(Reproduction(**record["reproduction"]), outcome, record["repair"], reason)
 
     def write(self, finding: str, write: Callable[[str, str], object]) -> None:
         """Write the files by ``write(name, text)``."""
@@ -94,7 +100,8 @@ def read(folder: str) -> Iterator[tuple[str, StoredProof]]:
         except (files.UnreadableError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise _damaged(place, printable(str(error))[:200]) from None
         level = stored.outcome.level
-        texts = (*stored.reproduction.to_dict().values(), stored.repair, level)
+        told = (stored.repair, stored.repair_reason, level)
+        texts = (*stored.reproduction.to_dict().values(), *told)
         if not all(isinstance(text, str) for text in texts) or level not in LEVELS:
             raise _damaged(place, "its values have the wrong type")
         yield name, stored

@@ -51,7 +51,7 @@ class ProofPlace(Value):
     """What is compared: ``base`` is a commit, ``head`` too, or None for the work tree.
 
     ``setup`` makes the environment in a copy of the base, with network; what it adds to the copy
-    is seen by both trees. ``validator`` judges repairs.
+    is seen by both trees. The first of ``validators`` that can run judges repairs.
     """
 
     repository: Repository
@@ -60,7 +60,12 @@ class ProofPlace(Value):
     sandbox: Callable[[], Sandbox]
     environ: Mapping[str, str]
     setup: Command | None = None
-    validator: Command | None = None
+    validators: tuple[Command, ...] = ()
+
+    @property
+    def validator(self) -> Command | None:
+        """The one that was named, or that the files of the project name first."""
+        return next(iter(self.validators), None)
 
     @classmethod
     def of(
@@ -76,9 +81,9 @@ class ProofPlace(Value):
     ) -> ProofPlace:
         """With the values of settings; ``base`` is the merge base. Raises UsageError."""
         command = Command.parse(setup, where=_SETTING) if setup else None
-        judge = validator_of(validator, repository.root)
+        judges = validators_of(validator, repository.root)
         chosen = partial(choose, sandbox, environ)
-        return cls(repository, base, head, chosen, environ, command, judge)
+        return cls(repository, base, head, chosen, environ, command, judges)
 
 
 class ProofTrees(Closing):
@@ -128,10 +133,13 @@ class ProofTrees(Closing):
             self._made[side] = self.copy(side)
         return self._made[side]
 
-    def copy(self, side: str) -> str:
-        """Another folder with the tree of a side, for a command that writes to it."""
+    def copy(self, side: str, *, own_conftest: bool = False) -> str:
+        """Another folder with the tree of a side, for a command that writes to it.
+
+        With ``own_conftest`` each conftest.py is the side's own, and not the base's.
+        """
         environment = self._environment()
-        folder = self._laid(side)
+        folder = self._laid(side, own_conftest=own_conftest)
         if side in self.patches:
             _apply(self.patches[side], folder, self.place.environ)
         for path, source in environment.items():
@@ -199,7 +207,14 @@ class ProofTrees(Closing):
 
     # ── the trees ──
 
-    def _laid(self, side: str) -> str:
+    def edits_conftest(self) -> bool:
+        """Whether a conftest.py is another one at the head than at the base."""
+        trees = [self.listed(side) for side in (BASE, HEAD)]
+        paths = sorted(filter(_is_conftest, {path for tree in trees for path in tree.modes}))
+        base, head = (tree.read(paths) for tree in trees)
+        return base != head
+
+    def _laid(self, side: str, *, own_conftest: bool = False) -> str:
         """A tree in a new folder, with what the base has to say of tests."""
         folder = os.path.realpath(self._stack.enter_context(files.scratch("rlm-ci-")))
         base = self.listed(BASE)
@@ -207,7 +222,11 @@ class ProofTrees(Closing):
         if side == BASE:
             base.write(folder, base.modes)
             return folder
-        policy = [path for path in base.modes if _is_of_base(path, homes)]
+
+        def is_of_base(path: str) -> bool:
+            return _is_of_base(path, homes) and not (own_conftest and _is_conftest(path))
+
+        policy = [path for path in base.modes if is_of_base(path)]
         base.write(folder, (path for path in policy if base.modes[path] != _LINK))
         head = self.listed(side)
         known = base.modes.keys()
@@ -216,7 +235,7 @@ class ProofTrees(Closing):
             (
                 path
                 for path in head.modes
-                if not _is_of_base(path, homes)
+                if not is_of_base(path)
                 # A new file must not stand for a module of Python, or of the framework.
                 and (path in known or not by_name.shadowed(path, known))
             ),
@@ -282,16 +301,24 @@ class ProofTrees(Closing):
         return {path: os.path.join(folder, path) for path in found}
 
 
-def validator_of(wanted: str, root: str) -> Command | None:
-    """The validator of a setting; None where it finds none, or more than one. Raises UsageError."""
+def validators_of(wanted: str, root: str) -> tuple[Command, ...]:
+    """The validator of a setting, and what replaces it where it cannot run.
+
+    Nothing where the setting finds none, or more than one. Raises UsageError.
+    """
     with suppress(detect.NoValidatorError):
-        return detect.select(wanted, detect.detect(root)).command
-    return None
+        found = detect.select(wanted, detect.detect(root))
+        return (*filter(None, (found.command,)), *map(Command.parse, found.others))
+    return ()
 
 
 def _is_code(path: str) -> bool:
     """Whether there are tests that can be run in the language of a file."""
     return language(path) in _LANGUAGES
+
+
+def _is_conftest(path: str) -> bool:
+    return path.rpartition("/")[2] == "conftest.py"
 
 
 def _is_of_base(path: str, homes: set[str]) -> bool:

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rlm_ci.report import render as surfaces
+from rlm_ci.report.findings import Report
 from testing.leftovers import eventually
 from testing.loopback_model.fixture import llm
 from testing.pipelines_stage import Stage
-from testing.proving_model import BASE, CLAIM, HEAD, SHOWS, ProvingModel
+from testing.proving_model import BASE, CLAIM, HEAD, MENDS, SHOWS, TESTS, ProvingModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,9 +43,12 @@ def stage(repo: GitRepo, cli: Cli) -> Iterator[Stage]:
     found.clean()
 
 
-def reviewed(stage: Stage, llm: ModelServer, model: ProvingModel, *more: str) -> Ended:
+def reviewed(
+    stage: Stage, llm: ModelServer, model: ProvingModel, *more: str, validator: str = "auto"
+) -> Ended:
     llm.script(model)
     env = {"OPENAI_API_KEY": llm.key, "OPENAI_BASE_URL": llm.url}
+    env["RLM_CI_LOOP_VALIDATOR"] = validator
     words = ("review", "--base", "HEAD~1", "--model", "m", "--format", "json", *more)
     return stage.cli(*words, env=env)
 
@@ -75,6 +80,51 @@ def test_a_fault_that_runs_is_proven_and_nothing_is_asked_or_run_again(
     replayed = stage.cli("replay", "latest", "--check")
     assert replayed.code == 0, replayed
     assert len(llm.completions) == asked == ended.json()["usage"]["calls"]
+
+
+SUGGESTED = "```suggestion\n{}    return sum(prices) / {} if prices else 0\n```"
+#: What is suggested and answered, the questions for a repair, and why it is one, or none is.
+REPAIRS = {
+    "complete": (SUGGESTED.format("", "len(prices)"), MENDS, 0, "your tests could not be run"),
+    "wrong": (SUGGESTED.format("", "1"), {"edits": []}, 1, "its suggestion: 1 test more fails"),
+    "no suggestion": (None, MENDS, 1, "the reproduction passes; your tests could not be run"),
+    "prose": ("Return 0 for an empty list.", MENDS, 1, "the reproduction passes"),
+    "broken": (
+        SUGGESTED.format("if (", "2"), {"edits": []}, 1,
+        "its suggestion: with the patch the reproduction does not pass",
+    ),
+    "knows none": (None, {"edits": []}, 1, "the model knows no edit that mends it"),
+    "fits nowhere": (
+        None, {"edits": [{"path": "shop.py", "old": "x = 1", "new": ""}]}, 1, "does not fit",
+    ),
+    "cannot be read": (None, {"edits": 3}, 2, "could not be read"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.full) if at else case
+             for at, case in enumerate(REPAIRS)]
+)  # fmt: skip
+def test_each_repair_says_why_it_is_one_and_why_not(
+    stage: Stage, llm: ModelServer, case: str
+) -> None:
+    suggested, edits, questions, reason = REPAIRS[case]
+    stage.repo.write("shop.py", BASE).write("test_shop.py", TESTS).commit()
+    stage.repo.write("shop.py", HEAD).commit()
+    validator = "python3 -m pytest -q" if case == "wrong" else "pytest-of-nobody"
+    model = ProvingModel(claims=({**CLAIM, "suggested_fix": suggested},), repair=edits)
+    ended = reviewed(stage, llm, model, validator=validator)
+    found = claims(ended.json())[CLAIM["message"]]
+    proof = found["proof"]
+    is_kept = edits is MENDS
+    assert (ended.code, proof["level"], model.asked["mend"]) == (1, "proven", questions), proof
+    assert reason in proof["repair_reason"], proof
+    assert bool(proof["repair"]) == is_kept
+    report = Report.from_dict(ended.json())
+    for surface in ("text", "markdown", "html"):
+        title = "Repair, which was run" if is_kept else "No repair"
+        assert title in surfaces.render(report, surface, surfaces.RenderOptions()), surface
+    assert stage.cli("verify", "latest", "--run-proofs").code == 0
 
 
 def script(content: str, expects: str = "AssertionError") -> dict[str, Any]:

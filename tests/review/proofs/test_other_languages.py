@@ -32,7 +32,7 @@ def test_a_test_of_node(tmp_path: Path) -> None:
     repo = GitRepo(tmp_path / "shop")
     base = repo.write("shop.js", PASSWORD.format("indexOf")).commit()
     head = repo.write("shop.js", PASSWORD.format("lastIndexOf")).commit()
-    place = place_of(repo, base, head, validator=Command.of("node", "--test"))
+    place = place_of(repo, base, head, validators=(Command.of("node", "--test"),))
 
     def claim(text: str, expects: str = "AssertionError: 'c' == 'b:c'") -> Reproduction:
         return Reproduction("test/claim.test.js", text, "test", expects)
@@ -49,5 +49,5 @@ def test_a_test_of_node(tmp_path: Path) -> None:
         for text in ("// nothing\n", "test(", CLAIM.format("c") + "process.exit(0);\n"):
             none = runner.check(claim(text))
             assert (none.level, none.refuted) == ("argued", False), (text, none)
-    with ProofRunner(place.replace(validator=None), Facts()) as runner:
+    with ProofRunner(place.replace(validators=()), Facts()) as runner:
         assert runner.available == "no tests of this project can be run here"

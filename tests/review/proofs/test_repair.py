@@ -11,9 +11,12 @@ from rlm_ci.review.proofs.repair import recounted
 from rlm_ci.review.proofs.reproduction import Reproduction
 from rlm_ci.review.proofs.runner import ProofRunner
 from rlm_ci.system.command_line import Command
-from testing.proofs_stage import BASE, HEAD, Facts
+from testing.proofs_stage import BASE, HEAD, Facts, place_of
+from testing.repositories.git_repo import GitRepo
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rlm_ci.review.proofs.trees import ProofPlace
 
 SHOP = "src/shop/__init__.py"
@@ -27,6 +30,9 @@ CLAIM = Reproduction(
 
 ENDS = "    return text.rpartition(':')[2]"
 MEND = {ENDS: "    return text.partition(':')[2]"}
+PYTEST = Command.of("python3", "-m", "pytest", "-q", "-p", "no:cacheprovider")
+ABSENT = Command.of("uv-of-nobody", "run", "pytest")
+NEVER = Command.of("python3", "-m", "pytest_of_nobody")
 
 
 def edit(path: str, edits: dict[str, str]) -> str:
@@ -49,9 +55,7 @@ def test_counts_of_lines_are_put_right() -> None:
 
 @pytest.mark.full
 def test_repairs(shop: ProofPlace) -> None:
-    place = shop.replace(
-        validator=Command.of("python3", "-m", "pytest", "-q", "-p", "no:cacheprovider")
-    )
+    place = shop.replace(validators=(PYTEST,))
     facts = Facts()
     with ProofRunner(place, facts) as runner:
         found = runner.try_repair(MENDED.replace("-4,7", "-4,3"), CLAIM)
@@ -79,3 +83,44 @@ def test_repairs(shop: ProofPlace) -> None:
             refused = runner.try_repair(patch, CLAIM)
             assert (refused.ok, refused.patch) == (False, ""), patch
             assert reason in refused.reason, (patch, refused)
+
+
+@pytest.mark.parametrize(
+    ("validators", "reason"),
+    [
+        ((ABSENT, PYTEST), f"`{PYTEST.text}` is as green as before"),
+        ((NEVER, ABSENT), "No module named pytest_of_nobody; uv-of-nobody could not be started"),
+        ((), "the reproduction passes; there is no validator"),
+    ],
+)  # fmt: skip
+def test_the_first_validator_that_can_run_judges(
+    shop: ProofPlace, validators: tuple[Command, ...], reason: str
+) -> None:
+    with ProofRunner(shop.replace(validators=validators), Facts()) as runner:
+        tried = runner.try_repair(MENDED, CLAIM)
+        assert (tried.ok, tried.patch) == (True, MENDED), tried
+        assert reason in tried.reason
+        assert ("your tests could not be run" in tried.reason) == (NEVER in validators)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("folder", ["", "tests/", "tests/unit/"])
+def test_the_conftest_of_the_head_is_taken_where_that_of_the_base_does_not_load(
+    tmp_path: Path, folder: str
+) -> None:
+    conftest, test = f"{folder}conftest.py", f"{folder or 'tests/'}test_more.py"
+    moved = {test: BASE["tests/test_shop.py"], conftest: BASE["tests/conftest.py"]}
+    repo = GitRepo(tmp_path)
+    for path, text in ({**BASE, "tests/conftest.py": ""} | moved).items():
+        repo.write(path, text)
+    base = repo.commit()
+    for path, text in {SHOP: HEAD[SHOP], conftest: moved[conftest]}.items():
+        repo.write(path, text.replace("LIMIT", "MOST"))
+    place = place_of(repo, base, repo.commit(), validators=(PYTEST,))
+    with ProofRunner(place, Facts()) as runner:
+        tried = runner.try_repair(edit(SHOP, MEND).replace("LIMIT", "MOST"), CLAIM)
+        assert tried.ok, tried
+        assert tried.reason.endswith("with the change's own conftest.py is as green as before")
+        broken = edit(SHOP, MEND | {"    return sum(prices)": "    return 0"})
+        tried = runner.try_repair(broken.replace("LIMIT", "MOST"), CLAIM)
+        assert "2 tests more fail" in tried.reason, tried
