@@ -76,9 +76,9 @@ def anchor(
 ) -> AnchoredClaim:
     """Open what ``claim`` points to in ``content``, whose first line has the number ``first_line``.
 
-    A claim without a quote gets the lines that it names; a quote that lacks only the white space
-    around them is theirs. If it is elsewhere in the file, the claim moves to the nearest place.
-    ``blob`` is recorded as it is.
+    A claim keeps the lines that it names if its quote is among them, or has them all; white space
+    around lines does not count. A quote that is elsewhere in the file moves the claim to the
+    nearest place. ``blob`` is recorded as it is.
     """
     if content is None:
         return AnchoredClaim()
@@ -88,6 +88,7 @@ def anchor(
         return AnchoredClaim(claim.replace(line_end=None, blob=blob), VERIFIED)
     end = start if end is None else end
     claimed = None
+    text = ""
     if quote is not None:
         quote = encodable("\n".join(line.rstrip("\r") for line in quote.split("\n")))
     last = first_line + len(lines) - 1
@@ -99,6 +100,8 @@ def anchor(
     found = None if quote is None else _find(lines, quote, claimed, start, first_line)
     if found is None:
         return AnchoredClaim()
+    if found == claimed:
+        return AnchoredClaim(claim.replace(line_end=end, blob=blob, quote=text), VERIFIED)
     begin, stop = found
     text = "\n".join(lines[begin - first_line : stop - first_line + 1])
     moved = claim.replace(line_start=begin, line_end=stop, blob=blob, quote=text)
@@ -124,7 +127,7 @@ def _find(
     near: int | None,
     first_line: int,
 ) -> tuple[int, int] | None:
-    """The lines that have a quote, nearest to the claimed ones; None if there are none."""
+    """The lines that have a quote: the claimed ones, or the nearest; None if there are none."""
     wanted = "\n".join(_bare(quote)).strip("\n")
     weight = sum(char.isalnum() or char == "_" for char in wanted)
     if not wanted:
@@ -144,9 +147,10 @@ def _find(
         whole = folded[starts[low - first_line] :].split("\n", number)[:number]
         if wanted == "\n".join(whole):
             return low, high
-        inside = [one for one in places if low <= one[0] and one[1] <= high]
-        if inside and weight >= _LEAST:
-            return inside[0]
+        inside = any(low <= begin and stop <= high for begin, stop in places)
+        around = any(begin <= low and high <= stop for begin, stop in places)
+        if (inside and weight >= _LEAST) or (around and weight >= _TELLING):
+            return low, high
     if weight < _TELLING or not places:
         return None
     origin = near if near is not None else first_line

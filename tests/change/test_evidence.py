@@ -201,16 +201,23 @@ _CODE = b"def f():\n    if bg:\n        return bg\n    return 0\n"
         ((2, 3), "if bg:\n    return bg", VERIFIED),
         ((2, 3), "if bg:\nreturn bg", VERIFIED),
         ((2, 2), "\tif bg:  ", VERIFIED),
+        ((1, 4), "if bg:", VERIFIED),
+        ((1, 3), "    if bg:\n        return bg", VERIFIED),
+        ((3, 3), "    if bg:\n        return bg", VERIFIED),
+        ((2, 4), "bg", REJECTED),
         ((1, 2), "if bg:\n    return bg", REANCHORED),
+        ((4, 4), "        return bg", REANCHORED),
         ((2, 3), "if fg:\n    return bg", REJECTED),
     ],
 )
-def test_a_quote_that_lacks_only_its_indentation_is_exact(
+def test_a_claim_stays_at_the_lines_that_have_its_quote(
     lines: tuple[int, int], quote: str, outcome: str
 ) -> None:
     found = anchor(Location("a.py", *lines, quote=quote), _CODE, None)
     assert found.outcome == outcome
     if found.location is not None:  # as the file has it
         whole = _CODE.decode().splitlines()
+        if outcome == VERIFIED:
+            assert (found.location.line_start, found.location.line_end) == lines
         first, last = found.location.line_start or 0, found.location.line_end or 0
         assert found.location.quote == "\n".join(whole[first - 1 : last])

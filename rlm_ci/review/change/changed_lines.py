@@ -71,12 +71,17 @@ def _runs(numbers: Sequence[int]) -> list[list[int]]:
 
 
 def marked(finding: Finding, changed: Ranges | None) -> Finding:
-    """``finding`` with its changed lines first; suppressed if it has none."""
+    """``finding`` with its changed lines first; suppressed if it has none.
+
+    A suggestion goes where others come first: it is for the lines that it was written for.
+    """
     if changed is None or finding.suppression is not None:
         return finding
     if not is_touched(finding, changed):
         return finding.replace(suppression=UNTOUCHED)
     places = sorted(finding.evidence, key=lambda place: (place.side, not _overlaps(place, changed)))
+    if tuple(places[:1]) != finding.evidence[:1]:
+        finding = finding.replace(suggested_fix=None)
     return finding.replace(evidence=tuple(places))
 
 

@@ -201,8 +201,8 @@ class _Opener:
                 self._odd += 1
                 self._outcomes[REJECTED] += 1
                 continue
-            place = self._open(claim)
-            others = [self._open(one, anywhere=True) for one in claim.get("also", ())]
+            place, is_moved = self._open(claim)
+            others = [self._open(one, anywhere=True)[0] for one in claim.get("also", ())]
             hint, is_founded = None, True
             if named := claim.get("guideline"):
                 told = self._guidelines.open(named) if self._guidelines else None
@@ -215,7 +215,9 @@ class _Opener:
             elif not is_founded:
                 self._unfounded += 1
             elif claim["domain"] in self._domains:
-                self.findings.append(self._finding(claim, place, others).replace(hint=hint))
+                finding = self._finding(claim, place, others).replace(hint=hint)
+                # A suggestion fits only the lines that it was written for.
+                self.findings.append(finding.replace(suggested_fix=None) if is_moved else finding)
 
     def result(self, uncovered: Sequence[tuple[str, str]]) -> FinderResult:
         counts = Evidence(sum(self._outcomes.values()), *self._outcomes.values())
@@ -231,7 +233,10 @@ class _Opener:
         dropped = ((count(number, "claim"), why) for number, why in told if number)
         return tuple(f"{claims} of the model dropped: {why}" for claims, why in dropped)
 
-    def _open(self, claim: Mapping[str, Any], *, anywhere: bool = False) -> Location | None:
+    def _open(
+        self, claim: Mapping[str, Any], *, anywhere: bool = False
+    ) -> tuple[Location | None, bool]:
+        """Where a claim points, and whether these are other lines than it names."""
         path, quote = claim["path"], claim["quote"]
         place = Location(path, int(claim["line_start"]), int(claim["line_end"]), quote=quote)
         best = AnchoredClaim()
@@ -243,7 +248,7 @@ class _Opener:
             if best.location is None or found.outcome == VERIFIED:
                 best = found
         self._outcomes[best.outcome] += 1
-        return best.location
+        return best.location, best.outcome == REANCHORED
 
     def _elsewhere(self, path: str) -> Sequence[LeafText]:
         if path not in self._read:

@@ -110,7 +110,7 @@ class _Kept:
 
     def add(self, one: TracedFinding) -> None:
         finding = one.finding
-        start, end = _lines(finding) if finding.evidence else (0, 0)
+        start, end = _lines(finding)
         exact = (finding.source, finding.rule, start, end, finding.message)
         best = self._told.get(exact)
         if best is None:
@@ -200,7 +200,7 @@ def _distance(one: Finding, other: Finding) -> int:
 
 
 def _lines(finding: Finding) -> tuple[int, int]:
-    place = finding.evidence[0]
+    place = finding.evidence[0] if finding.evidence else Location("")
     start = place.line_start or 0
     return start, place.line_end or start
 
@@ -242,6 +242,8 @@ def _united(first: TracedFinding, second: TracedFinding) -> TracedFinding:
     accepted = None if None in (one.suppression, other.suppression) else one.suppression
     # An argument makes what a tool says no more severe.
     raised = one.severity if other.is_argued else max(one.severity, other.severity)
+    # A suggestion is for the lines that it was written for.
+    fixes = (each.suggested_fix for each in (one, other) if _lines(each) == _lines(one))
     shown = (each.proof for each in (one, other) if each.proof and not each.is_argued)
     return TracedFinding(
         one.replace(
@@ -249,7 +251,7 @@ def _united(first: TracedFinding, second: TracedFinding) -> TracedFinding:
             confidence=_surer(one, other),
             evidence=tuple(kept[:_PLACES]),
             hint=_told(one, other),
-            suggested_fix=one.suggested_fix or other.suggested_fix,
+            suggested_fix=next(filter(None, fixes), None),
             suppression=accepted,
             proof=next(shown, one.proof),
         ),

@@ -48,8 +48,10 @@ def test_where_lines_went_those_around_the_gap_are_changed(repo: GitRepo) -> Non
 
 def test_a_finding_points_to_the_changed_lines_first_and_is_waved_through_without_one() -> None:
     caller, callee = Location("cart.py", 5, 5), Location("shop.py", 13, 15)
-    found = Finding("review/breaks", Severity.HIGH, "It breaks", evidence=(caller, callee))
-    assert marked(found, {"shop.py": [[14, 14]]}).evidence == (callee, caller)
+    found = Finding("review/breaks", Severity.HIGH, "It breaks", evidence=(caller, callee),
+                    suggested_fix="```suggestion\npass\n```")  # fmt: skip
+    moved = marked(found, {"shop.py": [[14, 14]]})
+    assert (moved.evidence, moved.suggested_fix) == ((callee, caller), None)
     assert marked(found, {"cart.py": [[1, 5]], "shop.py": [[14, 14]]}) == found
     assert marked(found, {"shop.py": [[16, 20]]}).suppression == UNTOUCHED
     assert marked(found, None) == found

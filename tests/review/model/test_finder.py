@@ -77,6 +77,21 @@ def test_a_right_quote_at_the_wrong_line_is_moved(llm: ModelServer, line: int) -
     held(result)
 
 
+@pytest.mark.parametrize(
+    ("lines", "stays"), [((14, 17), True), ((16, 16), True), ((13, 15), False), ((17, 18), False)]
+)
+def test_a_suggestion_is_for_the_lines_that_were_named(
+    llm: ModelServer, lines: tuple[int, int], *, stays: bool
+) -> None:
+    fix = "```suggestion\n    return 0\n```"
+    named = claim(lines[0], "result = row.price", TOTAL["message"], suggested_fix=fix)
+    llm.script([answering({**named, "line_end": lines[1]})])
+    (found,) = by_model(reviewed(TEXTS, Asking(llm), ruff="off"))
+    place = found.evidence[0]
+    assert (place.line_start, place.line_end) == (lines if stays else (16, 16))
+    assert found.suggested_fix == (fix if stays else None)
+
+
 def test_what_is_said_twice_in_other_words_is_one_finding(llm: ModelServer) -> None:
     line = "    return db.execute(\"SELECT * FROM orders WHERE name = '%s'\" % name)"
     same = [

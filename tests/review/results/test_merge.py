@@ -36,6 +36,14 @@ def merged(*found: Finding) -> list[TracedFinding]:
     return list(merge(TracedFinding(one, (f"n{number}",)) for number, one in enumerate(found)))
 
 
+def test_a_suggestion_for_other_lines_is_not_taken_over() -> None:
+    fix = "```suggestion\npass\n```"
+    words = "SQL injection: `name` goes into the query unescaped"
+    for line, taken in ((10, fix), (9, None)):
+        (one,) = merged(RUFF, said(words, line=line, end=10, suggested_fix=fix))
+        assert one.finding.suggested_fix == taken
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -295,7 +295,7 @@ def test_golden(llm: ModelServer) -> None:
     """The same texts and answers give these bytes, on any machine."""
     llm.script([
         answering(
-            {**TOTAL, "line_start": 3}, GRAVE,
+            {**TOTAL, "line_start": 3, "line_end": 3}, GRAVE,
             claim(1, "no such line stands anywhere"),
             claim(5, "def query(db, name):", "SQL injection through the name that is formatted",
                   domain="security", rule="sql-injection"),
