@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 #: Bytes that a second question needs besides the first: the answer, cut down, and what was wrong.
 REPAIR = 6_000
 _ANSWER = 4_000
-_WRONG = 500
+_WRONG = 1_500
 
 
 def ask_object(
@@ -65,7 +65,9 @@ def ask_object(
 
 def repair_prompt(wrong: str) -> str:
     """What asks for the object once more."""
-    return loader.load_template("prompts/review-repair.md.j2")({"wrong": printable(wrong)[:_WRONG]})
+    return loader.load_template("prompts/review-repair.md.j2")(
+        {"wrong": "\n".join(map(printable, wrong[:_WRONG].split("\n")))}
+    )
 
 
 def read_answer(said: Completion, misfit: Misfit) -> tuple[dict[str, Any] | None, str]:

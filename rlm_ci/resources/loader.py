@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from jinja2 import Environment
+    from jsonschema import ValidationError
 
 #: How a user's template names the template that it overrides: ``{% extends "shipped/..." %}``.
 SHIPPED = "shipped/"
@@ -34,6 +35,8 @@ TEMPLATE_SECONDS = 30
 TEMPLATE_LENGTH = 20_000_000
 #: Errors of an instance that are compared for the best message.
 _ERRORS = 50
+#: Errors of an answer that a model is told.
+_TOLD = 10
 
 
 def _path(folder: str, name: str) -> str | None:
@@ -100,8 +103,16 @@ def misfit(instance: object, schema_name: str) -> str:
     return misfits(schema_name)(instance)
 
 
-def misfits(schema: str | Mapping[str, Any]) -> Callable[[object], str]:
-    """``misfit`` for many instances of a schema, or of the shipped one of that name."""
+def every_misfit(instance: object, schema_name: str) -> str:
+    """All that is wrong with what a model answered, so that it can mend all of it at once."""
+    return misfits(schema_name, _TOLD)(instance)
+
+
+def misfits(schema: str | Mapping[str, Any], most: int = 1) -> Callable[[object], str]:
+    """``misfit`` for many instances of a schema, or of the shipped one of that name.
+
+    It tells the most telling error, or the first ``most``.
+    """
     from itertools import islice
 
     from jsonschema import Draft202012Validator
@@ -112,18 +123,21 @@ def misfits(schema: str | Mapping[str, Any]) -> Callable[[object], str]:
     def told(instance: object) -> str:
         try:
             # A hostile file may have millions of errors, each slower than its bytes.
-            error = best_match(islice(validator.iter_errors(instance), _ERRORS))
+            errors = list(islice(validator.iter_errors(instance), _ERRORS))
+            found = [errors] if most == 1 else [[error] for error in errors[:most]]
+            return "; ".join(_described(best_match(some)) for some in found if some)
         except RecursionError:
             return f"nested too deeply for {schema if isinstance(schema, str) else 'its schema'}"
-        if error is None:
-            return ""
-        message = error.message
-        if len(message) > 300:  # it quotes the whole instance
-            rule = f"{error.validator}: {error.validator_value}"
-            message = f"{str(error.instance)[:80]}... does not satisfy {rule[:200]}"
-        return f"{printable(error.json_path[:200])}: {printable(message)}"
 
     return told
+
+
+def _described(error: ValidationError) -> str:
+    message = error.message
+    if len(message) > 300:  # it quotes the whole instance
+        rule = f"{error.validator}: {error.validator_value}"
+        message = f"{str(error.instance)[:80]}... does not satisfy {rule[:200]}"
+    return f"{printable(error.json_path[:200])}: {printable(message)}"
 
 
 def load_template(

@@ -27,7 +27,7 @@ from rlm_ci.review.model import metered
 from rlm_ci.review.model.architecture import DOMAIN as ARCHITECTURE
 from rlm_ci.review.model.architecture import draw
 from rlm_ci.review.model.describe import WORDS, describe
-from rlm_ci.review.model.finder import Finder, FinderResult
+from rlm_ci.review.model.finder import Finder, FinderResult, dropped
 from rlm_ci.review.model.metered import MeteredAsk
 from rlm_ci.review.model.prove import ProvedClaims, Prover
 from rlm_ci.review.results import merge
@@ -259,6 +259,7 @@ class ReviewObjective:
             "claims": len(looked.findings),
             "merged": len(found) + len(claims) + len(carried) - len(merged),
             **asked.metrics,
+            **looked.dropped,
             **_sum(spent, proved.metrics),
         }
         return NodeResult(
@@ -267,7 +268,7 @@ class ReviewObjective:
             _summary(merged, metrics),
             _confidence(task, known, is_read=is_read),
             merged,
-            notes=(*self._notes(node), *analysis["notes"], *asked.notes, *looked.notes),
+            notes=(*self._notes(node), *analysis["notes"], *asked.notes),
             uncovered=uncovered,
             counts=Evidence(*analysis["counts"]) + looked.counts + checked,
             metrics=metrics,
@@ -438,4 +439,5 @@ def _summary(found: Sequence[TracedFinding], metrics: Mapping[str, float]) -> st
         told += f" in {share}{count(files, 'file')}"
     worst = max((one.severity for one in open_ones), default=None)
     told += f", most severe: {worst.label}" if worst is not None else ""
-    return f"{told}; {old:,} not of this change" if old else told
+    told += f"; {old:,} not of this change" if old else ""
+    return "; ".join((told, *dropped(metrics)))

@@ -41,10 +41,13 @@ _SMALL, _LEAST_SENT = 20_000, 300_000
 _RESULT, _USUAL, _SHORTEST = 8_000, 2_000, 300
 #: Calls of one answer that are carried out.
 _CALLS = 8
+#: Answers in a row without one sound call, after which a conversation ends.
+_MISTAKES = 3
 #: Calls of a model that a look takes: one that asks for it, and one that answers.
 _LOOK = 2
 NO_TOOLS = "the model read without looking around: its endpoint takes no tools"
 NO_END = "the model gave no answer while it could look around, and was asked again without tools"
+NO_CALL = "three answers of the model called no tool that exists, and it was asked without tools"
 NO_ROOM = "the model read without looking around: the change has too many parts for that"
 NO_CALLS = "the model read without looking around: the budget has room for one call"
 
@@ -166,7 +169,7 @@ class NodeQuestions:
             return None, NO_TOOLS
         found = talk.run(misfit, first)
         self.metrics.update({"turns": talk.turn, "looks": talk.looks})
-        return found, NO_END
+        return found, NO_CALL if talk.mistakes == _MISTAKES else NO_END
 
 
 class _Conversation:
@@ -175,6 +178,8 @@ class _Conversation:
     def __init__(self, explorer: Explorer, ask: Ask, place: str, prompt: str, node: str) -> None:
         self.turn = 1
         self.looks = 0
+        #: Answers in a row whose calls were all unsound.
+        self.mistakes = 0
         #: Has the model read that nothing is left?
         self._is_told = False
         self.model = ask.model
@@ -213,6 +218,8 @@ class _Conversation:
                 return None
             if calls:
                 self._carry_out(calls, completion)
+                if self.mistakes == _MISTAKES:
+                    return None
             else:
                 found, wrong = read_answer(completion, misfit)
                 if found is not None or was_wrong:
@@ -223,6 +230,8 @@ class _Conversation:
 
     def _carry_out(self, calls: Sequence[ToolCall], completion: Completion) -> None:
         """Add the results of the calls; the last one says what is left."""
+        is_sound = any(self._actions.checked(call)[0] is not None for call in calls)
+        self.mistakes = 0 if is_sound else self.mistakes + 1
         for call in calls:
             text = f"Not carried out: an answer may have {_CALLS} calls."
             if self._is_over():

@@ -60,7 +60,7 @@ def draw(ask: Ask, found: Sequence[TracedFinding]) -> ArchitectureClaims:
     prompt = render({"fence": fence(listing), "listing": listing})
     try:
         answer = ask_object(
-            ask, "architecture-1", prompt, lambda found: loader.misfit(found, _SCHEMA)
+            ask, "architecture-1", prompt, lambda found: loader.every_misfit(found, _SCHEMA)
         )
     except LimitError as error:
         why = f"budget: architecture not looked at, no room in {error.budget}"

@@ -46,7 +46,7 @@ def describe(ask: Ask | None, digest: ChangeDigest) -> ModelWords:
         return told.replace(note=f"the model was not asked: no room in {error.budget}")
     except RemoteError as error:
         return told.replace(note=printable(f"the model gave no answer: {error}")[:_NOTE])
-    answer, _ = read_answer(said, lambda found: loader.misfit(found, _SCHEMA))
+    answer, _ = read_answer(said, lambda found: loader.every_misfit(found, _SCHEMA))
     if answer is None:
         return told.replace(note="the model's answer could not be read")
     return _Opener(digest).words(told, answer)

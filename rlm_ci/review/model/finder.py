@@ -35,17 +35,23 @@ _CLAIMS = 60
 #: Characters that are kept of a message and of a suggested fix.
 _MESSAGE = 1_000
 _FIX = 2_000
+#: Why claims are dropped, by the name of their number among the metrics of a result.
+DROPPED = {
+    "dropped_quotes": "the quote is not in the files",
+    "dropped_guidelines": "the guideline that they name is not there",
+    "dropped_forms": "not in the form that was asked for",
+}
 #: The highest confidence of a model.
 _SUREST = 0.95
 
 
 class FinderResult(Value):
-    """``uncovered`` are pairs of path and reason, ``notes`` for the report."""
+    """``uncovered`` are pairs of path and reason, ``dropped`` numbers of claims as in DROPPED."""
 
     findings: tuple[Finding, ...] = ()
     counts: Evidence = Evidence()
     uncovered: tuple[tuple[str, str], ...] = ()
-    notes: tuple[str, ...] = ()
+    dropped: Mapping[str, int] = {}
 
 
 class Finder:
@@ -150,13 +156,23 @@ def room_for_change(max_bytes: int, guidelines: Guidelines) -> int:
     return max_bytes - len(empty.encode()) - guidelines.most(max_bytes) - REPAIR
 
 
+def dropped(metrics: Mapping[str, float]) -> list[str]:
+    """Which claims were dropped, and why, in the words of a report."""
+    told = ((int(metrics.get(name, 0)), why) for name, why in DROPPED.items())
+    return [
+        f"{count(number, 'claim')} of the model dropped: {why}" for number, why in told if number
+    ]
+
+
 def _misfit(answer: Mapping[str, Any]) -> str:
     """What is wrong with an answer of which nothing can be used."""
     claims = answer.get("findings")
     if not isinstance(claims, list):
         return "findings must be a list"
-    told = [loader.misfit(claim, _SCHEMA) for claim in claims[:_CLAIMS]]
-    return told[0] if told and all(told) else ""
+    told = [loader.every_misfit(claim, _SCHEMA) for claim in claims[:_CLAIMS]]
+    if not all(told):
+        return ""
+    return "\n".join(f"findings[{number}]: {wrong}" for number, wrong in enumerate(told))
 
 
 def source_of(model: str) -> str:
@@ -222,16 +238,8 @@ class _Opener:
     def result(self, uncovered: Sequence[tuple[str, str]]) -> FinderResult:
         counts = Evidence(sum(self._outcomes.values()), *self._outcomes.values())
         lacking = tuple(dict.fromkeys(uncovered))
-        return FinderResult(tuple(self.findings), counts, lacking, self._notes())
-
-    def _notes(self) -> tuple[str, ...]:
-        told = (
-            (self._dropped, "the quote is not in the files"),
-            (self._unfounded, "the guideline that they name is not there"),
-            (self._odd, "not in the form that was asked for"),
-        )
-        dropped = ((count(number, "claim"), why) for number, why in told if number)
-        return tuple(f"{claims} of the model dropped: {why}" for claims, why in dropped)
+        dropped = zip(DROPPED, (self._dropped, self._unfounded, self._odd), strict=True)
+        return FinderResult(tuple(self.findings), counts, lacking, dict(dropped))
 
     def _open(
         self, claim: Mapping[str, Any], *, anywhere: bool = False

@@ -11,7 +11,7 @@ from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from rlm_ci.models.json_question import Ask
@@ -46,6 +46,14 @@ def refute(ask: Ask, mark: str, finding: Finding, context: ClaimContext) -> tupl
 
 
 def _misfit(answer: Mapping[str, Any]) -> str:
-    if answer.get("verdict") not in (UPHELD, REFUTED, UNSURE):
-        return "verdict must be one of upheld, refuted, unsure"
-    return "" if isinstance(answer.get("reason"), str) else "reason must be a text"
+    return verdict_misfit(answer, (UPHELD, REFUTED, UNSURE))
+
+
+def verdict_misfit(answer: Mapping[str, Any], verdicts: Sequence[str]) -> str:
+    """All that is wrong with an answer that is to be a verdict and its reason."""
+    wrong = []
+    if answer.get("verdict") not in verdicts:
+        wrong.append(f"verdict must be one of {', '.join(verdicts)}")
+    if not isinstance(answer.get("reason"), str):
+        wrong.append("reason must be a text")
+    return "; ".join(wrong)

@@ -10,6 +10,7 @@ from rlm_ci.recursion.prompt_windows import fence
 from rlm_ci.report.proof import ARGUED
 from rlm_ci.resources import loader
 from rlm_ci.review.model.claim_context import place_of
+from rlm_ci.review.model.refute import verdict_misfit
 from rlm_ci.review.proofs.reproduction import Reproduction
 from rlm_ci.text.printable import clip, encodable, printable
 from rlm_ci.values import Value
@@ -159,10 +160,8 @@ def tail(ran: RunOutcome) -> str:
 
 
 def _misfit(answer: Mapping[str, Any]) -> str:
-    return loader.misfit(answer, _SCHEMA)
+    return loader.every_misfit(answer, _SCHEMA)
 
 
 def _misjudged(answer: Mapping[str, Any]) -> str:
-    if answer.get("verdict") not in _VERDICTS:
-        return "verdict must be one of fault, wrong_test, unsure"
-    return "" if isinstance(answer.get("reason"), str) else "reason must be a text"
+    return verdict_misfit(answer, _VERDICTS)

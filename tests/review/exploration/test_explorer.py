@@ -15,6 +15,7 @@ from rlm_ci.recursion.corpus.corpus import at_commit
 from rlm_ci.recursion.corpus.eligibility import EligibilityRules
 from rlm_ci.review.exploration.explorer import (
     LIMITS,
+    NO_CALL,
     NO_CALLS,
     NO_END,
     NO_ROOM,
@@ -145,6 +146,26 @@ def test_an_endpoint_without_tools_is_asked_once_for_them(
     again = explore()  # resumed: it is known
     assert put(again, Asking(llm)) == FOUND
     assert len(llm.completions) == 4
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [Call("grep_repo", '{"pattern": "x"}')],
+        [Call("bash", '{"command": "id"}'), Call("think", "{}")],
+        [Call("read", "{"), Call("read", '{"file": "shop.py"}')],
+    ],
+)
+def test_three_answers_without_a_sound_call_end_the_tools(
+    explore: Callable[..., NodeQuestions], llm: ModelServer, calls: list[Call]
+) -> None:
+    sound = [look("read", path="shop.py"), *calls]
+    answers = [calls, calls, sound, calls, calls, calls]
+    llm.script([*(Answer(None, some) for some in answers), json.dumps(FOUND)])
+    explorer = explore()
+    assert put(explorer, Asking(llm)) == FOUND
+    assert [bool(one.body.get("tools")) for one in llm.completions] == [True] * 6 + [False]
+    assert explorer.notes == [NO_CALL]
 
 
 @pytest.mark.parametrize("depth", ["normal", "deep"])

@@ -154,7 +154,7 @@ def test_a_finding_points_to_the_guideline_that_it_rests_on(llm: ModelServer, gi
     assert (place.path, place.line_start, place.side) == ("AGENTS.md", 3, "old")
     assert place.quote == "Add up with sum()."
     assert found.hint == "The maintainers ask for it, AGENTS.md:3: Add up with sum()."
-    assert any("2 claims of the model dropped: the guideline" in note for note in result.notes)
+    assert "2 claims of the model dropped: the guideline" in result.summary
     (prompt,) = prompts
     assert prompt.index("The maintainers of this repository") < prompt.index("=== shop.py ===")
     assert json.dumps(rows)

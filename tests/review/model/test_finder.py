@@ -61,7 +61,7 @@ def test_nothing_that_was_made_up_is_shown(llm: ModelServer) -> None:
     assert found.message == TOTAL["message"]
     assert found.evidence[0].line_start == 16
     assert result.counts == Evidence(9, 1, 0, 8)
-    assert any("8 claims of the model dropped" in note for note in result.notes)
+    assert "8 claims of the model dropped: the quote is not in the files" in result.summary
     assert "hunter2" not in repr(result)
 
 
@@ -198,7 +198,7 @@ def test_one_claim_out_of_form_costs_no_other(llm: ModelServer) -> None:
     assert [one.message for one in by_model(result)] == [TOTAL["message"]]
     assert result.status == COMPLETED
     assert result.counts == Evidence(6, 1, 0, 5)
-    assert "5 claims of the model dropped: not in the form that was asked for" in result.notes
+    assert "5 claims of the model dropped: not in the form that was asked for" in result.summary
 
 
 def test_more_claims_than_were_asked_for_are_counted(llm: ModelServer) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from rlm_ci.recursion.nodes import FILE_GROUP
-from rlm_ci.report.findings import INCOMPLETE
+from rlm_ci.report import render
+from rlm_ci.report.findings import INCOMPLETE, Report, Severity, Subject
 from rlm_ci.review.objective import ReviewObjective, analyse, options
 from rlm_ci.review.results.report import part
 from testing.review_leaves import (
@@ -48,7 +50,35 @@ def test_a_claim_that_says_nothing_is_none(llm: ModelServer) -> None:
     (found,) = by_model(result)
     assert found.rule == "review/wrong-result"
     assert result.counts.rejected == 1
-    assert result.notes == ("1 claim of the model dropped: not in the form that was asked for",)
+    assert "1 claim of the model dropped: not in the form that was asked for" in result.summary
+
+
+def test_all_that_is_wrong_with_an_answer_is_told_at_once(llm: ModelServer) -> None:
+    odd = {**TOTAL, "severity": "grave", "confidence": 3, "quote": ""}
+    llm.script([answering(odd, {"path": "shop.py"}), answering(TOTAL)])
+    assert len(by_model(reviewed(TEXTS, Asking(llm), ruff="off"))) == 1
+    told = llm.completions[1].messages[-1]["content"]
+    for name in ("$.severity: 'grave'", "$.confidence: 3", "$.quote: ''"):
+        assert name in told.split("findings[1]")[0]
+    assert "'severity' is a required property" in told.split("findings[1]")[1]
+
+
+def test_claims_that_are_dropped_are_told_to_who_reads_only_a_comment(llm: ModelServer) -> None:
+    """Two parts of a repository drop as many claims: both count."""
+    lies = answering({**TOTAL, "quote": "x = 'never'"}, {**TOTAL, "quote": ""}, TOTAL)
+    llm.script([lies, lies, json.dumps({"claims": []})])
+    chosen = options(ruff="off")
+    review, asking = ReviewObjective(chosen), Asking(llm)
+    children = []
+    for name in ("shop.py", "b.py"):
+        task = leaf([text(name, SHOP)], chosen, kind=FILE_GROUP)
+        children.append(review.judge(task.node.replace(id=name), task, analyse(task), asking))
+    whole = part(review.aggregate(leaf([], chosen).node, children, asking), chosen, "m-1")
+    report = Report(Subject(), Severity.HIGH, (whole,))
+    for surface in ("text", "summary", "html"):
+        shown = " ".join(render.render(report, surface, render.RenderOptions()).split())
+        assert "2 claims of the model dropped: not in the form that was asked for" in shown, surface
+        assert "of the model dropped: the quote is not in the files" in shown, surface
 
 
 def test_an_answer_of_such_claims_alone_could_not_be_read(llm: ModelServer) -> None:
