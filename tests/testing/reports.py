@@ -177,7 +177,7 @@ def proven() -> Report:
               '`URL("http://h", username="a:b")` sends password `b:c`; at the base it sent `c`.',
               proof={**ran, "head": "E  AssertionError: assert 'b:c' == 'c'\n1 failed in 0.04s\n",
                      "base": "1 passed in 0.03s\n", "repair": REPAIR,
-                     "repair_reason": "the reproduction passes; there is no validator"}),
+                     "repair_reason": "the reproduction passes; your tests could not be run"}),
         claim(60, REPRODUCED, Severity.MEDIUM, "`parse` takes a tab for the end of the host.",
               why="it fails at the head; the function is new", proof={**ran, "head": "1 failed\n"},
               suggested_fix=f"````suggestion\n{HOSTILE_CODE}````"),

@@ -178,10 +178,10 @@ class _TextWriter:
         reason = proof.repair_reason if proof else ""
         if repair:
             told = reason or "the reproduction passes with it"
-            yield from self._wrap(told, "  ", "Repair, which was run: ")
+            yield from self._wrap(f"Repair, which was run: {told}", "  ")
             yield from self._code(repair)
         elif reason:
-            yield from self._wrap(reason, "  ", "No repair: ")
+            yield from self._wrap(f"No repair: {reason}", "  ")
 
     def _reproduction(self, proof: Proof) -> Iterator[str]:
         if proof.is_argued:

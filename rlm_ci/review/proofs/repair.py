@@ -39,6 +39,7 @@ MOST_LINES, _LONGEST = 30, 16_000
 #: Seconds of the validator, and tests that are told by name.
 _SECONDS, _MOST = 600.0, 5_000
 _TIMEOUT = "timeout"
+_NO_VALIDATOR = "there is no validator, or more than one: set loop.validator"
 _NOT_RUN = {"code": -1, "failed": [], "passed": 0, "last_line": ""}
 _SAID = 200
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@(.*)")
@@ -52,7 +53,7 @@ class RepairJudge(Value):
 
     command: Command | None = None
     before: Mapping[str, Any] = {}
-    lacking: str = "there is no validator"
+    lacking: str = ""
 
 
 class RepairTrial:
@@ -90,8 +91,8 @@ class RepairTrial:
             refused[_why_not(command.text, before)] = None
             if before["reason"] == _TIMEOUT:  # the others would run the same tests
                 break
-        why = f"your tests could not be run: {'; '.join(refused)}"
-        return failing or (RepairJudge(lacking=why) if refused else RepairJudge())
+        why = "; ".join(refused) or _NO_VALIDATOR
+        return failing or RepairJudge(lacking=f"your tests could not be run: {why}")
 
     def attempt(self, patch: str, one: Reproduction) -> RepairOutcome:
         """Whether the patch mends what ``one`` shows. Raises StorageError."""
