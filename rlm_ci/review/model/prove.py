@@ -190,16 +190,16 @@ class _Stage:
             if runner is None or one is None or proof is None:
                 continue
             tried = mend.by_suggestion(runner, self._prover.sources, claim.finding, one)
-            is_refused = tried is not None and not tried.ok
+            is_refused = tried is not None and tried.is_run and not tried.ok
             if tried is None or not tried.ok:
                 before = f"its suggestion: {tried.reason}; " if tried else ""
                 tried = self._asked_to_mend(runner, mark, claim.finding, trial)
                 tried = tried.replace(reason=tried.reason if tried.ok else before + tried.reason)
             told = {"repair": tried.patch, "repair_reason": tried.reason}
             self._stored[mark] = self._stored[mark].replace(**told)
-            finding = claim.finding.replace(proof=proof.replace(**told))
-            if is_refused:  # nobody is to apply what was run, and does not hold
-                finding = finding.replace(suggested_fix=None)
+            # Nobody is to apply a suggestion that was run, and does not hold.
+            fix = None if is_refused else claim.finding.suggested_fix
+            finding = claim.finding.replace(proof=proof.replace(**told), suggested_fix=fix)
             self._kept[at] = claim.replace(finding=finding)
 
     def _asked_to_mend(

@@ -107,18 +107,18 @@ class RepairTrial:
             outcome = self._ran(one, side, number).outcome
             if outcome.status != ends.PASSED:
                 reason = f"with the patch the reproduction does not pass: {outcome.reason}"
-                return RepairOutcome(ok=False, reason=reason)
+                return RepairOutcome(ok=False, reason=reason, is_run=True)
         judge = self.start()
         if judge.command is None:
             reason = f"the reproduction passes; {judge.lacking}"
-            return RepairOutcome(ok=True, reason=reason, patch=patch)
+            return RepairOutcome(ok=True, reason=reason, patch=patch, is_run=True)
         own = judge.before["own_conftest"]
         after = self._validated(side, judge.command.argv, own_conftest=own)
         why = _worse(judge.before, after)
         shown = printable(judge.command.text)[:_SAID]
         more = " with the change's own conftest.py" if own else ""
         reason = why or f"the reproduction passes, and `{shown}`{more} is as green as before"
-        return RepairOutcome(not why, reason, "" if why else patch)
+        return RepairOutcome(not why, reason, "" if why else patch, is_run=True)
 
     def _laid(self, side: str, patch: str) -> str:
         """Lay the tree with the patch; why it is refused, "" if it is not."""

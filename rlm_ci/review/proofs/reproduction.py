@@ -90,8 +90,10 @@ class RepairOutcome(Value):
     """Whether a patch mends what the reproduction shows, and harms nothing; ``reason`` says why.
 
     ``patch`` is the one that was run, with the right counts of lines; "" if it is not ``ok``.
+    ``is_run``: the reproduction ran with it.
     """
 
     ok: bool
     reason: str
     patch: str = ""
+    is_run: bool = False

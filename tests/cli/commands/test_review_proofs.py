@@ -120,6 +120,8 @@ def test_each_repair_says_why_it_is_one_and_why_not(
     assert (ended.code, proof["level"], model.asked["mend"]) == (1, "proven", questions), proof
     assert reason in proof["repair_reason"], proof
     assert bool(proof["repair"]) == is_kept
+    # What was run, and does not hold, is offered to nobody.
+    assert bool(found["suggested_fix"]) == (case in {"complete", "prose"})
     report = Report.from_dict(ended.json())
     for surface in ("text", "markdown", "html"):
         title = "Repair, which was run" if is_kept else "No repair"

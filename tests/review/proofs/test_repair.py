@@ -82,6 +82,7 @@ def test_repairs(shop: ProofPlace) -> None:
         for patch, reason in cases:
             refused = runner.try_repair(patch, CLAIM)
             assert (refused.ok, refused.patch) == (False, ""), patch
+            assert refused.is_run == (reason in {"does not pass", "1 test more fails"})
             assert reason in refused.reason, (patch, refused)
 
 
@@ -90,7 +91,10 @@ def test_repairs(shop: ProofPlace) -> None:
     [
         ((ABSENT, PYTEST), f"`{PYTEST.text}` is as green as before"),
         ((NEVER, ABSENT), "No module named pytest_of_nobody; uv-of-nobody could not be started"),
-        ((), "run: there is no validator, or more than one: set loop.validator"),
+        pytest.param(
+            (), "run: there is no validator, or more than one: set loop.validator",
+            marks=pytest.mark.full,
+        ),
     ],
 )  # fmt: skip
 def test_the_first_validator_that_can_run_judges(
