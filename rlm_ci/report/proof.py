@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 #: It fails at head and passes at the base; it fails at head, and there is nothing to compare
 #: with; nothing was run, or what ran decides nothing.
 PROVEN, REPRODUCED, ARGUED = LEVELS = ("proven", "reproduced", "argued")
+#: The level that people read of a claim that is no finding.
+REFUTED = "refuted"
 #: Characters of a reproduction and of a repair, of the output of a run, and of a line.
 CODE, OUTPUT, LINE = 4_000, 2_000, 500
 

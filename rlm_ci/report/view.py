@@ -15,6 +15,7 @@ from rlm_ci.report.details.document_blocks import blocks
 from rlm_ci.report.details.fixes_and_proofs import fix_of, proof_of
 from rlm_ci.report.findings import CLEAN, FINDINGS, INCOMPLETE, NOT_RUN, OLD
 from rlm_ci.report.links import Links
+from rlm_ci.report.proof import REFUTED, Proof
 from rlm_ci.text import neutralise
 from rlm_ci.values import Value
 
@@ -123,6 +124,7 @@ class View:
             "argued": self._groups(self.argued[: wording.ARGUED_SHOWN], limits),
             "argued_told": wording.argued(len(self.argued)),
             "refuted": self._refuted(limits),
+            "refuted_high": self._refuted_high(limits),
             "refuted_count": wording.count(len(report.refuted), "refuted claim"),
             "suppressed": self._groups(suppressed, limits),
             "suppressed_count": wording.count(len(self.suppressed), "suppressed finding"),
@@ -270,6 +272,14 @@ class View:
             }
             for one in self._report.refuted[: limits.refuted]
         ]
+
+    def _refuted_high(self, limits: ViewLimits) -> list[dict[str, Any]]:
+        """The severe ones with what was run, for a person to judge."""
+        shown = []
+        for one in wording.refuted_high(self._report)[: wording.ARGUED_SHOWN]:
+            proof = one.finding.proof or Proof(REFUTED, "")
+            shown.append(one.finding.replace(proof=proof.replace(level=REFUTED, reason=one.reason)))
+        return self._groups(shown, limits)
 
     def _place(self, place: Location) -> dict[str, Any]:
         lines = wording.lines(place)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from rlm_ci.report.findings import Finding, Location, Part, Report
+    from rlm_ci.report.findings import Finding, Location, Part, RefutedClaim, Report
 
 #: What a person reads for a part's verdict, or for its state: off, or a review without files that
 #: a tool knows.
@@ -394,6 +394,11 @@ def argued(number: int) -> str:
     of = f"{ARGUED_SHOWN} of " if number > ARGUED_SHOWN else ""
     shows = "it" if number == 1 else "them"
     return f"{of}{count(number, 'finding')} argued only: nothing that ran shows {shows}"
+
+
+def refuted_high(report: Report) -> list[RefutedClaim]:
+    """The refuted claims that were severe, each with what was said of it."""
+    return [one for one in report.refuted if one.finding.severity >= Severity.HIGH]
 
 
 def worst_first(findings: tuple[Finding, ...]) -> list[Finding]:

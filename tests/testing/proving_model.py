@@ -64,12 +64,13 @@ MENDS: dict[str, Any] = {
 class ProvingModel:
     """Answers by the kind of question; ``asked`` counts the kinds.
 
-    ``reproductions`` are given by the message of their claim, or SHOWS.
+    ``reproductions`` are given by the message of their claim, or SHOWS; of several, one for each
+    question, and the last one again.
     """
 
     def __init__(
         self,
-        reproductions: Mapping[str, dict[str, Any]] | None = None,
+        reproductions: Mapping[str, dict[str, Any] | list[dict[str, Any]]] | None = None,
         *,
         claims: tuple[dict[str, Any], ...] = (CLAIM,),
         verdict: str = "fault",
@@ -93,7 +94,10 @@ class ProvingModel:
         if kind == "reproduce":
             prompt = asked.messages[0]["content"]
             fitting = (one for words, one in self._reproductions.items() if words in prompt)
-            return Answer(json.dumps(next(fitting, SHOWS)))
+            found = next(fitting, SHOWS)
+            if isinstance(found, list):
+                found = found[min(len(asked.messages) // 2, len(found) - 1)]
+            return Answer(json.dumps(found))
         return Answer(json.dumps(self._answers[kind]))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci.report.details import suggestions
-from rlm_ci.report.proof import PROVEN, REPRODUCED
+from rlm_ci.report.proof import PROVEN, REFUTED, REPRODUCED
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import count
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SHOWN_BY = {
     PROVEN: "Reproduction: it fails here, and passes at the base",
     REPRODUCED: "Reproduction: it fails here, and the base has nothing to compare with",
+    REFUTED: "Reproduction: it passes here",
 }
 #: Characters of a line of output.
 _WIDTH = 200
@@ -76,7 +77,7 @@ def proof_of(
             )
         ),
     }
-    if proof.is_argued or not output_lines:
+    if proof.level not in SHOWN_BY or not proof.head + proof.path or not output_lines:
         return view
 
     def code(text: str, language: str) -> Any:

@@ -9,9 +9,9 @@ from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from rlm_ci.report.findings import Document, Finding, Location, Part, Report
+    from rlm_ci.report.findings import Document, Finding, Location, Part, RefutedClaim, Report
     from rlm_ci.report.proof import Proof
     from rlm_ci.report.render import RenderOptions
 
@@ -67,8 +67,9 @@ class _TextWriter:
         if not quiet:
             yield from self._argued()
         yield from self._parts(quiet=quiet)
-        if self._options.verbose:
+        if not quiet:
             yield from self._refuted()
+        if self._options.verbose:
             yield from self._omitted()
         yield from self._end(quiet=quiet)
 
@@ -154,10 +155,12 @@ class _TextWriter:
             yield from self._finding(finding, None)
 
     def _refuted(self) -> Iterator[str]:
-        refuted = self._report.refuted
+        refuted: Sequence[RefutedClaim] = self._report.refuted
+        if not self._options.verbose:  # one line counts the others
+            refuted = wording.refuted_high(self._report)[: wording.ARGUED_SHOWN]
         if refuted:
             yield ""
-            yield f"{wording.count(len(refuted), 'claim')} refuted:"
+            yield f"{wording.count(len(self._report.refuted), 'claim')} refuted:"
         for one in refuted:
             where = f"{_position(one.finding.evidence[0])}: " if one.finding.evidence else ""
             yield from self._wrap(f"{where}{one.finding.message} ({one.reason})", "  ")

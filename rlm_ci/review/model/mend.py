@@ -9,7 +9,6 @@ from rlm_ci.recursion.prompt_windows import fence
 from rlm_ci.report.details import suggestions
 from rlm_ci.resources import loader
 from rlm_ci.review.model.claim_context import place_of
-from rlm_ci.review.model.reproduce import tail
 from rlm_ci.review.proofs.repair import MOST_LINES
 from rlm_ci.review.proofs.reproduction import RepairOutcome
 from rlm_ci.text.printable import encodable, printable
@@ -63,7 +62,7 @@ def by_question(  # noqa: PLR0917 - who asks, where it is tried, and what
         "claim": f"{printable(finding.message)}\n{trial.breaks}".strip(),
         "kind": one.kind,
         "content": encodable(one.content),
-        "output": tail(outcome.head),
+        "output": outcome.head.tail,
         "listing": context.listing,
     }
     prompt = loader.load_template("prompts/review-mend.md.j2")({

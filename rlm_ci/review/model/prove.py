@@ -159,17 +159,17 @@ class _Stage:
         mark = self._mark(finding)
         trial = self._tried(finding, mark)
         verdict = reason = ""
-        if trial.is_refuted:
-            verdict, reason = refute.REFUTED, "its reproduction passes at head"
-        elif trial.level == ARGUED and self._is_doubtful(finding):
-            verdict, reason = self._second_look(finding, mark)
+        if trial.level == ARGUED and self._is_doubtful(finding, trial):
+            verdict, reason = self._second_look(finding, mark, trial)
         if verdict:
             self._numbers[verdict] += 1
-        if reason and not trial.is_refuted:
+        if reason:
             trial = trial.replace(reason=f"{trial.reason}; a second look: {reason}")
         finding = self._with_proof(finding, mark, trial)
         if verdict == refute.REFUTED:
-            self._refuted.append(RefutedClaim(finding, reason or "no reason given"))
+            as_claimed = finding.replace(severity=claim.finding.severity)
+            told = trial.reason if any(trial.missed) else reason
+            self._refuted.append(RefutedClaim(as_claimed, told or "no reason given"))
             return
         self._numbers[trial.level] += 1
         if verdict in (refute.UNSURE, refute.UNEXAMINED):
@@ -236,17 +236,17 @@ class _Stage:
             return "what many places show together cannot be run"
         return self._prover.lacking() or self._no_room(finding)
 
-    def _is_doubtful(self, finding: Finding) -> bool:
+    def _is_doubtful(self, finding: Finding, trial: Trial) -> bool:
         level = self._prover.level
-        is_claimed = level is not None and finding.severity >= level
+        is_claimed = level is not None and (finding.severity >= level or any(trial.missed))
         return is_claimed and finding.suppression is None and finding.domain != ARCHITECTURE
 
-    def _second_look(self, finding: Finding, mark: str) -> tuple[str, str]:
+    def _second_look(self, finding: Finding, mark: str, trial: Trial) -> tuple[str, str]:
         if self._ask is None or self._no_room(finding):
             return refute.UNEXAMINED, ""
         context = self._prover.sources.around(finding)
         try:
-            verdict, reason = refute.refute(self._ask, mark, finding, context)
+            verdict, reason = refute.refute(self._ask, mark, finding, context, trial.missed)
         except (LimitError, RemoteError) as error:
             self._ended(error, finding, "a severe claim without a second look")
             return refute.UNEXAMINED, ""

@@ -7,7 +7,7 @@ from rlm_ci.models.json_question import ask_object
 from rlm_ci.recursion.prompt_windows import fence
 from rlm_ci.resources import loader
 from rlm_ci.review.model.claim_context import place_of
-from rlm_ci.text.printable import printable
+from rlm_ci.text.printable import encodable, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,12 +30,19 @@ DOUBT = 0.6
 _TEMPLATE = "prompts/review-refute.md.j2"
 
 
-def refute(ask: Ask, mark: str, finding: Finding, context: ClaimContext) -> tuple[str, str]:
-    """The verdict on a claim, and its reason. Raises what ``ask`` raises."""
+def refute(
+    ask: Ask, mark: str, finding: Finding, context: ClaimContext, missed: tuple[str, str]
+) -> tuple[str, str]:
+    """The verdict on a claim, and its reason. Raises what ``ask`` raises.
+
+    ``missed``: a reproduction that passes at head, and what it printed, if there is one.
+    """
     told = {
         "severity": finding.severity.label,
         "place": place_of(finding),
         "claim": printable(finding.message),
+        "test": encodable(missed[0]),
+        "output": missed[1],
         "listing": context.listing,
     }
     prompt = loader.load_template(_TEMPLATE)({**told, "fence": fence(*told.values())})

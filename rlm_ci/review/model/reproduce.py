@@ -11,7 +11,7 @@ from rlm_ci.report.proof import ARGUED
 from rlm_ci.resources import loader
 from rlm_ci.review.model.claim_context import place_of
 from rlm_ci.review.model.refute import verdict_misfit
-from rlm_ci.review.proofs.reproduction import Reproduction
+from rlm_ci.review.proofs.reproduction import PASSED, Reproduction
 from rlm_ci.text.printable import clip, encodable, printable
 from rlm_ci.values import Value
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rlm_ci.models.json_question import Ask
     from rlm_ci.report.findings import Finding
     from rlm_ci.review.model.claim_context import ClaimContext
-    from rlm_ci.review.proofs.reproduction import ProofOutcome, RunOutcome
+    from rlm_ci.review.proofs.reproduction import ProofOutcome
     from rlm_ci.review.proofs.runner import ProofRunner
 
 NONE = "none"
@@ -32,8 +32,7 @@ FAULT, WRONG_TEST, UNSURE = _VERDICTS = ("fault", "wrong_test", "unsure")
 _SCHEMA = "review-reproduction.schema.json"
 #: Reproductions that a model may try for one claim.
 _TRIES = 2
-#: Characters of what a run printed that a model is shown, and of a line in a report.
-_SHOWN = 2_000
+#: Characters of a line in a report.
 _LINE = 300
 
 
@@ -50,8 +49,11 @@ class Trial(Value):
     outcome: ProofOutcome | None = None
 
     @property
-    def is_refuted(self) -> bool:
-        return self.outcome is not None and self.outcome.refuted
+    def missed(self) -> tuple[str, str]:
+        """A reproduction that passes at head, so that it shows nothing, and what it printed."""
+        if not (self.reproduction and self.outcome) or self.outcome.head.status != PASSED:
+            return "", ""
+        return self.reproduction.content, self.outcome.head.tail
 
 
 class ClaimTrial:
@@ -81,13 +83,14 @@ class ClaimTrial:
                 return trial
             if answer["kind"] == NONE:
                 why = self._line(answer["breaks"])
-                return trial.replace(reason=f"the model has no reproduction: {why}")
+                before = f"{trial.reason}; " if trial.outcome else ""
+                return trial.replace(reason=f"{before}the model has no reproduction: {why}")
             self._messages += [
                 {"role": "user", "content": question},
                 {"role": "assistant", "content": json.dumps(answer)},
             ]
             trial = self._tried(answer, number)
-            if trial.level != ARGUED or trial.is_refuted:
+            if trial.level != ARGUED:
                 break
         return trial
 
@@ -99,8 +102,8 @@ class ClaimTrial:
         trial = Trial(
             outcome.level, outcome.reason, self._line(answer["breaks"]), reproduction, outcome
         )
-        if outcome.refuted or outcome.level == ARGUED:
-            return trial.replace(level=ARGUED)
+        if outcome.level == ARGUED:
+            return trial
         verdict, why = self._judged(trial, number)
         if verdict == FAULT:
             return trial
@@ -121,9 +124,9 @@ class ClaimTrial:
 
     def _again(self, trial: Trial) -> str:
         render = loader.load_template("prompts/review-reproduce-again.md.j2")
-        output = "" if trial.outcome is None else tail(trial.outcome.head)
+        output = "" if trial.outcome is None else trial.outcome.head.tail
         told = {"why": printable(trial.reason), "output": output}
-        return render({**told, "fence": fence(*told.values())})
+        return render({**told, "is_miss": any(trial.missed), "fence": fence(*told.values())})
 
     def _judged(self, trial: Trial, number: int) -> tuple[str, str]:
         """The verdict of a look that does not know the argument, and its reason."""
@@ -138,9 +141,9 @@ class ClaimTrial:
             "path": printable(found.path),
             "content": encodable(found.content),
             "head": outcome.head.status,
-            "head_output": tail(outcome.head),
+            "head_output": outcome.head.tail,
             "base": "" if base is None else base.status,
-            "base_output": "" if base is None else tail(base),
+            "base_output": "" if base is None else base.tail,
             "listing": self._context.listing,
         }
         prompt = loader.load_template("prompts/review-judge.md.j2")({
@@ -152,11 +155,6 @@ class ClaimTrial:
     def _line(self, text: str) -> str:
         """Words of a model for a report, on one line."""
         return clip(printable(" ".join(said_of(self._context.texts, text).split())), _LINE)
-
-
-def tail(ran: RunOutcome) -> str:
-    """The end of what a run printed."""
-    return encodable(ran.output)[-_SHOWN:].strip("\n")
 
 
 def _misfit(answer: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from hashlib import sha256
 
+from rlm_ci.text.printable import encodable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -23,6 +24,8 @@ TOO_MUCH_OUTPUT = "too_much_output"
 CHANGED_FILES = "changed_files"
 FLAKY = "flaky"
 NOT_RUN = "not_run"
+#: Characters of what a run printed that a model is shown.
+_SHOWN = 2_000
 
 
 class Reproduction(Value):
@@ -54,16 +57,20 @@ class RunOutcome(Value):
     reason: str = ""
     output: str = ""
 
+    @property
+    def tail(self) -> str:
+        """The end of what it printed, for a prompt."""
+        return encodable(self.output)[-_SHOWN:].strip("\n")
+
 
 class ProofOutcome(Value):
     """What the runs say of a claim. ``level`` as in ``report/proof``; ``reason`` is one line.
 
-    ``refuted``: the reproduction passes at head. ``base`` is None where it was not run there.
-    ``command`` is a line with which a person runs the reproduction.
+    ``base`` is None where the reproduction was not run there. ``command`` is a line with which
+    a person runs it.
     """
 
     level: str
-    refuted: bool
     reason: str
     head: RunOutcome
     base: RunOutcome | None = None
@@ -74,7 +81,6 @@ class ProofOutcome(Value):
         base = record["base"]
         return cls(
             record["level"],
-            record["refuted"],
             record["reason"],
             RunOutcome(**record["head"]),
             None if base is None else RunOutcome(**base),

@@ -91,7 +91,7 @@ class ProofRunner(Closing):
             again = self._ran(one, HEAD, 2).outcome
             if again.status != ends.PASSED:
                 return outcome("it passes at head, and not each time", _flaky(again))
-            return outcome("it passes at head", head.outcome).replace(refuted=True)
+            return outcome("it passes at head", head.outcome)
         if head.outcome.status != ends.FAILED:
             return outcome(f"at head {head.outcome.reason}", head.outcome)
         if head.fails_as(one.expects) is None:
@@ -168,15 +168,14 @@ class ProofRunner(Closing):
             runs = {HEAD: head.outcome, BASE: base.outcome, side: _flaky(again.outcome)}
             return self._argued(one, reason, runs[HEAD], runs[BASE])
         return ProofOutcome(
-            level, refuted=False, reason=reason, head=head.outcome, base=base.outcome,
-            command=command(one, self._validator),
-        )  # fmt: skip
+            level, reason, head.outcome, base.outcome, command(one, self._validator)
+        )
 
     def _argued(
         self, one: Reproduction, reason: str, head: RunOutcome, base: RunOutcome | None = None
     ) -> ProofOutcome:
         reason = reason[:_REASON]
-        return ProofOutcome(ARGUED, False, reason, head, base, command(one, self._validator))  # noqa: FBT003 - refuted
+        return ProofOutcome(ARGUED, reason, head, base, command(one, self._validator))
 
     # ── one run ──
 

@@ -171,15 +171,59 @@ def test_a_lying_model_proves_nothing(stage: Stage, llm: ModelServer) -> None:
     told = {words: one for words, (one, _) in LIES.items()} | {"passes": passing}
     every = tuple(claim(words, number) for number, words in enumerate((*LIES, "passes")))
     ended = reviewed(stage, llm, ProvingModel(told, claims=every))
-    report = ended.json()
-    found = claims(report)
+    found = claims(ended.json())
     for words, (_, why) in LIES.items():
         one = found[words]
         assert (one["severity"], one["proof"]["level"]) == ("medium", "argued"), words
         assert why in one["proof"]["reason"], words
-    [refuted] = report["refuted"]
-    assert refuted["finding"]["message"] == "passes"
+    assert "it passes at head" in found["passes"]["proof"]["reason"]
     assert ended.code == 0  # an argument fails nobody
+
+
+MISSES = script(f"{IMPORT}assert average([2, 4]) == 3\n")
+NO_OTHER = {"kind": "none", "breaks": "nothing else comes to mind"}
+#: Severity, reproductions, the second look's verdict; the level, and words of the reason.
+SECOND_TRIES = {
+    "misses twice": ("critical", [MISSES], "upheld", "argued", "it passes at head"),
+    "knows no other": ("medium", [MISSES, NO_OTHER], "unsure", "argued", "nothing else comes"),
+    "shows it then": ("high", [MISSES, SHOWS], "refuted", "proven", "passes at the base"),
+    "agrees": ("high", [MISSES, NO_OTHER], "refuted", "refuted", "nobody calls it so"),
+}
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.full) if at in (1, 2) else case
+             for at, case in enumerate(SECOND_TRIES)]
+)  # fmt: skip
+def test_a_reproduction_that_passes_at_head_does_not_refute_by_itself(
+    stage: Stage, llm: ModelServer, case: str
+) -> None:
+    severity, tries, verdict, level, why = SECOND_TRIES[case]
+    claimed = {**CLAIM, "severity": severity}
+    model = ProvingModel({CLAIM["message"]: tries}, claims=(claimed,), refuted=verdict)
+    ended = reviewed(stage, llm, model)
+    report = ended.json()
+    assert model.asked["reproduce"] == 2
+    again = next(one for one in llm.completions if len(one.messages) == 3)
+    assert "it may miss the" in again.messages[2]["content"]
+    assert model.asked["refute"] == (level != "proven")
+    assert ended.code == (level == "proven")
+    comment, terminal = (
+        surfaces.render(Report.from_dict(report), surface, surfaces.RenderOptions())
+        for surface in ("markdown", "text")
+    )
+    assert CLAIM["message"].rstrip(".") in comment
+    assert CLAIM["message"].rstrip(".") in terminal
+    if level != "refuted":
+        proof = claims(report)[CLAIM["message"]]["proof"]
+        assert (proof["level"], why in proof["reason"]) == (level, True), proof
+        assert "refuted" not in report
+        return
+    [refuted] = report["refuted"]
+    assert refuted["finding"]["severity"] == severity
+    assert why in refuted["reason"]
+    assert "Reproduction: it passes here" in comment
+    assert "assert average([2, 4]) == 3" in comment
 
 
 @pytest.mark.full

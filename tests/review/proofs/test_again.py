@@ -27,7 +27,7 @@ def stored(folder: Path, name: str, text: str) -> None:
         place.write_text(content)
 
     head, base = RunOutcome("failed", "AssertionError"), RunOutcome("passed")
-    outcome = ProofOutcome("proven", refuted=False, reason="it fails", head=head, base=base)
+    outcome = ProofOutcome("proven", reason="it fails", head=head, base=base)
     StoredProof(Reproduction("s.py", text, "script", "AssertionError"), outcome).write(name, write)
 
 

@@ -10,8 +10,8 @@ from rlm_ci.review.proofs.reproduction import ProofOutcome, Reproduction, RunOut
 def test_an_outcome_survives_its_file() -> None:
     head, base = RunOutcome("failed", "AssertionError", "E 1 == 2\n"), RunOutcome("passed")
     for one in (
-        ProofOutcome("proven", False, "fails at head", head, base, "python -m pytest t.py"),
-        ProofOutcome("argued", True, "passes at head", base),
+        ProofOutcome("proven", "fails at head", head, base, "python -m pytest t.py"),
+        ProofOutcome("argued", "passes at head", base),
     ):
         assert ProofOutcome.from_dict(json.loads(json.dumps(one.to_dict()))) == one
 

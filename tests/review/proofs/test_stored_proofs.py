@@ -14,7 +14,7 @@ from rlm_ci.review.proofs.stored_proofs import StoredProof
 KEPT = StoredProof(
     Reproduction("tests/test_a.py", "def test_a():\n    assert f() == 1\n", "test", "f() == 1"),
     ProofOutcome(
-        "proven", False, "fails at head, passes at the base",
+        "proven", "fails at head, passes at the base",
         RunOutcome("failed", "AssertionError", "assert 2 == 1\n"), RunOutcome("passed"), "pytest",
     ),
     "--- a/a.py\n",
