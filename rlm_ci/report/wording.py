@@ -340,7 +340,8 @@ def remarks(report: Report, *, beside_line: bool = False) -> str:
     ``beside_line``: without what ``verdict_line`` says.
     """
     verdict = report.verdict()
-    old = sum(finding.suppression in OLD for finding in report.findings)
+    marked = [finding for finding in report.findings if finding.suppression in OLD]
+    old = len(marked)
     suppressed = sum(finding.suppression is not None for finding in report.findings) - old
     only_argued = sum(one.is_argued and one.suppression is None for one in report.findings)
     below = len(report.findings) - len(report.failing()) - suppressed - old - only_argued
@@ -350,7 +351,13 @@ def remarks(report: Report, *, beside_line: bool = False) -> str:
     if suppressed:
         told.append(f"{suppressed:,} suppressed")
     if old:
-        told.append(f"{old:,} not of this change")
+        claims = [
+            f"{printable.printable(one.rule)} at {position(one.evidence[0])}"
+            for one in marked
+            if one.proof and one.evidence
+        ]
+        among = "among them " if len(claims) < old else ""
+        told.append(f"{old:,} not of this change{f' ({among}{join(claims)})' if claims else ''}")
     if only_argued:
         told.append(f"{only_argued:,} argued only")
     if report.refuted:
@@ -375,6 +382,13 @@ def lines(place: Location) -> str:
         return ""
     end = place.line_end
     return f"{place.line_start}" if end in (None, place.line_start) else f"{place.line_start}-{end}"
+
+
+def position(place: Location) -> str:
+    """``path:3-5``, which terminals and editors know how to open."""
+    numbers = lines(place)
+    before = " (before the change)" if place.side == "old" else ""
+    return f"{printable.printable(place.path)}{f':{numbers}' if numbers else ''}{before}"
 
 
 def spoken_lines(place: Location) -> str:

@@ -113,7 +113,7 @@ class _TextWriter:
         if places:
             yield ""
         for number, place in enumerate(places[:most]):
-            yield f"{self._ink('also' if number else 'from', _DIM)} {_position(place)}"
+            yield f"{self._ink('also' if number else 'from', _DIM)} {wording.position(place)}"
             yield from self._quote(place)
         if len(places) > most:
             yield self._ink(f"and {wording.count(len(places) - most, 'more place')}", _DIM)
@@ -121,7 +121,7 @@ class _TextWriter:
 
     def _finding(self, finding: Finding, following: Finding | None) -> Iterator[str]:
         place = finding.evidence[0] if finding.evidence else None
-        where = _position(place) if place else wording.whole(self._report)
+        where = wording.position(place) if place else wording.whole(self._report)
         label, colour = finding.severity.label, _SEVERITIES.get(finding.severity, _DIM)
         if finding.suppression is not None:
             label, colour = f"{label}, suppressed", _DIM
@@ -135,7 +135,7 @@ class _TextWriter:
         yield from self._quote(place)
         if self._options.verbose:
             for other in finding.evidence[1:]:
-                yield f"  {self._ink('also', _DIM)} {_position(other)}"
+                yield f"  {self._ink('also', _DIM)} {wording.position(other)}"
         if finding.suppression is not None:
             yield from self._wrap(finding.suppression, "  ", "because ")
         elif finding.hint and not (following and _same_hint(finding, following)):
@@ -162,7 +162,7 @@ class _TextWriter:
             yield ""
             yield f"{wording.count(len(self._report.refuted), 'claim')} refuted:"
         for one in refuted:
-            where = f"{_position(one.finding.evidence[0])}: " if one.finding.evidence else ""
+            where = f"{wording.position(one.finding.evidence[0])}: " if one.finding.evidence else ""
             yield from self._wrap(f"{where}{one.finding.message} ({one.reason})", "  ")
 
     def _proof(self, finding: Finding) -> Iterator[str]:
@@ -295,13 +295,6 @@ def _same_hint(finding: Finding, following: Finding) -> bool:
     checks = {one.rule.partition("/")[0] for one in (finding, following)}
     same = finding.hint == following.hint and len(checks) == 1
     return same and following.suppression is None
-
-
-def _position(place: Location) -> str:
-    """``path:3-5``, which terminals and editors know how to open."""
-    lines = wording.lines(place)
-    before = " (before the change)" if place.side == "old" else ""
-    return f"{printable(place.path)}{f':{lines}' if lines else ''}{before}"
 
 
 def _words(text: str) -> list[str]:

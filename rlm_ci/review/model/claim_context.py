@@ -73,6 +73,24 @@ class Sources:
             parts.append(listed)
         return ClaimContext("\n\n".join((*parts, diff) if diff else parts), tuple(shown))
 
+    def is_near_change(self, finding: Finding) -> bool:
+        """Whether the change touches a place of a claim, its context, or its definition."""
+        return any(map(self._is_near, _places(finding)))
+
+    def _is_near(self, place: Location) -> bool:
+        hunks = self._hunks.get(place.path, ())
+        start = place.line_start or 1
+        end = place.line_end or start
+        if any(first <= end and start <= last for first, last in (h.span("new") for h in hunks)):
+            return True
+        content = self.read(place.path) if hunks else None
+        if content is None:
+            return False
+        symbol = _innermost(self._outline(place.path, content).symbols, start, end)
+        return symbol is not None and any(
+            symbol.line_start <= line <= symbol.line_end for h in hunks for line in _touched(h)
+        )
+
     def _definitions(self, finding: Finding) -> Iterator[LeafText]:
         """The definitions around the places of a claim, each once."""
         seen: set[tuple[str, int, int]] = set()
@@ -171,6 +189,17 @@ def _places(finding: Finding) -> list[Location]:
 def _innermost(symbols: Sequence[Symbol], start: int, end: int) -> Symbol | None:
     around = [one for one in symbols if one.line_start <= start and end <= one.line_end]
     return min(around, key=lambda one: one.line_end - one.line_start, default=None)
+
+
+def _touched(hunk: Hunk) -> Iterator[int]:
+    """The new side's lines that a hunk adds, and those around what it removes."""
+    number = hunk.new_start
+    for line in hunk.lines:
+        if line.kind == "-":
+            yield from (number - 1, number)
+        elif line.kind == "+":
+            yield number
+        number += line.kind != "-"
 
 
 def _cut(content: bytes, first: int, last: int) -> bytes:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.recursion import coverage
-from rlm_ci.report.findings import RefutedClaim, Severity, fingerprints
+from rlm_ci.report.findings import UNTOUCHED, RefutedClaim, Severity, fingerprints
 from rlm_ci.report.proof import ARGUED, LEVELS, PROVEN, Proof
 from rlm_ci.review.model import mend, metered, refute
 from rlm_ci.review.model.architecture import DOMAIN as ARCHITECTURE
 from rlm_ci.review.model.claim_context import Sources
 from rlm_ci.review.model.metered import MeteredAsk
 from rlm_ci.review.model.reproduce import ClaimTrial, Trial
-from rlm_ci.review.proofs.reproduction import RepairOutcome
+from rlm_ci.review.proofs.reproduction import FAILS_ALIKE, RepairOutcome
 from rlm_ci.review.proofs.stored_proofs import StoredProof
 from rlm_ci.review.results import merge
 from rlm_ci.text.printable import printable
@@ -154,10 +154,19 @@ class _Stage:
         )
 
     def take(self, claim: TracedFinding) -> None:
-        """Decide about one claim."""
+        """Decide about one claim; whether the change has made the fault, a run tells."""
         finding = claim.finding
         mark = self._mark(finding)
+        is_untouched = finding.suppression == UNTOUCHED
+        is_near = is_untouched and self._prover.sources.is_near_change(finding)
+        if is_near or (is_untouched and finding.severity >= LEVEL):
+            finding = finding.replace(suppression=None)
         trial = self._tried(finding, mark)
+        if is_untouched and not is_near and trial.level == ARGUED:
+            if self._is_old(trial):
+                finding = finding.replace(suppression=UNTOUCHED)
+            else:
+                trial = trial.replace(reason=f"{trial.reason}; it is {UNTOUCHED}")
         verdict = reason = ""
         if trial.level == ARGUED and self._is_doubtful(finding, trial):
             verdict, reason = self._second_look(finding, mark, trial)
@@ -235,6 +244,13 @@ class _Stage:
         if finding.domain == ARCHITECTURE:
             return "what many places show together cannot be run"
         return self._prover.lacking() or self._no_room(finding)
+
+    def _is_old(self, trial: Trial) -> bool:
+        """Whether a claim on lines that the change does not touch is not of this change."""
+        outcome = trial.outcome
+        fails_alike = outcome is not None and outcome.reason == FAILS_ALIKE
+        # A fix answers for no fault elsewhere unless a run shows it.
+        return fails_alike or self._prover.of_fix
 
     def _is_doubtful(self, finding: Finding, trial: Trial) -> bool:
         level = self._prover.level

@@ -26,6 +26,8 @@ FLAKY = "flaky"
 NOT_RUN = "not_run"
 #: Characters of what a run printed that a model is shown.
 _SHOWN = 2_000
+#: Why a reproduction shows no fault of the change.
+FAILS_ALIKE = "it fails at the base, too, alike"
 
 
 class Reproduction(Value):

@@ -107,8 +107,9 @@ class ProofRunner(Closing):
         first = next(iter(base.failures), ClaimFailure((), ""))
         is_left = unmended and base.fails_as(one.expects) is not None
         if not is_left and (base.fails_as(one.expects) or not first.says_missing):
-            how = "alike" if base.fails_as(one.expects) else f"by {first.told}"
-            return outcome(f"it fails at the base, too, {how}", head.outcome, base.outcome)
+            is_alike = base.fails_as(one.expects) is not None
+            reason = ends.FAILS_ALIKE if is_alike else f"it fails at the base, too, by {first.told}"
+            return outcome(reason, head.outcome, base.outcome)
         why = "at the base for the same reason"
         if not is_left:
             why = f"the base has nothing to compare with: {first.told}"

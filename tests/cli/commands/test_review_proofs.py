@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci.report import render as surfaces
-from rlm_ci.report.findings import Report
+from rlm_ci.report.findings import UNTOUCHED, Report
 from testing.leftovers import eventually
 from testing.loopback_model.fixture import llm
 from testing.pipelines_stage import Stage
@@ -163,6 +163,69 @@ def claim(words: str, number: int) -> dict[str, Any]:
     place = {"path": "news.py", "line_start": line, "line_end": line}
     quote = f"    return value + {number}"
     return {**CLAIM, **place, "quote": quote, "message": words, "rule": f"rule-{number}"}
+
+
+_APART = "".join(f"\n\ndef apart_{number}():\n    pass\n" for number in range(4))
+ELSEWHERE = f"\n{_APART}\n\n".join((
+    "def user(name):\n    return {}.get(name)\n\n\ndef guest(name):\n    return name",
+    "def pay(name):\n    who = user(name)\n\n    if who is None:\n        raise OSError\n",
+    "def first(rows):\n    if not rows:\n        return 0\n    # of all\n\n    return rows[0]",
+    "def rate(kind='net'):\n    return {'net': 1, 'gross': 2}[kind]",
+    "def price():\n    return 10 * rate()",
+    "def top(margin=None):\n    return margin or 9",
+    "def bottom(margin=None):\n    return margin or 8 + 1",
+    "def half(number):\n    return number / 0",
+    "def third(number):\n    return number / (3 - 3)\n",
+))  # fmt: skip
+CHANGES = {
+    "who = user(name)": "who = guest(name)",
+    "    if not rows:\n        return 0\n": "",
+    "kind='net'": "kind='gross'",
+    "return margin or 9": "return 9 if margin is None else margin",
+}
+#: The line that a claim names, and what shows the fault; None: at the base, too; "": nothing.
+PLACES = {
+    "    if who is None:": "try:\n    pay('x')\nexcept OSError:\n    pass\nelse:\n    assert 0",
+    "    return rows[0]": "try:\n    first([])\nexcept IndexError:\n    assert 0",
+    "    return 10 * rate()": "assert price() == 10",
+    "    return margin or 8 + 1": "assert top(0) == bottom(0)",
+    "    return number / 0": None,
+    "    return number / (3 - 3)": "",
+}
+
+
+def test_a_run_tells_whether_the_change_has_made_what_a_claim_says_of_other_lines(
+    stage: Stage, llm: ModelServer
+) -> None:
+    head = ELSEWHERE
+    for old, new in CHANGES.items():
+        head = head.replace(old, new)
+    stage.repo.write("pay.py", ELSEWHERE).commit()
+    stage.repo.write("pay.py", head).commit()
+    every, shown = [], {}
+    for number, (quote, text) in enumerate(PLACES.items()):
+        line = head.splitlines().index(quote) + 1
+        words = f"It is wrong, by number {number}"
+        place = {"path": "pay.py", "line_start": line, "line_end": line, "quote": quote}
+        every.append({**CLAIM, **place, "message": words, "rule": f"rule-{number}"})
+        content = "half(2)" if text is None else text
+        shown[words] = {
+            "kind": "script" if content else "none", "path": "shows.py", "breaks": "It breaks",
+            "content": f"from pay import *\n\n{content}\n",
+            "expects": "ZeroDivisionError" if text is None else "AssertionError",
+        }  # fmt: skip
+    model = ProvingModel(shown, claims=tuple(every), repair={"edits": []})
+    ended = reviewed(stage, llm, model)
+    found = claims(ended.json())
+    levels = [(found[words]["suppression"], found[words]["proof"]["level"]) for words in shown]
+    assert levels == [
+        *[(None, "proven")] * 4, (UNTOUCHED, "argued"), (None, "argued"),
+    ], [one["proof"]["reason"] for one in found.values()]  # fmt: skip
+    line = head.splitlines().index("    return number / 0") + 1
+    told = " ".join(surfaces.render(Report.from_dict(ended.json()), "text").split())
+    assert f"not of this change (among them review/rule-4 at pay.py:{line})" in told
+    assert UNTOUCHED in found["It is wrong, by number 5"]["proof"]["reason"]
+    assert ended.code == 1
 
 
 @pytest.mark.full

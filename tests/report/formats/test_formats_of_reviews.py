@@ -18,6 +18,7 @@ from rlm_ci.report.findings import (
     Severity,
     Subject,
 )
+from rlm_ci.report.proof import Proof
 from rlm_ci.report.render import render
 
 SURFACES = ("text", "markdown", "summary", "html")
@@ -169,6 +170,14 @@ def test_what_the_change_does_not_bring_is_one_number() -> None:
     assert render(report, "html").count("No eval") == 4
     assert "2 findings not of this change" in render(report, "html")
     assert len(back(report).findings) == 4
+
+
+@pytest.mark.parametrize("surface", ["text", "markdown", "html"])
+def test_a_claim_that_is_not_of_the_change_is_named(surface: str) -> None:
+    proof = Proof("argued", "it fails at the base, too, alike")
+    old = FOUND.replace(suppression=UNTOUCHED, proof=proof, rule="review/odd-rule")
+    text = render(reviewed({}, findings=(old,)), surface)
+    assert "1 not of this change (review/odd-rule at a.py:3)" in text.replace("\\", "")
 
 
 def test_one_that_did_not_run_is_not_called_unseen() -> None:
