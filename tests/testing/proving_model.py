@@ -74,6 +74,7 @@ class ProvingModel:
         *,
         claims: tuple[dict[str, Any], ...] = (CLAIM,),
         verdict: str = "fault",
+        judgement: Mapping[str, Any] | None = None,
         refuted: str = "upheld",
         repair: dict[str, Any] = MENDS,
     ) -> None:
@@ -81,7 +82,11 @@ class ProvingModel:
         self._reproductions = reproductions or {}
         self._answers = {
             "find": {"findings": list(claims)},
-            "judge": {"verdict": verdict, "reason": "an empty list is documented"},
+            "judge": {
+                "verdict": verdict,
+                "reason": "an empty list is documented",
+                **(judgement or {}),
+            },
             "refute": {"verdict": refuted, "reason": "nobody calls it so"},
             "architecture": {"claims": []},
             "describe": {"about": []},

@@ -304,4 +304,9 @@ class _Stage:
             proof = stored.proof(mark).replace(level=trial.level, reason=reason)
         if trial.level == ARGUED:
             return finding.replace(severity=min(finding.severity, LEVEL), proof=proof)
-        return finding.replace(confidence=_SURE.get(trial.level, _REPRODUCED), proof=proof)
+        return finding.replace(
+            severity=min(finding.severity, trial.severity or finding.severity),
+            message=trial.shown or finding.message,
+            confidence=_SURE.get(trial.level, _REPRODUCED),
+            proof=proof,
+        )

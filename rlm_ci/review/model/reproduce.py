@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 from rlm_ci.environments.quoting import said_of
 from rlm_ci.models.json_question import ask_object
 from rlm_ci.recursion.prompt_windows import fence
+from rlm_ci.report.findings import Severity
 from rlm_ci.report.proof import ARGUED
 from rlm_ci.resources import loader
 from rlm_ci.review.model.claim_context import place_of
 from rlm_ci.review.model.refute import verdict_misfit
-from rlm_ci.review.proofs.reproduction import PASSED, Reproduction
+from rlm_ci.review.proofs.levels import looks_at
+from rlm_ci.review.proofs.reproduction import PASSED, SCRIPT, Reproduction
 from rlm_ci.text.printable import clip, encodable, printable
 from rlm_ci.values import Value
 
@@ -39,7 +42,8 @@ _LINE = 300
 class Trial(Value):
     """What came of a claim: its level, why, and the last reproduction with what ran, if any.
 
-    ``breaks`` says in a line what breaks.
+    ``breaks`` says in a line what breaks. ``severity`` is what the failure shows, None for that of
+    the claim; ``shown`` is the part of the claim that it shows, "" for all of it.
     """
 
     level: str
@@ -47,6 +51,8 @@ class Trial(Value):
     breaks: str = ""
     reproduction: Reproduction | None = None
     outcome: ProofOutcome | None = None
+    severity: Severity | None = None
+    shown: str = ""
 
     @property
     def missed(self) -> tuple[str, str]:
@@ -98,15 +104,22 @@ class ClaimTrial:
         reproduction = Reproduction(
             *(encodable(answer[name]) for name in ("path", "content", "kind", "expects"))
         )
+        is_python = reproduction.kind == SCRIPT or reproduction.path.endswith(".py")
+        looked = is_python and looks_at(reproduction.content, self._finding.message)
+        if looked:
+            why = f"it looks at `{looked}`, which shows how the code is written, not what it does"
+            return Trial(ARGUED, why)
         outcome = self._runner.check(reproduction, unmended=self.unmended)
         trial = Trial(
             outcome.level, outcome.reason, self._line(answer["breaks"]), reproduction, outcome
         )
         if outcome.level == ARGUED:
             return trial
-        verdict, why = self._judged(trial, number)
+        answer = self._judged(trial, number)
+        verdict, why = answer["verdict"], self._line(answer["reason"])
         if verdict == FAULT:
-            return trial
+            severity = Severity.from_label(answer.get("severity", self._finding.severity.label))
+            return trial.replace(severity=severity, shown=self._line(answer.get("shown", "")))
         doubt = "that the test is wrong" if verdict == WRONG_TEST else "nothing certain"
         told = f"it fails at head, but a second look says {doubt}: {why or 'no reason given'}"
         return trial.replace(level=ARGUED, reason=told)
@@ -128,15 +141,17 @@ class ClaimTrial:
         told = {"why": printable(trial.reason), "output": output}
         return render({**told, "is_miss": any(trial.missed), "fence": fence(*told.values())})
 
-    def _judged(self, trial: Trial, number: int) -> tuple[str, str]:
-        """The verdict of a look that does not know the argument, and its reason."""
+    def _judged(self, trial: Trial, number: int) -> Mapping[str, Any]:
+        """Whether the failure shows the claim, and how severe it is."""
         found, outcome = trial.reproduction, trial.outcome
         if found is None or outcome is None:
             raise AssertionError("only what ran is judged")
         base = outcome.base
         told = {
             "place": place_of(self._finding),
-            "claim": trial.breaks,
+            "severity": self._finding.severity.label,
+            "claim": printable(self._finding.message),
+            "breaks": trial.breaks,
             "kind": found.kind,
             "path": printable(found.path),
             "content": encodable(found.content),
@@ -149,8 +164,9 @@ class ClaimTrial:
         prompt = loader.load_template("prompts/review-judge.md.j2")({
             **told, "fence": fence(*told.values())
         })  # fmt: skip
-        answer = ask_object(self._ask, f"judge-{self._mark}-{number}", prompt, _misjudged)
-        return (UNSURE, "") if answer is None else (answer["verdict"], self._line(answer["reason"]))
+        misfit = partial(_misjudged, found.content)
+        answer = ask_object(self._ask, f"judge-{self._mark}-{number}", prompt, misfit)
+        return {"verdict": UNSURE, "reason": ""} if answer is None else answer
 
     def _line(self, text: str) -> str:
         """Words of a model for a report, on one line."""
@@ -161,5 +177,13 @@ def _misfit(answer: Mapping[str, Any]) -> str:
     return loader.every_misfit(answer, _SCHEMA)
 
 
-def _misjudged(answer: Mapping[str, Any]) -> str:
-    return verdict_misfit(answer, _VERDICTS)
+def _misjudged(content: str, answer: Mapping[str, Any]) -> str:
+    wrong = [verdict_misfit(answer, _VERDICTS)]
+    line = answer.get("line", "")
+    if not isinstance(line, str) or " ".join(line.split()) not in " ".join(content.split()):
+        wrong.append("line must be a line of the test, to the letter")
+    if answer.get("severity", Severity.LOW.label) not in [one.label for one in Severity]:
+        wrong.append("severity must be one of critical, high, medium, low")
+    if not isinstance(answer.get("shown", ""), str):
+        wrong.append("shown must be a text")
+    return "; ".join(filter(None, wrong))

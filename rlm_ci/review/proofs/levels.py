@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 from rlm_ci.text.printable import printable
@@ -20,6 +21,12 @@ _MISSING = frozenset(("ImportError", "AttributeError", "NameError"))
 _SHOWN = 160
 #: Characters of an assertion that names no class: a letter is part of every message.
 _ENOUGH = 8
+
+#: What tells how code is written, and not what it does.
+_WRITTEN = frozenset((
+    "__annotations__", "__code__", "__defaults__", "__doc__", "__file__", "__kwdefaults__",
+    "__signature__", "ast", "dis", "inspect", "linecache", "tokenize",
+))  # fmt: skip
 
 
 class ClaimFailure(Value):
@@ -90,6 +97,34 @@ def is_expected(expects: str, failure: ClaimFailure) -> bool:
         is_kind = name in failure.kinds or ("." in name and last in failure.kinds)
         return is_kind and rest in known
     return len(text) >= _ENOUGH and text in known
+
+
+def looks_at(content: str, claim: str) -> str:
+    """What a reproduction in Python looks at in place of what code does; "" if it looks at nothing.
+
+    A claim may be about just that, and then names it.
+    """
+    try:
+        nodes = list(ast.walk(ast.parse(content)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    names: list[str] = []
+    for node in nodes:
+        if isinstance(node, ast.Attribute):
+            names.append(node.attr if node.attr.startswith("__") else "")
+        elif isinstance(node, ast.Import):
+            names += [one.name for one in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names.append("" if node.level else node.module or "")
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):  # for getattr
+            names.append(node.value if node.value.startswith("__") else "")
+    text = claim.lower()
+    about = ("signature", "source") if "inspect" in names else ()
+    if any(word in text for word in about):
+        return ""
+    return next((
+        name for name in names if name in _WRITTEN and name.strip("_").rstrip("s") not in text
+    ), "")  # fmt: skip
 
 
 def _plain(text: str) -> str:

@@ -243,6 +243,38 @@ def test_a_lying_model_proves_nothing(stage: Stage, llm: ModelServer) -> None:
     assert ended.code == 0  # an argument fails nobody
 
 
+LINE = "assert average([]) == 0"
+PART = "An empty list is an error."
+DEFAULTS = script(f"{IMPORT}assert average.__doc__ == 'x'\n")
+#: The reproduction, what the judge adds to "fault"; the level, severity and message.
+JUDGEMENTS = {
+    "as claimed": (SHOWS, {"line": LINE, "severity": "high"}, "proven", "high", CLAIM["message"]),
+    "shows less": (
+        SHOWS, {"line": LINE, "severity": "low", "shown": PART}, "proven", "low", PART,
+    ),
+    "raises it": (SHOWS, {"severity": "critical"}, "proven", "high", CLAIM["message"]),
+    "names no line of it": (SHOWS, {"line": "x = 1"}, "argued", "medium", CLAIM["message"]),
+    "looks at the code": (DEFAULTS, {}, "argued", "medium", CLAIM["message"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.full) if case in ("as claimed", "raises it")
+             else case for case in JUDGEMENTS]
+)  # fmt: skip
+def test_a_proof_shows_its_claim_and_no_more(stage: Stage, llm: ModelServer, case: str) -> None:
+    shows, judgement, level, severity, message = JUDGEMENTS[case]
+    model = ProvingModel({CLAIM["message"]: shows}, judgement=judgement)
+    ended = reviewed(stage, llm, model)
+    found = claims(ended.json())[message]
+    assert (found["proof"]["level"], found["severity"]) == (level, severity), found
+    asked = [one.messages[0]["content"] for one in llm.completions]
+    judged = [text for text in asked if "A test was written to show" in text]
+    assert bool(judged) == (case != "looks at the code")
+    assert all(f"The claim (high, shop.py, lines 6-6):\n{CLAIM['message']}" in text
+               for text in judged)  # fmt: skip
+
+
 MISSES = script(f"{IMPORT}assert average([2, 4]) == 3\n")
 NO_OTHER = {"kind": "none", "breaks": "nothing else comes to mind"}
 #: Severity, reproductions, the second look's verdict; the level, and words of the reason.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.review.proofs.levels import ClaimFailure, is_expected
+from rlm_ci.review.proofs.levels import ClaimFailure, is_expected, looks_at
 
 FOUND = ClaimFailure(
     ("InvalidURL", "shop.errors.InvalidURL", "ValueError", "builtins.ValueError"),
@@ -39,3 +39,24 @@ def test_a_name_that_is_not_there() -> None:
     assert ClaimFailure(("TypeError",), "an unexpected keyword", is_own=True).says_missing
     assert not ClaimFailure(("TypeError",), "from deep inside").says_missing
     assert not FOUND.says_missing
+
+
+@pytest.mark.parametrize(
+    ("content", "claim", "looked"),
+    [
+        (
+            "import shop\nassert shop.total.__defaults__ is None\n",
+            "total() is wrong",
+            "__defaults__",
+        ),
+        ("from inspect import signature\n", "total() is wrong", "inspect"),
+        ("getattr(shop.total, '__code__')\n", "total() is wrong", "__code__"),
+        ("open(shop.__file__)\n", "total() is wrong", "__file__"),
+        ("assert shop.total.__defaults__ == (1,)\n", "The default of total() is 2", ""),
+        ("from inspect import signature\n", "The signature loses a parameter", ""),
+        ("from shop import total\nassert total([1]) == 1, __file__\n", "total() is wrong", ""),
+        ("not python(", "total() is wrong", ""),
+    ],
+)
+def test_what_looks_at_code_in_place_of_what_it_does(content: str, claim: str, looked: str) -> None:
+    assert looks_at(content, claim) == looked
