@@ -40,6 +40,7 @@ DROPPED = {
     "dropped_quotes": "the quote is not in the files",
     "dropped_guidelines": "the guideline that they name is not there",
     "dropped_forms": "not in the form that was asked for",
+    "dropped_domains": "of a domain that was not asked for",
 }
 #: The highest confidence of a model.
 _SUREST = 0.95
@@ -206,7 +207,7 @@ class _Opener:
         self._source = source_of(model)
         self._analyzers = tuple(f"{one}-" for one in analyzers)
         self._outcomes = {VERIFIED: 0, REANCHORED: 0, REJECTED: 0}
-        self._dropped = self._odd = self._unfounded = 0
+        self._dropped = self._odd = self._unfounded = self._unasked = 0
         self._guidelines = guidelines
         self.findings: list[Finding] = []
 
@@ -218,7 +219,7 @@ class _Opener:
                 self._outcomes[REJECTED] += 1
                 continue
             place, is_moved = self._open(claim)
-            others = [self._open(one, anywhere=True)[0] for one in claim.get("also", ())]
+            others = [self._open(one)[0] for one in claim.get("also", ())]
             hint, is_founded = None, True
             if named := claim.get("guideline"):
                 told = self._guidelines.open(named) if self._guidelines else None
@@ -230,7 +231,9 @@ class _Opener:
                 self._dropped += 1
             elif not is_founded:
                 self._unfounded += 1
-            elif claim["domain"] in self._domains:
+            elif claim["domain"] not in self._domains:
+                self._unasked += 1
+            else:
                 finding = self._finding(claim, place, others).replace(hint=hint)
                 # A suggestion fits only the lines that it was written for.
                 self.findings.append(finding.replace(suggested_fix=None) if is_moved else finding)
@@ -238,17 +241,16 @@ class _Opener:
     def result(self, uncovered: Sequence[tuple[str, str]]) -> FinderResult:
         counts = Evidence(sum(self._outcomes.values()), *self._outcomes.values())
         lacking = tuple(dict.fromkeys(uncovered))
-        dropped = zip(DROPPED, (self._dropped, self._unfounded, self._odd), strict=True)
+        numbers = (self._dropped, self._unfounded, self._odd, self._unasked)
+        dropped = zip(DROPPED, numbers, strict=True)
         return FinderResult(tuple(self.findings), counts, lacking, dict(dropped))
 
-    def _open(
-        self, claim: Mapping[str, Any], *, anywhere: bool = False
-    ) -> tuple[Location | None, bool]:
+    def _open(self, claim: Mapping[str, Any]) -> tuple[Location | None, bool]:
         """Where a claim points, and whether these are other lines than it names."""
         path, quote = claim["path"], claim["quote"]
         place = Location(path, int(claim["line_start"]), int(claim["line_end"]), quote=quote)
         best = AnchoredClaim()
-        texts = self._texts.get(path) or (self._elsewhere(path) if anywhere else ())
+        texts = self._texts.get(path) or self._elsewhere(path)
         for text in texts:
             side = "old" if text.path in self._gone else "new"
             known = place.replace(path=text.path, side=side)

@@ -65,7 +65,10 @@ def test_all_that_is_wrong_with_an_answer_is_told_at_once(llm: ModelServer) -> N
 
 def test_claims_that_are_dropped_are_told_to_who_reads_only_a_comment(llm: ModelServer) -> None:
     """Two parts of a repository drop as many claims: both count."""
-    lies = answering({**TOTAL, "quote": "x = 'never'"}, {**TOTAL, "quote": ""}, TOTAL)
+    lies = answering(
+        {**TOTAL, "quote": "x = 'never'"}, {**TOTAL, "quote": ""},
+        {**TOTAL, "domain": "architecture"}, TOTAL,
+    )  # fmt: skip
     llm.script([lies, lies, json.dumps({"claims": []})])
     chosen = options(ruff="off")
     review, asking = ReviewObjective(chosen), Asking(llm)
@@ -78,6 +81,7 @@ def test_claims_that_are_dropped_are_told_to_who_reads_only_a_comment(llm: Model
     for surface in ("text", "summary", "html"):
         shown = " ".join(render.render(report, surface, render.RenderOptions()).split())
         assert "2 claims of the model dropped: not in the form that was asked for" in shown, surface
+        assert "1 claim of the model dropped: of a domain that was not asked for" in shown, surface
         assert "of the model dropped: the quote is not in the files" in shown, surface
 
 
