@@ -104,7 +104,7 @@ class Explorer(Closing):
         self._known = {file.path: file for file in corpus.files}
         self.limits = limits
         self.instructions = loader.load_template(_TEMPLATE)(
-            {"has_base": tools.has_base, "runs": tools.runs}
+            {"has_base": tools.has_base, "runs": tools.runs, "calls": _CALLS}
         )
         self.fixed = _bytes(self.instructions) + _bytes(tools.tools())
 

@@ -130,6 +130,7 @@ class ClaimTrial:
             "severity": self._finding.severity.label,
             "place": place_of(self._finding),
             "claim": printable(self._finding.message),
+            "framework": encodable(self._runner.framework()),
             "listing": self._context.listing,
         }
         more = {"unmended": self.unmended, "fence": fence(*told.values())}

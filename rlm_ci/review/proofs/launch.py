@@ -136,7 +136,7 @@ class Launcher:
                 **other_languages.ELSEWHERE,
                 "PYTHONHASHSEED": "0",
                 "PYTHONPATH": paths,
-                "PYTEST_ADDOPTS": "",
+                "PYTEST_ADDOPTS": f"-o cache_dir={HOME}/pytest",  # the tree is read-only
             },
             stdin=stdin,
             mounts=(*trees.mounts(side), *mounts),

@@ -39,6 +39,18 @@ if TYPE_CHECKING:
 
 #: Characters of a reason, and of a reproduction.
 _REASON, LARGEST = 300, 32_000
+#: Says what runs tests in Python.
+_FRAMEWORK = r"""import importlib.util, pathlib, re
+if importlib.util.find_spec("pytest"):
+    print("pytest", __import__("pytest").__version__)
+    for name in "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg":
+        file = pathlib.Path(name)
+        text = file.read_text("utf-8", "replace") if file.is_file() else ""
+        if re.search(r"^filterwarnings\s*=[\s\[\"']*error\b", text, re.M):
+            print(f"Warnings are errors ({name}).")
+else:
+    print("unittest (pytest is not installed)")
+"""
 #: Characters of what a setup printed.
 _LOG = 8_000
 
@@ -131,6 +143,11 @@ class ProofRunner(Closing):
         """Run the validator on head, before a repair is asked for that it is to judge."""
         if not self.available:
             self._repairs.start()
+
+    def framework(self) -> str:
+        """What runs tests in Python here, and whether warnings are errors, in lines."""
+        ran = self._ran(Reproduction("script.py", _FRAMEWORK, ends.SCRIPT, ""), BASE, 1).outcome
+        return ran.output.strip() if ran.status == ends.PASSED else ""
 
     def compare(self, script: str) -> tuple[str, str]:
         """What a Python script prints at head, and at the base, and how it ends there."""

@@ -300,7 +300,7 @@ def test_a_reproduction_that_passes_at_head_does_not_refute_by_itself(
     report = ended.json()
     assert model.asked["reproduce"] == 2
     again = next(one for one in llm.completions if len(one.messages) == 3)
-    assert "it may miss the" in again.messages[2]["content"]
+    assert "it may miss the fault" in again.messages[2]["content"]
     assert model.asked["refute"] == (level != "proven")
     assert ended.code == (level == "proven")
     comment, terminal = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,7 +26,8 @@ EMPTY = {"path": "", "content": "", "expects": ""}
 def tried(llm: ModelServer, *answers: dict[str, Any]) -> Any:
     llm.script([json.dumps(one) for one in answers])
     # None of the answers has anything to run.
-    return ClaimTrial(Asking(llm), None, "x", CLAIM, ClaimContext("1 | x = 1", ())).run()  # type: ignore[arg-type]
+    runner = SimpleNamespace(framework=lambda: "pytest 8")
+    return ClaimTrial(Asking(llm), runner, "x", CLAIM, ClaimContext("1 | x = 1", ())).run()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("more", [{}, EMPTY, dict.fromkeys(EMPTY), EMPTY | {"content": 3}])

@@ -201,3 +201,48 @@ def test_a_plugin_that_the_change_edits(tmp_path: Path) -> None:
     found = check(place_of(repo, base, head), case(CLAIM, expects="AssertionError"))
     assert found.level == "argued", found
     assert found.reason == "at head the change edits tests/more.py, a plugin of the tests"
+
+
+STORE = """import tempfile
+
+
+class Upload:
+    def __init__(self):
+        self.stream = tempfile.TemporaryFile()
+
+    def finish(self):
+        self.stream.seek(0)
+        self.stream.close()
+"""
+_SHORT = "    one.finish()\n    assert one.stream.closed, 'still open'\n"
+#: Tests of a leak, each of which leaves something for the garbage collector.
+LEAKS = {
+    "one file": f"def test_claim():\n    one = Upload()\n{_SHORT}",
+    "a cycle": f"def test_claim():\n    one = Upload()\n    one.me = one\n{_SHORT}",
+    "others": f"left = Upload()\n\ndef test_claim():\n    one, _ = Upload(), Upload()\n{_SHORT}",
+    "a warning": (
+        "import gc, warnings\n\ndef test_claim():\n"
+        "    with warnings.catch_warnings(record=True) as heard:\n"
+        "        warnings.simplefilter('always')\n        Upload().finish()\n        gc.collect()\n"
+        "    assert not heard, 'still open'\n"
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "name", ["one file", *(pytest.param(name, marks=pytest.mark.full) for name in [*LEAKS][1:])]
+)
+def test_a_leak_is_proven_where_warnings_are_errors(tmp_path: Path, name: str) -> None:
+    text = f"from store import Upload\n\n{LEAKS[name]}"
+    repo = GitRepo(tmp_path)
+    repo.write("pyproject.toml", '[tool.pytest.ini_options]\nfilterwarnings = ["error"]\n')
+    base = repo.write("store.py", STORE).commit()
+    head = repo.write("store.py", STORE.replace("        self.stream.close()\n", "")).commit()
+    with ProofRunner(place_of(repo, base, head), Facts()) as runner:
+        found = runner.check(case(text, "tests/test_claim.py", "AssertionError: still open"))
+        assert found.level == "proven", found
+        assert f"pytest {pytest.__version__}\nWarnings are errors (pyproject.toml)." in (
+            runner.framework()
+        )
+        told = runner.shell("python -m pytest -q tests || ls -a", "head").output.text()
+        assert "CacheWarning" not in told

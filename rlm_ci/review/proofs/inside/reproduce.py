@@ -10,6 +10,7 @@ was written to deceive this very script.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.util
 import json
@@ -157,10 +158,11 @@ def _with_pytest(pytest: Any, report: _Report, printed: str) -> None:
     order = report.order
     recorder = _recorder(pytest, report)
     more = ["-n0"] if importlib.util.find_spec("xdist") else []
+    # What is left open is collected during whatever test comes next: it accuses no test.
     words = [
+        *("-p", "no:unraisableexception"),
         *("--rootdir", order["root"], "--maxfail=0", "--color=no", "--tb=short"),
-        *("--continue-on-collection-errors", "-o", f"cache_dir={order['scratch']}/pytest"),
-        *(*more, report.file, order["control"]),
+        *("--continue-on-collection-errors", *more, report.file, order["control"]),
     ]
     code = pytest.main(words, plugins=[recorder])
     if int(code) == _USAGE and not report.controls:  # the base's conftest does not fit the head
@@ -196,6 +198,8 @@ def _recorder(pytest: Any, report: _Report) -> Any:
             if str(getattr(item, "path", None) or item.fspath) == report.file:
                 report.ended(item.name, call.when, error, is_skip=isinstance(error, skips))
                 report.captured(result.get_result() if error else None)
+                if call.when == "teardown":
+                    gc.collect()
             elif call.when == "call" or error:
                 report.control(item.name, error)
 
