@@ -11,10 +11,12 @@ import pytest
 from rlm_ci.errors import RemoteError
 from rlm_ci.recursion.journal.record_lines import result as record
 from rlm_ci.recursion.journal.record_lines import text_of
-from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, PROMPT, NodeResult
+from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, PROMPT, LeafText, NodeResult
 from rlm_ci.recursion.prompt_windows import fence, windows
 from rlm_ci.report.findings import UNTOUCHED, Evidence
 from rlm_ci.review.change_prompts.listing import ChangePrompt, ChangePrompts
+from rlm_ci.review.exploration.explorer import NodeQuestions
+from rlm_ci.review.model.finder import Finder
 from rlm_ci.review.objective import DOMAINS, ReviewObjective, analyse, options
 from testing.loopback_model.replies import Answer
 from testing.review_leaves import (
@@ -90,6 +92,19 @@ def test_a_suggestion_is_for_the_lines_that_were_named(
     place = found.evidence[0]
     assert (place.line_start, place.line_end) == (lines if stays else (16, 16))
     assert found.suggested_fix == (fix if stays else None)
+
+
+class OpenedFile(NodeQuestions):
+    def text(self, path: str) -> LeafText | None:
+        return text(path, "import os\nos.abort()\n") if path == "opened.py" else None
+
+
+def test_a_claim_may_be_in_a_file_that_the_model_has_opened(llm: ModelServer) -> None:
+    calls = [claim(2, "os.abort()", path=path) for path in ("opened.py", "closed.py")]
+    llm.script([answering(*calls)])
+    looked = Finder(Asking(llm), ("quality",), questions=OpenedFile()).look(TEXTS)
+    assert [one.evidence[0].path for one in looked.findings] == ["opened.py"]
+    assert looked.dropped["dropped_quotes"] == 1
 
 
 def test_what_is_said_twice_in_other_words_is_one_finding(llm: ModelServer) -> None:
