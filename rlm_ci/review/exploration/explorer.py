@@ -213,7 +213,11 @@ class _Conversation:
             self._to_send -= self._size()
             completion = first.pop() if first else self.ask()
             calls = tool_calls.from_tools(completion.tool_calls, self.turn)
+            before = self._size()
             self._history.answer(completion.text, calls)
+            # The text of a call takes nothing from what it may show, unless it is long.
+            own = min(self._size() - before, _USUAL)
+            self._most = min(self._most + own, self._ask.max_bytes)
             if calls and (self._is_told or self._is_too_much(calls)):
                 return None
             if calls:
