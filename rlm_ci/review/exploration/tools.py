@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from difflib import unified_diff
+from itertools import takewhile
 from threading import Lock
 
 from rlm_ci.environments.coding import code_queries, tool_schemas
@@ -15,7 +17,7 @@ from rlm_ci.review.proofs.launch import OUTPUT
 from rlm_ci.review.proofs.trees import BASE, HEAD
 from rlm_ci.system.command_line import SHELL, Command
 from rlm_ci.system.transcript import transcribe
-from rlm_ci.text.printable import clip, printable
+from rlm_ci.text.printable import clip, count, printable
 from rlm_ci.validators.validator import failure
 from rlm_ci.values import Closing
 
@@ -38,6 +40,8 @@ _COMPARE = function(
 )
 #: Characters of a command.
 _COMMAND = 8_000
+#: Lines of each side that a comparison looks at from where they part, and the lines around it.
+_COMPARED, _AROUND = 1_000, 3
 
 
 class ReviewTools(Closing):
@@ -129,7 +133,19 @@ def _ran(runner: ProofRunner, line: str, side: str) -> str:
 
 
 def _compared(head: str, base: str) -> str:
-    half = OUTPUT_LIMIT // 2
+    """What one side prints and the other does not, with the lines around it."""
     if head == base:
-        return quoted("The same at head and at base", clip(head, half))
-    return f"{quoted('At head', clip(head, half))}\n{quoted('At base', clip(base, half))}"
+        return quoted("The same at head and at base", clip(head, OUTPUT_LIMIT // 2))
+    sides = [text.split("\n") for text in (base, head)]
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*sides, strict=False)))
+    first = max(0, common - _AROUND)
+    shown = [lines[first : first + _COMPARED] for lines in sides]
+    rows = [*unified_diff(*shown, n=_AROUND, lineterm="")][3:]  # without the heads
+    rows = ["[…]" if row.startswith("@@") else row for row in rows]
+    if first:
+        rows.insert(0, f"[… {count(first, 'line')}, the same on both sides …]")
+    unseen = max(map(len, sides)) - first - _COMPARED
+    if unseen > 0:
+        rows.append(f"[… {count(unseen, 'more line')}, not compared …]")
+    title = "What differs, - is printed at base, + at head"
+    return quoted(title, clip("\n".join(rows), OUTPUT_LIMIT))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rlm_ci.review.exploration import tools as exploration
 from rlm_ci.review.exploration.tools import ReviewTools
 from rlm_ci.review.exploration.trees import ReviewTrees
 from rlm_ci.review.proofs.runner import ProofRunner
@@ -40,7 +41,8 @@ def test_both_sides_are_run_and_not_changed(tmp_path: Path) -> None:
         assert "\nb:c\n" in base
         assert "Read-only" in head
         told = tools.act("compare", {"script": ask}).text
-        assert told.index("At head:\n```\nc\n") < told.index("At base:\n```\nb:c\n")
+        assert told.startswith("What differs, - is printed at base, + at head:\n```\n")
+        assert "\n-b:c\n+c\n" in told
         told = tools.act("compare", {"script": "import shop; print(shop.LIMIT)"}).text
         assert told.startswith("The same at head and at base")
         assert tools.act("run", {"command": " "}).text.startswith("Refused: ")
@@ -51,3 +53,20 @@ def test_both_sides_are_run_and_not_changed(tmp_path: Path) -> None:
     bare = place.replace(sandbox=Unsandboxed)
     with ProofRunner(bare, Facts()) as runner, tools_of(bare, runner) as tools:
         assert not names(tools) & {"run", "compare"}
+
+
+def test_of_a_long_comparison_the_difference_is_shown_alone() -> None:
+    """Two outputs that differ late, and one side that prints far more than the other."""
+    rows = [f"row {number}" for number in range(4_000)]
+    late = "\n".join([*rows[:3_000], "changed", *rows[3_001:]])
+    told = exploration._compared(late, "\n".join(rows))
+    assert "[… 2,997 lines, the same on both sides …]" in told
+    assert "\n row 2999\n-row 3000\n+changed\n row 3001\n" in told
+    assert len(told) < 400
+    told = exploration._compared("done", "\n".join(rows))
+    assert "\n-row 0\n" in told
+    assert "[… 3,000 more lines, not compared …]" in told
+    assert len(told) < exploration.OUTPUT_LIMIT + 200
+    assert "\n-end\r\n+end\n" in exploration._compared("end", "end\r")
+    far = exploration._compared("a\n" + "x\n" * 9 + "b", "A\n" + "x\n" * 9 + "B")
+    assert "\n-A\n+a\n x\n x\n x\n[…]\n" in far
