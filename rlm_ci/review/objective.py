@@ -51,10 +51,12 @@ if TYPE_CHECKING:
 NAME = "review"
 DOMAINS = ("security", "quality", "performance", "docs", ARCHITECTURE)
 #: Raise it when the same texts give other results.
-_VERSION = 3
+_VERSION = 4
 #: How sure we are that a leaf holds no other faults: of files that no analyzer knows, of those
 #: that one does, and of those that a model has read.
 _UNREAD, _ANALYZED, _READ = 0.3, 0.6, 0.9
+#: Changed lines from which all findings together may say something of the architecture.
+_ARCHITECTURE = 2_000
 #: Notes that a node keeps of its children's.
 _NOTES = 200
 
@@ -357,8 +359,7 @@ class ReviewObjective:
         metrics.update(proved.metrics)
         is_root = node.parent is None
         words = self._described(ask, metrics) if is_root else {}
-        is_drawn = is_root and len(self._prompts) != 1  # else the one prompt asked for it
-        if ask is not None and is_drawn and ARCHITECTURE in self.options["domains"]:
+        if ask is not None and is_root and self._is_large():
             unread = [one for one in found if self._is_unread(one.finding.evidence[0].path)]
             drawn = draw(ask, unread)
             argued = self._prover.prove(None, drawn.found)
@@ -390,6 +391,12 @@ class ReviewObjective:
                 **words,
             },
         )
+
+    def _is_large(self) -> bool:
+        """Whether architecture is a question of its own: one prompt has asked for it already."""
+        if ARCHITECTURE not in self.options["domains"] or len(self._prompts) == 1:
+            return False
+        return self._changed is None or metered.lines_of(self._changed) >= _ARCHITECTURE
 
     def _described(self, ask: Ask | None, spent: Counter[str]) -> dict[str, Any]:
         """What the model says that a change does, within the limit; its call is added."""

@@ -83,5 +83,9 @@ def limit_of(
 
 def times_of(changed: Mapping[str, Sequence[Sequence[int]]]) -> int:
     """How often what a change of 500 lines may take is there for this one, at least once."""
-    lines = sum(min(_FILE, last - first + 1) for spans in changed.values() for first, last in spans)
-    return max(1, -(-lines // _LINES))
+    return max(1, -(-lines_of(changed) // _LINES))
+
+
+def lines_of(changed: Mapping[str, Sequence[Sequence[int]]]) -> int:
+    """The changed lines that count for limits."""
+    return sum(min(_FILE, last - first + 1) for spans in changed.values() for first, last in spans)

@@ -406,6 +406,28 @@ def test_what_findings_show_together_rests_on_them(llm: ModelServer) -> None:
     assert NodeResult.from_dict(json.loads(text_of(record(result)))) == result
 
 
+@pytest.mark.parametrize(("lines", "is_asked"), [(1_999, False), (2_000, True)])
+def test_only_a_large_change_is_asked_about_its_architecture(
+    lines: int, is_asked: bool, llm: ModelServer
+) -> None:
+    named = range(0, lines, 500)  # a file counts for 500 lines at most
+    changed = {f"{at}.py": [[1, min(500, lines - at)]] for at in named}
+    chosen = options(changed=changed, ruff="off")
+    prompts = [
+        ChangePrompt(f"part {part} of 2", f"part {part}", "1+a", ("0.py",), ()) for part in (1, 2)
+    ]
+    review, asking = ReviewObjective(chosen, prompts=ChangePrompts((*prompts,), ())), Asking(llm)
+    paths = ("0.py", "500.py")
+    llm.script([*(answering({**TOTAL, "path": path}) for path in paths), '{"claims": []}'])
+    children = []
+    for prompt, path in zip(prompts, paths, strict=True):
+        task = leaf([text(path, SHOP)], chosen, kind=PROMPT, path=prompt.label)
+        node = task.node.replace(id=prompt.label)
+        children.append(review.judge(node, task, analyse(task), asking))
+    review.aggregate(leaf([], chosen).node, children, asking)
+    assert ("architecture-1" in asking.places) is is_asked
+
+
 def test_only_a_root_that_is_a_leaf_is_asked_about_architecture(llm: ModelServer) -> None:
     llm.script(lambda _asked: answering())
     asking = Asking(llm)
