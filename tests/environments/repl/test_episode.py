@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -61,7 +62,9 @@ CASES: dict[str, tuple[list[str], str, str, str]] = {
     "arguments as deep as the channel takes them": (
         [repl("v = []\nfor n in range(1100):\n    v = [v]\n    try:\n        if n > 700:\n"
               "            llm_query(v)\n    except ValueError:\n        pass"),
-         final("x")], "x", "", "a frame is not JSON",
+         final("x")], "x", "",
+        # Python's own reader takes more from 3.12 on.
+        "a frame is not JSON" if sys.version_info < (3, 12) else "It printed nothing",
     ),
     "arguments of functions": (
         [repl("for call in (lambda: llm_query(7), lambda: llm_query('x' * 2001),"
