@@ -139,8 +139,8 @@ def _compared(head: str, base: str) -> str:
     sides = [text.split("\n") for text in (base, head)]
     common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*sides, strict=False)))
     first = max(0, common - _AROUND)
-    shown = [lines[first : first + _COMPARED] for lines in sides]
-    rows = [*unified_diff(*shown, n=_AROUND, lineterm="")][3:]  # without the heads
+    before, after = (lines[first : first + _COMPARED] for lines in sides)
+    rows = [*unified_diff(before, after, n=_AROUND, lineterm="")][3:]  # without the heads
     rows = ["[…]" if row.startswith("@@") else row for row in rows]
     if first:
         rows.insert(0, f"[… {count(first, 'line')}, the same on both sides …]")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rlm_ci.environments.quoting import OUTPUT_LIMIT
 from rlm_ci.review.exploration import tools as exploration
 from rlm_ci.review.exploration.tools import ReviewTools
 from rlm_ci.review.exploration.trees import ReviewTrees
@@ -66,7 +67,7 @@ def test_of_a_long_comparison_the_difference_is_shown_alone() -> None:
     told = exploration._compared("done", "\n".join(rows))
     assert "\n-row 0\n" in told
     assert "[… 3,000 more lines, not compared …]" in told
-    assert len(told) < exploration.OUTPUT_LIMIT + 200
+    assert len(told) < OUTPUT_LIMIT + 200
     assert "\n-end\r\n+end\n" in exploration._compared("end", "end\r")
     far = exploration._compared("a\n" + "x\n" * 9 + "b", "A\n" + "x\n" * 9 + "B")
     assert "\n-A\n+a\n x\n x\n x\n[…]\n" in far
