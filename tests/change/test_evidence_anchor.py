@@ -56,7 +56,6 @@ def test_carriage_returns_are_no_difference(quote: str) -> None:
     ("claimed", "quote", "found"),
     [
         ((9, 9), "def again(width, height):", (7, 7)),
-        ((1, 9), "def area(width, height):", (3, 3)),  # a range too wide
         ((400, 410), "def area(width, height):", (3, 3)),
         ((-3, 0), "def area(width, height):", (3, 3)),
         ((None, None), "def area(width, height):", (3, 3)),
@@ -64,9 +63,6 @@ def test_carriage_returns_are_no_difference(quote: str) -> None:
         ((9, 9), "total = width * height", (8, 8)),
         ((6, 6), "total = width * height", (4, 4)),  # as far from both: the first
         ((2, 2), "  total = width * height  \n return total", (4, 5)),
-        ((4, 4), "width * height", (4, 4)),  # part of the line that was named
-        ((4, 4), "width", (4, 4)),  # short, and where it was said to be
-        ((4, 4), "\n    total = width * height\n", (4, 4)),
     ],
 )
 def test_a_quote_that_stands_elsewhere_moves_the_claim(
@@ -78,6 +74,26 @@ def test_a_quote_that_stands_elsewhere_moves_the_claim(
     assert (moved.location.line_start, moved.location.line_end) == found
     assert moved.location.blob == BLOB
     assert flaw(moved.location, TEXT.encode(), BLOB) is None
+
+
+@pytest.mark.parametrize(
+    ("claimed", "quote"),
+    [
+        ((1, 9), "def area(width, height):"),  # one of many lines
+        ((4, 4), "width * height"),  # part of the line that was named
+        ((4, 4), "width"),  # short, and where it was said to be
+        ((4, 4), "\n    total = width * height\n"),
+        ((7, 9), "total = width * height"),  # it is elsewhere, too
+    ],
+)
+def test_a_quote_among_the_named_lines_keeps_all_of_them(
+    claimed: tuple[int, int], quote: str
+) -> None:
+    found = opened(*claimed, quote)
+    assert found.outcome == VERIFIED
+    assert found.location is not None
+    assert (found.location.line_start, found.location.line_end) == claimed
+    assert flaw(found.location, TEXT.encode(), BLOB) is None
 
 
 @pytest.mark.parametrize(

@@ -304,7 +304,7 @@ def test_a_repair_is_a_suggestion_marked_as_run() -> None:
     body = REMARKS.body(placed.replace(suggestion="x\n", is_run=True), MARK)
     page = github_html(body)
     assert [block.text() for block in blocks(body)] == ["x\n"]
-    assert "Repair, which was run: the reproduction passes with it." in body
+    assert "Repair, which was run: the reproduction passes; your tests could not be run." in body
     assert "--- a/src/urls.py" not in body
     assert page.root.all("summary")[0].text().startswith("Reproduction: it fails here")
     assert not page.stray
