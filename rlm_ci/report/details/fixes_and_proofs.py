@@ -77,7 +77,8 @@ def proof_of(
             )
         ),
     }
-    if proof.level not in SHOWN_BY or not proof.head + proof.path or not output_lines:
+    is_run = proof.reproduction or proof.head or proof.path
+    if proof.level not in SHOWN_BY or not is_run or not output_lines:
         return view
 
     def code(text: str, language: str) -> Any:
