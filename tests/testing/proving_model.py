@@ -34,11 +34,15 @@ def average(prices):
     return sum(prices) / len(prices)
 '''
 HEAD = BASE.replace("    if not prices:\n        return 0\n", "")
-TESTS = """from shop import average
+#: What the system's own Python runs.
+TESTS = """import unittest
+
+from shop import average
 
 
-def test_average():
-    assert average([2, 4]) == 3
+class Average(unittest.TestCase):
+    def test_average(self):
+        self.assertEqual(average([2, 4]), 3)
 """
 CLAIM: dict[str, Any] = {
     "domain": "quality", "severity": "high", "confidence": 0.8, "rule": "division-by-zero",

@@ -15,7 +15,7 @@ from rlm_ci.report.findings import UNTOUCHED, Report
 from testing.leftovers import eventually
 from testing.loopback_model.fixture import llm
 from testing.pipelines_stage import Stage
-from testing.proving_model import BASE, CLAIM, HEAD, MENDS, SHOWS, ProvingModel
+from testing.proving_model import BASE, CLAIM, HEAD, MENDS, SHOWS, TESTS, ProvingModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,16 +82,6 @@ def test_a_fault_that_runs_is_proven_and_nothing_is_asked_or_run_again(
     assert len(llm.completions) == asked == ended.json()["usage"]["calls"]
 
 
-#: What the system's own Python runs.
-UNITTEST = """import unittest
-
-from shop import average
-
-
-class Average(unittest.TestCase):
-    def test_average(self):
-        self.assertEqual(average([2, 4]), 3)
-"""
 SUGGESTED = "```suggestion\n{}    return sum(prices) / {} if prices else 0\n```"
 #: What is suggested and answered, the questions for a repair, and why it is one, or none is.
 REPAIRS = {
@@ -119,7 +109,7 @@ def test_each_repair_says_why_it_is_one_and_why_not(
     stage: Stage, llm: ModelServer, case: str
 ) -> None:
     suggested, edits, questions, reason = REPAIRS[case]
-    stage.repo.write("shop.py", BASE).write("test_shop.py", UNITTEST).commit()
+    stage.repo.write("shop.py", BASE).write("test_shop.py", TESTS).commit()
     stage.repo.write("shop.py", HEAD).commit()
     validator = "python3 -m unittest -q" if case == "wrong" else "pytest-of-nobody"
     model = ProvingModel(claims=({**CLAIM, "suggested_fix": suggested},), repair=edits)
