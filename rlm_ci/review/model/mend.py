@@ -27,12 +27,14 @@ if TYPE_CHECKING:
 
     Read = Callable[[str], bytes | None]
 
+#: What a patch has below a last line without a line break; difflib leaves it out.
+_NO_BREAK = "\\ No newline at end of file"
 #: Edits of one repair.
 _MOST = 10
 
 
 def by_suggestion(
-    runner: ProofRunner, sources: Sources, finding: Finding, one: Reproduction
+    runner: ProofRunner, sources: Sources, finding: Finding, reproduction: Reproduction
 ) -> RepairOutcome | None:
     """What came of the finding's own suggestion; None where it has none that can be run."""
     place = finding.evidence[0]
@@ -44,29 +46,29 @@ def by_suggestion(
     before = content.decode("utf-8", "surrogateescape")
     lines = _lines(before)
     now = "".join((*lines[: start - 1], text, *lines[end:]))
-    if now == before or end > len(lines) or not before.endswith("\n"):
+    if now == before or end > len(lines):
         return None
-    return runner.try_repair(_patch({place.path: (before, now)}), one)
+    return runner.try_repair(_patch({place.path: (before, now)}), reproduction)
 
 
 def by_question(  # noqa: PLR0917 - who asks, where it is tried, and what
     ask: Ask, runner: ProofRunner, sources: Sources, mark: str, finding: Finding, trial: Trial
 ) -> RepairOutcome:
     """What came of the edits that a model answers. Raises what ``ask`` raises."""
-    one, outcome = trial.reproduction, trial.outcome
-    if one is None or outcome is None:
+    reproduction, outcome = trial.reproduction, trial.outcome
+    if reproduction is None or outcome is None:
         raise AssertionError("only what ran is mended")
     context = sources.around(finding)
-    told = {
+    variables = {
         "place": place_of(finding),
         "claim": f"{printable(finding.message)}\n{trial.breaks}".strip(),
-        "kind": one.kind,
-        "content": encodable(one.content),
+        "kind": reproduction.kind,
+        "content": encodable(reproduction.content),
         "output": outcome.head.tail,
         "listing": context.listing,
     }
     prompt = loader.load_template("prompts/review-mend.md.j2")({
-        **told, "most": MOST_LINES, "fence": fence(*told.values())
+        **variables, "most": MOST_LINES, "fence": fence(*variables.values())
     })  # fmt: skip
     answer = ask_object(ask, f"mend-{mark}", prompt, _misfit)
     if answer is None:
@@ -76,7 +78,7 @@ def by_question(  # noqa: PLR0917 - who asks, where it is tried, and what
     patch = patch_of(answer["edits"], sources.read)
     if not patch:
         return RepairOutcome(ok=False, reason="an edit of the model does not fit its file")
-    return runner.try_repair(patch, one)
+    return runner.try_repair(patch, reproduction)
 
 
 def patch_of(edits: Iterable[Mapping[str, str]], read: Read) -> str:
@@ -89,8 +91,7 @@ def patch_of(edits: Iterable[Mapping[str, str]], read: Read) -> str:
             text = "" if content is None else content.decode("utf-8", "surrogateescape")
             texts[path] = text, text
         before, now = texts[path]
-        # Without its last line break a file would need a mark that models, and difflib, forget.
-        if not old or now.count(old) != 1 or not before.endswith("\n"):
+        if not old or now.count(old) != 1:
             return ""
         texts[path] = before, now.replace(old, edit["new"])
     return _patch(texts)
@@ -98,15 +99,18 @@ def patch_of(edits: Iterable[Mapping[str, str]], read: Read) -> str:
 
 def _patch(texts: Mapping[str, tuple[str, str]]) -> str:
     """The patch that makes the second text of each file of the first."""
-    return "".join(
-        line
+    rows = (
+        row
         for path, (before, now) in texts.items()
-        for line in unified_diff(_lines(before), _lines(now), f"a/{path}", f"b/{path}")
+        for row in unified_diff(_lines(before), _lines(now), f"a/{path}", f"b/{path}")
     )
+    return "".join(row if row.endswith("\n") else f"{row}\n{_NO_BREAK}\n" for row in rows)
 
 
 def _lines(text: str) -> list[str]:
-    return [f"{line}\n" for line in text.removesuffix("\n").split("\n")]
+    """The lines of a text with their line breaks, which the last may lack."""
+    *whole, last = text.split("\n")
+    return [*(f"{line}\n" for line in whole), *filter(None, (last,))]
 
 
 def _misfit(answer: Mapping[str, Any]) -> str:
