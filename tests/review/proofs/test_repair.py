@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from difflib import unified_diff
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,6 +15,7 @@ from testing.proofs_stage import BASE, HEAD, Facts, place_of
 from testing.repositories.git_repo import GitRepo
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from rlm_ci.review.proofs.trees import ProofPlace
@@ -105,6 +106,35 @@ def test_the_first_validator_that_can_run_judges(
         assert (tried.ok, tried.patch) == (True, MENDED), tried
         assert reason in tried.reason
         assert ("your tests could not be run" in tried.reason) == (PYTEST not in validators)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("failing_runs", [{1}, {2}, {1, 2}])
+def test_a_test_that_fails_now_and_then_refuses_no_repair(
+    shop: ProofPlace, failing_runs: set[int]
+) -> None:
+    class Flaky(Facts):
+        """A test more fails in some runs with the patch."""
+
+        def __call__(
+            self,
+            kind: str,
+            place: str,
+            key: Mapping[str, Any],
+            produce: Callable[[], Mapping[str, Any]],
+        ) -> Mapping[str, Any]:
+            ended = super().__call__(kind, place, key, produce)
+            is_flaky = kind == "repair-validator" and key["side"] != "head"
+            if not is_flaky or key["number"] not in failing_runs:
+                return ended
+            return {**ended, "code": 1, "failed": ["tests/test_net.py test_socket"]}
+
+    with ProofRunner(shop.replace(validators=(PYTEST,)), Flaky()) as runner:
+        tried = runner.try_repair(MENDED, CLAIM)
+    assert tried.ok == (failing_runs != {1, 2})
+    failure = "1 test more fails: tests/test_net.py test_socket"
+    assert tried.reason.endswith(failure) == (1 in failing_runs), tried
+    assert ("in one of two runs" in tried.reason) == (failing_runs == {1})
 
 
 @pytest.mark.full
