@@ -39,15 +39,21 @@ if TYPE_CHECKING:
 
 #: Characters of a reason, and of a reproduction.
 _REASON, LARGEST = 300, 32_000
-#: Says what runs tests in Python.
-_FRAMEWORK = r"""import importlib.util, pathlib, re
+#: Says what runs tests in Python, and asks pytest itself how it treats warnings.
+_FRAMEWORK = r"""import contextlib, importlib.util, io
 if importlib.util.find_spec("pytest"):
-    print("pytest", __import__("pytest").__version__)
-    for name in "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg":
-        file = pathlib.Path(name)
-        text = file.read_text("utf-8", "replace") if file.is_file() else ""
-        if re.search(r"^filterwarnings\s*=[\s\[\"']*error\b", text, re.M):
-            print(f"Warnings are errors ({name}).")
+    import pytest
+    filters = []
+    class Ask:
+        def pytest_configure(self, config):
+            filters.extend(config.getoption("pythonwarnings") or ())
+            filters.extend(config.getini("filterwarnings"))
+            pytest.exit("it is known")
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        pytest.main([], plugins=[Ask()])
+    print("pytest", pytest.__version__)
+    if any(each.strip().partition(":")[0] == "error" for each in filters):
+        print("Warnings are errors, with these filters:", "; ".join(map(str.strip, filters)))
 else:
     print("unittest (pytest is not installed)")
 """

@@ -241,8 +241,37 @@ def test_a_leak_is_proven_where_warnings_are_errors(tmp_path: Path, name: str) -
     with ProofRunner(place_of(repo, base, head), Facts()) as runner:
         found = runner.check(case(text, "tests/test_claim.py", "AssertionError: still open"))
         assert found.level == "proven", found
-        assert f"pytest {pytest.__version__}\nWarnings are errors (pyproject.toml)." in (
-            runner.framework()
-        )
         told = runner.shell("python -m pytest -q tests || ls -a", "head").output.text()
         assert "CacheWarning" not in told
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "filters"),
+    [
+        ("pyproject.toml", '[tool.pytest.ini_options]\nfilterwarnings = ["error"]\n', "error"),
+        pytest.param(
+            "pytest.ini",
+            "[pytest]\nfilterwarnings =\n    ignore:old\n    error::ResourceWarning\n",
+            "ignore:old; error::ResourceWarning", marks=pytest.mark.full,
+        ),
+        pytest.param("tox.ini", "[pytest]\naddopts = -W error\n", "error", marks=pytest.mark.full),
+        pytest.param(
+            "setup.cfg", "[tool:pytest]\nfilterwarnings = ignore:error\n", "",
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            "tests/conftest.py", "import nothing_of_this_name\n", "", marks=pytest.mark.full
+        ),
+    ],
+)  # fmt: skip
+def test_pytest_itself_says_whether_warnings_are_errors(
+    tmp_path: Path, path: str, text: str, filters: str
+) -> None:
+    repo = GitRepo(tmp_path)
+    base = repo.write("store.py", STORE).write("tests/test_a.py", "").write(path, text).commit()
+    head = repo.write("store.py", "").commit()
+    with ProofRunner(place_of(repo, base, head), Facts()) as runner:
+        assert runner.framework().split("\n") == [
+            f"pytest {pytest.__version__}",
+            *([f"Warnings are errors, with these filters: {filters}"] if filters else []),
+        ]
