@@ -276,9 +276,11 @@ class View:
     def _refuted_high(self, limits: ViewLimits) -> list[dict[str, Any]]:
         """The severe ones with what was run, for a person to judge."""
         shown = []
-        for one in wording.refuted_high(self._report)[: wording.ARGUED_SHOWN]:
-            proof = one.finding.proof or Proof(REFUTED, "")
-            shown.append(one.finding.replace(proof=proof.replace(level=REFUTED, reason=one.reason)))
+        for claim in wording.refuted_high(self._report)[: wording.ARGUED_SHOWN]:
+            proof = claim.finding.proof or Proof(REFUTED, "")
+            shown.append(
+                claim.finding.replace(proof=proof.replace(level=REFUTED, reason=claim.reason))
+            )
         return self._groups(shown, limits)
 
     def _place(self, place: Location) -> dict[str, Any]:

@@ -412,7 +412,7 @@ def argued(number: int) -> str:
 
 def refuted_high(report: Report) -> list[RefutedClaim]:
     """The refuted claims that were severe, each with what was said of it."""
-    return [one for one in report.refuted if one.finding.severity >= Severity.HIGH]
+    return [claim for claim in report.refuted if claim.finding.severity >= Severity.HIGH]
 
 
 def worst_first(findings: tuple[Finding, ...]) -> list[Finding]:

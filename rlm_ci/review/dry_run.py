@@ -97,7 +97,7 @@ def cost_of(job: ReviewJob, redactor: Redactor) -> ReviewCost:
     _solve(job, agreed, counter, redactor)
     calls, changed = len(counter.sizes), agreed.options["changed"]
     if depth is not None and changed is not None and calls:
-        # With several prompts the last one is the question about architecture.
+        # The last one asks what the change does.
         depth = depth.shared(max(1, calls - 1), times_of(changed))
     looks = [depth is not None and depth.has_room(size) for size in counter.sizes]
     told = list(zip(counter.sizes, looks, strict=True))

@@ -86,8 +86,10 @@ def proof_of(
 
     repair = code(proof.repair, "diff")
     reason = proof.repair_reason or ("the reproduction passes with it" if proof.repair else "")
-    said = surface.text(f"{neutralise.clip(reason, longest).rstrip('.')}.") if reason else None
-    told = "There is a repair, which was run: it is `repair.patch` in the proof's folder."
+    repair_reason = (
+        surface.text(f"{neutralise.clip(reason, longest).rstrip('.')}.") if reason else None
+    )
+    left_out = "There is a repair, which was run: it is `repair.patch` in the proof's folder."
     return {
         **view,
         "shown_by": SHOWN_BY[proof.level],
@@ -97,9 +99,9 @@ def proof_of(
         "head": _output(proof.head, surface, output_lines),
         "base": _output(proof.base, surface, output_lines),
         "repair": repair,
-        "left_out": surface.text(told) if proof.repair and not repair else None,
-        "repair_reason": said if proof.repair else None,
-        "unrepaired": None if proof.repair else said,
+        "left_out": surface.text(left_out) if proof.repair and not repair else None,
+        "repair_reason": repair_reason if proof.repair else None,
+        "unrepaired": None if proof.repair else repair_reason,
     }
 
 

@@ -180,8 +180,8 @@ class _TextWriter:
                 yield from self._code(piece) if is_code else self._wrap(piece, "  ", "→ ")
         reason = proof.repair_reason if proof else ""
         if repair:
-            told = reason or "the reproduction passes with it"
-            yield from self._wrap(f"Repair, which was run: {told}", "  ")
+            shown_reason = reason or "the reproduction passes with it"
+            yield from self._wrap(f"Repair, which was run: {shown_reason}", "  ")
             yield from self._code(repair)
         elif reason:
             yield from self._wrap(f"No repair: {reason}", "  ")

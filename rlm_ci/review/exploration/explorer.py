@@ -47,7 +47,10 @@ _MISTAKES = 3
 _LOOK = 2
 NO_TOOLS = "the model read without looking around: its endpoint takes no tools"
 NO_END = "the model gave no answer while it could look around, and was asked again without tools"
-NO_CALL = "three answers of the model called no tool that exists, and it was asked without tools"
+NO_CALL = (
+    "three answers in a row had no call that can be carried out, and the model was asked without"
+    " tools"
+)
 NO_ROOM = "the model read without looking around: the change has too many parts for that"
 NO_CALLS = "the model read without looking around: the budget has room for one call"
 

@@ -159,9 +159,9 @@ def room_for_change(max_bytes: int, guidelines: Guidelines) -> int:
 
 def dropped(metrics: Mapping[str, float]) -> list[str]:
     """Which claims were dropped, and why, in the words of a report."""
-    told = ((int(metrics.get(name, 0)), why) for name, why in DROPPED.items())
+    reasons = ((int(metrics.get(name, 0)), why) for name, why in DROPPED.items())
     return [
-        f"{count(number, 'claim')} of the model dropped: {why}" for number, why in told if number
+        f"{count(number, 'claim')} of the model dropped: {why}" for number, why in reasons if number
     ]
 
 
@@ -170,10 +170,10 @@ def _misfit(answer: Mapping[str, Any]) -> str:
     claims = answer.get("findings")
     if not isinstance(claims, list):
         return "findings must be a list"
-    told = [loader.every_misfit(claim, _SCHEMA) for claim in claims[:_CLAIMS]]
-    if not all(told):
+    misfits = [loader.every_misfit(claim, _SCHEMA) for claim in claims[:_CLAIMS]]
+    if not all(misfits):
         return ""
-    return "\n".join(f"findings[{number}]: {wrong}" for number, wrong in enumerate(told))
+    return "\n".join(f"findings[{number}]: {wrong}" for number, wrong in enumerate(misfits))
 
 
 def source_of(model: str) -> str:

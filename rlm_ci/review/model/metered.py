@@ -16,7 +16,7 @@ OWN = "review"
 #: The names of its counts among a result's metrics.
 CALLS, TOKENS = "calls", "prompt_tokens"
 #: Calls and tokens of prompts of a review of so many changed lines; of more, in proportion. With
-#: the question about architecture, which comes last, there are 60 calls and 400,000 tokens.
+#: the question about architecture, which a large change gets last, there are 60 calls and 400,000.
 _CALLS, _TOKENS, _LINES = 58, 370_000, 500
 #: Lines that a file counts for that is new as a whole.
 _FILE = 500

@@ -177,8 +177,8 @@ class _Stage:
         finding = self._with_proof(finding, mark, trial)
         if verdict == refute.REFUTED:
             as_claimed = finding.replace(severity=claim.finding.severity)
-            told = trial.reason if any(trial.missed) else reason
-            self._refuted.append(RefutedClaim(as_claimed, told or "no reason given"))
+            why_refuted = trial.reason if any(trial.missed) else reason
+            self._refuted.append(RefutedClaim(as_claimed, why_refuted or "no reason given"))
             return
         self._numbers[trial.level] += 1
         if verdict in (refute.UNSURE, refute.UNEXAMINED):
@@ -194,21 +194,21 @@ class _Stage:
         if runner is not None and self._shown:
             runner.start_validator()
         for at, (mark, trial) in self._shown.items():
-            claim, one = self._kept[at], trial.reproduction
+            claim, reproduction = self._kept[at], trial.reproduction
             proof = claim.finding.proof
-            if runner is None or one is None or proof is None:
+            if runner is None or reproduction is None or proof is None:
                 continue
-            tried = mend.by_suggestion(runner, self._prover.sources, claim.finding, one)
+            tried = mend.by_suggestion(runner, self._prover.sources, claim.finding, reproduction)
             is_refused = tried is not None and tried.is_run and not tried.ok
             if tried is None or not tried.ok:
                 before = f"its suggestion: {tried.reason}; " if tried else ""
                 tried = self._asked_to_mend(runner, mark, claim.finding, trial)
                 tried = tried.replace(reason=tried.reason if tried.ok else before + tried.reason)
-            told = {"repair": tried.patch, "repair_reason": tried.reason}
-            self._stored[mark] = self._stored[mark].replace(**told)
+            fields = {"repair": tried.patch, "repair_reason": tried.reason}
+            self._stored[mark] = self._stored[mark].replace(**fields)
             # Nobody is to apply a suggestion that was run, and does not hold.
             fix = None if is_refused else claim.finding.suggested_fix
-            finding = claim.finding.replace(proof=proof.replace(**told), suggested_fix=fix)
+            finding = claim.finding.replace(proof=proof.replace(**fields), suggested_fix=fix)
             self._kept[at] = claim.replace(finding=finding)
 
     def _asked_to_mend(

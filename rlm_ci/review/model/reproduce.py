@@ -105,9 +105,11 @@ class ClaimTrial:
             *(encodable(answer[name]) for name in ("path", "content", "kind", "expects"))
         )
         is_python = reproduction.kind == SCRIPT or reproduction.path.endswith(".py")
-        looked = is_python and looks_at(reproduction.content, self._finding.message)
-        if looked:
-            why = f"it looks at `{looked}`, which shows how the code is written, not what it does"
+        looked_at = is_python and looks_at(reproduction.content, self._finding.message)
+        if looked_at:
+            why = (
+                f"it looks at `{looked_at}`, which shows how the code is written, not what it does"
+            )
             return Trial(ARGUED, why)
         outcome = self._runner.check(reproduction, unmended=self.unmended)
         trial = Trial(

@@ -113,7 +113,7 @@ def looks_at(content: str, claim: str) -> str:
         if isinstance(node, ast.Attribute):
             names.append(node.attr if node.attr.startswith("__") else "")
         elif isinstance(node, ast.Import):
-            names += [one.name for one in node.names]
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             names.append("" if node.level else node.module or "")
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):  # for getattr

@@ -27,7 +27,14 @@ def tried(llm: ModelServer, *answers: dict[str, Any]) -> Any:
     llm.script([json.dumps(one) for one in answers])
     # None of the answers has anything to run.
     runner = SimpleNamespace(framework=lambda: "pytest 8")
-    return ClaimTrial(Asking(llm), runner, "x", CLAIM, ClaimContext("1 | x = 1", ())).run()  # type: ignore[arg-type]
+    trial = ClaimTrial(
+        Asking(llm),
+        runner,  # type: ignore[arg-type]  # nothing is run where no answer has a test
+        "x",
+        CLAIM,
+        ClaimContext("1 | x = 1", ()),
+    )
+    return trial.run()
 
 
 @pytest.mark.parametrize("more", [{}, EMPTY, dict.fromkeys(EMPTY), EMPTY | {"content": 3}])
