@@ -349,7 +349,7 @@ def nearest(name: str, known: Sequence[str], *, least: float = 0.6) -> str:
 
 def parse_config(data: bytes, source: str, table: str | None) -> dict[str, Any]:
     """The settings in a config file, or in its ``[tool.<table>]``. Raises ConfigError."""
-    if table is not None and table.encode() not in data:
+    if not data or (table is not None and table.encode() not in data):
         return {}  # most pyproject.toml have no such table, and the parser costs 8 ms
     record, why = _parsed(data)
     if why:
