@@ -33,14 +33,14 @@ class Critic:
 
     def __call__(self, asked: Asked) -> Answer:
         text = str(asked.messages[-1]["content"])
+        if '"verdict"' in text:
+            return Answer(json.dumps({"verdict": "fault", "reason": "it is one"}))
         if self.proves and (
             claimed := re.search(r"\(\w+, src/(\w+)\.py, .*\n?The fault (\w+)", text)
         ):
             return Answer(json.dumps(_reproduction(*claimed.groups())))
         if text.startswith("Say what a change"):
             return Answer('{"about": []}')
-        if '"verdict"' in text:
-            return Answer(json.dumps({"verdict": "fault", "reason": "it is one"}))
         found: list[dict[str, Any]] = []
         shown: dict[str, list[str]] = {}
         path = ""
