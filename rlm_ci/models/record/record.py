@@ -329,7 +329,11 @@ class Record(Closing):
         hint = "resume the run first, then replay it"
         if is_other:
             what = f"something else was asked at {place} when it ran"
-            hint = "replay with the version and the settings that it ran with"
+            # A run that was killed may have been about to ask again.
+            hint = (
+                "resume the run first if it has not ended; else replay with the version and the"
+                " settings that it ran with"
+            )
         return ConfigError(what, where=self._facts.path, hint=hint)
 
 
