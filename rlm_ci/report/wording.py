@@ -219,6 +219,8 @@ def headline(report: Report) -> str:
     if verdict == INCOMPLETE:
         return f"Not fully checked: {stopped} did not finish"
     checks = sum(part.enabled for part in report.parts)
+    if not checks:
+        return "Nothing was checked: every check is off"
     is_left = any(finding.suppression is None for finding in report.findings)
     left = "no finding fails" if is_left else "nothing to fix"
     begins = "Checks clean, code not reviewed" if is_unread(report) else "Clean"
@@ -326,6 +328,8 @@ def tone(report: Report) -> str:
         loop.metrics.get("not_applied")
         or (loop.metrics.get("files") == 0 and loop.metrics.get("status") != _PASSED)
     )
+    if not any(part.enabled for part in report.parts):
+        return OFF
     is_open = is_open or (is_question(report) and _answered(report) != "Answered")
     return INCOMPLETE if is_open or _idle(report) or is_unread(report) else CLEAN
 

@@ -146,6 +146,8 @@ def test_first_push_later_push_and_deletion(
     assert "1 file (limit 25), 1 line (limit 1,200)" in said
     code, said = push(hooked, path, "origin", "--delete", "topic")
     assert code == 0, said
+    assert "– Nothing was checked: every check is off" in said
+    assert "Clean" not in said
 
 
 def test_several_refs_are_each_judged(

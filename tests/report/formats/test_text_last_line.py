@@ -9,7 +9,7 @@ import pytest
 from rlm_ci.report import wording
 from rlm_ci.report.findings import Evidence, Part, Report, Severity, Subject
 from rlm_ci.report.formats import text
-from rlm_ci.report.render import RenderOptions
+from rlm_ci.report.render import RenderOptions, render
 
 LOOP = {"status": "passed", "files": 1, "applied": True, "patch": "rlm/result.patch"}
 
@@ -44,6 +44,15 @@ def line(part: str, *, quiet: bool = False, **metrics: Any) -> str:
 def test_a_fix_loop_says_what_it_did(metrics: dict[str, Any], said: str) -> None:
     assert line("rlm", **metrics) == said
     assert line("rlm", quiet=True, **metrics) == (said if said.startswith("!") else "")
+
+
+@pytest.mark.parametrize("surface", ["text", "markdown", "html"])
+def test_a_report_in_which_every_check_is_off_has_no_tick(surface: str) -> None:
+    part = Part("diff-budget", "off: no commit is pushed", {}, enabled=False)
+    report = Report(Subject(), Severity.HIGH, (part,))
+    rendered = render(report, surface, RenderOptions())
+    assert "Nothing was checked: every check is off" in rendered
+    assert not {"✓", "✅"} & {*rendered.partition("Nothing was checked")[0][-60:]}
 
 
 def test_a_wiki_without_anything_new_was_not_written() -> None:
