@@ -114,6 +114,7 @@ def test_stubs_among_other_documents_are_judged_alike(
         assert findings(ended) == expected
 
 
+@pytest.mark.full
 def test_links_are_no_stubs_and_filling_hides_none(cli: Cli, repo: GitRepo) -> None:
     archive(repo, {PATH: stub(PATH)})
     repo.symlink("docs/link.md", "PRD-1.md")

@@ -90,7 +90,9 @@ def test_repairs(shop: ProofPlace) -> None:
 @pytest.mark.parametrize(
     ("validators", "reason"),
     [
-        ((ABSENT, PYTEST), f"`{PYTEST.text}` is as green as before"),
+        pytest.param(
+            (ABSENT, PYTEST), f"`{PYTEST.text}` is as green as before", marks=pytest.mark.full
+        ),
         ((NEVER, ABSENT), "No module named pytest_of_nobody; uv-of-nobody could not be started"),
         pytest.param(
             (), "run: there is no validator, or more than one: set loop.validator",
