@@ -265,8 +265,11 @@ def test_a_fork_bomb_is_ended(sandbox: Sandbox, work: Path, seconds: str) -> Non
 
 
 def test_a_thread_bomb_is_ended(sandbox: Sandbox, work: Path) -> None:
+    # Small stacks, so that the limit of threads ends it: full ones use up the address space first,
+    # and an interpreter without memory may also die of SIGSEGV.
     code = """
 import _thread, time
+_thread.stack_size(64 << 10)
 started = 0
 try:
     while started < 1000:
