@@ -359,6 +359,8 @@ REVIEW: tuple[Setting, ...] = (
                 Setting("paths", "patterns of the files that it is about (default: all)", (),
                         "list"),
                 Setting("text", "the guideline", required=True),
+                Setting("level", "severity of a finding that rests on it and that no run shows "
+                        "(default: medium)", "medium", "choice", choices=SEVERITIES),
             )),
     Setting("review.setup", "command that installs what reproductions of claims need, with "
             "network, in a copy of the base; what it adds there is seen by base and head"),

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: It fails at head and passes at the base; it fails at head, and there is nothing to compare
-#: with; nothing was run, or what ran decides nothing.
-PROVEN, REPRODUCED, ARGUED = LEVELS = ("proven", "reproduced", "argued")
+#: with; it goes against a guideline, whose lines were looked up as its own were; nothing was run,
+#: or what ran decides nothing.
+PROVEN, REPRODUCED, GUIDELINE, ARGUED = LEVELS = ("proven", "reproduced", "guideline", "argued")
 #: The level that people read of a claim that is no finding.
 REFUTED = "refuted"
 #: Characters of a reproduction and of a repair, of the output of a run, and of a line.
@@ -40,8 +41,8 @@ class Proof(Value):
 
     @property
     def is_argued(self) -> bool:
-        """Whether nothing that ran shows it."""
-        return self.level not in (PROVEN, REPRODUCED)
+        """Whether nothing shows it: neither what ran, nor a guideline."""
+        return self.level not in (PROVEN, REPRODUCED, GUIDELINE)
 
     def to_dict(self) -> dict[str, Any]:
         """Within the limits; code that is too long is left out, for half of it is other code."""

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from rlm_ci import sandbox
 from rlm_ci.report.findings import RefutedClaim, Severity
+from rlm_ci.review.guidelines.guidelines import Guidelines
 from rlm_ci.review.model.claim_context import Sources
 from rlm_ci.review.model.prove import Prover
 from rlm_ci.review.proofs import stored_proofs
@@ -76,7 +77,7 @@ def prover(at: ProverPlace, chosen: Mapping[str, Any], corpus: Corpus) -> Prover
     label = chosen["refute_level"]
     level = None if label == "off" else Severity.from_label(label)
     change, told = at.change, chosen["proofs"]
-    sources = sources_of(change, corpus)
+    sources = sources_of(change, corpus, Guidelines(chosen.get("guidelines", ())))
     if told["lacking"] or change is None or change.merge_base is None:
         return Prover(sources, None, told["lacking"], level)
 
@@ -98,7 +99,9 @@ def prover(at: ProverPlace, chosen: Mapping[str, Any], corpus: Corpus) -> Prover
     return Prover(sources, runner, "", level)
 
 
-def sources_of(change: ChangeSet | None, corpus: Corpus) -> Sources:
+def sources_of(
+    change: ChangeSet | None, corpus: Corpus, guidelines: Guidelines | None = None
+) -> Sources:
     """The files of ``corpus``, with what ``change`` did to them."""
     known = {file.path: file for file in corpus.files}
 
@@ -109,7 +112,7 @@ def sources_of(change: ChangeSet | None, corpus: Corpus) -> Sources:
     def hunks() -> Hunks:
         return {} if change is None else change.hunks()[0]
 
-    return Sources(list(known), read, hunks)
+    return Sources(list(known), read, hunks, guidelines or Guidelines(()))
 
 
 def refuted(result: NodeResult) -> tuple[RefutedClaim, ...]:

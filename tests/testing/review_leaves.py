@@ -14,6 +14,7 @@ from rlm_ci.errors import LimitError
 from rlm_ci.models import ModelRequest
 from rlm_ci.recursion.nodes import FILE_GROUP, FILE_SLICE, REPO, LeafTask, LeafText, Node, NodeScope
 from rlm_ci.report.findings import Severity
+from rlm_ci.review.guidelines.guidelines import Guidelines
 from rlm_ci.review.model.claim_context import Sources
 from rlm_ci.review.model.prove import Prover
 from rlm_ci.review.objective import ReviewObjective, analyse, options
@@ -69,7 +70,7 @@ def reviewed(
     task = leaf(texts, chosen, kind=kind)
     known = {one.path: one.complete for one in texts}
     prover = Prover(
-        Sources(list(known), known.get),
+        Sources(list(known), known.get, guidelines=Guidelines(guidelines)),
         level=None if level == "off" else Severity.from_label(level),
     )
     return ReviewObjective(chosen, prover=prover).judge(task.node, task, analyse(task), ask)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.git.repository import Repository
+    from rlm_ci.report.findings import Finding
 
 #: Bytes of a prompt that guidelines may take, and their share of a small one.
 ROOM = 8_000
@@ -41,12 +42,16 @@ _IN_SETTINGS = "review.guidelines"
 _HEADER = re.compile(r"\[\[(?:tool\.rlm-ci\.)?review\.guidelines\]\]")
 _TEMPLATE = "prompts/review-guidelines.md.j2"
 _SHOWN = 160
+#: How the hint of a finding begins that rests on a guideline; characters of the sentence in it.
+_ASKED = "The maintainers ask for it, "
+_SENTENCE = 400
 
 
 class Guideline(Value):
     """Lines of a file from ``line`` on, and what they are about.
 
-    ``side`` is that of a pointer to them, "" where none can be given.
+    ``side`` is that of a pointer to them, "" where none can be given. ``level`` is the severity of
+    a finding that rests on them.
     """
 
     path: str
@@ -55,6 +60,7 @@ class Guideline(Value):
     text: str
     scope: GuidelineScope
     side: str = "old"
+    level: str = "medium"
 
     def to_dict(self) -> dict[str, Any]:
         scope = self.scope
@@ -70,6 +76,13 @@ class Guideline(Value):
     def leaf_text(self) -> LeafText:
         content = self.text.encode("utf-8", "surrogateescape")
         return LeafText(self.path, self.blob, content, self.line)
+
+    def is_quoted_by(self, hint: str) -> bool:
+        """Whether ``hint`` is what a finding says that rests on these lines."""
+        begins = _ASKED + name(self.path)
+        sentence = hint[len(begins) :].partition(": ")[2].removesuffix("…")
+        known = printable(" ".join(self.text.split()))
+        return hint.startswith(begins) and sentence != "" and sentence in known
 
     def heading(self) -> str:
         about = ", ".join((self.scope.folder + one) for one in self.scope.patterns)
@@ -156,12 +169,12 @@ def in_settings(
                 hint="write it as in .gitignore",
             ) from None
         text = row["text"].strip("\n")
-        made = Guideline(_IN_SETTINGS, "", 1, text, scope, "")
+        made = Guideline(_IN_SETTINGS, "", 1, text, scope, "", row["level"])
         for path, content in config:
             if at := _lines_of(content, text, number):
                 blob = repository.blob_id(content)
                 line, text = at
-                made = Guideline(path, blob, line, text, scope, side)
+                made = Guideline(path, blob, line, text, scope, side, row["level"])
         found.append(made)
     return found
 
@@ -233,9 +246,9 @@ class ShownGuidelines(Value):
             found = anchor(place, one.leaf_text.content, one.blob, one.line).location
             if found is not None:
                 said = printable(" ".join((found.quote or "").split()))
-                said = f"{said[:_SHOWN]}…" if len(said) > _SHOWN else said
+                said = f"{said[:_SENTENCE]}…" if len(said) > _SENTENCE else said
                 where = f"{name(one.path)}:{found.line_start}" if one.side else _IN_SETTINGS
-                return found if one.side else None, f"The maintainers ask for it, {where}: {said}"
+                return found if one.side else None, f"{_ASKED}{where}: {said}"
         return None
 
 
@@ -248,6 +261,18 @@ class Guidelines:
     def most(self, max_bytes: int) -> int:
         """The most bytes of a block for a prompt of ``max_bytes``."""
         return min(ROOM, max_bytes // _SHARE) + _BLOCK if self._all else 0
+
+    def behind(self, finding: Finding) -> Guideline | None:
+        """The guideline that ``finding`` rests on; its hint may be of an earlier review."""
+        paths = [place.path for place in finding.evidence if place.side == "new"]
+        return next(
+            (
+                one
+                for one, is_about in self._all
+                if any(map(is_about, paths)) and one.is_quoted_by(finding.hint or "")
+            ),
+            None,
+        )
 
     def for_paths(self, paths: Iterable[str], max_bytes: int = ROOM * _SHARE) -> ShownGuidelines:
         """The block for a prompt of ``max_bytes`` about ``paths``: the most special first."""

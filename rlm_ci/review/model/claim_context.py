@@ -6,6 +6,7 @@ from functools import cached_property
 
 from rlm_ci.recursion.nodes import LeafText
 from rlm_ci.recursion.prompt_windows import name, numbered
+from rlm_ci.review.guidelines.guidelines import Guidelines
 from rlm_ci.source.import_graph import ImportGraph
 from rlm_ci.source.outline import outline
 from rlm_ci.source.references import Definition, ReferenceIndex
@@ -30,20 +31,25 @@ _CALLED, _CALLS = 80, 12
 #: Bytes of all that is shown, and of the diff in it.
 ROOM = 16_000
 _DIFF = 6_000
+_NO_GUIDELINES = Guidelines(())
 
 
 class ClaimContext(Value):
-    """``listing`` for the prompt, and the lines that it shows."""
+    """``listing`` for the prompt, and the lines that it shows.
+
+    ``guideline`` is the maintainers' sentence that the claim rests on, "" for none.
+    """
 
     listing: str
     texts: tuple[LeafText, ...]
+    guideline: str = ""
 
 
 class Sources:
     """The files at head, and what the change did to them.
 
     ``read`` returns the content of one of ``paths``, None if it is not there; ``hunks`` gives those
-    of each changed file.
+    of each changed file. ``guidelines`` are those of the base.
     """
 
     def __init__(
@@ -51,7 +57,9 @@ class Sources:
         paths: Sequence[str],
         read: Callable[[str], bytes | None],
         hunks: Callable[[], Hunks] | None = None,
+        guidelines: Guidelines = _NO_GUIDELINES,
     ) -> None:
+        self.guidelines = guidelines
         self.read = read
         self._paths = tuple(paths)
         self._load = hunks
@@ -71,7 +79,9 @@ class Sources:
                 break
             shown.append(piece)
             parts.append(listed)
-        return ClaimContext("\n\n".join((*parts, diff) if diff else parts), tuple(shown))
+        listing = "\n\n".join((*parts, diff) if diff else parts)
+        is_asked = self.guidelines.behind(finding) is not None
+        return ClaimContext(listing, tuple(shown), (finding.hint or "") if is_asked else "")
 
     def is_near_change(self, finding: Finding) -> bool:
         """Whether the change touches a place of a claim, its context, or its definition."""

@@ -65,6 +65,7 @@ def by_question(  # noqa: PLR0917 - who asks, where it is tried, and what
         "kind": reproduction.kind,
         "content": encodable(reproduction.content),
         "output": outcome.head.tail,
+        "guideline": context.guideline,
         "listing": context.listing,
     }
     prompt = loader.load_template("prompts/review-mend.md.j2")({

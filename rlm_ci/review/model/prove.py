@@ -9,7 +9,7 @@ from __future__ import annotations
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.recursion import coverage
 from rlm_ci.report.findings import UNTOUCHED, RefutedClaim, Severity, fingerprints
-from rlm_ci.report.proof import ARGUED, LEVELS, PROVEN, Proof
+from rlm_ci.report.proof import ARGUED, GUIDELINE, LEVELS, PROVEN, Proof
 from rlm_ci.review.model import mend, metered, refute
 from rlm_ci.review.model.architecture import DOMAIN as ARCHITECTURE
 from rlm_ci.review.model.claim_context import Sources
@@ -174,6 +174,9 @@ class _Stage:
             self._numbers[verdict] += 1
         if reason:
             trial = trial.replace(reason=f"{trial.reason}; a second look: {reason}")
+        is_of_change = finding.suppression is None and (is_near or not is_untouched)
+        if trial.level == ARGUED and verdict != refute.REFUTED and is_of_change:
+            trial = self._by_guideline(finding) or trial
         finding = self._with_proof(finding, mark, trial)
         if verdict == refute.REFUTED:
             as_claimed = finding.replace(severity=claim.finding.severity)
@@ -184,7 +187,7 @@ class _Stage:
         if verdict in (refute.UNSURE, refute.UNEXAMINED):
             doubted = round((finding.confidence or 0.0) * refute.DOUBT, 3)
             finding = finding.replace(confidence=doubted)
-        if trial.level != ARGUED:
+        if trial.level not in (GUIDELINE, ARGUED):
             self._shown[len(self._kept)] = mark, trial
         self._kept.append(claim.replace(finding=finding))
 
@@ -245,6 +248,15 @@ class _Stage:
             return "what many places show together cannot be run"
         return self._prover.lacking() or self._no_room(finding)
 
+    def _by_guideline(self, finding: Finding) -> Trial | None:
+        """A claim that nothing shows may rest on a guideline: its lines and these are there."""
+        guideline = self._prover.sources.guidelines.behind(finding)
+        if guideline is None:
+            return None
+        level = Severity.from_label(guideline.level)
+        why = "it goes against a guideline of the maintainers; the lines of both were looked up"
+        return Trial(GUIDELINE, why, severity=level)
+
     def _is_old(self, trial: Trial) -> bool:
         """Whether a claim on lines that the change does not touch is not of this change."""
         outcome = trial.outcome
@@ -304,6 +316,8 @@ class _Stage:
             proof = stored.proof(mark).replace(level=trial.level, reason=reason)
         if trial.level == ARGUED:
             return finding.replace(severity=min(finding.severity, LEVEL), proof=proof)
+        if trial.level == GUIDELINE:
+            return finding.replace(severity=trial.severity or LEVEL, proof=proof)
         return finding.replace(
             severity=min(finding.severity, trial.severity or finding.severity),
             message=trial.shown or finding.message,

@@ -43,6 +43,7 @@ def refute(
         "claim": printable(finding.message),
         "test": encodable(missed[0]),
         "output": missed[1],
+        "guideline": context.guideline,
         "listing": context.listing,
     }
     prompt = loader.load_template(_TEMPLATE)({**told, "fence": fence(*told.values())})

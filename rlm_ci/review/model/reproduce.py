@@ -133,6 +133,7 @@ class ClaimTrial:
             "place": place_of(self._finding),
             "claim": printable(self._finding.message),
             "framework": encodable(self._runner.framework()),
+            "guideline": self._context.guideline,
             "listing": self._context.listing,
         }
         more = {"unmended": self.unmended, "fence": fence(*told.values())}
@@ -162,6 +163,7 @@ class ClaimTrial:
             "head_output": outcome.head.tail,
             "base": "" if base is None else base.status,
             "base_output": "" if base is None else base.tail,
+            "guideline": self._context.guideline,
             "listing": self._context.listing,
         }
         prompt = loader.load_template("prompts/review-judge.md.j2")({

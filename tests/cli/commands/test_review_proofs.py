@@ -15,7 +15,7 @@ from rlm_ci.report.findings import UNTOUCHED, Report
 from testing.leftovers import eventually
 from testing.loopback_model.fixture import llm
 from testing.pipelines_stage import Stage
-from testing.proving_model import BASE, CLAIM, HEAD, MENDS, SHOWS, TESTS, ProvingModel
+from testing.proving_model import BASE, CLAIM, HEAD, MENDS, SHOWS, TESTS, ProvingModel, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -354,3 +354,69 @@ def test_a_killed_review_goes_on_where_it_was(stage: Stage, llm: ModelServer, fa
     # One call may have been on its way when the process died.
     assert len(llm.completions) - paid in (paid, paid + 1)
     assert again["usage"]["calls"] == whole["usage"]["calls"]
+
+
+SENTENCE = "An average of no prices is 0."
+WHOLE_CENTS = {
+    **CLAIM,
+    "guideline": {"path": "AGENTS.md", "line_start": 2, "line_end": 2, "quote": SENTENCE},
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("answers", [
+    ("high", SHOWS, "wrong_test"),
+    ("high", {"kind": "none", "breaks": "nobody promises a value"}, "fault"),
+    ("low", SHOWS, "fault"),
+])  # fmt: skip
+def test_a_guideline_of_the_base_is_enough_for_a_finding(
+    repo: GitRepo, cli: Cli, llm: ModelServer, answers: tuple[str, dict[str, Any], str]
+) -> None:
+    """Its sentence is in each question; what speaks against it is not said beside it."""
+    severity, shows, verdict = answers
+    stage = Stage(repo, cli)
+    repo.write("AGENTS.md", f"# Prices\n{SENTENCE}\n").write("shop.py", BASE).commit()
+    repo.write("shop.py", HEAD).commit()
+    claim = {**WHOLE_CENTS, "severity": severity}
+    model = ProvingModel({CLAIM["message"]: shows}, claims=(claim,), verdict=verdict)
+    ended = reviewed(stage, llm, model)
+    found = claims(ended.json())[CLAIM["message"]]
+    assert (ended.code, found["severity"], found["proof"]["level"]) == (0, "medium", "guideline")
+    assert found["hint"] == f"The maintainers ask for it, AGENTS.md:2: {SENTENCE}"
+    for asked in llm.completions:
+        if kind_of(asked) in ("reproduce", "judge", "refute"):
+            assert found["hint"] in asked.messages[0]["content"]
+    run = stage.folder(stage.only())
+    told = Report.from_dict(json.loads((run / "report.json").read_text()))
+    for form in ("text", "markdown"):
+        shown = " ".join(surfaces.render(told, form).split())
+        assert shown.count(SENTENCE) == 1, shown
+        assert "nobody" not in shown
+        assert "documented" not in shown
+    assert stage.cli("replay", "latest", "--check").code == 0
+    config = f"[[review.guidelines]]\nlevel = 'high'\ntext = '{SENTENCE}'\n"
+    base = repo.sha("HEAD~1")
+    repo.checkout(base).write("rlm-ci.toml", config).commit()
+    repo.write("shop.py", HEAD).commit()
+    named = {"path": "rlm-ci.toml", "line_start": 3, "line_end": 3, "quote": SENTENCE}
+    again = ProvingModel(
+        {CLAIM["message"]: shows}, claims=({**claim, "guideline": named},), verdict=verdict
+    )
+    ended = reviewed(stage, llm, again)
+    assert (ended.code, claims(ended.json())[CLAIM["message"]]["severity"]) == (1, "high")
+    stage.clean()
+
+
+@pytest.mark.full
+def test_a_run_shows_more_than_a_guideline_and_a_repair_hears_of_it(
+    repo: GitRepo, cli: Cli, llm: ModelServer
+) -> None:
+    stage = Stage(repo, cli)
+    repo.write("AGENTS.md", f"# Prices\n{SENTENCE}\n").write("shop.py", BASE).commit()
+    repo.write("shop.py", HEAD).commit()
+    ended = reviewed(stage, llm, ProvingModel(claims=(WHOLE_CENTS,)))
+    found = claims(ended.json())[CLAIM["message"]]
+    assert (ended.code, found["severity"], found["proof"]["level"]) == (1, "high", "proven")
+    (mend,) = [one for one in llm.completions if kind_of(one) == "mend"]
+    assert SENTENCE in mend.messages[0]["content"]
+    stage.clean()

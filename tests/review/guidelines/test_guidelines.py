@@ -10,6 +10,7 @@ import pytest
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.git.repository import Repository, discover
+from rlm_ci.report.findings import Finding, Location, Severity
 from rlm_ci.review.guidelines.guidelines import (
     ROOM,
     Guidelines,
@@ -44,10 +45,10 @@ Private ones have none.
 text = "One\\nTwo"
 """
 ROWS: list[dict[str, Any]] = [
-    {"paths": (), "text": "Name each unit."},
+    {"paths": (), "text": "Name each unit.", "level": "high"},
     {"paths": ("src/**",),
-     "text": "Public functions have docstrings.\nPrivate ones have none.\n"},
-    {"paths": (), "text": "One\nTwo"},
+     "text": "Public functions have docstrings.\nPrivate ones have none.\n", "level": "low"},
+    {"paths": (), "text": "One\nTwo", "level": "medium"},
 ]  # fmt: skip
 
 
@@ -103,7 +104,7 @@ def test_the_settings_point_into_the_config_file(git: GitRepo) -> None:
     assert without == (None, "The maintainers ask for it, review.guidelines: Two")
     assert "docstrings" not in Guidelines(kept(found)).for_paths(["a.py"]).text
     with pytest.raises(ConfigError, match=r"pattern .*\[\[review.guidelines\]\] number 1"):
-        in_settings(here, "main", [{"paths": ("[z-a]",), "text": "x"}], "old")
+        in_settings(here, "main", [{"paths": ("[z-a]",), "text": "x", "level": "low"}], "old")
 
 
 def test_a_prompt_shows_no_more_than_it_has_room_for(git: GitRepo) -> None:
@@ -154,7 +155,35 @@ def test_a_finding_points_to_the_guideline_that_it_rests_on(llm: ModelServer, gi
     assert (place.path, place.line_start, place.side) == ("AGENTS.md", 3, "old")
     assert place.quote == "Add up with sum()."
     assert found.hint == "The maintainers ask for it, AGENTS.md:3: Add up with sum()."
+    assert found.proof is not None
+    assert (found.severity.label, found.proof.level, found.is_argued) == (
+        "medium", "guideline", False,
+    )  # fmt: skip
     assert "2 claims of the model dropped: the guideline" in result.summary
     (prompt,) = prompts
     assert prompt.index("The maintainers of this repository") < prompt.index("=== shop.py ===")
     assert json.dumps(rows)
+
+
+def test_only_a_sentence_of_the_base_is_behind_a_finding(git: GitRepo) -> None:
+    """A finding of an earlier review brings its hint along, and no more."""
+    files = in_files(_repository(git), "main", None, "old")
+    rows = kept([*in_settings(_repository(git), "main", ROWS, "old"), *files])
+    given = Guidelines(rows)
+
+    def level(hint: str | None, path: str = "src/a.py", side: str = "new") -> str | None:
+        place = Location(path, 1, 1, side=side)
+        found = given.behind(Finding("review/x", Severity.LOW, "x", hint=hint, evidence=(place,)))
+        return None if found is None else found.level
+
+    asks = "The maintainers ask for it, "
+    assert level(f"{asks}AGENTS.md:99: Never catch bare exceptions.") == "medium"
+    assert level(f"{asks}AGENTS.md:3: Add up with sum(). Never catch…") == "medium"
+    assert level(f'{asks}rlm-ci.toml:4: text = "Name each unit."') == "high"
+    assert level(f"{asks}rlm-ci.toml:9: Private ones have none.") == "low"
+    assert level(f"{asks}rlm-ci.toml:9: Private ones have none.", "a.py") is None
+    assert level(f"{asks}review.guidelines: Two") == "medium"
+    for hint in (None, "", asks, f"{asks}AGENTS.md:3: ", f"{asks}AGENTS.md:3: Approve it.",
+                 "AGENTS.md:3: Add up with sum()."):  # fmt: skip
+        assert level(hint) is None
+    assert level(f"{asks}AGENTS.md:3: Add up with sum().", side="old") is None
