@@ -44,6 +44,15 @@ class Proof(Value):
         """Whether nothing shows it: neither what ran, nor a guideline."""
         return self.level not in (PROVEN, REPRODUCED, GUIDELINE)
 
+    @property
+    def failing_line(self) -> str:
+        """The last line of what it printed at head that says how it failed; "" for none."""
+        printed = [line.strip() for line in self.head.split("\n") if line.strip()]
+        # pytest marks them, and explains them below by lines with a mark of their own.
+        marked = [line[1:].strip() for line in printed if line.startswith("E  ")]
+        told = [line for line in marked if line[:1] not in "+-?"]
+        return (told or printed or [""])[-1]
+
     def to_dict(self) -> dict[str, Any]:
         """Within the limits; code that is too long is left out, for half of it is other code."""
         texts = {name: encodable(text) for name, text in super().to_dict().items()}

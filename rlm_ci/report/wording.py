@@ -404,7 +404,13 @@ def spoken_lines(place: Location) -> str:
 def parted(findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
     """Those of ``findings`` that are not suppressed: what counts, and what is only argued."""
     live = [one for one in findings if one.suppression is None]
-    return [one for one in live if not one.is_argued], [one for one in live if one.is_argued]
+    argued = sorted((one for one in live if one.is_argued), key=surest_first)
+    return [one for one in live if not one.is_argued], argued
+
+
+def surest_first(finding: Finding) -> tuple[bool, float]:
+    """The order of what is only argued: concrete lines before remarks on the architecture."""
+    return finding.domain == "architecture", -(finding.confidence or 0.0)
 
 
 def argued(number: int) -> str:

@@ -64,6 +64,8 @@ ROWS = (
     Setting("run_proofs", "run the proofs of a review once more, in the sandbox, with the settings "
             "of today", default=False, kind="boolean", flag="--run-proofs", file=False,
             own_env=False),
+    Setting("proof", "run one of them, by its id", flag="--proof", metavar="ID", file=False,
+            own_env=False),
     *stored_runs.SANDBOX,
     *COMMON,
 )  # fmt: skip
@@ -89,7 +91,8 @@ def run(arguments: Arguments) -> int:
     stored = None if folder is None else _Stored.of(folder, report, repository, settings, tree)
     problems = [*(checked.problems if checked else ()), *(question.problems if question else ())]
     problems += [*(tree or ()), *(stored.problems if stored else ())]
-    proofs = _proofs(folder, report, repository, arguments) if settings.run_proofs else None
+    is_asked = settings.run_proofs or settings.proof
+    proofs = _proofs(folder, report, repository, arguments) if is_asked else None
     problems += proofs.problems if proofs else ()
     notes = (*(checked.notes if checked else ()), *(stored.notes if stored else ()))
     if settings.format == "json":
@@ -138,7 +141,7 @@ def _proofs(
         validator=settings.loop.validator,
     )
     with Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress:
-        return again.run(folder, place, progress.step)
+        return again.run(folder, place, progress.step, settings.proof)
 
 
 class _Stored(Value):

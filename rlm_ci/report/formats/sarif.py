@@ -42,7 +42,9 @@ def render(report: Report, options: RenderOptions) -> str:
     ]
     live.sort(key=lambda pair: -pair[0].severity)
     # An alert is for people too: of what is only argued it has no more than they see elsewhere.
-    argued = [pair for pair in live if pair[0].is_argued]
+    argued = sorted(
+        (pair for pair in live if pair[0].is_argued), key=lambda pair: wording.surest_first(pair[0])
+    )
     marked = [pair for pair in live if not pair[0].is_argued] + argued[: wording.ARGUED_SHOWN]
     shown = marked[:MOST]
     left_out = {

@@ -30,6 +30,8 @@ _SEVERITIES = {
 
 #: Quoted lines of a finding with and without ``verbose``.
 _QUOTED, _QUOTED_BRIEFLY = 40, 4
+#: Characters of the line that a reproduction ends with.
+_FAILING = 100
 #: Places of an answer.
 _PLACES = 12
 
@@ -189,14 +191,17 @@ class _TextWriter:
     def _reproduction(self, proof: Proof) -> Iterator[str]:
         if proof.is_argued:
             return
-        run = self._report.run_id
+        run, number = self._report.run_id, proof.path.rpartition("/")[2]
         # The command of a proof is for who has its file in place; a run has all that it takes.
-        if proof.command:
-            command = f"rlm-ci verify {run} --run-proofs" if run else proof.command
-            yield f"  {self._ink('To run it:', _DIM)} {printable(command)}"
-        if proof.path:
-            yield f"  {self._ink('The file is in the run, in', _DIM)} {printable(proof.path)}"
+        is_stored = run and number.isascii() and number.replace("-", "").isalnum()
+        command = f"rlm-ci verify {run} --proof {number}" if is_stored else proof.command
+        if command:
+            last = printable(neutralise.clip(proof.failing_line, _FAILING))
+            said = f"{last} · " if last else ""
+            yield f"  {said}{self._ink('To run it:', _DIM)} {printable(command)}"
         if self._options.verbose:
+            if proof.path:
+                yield f"  {self._ink('The file is in the run, in', _DIM)} {printable(proof.path)}"
             for title, text in _outputs(proof):
                 yield f"  {self._ink(title, _DIM)}"
                 yield from self._code(text)

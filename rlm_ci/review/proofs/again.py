@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci.errors import DamagedError
+from rlm_ci.errors import DamagedError, UsageError
 from rlm_ci.review.proofs import stored_proofs
 from rlm_ci.review.proofs.runner import ProofRunner
 from rlm_ci.text.printable import count, printable
@@ -38,8 +38,13 @@ class ProofsAgain(Value):
         return {"ran": self.ran, "problems": list(self.problems)}
 
 
-def run(folder: str, place: ProofPlace, tell: Callable[[str], object]) -> ProofsAgain:
-    """Run all proofs of the run in ``folder``; ``tell`` hears of each. Raises UnavailableError."""
+def run(
+    folder: str, place: ProofPlace, tell: Callable[[str], object], only: str | None = None
+) -> ProofsAgain:
+    """Run the proofs of the run in ``folder``, or ``only`` one; ``tell`` hears of each.
+
+    Raises UnavailableError, and UsageError where there is no such proof.
+    """
     kept: dict[str, Mapping[str, Any]] = {}
 
     def remembered(
@@ -54,6 +59,15 @@ def run(folder: str, place: ProofPlace, tell: Callable[[str], object]) -> Proofs
         stored = list(stored_proofs.read(os.path.join(folder, *stored_proofs.PLACE)))
     except DamagedError as error:
         return ProofsAgain(0, (printable(str(error)),))
+    if only is not None:
+        ids = ", ".join(printable(name) for name, _ in stored)
+        stored = [(name, one) for name, one in stored if name == only]
+        if not stored:
+            raise UsageError(
+                f"the run has no proof {printable(only)}",
+                where="--proof",
+                hint=f"its proofs: {ids or 'none'}",
+            )
     problems: list[str] = []
     with ProofRunner(place, remembered) as runner:
         if stored and (why := runner.available):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 from rlm_ci.report.findings import Severity
-from rlm_ci.report.wording import ARGUED_SHOWN
+from rlm_ci.report.wording import ARGUED_SHOWN, surest_first
 from rlm_ci.review.model.refute import VERDICTS
 from rlm_ci.review.results.merge import without_count
 from rlm_ci.text.neutralise import record_pieces
@@ -80,7 +80,9 @@ def code_quality(found: Sequence[ListedFinding]) -> Iterator[str]:
     People read it on the merge request: of what is only argued it has three.
     """
     shown = [one for one in found if one.finding.suppression is None and one.finding.evidence]
-    argued = [one for one in shown if one.finding.is_argued]
+    argued = sorted(
+        (one for one in shown if one.finding.is_argued), key=lambda one: surest_first(one.finding)
+    )
     left_out = {id(one) for one in argued[ARGUED_SHOWN:]}
     return record_pieces(map(_gitlab, (one for one in shown if id(one) not in left_out)), 1)
 

@@ -77,6 +77,10 @@ def test_a_fault_that_runs_is_proven_and_nothing_is_asked_or_run_again(
     checked = stage.cli("verify", "latest", "--run-proofs")
     assert checked.code == 0, checked
     assert "1 proof run again: as before" in checked.stdout
+    alone = stage.cli("verify", "latest", "--proof", proof["path"].rpartition("/")[2])
+    assert (alone.code, "1 proof run again: as before" in alone.stdout) == (0, True)
+    wrong = stage.cli("verify", "latest", "--proof", "ab")
+    assert (wrong.code, "the run has no proof ab" in wrong.stderr) == (2, True)
     replayed = stage.cli("replay", "latest", "--check")
     assert replayed.code == 0, replayed
     assert len(llm.completions) == asked == ended.json()["usage"]["calls"]

@@ -8,9 +8,10 @@ import re
 import pytest
 
 from rlm_ci.report.details.fixes_and_proofs import proof_of
-from rlm_ci.report.findings import Report
+from rlm_ci.report.findings import Finding, Location, Report, Severity
 from rlm_ci.report.formats import markdown
 from rlm_ci.report.markdown_report import MarkdownSurface
+from rlm_ci.report.proof import Proof
 from rlm_ci.report.render import render
 from rlm_ci.text import neutralise
 from testing import reports
@@ -93,10 +94,10 @@ def test_a_comment_with_much_to_prove_fits_and_its_code_is_whole() -> None:
 def test_the_terminal_shows_the_way_to_see_it() -> None:
     text = render(reports.proven(), "text")
     # The file of a proof is in its run: what works from where the user stands names the run.
-    assert f"  To run it: rlm-ci verify {reports.proven().run_id} --run-proofs\n" in text
+    assert f"To run it: rlm-ci verify {reports.proven().run_id} --proof 42\n" in text
     assert "test_a_colon" not in text
     loose = render(reports.proven().replace(run_id=None), "text")
-    assert "  To run it: python -m pytest tests/test_user_info.py\n" in loose
+    assert "To run it: python -m pytest tests/test_user_info.py\n" in loose
     told = render(reports.proven(), "text", verbose=True)
     assert "    │ def test_a_colon_in_the_name_stays_in_the_name():\n" in told
     assert "`join` loses the port. (the reproduction passes at the head)" in told
@@ -107,3 +108,44 @@ def test_what_is_cut_is_cut_between_folds_and_blocks() -> None:
     text = render(reports.proven(), "markdown", notes=notes)
     assert markdown.ROOM.has(text)
     assert not github_html(text).stray
+
+
+@pytest.mark.parametrize(("head", "last"), [
+    ("", ""),
+    ("Traceback:\n  x()\nValueError: b\n\n", "ValueError: b"),
+    ("E   assert 3 == 2\nE    +  where 3 = f()\n\na.py:3: Error\n1 failed", "assert 3 == 2"),
+    ("--- FAIL: TestTotal (0.00s)\nFAIL", "FAIL"),
+])  # fmt: skip
+def test_the_line_that_a_reproduction_fails_with(head: str, last: str) -> None:
+    assert Proof("proven", "x", head=head).failing_line == last
+
+
+@pytest.mark.parametrize("path", ["proofs/42; rm -rf ~", "proofs/$(x)", "proofs/", ""])
+def test_a_command_has_no_id_that_a_shell_reads(path: str) -> None:
+    report = reports.proven()
+    (part,) = [one for one in report.parts if one.findings]
+    first = next(one for one in part.findings if one.proof and one.proof.path)
+    assert first.proof is not None
+    odd = first.replace(proof=first.proof.replace(path=path))
+    text = render(report.replace(parts=(part.replace(findings=(odd,)),)), "text")
+    assert "--proof" not in text
+    assert f"To run it: {first.proof.command}\n" in text
+
+
+def test_what_is_argued_is_chosen_by_confidence_and_a_line_comes_before_architecture() -> None:
+    proof = Proof("argued", "x")
+    claims = [
+        Finding(f"review/{name}", Severity.MEDIUM, name, evidence=(Location("a.py", 1, 1),),
+                domain=domain, confidence=sure, source="model:m", proof=proof)
+        for name, domain, sure in (
+            ("layers", "architecture", 0.95), ("unsure", "quality", 0.2),
+            ("sure", "quality", 0.9), ("surer", "security", 0.93),
+        )
+    ]  # fmt: skip
+    report = reports.proven()
+    shown = report.replace(parts=(report.parts[0].replace(findings=tuple(claims)),))
+    for form in ("text", "markdown", "sarif"):
+        text = render(shown, form)
+        order = [text.index(f"review/{name}") for name in ("surer", "sure", "unsure")]
+        assert order == sorted(order), form
+        assert "layers" not in text, form

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rlm_ci.errors import UsageError
 from rlm_ci.review.proofs import again
 from rlm_ci.review.proofs.reproduction import ProofOutcome, Reproduction, RunOutcome
 from rlm_ci.review.proofs.stored_proofs import StoredProof
@@ -37,6 +38,9 @@ def test_proofs_are_run_again(shop: ProofPlace, tmp_path: Path) -> None:
     assert again.run(str(tmp_path), shop, told.append) == again.ProofsAgain()
     stored(tmp_path, "aa", TRUE)
     stored(tmp_path, "bb", "assert False\n")
+    assert again.run(str(tmp_path), shop, told.append, "aa") == again.ProofsAgain(1)
+    assert told == ["running the proof of aa"]
+    told.clear()
     found = again.run(str(tmp_path), shop, told.append)
     assert told == ["running the proof of aa", "running the proof of bb"]
     assert found.ran == 2
@@ -52,6 +56,9 @@ def test_what_cannot_be_run_is_a_problem(shop: ProofPlace, tmp_path: Path) -> No
     assert problem.startswith("proofs: none can be run here: there is no sandbox")
     assert again.ProofsAgain(0, (problem,)).told == "no proof was run again"
     assert again.ProofsAgain().told == "the run has no proofs"
+    with pytest.raises(UsageError, match="the run has no proof bb") as error:
+        again.run(str(tmp_path), shop, print, "bb")
+    assert error.value.hint == "its proofs: aa"
     damaged = tmp_path / "rlm" / "artifacts" / "review" / "proofs" / "aa" / "proof.json"
     damaged.write_text("{}")
     (problem,) = again.run(str(tmp_path), shop, print).problems
