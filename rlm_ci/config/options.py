@@ -352,6 +352,9 @@ REVIEW: tuple[Setting, ...] = (
             choices=(*SEVERITIES, "off")),
     Setting("review.proofs", "have reproductions of what a model claims of a change run in the "
             "sandbox: auto (if there is one), or off", "auto", "choice", choices=("auto", "off")),
+    Setting("review.repair_level", "lowest severity of a proven finding for which the model is "
+            "asked for a repair; off for none (a finding's own suggestion is always tried)", "high",
+            "choice", choices=(*SEVERITIES, "off")),
     Setting("review.describe", "have the model that reviews a change say in sentences what it "
             "does: auto, or off", "auto", "choice", choices=("auto", "off")),
     Setting("review.guidelines", "what the maintainers wish for in the code, for a model that "

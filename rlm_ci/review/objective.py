@@ -69,6 +69,7 @@ def options(
     sandbox: str = "auto",
     extend: Sequence[str] = (),
     refute_level: str = "high",
+    repair_level: str = "high",
     changed: Ranges | None = None,
     depth: str = QUICK,
     notes: Sequence[str] = (),
@@ -104,6 +105,7 @@ def options(
         "analyzers": [row.to_dict() for row in rows],
         "extend": [] if own is None else list(named(extend, own.rules)),
         "refute_level": refute_level,
+        "repair_level": repair_level,
         "depth": depth,
         "notes": list(notes),
         "changed": None

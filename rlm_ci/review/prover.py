@@ -74,12 +74,14 @@ class ProverPlace(Value):
 
 def prover(at: ProverPlace, chosen: Mapping[str, Any], corpus: Corpus) -> Prover:
     """The prover of a review with the options ``chosen``."""
-    label = chosen["refute_level"]
-    level = None if label == "off" else Severity.from_label(label)
+    levels = [
+        None if label == "off" else Severity.from_label(label)
+        for label in (chosen["refute_level"], chosen["repair_level"])
+    ]
     change, told = at.change, chosen["proofs"]
     sources = sources_of(change, corpus, Guidelines(chosen.get("guidelines", ())))
     if told["lacking"] or change is None or change.merge_base is None:
-        return Prover(sources, None, told["lacking"], level)
+        return Prover(sources, None, told["lacking"], *levels)
 
     def choose() -> Sandbox:
         found = sandbox.choose(at.sandbox, at.environ)
@@ -96,7 +98,7 @@ def prover(at: ProverPlace, chosen: Mapping[str, Any], corpus: Corpus) -> Prover
         tuple(map(Command.parse, told["validators"])),
     )
     runner = at.held.enter_context(ProofRunner(place, at.record.fact))
-    return Prover(sources, runner, "", level)
+    return Prover(sources, runner, "", *levels)
 
 
 def sources_of(

@@ -99,6 +99,7 @@ class ReviewJob(RepositoryJob):
             sandbox=settings.sandbox,
             extend=settings.values["review.ruff.extend"],
             refute_level=settings.review.refute_level,
+            repair_level=settings.review.repair_level,
             changed=None if change is None else changed_of(change),
             depth=depth,
             notes=[why] if why else [],

@@ -73,8 +73,10 @@ class ProvedClaims(Value):
 class Prover:
     """What decides about claims. Without a ``runner`` nothing is run, for the reason ``lacking``.
 
-    ``level`` is the severity from which a model is asked to refute what nothing shows. ``of_fix``:
-    the change is to mend something, so a claim may be that it does not; nobody asks for repairs.
+    ``level`` is the severity from which a model is asked to refute what nothing shows, and
+    ``repair_level`` that from which it is asked to repair what a run shows; None for never.
+    ``of_fix``: the change is to mend something, so a claim may be that it does not, and nobody
+    asks for repairs.
     """
 
     def __init__(
@@ -83,12 +85,14 @@ class Prover:
         runner: ProofRunner | None = None,
         lacking: str = "nothing can be run here",
         level: Severity | None = Severity.HIGH,
+        repair_level: Severity | None = Severity.HIGH,
         *,
         of_fix: bool = False,
     ) -> None:
         self.sources = sources or Sources((), lambda _path: None)
         self.runner = runner
         self.level = level
+        self.repair_level = repair_level
         self.of_fix = of_fix
         self._lacking = lacking
 
@@ -194,8 +198,6 @@ class _Stage:
     def mend(self) -> None:
         """Have what was shown repaired, as long as there is room: a claim does not depend on it."""
         runner = self._prover.runner
-        if runner is not None and self._shown:
-            runner.start_validator()
         for at, (mark, trial) in self._shown.items():
             claim, reproduction = self._kept[at], trial.reproduction
             proof = claim.finding.proof
@@ -217,10 +219,15 @@ class _Stage:
     def _asked_to_mend(
         self, runner: ProofRunner, mark: str, finding: Finding, trial: Trial
     ) -> RepairOutcome:
-        why = self._spent
+        why, level = self._spent, self._prover.repair_level
+        if level is None or finding.severity < level:
+            lowest = "off" if level is None else level.label
+            told = f"severity {finding.severity.label}, and review.repair_level is {lowest}"
+            return RepairOutcome(ok=False, reason=f"not asked for: {told}")
         if self._ask is not None and not why:
             try:
                 sources = self._prover.sources
+                runner.start_validator()
                 return mend.by_question(self._ask, runner, sources, mark, finding, trial)
             except (LimitError, RemoteError) as error:
                 self._spent = why = printable(str(error))

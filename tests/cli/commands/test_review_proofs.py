@@ -44,10 +44,16 @@ def stage(repo: GitRepo, cli: Cli) -> Iterator[Stage]:
 
 
 def reviewed(
-    stage: Stage, llm: ModelServer, model: ProvingModel, *more: str, validator: str = "auto"
+    stage: Stage,
+    llm: ModelServer,
+    model: ProvingModel,
+    *more: str,
+    validator: str = "auto",
+    repair_level: str = "high",
 ) -> Ended:
     llm.script(model)
     env = {"OPENAI_API_KEY": llm.key, "OPENAI_BASE_URL": llm.url}
+    env["RLM_CI_REVIEW_REPAIR_LEVEL"] = repair_level
     env["RLM_CI_LOOP_VALIDATOR"] = validator
     words = ("review", "--base", "HEAD~1", "--model", "m", "--format", "json", *more)
     return stage.cli(*words, env=env)
@@ -131,6 +137,32 @@ def test_each_repair_says_why_it_is_one_and_why_not(
         title = "Repair, which was run" if is_kept else "No repair"
         assert title in surfaces.render(report, surface, surfaces.RenderOptions()), surface
     assert stage.cli("verify", "latest", "--run-proofs").code == 0
+
+
+#: Severity of the claim, the level, what is suggested; why there is no repair, "" if there is.
+ASKED_FOR = {
+    "below": ("medium", "high", None, "not asked for: severity medium, and review.repair_level is"),
+    "off": ("critical", "off", None, "not asked for: severity critical, and review.repair_level"),
+    "chosen": ("medium", "medium", None, ""),
+    "own": ("medium", "high", SUGGESTED.format("", "len(prices)"), ""),
+}
+
+
+@pytest.mark.parametrize(
+    "case", [case if case == "below" else pytest.param(case, marks=pytest.mark.full)
+             for case in ASKED_FOR]
+)  # fmt: skip
+def test_a_repair_is_asked_for_from_a_severity_and_a_suggestion_is_always_tried(
+    stage: Stage, llm: ModelServer, case: str
+) -> None:
+    severity, level, suggested, why_not = ASKED_FOR[case]
+    model = ProvingModel(claims=({**CLAIM, "severity": severity, "suggested_fix": suggested},))
+    ended = reviewed(stage, llm, model, validator="pytest-of-nobody", repair_level=level)
+    proof = claims(ended.json())[CLAIM["message"]]["proof"]
+    assert (proof["level"], model.asked["mend"]) == ("proven", case == "chosen")
+    assert bool(proof["repair"]) == (not why_not)
+    if why_not:
+        assert why_not in proof["repair_reason"]
 
 
 def script(content: str, expects: str = "AssertionError") -> dict[str, Any]:
