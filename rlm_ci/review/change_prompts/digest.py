@@ -1,11 +1,23 @@
-"""A change cut to one short prompt: each file by its name, and of each as many rows as fit."""
+"""A change cut to one short prompt: each file by its name, and of each as many rows as fit.
+
+Of a file that does not fit, rows of definitions come first: its imports do not say what it does.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+
 from rlm_ci.recursion.nodes import LeafText
-from rlm_ci.review.change_prompts.hunk_rows import NEW, REMOVED, heading, kind_rank, rows
-from rlm_ci.review.change_prompts.pieces import size_of
-from rlm_ci.review.change_prompts.surroundings import spans
+from rlm_ci.review.change_prompts.hunk_rows import (
+    CODE,
+    NEW,
+    REMOVED,
+    heading,
+    kind_rank,
+    rows,
+)
+from rlm_ci.review.change_prompts.pieces import size_of, used_name
+from rlm_ci.review.change_prompts.surroundings import head, spans
 from rlm_ci.text.printable import clip, count
 from rlm_ci.values import Value
 
@@ -49,8 +61,9 @@ def digest_of(read: ReadableChange, room: int = ROOM) -> ChangeDigest:
     listed = [rows(one, spans(one, one.edits, _AROUND)) for one in files[:named]]
     texts: list[str] = []
     left = room - used - len(silent.encode("utf-8", "replace"))
-    for head, some, share in zip(heads, listed, _shares(listed, left), strict=False):
-        texts += [head.text, *_cut(some, share)]
+    shares = _shares(listed, left)
+    for one, first, some, share in zip(files, heads, listed, shares, strict=False):
+        texts += [first.text, *_cut(one, some, share)]
     if named < len(files):
         texts.append(f"... and {count(len(files) - named, 'more file')}")
     texts += [silent] if silent else []
@@ -69,19 +82,44 @@ def _shares(listed: Sequence[Sequence[PromptRow]], room: int) -> list[int]:
     return shares
 
 
-def _cut(some: Sequence[PromptRow], share: int) -> Iterator[str]:
-    """The first rows of a file, and how many changed lines are not among them."""
-    left = sum(row.mark in (NEW, REMOVED) for row in some)
-    for row in some:
-        if row.size > _ROW:
+def _cut(file: ReadableFile, some: Sequence[PromptRow], share: int) -> Iterator[str]:
+    """The most telling rows of a file in order, and how many changed lines are not among them."""
+    ranks = _ranks(file, some)
+    kept = set()
+    for at in sorted(range(len(some)), key=ranks.__getitem__):
+        if some[at].size > _ROW:
             continue
-        share -= row.size
+        share -= some[at].size
         if share < 0:
             break
-        left -= row.mark in (NEW, REMOVED)
-        yield row.text
+        kept.add(at)
+    yield from (some[at].text for at in sorted(kept))
+    left = sum(row.mark in (NEW, REMOVED) for at, row in enumerate(some) if at not in kept)
     if left:
         yield f"... {count(left, 'changed line')} not shown"
+
+
+def _ranks(file: ReadableFile, some: Sequence[PromptRow]) -> list[tuple[int, int]]:
+    """The ranks of rows: heads, then the rows of each definition in turn, then what is around."""
+    owners: dict[int, int] = {}
+    heads: set[int] = set()
+    for symbol in file.symbols:  # the outer before the inner
+        owners |= dict.fromkeys(range(symbol.line_start, symbol.line_end + 1), symbol.line_start)
+        first, last = head(file.lines, symbol)
+        heads |= {*range(first, last + 1)}
+    below, number = [], 0
+    for row in reversed(some):
+        number = row.new or number
+        below.append(number)
+    found, turns = [], Counter[int]()
+    for row, number in zip(some, reversed(below), strict=True):
+        names = file.removed if row.mark == REMOVED else ()
+        is_head = row.new in heads or any(used_name(name) in row.text for name in names)
+        is_told = number in owners or file.kind != CODE or not file.symbols
+        owner = owners.get(number, 0)
+        turns[owner] += 1
+        found.append((0 if is_head else 1 if is_told else 2, turns[owner]))
+    return found
 
 
 def _after(file: ReadableFile) -> LeafText:

@@ -28,6 +28,8 @@ _TIMES, _LEAST = 1.3, 24_000
 _HUNKS = 0.85
 #: The share of each prompt that hunks fill where they need several.
 _FILLED = 0.87
+#: The share of a plain diff that the digest may have, or as many bytes where that is less.
+_DIGEST, _LEAST_DIGEST = 0.2, 5_000
 _CONTEXTS = (MOST, 8, 5, 3, 1)
 #: Characters about files without lines to show.
 _SILENT = 4_000
@@ -71,7 +73,8 @@ def prompts_of(
     lost = (row for file in read.files for row in _missing(file, room))
     unseen = tuple(dict.fromkeys((*read.missing, *lost)))
     whole = read if asked is None or not made else readable(change, near.corpus, here, None)
-    return ChangePrompts(tuple(made), unseen, digest_of(whole, min(ROOM, room)))
+    most = max(_LEAST_DIGEST, int(_DIGEST * sum(map(_diffed, whole.files))))
+    return ChangePrompts(tuple(made), unseen, digest_of(whole, min(ROOM, room, most)))
 
 
 def _missing(file: ReadableFile, room: int) -> Iterator[tuple[str, str]]:

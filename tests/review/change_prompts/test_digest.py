@@ -5,6 +5,7 @@ from __future__ import annotations
 from rlm_ci.review.change_prompts.changed_files import ReadableChange
 from rlm_ci.review.change_prompts.digest import ROOM, digest_of
 from rlm_ci.review.change_prompts.hunk_rows import CODE, DOCUMENT, LineEdit, ReadableFile
+from rlm_ci.source.outline import outline
 
 
 def changed(path: str, *lines: str, at: int = 1, removed: tuple[str, ...] = ()) -> ReadableFile:
@@ -53,3 +54,27 @@ def test_of_very_many_files_some_are_counted() -> None:
     assert f"\n... and {2_000 - named:,} more files\n" in made.text
     assert named > 100
     assert len(made.new) == 2_000
+
+
+def test_a_large_file_shows_its_definitions_before_its_imports() -> None:
+    imports = [f"from package import name_{number}" for number in range(1_000)]
+    function = 'def {}(value):\n    """What {} does."""\n' + "    value += 1\n" * 400
+    lines = [
+        *imports,
+        *"".join(function.format(name, name) for name in ("load", "dump")).split("\n"),
+    ]
+    content = "\n".join(lines).encode()
+    symbols = outline("shop.py", content).symbols
+    gone = ("import sys", "def parse(value):", "    return value")
+    edit = LineEdit.of((1, len(lines), 1, gone))
+    file = ReadableFile("shop.py", "changed", CODE, tuple(lines), (edit,), symbols=symbols)
+    text = digest_of(ReadableChange((file.replace(removed=("parse",)),), (), ()), 6_000).text
+    for row in ("+def load(value):", '+    """What dump does."""', "2-def parse(value):"):
+        assert row in text, text
+    assert "name_0" not in text
+    shown = text.count("    value += 1")
+    hidden = len(lines) + len(gone) - text.count("+") - text.count("-") + shown  # `+=` counts twice
+    assert f"... {hidden:,} changed lines not shown" in text
+    numbers = [int(row.partition("+")[0]) for row in text.split("\n") if row[:4].isdigit()]
+    assert numbers == sorted(numbers)
+    assert abs(sum(one < numbers[0] + 402 for one in numbers) - len(numbers) / 2) < 3
