@@ -18,6 +18,7 @@ from rlm_ci.review.proofs.trees import BASE, HEAD
 from rlm_ci.system.command_line import SHELL, Command
 from rlm_ci.system.transcript import transcribe
 from rlm_ci.text.printable import clip, count, printable
+from rlm_ci.text.steady import steady
 from rlm_ci.validators.validator import failure
 from rlm_ci.values import Closing
 
@@ -129,7 +130,7 @@ def _ran(runner: ProofRunner, line: str, side: str) -> str:
     if ended.reason == "stopped":
         how = f"it printed more than {OUTPUT >> 20} MiB"
     head = f"The command ended: {how}"
-    return quoted(head, clip("\n".join(lines), OUTPUT_LIMIT))
+    return quoted(head, clip(steady("\n".join(lines)), OUTPUT_LIMIT))
 
 
 def _compared(head: str, base: str) -> str:

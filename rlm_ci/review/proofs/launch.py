@@ -15,6 +15,7 @@ from rlm_ci.sandbox import HOME, JobLimits, Mount, SandboxJob
 from rlm_ci.system import files
 from rlm_ci.system.command_line import SHELL
 from rlm_ci.text.printable import printable
+from rlm_ci.text.steady import steady
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -235,7 +236,7 @@ def record(
     status: str, reason: str, output: str = "", failures: tuple[Mapping[str, Any], ...] = ()
 ) -> dict[str, Any]:
     return {
-        "status": status, "reason": printable(reason)[:_REASON], "output": output,
+        "status": status, "reason": printable(steady(reason))[:_REASON], "output": steady(output),
         "failures": list(failures),
     }  # fmt: skip
 
@@ -274,7 +275,7 @@ def _beyond_bounds(ended: StreamResult) -> dict[str, Any]:
 def _of_report(report: Mapping[str, Any], expected: Mapping[str, str], root: str) -> dict[str, Any]:
     try:
         failures = tuple(
-            one.replace(message=one.message.replace(f"{root}/", ""))
+            one.replace(message=steady(one.message.replace(f"{root}/", "")))
             for one in map(ClaimFailure.from_dict, report["failures"])
         )
         controls, passed = dict(report["controls"]), list(report["passed"])
