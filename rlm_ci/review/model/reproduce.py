@@ -12,6 +12,7 @@ from rlm_ci.report.findings import Severity
 from rlm_ci.report.proof import ARGUED
 from rlm_ci.resources import loader
 from rlm_ci.review.model.claim_context import place_of
+from rlm_ci.review.model.claim_part import part_of
 from rlm_ci.review.model.refute import verdict_misfit
 from rlm_ci.review.proofs.levels import looks_at
 from rlm_ci.review.proofs.reproduction import PASSED, SCRIPT, Reproduction
@@ -35,8 +36,10 @@ FAULT, WRONG_TEST, UNSURE = _VERDICTS = ("fault", "wrong_test", "unsure")
 _SCHEMA = "review-reproduction.schema.json"
 #: Reproductions that a model may try for one claim.
 _TRIES = 2
-#: Characters of a line in a report.
-_LINE = 300
+#: Characters of a line in a report, and of a judge's line that name one.
+_LINE, _NAMES = 300, 8
+#: What is said where a judge would shorten a claim in words of its own.
+_REWORDED = "what its judge would cut from the claim is not told in the claim's words, so it stays"
 
 
 class Trial(Value):
@@ -121,7 +124,11 @@ class ClaimTrial:
         verdict, why = answer["verdict"], self._line(answer["reason"])
         if verdict == FAULT:
             severity = Severity.from_label(answer.get("severity", self._finding.severity.label))
-            return trial.replace(severity=severity, shown=self._line(answer.get("shown", "")))
+            wanted = answer.get("shown", "").strip()
+            shown = part_of(self._finding.message, wanted)
+            if wanted and not shown:
+                trial = trial.replace(reason=f"{trial.reason}; {_REWORDED}")
+            return trial.replace(severity=severity, shown=shown)
         doubt = "that the test is wrong" if verdict == WRONG_TEST else "nothing certain"
         told = f"it fails at head, but a second look says {doubt}: {why or 'no reason given'}"
         return trial.replace(level=ARGUED, reason=told)
@@ -159,6 +166,7 @@ class ClaimTrial:
             "kind": found.kind,
             "path": printable(found.path),
             "content": encodable(found.content),
+            "line": printable(outcome.line),
             "head": outcome.head.status,
             "head_output": outcome.head.tail,
             "base": "" if base is None else base.status,
@@ -169,7 +177,7 @@ class ClaimTrial:
         prompt = loader.load_template("prompts/review-judge.md.j2")({
             **told, "fence": fence(*told.values())
         })  # fmt: skip
-        misfit = partial(_misjudged, found.content)
+        misfit = partial(_misjudged, found.content, outcome.line)
         answer = ask_object(self._ask, f"judge-{self._mark}-{number}", prompt, misfit)
         return {"verdict": UNSURE, "reason": ""} if answer is None else answer
 
@@ -182,13 +190,25 @@ def _misfit(answer: Mapping[str, Any]) -> str:
     return loader.every_misfit(answer, _SCHEMA)
 
 
-def _misjudged(content: str, answer: Mapping[str, Any]) -> str:
+def _misjudged(content: str, failing: str, answer: Mapping[str, Any]) -> str:
+    """All that is wrong with a judgement of a test that fails at its line ``failing``.
+
+    A judge is shown this line, so that its verdict is about it without its name, too. Where no run
+    tells the line, "", the judge must.
+    """
     wrong = [verdict_misfit(answer, _VERDICTS)]
-    line = answer.get("line", "")
-    if not isinstance(line, str) or " ".join(line.split()) not in " ".join(content.split()):
-        wrong.append("line must be a line of the test, to the letter")
+    line = answer.get("line", failing)
+    if answer.get("verdict") == FAULT and not _names(line, failing or content):
+        told = f", which is: {failing}" if failing else ""
+        wrong.append(f"line must be the line of the test that fails, to the letter{told}")
     if answer.get("severity", Severity.LOW.label) not in [one.label for one in Severity]:
         wrong.append("severity must be one of critical, high, medium, low")
     if not isinstance(answer.get("shown", ""), str):
         wrong.append("shown must be a text")
     return "; ".join(filter(None, wrong))
+
+
+def _names(line: object, text: str) -> bool:
+    """Whether ``line`` is all of ``text``, or enough of it to be no other line."""
+    words, whole = (" ".join(one.split()) for one in (str(line), text))
+    return isinstance(line, str) and words in whole and (words == whole or len(words) >= _NAMES)

@@ -6,6 +6,7 @@ its claims reversed: if it does not fail then, its passing shows nothing.
 
 from __future__ import annotations
 
+import re
 from random import SystemRandom
 
 from rlm_ci.canary import forms, readers
@@ -67,10 +68,17 @@ class ForeignTest(Value):
         """The tests that failed, each with what was printed."""
         output = ended.output.text()[-_MESSAGE:]
         return tuple(
-            ClaimFailure((), f"{one.name}: {one.message}\n{output}")
+            ClaimFailure((), f"{one.name}: {one.message}\n{output}", self._lines_in(output))
             for one in self._told(ended)
             if one.state == outcomes.FAILED
         )
+
+    def _lines_in(self, output: str) -> str:
+        """The lines of the test that a runner names where it says what failed, "" for none."""
+        lines = self.one.content.split("\n")
+        name = re.escape(self.one.path.rpartition("/")[2])
+        numbers = dict.fromkeys(map(int, re.findall(rf"\b{name}:(\d{{1,6}})", output)))
+        return " ".join(lines[n - 1].strip() for n in numbers if 0 < n <= len(lines))
 
     def passed(self, ended: StreamResult) -> bool:
         """Whether all of them passed, and the command says so, too."""

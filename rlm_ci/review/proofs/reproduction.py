@@ -69,7 +69,7 @@ class ProofOutcome(Value):
     """What the runs say of a claim. ``level`` as in ``report/proof``; ``reason`` is one line.
 
     ``base`` is None where the reproduction was not run there. ``command`` is a line with which
-    a person runs it.
+    a person runs it. ``line`` is the statement that fails at head, "" where nothing tells which.
     """
 
     level: str
@@ -77,6 +77,7 @@ class ProofOutcome(Value):
     head: RunOutcome
     base: RunOutcome | None = None
     command: str = ""
+    line: str = ""
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> ProofOutcome:
@@ -87,6 +88,7 @@ class ProofOutcome(Value):
             RunOutcome(**record["head"]),
             None if base is None else RunOutcome(**base),
             record["command"],
+            record.get("line", ""),  # earlier versions told none
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from rlm_ci.review.proofs.reproduction import (
     RunOutcome,
 )
 from rlm_ci.review.proofs.trees import BASE, HEAD, ProofTrees
-from rlm_ci.text.printable import printable
+from rlm_ci.text.printable import encodable, printable
 from rlm_ci.validators import test_file_names
 from rlm_ci.values import Closing
 
@@ -191,9 +191,10 @@ class ProofRunner(Closing):
             reason = f"at {where} it does not end the same way each time"
             runs = {HEAD: head.outcome, BASE: base.outcome, side: _flaky(again.outcome)}
             return self._argued(one, reason, runs[HEAD], runs[BASE])
-        return ProofOutcome(
-            level, reason, head.outcome, base.outcome, command(one, self._validator)
-        )
+        failure = head.fails_as(one.expects)
+        line = "" if failure is None else encodable(failure.line)
+        by = command(one, self._validator)
+        return ProofOutcome(level, reason, head.outcome, base.outcome, by, line)
 
     def _argued(
         self, one: Reproduction, reason: str, head: RunOutcome, base: RunOutcome | None = None

@@ -280,27 +280,36 @@ def test_a_lying_model_proves_nothing(stage: Stage, llm: ModelServer) -> None:
 
 
 LINE = "assert average([]) == 0"
-PART = "An empty list is an error."
+PART = "An empty list divides by zero."
+BOTH = f"{PART} All carts are lost, and nobody is told."
 DEFAULTS = script(f"{IMPORT}assert average.__doc__ == 'x'\n")
+QUICK = ("shows less", "says more", "names another line")
 #: The reproduction, what the judge adds to "fault"; the level, severity and message.
 JUDGEMENTS = {
-    "as claimed": (SHOWS, {"line": LINE, "severity": "high"}, "proven", "high", CLAIM["message"]),
+    "as claimed": (SHOWS, {"line": LINE, "severity": "high"}, "proven", "high", BOTH),
     "shows less": (
         SHOWS, {"line": LINE, "severity": "low", "shown": PART}, "proven", "low", PART,
     ),
-    "raises it": (SHOWS, {"severity": "critical"}, "proven", "high", CLAIM["message"]),
-    "names no line of it": (SHOWS, {"line": "x = 1"}, "argued", "medium", CLAIM["message"]),
-    "looks at the code": (DEFAULTS, {}, "argued", "medium", CLAIM["message"]),
+    "says more": (
+        SHOWS, {"shown": "The rest is safe."}, "proven", "high", BOTH,
+    ),
+    "names an empty line": (SHOWS, {"line": ""}, "argued", "medium", BOTH),
+    "names another line": (
+        SHOWS, {"line": "from shop import average"}, "argued", "medium", BOTH,
+    ),
+    "raises it": (SHOWS, {"severity": "critical"}, "proven", "high", BOTH),
+    "names no line of it": (SHOWS, {"line": "x = 1"}, "argued", "medium", BOTH),
+    "looks at the code": (DEFAULTS, {}, "argued", "medium", BOTH),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=pytest.mark.full) if case in ("as claimed", "raises it")
+    "case", [pytest.param(case, marks=pytest.mark.full) if case not in QUICK
              else case for case in JUDGEMENTS]
 )  # fmt: skip
 def test_a_proof_shows_its_claim_and_no_more(stage: Stage, llm: ModelServer, case: str) -> None:
     shows, judgement, level, severity, message = JUDGEMENTS[case]
-    model = ProvingModel({CLAIM["message"]: shows}, judgement=judgement)
+    model = ProvingModel({BOTH: shows}, claims=({**CLAIM, "message": BOTH},), judgement=judgement)
     ended = reviewed(stage, llm, model)
     found = claims(ended.json())[message]
     assert (found["proof"]["level"], found["severity"]) == (level, severity), found

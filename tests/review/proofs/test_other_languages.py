@@ -42,6 +42,9 @@ def test_a_test_of_node(tmp_path: Path) -> None:
         found = runner.check(claim(CLAIM.format("b:c"), "AssertionError"))
         assert found.level == "proven", found
         assert found.command == "node --test"
+        # The runner names where the test begins, and the assertion in it.
+        assert 'test("the password", () => {' in found.line
+        assert 'assert.strictEqual(password("a:b:c"), "b:c");' in found.line
         told = runner.check(claim(CLAIM.format("b:c"), "no such host is known"))
         assert told.level == "argued"
         passes = runner.check(claim(CLAIM.format("c")))

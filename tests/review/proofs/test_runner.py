@@ -66,6 +66,31 @@ def test_scripts(runner: ProofRunner) -> None:
         assert (found.head.status == "passed") == (reason == "passes at head")
 
 
+IMPORTS = "import pytest, sys\nfrom shop import password\n\n"
+#: A test, and the statement in which it fails.
+STATEMENTS = {
+    "def test_it():\n    assert (\n        password('a:b:c')\n        == 'b:c'\n    )\n": (
+        "assert ( password('a:b:c') == 'b:c' )"
+    ),
+    "def test_it():\n    with pytest.raises(ZeroDivisionError):\n"
+    "        1 / (password('a:b:c') == 'c')\n": (
+        "with pytest.raises(ZeroDivisionError): 1 / (password('a:b:c') == 'c')"
+    ),
+    "def fits(text):\n    assert text == 'b:c'\n\ndef test_it():\n    sys.tracebacklimit = 0\n"
+    "    fits(password('a:b:c'))\n": "assert text == 'b:c'",
+    "def test_it():\n    for _ in range(password('a:b:c') != 'c', 0, password('a:b:c') != 'c'):\n"
+    "        pass\n": "for _ in range(password('a:b:c') != 'c', 0, password('a:b:c') != 'c'):",
+}  # fmt: skip
+
+
+@pytest.mark.full
+def test_the_statement_that_fails_is_told(runner: ProofRunner) -> None:
+    for text, line in STATEMENTS.items():
+        expects = "ValueError" if "range" in text else "AssertionError"
+        found = runner.check(case(f"{IMPORTS}{text}", expects))
+        assert found.line == (line if found.level == "proven" else ""), (text, found)
+
+
 @pytest.mark.full
 def test_new_code_is_reproduced_if_its_own_code_decides(runner: ProofRunner) -> None:
     new = "from shop import double\nassert double(3) == 6, double(3)\n"

@@ -32,6 +32,8 @@ _MOST = 50
 _START = os.getpid()
 #: How pytest ends where it cannot read a conftest.py.
 _USAGE = 4
+#: What a test may put another in the place of.
+_open = open
 
 
 class _Report:
@@ -110,6 +112,9 @@ def _described(name: str, error: BaseException, file: str) -> dict[str, Any]:
     """An exception as ``levels`` compares it, and its traceback from the reproduction on."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [at for at, frame in enumerate(frames) if frame.filename == file]
+    # All of them, where the code says by ``sys.tracebacklimit`` to show none.
+    through = traceback.extract_tb(error.__traceback__, 1 << 20)
+    passed = [frame for frame in through if frame.filename == file]
     kinds = []
     for kind in type(error).__mro__:
         if kind not in (Exception, BaseException, object):
@@ -119,16 +124,38 @@ def _described(name: str, error: BaseException, file: str) -> dict[str, Any]:
     shown = frames[own[0] :] if own else frames[-2:]
     lines = traceback.format_list(shown)
     lines.append(f"{type(error).__name__}: {_text(error)}\n")
-    last = frames[own[-1]] if own else None
     return {
         "name": name,
         "kinds": kinds,
         "message": _text(error),
-        "line": (last.line or "") if last else "",
-        "is_own": bool(own) and own[-1] == len(frames) - 1,
+        "line": _statement(passed[-1]) if passed else "",
+        "is_own": bool(passed) and passed[-1] is through[-1],
         "errno": error.errno if isinstance(error, OSError) and error.errno else 0,
         "trace": "".join(lines)[-_TRACE:],
     }
+
+
+def _statement(frame: traceback.FrameSummary) -> str:
+    """The statement that a frame stands in, on one line; of a longer block the head alone."""
+    import ast
+
+    number = frame.lineno or 0
+    try:
+        with _open(frame.filename, encoding="utf-8") as file:
+            text = file.read()
+        nodes = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.stmt)]
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+        return frame.line or ""
+    around = [(one.end_lineno or 0, one) for one in nodes if one.lineno <= number]
+    found = [(last - one.lineno, last, one) for last, one in around if number <= last]
+    if not found:
+        return frame.line or ""
+    _, last, node = min(found, key=lambda row: row[0])
+    body = getattr(node, "body", None)
+    # What ``pytest.raises`` waits for in vain fails at its head, and is in its body.
+    if body and not isinstance(node, (ast.With, ast.AsyncWith)):
+        last = max(node.lineno, body[0].lineno - 1)
+    return " ".join(" ".join(text.split("\n")[node.lineno - 1 : last]).split())[:_MESSAGE]
 
 
 def _foreign(order: dict[str, Any]) -> list[str]:

@@ -1,0 +1,35 @@
+"""The part of a claim that its proof shows: whole clauses of it, and no other words."""
+
+from __future__ import annotations
+
+import re
+
+#: Behind these a clause may end. What stands behind a bare comma may be a condition of the rest.
+_ENDS = re.compile(r"(?<=[.;:!?])\s+|,\s+(?=(?:and|but|so|because|which)\b)")
+_LEADS = re.compile(r"(?:and|but|so|because|which)\s+")
+_WORD = re.compile(r"\w+|[^\w\s`.,;:!?]")
+
+
+def part_of(claim: str, wanted: str) -> str:
+    """The clauses of ``claim`` that ``wanted`` repeats, as they are written there.
+
+    "" unless it repeats some of them, in their order, and says nothing else.
+    """
+    clauses, found = _clauses(claim), []
+    for one in _clauses(wanted):
+        at = next((n for n, known in enumerate(clauses) if _words(known) == _words(one)), None)
+        if at is None:
+            return ""
+        found.append(clauses[at])
+        del clauses[: at + 1]
+    whole = (one if one[-1] in ".!?" else f"{one.rstrip(',;:')}." for one in found)
+    return " ".join(one[:1].upper() + one[1:] for one in whole)
+
+
+def _clauses(text: str) -> list[str]:
+    parts = (_LEADS.sub("", part.strip(), count=1) for part in _ENDS.split(text))
+    return [part for part in parts if _words(part)]
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())
