@@ -7,12 +7,16 @@ that would configure them, and could send the key elsewhere. Their output is dat
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 
+from rlm_ci.agents import program_events
 from rlm_ci.agents.agent import OUTPUT_LIMIT, AgentOutcome, command_of
+from rlm_ci.agents.program_events import EventReader
 from rlm_ci.environments.quoting import SUMMARY_LIMIT
 from rlm_ci.errors import StorageError, UnavailableError
 from rlm_ci.system import files
+from rlm_ci.system.process import Clipped
 from rlm_ci.system.safe_tree import FILE_LIMIT
 from rlm_ci.system.transcript import transcribe
 from rlm_ci.text.printable import clip, printable
@@ -21,9 +25,10 @@ from rlm_ci.workspace.sandboxed_commands import Launch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from rlm_ci.agents.agent import Assignment
+    from rlm_ci.agents.program_events import Dialect
 
 #: In a command, replaced by the path of a file with the prompt.
 PROMPT_FILE = "{prompt_file}"
@@ -37,7 +42,8 @@ class AgentProgram(Value):
 
     ``look`` is for roles that change nothing. The prompt is on stdin, unless a word holds
     PROMPT_FILE. ``options`` are words for variables that it does not read itself, before all
-    others, with VALUE in the place of the value; ``env`` is what it always needs.
+    others, with VALUE in the place of the value; ``env`` is what it always needs. ``events`` reads
+    its standard output, which is the answer itself where that is None.
     """
 
     edit: tuple[str, ...]
@@ -49,8 +55,11 @@ class AgentProgram(Value):
     hidden: tuple[str, ...] = ()
     options: Mapping[str, tuple[str, ...]] = {}
     env: Mapping[str, str] = {}
-    #: Words to replace in our sandbox, in which it cannot make its own.
-    confined: Mapping[str, str] = {}
+    #: Words to replace in our sandbox, which holds what it runs, and in which it makes none.
+    confined: Mapping[str, tuple[str, ...]] = {}
+    events: Dialect | None = None
+    #: How lines begin that name a failure, though it ends with 0, and that end an answer.
+    fails: tuple[str, str] | None = None
 
 
 _AIDER = (
@@ -62,9 +71,11 @@ _AIDER = (
 
 #: The commands that it runs do not get its keys.
 _CODEX = (
-    "codex", "exec", "--ephemeral", "--skip-git-repo-check", "--color", "never",
+    "codex", "exec", "--json", "--ephemeral", "--skip-git-repo-check", "--color", "never",
     "-c", 'shell_environment_policy.exclude=["*KEY*", "*TOKEN*", "*SECRET*"]',
 )  # fmt: skip
+_CLAUDE = ("claude", "--bare", "--print", "--output-format", "stream-json", "--verbose")
+_GEMINI = ("gemini", "--skip-trust", "--output-format", "stream-json")
 #: Without a name and an address, which our HOME does not have, aider writes some into .git.
 _AUTHOR = {
     "GIT_CONFIG_COUNT": "2",
@@ -72,28 +83,33 @@ _AUTHOR = {
     "GIT_CONFIG_KEY_1": "user.email", "GIT_CONFIG_VALUE_1": "aider@localhost",
 }  # fmt: skip
 
-#: docs/agents.md names versions. No mode takes away their own approval of commands.
+#: docs/agents.md names versions. Outside of our sandbox each keeps its own approval of commands.
 PROGRAMS: Mapping[str, AgentProgram] = {
     "codex": AgentProgram(
         (*_CODEX, "--sandbox", "workspace-write", "-"),
         (*_CODEX, "--sandbox", "read-only", "-"),
         "npm install -g @openai/codex",
         hidden=(".codex",),
-        confined=dict.fromkeys(("workspace-write", "read-only"), "danger-full-access"),
+        confined=dict.fromkeys(("workspace-write", "read-only"), ("danger-full-access",)),
         options={"OPENAI_BASE_URL": ("-c", f"openai_base_url={VALUE}")},
+        events=program_events.codex,
     ),
     "claude": AgentProgram(
-        ("claude", "--bare", "--print", "--permission-mode", "acceptEdits"),
-        ("claude", "--bare", "--print", "--permission-mode", "plan"),
+        (*_CLAUDE, "--permission-mode", "acceptEdits"),
+        (*_CLAUDE, "--permission-mode", "plan"),
         "npm install -g @anthropic-ai/claude-code",
         hidden=(".claude", ".mcp.json"),
+        confined={"acceptEdits": ("acceptEdits", "--allowedTools", "Bash")},
+        events=program_events.claude,
     ),
     "gemini": AgentProgram(
         # It refuses folders that it does not trust; its configuration there is hidden.
-        ("gemini", "--skip-trust", "--approval-mode", "auto_edit", "--output-format", "text"),
-        ("gemini", "--skip-trust", "--approval-mode", "plan", "--output-format", "text"),
+        (*_GEMINI, "--approval-mode", "auto_edit"),
+        (*_GEMINI, "--approval-mode", "plan"),
         "npm install -g @google/gemini-cli",
         hidden=(".gemini", ".env"),
+        confined={"auto_edit": ("yolo",)},
+        events=program_events.gemini,
     ),
     "aider": AgentProgram(
         _AIDER,
@@ -103,10 +119,14 @@ PROGRAMS: Mapping[str, AgentProgram] = {
         hidden=(".env", ".aider.conf.yml", ".aider.model.settings.yml",
                 ".aider.model.metadata.json"),
         env=_AUTHOR,
+        fails=("litellm.", "Tokens: "),
     ),
 }  # fmt: skip
 
 
+#: Characters of an error that are told.
+_ERROR = 300
+_ERROR_WORD = re.compile(r"(?i)error\b(?! occurred:\[object)")
 #: Seconds to look for a file in the sandbox.
 _LOOK = 20
 
@@ -187,25 +207,40 @@ class ExternalAgent:
             for word in words
         )
         instead = self._program.confined if self._confined else {}
-        return (first, *options, *(instead.get(word, word) for word in rest))
+        return (first, *options, *(one for word in rest for one in instead.get(word, (word,))))
 
     def _run(self, task: Assignment, launch: Launch) -> AgentOutcome:
         there = set(os.listdir(task.workspace.root))
-        ended = task.workspace.run(launch)
+        events = EventReader(self._program.events, task.on_progress)
+        ended = task.workspace.run(launch.replace(on_output=events.take))
+        events.close()
         # Its own new files are no part of a fix.
         for name in set(os.listdir(task.workspace.root)) - there:
             if self._program.leaves and name.startswith(self._program.leaves):
                 with suppress(OSError):
                     files.clear(os.path.join(task.workspace.root, name))
-        said = "\n".join(transcribe(ended.output, self._redact).lines)
+        lines = transcribe(ended.output, self._redact).lines
+        errors = transcribe(ended.errors, self._redact).lines
+        message = events.message
+        if not events.is_used:  # what it repeats of the prompt is no answer
+            message = "\n".join(lines).replace(task.prompt.strip(), "")
+        lines = transcribe(Clipped(message.encode()), self._redact).lines
+        error = self._redact(printable(" ".join(events.error.split())))
+        if self._program.fails and not ended.returncode:
+            error = program_events.failure(lines, *self._program.fails)
         reason = ""
         if ended.reason:
-            reason = f"{self.name} was stopped: {ended.reason} after {ended.seconds:.0f} s"
-        elif ended.returncode:
-            last = said.strip().rpartition("\n")[2].strip()[:300] or "it said nothing"
-            reason = f"{self.name} ended with {ended.returncode}: {last}{self._hidden_file(task)}"
+            why = f"; its last error: {error[:_ERROR]}" if error else ""
+            reason = f"{self.name} was stopped: {ended.reason} after {ended.seconds:.0f} s{why}"
+        elif ended.returncode or (self._program.fails and error):
+            last = error or _last(errors) or _last(lines) or "it said nothing"
+            hidden = self._hidden_file(task)
+            reason = f"{self.name} ended with {ended.returncode}: {last[:_ERROR]}{hidden}"
         code = ended.returncode or (1 if reason else 0)
-        return AgentOutcome(code, summary(said), clip(said, OUTPUT_LIMIT), reason)
+        said = "\n".join(lines)
+        if reason and errors:
+            said = "\n".join([*lines, "", "Its standard error:", *errors])
+        return AgentOutcome(code, summary("\n".join(lines)), clip(said, OUTPUT_LIMIT), reason)
 
     def _hidden_file(self, task: Assignment) -> str:
         """Which file of the command the sandbox does not show, in words; "" if it shows all."""
@@ -225,6 +260,13 @@ class ExternalAgent:
                     where=f"agent {self.name}",
                     hint=install,
                 )
+
+
+def _last(lines: Sequence[str]) -> str:
+    """The last of ``lines`` that names an error, else the last one."""
+    rows = [line.strip() for line in lines if line.strip()]
+    named = [line for line in rows if _ERROR_WORD.search(line)]
+    return (named or rows or [""])[-1]
 
 
 def _handed(path: str) -> bytes:

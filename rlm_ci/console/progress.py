@@ -48,7 +48,7 @@ class Progress:
     """Shows step, time, the remaining budget (``left``), and the last line of output.
 
     On a terminal one line is redrawn, above the state of a recursion's tree; elsewhere each step
-    is a line of its own, and output is not shown.
+    is a line of its own, repeated each minute with the last line of output.
     """
 
     def __init__(
@@ -67,6 +67,8 @@ class Progress:
         self._quiet = quiet or self._stream is None
         #: What remains of the budget, in words.
         self.left: Callable[[], str] = str
+        #: Seconds after which a step is repeated where no line can be redrawn.
+        self.minute = 60.0
         self._clock = clock
         self.redact = Redactor(environ).text
         self._began = clock()
@@ -90,6 +92,7 @@ class Progress:
             from rlm_ci.console.live_screen import LiveScreen
 
             self._screen = LiveScreen(self._write, colour=self._colour)
+        if not self._quiet:
             self._ticker = threading.Thread(target=self._tick, daemon=True)
             self._ticker.start()
         return self
@@ -164,8 +167,17 @@ class Progress:
         return ", ".join(filter(None, (duration(self._clock() - self._began), self.left())))
 
     def _tick(self) -> None:
-        while not self._over.wait(_TICK):
-            self._draw()
+        told = ""
+        while not self._over.wait(_TICK if self._screen else self.minute):
+            if self._screen:
+                self._draw()
+            elif told == self._step != "":
+                self._write(f"{self._time()}  {self._line()}\n")
+            told = self._step
+
+    def _line(self) -> str:
+        with self._lock:
+            return f"{self._step} | {self._heard}" if self._heard else self._step
 
     def _draw(self) -> None:
         with self._drawing:
@@ -173,9 +185,7 @@ class Progress:
                 return
             from rlm_ci.console.live_screen import fact
 
-            with self._lock:
-                line = f"{self._step} | {self._heard}" if self._heard else self._step
-            found = [("", f"{self._time()}  {line}"), *self._tree()][: self._screen.height]
+            found = [("", f"{self._time()}  {self._line()}"), *self._tree()][: self._screen.height]
             self._screen.draw([fact(name, text) for name, text in found])
 
     def _tree(self) -> list[tuple[str, str]]:

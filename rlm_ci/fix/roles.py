@@ -90,10 +90,12 @@ class Roles:
         deadline: float | None = None,
         redact: Callable[[str], str] = str,
         on_progress: Callable[[str], None] = lambda _line: None,
+        on_failure: Callable[[str, str], None] = lambda _why, _answer: None,
         analyses: RoleAnalyses | None = None,
     ) -> None:
         """``diff`` returns the changes since the start. Raises ConfigError for the mode.
 
+        ``on_failure`` gets why a turn failed, and the name of the file with its answer.
         ``analyses`` are asked once for each role of an iteration, as its first turn begins.
         """
         if mode not in MODES:
@@ -111,6 +113,7 @@ class Roles:
         self._deadline = deadline
         self._redact = redact
         self._on_progress = on_progress
+        self._on_failure = on_failure
         self._analyses = analyses
         #: The analysis for each role in this iteration, and what each role said last.
         self._offered: dict[str, AnalysisNote | None] = {}
@@ -197,12 +200,12 @@ class Roles:
             edits=role.edits,
             analysis=analysis.path if analysis else "",
             undone=undone_now,
-            verdict=verdict_of(outcome.summary) or verdict_of(outcome.output)
-            if role in (CRITIC, REVIEWER)
-            else "",
+            verdict=verdict_of(outcome) if role in (CRITIC, REVIEWER) else "",
         )
         self._turns.append(turn)
         path = self._handover.keep(brief.iteration, len(self._turns), turn)
+        if outcome.exit_code:
+            self._on_failure(f"{role.name}: {outcome.reason}", path)
         self._said[role.name] = outcome.output or outcome.summary
         self._undone = (role.name, undone_now)
         self._notes.append(RoleNote.of(turn, path))
@@ -251,7 +254,8 @@ class Roles:
         return False
 
 
-def verdict_of(text: str) -> str:
-    """The verdict in such an answer: ``accept``, ``revise``, or "" when there is none."""
-    found = _VERDICT.findall(text)
-    return found[-1].lower() if found else ""
+def verdict_of(outcome: AgentOutcome) -> str:
+    """The verdict of a turn: ``accept``, ``revise``, or "" when there is none; or it failed."""
+    texts = () if outcome.exit_code else (outcome.summary, outcome.output)
+    verdicts = [found for text in texts for found in _VERDICT.findall(text)[-1:]]
+    return str(verdicts[0]).lower() if verdicts else ""

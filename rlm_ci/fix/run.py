@@ -240,6 +240,9 @@ class FixRun(Attempt):
             redact=redactor.without_known,
             deadline=self._clock.deadline(options.max_minutes),
             on_progress=lambda line: progress.heard(f"{line}\n".encode()),
+            on_failure=lambda why, answer: progress.say(
+                f"{why}; its answer: {self._run.shown(answer)}"
+            ),
             analyses=self._analyses,
         )
         progress.left = lambda: self._left(options.max_minutes, metered=gateway is not None)

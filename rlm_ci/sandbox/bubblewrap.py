@@ -125,6 +125,7 @@ class Bubblewrap:
                 stdin=job.stdin,
                 timeout=job.limits.wall,
                 clip=process_stream.Clip(head, job.keep - head),
+                errors=process_stream.Clip(head, job.keep - head) if job.errors_apart else None,
                 on_output=on_output,
                 watch=_Watch(job.limits, writable, inside),
                 descriptors=(arguments, passwd, group, its_info, gate.its, *others),
@@ -133,7 +134,8 @@ class Bubblewrap:
             )
             inside.wait()
             has_run = inside.has_run()
-        said = ended.output.text().strip() if ended.returncode == 1 else ""
+        errors = ended.errors if job.errors_apart else ended.output
+        said = errors.text().strip() if ended.returncode == 1 else ""
         if said.startswith(_SIGN) and "\n" not in said and not has_run:
             raise ConfigError(
                 f"the sandbox could not be set up: {said[:300]}",

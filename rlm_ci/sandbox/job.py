@@ -88,8 +88,8 @@ class SandboxJob(Value):
 
     ``cwd`` is a folder of the sandbox. ``env`` is all of its environment, but for HOME, PATH and
     TMPDIR, which have defaults. Of its output, at most ``keep`` bytes are kept, a fifth of them
-    from the beginning. ``inherited`` are open descriptors that the command gets, each by the
-    variable that holds its number inside.
+    from the beginning, and as many of its standard error with ``errors_apart``. ``inherited`` are
+    open descriptors that the command gets, each by the variable that holds its number inside.
     """
 
     argv: tuple[str, ...]
@@ -100,6 +100,7 @@ class SandboxJob(Value):
     mounts: tuple[Mount, ...] = ()
     limits: JobLimits = JobLimits()
     keep: int = 5 << 20
+    errors_apart: bool = False
     inherited: Mapping[str, int] = {}
 
     def environment(self, home: str) -> dict[str, str]:

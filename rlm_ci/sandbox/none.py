@@ -84,6 +84,7 @@ class Unsandboxed:
                     stdin=job.stdin,
                     timeout=job.limits.wall,
                     clip=process_stream.Clip(head, job.keep - head),
+                    errors=process_stream.Clip(head, job.keep - head) if job.errors_apart else None,
                     on_output=on_output,
                     watch=ResourceWatch(job.limits, [*writable, scratch]),
                     descriptors=(orders.fileno(), *job.inherited.values()),

@@ -84,13 +84,15 @@ class StreamResult(Value):
     """How a streamed command ended: its output, both streams merged, and its seconds.
 
     ``returncode`` is negative for a signal; ``reason`` says why it was stopped: ``timeout``, or
-    the answer of its watch; empty when it ended by itself.
+    the answer of its watch; empty when it ended by itself. ``errors`` is its standard error, where
+    that was asked for apart.
     """
 
     returncode: int
     reason: str
     output: Clipped
     seconds: float
+    errors: Clipped = Clipped(b"")
 
 
 def run(

@@ -1,7 +1,7 @@
 """Run an untrusted command: the head and the tail of its output are kept.
 
-Both outputs are merged as they come, memory stays flat, and the process group is dead when
-``stream`` returns, with any grandchild that holds the output open.
+Both outputs are merged as they come, unless asked for apart. Memory stays flat, and the process
+group is dead when ``stream`` returns, with any grandchild that holds the output open.
 """
 
 from __future__ import annotations
@@ -113,6 +113,7 @@ else:
         stdin: bytes = b"",
         timeout: float = process.DEFAULT_TIMEOUT,
         clip: Clip | None = None,
+        errors: Clip | None = None,
         on_output: Callable[[bytes], object] | None = None,
         watch: Callable[[int], str] | None = None,
         descriptors: Sequence[int] = (),
@@ -122,7 +123,8 @@ else:
     ) -> StreamResult:
         """Run ``argv``, found on the PATH of ``env``, for at most ``timeout`` seconds.
 
-        ``on_output`` gets each piece of output; ``watch`` the process id every tenth of a second,
+        ``errors`` takes in standard error, which is part of the output otherwise. ``on_output``
+        gets each piece of output; ``watch`` the process id every tenth of a second,
         and any text that it returns is the reason to stop. ``descriptors`` become the child's 3, 4
         and so on. ``gate``: a descriptor, and what to call once it can be read. A child that must
         stop gets SIGTERM, and ``grace`` seconds before its group is killed. Raises
@@ -145,11 +147,12 @@ else:
                 on_output(chunk)
 
         begun = monotonic()
-        with _Stream(words, env, stdin, descriptors) as running:
+        with _Stream(words, env, stdin, descriptors, errors) as running:
             running.take, running.watch, running.gate, running.grace = take, watch, gate, grace
             running.stop = stop
             code, reason = running.finish(monotonic() + timeout)
-        return StreamResult(code, reason, kept.clipped(), monotonic() - begun)
+        apart = errors.clipped() if errors else Clipped(b"")
+        return StreamResult(code, reason, kept.clipped(), monotonic() - begun, apart)
 
     class _Stream(process.Started):
         """The child of ``stream``, whose options are attributes."""
@@ -160,7 +163,6 @@ else:
         grace = 0.0
         stop = -1
         _is_stopped = False
-        _is_open = True
 
         def __init__(
             self,
@@ -168,33 +170,37 @@ else:
             env: Mapping[str, str],
             stdin: bytes,
             descriptors: Sequence[int],
+            errors: Clip | None,
         ) -> None:
+            self._errors = errors
             self._poll = select.poll()
             high = _lifted(descriptors)
             try:
-                super().__init__(argv, env, stdin, 1, high)
+                super().__init__(argv, env, stdin, 1 if errors is None else 2, high)
             finally:
                 for descriptor in high:
                     os.close(descriptor)
-            [self._output] = self._outputs
+            self._open = list(self._outputs)
 
         def finish(self, deadline: float) -> tuple[int, str]:
             """Wait for its end; its exit code, and the reason to stop it early, or ""."""
-            os.set_blocking(self._output, False)
+            for descriptor in self._outputs:
+                os.set_blocking(descriptor, False)
             with suppress(AttributeError, OSError):  # not Linux, or not allowed
                 self._handle = os.pidfd_open(self._pid)
             reason = self._pump(deadline)
             status = self._end()
-            left = 4 << 20
-            while left > 0 and (chunk := self._read()):  # what is left in the pipe
-                left -= len(chunk)
-                self.take(chunk)
+            for descriptor in self._outputs:
+                left = 4 << 20
+                while left > 0 and (chunk := self._read(descriptor)):  # what is left in the pipe
+                    left -= len(chunk)
+                    self._add(descriptor, chunk)
             return os.waitstatus_to_exitcode(status), reason
 
         def _pump(self, deadline: float) -> str:
             """Move bytes until the command and its output end."""
             gate = self.gate[0] if self.gate else -1
-            for descriptor in (self._output, self._handle, gate, self.stop):
+            for descriptor in (*self._outputs, self._handle, gate, self.stop):
                 if descriptor >= 0:
                     self._poll.register(descriptor, select.POLLIN)
             if self._stdin >= 0:
@@ -217,7 +223,7 @@ else:
             """Take what comes after the end, for a while: a grandchild may hold it open."""
             if self._handle >= 0:
                 self._poll.unregister(self._handle)
-            while self._is_open and monotonic() < until:
+            while self._open and monotonic() < until:
                 self._move(until)
 
         def _move(self, until: float) -> None:
@@ -235,17 +241,23 @@ else:
                 elif self.gate and descriptor == self.gate[0]:
                     self._poll.unregister(descriptor)
                     self.gate[1]()
-                elif descriptor == self._output and (chunk := self._read()) is not None:
+                elif descriptor in self._open and (chunk := self._read(descriptor)) is not None:
                     if chunk:
-                        self.take(chunk)
+                        self._add(descriptor, chunk)
                     else:
                         self._poll.unregister(descriptor)
-                        self._is_open = False
+                        self._open.remove(descriptor)
 
-        def _read(self) -> bytes | None:
+        def _add(self, descriptor: int, chunk: bytes) -> None:
+            if self._errors is not None and descriptor == self._outputs[1]:
+                self._errors.add(chunk)
+            else:
+                self.take(chunk)
+
+        def _read(self, descriptor: int) -> bytes | None:
             """A piece of output; empty at its end, None if there is nothing yet."""
             try:
-                return os.read(self._output, _CHUNK)
+                return os.read(descriptor, _CHUNK)
             except BlockingIOError:
                 return None
 

@@ -88,6 +88,8 @@ class Launch(Value):
 
     ``files`` are absolute paths outside of the tree that it may read; ``hidden`` are names at the
     top of the tree that it sees empty; ``read_only`` closes the tree; ``timeout`` is in seconds.
+    ``on_output`` gets its standard output as it comes, in the place of the terminal; its standard
+    error is apart then.
     """
 
     argv: tuple[str, ...]
@@ -98,6 +100,7 @@ class Launch(Value):
     files: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     read_only: bool = False
+    on_output: Callable[[bytes], object] | None = None
 
 
 class ReplaySandbox:
@@ -201,7 +204,8 @@ class SandboxedCommands:
                 ),
                 limits=JobLimits(wall=launch.timeout),
                 keep=keep,
+                errors_apart=launch.on_output is not None,
             )
-            ended = self.sandbox.run(job, on_output=self._on_output)
+            ended = self.sandbox.run(job, on_output=launch.on_output or self._on_output)
         self.workspace.reopen(copy)
         return ended

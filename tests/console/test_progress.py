@@ -15,6 +15,7 @@ import pytest
 from rlm_ci.console.progress import Progress, duration
 from rlm_ci.models import Completion
 from rlm_ci.pipelines.repository.tree_progress import TreeWatcher
+from testing.leftovers import eventually
 from testing.solver_cases import solve
 
 if TYPE_CHECKING:
@@ -85,6 +86,19 @@ def test_a_file_gets_plain_lines() -> None:
         progress.left = lambda: "$0.40 left"
         progress.step("validator")
     assert stream.getvalue() == "0s, $0.40 left  validator\n"
+
+
+def test_a_step_that_takes_long_is_repeated_where_no_line_can_be_redrawn() -> None:
+    stream = Terminal(tty=False)
+    progress = Progress({}, stream=stream)
+    progress.minute = 0.01
+    with progress:
+        progress.step("iteration 1: agent")
+        progress.heard(b"Bash make test\n")
+        assert eventually(lambda: stream.getvalue().count("\n") > 3)
+    first, *others = stream.getvalue().splitlines()
+    assert first == "0s  iteration 1: agent"
+    assert set(others) == {"0s  iteration 1: agent | Bash make test"}
 
 
 def test_a_live_line_tells_step_time_budget_and_what_was_heard() -> None:

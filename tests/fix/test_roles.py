@@ -52,6 +52,8 @@ class Player:
             task.conversation.append(task.prompt)
         self.at_work(task)
         said = self.said.pop(0)
+        if said.startswith("failed: "):
+            return AgentOutcome(1, "Verdict: accept", "Verdict: accept", said)
         return AgentOutcome(0, said, said, blocked=task.role == self.blocked)
 
     def roles(self) -> list[str]:
@@ -92,6 +94,18 @@ def perform(
         roles.perform(brief)
         turns.append(roles.turns)
     return turns
+
+
+def test_a_critic_that_fails_accepts_nothing_and_says_why(workspace: Folder) -> None:
+    player = Player("plan", "edit", "failed: no credit", "failed: still none", "edit")
+    said: list[tuple[str, str]] = []
+    [turns] = perform(player, workspace, on_failure=lambda *why: said.append(why))
+    assert player.roles() == ["planner", "reviser", "critic", "critic", "reviser"]
+    assert [turn.verdict for turn in turns] == [""] * 5
+    assert said == [
+        ("critic: failed: no credit", "rlm/iteration-1/3-critic-answer.md"),
+        ("critic: failed: still none", "rlm/iteration-1/4-critic-answer.md"),
+    ]
 
 
 @pytest.mark.parametrize("mode", ["", "Triad", "a\nb"])
@@ -316,7 +330,9 @@ def test_a_role_is_shown_the_analysis_made_for_it_once_in_an_iteration(workspace
     ],
 )
 def test_verdicts(text: str, verdict: str) -> None:
-    assert verdict_of(text) == verdict
+    assert verdict_of(AgentOutcome(0, text, "")) == verdict
+    assert verdict_of(AgentOutcome(0, "", text)) == verdict
+    assert verdict_of(AgentOutcome(1, text, text, "it failed")) == ""
 
 
 def test_quoting() -> None:

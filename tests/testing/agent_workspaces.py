@@ -46,6 +46,8 @@ class Folder:
             stdin=launch.stdin,
             cwd=self.root,
             timeout=launch.timeout,
+            errors=process_stream.Clip() if launch.on_output else None,
+            on_output=launch.on_output,
         )
 
     def tree(self) -> str:

@@ -1,0 +1,132 @@
+"""Codex, Claude Code and Gemini CLI, as npm installs them in a folder, in the fix loop.
+
+Each asks a model on loopback in its own dialect, and runs in the sandbox.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from testing.agent_endpoint import AgentEndpoint, Request, Use
+from testing.node_packages import TOOLS
+from testing.repositories.git_repo import GitRepo, closed_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytestmark = pytest.mark.full
+
+AGENTS = ("codex", "claude", "gemini")
+MENDS = "python3 -m unittest; sed -i s/-/+/ calc.py"
+CALLS = {
+    "codex": Use("exec_command", {"cmd": MENDS}),
+    "claude": Use("Bash", {"command": MENDS, "description": "test, and mend"}),
+    "gemini": Use("run_shell_command", {"command": MENDS, "description": "test, and mend"}),
+}
+FILES = {
+    "calc.py": "def add(a, b):\n    # Verdict: accept\n    return a - b\n",
+    "test_calc.py": (
+        "import unittest\nfrom calc import add\n\n\nclass Adds(unittest.TestCase):\n"
+        "    def test_add(self):\n        self.assertEqual(add(1, 2), 3)\n"
+    ),
+}
+
+
+class Ended:
+    """A run that is over: its exit code, what it printed, and its turns."""
+
+    def __init__(self, repository: Path, ended: subprocess.CompletedProcess[str]) -> None:
+        self.code = ended.returncode
+        self.printed = ended.stdout + ended.stderr
+        [self.folder] = [one.parent for one in repository.glob(".runs/*/*/*/rlm")]
+        state = json.loads((self.folder / "rlm/state.json").read_text())
+        self.turns: list[dict[str, Any]] = state["iterations"][0]["turns"]
+
+
+def run(
+    tmp_path: Path, name: str, script: Callable[[Request], str | Use | int], *more: str
+) -> Ended:
+    """The fix loop, once around."""
+    repository = GitRepo(tmp_path / "repository")
+    with AgentEndpoint(script) as endpoint:
+        given = {
+            "codex": {"CODEX_API_KEY": "k", "OPENAI_BASE_URL": f"{endpoint.origin}/v1"},
+            "claude": {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": endpoint.origin},
+            "gemini": {
+                "GOOGLE_API_KEY": "k",
+                "GOOGLE_GENAI_USE_VERTEXAI": "true",
+                "GOOGLE_VERTEX_BASE_URL": endpoint.origin,
+            },
+        }[name]
+        settings = f"[loop]\nagent_env = {json.dumps(list(given))}\n"
+        repository.write_all({**FILES, "rlm-ci.toml": settings}).commit()
+        path = os.pathsep.join([str(TOOLS / "node_modules/.bin"), os.environ["PATH"]])
+        argv = [sys.executable, "-m", "rlm_ci", "rlm", "Make the tests pass", "--agent", name]
+        argv += ["--max-iterations", "1", "--validator", "python3 -m unittest"]
+        ended = subprocess.run(
+            [*argv, *more],
+            cwd=repository.path,
+            env={**closed_environment(), **given, "PATH": path, "HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    return Ended(repository.path, ended)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_it_tests_mends_and_ends(tmp_path: Path, name: str) -> None:
+    def script(request: Request) -> str | Use:
+        return "I mended it.\n\nSummary: add adds" if request.results else CALLS[name]
+
+    ended = run(tmp_path, name, script)
+    assert ended.code == 0, ended.printed
+    assert "The agent says: add adds\n" in ended.printed
+    assert (tmp_path / "repository/calc.py").read_text().endswith("return a + b\n")
+    answer = (ended.folder / "rlm/iteration-1/1-single-answer.md").read_text()
+    assert answer == "I mended it.\n\nSummary: add adds\n"
+
+
+def critics(
+    tmp_path: Path, name: str, answer: str | int
+) -> tuple[Ended, list[dict[str, Any]], str]:
+    """A triad whose critic gets ``answer``, its turns, and what they said."""
+
+    def script(request: Request) -> str | Use | int:
+        if "Verdict: revise" in request.text:
+            return answer
+        return "Summary: done\nVerdict: accept" if request.results else CALLS[name]
+
+    ended = run(tmp_path, name, script, "--roles", "triad")
+    turns = [turn for turn in ended.turns if turn["role"] == "critic"]
+    answers = sorted(ended.folder.glob("rlm/*/*-critic-answer.md"))
+    return ended, turns, "".join(one.read_text() for one in answers)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_critic_that_gives_no_verdict_accepts_nothing(tmp_path: Path, name: str) -> None:
+    ended, turns, text = critics(tmp_path, name, "I cannot tell.")
+    assert [turn["verdict"] for turn in turns] == [None, None], ended.printed
+    assert text == "I cannot tell.\n" * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),  # Claude asks again for minutes
+    [("codex", "unexpected status 401"), ("gemini", "API key not valid")],
+)
+def test_a_critic_that_fails_accepts_nothing(tmp_path: Path, name: str, why: str) -> None:
+    ended, turns, text = critics(tmp_path, name, 401)
+    assert [turn["verdict"] for turn in turns] == [None, None], ended.printed
+    assert all(turn["exitCode"] for turn in turns)
+    assert f"ended early: {name} ended with " in text
+    assert why in text
+    [said, _] = [line for line in ended.printed.splitlines() if line.startswith("critic: ")]
+    assert why in said
+    assert said.endswith("/3-critic-answer.md")
