@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
+from fnmatch import fnmatchcase
 
 from rlm_ci.agents import program_events
 from rlm_ci.agents.agent import OUTPUT_LIMIT, AgentOutcome, command_of
 from rlm_ci.agents.program_events import EventReader
 from rlm_ci.environments.quoting import SUMMARY_LIMIT
-from rlm_ci.errors import StorageError, UnavailableError
+from rlm_ci.errors import ConfigError, StorageError, UnavailableError
 from rlm_ci.system import files
 from rlm_ci.system.process import Clipped
 from rlm_ci.system.safe_tree import FILE_LIMIT
@@ -43,12 +44,14 @@ class AgentProgram(Value):
     ``look`` is for roles that change nothing. The prompt is on stdin, unless a word holds
     PROMPT_FILE. ``options`` are words for variables that it does not read itself, before all
     others, with VALUE in the place of the value; ``env`` is what it always needs. ``events`` reads
-    its standard output, which is the answer itself where that is None.
+    its standard output, which is the answer itself where that is None. ``keys`` are patterns of
+    variables of which one, at least, says who pays.
     """
 
     edit: tuple[str, ...]
     look: tuple[str, ...]
     install: str = ""
+    keys: tuple[str, ...] = ()
     #: The beginning of the names of files that it leaves in the tree.
     leaves: str = ""
     #: Its configuration in the tree, which could name commands and addresses for the key.
@@ -89,6 +92,8 @@ PROGRAMS: Mapping[str, AgentProgram] = {
         (*_CODEX, "--sandbox", "workspace-write", "-"),
         (*_CODEX, "--sandbox", "read-only", "-"),
         "npm install -g @openai/codex",
+        # An endpoint of one's own may need none.
+        keys=("CODEX_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL"),
         hidden=(".codex",),
         confined=dict.fromkeys(("workspace-write", "read-only"), ("danger-full-access",)),
         options={"OPENAI_BASE_URL": ("-c", f"openai_base_url={VALUE}")},
@@ -98,6 +103,7 @@ PROGRAMS: Mapping[str, AgentProgram] = {
         (*_CLAUDE, "--permission-mode", "acceptEdits"),
         (*_CLAUDE, "--permission-mode", "plan"),
         "npm install -g @anthropic-ai/claude-code",
+        keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_USE_*"),
         hidden=(".claude", ".mcp.json"),
         confined={"acceptEdits": ("acceptEdits", "--allowedTools", "Bash")},
         events=program_events.claude,
@@ -107,6 +113,8 @@ PROGRAMS: Mapping[str, AgentProgram] = {
         (*_GEMINI, "--approval-mode", "auto_edit"),
         (*_GEMINI, "--approval-mode", "plan"),
         "npm install -g @google/gemini-cli",
+        keys=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS",
+              "GOOGLE_GENAI_USE_VERTEXAI"),
         hidden=(".gemini", ".env"),
         confined={"auto_edit": ("yolo",)},
         events=program_events.gemini,
@@ -115,6 +123,7 @@ PROGRAMS: Mapping[str, AgentProgram] = {
         _AIDER,
         (*_AIDER, "--chat-mode", "ask"),
         "pipx install aider-chat",
+        keys=("*_API_KEY", "*_API_BASE", "AWS_*", "VERTEXAI_*", "GITHUB_TOKEN"),
         leaves=".aider",
         hidden=(".env", ".aider.conf.yml", ".aider.model.settings.yml",
                 ".aider.model.metadata.json"),
@@ -122,6 +131,36 @@ PROGRAMS: Mapping[str, AgentProgram] = {
         fails=("litellm.", "Tokens: "),
     ),
 }  # fmt: skip
+
+
+def granted(
+    agent: str, environ: Mapping[str, str], names: Sequence[str], where: str
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The variables of ``names`` that an agent gets, and the names of those that are not set.
+
+    Raises ConfigError where an agent that we know lacks its key, and for one that is not set and
+    that an agent which we do not know may need.
+    """
+    env = {name: environ[name] for name in names if name in environ}
+    unset = tuple(name for name in names if name not in environ)
+    keys = PROGRAMS[agent].keys if agent in PROGRAMS else ()
+    if keys and not any(fnmatchcase(name, key) for name in env for key in keys):
+        known = [key for key in keys if any(fnmatchcase(name, key) for name in unset)]
+        raise ConfigError(
+            f"{agent} has no key: {(known or keys)[0]} is not {'set' if known else 'named'}",
+            where=where,
+            hint="set it"
+            if known
+            else f'set it, and name it in loop.agent_env = ["{keys[0]}"]; '
+            "the login of a subscription does not enter the sandbox",
+        )
+    if unset and not keys:
+        raise ConfigError(
+            f"{unset[0]} is in loop.agent_env, but is not set",
+            where=where,
+            hint="set it, or remove it from loop.agent_env",
+        )
+    return env, unset
 
 
 #: Characters of an error that are told.
@@ -233,7 +272,7 @@ class ExternalAgent:
             why = f"; its last error: {error[:_ERROR]}" if error else ""
             reason = f"{self.name} was stopped: {ended.reason} after {ended.seconds:.0f} s{why}"
         elif ended.returncode or (self._program.fails and error):
-            last = error or _last(errors) or _last(lines) or "it said nothing"
+            last = error or last_error(errors) or last_error(lines) or "it said nothing"
             hidden = self._hidden_file(task)
             reason = f"{self.name} ended with {ended.returncode}: {last[:_ERROR]}{hidden}"
         code = ended.returncode or (1 if reason else 0)
@@ -262,7 +301,7 @@ class ExternalAgent:
                 )
 
 
-def _last(lines: Sequence[str]) -> str:
+def last_error(lines: Sequence[str]) -> str:
     """The last of ``lines`` that names an error, else the last one."""
     rows = [line.strip() for line in lines if line.strip()]
     named = [line for line in rows if _ERROR_WORD.search(line)]

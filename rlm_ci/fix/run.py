@@ -7,6 +7,7 @@ from functools import partial
 
 from rlm_ci import sandbox
 from rlm_ci.agents import agent as agents
+from rlm_ci.agents.external import granted
 from rlm_ci.console.messages import warn
 from rlm_ci.environments.coding.workspace_services import difference
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, StorageError, UnavailableError
@@ -250,14 +251,21 @@ class FixRun(Attempt):
         return FixSteps(context, judge, roles, handover, self._state, gates=gates)
 
     def _agent_options(self, options: FixOptions) -> AgentOptions:
-        """Raises ConfigError for a variable of the agent that is not set."""
+        """Raises ConfigError for a variable that the agent needs and that is not set."""
         settings = self._all.settings
         sources = settings.sources
         budgets = ("max_calls", "max_tokens", "budget_usd")
         is_external = options.agent not in ("openai", "autofix") and not self._all.replay
         is_same = settings.loop.roles == options.roles
+        env: dict[str, str] = {}
+        if is_external:
+            names, where = settings.loop.agent_env, sources["loop.agent_env"]
+            env, unset = granted(options.agent, settings.environ, names, where)
+            if unset:
+                told = f"{', '.join(unset)}: not set, so {options.agent} does not get it"
+                self._all.progress.say(told)
         return AgentOptions(
-            _granted(settings) if is_external else {},
+            env,
             {name: getattr(settings, name) for name in budgets if sources[name] != "default"},
             sources["loop.roles"] if is_same else "loop.roles, when the run began",
         )
@@ -454,19 +462,6 @@ def _tell_withheld(settings: Settings) -> None:
                 hint=f'where your tests need it, use the validator "{names[0]}=VALUE COMMAND"',
             )
         )
-
-
-def _granted(settings: Settings) -> dict[str, str]:
-    """The variables that an external agent is given, by name. Raises ConfigError."""
-    environ, names = settings.environ, settings.loop.agent_env
-    missing = [name for name in names if name not in environ]
-    if missing:
-        raise ConfigError(
-            f"{missing[0]} is in loop.agent_env, but is not set",
-            where=settings.sources["loop.agent_env"],
-            hint="set it, or remove it from loop.agent_env",
-        )
-    return {name: environ[name] for name in names}
 
 
 def _wanted(settings: Settings) -> dict[str, Any]:

@@ -45,8 +45,14 @@ class Redactor:
     """Takes secrets out of texts and reports."""
 
     def __init__(self, environ: Mapping[str, str], named: Iterable[str] = ()) -> None:
-        """``named`` are variables that hold a secret."""
-        others = {name for name in named if not _is_public(environ.get(name, ""))}
+        """``named`` are variables that may hold a secret, whatever their names are."""
+        others = {
+            name
+            for name in named
+            if (value := environ.get(name, "").strip())
+            and not _is_public(value)
+            and secret_names.may_be_secret(name, value)
+        }
         values: set[str] = set()
         for name, value in environ.items():
             if len(value.strip()) >= _SHORTEST:
@@ -174,7 +180,6 @@ def _windows(data: bytes) -> Iterator[bytes]:
 
 def _is_public(value: str) -> bool:
     """Whether it is an address or a path, which is no secret."""
-    value = value.strip()
     return value.startswith(("/", "~/")) or ("://" in value[:16] and "@" not in value)
 
 

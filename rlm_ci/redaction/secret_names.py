@@ -31,6 +31,8 @@ _WRITTEN_AS = frozenset(("JSON", "BASE", "B", "VALUE", "DATA", "STRING", "PEM", 
 _PUBLIC_ENDS = (
     "PUBLIC_KEY", "PUBLIC_KEYS", "PUBKEY", "PUBLISHABLE_KEY", "PUBLISHABLE_KEYS", "ID",
 )  # fmt: skip
+#: What tells a program which model to ask, and where.
+_SETTINGS = ("MODEL", "REGION", "LOCATION", "PROJECT", "VERSION")
 #: The shell's own.
 _FOLDERS = ("PWD", "OLDPWD")
 #: A word or a number of those in ``created_at``, ``userId``, ``SHOP-1234``, ``linux-18``.
@@ -52,6 +54,12 @@ def secrets_in(name: str, value: str, *, known: bool = False) -> set[str]:
     elif is_secret:
         found.update(filter(is_no_words, _inside(value)))
     return found
+
+
+def may_be_secret(name: str, value: str) -> bool:
+    """Whether a value that somebody passes on by name may be one: it is no setting, nor words."""
+    words = _words(name)
+    return not (words and words[-1] in _SETTINGS) and is_no_words(value)
 
 
 def _is_secret(name: str, value: str) -> bool:

@@ -269,7 +269,8 @@ def require_program(job: SandboxJob, mounts: Sequence[Mount], path: str) -> None
     if not any(_is_visible(place, mounts) for place in places):
         raise UnavailableError(
             f"{name} could not be started: there is no such program in the sandbox",
-            hint=f"install {name}; a program outside of {', '.join(SYSTEM[:2])} must be on PATH",
+            hint=f"install {name}; a program outside of {', '.join(SYSTEM[:2])} must be on PATH; "
+            "rlm-ci doctor names what is withheld",
         )
 
 

@@ -31,6 +31,8 @@ PRIVATE = (
     ".pki", ".pypirc", ".ssh", ".terraform.d", ".thunderbird", ".vault-token", ".yarnrc.yml",
     "Desktop", "Documents", "Downloads", "Library",
 )  # fmt: skip
+#: What of them holds programs alone: Codex and Claude Code install themselves beside their logins.
+_PROGRAMS = (".codex/packages", ".claude/local")
 #: Never mounted as a whole, nor a folder above them: they hold more than programs.
 _SHARED = (
     "/", "/boot", "/dev", "/etc", "/home", "/media", "/mnt", "/proc", "/root", "/run", "/srv",
@@ -164,7 +166,17 @@ def may_be_shown(path: str, home: str) -> bool:
     private = _private(home)
     if any(is_below(place, path) for place in (*_SHARED, home, *private)):
         return False
+    if any(is_below(path, os.path.join(home, place)) for place in _PROGRAMS):
+        return True
     return not any(is_below(path, place) for place in private)
+
+
+def withheld(path: str, environ: Mapping[str, str]) -> str:
+    """The private folder that keeps a program out of every sandbox, "" if none does."""
+    home, real = home_of(environ), os.path.realpath(path)
+    if may_be_shown(os.path.dirname(real), home):
+        return ""
+    return next((place for place in _private(home) if is_below(real, place)), "")
 
 
 @cache
@@ -229,6 +241,12 @@ def _installations(folder: str, home: str) -> Iterator[str]:
             if place in told or not os.access(target, os.X_OK) or os.path.isdir(target):
                 continue
             told.add(place)
+            # The link may lead through another one there, to the newest version.
+            yield from (
+                one
+                for one in (os.path.join(home, name) for name in _PROGRAMS)
+                if is_below(place, os.path.realpath(one))
+            )
             modules, inside, _ = place.partition("/node_modules/")
             if inside:  # npm's programs load the packages beside them
                 yield modules + inside.rstrip("/")

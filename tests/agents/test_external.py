@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.agents.agent import Assignment
-from rlm_ci.agents.external import PROGRAMS, ExternalAgent
-from rlm_ci.errors import UnavailableError
+from rlm_ci.agents.external import PROGRAMS, ExternalAgent, granted
+from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.fix.roles import verdict_of
 from testing.agent_workspaces import Folder
 
@@ -247,6 +247,44 @@ def test_output_is_bounded_readable_and_without_secrets(stage: Stage) -> None:
     assert "\0" not in outcome.output
     assert "hunter2" not in outcome.summary
     assert len(outcome.summary) <= 4000
+
+
+# -- its variables -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_an_agent_without_its_key_does_not_begin(name: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        granted(name, {"MY_SETTING": "x"}, ("MY_SETTING",), "rlm-ci.toml: loop.agent_env")
+    assert raised.value.code == 5
+    assert raised.value.what == f"{name} has no key: {PROGRAMS[name].keys[0]} is not named"
+    assert "subscription" in raised.value.hint
+
+
+def test_a_key_that_is_named_must_be_set() -> None:
+    with pytest.raises(ConfigError) as raised:
+        granted("claude", {"OPENAI_API_KEY": "k"}, ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"), "x")
+    assert raised.value.what == "claude has no key: ANTHROPIC_API_KEY is not set"
+    assert raised.value.hint == "set it"
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("codex", "OPENAI_BASE_URL"), ("claude", "CLAUDE_CODE_USE_BEDROCK"),
+        ("gemini", "GOOGLE_GENAI_USE_VERTEXAI"), ("aider", "DEEPSEEK_API_KEY"),
+    ],
+)  # fmt: skip
+def test_what_others_need_need_not_be_set(name: str, key: str) -> None:
+    env, unset = granted(name, {key: "x", "OTHER": "y"}, ("SOMEBODY_ELSES", key), "x")
+    assert (env, unset) == ({key: "x"}, ("SOMEBODY_ELSES",))
+
+
+def test_what_an_unknown_command_needs_must_be_set() -> None:
+    assert granted("mine --now", {"A": "x"}, ("A",), "x") == ({"A": "x"}, ())
+    with pytest.raises(ConfigError) as raised:
+        granted("mine --now", {"A": "x"}, ("A", "B"), "x")
+    assert raised.value.what == "B is in loop.agent_env, but is not set"
 
 
 # -- what it says --------------------------------------------------------------------------------

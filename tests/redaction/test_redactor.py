@@ -192,6 +192,24 @@ def test_what_is_only_called_a_key_stays(name: str, value: str) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("AWS_REGION", "us-east-1"), ("ANTHROPIC_MODEL", "claude-3-5-sonnet-20241022"),
+        ("AIDER_MODEL", "openai/gpt-4o-2024"), ("OPENAI_BASE_URL", "http://127.0.0.1:80/v1"),
+        ("GOOGLE_GENAI_USE_VERTEXAI", "true"), ("VERTEXAI_LOCATION", "eu-west-1-zone-b2c"),
+    ],
+)  # fmt: skip
+def test_a_setting_that_is_passed_on_by_name_is_no_secret(name: str, value: str) -> None:
+    assert value in Redactor({name: value}, [name]).text(f"E  assert '{value}' == 1")
+
+
+def test_what_looks_like_a_secret_is_one_whatever_it_is_called() -> None:
+    value = "Zq7-0f8e2a9bd3c14e55"
+    assert value not in Redactor({"MY_LOGIN": value}, ["MY_LOGIN"]).text(f"it is {value}.")
+    assert value in Redactor({"MY_LOGIN": value}).text(f"it is {value}.")
+
+
 def test_no_value_takes_long_to_be_told_from_words() -> None:
     """A value of any length is decided on in no time that anybody would notice."""
     hostile = (

@@ -11,7 +11,7 @@ import pytest
 
 from rlm_ci.sandbox import HOME, Mount, SandboxJob, toolchain_mounts, toolchain_variables
 from rlm_ci.sandbox.bubblewrap import Bubblewrap
-from rlm_ci.sandbox.toolchains import PRIVATE, may_be_shown, project_environment
+from rlm_ci.sandbox.toolchains import PRIVATE, may_be_shown, project_environment, withheld
 
 
 class Place:
@@ -143,6 +143,42 @@ def test_a_link_out_of_path_into_a_private_folder_is_not_followed(place: Place) 
     key = place.program(".ssh/id_rsa")
     place.link("bin/tool", key)
     assert place.shown("bin") == ["bin"]
+
+
+@pytest.mark.parametrize(
+    ("program", "shown"),
+    [
+        (".codex/packages/standalone/releases/1.2/bin/codex", ".codex/packages"),
+        (".claude/local/node_modules/x/cli", ".claude/local"),
+    ],
+)
+def test_an_agent_that_lies_beside_its_login_is_shown_without_it(
+    place: Place, program: str, shown: str, bubblewrap: Bubblewrap
+) -> None:
+    real = place.program(program)
+    login = real.parents[len(Path(program).parts) - 2] / "auth.json"
+    login.write_text("{}")
+    folder = place.home / shown / "current"
+    folder.symlink_to(real.parent)
+    place.link(".local/bin/agent", folder / real.name)
+    environ = {"HOME": str(place.home), "PATH": f"{place.home}/.local/bin:/usr/bin:/bin"}
+    assert place.shown(".local/bin") == sorted([".local/bin", shown])
+    job = SandboxJob(
+        ("sh", "-c", f"agent; cat {login}"),
+        mounts=toolchain_mounts(environ, str(place.root)),
+        env={"PATH": environ["PATH"]},
+    )
+    printed = bubblewrap.run(job).output.text()
+    assert printed.startswith("ran\n")
+    assert "No such file" in printed
+    assert withheld(str(place.home / ".local/bin/agent"), environ) == ""
+
+
+def test_a_program_in_a_private_folder_is_withheld_by_name(place: Place) -> None:
+    place.link("bin/tool", place.program(".config/tool/bin/tool"))
+    environ = {"HOME": str(place.home)}
+    assert withheld(f"{place.home}/bin/tool", environ) == f"{place.home}/.config"
+    assert withheld("/usr/bin/env", environ) == ""
 
 
 def test_tools_are_told_where_they_are_and_nothing_else(place: Place) -> None:

@@ -83,7 +83,7 @@ def run(arguments: Arguments) -> int:
         "validator": tuple(_validator(settings)),
         "extras": tuple(_extras(settings)),
         "model": (*_model(settings), *(_trial(settings) if settings.doctor.model else ())),
-        "agents": tuple(_agents(settings.environ)),
+        "agents": tuple(_agents(settings)),
         "GitHub": (_set(settings, "token", "github.token"),),
     }
     if settings.doctor.environment or settings.doctor.fix:
@@ -230,15 +230,37 @@ def _validator(settings: Settings) -> Iterator[DoctorLine]:
         yield DoctorLine(_GOOD, "start", tried.end)
 
 
-def _agents(environ: Mapping[str, str]) -> Iterator[DoctorLine]:
-    """The programs that can be agents, and GitHub's own."""
+def _agents(settings: Settings) -> Iterator[DoctorLine]:
+    """How the programs start that can be agents, and where GitHub's own is."""
+    from rlm_ci import sandbox
+    from rlm_ci.agents import program_trial
+
+    environ, root, inside = settings.environ, None, None
+    with suppress(RlmCiError):
+        repository = open_repository(settings)
+        root = repository.root if repository.git_dir else None
+    with suppress(RlmCiError):  # told above
+        inside = sandbox.choose(settings.sandbox, environ)
     missing = []
     for name in (*_AGENTS, "gh"):
         try:
-            place = process_stream.find(name, environ.get("PATH", ""), os.getcwd())
-            yield DoctorLine(_GOOD, name, place)
+            path = process_stream.find(name, environ.get("PATH", ""), os.getcwd())
         except RlmCiError:
             missing.append(name)
+            continue
+        version = why = ""
+        if inside is not None and name != "gh":
+            version, why = program_trial.try_out(name, path, inside, environ, root)
+        if not why:
+            yield DoctorLine(_GOOD, name, f"{path}, {version}" if version else path)
+        else:
+            is_wanted = settings.loop.agent == name
+            problem = errors.UnavailableError(
+                f"{name} does not start in the sandbox: {why}",
+                where=path,
+                hint="install it outside of your private folders, with its packages beside it",
+            )
+            yield DoctorLine(_BAD, name, why, problem=problem if is_wanted else None)
     if missing:
         yield DoctorLine(_ABSENT, "not on PATH", ", ".join(missing))
 

@@ -276,11 +276,17 @@ def test_several_validators_are_no_problem_of_the_machine(cli: Cli, repo: GitRep
 def test_the_agents_on_path_are_named(cli: Cli, tmp_path: Path) -> None:
     program = tmp_path / "bin" / "codex"
     program.parent.mkdir()
-    program.write_text("#!/bin/sh\n")
+    program.write_text("#!/bin/sh\n[ $1 = --version ] && echo codex-cli 1.2.3\n")
     program.chmod(0o755)
+    broken = program.with_name("gemini")
+    broken.write_text("#!/bin/sh\necho 'Error: no package'; echo Node.js v20; exit 3\n")
+    broken.chmod(0o755)
     path = os.pathsep.join((str(program.parent), os.environ["PATH"]))
     sections = cli("doctor", "--format", "json", env={"PATH": path}).json()["sections"]
     agents = {name: one["detail"] for name, one in sections["agents"].items()}
-    assert agents["codex"] == str(program)
+    assert agents["codex"] == f"{program}, codex-cli 1.2.3"
+    assert agents["gemini"] == "it ends with 3: Error: no package"
     assert "codex" not in agents.get("not on PATH", "")
     assert "validator" not in sections or not sections["validator"]
+    ended = cli("doctor", "--agent", "gemini", "--format", "json", env={"PATH": path})
+    assert ended.code == 4, "the one that is chosen must start"
