@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 ANSWERS = ROOT / "benchmarks" / "results" / "review_answers.json"
 RECORDING = ROOT / "rlm_ci" / "evaluation" / "planted_bugs" / "answers.jsonl"
-#: How a prompt of each kind begins.
+#: What a prompt of each kind says.
 KINDS = {
     "plain": "Review this change.",
     "find": "You review a change to source code",
@@ -57,7 +57,7 @@ class Reader:
     def __call__(self, asked: Asked) -> Reply:
         prompt = str(asked.messages[-1]["content"])
         text = "".join(str(one["content"]) for one in asked.messages)
-        kind = next((one for one, begins in KINDS.items() if prompt.startswith(begins)), "")
+        kind = next((one for one, words in KINDS.items() if words in prompt), "")
         for row in self._rows:
             if row["kind"] == kind and all(one in prompt for one in row["about"]):
                 said = json.dumps(row["answer"])

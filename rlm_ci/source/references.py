@@ -46,6 +46,16 @@ _BY_FOLDER = frozenset(("C#", "Go", "Java"))
 _MANIFESTS = frozenset(("package.json", "tsconfig.json", "go.mod", "Cargo.toml"))
 _PACKAGE_FILES = ("__init__.py", "index.js", "index.ts", "mod.rs", "lib.rs")
 _PACKAGE_STEMS = ("__init__", "index", "mod")
+#: What a method of the same class is called on.
+_OWN = frozenset(("self", "cls", "this", "super"))
+#: Methods that many types have: a lone definition says nothing of what is called on a variable.
+_COMMON = frozenset((
+    "close", "flush", "open", "read", "reset", "run", "send", "set", "start", "stop", "write",
+    *(name for kind in (bytes, dict, list, set, str) for name in dir(kind)),
+))  # fmt: skip
+#: What stands before a name that is called on something, backwards; characters that are looked at.
+_CALLED_ON = re.compile(r"\s*(?:\.|::|>-)\s*(?:\)\()?([\w$]*)")
+_LINE = 1_000
 _SEPARATORS = re.compile(r"\.|::|#|/|->")
 
 
@@ -125,13 +135,25 @@ class ReferenceIndex:
                 found.append(Reference.of((path, line, kind, within, text, path in near)))
         return sorted(found, key=lambda one: (not one.connected, _RANK.index(one.kind)))
 
-    def callees(self, definition: Definition) -> list[str]:
-        """The names that a definition calls, in order of their first calls."""
+    def callees(self, definition: Definition) -> list[Definition]:
+        """The definitions that a definition calls, in order of their first calls.
+
+        What a name is called on decides: one that may well be of another type is left out.
+        """
         content = self._read(definition.path) or b""
+        lines = content.decode("utf-8", "replace").split("\n")
         first, last = definition.symbol.line_start, definition.symbol.line_end
-        found = sorted(uses(self._outline(definition.path, content), content))
-        called = (name for line, name, kind in found if kind == CALL and first <= line <= last)
-        return list(dict.fromkeys(called))
+        receivers: dict[str, dict[str | None, None]] = {}
+        for line, name, kind in sorted(set(uses(self._outline(definition.path, content), content))):
+            if kind == CALL and first <= line <= min(last, len(lines)):
+                called_on = _receivers(name, lines[line - 1])
+                receivers.setdefault(name, {}).update(dict.fromkeys(called_on))
+        found = [
+            one
+            for name, called_on in receivers.items()
+            for one in _meant(definition, name, called_on, self.definitions(name))
+        ]
+        return [one for one in dict.fromkeys(found) if one != definition]
 
     def _containing(self, word: str) -> dict[str, bytes]:
         """The files that have ``word`` in them as a whole word."""
@@ -205,6 +227,48 @@ def _qualified(path: str, symbol: Symbol) -> list[str]:
     stem = file.partition(".")[0]
     names = symbol.name.split(".")
     return [*folders, *names] if stem in _PACKAGE_STEMS else [*folders, stem, *names]
+
+
+def _receivers(name: str, line: str) -> Iterator[str | None]:
+    """What ``name`` is called on in a line: "" for nothing, None for what has no name."""
+    line = line[:_LINE]
+    for match in re.finditer(rf"(?<![\w$]){re.escape(name)}(?![\w$])", line):
+        before = _CALLED_ON.match(line[: match.start()][::-1][:_LINE])
+        yield (before[1][::-1] or None) if before else ""
+
+
+def _meant(
+    own: Definition, name: str, receivers: Iterable[str | None], some: Sequence[Definition]
+) -> Iterator[Definition]:
+    """Those of ``some`` that ``own`` calls by ``name`` on ``receivers``."""
+    outer = own.symbol.name.rpartition(".")[0]
+    owners = {one: one.symbol.name.rpartition(".")[0] for one in some}
+    methods = [one for one, owner in owners.items() if owner]
+    for receiver in receivers:
+        known = (receiver or "").lower().strip("_")
+        if receiver == "":
+            is_bare = language(own.path) != "Python"  # there, a method is called on something
+            yield from (
+                one for one, owner in owners.items()
+                if owner in ("", own.symbol.name) or (is_bare and owner == outer)
+            )  # fmt: skip
+        elif known in _OWN:
+            mine = [one for one in methods if one.path == own.path and owners[one] == outer]
+            inherited = [one for one in methods if one not in mine]
+            is_own = bool(mine) and known != "super"
+            yield from mine if is_own else inherited if len(inherited) == 1 else ()
+        elif named := [one for one, owner in owners.items() if known == _known_as(one, owner)]:
+            yield from named
+        elif len(methods) == 1 and name not in _COMMON:
+            yield from methods
+
+
+def _known_as(one: Definition, owner: str) -> str:
+    """What a definition is called on if it says so itself: its class, or its module."""
+    folder, _, file = one.path.rpartition("/")
+    stem = file.partition(".")[0]
+    module = folder.rpartition("/")[2] if stem in _PACKAGE_STEMS else stem
+    return (owner.rpartition(".")[2] or module).lower().strip("_")
 
 
 def _within(symbols: Sequence[Symbol], line: int) -> str:

@@ -60,10 +60,57 @@ def test_a_package_that_passes_names_on_connects_their_users() -> None:
     assert ("user.py", 3, "call", "", True) in uses(files, "Store")
 
 
-def test_callees_come_in_order() -> None:
-    files = {"a.py": "def f():\n    g(h())\n    x.k()\n    g()\n\n\ndef g():\n    never()\n"}
-    known = index(files)
-    assert [known.callees(one) for one in known.definitions("f")] == [["g", "h", "k"]]
+CALLEES = {
+    "app.py": (
+        "class Context(Base):\n    def push(self):\n        later(lambda: here(1))\n"
+        "        _current.get(None)\n        self.pop()\n        self.match()\n"
+        "        super().push()\n        tools.load(self)\n        Store.make()\n"
+        "        self.store.save_all()\n        pop()\n        vars(self).copy()\n"
+        "        (self\n         .drop_all())\n\n"
+        "    def pop(self):\n        pass\n\n\ndef here(one):\n    pass\n\n\n"
+        "class Globals:\n    def get(self):\n        pass\n\n    def pop(self):\n        pass\n\n"
+        "    def copy(self):\n        pass\n\n    def later(self):\n        pass\n"
+    ),
+    "base.py": (
+        "class Base:\n    def push(self):\n        pass\n\n    def match(self):\n        pass\n"
+    ),
+    "tools.py": "def load(one):\n    pass\n",
+    "other.py": "def load(one):\n    pass\n\n\nclass Other:\n    def make(self):\n        pass\n",
+    "store.py": (
+        "class Store:\n    def make(self):\n        pass\n\n"
+        "    def save_all(self):\n        pass\n\n    def drop_all(self):\n        pass\n"
+    ),
+}
+
+
+def test_callees_come_in_order_and_are_of_what_they_are_called_on() -> None:
+    known = index(CALLEES)
+    [push] = known.definitions("Context.push")
+    assert [(one.path, one.symbol.name) for one in known.callees(push)] == [
+        ("app.py", "here"), ("app.py", "Context.pop"), ("base.py", "Base.match"),
+        ("base.py", "Base.push"), ("tools.py", "load"), ("store.py", "Store.make"),
+        ("store.py", "Store.save_all"), ("store.py", "Store.drop_all"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (
+            "a.js",
+            (
+                "class A {\n  f() { this.g(); h(); this.h(); m.get(1) }\n  g() {}\n  get() {}\n}\n"
+                "function h() {}\n"
+            ),
+        ),
+        ("A.java", "class A {\n void f() { g(); m.get(1); }\n void g() {}\n void get() {}\n}\n"),
+    ],
+)
+def test_callees_in_other_languages(path: str, text: str) -> None:
+    known = index({path: text})
+    [own] = known.definitions("A.f")
+    names = [one.symbol.name for one in known.callees(own)]
+    assert names == (["A.g", "h"] if path == "a.js" else ["A.g"])
 
 
 #: Of each language: a file that defines ``make``, one that uses it, and the uses.

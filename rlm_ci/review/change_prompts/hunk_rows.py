@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, groupby
 
 from rlm_ci.recursion.prompt_windows import name
 from rlm_ci.source.test_files import is_trial
@@ -120,16 +120,21 @@ class ReadableFile(Value):
 
 
 def edits_of(hunks: Iterable[Hunk]) -> tuple[LineEdit, ...]:
-    """The edits of hunks without context."""
+    """The edits of hunks, whose lines of context are left out."""
     found: list[LineEdit] = []
     for hunk in hunks:
-        gone = tuple(line.text for line in hunk.lines if line.kind == "-")
-        come = [line.text for line in hunk.lines if line.kind == "+"]
         at, old = hunk.new_start + (0 if hunk.new_count else 1), hunk.old_start
-        if found and found[-1].at == at:  # another type: git deletes, then creates
-            before = found.pop()
-            gone, old = (*before.removed, *gone), before.old
-        found.append(LineEdit.of((at, len(come), old, gone)))
+        for is_changed, some in groupby(hunk.lines, lambda line: line.kind in (NEW, REMOVED)):
+            lines = tuple(some)
+            gone = tuple(line.text for line in lines if line.kind != NEW)
+            come = sum(line.kind != REMOVED for line in lines)
+            if is_changed:
+                removed, first = gone, old
+                if found and found[-1].at == at:  # another type: git deletes, then creates
+                    before = found.pop()
+                    removed, first = (*before.removed, *gone), before.old
+                found.append(LineEdit.of((at, come, first, removed)))
+            at, old = at + come, old + len(gone)
     return tuple(found)
 
 

@@ -29,7 +29,7 @@ _NAME, _SHARED = 4, 40
 #: Edits that fill less than such a part of a prompt stay with their neighbours.
 _PIECES = 8
 #: Methods that make what their class is the name of.
-_MAKERS = frozenset(("__init__", "__new__", "constructor", "initialize", "__construct"))
+MAKERS = frozenset(("__init__", "__new__", "constructor", "initialize", "__construct"))
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
@@ -129,7 +129,7 @@ def defined(file: ReadableFile, edits: Sequence[LineEdit]) -> list[str]:
 def used_name(qualified: str) -> str:
     """The name by which others use a definition: of what makes a class, that of the class."""
     outer, _, last = qualified.rpartition(".")
-    return outer.rpartition(".")[2] if outer and last in _MAKERS else last
+    return outer.rpartition(".")[2] if outer and last in MAKERS else last
 
 
 def packed(pieces: Sequence[Piece], context: int, fill: int, room: int) -> list[list[Piece]]:

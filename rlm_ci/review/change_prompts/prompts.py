@@ -29,7 +29,7 @@ _HUNKS = 0.85
 #: The share of each prompt that hunks fill where they need several.
 _FILLED = 0.87
 #: The share of a plain diff that the digest may have, or as many bytes where that is less.
-_DIGEST, _LEAST_DIGEST = 0.2, 5_000
+_DIGEST, _LEAST_DIGEST = 0.15, 4_000
 _CONTEXTS = (MOST, 8, 5, 3, 1)
 #: Characters about files without lines to show.
 _SILENT = 4_000

@@ -1,16 +1,26 @@
-"""What a model is shown to judge one claim: the definition, those that it calls, and the diff."""
+"""What a model is shown of one claim: its definition with the change in it, and what that calls."""
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 
 from rlm_ci.recursion.nodes import LeafText
-from rlm_ci.recursion.prompt_windows import name, numbered
+from rlm_ci.recursion.prompt_windows import name
+from rlm_ci.review.change_prompts.hunk_rows import (
+    BLOCKS,
+    CODE,
+    ReadableFile,
+    edits_of,
+    joined,
+    rows,
+)
+from rlm_ci.review.change_prompts.pieces import MAKERS, size_of
+from rlm_ci.review.change_prompts.surroundings import head
 from rlm_ci.review.guidelines.guidelines import Guidelines
 from rlm_ci.source.import_graph import ImportGraph
 from rlm_ci.source.outline import outline
 from rlm_ci.source.references import Definition, ReferenceIndex
-from rlm_ci.text.printable import encodable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -19,18 +29,25 @@ if TYPE_CHECKING:
 
     from rlm_ci.git.patches import Hunk
     from rlm_ci.report.findings import Finding, Location
+    from rlm_ci.review.change_prompts.hunk_rows import LineEdit, PromptRow, Spans
     from rlm_ci.source import Outline, Symbol
 
     Hunks = Mapping[str, Sequence[Hunk]]
 
-#: Places of a claim that are shown, and lines around one without a definition that fits.
+#: Places of a claim that are shown, and lines around one in a long definition, or in none.
 _PLACES = 4
-_AROUND = (40, 10, 0)
-#: Lines of a definition that is called; the number of them.
-_CALLED, _CALLS = 80, 12
-#: Bytes of all that is shown, and of the diff in it.
-ROOM = 16_000
-_DIFF = 6_000
+_AROUND = (20, 6, 3, 0)
+#: Definitions that are called, and their lines: of one that the change touches, and of another.
+_CALLS, _TOUCHED, _CALLED = 10, 30, 10
+#: Bytes of all that is shown, of the definition around a place, and of edits that belong to it.
+ROOM = 7_500
+_DEFINITION, _RELATED = 4_500, 1_500
+#: What a line defines at its beginning, by a keyword or as a value.
+_DEFINES = re.compile(
+    r"[ \t]*(?:(?:async|export|default|public|private|static|pub|final)[ \t]+)*(?:class|const|def"
+    r"|fn|func|function|interface|let|struct|type|var)[ \t]+(\w+)|(\w+)[ \t]*(?::[^=]*)?=(?!=)"
+)
+_WORD = re.compile(r"[^\W\d]\w{2,}")
 _NO_GUIDELINES = Guidelines(())
 
 
@@ -64,24 +81,40 @@ class Sources:
         self._paths = tuple(paths)
         self._load = hunks
         self._outlines: dict[str, Outline] = {}
+        self._files: dict[str, ReadableFile] = {}
 
     def around(self, finding: Finding, room: int = ROOM) -> ClaimContext:
-        """What belongs to a claim, in at most ``room`` bytes; the claim's own lines come first."""
-        shown: list[LeafText] = []
-        parts: list[str] = []
-        pieces = [*self._definitions(finding), *self._called(finding)]
-        diff = self._diff(finding)
-        room -= len(diff.encode("utf-8", "replace"))
-        for piece in pieces:
-            listed = "\n".join((f"=== {name(piece.path)} ===", *numbered(piece)))
-            room -= len(listed.encode("utf-8", "replace")) + 2
+        """What belongs to a claim, in about ``room`` bytes: each line once, of both sides.
+
+        Two claims on one definition are shown the same.
+        """
+        shown: dict[str, list[tuple[int, int]]] = {}
+        for path, spans in self._pieces(finding):
+            room -= size_of(self._rows(path, spans)) + len(path) + 10
             if room < 0:
                 break
-            shown.append(piece)
-            parts.append(listed)
-        listing = "\n\n".join((*parts, diff) if diff else parts)
+            shown[path] = joined((*shown.get(path, ()), *spans), self._last(path), 0)
+        listing = "\n".join(
+            row
+            for path, spans in shown.items()
+            for row in (f"=== {name(path)} ===", *(one.text for one in self._rows(path, spans)))
+        )
+        texts = tuple(
+            _lines(path, self.read(path) or b"", *span)
+            for path, spans in shown.items()
+            for span in spans
+        )
         is_asked = self.guidelines.behind(finding) is not None
-        return ClaimContext(listing, tuple(shown), (finding.hint or "") if is_asked else "")
+        return ClaimContext(listing, texts, (finding.hint or "") if is_asked else "")
+
+    def _pieces(self, finding: Finding) -> Iterator[tuple[str, Spans]]:
+        """Lines of files that belong to a claim, the most important first."""
+        for place in _places(finding):
+            spans = self._definition(place)
+            if spans:
+                yield place.path, spans
+                yield from ((place.path, [one]) for one in self._related(place.path, spans))
+        yield from ((path, [span]) for path, span in self._called(finding))
 
     def is_near_change(self, finding: Finding) -> bool:
         """Whether the change touches a place of a claim, its context, or its definition."""
@@ -101,30 +134,48 @@ class Sources:
             symbol.line_start <= line <= symbol.line_end for h in hunks for line in _touched(h)
         )
 
-    def _definitions(self, finding: Finding) -> Iterator[LeafText]:
-        """The definitions around the places of a claim, each once."""
-        seen: set[tuple[str, int, int]] = set()
-        for place in _places(finding):
-            content = self.read(place.path)
-            if content is None:
-                continue
-            first, last = self._span(place, content)
-            if (place.path, first, last) not in seen:
-                seen.add((place.path, first, last))
-                yield _lines(place.path, content, first, last)
+    def _definition(self, place: Location) -> Spans:
+        """The innermost definition around a place, or as much of a long one as there is room for.
 
-    def _span(self, place: Location, content: bytes) -> tuple[int, int]:
-        """The innermost definition around a place; else, or if it is long, lines around it."""
-        start = place.line_start or 1
-        end = place.line_end or start
-        symbol = _innermost(self._outline(place.path, content).symbols, start, end)
-        spans = [(max(1, start - around), end + around) for around in _AROUND]
-        if symbol is not None:
-            spans.insert(0, (symbol.line_start, symbol.line_end))
-        fitting = (one for one in spans if len(_cut(content, *one)) <= ROOM // 2)
-        return next(fitting, (start, start))
+        Around a method stands how its class begins.
+        """
+        file = self._file(place.path)
+        start, end = place.line_start or 1, place.line_end or place.line_start or 1
+        if not file.lines:
+            return []
+        blocks = [one for one in file.symbols if one.kind in BLOCKS]
+        symbol = _innermost(blocks, start, end)
+        first, last = (1, len(file.lines)) if symbol is None else _bounds(file, symbol)
+        tops = [head(file.lines, one) for one in _beginnings(blocks, symbol)]
+        edited = [(one.at - 2, one.last + 2) for one in file.edits]
+        inside = [(max(first, low), min(last, high)) for low, high in edited]
+        wide, *narrow = ([(max(first, start - by), min(last, end + by))] for by in _AROUND)
+        options = [wide, *narrow] if symbol is None else [
+            [*tops, (first, last)], [*tops, *wide, *inside], [*tops, *wide],
+            *([*tops, *one] for one in narrow),
+        ]  # fmt: skip
+        some = [joined(one, self._last(place.path), 0) for one in options]
+        fitting = (one for one in some if size_of(self._rows(place.path, one)) <= _DEFINITION)
+        return next(fitting, [(start, start)])
 
-    def _called(self, finding: Finding) -> Iterator[LeafText]:
+    def _related(self, path: str, spans: Spans) -> list[tuple[int, int]]:
+        """The edits of a file that define what ``spans`` name; the nearest one if none is there."""
+        file, room = self._file(path), _RELATED
+        words = {word for row in self._rows(path, spans) for word in _WORD.findall(row.text)}
+        near = {one: _distance(spans, one) for one in file.edits}
+        found: list[tuple[int, int]] = []
+        for edit in sorted(near, key=near.__getitem__):
+            lines = (*edit.removed, *file.lines[edit.at - 1 : edit.at - 1 + edit.added])
+            defined = {word for line in lines if (m := _DEFINES.match(line)) for word in m.groups()}
+            is_nearest = not found and not any(one == 0 for one in near.values())
+            span = edit.at - 1, edit.last + 1
+            size = size_of(self._rows(path, [span]))
+            if near[edit] and (is_nearest or defined & words) and size <= room:
+                room -= size
+                found.append(span)
+        return found
+
+    def _called(self, finding: Finding) -> Iterator[tuple[str, tuple[int, int]]]:
         """The definitions that the first definition of a claim calls, of the files that it sees."""
         if not finding.evidence:
             return
@@ -140,41 +191,31 @@ class Sources:
         near = ImportGraph.of([known], self._paths).internal.get(place.path, ())
         paths = [place.path, *(edge.target for edge in near)]
         index = ReferenceIndex(paths, self.read)
-        number = 0
-        for called in index.callees(Definition(place.path, symbol)):
-            for found in index.definitions(called):
-                inner = found.symbol
-                is_own = found.path == place.path and inner == symbol
-                if is_own or inner.kind in ("constant", "variable") or number >= _CALLS:
-                    continue
-                number += 1
-                last = min(inner.line_end, inner.line_start + _CALLED - 1)
-                yield _lines(found.path, self.read(found.path) or b"", inner.line_start, last)
+        called = index.callees(Definition(place.path, symbol))
+        for path, one in [one for one in called if one.symbol.kind in BLOCKS][:_CALLS]:
+            first, last = _bounds(self._file(path), one)
+            is_touched = any(e.at <= last and first <= e.last for e in self._file(path).edits)
+            yield path, (first, min(last, first + (_TOUCHED if is_touched else _CALLED) - 1))
 
-    def _diff(self, finding: Finding) -> str:
-        """What the change did to the files of a claim, with the lines that it removed."""
-        parts: list[str] = []
-        room = _DIFF
-        places = _places(finding)
-        for path in dict.fromkeys(place.path for place in places):
-            starts = [place.line_start or 1 for place in places if place.path == path]
-            hunks = sorted(
-                self._hunks.get(path, ()),
-                key=lambda hunk: min(abs(hunk.new_start - start) for start in starts),
-            )
-            kept = []
-            for hunk in hunks:  # the nearest first, as many as there is room for
-                rows = "\n".join(_rows(hunk))
-                room -= len(rows.encode("utf-8", "replace")) + 1
-                if room < 0:
-                    break
-                kept.append((hunk.new_start, rows))
-            if kept:
-                parts.append("\n".join((
-                    f"=== what the change did to {name(path)} ===",
-                    *(rows for _, rows in sorted(kept)),
-                )))  # fmt: skip
-        return "\n\n".join(parts)
+    def _rows(self, path: str, spans: Spans) -> list[PromptRow]:
+        """The lines of a file with what was removed among them."""
+        return [row for row in rows(self._file(path), spans) if row.mark]
+
+    def _last(self, path: str) -> int:
+        """The last line that may be shown; what was removed at the end stands behind the others."""
+        file = self._file(path)
+        return max((len(file.lines), *(edit.last for edit in file.edits)))
+
+    def _file(self, path: str) -> ReadableFile:
+        if path not in self._files:
+            content = self.read(path) or b""
+            lines = content.decode("utf-8", "surrogateescape").split("\n")
+            if lines[-1] == "":
+                lines.pop()
+            edits = edits_of(self._hunks.get(path, ()))
+            symbols = self._outline(path, content).symbols
+            self._files[path] = ReadableFile(path, "", CODE, tuple(lines), edits, symbols=symbols)
+        return self._files[path]
 
     @cached_property
     def _hunks(self) -> Hunks:
@@ -184,12 +225,6 @@ class Sources:
         if path not in self._outlines:
             self._outlines[path] = outline(path, content)
         return self._outlines[path]
-
-
-def place_of(finding: Finding) -> str:
-    """Where a claim is, for a prompt."""
-    place = finding.evidence[0]
-    return f"{name(place.path)}, lines {place.line_start}-{place.line_end}"
 
 
 def _places(finding: Finding) -> list[Location]:
@@ -220,7 +255,22 @@ def _lines(path: str, content: bytes, first: int, last: int) -> LeafText:
     return LeafText(path, "", _cut(content, first, last), first)
 
 
-def _rows(hunk: Hunk) -> Iterator[str]:
-    yield f"@@ -{hunk.old_start},{hunk.old_count} +{hunk.new_start},{hunk.new_count} @@"
-    for line in hunk.lines:
-        yield f"{line.kind or ' '}{encodable(line.text.rstrip(chr(13)))}"
+def _bounds(file: ReadableFile, symbol: Symbol) -> tuple[int, int]:
+    """The lines of a definition, with the line behind it if something was removed at its end."""
+    behind = file.edit_at.get(symbol.line_end + 1)
+    is_cut = behind is not None and not behind.added
+    return symbol.line_start, symbol.line_end + is_cut
+
+
+def _beginnings(blocks: Sequence[Symbol], symbol: Symbol | None) -> list[Symbol]:
+    """The definition itself, its class, and what makes one."""
+    if symbol is None:
+        return []
+    outer = symbol.name.rpartition(".")[0]
+    names = {symbol.name, outer, *(f"{outer}.{maker}" for maker in MAKERS if outer)}
+    return [one for one in blocks if one.name in names]
+
+
+def _distance(spans: Spans, edit: LineEdit) -> int:
+    """How many lines an edit is from the nearest of ``spans``; 0 if it is in one."""
+    return min(max(low - edit.last, edit.at - high, 0) for low, high in spans)

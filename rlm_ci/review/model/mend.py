@@ -5,13 +5,9 @@ from __future__ import annotations
 from difflib import unified_diff
 
 from rlm_ci.models.json_question import ask_object
-from rlm_ci.recursion.prompt_windows import fence
 from rlm_ci.report.details import suggestions
-from rlm_ci.resources import loader
-from rlm_ci.review.model.claim_context import place_of
 from rlm_ci.review.proofs.repair import MOST_LINES
 from rlm_ci.review.proofs.reproduction import RepairOutcome
-from rlm_ci.text.printable import encodable, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +17,7 @@ if TYPE_CHECKING:
     from rlm_ci.models.json_question import Ask
     from rlm_ci.report.findings import Finding
     from rlm_ci.review.model.claim_context import Sources
+    from rlm_ci.review.model.claim_prompt import ClaimPrompt
     from rlm_ci.review.model.reproduce import Trial
     from rlm_ci.review.proofs.reproduction import Reproduction
     from rlm_ci.review.proofs.runner import ProofRunner
@@ -52,26 +49,14 @@ def by_suggestion(
 
 
 def by_question(  # noqa: PLR0917 - who asks, where it is tried, and what
-    ask: Ask, runner: ProofRunner, sources: Sources, mark: str, finding: Finding, trial: Trial
+    ask: Ask, runner: ProofRunner, sources: Sources, mark: str, prompt: ClaimPrompt, trial: Trial
 ) -> RepairOutcome:
     """What came of the edits that a model answers. Raises what ``ask`` raises."""
-    reproduction, outcome = trial.reproduction, trial.outcome
-    if reproduction is None or outcome is None:
+    reproduction = trial.reproduction
+    if reproduction is None:
         raise AssertionError("only what ran is mended")
-    context = sources.around(finding)
-    variables = {
-        "place": place_of(finding),
-        "claim": f"{printable(finding.message)}\n{trial.breaks}".strip(),
-        "kind": reproduction.kind,
-        "content": encodable(reproduction.content),
-        "output": outcome.head.tail,
-        "guideline": context.guideline,
-        "listing": context.listing,
-    }
-    prompt = loader.load_template("prompts/review-mend.md.j2")({
-        **variables, "most": MOST_LINES, "fence": fence(*variables.values())
-    })  # fmt: skip
-    answer = ask_object(ask, f"mend-{mark}", prompt, _misfit)
+    question = prompt.asking("mend", {"most": MOST_LINES}, trial.tried)
+    answer = ask_object(ask, f"mend-{mark}", question, _misfit)
     if answer is None:
         return RepairOutcome(ok=False, reason="the model's answer could not be read, twice")
     if not answer["edits"]:

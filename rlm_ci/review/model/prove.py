@@ -13,6 +13,7 @@ from rlm_ci.report.proof import ARGUED, GUIDELINE, LEVELS, PROVEN, Proof
 from rlm_ci.review.model import mend, metered, refute
 from rlm_ci.review.model.architecture import DOMAIN as ARCHITECTURE
 from rlm_ci.review.model.claim_context import Sources
+from rlm_ci.review.model.claim_prompt import ClaimPrompt
 from rlm_ci.review.model.metered import MeteredAsk
 from rlm_ci.review.model.reproduce import ClaimTrial, Trial
 from rlm_ci.review.proofs.reproduction import FAILS_ALIKE, RepairOutcome
@@ -184,7 +185,7 @@ class _Stage:
         finding = self._with_proof(finding, mark, trial)
         if verdict == refute.REFUTED:
             as_claimed = finding.replace(severity=claim.finding.severity)
-            why_refuted = trial.reason if any(trial.missed) else reason
+            why_refuted = trial.reason if trial.is_missed else reason
             self._refuted.append(RefutedClaim(as_claimed, why_refuted or "no reason given"))
             return
         self._numbers[trial.level] += 1
@@ -228,7 +229,8 @@ class _Stage:
             try:
                 sources = self._prover.sources
                 runner.start_validator()
-                return mend.by_question(self._ask, runner, sources, mark, finding, trial)
+                prompt = trial.prompt or self._prompt(finding)
+                return mend.by_question(self._ask, runner, sources, mark, prompt, trial)
             except (LimitError, RemoteError) as error:
                 self._spent = why = printable(str(error))
         return RepairOutcome(ok=False, reason=f"no repair was asked for: {why}")
@@ -237,13 +239,16 @@ class _Stage:
         why = self._why_not(finding)
         if why or self._ask is None or self._prover.runner is None:
             return Trial(ARGUED, why)
-        context = self._prover.sources.around(finding)
         try:
-            trial = ClaimTrial(self._ask, self._prover.runner, mark, finding, context)
+            prompt = self._prompt(finding, self._prover.runner.framework())
+            trial = ClaimTrial(self._ask, self._prover.runner, mark, finding, prompt)
             trial.unmended = self._prover.of_fix and finding.rule == UNMENDED
-            return trial.run()
+            return trial.run().replace(prompt=prompt)
         except (LimitError, RemoteError) as error:
             return Trial(ARGUED, self._ended(error, finding, "a severe claim that was not run"))
+
+    def _prompt(self, finding: Finding, framework: str = "") -> ClaimPrompt:
+        return ClaimPrompt.of(finding, self._prover.sources.around(finding), framework)
 
     def _why_not(self, finding: Finding) -> str:
         """Why a claim is not run; "" if it is to be."""
@@ -273,15 +278,16 @@ class _Stage:
 
     def _is_doubtful(self, finding: Finding, trial: Trial) -> bool:
         level = self._prover.level
-        is_claimed = level is not None and (finding.severity >= level or any(trial.missed))
+        is_claimed = level is not None and (finding.severity >= level or trial.is_missed)
         return is_claimed and finding.suppression is None and finding.domain != ARCHITECTURE
 
     def _second_look(self, finding: Finding, mark: str, trial: Trial) -> tuple[str, str]:
         if self._ask is None or self._no_room(finding):
             return refute.UNEXAMINED, ""
-        context = self._prover.sources.around(finding)
+        prompt = trial.prompt or self._prompt(finding)
+        missed = trial.tried if trial.is_missed else ""
         try:
-            verdict, reason = refute.refute(self._ask, mark, finding, context, trial.missed)
+            verdict, reason = refute.refute(self._ask, mark, prompt, missed)
         except (LimitError, RemoteError) as error:
             self._ended(error, finding, "a severe claim without a second look")
             return refute.UNEXAMINED, ""

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from rlm_ci.environments.quoting import said_of
 from rlm_ci.models.json_question import ask_object
-from rlm_ci.recursion.prompt_windows import fence
-from rlm_ci.resources import loader
-from rlm_ci.review.model.claim_context import place_of
-from rlm_ci.text.printable import encodable, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,8 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.models.json_question import Ask
-    from rlm_ci.report.findings import Finding
-    from rlm_ci.review.model.claim_context import ClaimContext
+    from rlm_ci.review.model.claim_prompt import ClaimPrompt
 
 UPHELD = "upheld"
 REFUTED = "refuted"
@@ -27,30 +22,17 @@ VERDICTS = (UPHELD, REFUTED, UNSURE, UNEXAMINED)
 #: The factor for the confidence in a claim that was not upheld.
 DOUBT = 0.6
 
-_TEMPLATE = "prompts/review-refute.md.j2"
 
-
-def refute(
-    ask: Ask, mark: str, finding: Finding, context: ClaimContext, missed: tuple[str, str]
-) -> tuple[str, str]:
+def refute(ask: Ask, mark: str, prompt: ClaimPrompt, missed: str = "") -> tuple[str, str]:
     """The verdict on a claim, and its reason. Raises what ``ask`` raises.
 
-    ``missed``: a reproduction that passes at head, and what it printed, if there is one.
+    ``missed``: what was run and passes at head, if something was.
     """
-    told = {
-        "severity": finding.severity.label,
-        "place": place_of(finding),
-        "claim": printable(finding.message),
-        "test": encodable(missed[0]),
-        "output": missed[1],
-        "guideline": context.guideline,
-        "listing": context.listing,
-    }
-    prompt = loader.load_template(_TEMPLATE)({**told, "fence": fence(*told.values())})
-    answer = ask_object(ask, f"refute-{mark}", prompt, _misfit)
+    question = prompt.asking("refute", {"is_missed": bool(missed)}, missed)
+    answer = ask_object(ask, f"refute-{mark}", question, _misfit)
     if answer is None:
         return UNSURE, ""
-    return answer["verdict"], said_of(context.texts, answer["reason"])
+    return answer["verdict"], said_of(prompt.texts, answer["reason"])
 
 
 def _misfit(answer: Mapping[str, Any]) -> str:

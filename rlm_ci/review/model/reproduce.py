@@ -11,8 +11,8 @@ from rlm_ci.recursion.prompt_windows import fence
 from rlm_ci.report.findings import Severity
 from rlm_ci.report.proof import ARGUED
 from rlm_ci.resources import loader
-from rlm_ci.review.model.claim_context import place_of
 from rlm_ci.review.model.claim_part import part_of
+from rlm_ci.review.model.claim_prompt import ClaimPrompt, tried
 from rlm_ci.review.model.refute import verdict_misfit
 from rlm_ci.review.proofs.levels import looks_at
 from rlm_ci.review.proofs.reproduction import PASSED, SCRIPT, Reproduction
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from rlm_ci.models import Message
     from rlm_ci.models.json_question import Ask
     from rlm_ci.report.findings import Finding
-    from rlm_ci.review.model.claim_context import ClaimContext
     from rlm_ci.review.proofs.reproduction import ProofOutcome
     from rlm_ci.review.proofs.runner import ProofRunner
 
@@ -46,7 +45,8 @@ class Trial(Value):
     """What came of a claim: its level, why, and the last reproduction with what ran, if any.
 
     ``breaks`` says in a line what breaks. ``severity`` is what the failure shows, None for that of
-    the claim; ``shown`` is the part of the claim that it shows, "" for all of it.
+    the claim; ``shown`` is the part of the claim that it shows, "" for all of it. ``prompt`` is
+    what its questions began with, if any was asked.
     """
 
     level: str
@@ -56,26 +56,32 @@ class Trial(Value):
     outcome: ProofOutcome | None = None
     severity: Severity | None = None
     shown: str = ""
+    prompt: ClaimPrompt | None = None
 
     @property
-    def missed(self) -> tuple[str, str]:
-        """A reproduction that passes at head, so that it shows nothing, and what it printed."""
-        if not (self.reproduction and self.outcome) or self.outcome.head.status != PASSED:
-            return "", ""
-        return self.reproduction.content, self.outcome.head.tail
+    def is_missed(self) -> bool:
+        """Whether its reproduction passes at head, so that it shows nothing."""
+        return self.outcome is not None and self.outcome.head.status == PASSED
+
+    @property
+    def tried(self) -> str:
+        """What was run, for a prompt; "" if nothing was."""
+        if self.reproduction is None or self.outcome is None:
+            return ""
+        return tried(self.reproduction, self.outcome, self.breaks)
 
 
 class ClaimTrial:
     """The trial of one claim. ``mark`` names its questions in the record."""
 
     def __init__(
-        self, ask: Ask, runner: ProofRunner, mark: str, finding: Finding, context: ClaimContext
+        self, ask: Ask, runner: ProofRunner, mark: str, finding: Finding, prompt: ClaimPrompt
     ) -> None:
         self._ask = ask
         self._runner = runner
         self._mark = mark
         self._finding = finding
-        self._context = context
+        self._prompt = prompt
         self._messages: list[Message] = []
         #: Whether the claim is that a fix leaves the fault where it was.
         self.unmended = False
@@ -83,8 +89,8 @@ class ClaimTrial:
     def run(self) -> Trial:
         """Try a reproduction, and once more if it shows nothing. Raises what ``ask`` raises."""
         trial = Trial(ARGUED, "the model gave no reproduction")
+        question = self._prompt.asking("reproduce", {"unmended": self.unmended})
         for number in range(1, _TRIES + 1):
-            question = self._first() if number == 1 else self._again(trial)
             answer = ask_object(
                 self._ask, f"reproduce-{self._mark}-{number}", question, _misfit, self._messages
             )
@@ -101,6 +107,7 @@ class ClaimTrial:
             trial = self._tried(answer, number)
             if trial.level != ARGUED:
                 break
+            question = self._again(trial)
         return trial
 
     def _tried(self, answer: Mapping[str, Any], number: int) -> Trial:
@@ -115,12 +122,11 @@ class ClaimTrial:
             )
             return Trial(ARGUED, why)
         outcome = self._runner.check(reproduction, unmended=self.unmended)
-        trial = Trial(
-            outcome.level, outcome.reason, self._line(answer["breaks"]), reproduction, outcome
-        )
+        breaks = self._line(answer["breaks"])
+        trial = Trial(outcome.level, outcome.reason, breaks, reproduction, outcome)
         if outcome.level == ARGUED:
             return trial
-        answer = self._judged(trial, number)
+        answer = self._judged(trial, number, reproduction.content, outcome.line)
         verdict, why = answer["verdict"], self._line(answer["reason"])
         if verdict == FAULT:
             severity = Severity.from_label(answer.get("severity", self._finding.severity.label))
@@ -133,57 +139,25 @@ class ClaimTrial:
         told = f"it fails at head, but a second look says {doubt}: {why or 'no reason given'}"
         return trial.replace(level=ARGUED, reason=told)
 
-    def _first(self) -> str:
-        render = loader.load_template("prompts/review-reproduce.md.j2")
-        told = {
-            "severity": self._finding.severity.label,
-            "place": place_of(self._finding),
-            "claim": printable(self._finding.message),
-            "framework": encodable(self._runner.framework()),
-            "guideline": self._context.guideline,
-            "listing": self._context.listing,
-        }
-        more = {"unmended": self.unmended, "fence": fence(*told.values())}
-        return render({**told, **more})
-
     def _again(self, trial: Trial) -> str:
         render = loader.load_template("prompts/review-reproduce-again.md.j2")
         output = "" if trial.outcome is None else trial.outcome.head.tail
         told = {"why": printable(trial.reason), "output": output}
-        return render({**told, "is_miss": any(trial.missed), "fence": fence(*told.values())})
+        return render({**told, "is_miss": trial.is_missed, "fence": fence(*told.values())})
 
-    def _judged(self, trial: Trial, number: int) -> Mapping[str, Any]:
-        """Whether the failure shows the claim, and how severe it is."""
-        found, outcome = trial.reproduction, trial.outcome
-        if found is None or outcome is None:
-            raise AssertionError("only what ran is judged")
-        base = outcome.base
-        told = {
-            "place": place_of(self._finding),
-            "severity": self._finding.severity.label,
-            "claim": printable(self._finding.message),
-            "breaks": trial.breaks,
-            "kind": found.kind,
-            "path": printable(found.path),
-            "content": encodable(found.content),
-            "line": printable(outcome.line),
-            "head": outcome.head.status,
-            "head_output": outcome.head.tail,
-            "base": "" if base is None else base.status,
-            "base_output": "" if base is None else base.tail,
-            "guideline": self._context.guideline,
-            "listing": self._context.listing,
-        }
-        prompt = loader.load_template("prompts/review-judge.md.j2")({
-            **told, "fence": fence(*told.values())
-        })  # fmt: skip
-        misfit = partial(_misjudged, found.content, outcome.line)
+    def _judged(self, trial: Trial, number: int, content: str, failing: str) -> Mapping[str, Any]:
+        """Whether the failure shows the claim, and how severe it is.
+
+        ``content`` is that of the reproduction, and ``failing`` its line that fails.
+        """
+        prompt = self._prompt.asking("judge", {}, trial.tried)
+        misfit = partial(_misjudged, content, failing)
         answer = ask_object(self._ask, f"judge-{self._mark}-{number}", prompt, misfit)
         return {"verdict": UNSURE, "reason": ""} if answer is None else answer
 
     def _line(self, text: str) -> str:
         """Words of a model for a report, on one line."""
-        return clip(printable(" ".join(said_of(self._context.texts, text).split())), _LINE)
+        return clip(printable(" ".join(said_of(self._prompt.texts, text).split())), _LINE)
 
 
 def _misfit(answer: Mapping[str, Any]) -> str:

@@ -130,6 +130,11 @@ def test_each_repair_says_why_it_is_one_and_why_not(
     assert (ended.code, proof["level"], model.asked["mend"]) == (1, "proven", questions), proof
     assert reason in proof["repair_reason"], proof
     assert bool(proof["repair"]) == is_kept
+    asked = {kind_of(one): str(one.messages[0]["content"]) for one in llm.completions}
+    if questions == 1:  # what a question repeats comes first, so that a provider keeps it
+        for kind, last in (("reproduce", CLAIM["message"]), ("judge", SHOWS["content"].strip())):
+            before = asked[kind].partition(last)[0]
+            assert asked["mend"].startswith(f"{before}{last}")
     # What was run, and does not hold, is offered to nobody.
     assert bool(found["suggested_fix"]) == (case in {"complete", "prose"})
     report = Report.from_dict(ended.json())

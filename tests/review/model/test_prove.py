@@ -43,13 +43,14 @@ def test_a_claim_is_shown_with_its_definition_what_that_calls_and_what_was_remov
     files = {"shop.py": SHOP, "tax.py": TAX}
     sources = Sources(list(files), files.get, lambda: {"shop.py": (Hunk(7, 1, 7, 1, rows),)})
     listing = sources.around(claimed(7)).listing
-    for line in ("    4 | def total(rows):", "    8 |     return result", "    1 | def rate(row):"):
+    for line in ("4|def total(rows):", "8|    return result", "1|def rate(row):"):
         assert line in listing
-    assert "-        result += row.price\n" in listing
+    assert "\n7-        result += row.price\n7+        result += row.price * rate(row)\n" in listing
+    assert sources.around(claimed(5)) == sources.around(claimed(7))  # one prefix for both
     assert "unrelated" not in listing
     long = b"def f():\n" + b"    call(1)\n" * 10_000
     shown = Sources(["shop.py"], {"shop.py": long}.get).around(claimed(5_000)).listing
-    assert "5000 |     call(1)" in shown
+    assert "\n5000|    call(1)" in shown
     assert len(shown) <= ROOM
 
 

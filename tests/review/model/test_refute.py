@@ -52,7 +52,7 @@ def test_grave_claims_must_withstand_a_second_look(
     assert not any("refuted" in note for note in result.notes)  # the report has a list of them
     second = asking.prompts[1]
     assert "Whoever names an order deletes all" in second
-    assert "    9 |     db.execute" in second
+    assert "9|    db.execute" in second
     assert "gravest first" not in second  # nothing of the first question
 
 

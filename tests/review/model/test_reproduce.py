@@ -11,6 +11,7 @@ import pytest
 from rlm_ci.report.findings import Finding, Location, Severity
 from rlm_ci.report.proof import ARGUED
 from rlm_ci.review.model.claim_context import ClaimContext
+from rlm_ci.review.model.claim_prompt import ClaimPrompt
 from rlm_ci.review.model.reproduce import ClaimTrial
 from testing.review_leaves import Asking
 
@@ -26,13 +27,13 @@ EMPTY = {"path": "", "content": "", "expects": ""}
 def tried(llm: ModelServer, *answers: dict[str, Any]) -> Any:
     llm.script([json.dumps(one) for one in answers])
     # None of the answers has anything to run.
-    runner = SimpleNamespace(framework=lambda: "pytest 8")
+    runner = SimpleNamespace()
     trial = ClaimTrial(
         Asking(llm),
         runner,  # type: ignore[arg-type]  # nothing is run where no answer has a test
         "x",
         CLAIM,
-        ClaimContext("1 | x = 1", ()),
+        ClaimPrompt.of(CLAIM, ClaimContext("1|x = 1", ()), "pytest 8"),
     )
     return trial.run()
 

@@ -1,0 +1,78 @@
+"""The prompts of the questions about one claim, which all begin with the same bytes.
+
+A reproduction, its judgement, a second look and a repair need the same lines of the program. Each
+prompt has them first and its question last, so that a provider that keeps what it has read takes
+them anew only once for each claim. What was run stands between them: a repair begins as the
+judgement before it.
+
+The judge is asked in a prompt of its own, and not in the conversation in which the test was
+written: who has written a test takes it for right. Both send about as many tokens that no kept
+beginning covers, and a conversation sends all its earlier turns again.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.recursion.prompt_windows import fence, name
+from rlm_ci.resources import loader
+from rlm_ci.text.printable import encodable, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rlm_ci.recursion.nodes import LeafText
+    from rlm_ci.report.findings import Finding
+    from rlm_ci.review.model.claim_context import ClaimContext
+    from rlm_ci.review.proofs.reproduction import ProofOutcome, Reproduction
+
+
+class ClaimPrompt(Value):
+    """What the prompts of one claim begin with; ``texts`` are the lines that they show."""
+
+    beginning: str
+    severity: str
+    texts: tuple[LeafText, ...] = ()
+
+    @classmethod
+    def of(cls, finding: Finding, context: ClaimContext, framework: str = "") -> ClaimPrompt:
+        """``framework`` says what runs tests in Python, "" where nothing is run."""
+        place = finding.evidence[0]
+        severity = finding.severity.label
+        told = {
+            "severity": severity,
+            "place": f"{name(place.path)}, lines {place.line_start}-{place.line_end}",
+            "claim": printable(finding.message),
+            "guideline": context.guideline,
+            "framework": encodable(framework),
+        }
+        # The lines have a fence of their own: other claims on them begin with the same bytes.
+        listing = {"listing": context.listing, "listing_fence": fence(context.listing)}
+        beginning = _rendered("claim", {**told, **listing, "fence": fence(*told.values())})
+        return cls(beginning, severity, context.texts)
+
+    def asking(self, question: str, told: Mapping[str, Any], tried: str = "") -> str:
+        """The prompt of a question, behind what was ``tried``."""
+        return f"{self.beginning}{tried}{_rendered(question, {**told, 'severity': self.severity})}"
+
+
+def tried(one: Reproduction, outcome: ProofOutcome, breaks: str) -> str:
+    """What was run for a claim, and how it ended on both sides."""
+    base = outcome.base
+    told = {
+        "breaks": breaks,
+        "kind": one.kind,
+        "path": printable(one.path),
+        "content": encodable(one.content).strip("\n"),
+        "line": printable(outcome.line),
+        "head": outcome.head.status,
+        "head_output": outcome.head.tail,
+        "base": "" if base is None else base.status,
+        "base_output": "" if base is None else base.tail,
+    }
+    return _rendered("tried", {**told, "fence": fence(*told.values())})
+
+
+def _rendered(question: str, told: Mapping[str, Any]) -> str:
+    return loader.load_template(f"prompts/review-{question}.md.j2")(told)
