@@ -32,7 +32,9 @@ AROUND = "=== lines elsewhere: what is called, and what uses what changed ==="
 
 
 class ChangePrompt(Value):
-    """One prompt's share of a change; ``part`` says which, and ``label`` also what it is about.
+    """One prompt's share of a change; ``part`` says which, "" for all of it.
+
+    ``label`` also says what it is about.
 
     ``text`` is the listing: hostile data, which belongs between fences. ``paths`` are the changed
     files whose hunks it shows, also deleted ones; ``shown`` are all lines of the new side in it,
@@ -163,11 +165,12 @@ class Listing:
             shown += _runs(one.file.path, [row.new for row in listed if row.new])
         if silent:
             texts.append(silent)
-        part = f"part {number} of {total}"
+        number_and_total = f"part {number} of {total}"
         first = name(next(iter(self._files), ""))
         more = f" and {count(len(self._files) - 1, 'more file')}" if len(self._files) > 1 else ""
-        label = f"{part}: {first}{more}"
+        label = f"{number_and_total}: {first}{more}"
         gone = tuple(_before(one.file) for one in self._files.values() if one.file.is_gone)
+        part = number_and_total if total > 1 else ""
         return ChangePrompt(part, label, "\n".join(texts), tuple(self._files), tuple(shown), gone)
 
 

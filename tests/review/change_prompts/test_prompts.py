@@ -112,7 +112,7 @@ def test_removed_lines_stand_beside_new_ones_with_the_numbers_of_both_sides(
     assert prompt.paths == ("shop.py", "gone.py")
     assert prompt.files == ("shop.py", "cart.py")
     assert ("cart.py", 5, 5) in prompt.shown
-    assert prompt.label == "part 1 of 1: shop.py and 1 more file"
+    assert (prompt.part, prompt.label) == ("", "part 1 of 1: shop.py and 1 more file")
 
 
 def test_every_kind_of_change_is_shown_or_named(repo: GitRepo) -> None:

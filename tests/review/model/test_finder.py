@@ -341,7 +341,7 @@ def test_the_leaves_of_a_change_ask_nothing_and_the_root_tells_what_was_read(
     llm: ModelServer,
 ) -> None:
     chosen = options(changed={"shop.py": [[13, 14]], "a.txt": [[1, 1]], "b.txt": [[1, 1]]})
-    prompt = ChangePrompt("part 1 of 1", "part 1 of 1: a", "1+a", ("shop.py", "a.txt"), ())
+    prompt = ChangePrompt("", "part 1 of 1: a", "1+a", ("shop.py", "a.txt"), ())
     review = ReviewObjective(chosen, prompts=ChangePrompts((prompt,), (("b.txt", "no lines"),)))
     asking = Asking(llm)
     files = leaf([*TEXTS, text("a.txt", "a\n"), text("b.txt", "b\n")], chosen, kind=FILE_GROUP)
@@ -357,6 +357,7 @@ def test_the_leaves_of_a_change_ask_nothing_and_the_root_tells_what_was_read(
     lost = read.replace(uncovered=(("a.txt", "remote: gone"),))
     assert review.aggregate(root, [below, lost], asking).metrics["looked"] == 1
     assert len(asking.places) == 1
+    assert "of the change; other parts" not in asking.prompts[0]
 
 
 # ── the tree ──
