@@ -97,10 +97,29 @@ def state(part: Part, fail_level: Severity) -> str:
 
 
 def _only_reports(part: Part) -> bool:
-    """Whether tests are weakened or pages of a wiki stale, and that fails nothing here."""
+    """Whether something is there to read, and fails nothing here.
+
+    That is a weakened test, a stale page of a wiki, or a claim of a model.
+    """
     is_open = (one.suppression is None and one.severity > Severity.INFO for one in part.findings)
     is_stale = part.id == _WIKI and amount(part.metrics, "stale") > 0
-    return is_stale or (part.id == _GUARD and any(is_open))
+    return is_stale or (part.id == _GUARD and any(is_open)) or bool(_claims_to_read(part.findings))
+
+
+def _claims_to_read(findings: Iterable[Finding]) -> str:
+    """The claims of a model that fail nothing and are not accepted, in numbers; "" for none."""
+    live, argued = parted(findings)
+    told = []
+    if live and (argued or any(one.proof is not None for one in live)):
+        told.append(f"{count(len(live), 'finding')} below the fail level")
+    if argued:
+        told.append(f"{count(len(argued), 'claim')} to read, not shown by a run")
+    return ", ".join(told)
+
+
+def has_claims_to_read(report: Report) -> bool:
+    """Whether nothing fails, and yet a claim of a model stands."""
+    return report.verdict() == CLEAN and bool(_claims_to_read(report.findings))
 
 
 def rows(report: Report) -> tuple[Part, ...]:
@@ -221,6 +240,10 @@ def headline(report: Report) -> str:
     checks = sum(part.enabled for part in report.parts)
     if not checks:
         return "Nothing was checked: every check is off"
+    return _claims_to_read(report.findings) or _clean(report, checks)
+
+
+def _clean(report: Report, checks: int) -> str:
     is_left = any(finding.suppression is None for finding in report.findings)
     left = "no finding fails" if is_left else "nothing to fix"
     begins = "Checks clean, code not reviewed" if is_unread(report) else "Clean"
@@ -331,7 +354,9 @@ def tone(report: Report) -> str:
     if not any(part.enabled for part in report.parts):
         return OFF
     is_open = is_open or (is_question(report) and _answered(report) != "Answered")
-    return INCOMPLETE if is_open or _idle(report) or is_unread(report) else CLEAN
+    if is_open or _idle(report) or is_unread(report):
+        return INCOMPLETE
+    return REPORTED if has_claims_to_read(report) else CLEAN
 
 
 def _idle(report: Report) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from rlm_ci.errors import ConfigError
 from rlm_ci.github.posting.outcome import PostingOptions
 from rlm_ci.report.findings import Finding, Location, Part, Severity
+from rlm_ci.report.proof import Proof
 from rlm_ci.report.rules import address
 from testing.loopback_github.scene import ADA, READER
 from testing.loopback_github.state import CheckRun
@@ -96,6 +97,17 @@ def test_code_that_nobody_reviewed_is_neutral(stage: Stage) -> None:
         report = stage.report()
         stage.publish(report.replace(parts=(*report.parts, part)), wishes=CHECK_ONLY)
         assert stage.home.checks[-1].conclusion == conclusion
+
+
+def test_a_claim_that_stands_is_neutral_and_named(stage: Stage) -> None:
+    proof = Proof("argued", "nothing can run here")
+    claim = Finding("review/odd", Severity.MEDIUM, "odd", source="model:m", proof=proof)
+    report = stage.report()
+    part = Part("review", "1 finding", findings=(claim,))
+    stage.publish(report.replace(parts=(part,)), wishes=CHECK_ONLY)
+    made = stage.home.checks[-1]
+    assert made.conclusion == "neutral"
+    assert made.title == "1 claim to read, not shown by a run"
 
 
 def test_the_conclusion_stands_from_the_first_request_on(stage: Stage) -> None:

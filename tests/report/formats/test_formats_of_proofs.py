@@ -149,3 +149,28 @@ def test_what_is_argued_is_chosen_by_confidence_and_a_line_comes_before_architec
         order = [text.index(f"review/{name}") for name in ("surer", "sure", "unsure")]
         assert order == sorted(order), form
         assert "layers" not in text, form
+
+
+@pytest.mark.parametrize(("kinds", "headline"), [
+    ((70,), "1 claim to read, not shown by a run"),
+    ((70, 71, 72, 73), "4 claims to read, not shown by a run"),
+    ((60, 70), "1 finding below the fail level, 1 claim to read, not shown by a run"),
+    ((60, 90), "2 findings below the fail level"),
+])  # fmt: skip
+def test_nothing_is_clean_over_a_claim_that_stands(kinds: tuple[int, ...], headline: str) -> None:
+    report = reports.proven()
+    (part,) = report.parts
+    kept = tuple(one for one in part.findings if int(one.rule.rpartition("-")[2]) in kinds)
+    left = report.replace(parts=(part.replace(findings=kept),), refuted=())
+    assert (left.verdict(), left.exit_code()) == ("clean", 0)
+    assert render(left, "text").splitlines()[-1] == f"– {headline}"
+    assert render(left, "text", quiet=True).splitlines()[-1] == f"– {headline}"
+    for surface in ("text", "markdown", "summary", "html"):
+        text = render(left, surface)
+        assert headline in text
+        assert "reported only" in text
+        for clean in ("nothing to fix", "Clean", "✅", "✓"):
+            assert clean not in text, surface
+    accepted = tuple(one.replace(suppression="we want it so") for one in kept)
+    done = left.replace(parts=(part.replace(findings=accepted),))
+    assert render(done, "text").splitlines()[-1] == "✓ Clean: 1 check, nothing to fix"
